@@ -255,6 +255,8 @@ def test_a_mean_over_sets_needs_queries_of_each() -> None:
     for strata in ([], [[0.5], []]):
         with pytest.raises(UsageError, match="at least one query of each"):
             summarize_strata(strata)
+        with pytest.raises(UsageError, match="at least one query of each"):
+            compare_strata([(each, each) for each in strata])
 
 
 def test_every_set_counts_the_same_in_a_comparison() -> None:

@@ -151,18 +151,27 @@ def endless_download() -> Iterator[str]:
     def accept() -> None:
         with contextlib.suppress(OSError):
             while not over.is_set():
-                threading.Thread(target=send, args=(server.accept()[0],)).start()
+                client = server.accept()[0]
+                threading.Thread(target=send, args=(client,), daemon=True).start()
 
     over = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
-        threading.Thread(target=accept).start()
-        yield f"http://127.0.0.1:{server.getsockname()[1]}/nfcorpus.zip"
-        over.set()
-        server.shutdown(socket.SHUT_RDWR)
+        threading.Thread(target=accept, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.getsockname()[1]}/nfcorpus.zip"
+        finally:
+            over.set()
+            server.shutdown(socket.SHUT_RDWR)
 
 
-@pytest.mark.parametrize("kind", ["purple", "green"])
-def test_a_download_that_goes_on_does_not_hold_up_the_end(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "end"),
+    [("purple", None), ("green", signal.SIGINT), ("green", signal.SIGTERM)],
+    ids=["purple-stdin", "green-int", "green-term"],
+)
+def test_a_download_that_goes_on_does_not_hold_up_the_end(
+    kind: str, end: signal.Signals | None, tmp_path: Path
+) -> None:
     options = ("--mode", "bm25", "--stop-with-stdin") if kind == "purple" else ()
     with endless_download() as archive:
         variables = {"NFCORPUS_URL": archive, "NFCORPUS_ARCHIVE": "", "XDG_CACHE_HOME": "cache"}
@@ -171,9 +180,9 @@ def test_a_download_that_goes_on_does_not_hold_up_the_end(kind: str, tmp_path: P
             ready = httpx.get(f"{url}/health/ready", trust_env=False)
             assert (ready.status_code, ready.json()["index"]) == (503, "loading")
             process.stdin.close()
-            if kind == "green":
-                process.send_signal(signal.SIGINT)
-            assert process.wait(timeout=30) in (0, 130)
+            if end is not None:
+                process.send_signal(end)
+            assert process.wait(timeout=30) in (0, 130, -signal.SIGTERM)
 
 
 def test_whoever_follows_an_evaluation_hears_of_its_end_on_sigterm(tmp_path: Path) -> None:

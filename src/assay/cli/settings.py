@@ -82,8 +82,8 @@ def read_project_file(folder: Path | None = None) -> dict[str, Any]:
 
 
 def _refuse_planted(path: Path) -> None:
-    """A file in /tmp, say, that another user put there: it can name programs to run."""
-    owner, folder = path.stat().st_uid, path.absolute().parent.stat()
+    """A file or link in /tmp, say, that another user put there: it can name programs to run."""
+    owner, folder = path.lstat().st_uid, path.absolute().parent.stat()
     others_write = folder.st_mode & stat.S_IWOTH
     if sys.platform != "win32" and others_write and owner not in (0, os.getuid()):
         raise UsageError(

@@ -131,13 +131,12 @@ def compare_paired(a: ArrayLike, b: ArrayLike, *, seed: int = 0) -> PairedCompar
 def summarize_strata(strata: Sequence[ArrayLike]) -> tuple[float, float | None, float | None]:
     """The mean over sets of queries, each set counting the same, with its 95% interval.
 
-    The sets are what they are: only the queries of each are a sample. The interval of a single set
-    is that of `summarize`. It is None where a set has fewer than two queries.
+    The sets are what they are: only the queries of each are a sample. For scores from 0 to 1, the
+    interval of a single set is that of `summarize`. It is None where a set has fewer than two
+    queries.
     """
     arrays = [_finite(values) for values in strata]
-    if not arrays or any(array.size == 0 for array in arrays):
-        raise UsageError("a mean over data sets needs at least one query of each")
-    mean = float(np.mean([array.mean() for array in arrays]))
+    mean = _mean_of_means(arrays)
     if not _are_scores(arrays):
         return mean, *_welch_interval(arrays, mean)
     return mean, *_bounded_interval(arrays, 0, 0.95)
@@ -152,7 +151,7 @@ def compare_strata(
     `compare_paired`, on the mean over the sets: labels are swapped query by query.
     """
     differences = [_finite(b) - _finite(a) for a, b in strata]
-    mean = float(np.mean([each.mean() for each in differences]))
+    mean = _mean_of_means(differences)
     low, high = _welch_interval(differences, mean)
     total = sum(each.size for each in differences)
     weighted = [each * (total / (len(differences) * each.size)) for each in differences]
@@ -249,6 +248,12 @@ def student_t(degrees: int, tail: float) -> float:
 
 def _normal_cdf(value: float) -> float:
     return 0.5 * math.erfc(-value / math.sqrt(2))
+
+
+def _mean_of_means(arrays: Sequence[Floats]) -> float:
+    if not arrays or any(array.size == 0 for array in arrays):
+        raise UsageError("a mean over data sets needs at least one query of each")
+    return float(np.mean([array.mean() for array in arrays]))
 
 
 def _are_scores(arrays: Sequence[Floats]) -> bool:

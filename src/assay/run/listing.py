@@ -21,6 +21,7 @@ from assay.data.cache import CacheDatabase, cache_folder
 from assay.errors import AssayError, UsageError
 from assay.files import is_locked
 from assay.net.json import LARGEST
+from assay.net.redact import printable
 
 COMPLETE = "complete"
 RUNNING = "running"
@@ -100,7 +101,7 @@ def run_signatures(folder: Path) -> dict[str, Signature]:
     with os.scandir(folder) as entries:
         for entry in entries:
             header = _modified(f"{entry.path}/run.json")
-            if header and entry.name.isprintable():
+            if header and printable(entry.name) == entry.name:
                 report, calls = _modified(f"{entry.path}/report.json"), f"{entry.path}/calls.jsonl"
                 # A finished run is not opened: only a report that is missing or older than the
                 # calls can belong to a run that continues.

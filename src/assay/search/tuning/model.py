@@ -207,7 +207,7 @@ def load_model(path: Path, fingerprint: str | None = None) -> TunedRanker:
     header, payload = _split(path, content)
     try:
         ranker = _restore(header, payload)
-    except (KeyError, TypeError, ValueError, zipfile.BadZipFile):
+    except (KeyError, TypeError, ValueError, zipfile.BadZipFile, SearchError):
         raise _damaged(path, "it was written by another version of Assay") from None
     if fingerprint is not None and ranker.about.fingerprint != fingerprint:
         raise SearchError(
