@@ -112,13 +112,16 @@ def test_a_server_that_dies_in_the_middle_of_a_query_is_told_and_can_be_asked_ag
 class _Stalled:
     """Accepts every request, and answers those that wait for as long as `patience` asks."""
 
-    def __init__(self, name: str, patience: int, asked: list[str]) -> None:
+    def __init__(
+        self, name: str, patience: int, asked: list[str], error: Exception | None = None
+    ) -> None:
         self._name, self._patience, self._asked = name, patience, asked
+        self._error = error or ResponseHandlingException(TimeoutError())
 
     def scroll(self, _collection: str, timeout: int = 60) -> str:
         self._asked.append(f"{self._name} {timeout}")
         if timeout < self._patience:
-            raise ResponseHandlingException(TimeoutError())
+            raise self._error
         return self._name
 
 
@@ -138,6 +141,26 @@ def test_a_server_that_stalls_does_not_keep_a_search_waiting(
     for _ in range(2):
         client.scroll("index")
     assert seen == asked
+
+
+@pytest.mark.parametrize("status", [408, 503])
+def test_a_cluster_that_says_that_it_is_too_slow_gets_the_time_of_one_server(status: int) -> None:
+    seen: list[str] = []
+    slow = UnexpectedResponse(status, "Timeout", b"after 10 seconds", httpx.Headers())
+    servers: Any = [_Stalled(name, 30, seen, slow) for name in "ab"]
+    client: Any = FailoverClient(servers, servers)
+    assert client.scroll("index") == "a"
+    assert seen == ["a 10", "b 10", "a 60"]
+
+
+def test_a_refused_search_is_not_asked_again() -> None:
+    seen: list[str] = []
+    refused = UnexpectedResponse(403, "Forbidden", b"", httpx.Headers())
+    servers: Any = [_Stalled(name, 61, seen, refused) for name in "ab"]
+    client: Any = FailoverClient(servers, servers)
+    with pytest.raises(UnexpectedResponse):
+        client.scroll("index")
+    assert seen == ["a 10"]
 
 
 def test_the_state_of_servers_is_asked_with_little_patience() -> None:

@@ -3,7 +3,7 @@
 import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -21,6 +21,8 @@ _STATUS = ("info", "cluster_status")
 _READS = ("query_points", "retrieve", "scroll")
 # Collections keep metadata since then, where the manifest of an index lives.
 _OLDEST = (1, 16)
+# How a server says that a request took longer than the request itself allowed.
+_OVERTIME = 408
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 # How a node says that other nodes of its cluster, which hold the points, do not respond.
 _OTHERS_AWAY = (b"operations failed", b"status: Unavailable", b"No leader", b"consensus operation")
@@ -85,13 +87,23 @@ class FailoverClient:
         def call(*arguments: Any, **options: Any) -> Any:
             if name in _READS:
                 # All of them slow: the cluster is busy, and gets the time that one server has.
-                with suppress(ResponseHandlingException):
-                    return self._first_answer(name, arguments, options | {"timeout": _READ_S})
-            return self._first_answer(name, arguments, options)
+                short = options | {"timeout": _READ_S}
+                try:
+                    return self._first_answer(name, arguments, short, _is_away_or_slow)
+                except (ResponseHandlingException, UnexpectedResponse) as error:
+                    if not _is_away_or_slow(error):
+                        raise
+            return self._first_answer(name, arguments, options, _is_away)
 
         return call
 
-    def _first_answer(self, name: str, arguments: Any, options: dict[str, Any]) -> Any:
+    def _first_answer(
+        self,
+        name: str,
+        arguments: Any,
+        options: dict[str, Any],
+        goes_on: Callable[[ResponseHandlingException | UnexpectedResponse], bool],
+    ) -> Any:
         servers = self.probes if name in _STATUS else self._clients
         first, count = self._current, len(servers)
         told: ResponseHandlingException | UnexpectedResponse | None = None
@@ -100,7 +112,7 @@ class FailoverClient:
             try:
                 answer = getattr(servers[place], name)(*arguments, **options)
             except (ResponseHandlingException, UnexpectedResponse) as error:
-                if not _is_away(error):
+                if not goes_on(error):
                     raise
                 _log.warning("Qdrant server %s of %s does not respond", place + 1, count)
                 if told is None or isinstance(error, UnexpectedResponse):
@@ -147,6 +159,10 @@ def _is_away(error: ResponseHandlingException | UnexpectedResponse) -> bool:
     if isinstance(error, ResponseHandlingException) or error.status_code in AWAY:
         return True
     return error.status_code == 500 and any(words in error.content for words in _OTHERS_AWAY)
+
+
+def _is_away_or_slow(error: ResponseHandlingException | UnexpectedResponse) -> bool:
+    return getattr(error, "status_code", None) == _OVERTIME or _is_away(error)
 
 
 def _refusal(urls: str, error: UnexpectedResponse) -> SearchError:
