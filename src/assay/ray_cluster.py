@@ -22,7 +22,12 @@ _RETRIES = 3
 _SECONDS_UNTIL_CHECKED = 5.0
 """How long nothing may finish before it is seen whether the head of the cluster is there: Ray would
 end this process without a sentence a minute after it is gone."""
-_SENT = ("ASSAY_", "QDRANT_", "OPENAI_", "ANTHROPIC_", "OLLAMA_", "COLLECTION_NAME")
+_FAILED_CHECKS = 3
+"""In a row: a head that is busy, or a network that stumbles, may miss one connection."""
+_SENT = (
+    *("ASSAY_", "QDRANT_", "OPENAI_", "ANTHROPIC_", "OLLAMA_", "RAG_EVAL_", "COLLECTION_NAME"),
+    *("AGENT_TOKEN", "MCP_SERVER_TOKEN", "HF_TOKEN", "HF_ENDPOINT"),
+)
 """How the variables begin that a worker is given as they are here."""
 _OF_A_MACHINE = ("ASSAY_CACHE", "ASSAY_OUT", "ASSAY_THREADS", "QDRANT_PATH")
 _PARTS_PER_CPU = 2
@@ -148,6 +153,7 @@ class RayCluster:
         most = _PARTS_PER_CPU * self.cpus
         waiting: dict[Any, int] = {}
         todo = iter(enumerate(parts))
+        failed_checks = 0
         while True:
             while len(waiting) < most and (part := next(todo, None)) is not None:
                 place, arguments = part
@@ -161,18 +167,23 @@ class RayCluster:
             except ConnectionError as error:  # of the client port
                 raise self._lost(error) from None
             if ready:
+                failed_checks = 0
                 yield waiting.pop(ready[0]), self._result(ready[0])
-            else:
-                self._refuse_lost_head()
+            elif (error := self._check_head()) is None:
+                failed_checks = 0
+            elif (failed_checks := failed_checks + 1) == _FAILED_CHECKS:
+                raise self._lost(error)
 
-    def _refuse_lost_head(self) -> None:
+    def _check_head(self) -> OSError | None:
+        """Why the head of the cluster cannot be reached; None if it can."""
         address = _address(self._engine)
         if self._engine == "ray":
             address = self._ray.get_runtime_context().gcs_address
         try:
             _try_port(address)
         except OSError as error:
-            raise self._lost(error) from None
+            return error
+        return None
 
     def _lost(self, error: OSError) -> TargetError:
         return TargetError(

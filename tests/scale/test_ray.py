@@ -16,6 +16,7 @@ import pytest
 from tests.search.conftest import QdrantServer, free_port, qdrant_server
 from typer.testing import CliRunner
 
+from assay import ray_cluster
 from assay.cli.app import app
 from assay.data import Document, load_dataset
 from assay.errors import AssayError, RunError, TargetError, UsageError
@@ -362,24 +363,56 @@ class _HeadlessRay:
         return [], waiting
 
 
-def test_a_head_that_is_gone_is_told() -> None:
+def test_a_head_that_is_gone_is_told_and_one_that_misses_a_connection_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    checks: list[str] = []
+    missed = [True, True, False, True, True, True]
+
+    def try_port(address: str) -> None:
+        checks.append(address)
+        if missed[len(checks) - 1]:
+            raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr(ray_cluster, "_try_port", try_port)
     cluster = RayCluster("ray")
     cluster._ray = _HeadlessRay()
-    with pytest.raises(TargetError, match="the head of the Ray cluster is gone"):
+    with pytest.raises(TargetError, match=r"head of the Ray cluster is gone \(Connection refused"):
         list(cluster.map(print, [()]))
+    assert checks == ["127.0.0.1:9"] * 6  # three in a row
 
 
-def test_shards_that_came_before_the_head_was_gone_are_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_workers_get_the_tokens_of_targets_and_judges(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = ("AGENT_TOKEN", "MCP_SERVER_TOKEN", "RAG_EVAL_OPENAI_API_KEY", "HF_TOKEN")
+    for name in (*tokens, "ASSAY_CACHE", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, name.lower())
+    sent = ray_cluster._sent_variables()
+    assert {name: sent[name] for name in tokens} == {name: name.lower() for name in tokens}
+    assert not sent.keys() & {"ASSAY_CACHE", "AWS_SECRET_ACCESS_KEY"}
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        (TargetError("the head is gone"), r"2 of 3 shards failed; shard 3: it broke\. Run"),
+        (KeyboardInterrupt(), r"^interrupted\. Run"),
+    ],
+)
+def test_shards_that_came_before_the_end_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: BaseException, told: str
 ) -> None:
-    def first_of(configs: Any, dataset: Any, *_: object) -> Iterator[tuple[int, RunFolder]]:
+    def two_of(
+        configs: Any, dataset: Any, *_: object
+    ) -> Iterator[tuple[int, RunFolder | AssayError]]:
         yield 0, ray_shards._unpack(ray_shards._run(configs[0], dataset), tmp_path)
-        raise TargetError("the head is gone")
+        yield 2, AssayError("it broke")  # a reason of its own, which is told
+        raise end
 
-    monkeypatch.setattr(ray_shards, "run_on_cluster", first_of)
+    monkeypatch.setattr(ray_shards, "run_on_cluster", two_of)
     config = RunConfig(target="builtin:bm25", dataset="notes", num_queries=6)
     plan = Evaluation.plan(config, load_dataset("notes"))
-    with pytest.raises(RunError, match=r"2 of 3 shards failed.*each of 2, 3 again.*merge \S+$"):
+    kind = KeyboardInterrupt if isinstance(end, KeyboardInterrupt) else RunError
+    with pytest.raises(kind, match=rf"{told} each of 2, 3 again.*merge \S+$"):
         ray_shards.evaluate_on_cluster(plan, 3, RayCluster("ray"), tmp_path)
 
 

@@ -8,7 +8,7 @@ import asyncio
 import io
 import os
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -55,20 +55,37 @@ def evaluate_on_cluster(
             done += sizes[place]
             progress(f"{shards} shards on Ray", done, sum(sizes))
     except TargetError as error:  # the cluster itself is gone: what is here need not be done again
-        failed |= {place: str(error) for place in range(shards) if place not in folders}
+        missing = {place: str(error) for place in range(shards) if place not in folders}
+        failed = failed | {place: why for place, why in missing.items() if place not in failed}
+    except KeyboardInterrupt:
+        lost = failed.keys() | set(range(shards)) - folders.keys()
+        raise KeyboardInterrupt(f"interrupted. {_remedy(shards, folders, lost)}") from None
     if failed:
-        first = min(failed)
+        first = next(iter(failed))  # those that failed by themselves come before lost ones
         if len(failed) == shards:
             raise RunError(f"all {shards} shards failed, the first because {failed[first]}")
-        kept = " ".join(str(folders[place]) for place in sorted(folders) if place not in failed)
         raise RunError(
-            f"{len(failed)} of {shards} shards failed; shard {first + 1}: {failed[first]}. Run "
-            f"each of {', '.join(str(place + 1) for place in sorted(failed))} again with --shard "
-            f"I/{shards}, then join it with those that are complete: assay merge {kept}"
+            f"{len(failed)} of {shards} shards failed; shard {first + 1}: {failed[first]}. "
+            f"{_remedy(shards, folders, failed)}"
         )
     whole = merged_config([folders[place] for place in sorted(folders)])
     whole = replace(whole, gates=config.gates, compare_to=config.compare_to)
     return asyncio.run(merge([folders[place] for place in sorted(folders)], whole, dataset, out))
+
+
+def _remedy(shards: int, folders: Mapping[int, RunFolder], failed: Collection[int]) -> str:
+    """How the shards that failed are made up for."""
+    complete = [str(folders[place]) for place in sorted(folders) if place not in failed]
+    if not complete:
+        return "No shard is complete: repeat the command"
+    join = f"assay merge {' '.join(complete)}"
+    if not failed:
+        return f"All shards are complete; join them: {join}"
+    again = ", ".join(str(place + 1) for place in sorted(failed))
+    return (
+        f"Run each of {again} again with --shard I/{shards}, then join it with those that are "
+        f"complete: {join}"
+    )
 
 
 def worker_environment() -> dict[str, str]:
