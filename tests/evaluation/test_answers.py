@@ -160,7 +160,10 @@ def test_questions_with_a_reference_and_no_expected_ids_are_asked(tmp_path: Path
     assert counted == {"correctness": 2, "context_recall": 1}
     (mayor,) = (each for each in rows_of(outcome).values() if "mayor" in each.query_text)
     assert mayor.diagnosis is not None
-    assert mayor.diagnosis.why == "nobody says what is needed"
+    assert mayor.diagnosis.why.startswith("no expected ids, so retrieval and generation cannot")
+    assert mayor.diagnosis.half is None
+    assert sum(diagnosis_of(answers).quadrants.model_dump().values()) == 1
+    assert diagnosis_of(answers).points["generation"] == 50.0
     table.write_text("\n".join(["question,doc_ids,answer", rows[1]]))
     with pytest.raises(UsageError, match="none of the 1 questions drawn from 'questions' has an"):
         run(perfect, read_questions(table), tmp_path)

@@ -1,10 +1,13 @@
 """Every failure has one cause, and counterfactual runs settle which."""
 
+from dataclasses import replace
+
 import pytest
 
 from assay.answer.passages import ContextChunk
 from assay.data import Document, ReferenceAnswer
 from assay.data.dataset import Fact
+from assay.evaluation.answers.verdict_scores import quadrants
 from assay.measure.answers.answer_metrics import AnswerCase
 from assay.measure.answers.diagnosis import (
     Component,
@@ -46,6 +49,22 @@ def test_one_run_says_what_probably_failed(
     assert found is not None
     assert (found.failure, found.component, found.settled) == (failure, component, settled)
     assert found.why
+
+
+def test_without_expected_ids_no_component_is_blamed() -> None:
+    unknown = wrong(evidence=True, needs=False)
+    report = summarize_diagnoses(questions(*[unknown] * 8))
+    assert report.sentence == (
+        "8 of 8 questions are answered wrongly, and without expected ids retrieval and generation "
+        "cannot be told apart."
+    )
+    assert not any(report.points.values())
+    mixed = summarize_diagnoses(questions(unknown, *[wrong()] * 7), {})
+    assert "87.5 of the 100.0 points that are lost (no expected ids 12.5); 7 of 7" in mixed.sentence
+    assert quadrants([unknown, wrong()]).model_dump() == {
+        **dict.fromkeys(("evidence_right", "evidence_wrong", "no_evidence_right"), 0),
+        "no_evidence_wrong": 1,
+    }
 
 
 @pytest.mark.parametrize(
@@ -117,12 +136,7 @@ def test_another_part_of_the_right_document_is_a_matter_of_retrieval() -> None:
 
 
 def questions(*seen: Observation) -> list[Observation]:
-    return [
-        Observation(
-            f"q{place}", each.correct, each.answerable, each.error, each.abstained, each.evidence
-        )
-        for place, each in enumerate(seen)
-    ]
+    return [replace(each, query_id=f"q{place}") for place, each in enumerate(seen)]
 
 
 def test_one_sentence_says_what_to_fix_and_what_it_is_worth() -> None:

@@ -88,8 +88,8 @@ class AnswersView:
     """What the templates `answers_body.html` and `answers_questions.html` show.
 
     `outside` counts questions that the mosaic leaves out: those without an answer in the documents,
-    and those where the agent failed. `links` is the address of the list of questions, `referenced`
-    whether any question has a reference.
+    those without expected ids and those where the agent failed. `links` is the address of the list
+    of questions, `referenced` whether any question has a reference.
     """
 
     report: AnswersReport
@@ -119,7 +119,7 @@ def answers_view(
         correctness=correctness,
         score_line=_score_line(correctness),
         mosaic=_mosaic(diagnosis),
-        points=plots.point_bars(diagnosis.points) if diagnosis and diagnosis.wrong else None,
+        points=_point_bars(diagnosis),
         outside=diagnosis.questions - _inside(diagnosis.quadrants) if diagnosis else 0,
         kinds=_kinds(diagnosis, links),
         contexts=_contexts(answers),
@@ -183,6 +183,12 @@ def _mosaic(diagnosis: DiagnosisReport | None) -> Markup | None:
     if diagnosis is None or not _inside(diagnosis.quadrants):
         return None
     return plots.mosaic(diagnosis.quadrants)
+
+
+def _point_bars(diagnosis: DiagnosisReport | None) -> Markup | None:
+    if diagnosis is None or not any(diagnosis.points.values()):
+        return None
+    return plots.point_bars(diagnosis.points)
 
 
 def _inside(quadrants: Quadrants) -> int:

@@ -187,11 +187,14 @@ def observation(case: AnswerCase, verdict: Verdict, documents: Documents) -> Obs
 
 
 def quadrants(seen: Sequence[Observation]) -> Quadrants:
-    """Retrieval against generation: was the evidence retrieved, and was the answer correct?"""
+    """Retrieval against generation: was the evidence retrieved, and was the answer correct?
+
+    Only of questions with expected ids: of others nobody knows what the evidence is.
+    """
     counts = Counter(
         ("evidence" if each.evidence else "no_evidence", "right" if each.correct else "wrong")
         for each in seen
-        if each.answerable and not each.error
+        if each.answerable and each.needs and not each.error
     )
     return Quadrants(
         evidence_right=counts["evidence", "right"],

@@ -41,10 +41,13 @@ class Failure(StrEnum):
     SHOULD_HAVE_ABSTAINED = "should have abstained"
     ABSTAINED_WRONGLY = "abstained wrongly"
     AGENT_ERROR = "agent error"
+    NO_EXPECTED_IDS = "wrong, and no expected ids"
 
     @property
-    def component(self) -> Component:
-        """The component that this failure usually comes from."""
+    def component(self) -> Component | None:
+        """The component that this failure usually comes from; None where nobody can tell."""
+        if self is Failure.NO_EXPECTED_IDS:
+            return None
         if self is Failure.AGENT_ERROR:
             return Component.AGENT
         return Component.RETRIEVAL if self is Failure.RETRIEVAL_MISSED else Component.GENERATION
@@ -81,19 +84,20 @@ class Counterfactuals:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """`failure` is what happened, `component` what to fix.
+    """`failure` is what happened, `component` what to fix; None: without expected ids nobody knows.
 
     `settled` means that nothing is guessed: the case is clear, or a counterfactual run decided it.
     """
 
     query_id: str
     failure: Failure
-    component: Component
+    component: Component | None
     settled: bool
     why: str
 
 
 NOT_TRIED = Counterfactuals()
+_CANNOT_TELL = "retrieval and generation cannot be told apart"
 
 
 def shows_another_part(case: AnswerCase, documents: Documents) -> bool:
@@ -138,6 +142,9 @@ def diagnose(seen: Observation, others: Counterfactuals = NOT_TRIED) -> Diagnosi
         return None
     if not seen.answerable:
         return _found(seen, Failure.SHOULD_HAVE_ABSTAINED, True, "no document holds an answer")
+    if not seen.needs:
+        why = f"no expected ids, so {_CANNOT_TELL}"
+        return _found(seen, Failure.NO_EXPECTED_IDS, False, why)
     if not seen.evidence:
         return _without_evidence(seen, others)
     return _with_evidence(seen, others)
@@ -184,8 +191,7 @@ def _with_evidence(seen: Observation, others: Counterfactuals) -> Diagnosis:
         return _found(
             seen, failure, True, "right without any document: what was retrieved misleads"
         )
-    why = "everything needed was retrieved" if seen.needs else "nobody says what is needed"
-    return _found(seen, failure, False, why)
+    return _found(seen, failure, False, "everything needed was retrieved")
 
 
 def _misuse(seen: Observation) -> Failure:
@@ -205,7 +211,8 @@ class DiagnosisSummary:
     """All diagnoses of a run: which component to fix, and what that is worth.
 
     `points` are percentage points of correctness that would be gained if that component never
-    failed. About `undecided` questions a judge said neither; they are lost but blamed on nothing.
+    failed. About `undecided` questions a judge said neither; they are lost but blamed on nothing,
+    as are wrong answers to questions without expected ids.
     `unknown` further questions nobody could decide, for the reason `why_unknown`: no point is about
     them. `answerable` are those of `questions` that have an answer.
     `from_memory` counts correct answers that are also correct without any document: they say
@@ -248,10 +255,17 @@ class DiagnosisSummary:
 
     @property
     def _advised(self) -> str:
+        blamed = [each for each in self.diagnoses if each.component is not None]
+        unblamed = len(self.diagnoses) - len(blamed)
+        if not blamed:
+            wrong = f"{unblamed} of {self.questions} questions are answered wrongly"
+            return f"{wrong}, and without expected ids {_CANNOT_TELL}."
         first, *others = sorted(self.points, key=self._urgency)
         lost = 100 * (len(self.diagnoses) + self.undecided) / self.questions
         share = f"{self.points[first]:.1f} of the {lost:.1f} points that are lost"
         rest = [f"{part} {self.points[part]:.1f}" for part in others if self.points[part]]
+        if unblamed:
+            rest.append(f"no expected ids {100 * unblamed / self.questions:.1f}")
         if self.undecided:
             rest.append(f"undecided {100 * self.undecided / self.questions:.1f}")
         more = f" ({', '.join(rest)})" if rest else ""
@@ -281,7 +295,7 @@ class DiagnosisSummary:
     def _advice(self, first: Component) -> str:
         if first is Component.BOTH:
             return "Fix retrieval and generation, neither helps alone: they are"
-        counts = Counter(each.component for each in self.diagnoses)
+        counts = Counter(each.component for each in self.diagnoses if each.component)
         if any(
             not significantly_more(counts[first], counts[part])
             for part in counts
@@ -294,11 +308,12 @@ class DiagnosisSummary:
 
     @property
     def _doubt(self) -> str:
-        if self.settled == len(self.diagnoses):
+        blamed = sum(each.component is not None for each in self.diagnoses)
+        if self.settled == blamed:
             return ""
-        guessed = len(self.diagnoses) - self.settled
+        guessed = blamed - self.settled
         advice = "" if self.tried else "; --counterfactuals settles them"
-        return f"; {guessed} of {len(self.diagnoses)} failures are guessed from one run{advice}"
+        return f"; {guessed} of {blamed} failures are guessed from one run{advice}"
 
 
 def summarize_diagnoses(
