@@ -169,10 +169,10 @@ class RayCluster:
             if ready:
                 failed_checks = 0
                 yield waiting.pop(ready[0]), self._result(ready[0])
-            elif (error := self._check_head()) is None:
+            elif (refused := self._check_head()) is None:
                 failed_checks = 0
             elif (failed_checks := failed_checks + 1) == _FAILED_CHECKS:
-                raise self._lost(error)
+                raise self._lost(refused)
 
     def _check_head(self) -> OSError | None:
         """Why the head of the cluster cannot be reached; None if it can."""

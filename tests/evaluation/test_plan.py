@@ -1,11 +1,13 @@
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from assay.data import Dataset, load_dataset
+from assay.data.dataset import ReferenceAnswer
 from assay.errors import RunError, UsageError
 from assay.evaluation.plan import draw_queries
 from assay.run.config import RunConfig
@@ -65,7 +67,7 @@ def test_queries_without_a_relevant_document_are_not_drawn(
         ({"concurrency": 0}, "concurrency must be between"),
         ({"seed": -1}, "seed must be between 0"),
         ({"seed": 2**70}, "seed must be between 0"),
-        ({"num_shards": 9, "shard_index": 8}, "shard 8 of 9 is empty"),
+        ({"num_shards": 9, "shard_index": 8}, "shard 9 of 9 is empty"),
         ({"timeout": 0}, "timeout must be a positive number"),
         ({"timeout": float("nan")}, "timeout must be a positive number"),
         ({"retries": -1}, "retries must be between"),
@@ -79,6 +81,22 @@ def test_settings_out_of_range_are_refused(
 ) -> None:
     with pytest.raises(UsageError, match=message):
         draw_queries(make_dataset(3), RunConfig(target="t", **settings))
+
+
+def test_questions_without_a_ranking_are_refused_with_the_remedy(
+    make_dataset: Callable[[int], Dataset],
+) -> None:
+    tiny = make_dataset(2)
+    judgments = {"test": {"q0": tiny.judgments["test"]["q0"]}}
+    answers = {"q0": ReferenceAnswer("q0", "yes"), "q1": ReferenceAnswer("q1", None)}
+    dataset = replace(tiny, judgments=judgments, answers=answers)
+    config = RunConfig(target="t", answers=True)
+    assert len(draw_queries(dataset, config)) == 2
+    with pytest.raises(UsageError, match=r"none of the 1 questions of shard 2 of 2.*fewer shards"):
+        draw_queries(dataset, replace(config, shard_index=1, num_shards=2))
+    dataset = replace(dataset, answers={"q1": answers["q1"]})
+    with pytest.raises(UsageError, match=r"which are unanswerable.*draw more questions, or add"):
+        draw_queries(dataset, config)
 
 
 def test_a_config_survives_its_json() -> None:

@@ -50,7 +50,7 @@ async def test_a_submission_has_the_platforms_shape(
     assert document["participants"] == {"retrieval_agent": "0b1e-uuid"}
     assert [each["run"] for each in document["results"]] == [part.name for part in parts]
     assert submission_of(parts)["participants"] == {"retrieval_agent": "python:agent"}
-    with pytest.raises(RunError, match="of 2 shards, 2 are missing"):
+    with pytest.raises(RunError, match="missing shards of 2: 2"):
         submission_of(parts[:1])
 
 

@@ -54,7 +54,7 @@ def test_a_part_that_was_begun_is_not_embedded_again(parts: list[Path]) -> None:
 
 
 def test_a_missing_part_is_named(parts: list[Path]) -> None:
-    with pytest.raises(SearchError, match=r"of 3 parts, 2 are missing.*--shard 2/3"):
+    with pytest.raises(SearchError, match=r"missing parts of 3: 2; .*--shard 2/3"):
         read_parts([parts[0], parts[2]])
 
 

@@ -246,8 +246,18 @@ def test_an_answer_of_another_shape_is_told(
 def test_vectors_that_do_not_say_whose_they_are_are_refused(server: EmbeddingServer) -> None:
     embedder = open_embedder(EmbedderSettings(f"openai:m@{server.url}"))
     server.change = lambda answer: {"data": [each | {"index": 0} for each in answer["data"]]}
-    with pytest.raises(SearchError, match="cannot be parsed"):
+    with pytest.raises(SearchError, match=r"`index` 0 to 1, each once; update the server"):
         embedder.embed(["tea", "water"])
+
+
+def test_the_text_whose_vector_is_zero_is_named(server: EmbeddingServer) -> None:
+    embedder = open_embedder(EmbedderSettings(f"ollama:m@{server.url}"))
+    server.change = lambda answer: {
+        "embeddings": [answer["embeddings"][0], [0.0] * embedder.dimension]
+    }
+    for text, size in (("qwxz", "4 characters"), ("", "blank")):
+        with pytest.raises(SearchError, match=rf"text 2 of 2 in a request \({size}\).*leave out"):
+            embedder.embed(["tea", text])
 
 
 def test_a_model_that_changes_its_dimension_is_told(server: EmbeddingServer) -> None:

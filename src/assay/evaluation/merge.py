@@ -182,7 +182,7 @@ def _refuse_gaps(shards: Sequence[RunFolder], configs: Sequence[RunConfig]) -> N
     missing = [str(number) for number in range(1, wanted + 1) if number not in found]
     if missing:
         raise RunError(
-            f"of {wanted} shards, {', '.join(missing)} are missing; evaluate each with: assay eval "
+            f"missing shards of {wanted}: {', '.join(missing)}; evaluate each with: assay eval "
             f"--shard {missing[0]}/{wanted}"
         )
 

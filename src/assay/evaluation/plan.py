@@ -53,16 +53,29 @@ def draw_queries(dataset: Dataset, config: RunConfig) -> list[Query]:
     shard = list(drawn[config.shard_index :: config.num_shards])
     if not shard:
         raise UsageError(
-            f"shard {config.shard_index} of {config.num_shards} is empty, since only {len(drawn)} "
-            "queries are drawn; use fewer shards"
+            f"shard {config.shard_index + 1} of {config.num_shards} is empty, since only "
+            f"{len(drawn)} queries are drawn; use fewer shards"
         )
     ranked = {query.id for query in dataset.queries_in(config.split)}
     if not any(query.id in ranked for query in shard):
+        place = f"drawn from {dataset.name!r}"
+        remedy = "add ids, or score logged answers with `assay score`"
+        if any(query.id in ranked for query in drawn):
+            place = f"of shard {config.shard_index + 1} of {config.num_shards}"
+            remedy = "use fewer shards, or draw more questions"
+        elif all(_is_unanswerable(dataset, query) for query in shard):
+            place += ", which are unanswerable,"
+            remedy = "draw more questions, or add questions that the documents answer"
         raise UsageError(
-            f"none of the {len(shard)} questions drawn from {dataset.name!r} has an expected id, "
-            "so no ranking can be measured; add ids, or score logged answers with `assay score`"
+            f"none of the {len(shard)} questions {place} has an expected id, so no ranking can be "
+            f"measured; {remedy}"
         )
     return shard
+
+
+def _is_unanswerable(dataset: Dataset, query: Query) -> bool:
+    reference = dataset.answers.get(query.id)
+    return reference is not None and reference.answer is None
 
 
 def judgments_of(dataset: Dataset, config: RunConfig, queries: Sequence[Query]) -> Judgments:

@@ -105,7 +105,7 @@ def read_parts(folders: Sequence[Path]) -> list[IndexPart]:
     missing = [str(index + 1) for index in range(first.count) if index not in found]
     if missing:
         raise SearchError(
-            f"of {first.count} parts, {', '.join(missing)} are missing; make each with: "
+            f"missing parts of {first.count}: {', '.join(missing)}; make each with: "
             f"assay index --shard {missing[0]}/{first.count}"
         )
     return sorted(parts, key=lambda part: part.index)

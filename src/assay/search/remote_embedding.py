@@ -51,10 +51,17 @@ class _Api:
     }
 
 
+class _IndexError(Exception):
+    """Whose the vectors are is not told; the message quotes nothing that came."""
+
+
 def _openai_vectors(answer: Any) -> Any:
     # The order of `data` is not guaranteed; `index` identifies the text of a vector.
     found = {item["index"]: item["embedding"] for item in answer["data"]}
-    return [found[place] for place in range(len(answer["data"]))]
+    count = len(answer["data"])
+    if found.keys() != set(range(count)):
+        raise _IndexError(f"the items of `data` must have the `index` 0 to {count - 1}, each once")
+    return [found[place] for place in range(count)]
 
 
 _APIS: Mapping[str, _Api] = {
@@ -215,6 +222,8 @@ class RemoteEmbedder:
                 vectors = np.array(
                     self._api.vectors(parse_json(answer.content)), np.float32, ndmin=1
                 )
+        except _IndexError as error:
+            raise self._error(str(error), "update the server, or use another one") from None
         except (ValueError, KeyError, TypeError) as error:
             # The class alone: a message may quote what came.
             raise self._error(f"the response cannot be parsed ({type(error).__name__})") from None
@@ -223,8 +232,15 @@ class RemoteEmbedder:
             raise self._error(f"expected a matrix of {wanted} numbers, got one of {vectors.shape}")
         if not np.isfinite(vectors).all():
             raise self._error("a vector has a number that is missing, infinite or NaN")
-        if not vectors.any(axis=1).all():
-            raise self._error("a vector has zeros alone, so it is near to nothing")
+        if not (present := vectors.any(axis=1)).all():
+            place = int(present.argmin())
+            text = texts[place]
+            size = f"{len(text):,} characters" if text.strip() else "blank"
+            raise self._error(
+                f"the vector of text {place + 1} of {len(texts)} in a request ({size}) has zeros "
+                "alone, so it is near to nothing",
+                "use another model, or leave out documents that it has no words of",
+            )
         if vectors.shape[1] > MAX_DIMENSION:
             raise self._error(
                 f"vectors of {vectors.shape[1]:,} numbers, more than {MAX_DIMENSION:,}"
@@ -255,14 +271,14 @@ class RemoteEmbedder:
             raise self._error("GET /info names no model_id")
         return served
 
-    def _error(self, reason: str) -> SearchError:
+    def _error(self, reason: str, remedy: str = "") -> SearchError:
         keys = " or ".join(self._api.key_names)
+        remedy = remedy or (
+            "check the URL, the model name and, if the server requires one, the API key in " + keys
+        )
         model = f" of model {self._model!r}" if self._model else ""
         return SearchError(
-            f"could not get embeddings{model} from {redact_url(self._url)}: "
-            f"{reason}; "
-            f"check the URL, the model name and, if the server requires one, the API key in "
-            f"{keys}"
+            f"could not get embeddings{model} from {redact_url(self._url)}: {reason}; {remedy}"
         )
 
 
