@@ -118,6 +118,30 @@ def test_nothing_found_is_said(dataset: Path) -> None:
     assert shown == "nothing in drinks matches 'zeppelin'\n"
 
 
+def test_a_filter_that_no_document_meets_is_told_from_a_query_that_nothing_matches(
+    dataset: Path,
+) -> None:
+    asked = ["search", "tea", "--dataset", dataset, "--mode", "bm25", "--filter"]
+    shown = run(*asked, '{"typ": "recipe"}')
+    assert " ".join(shown.split()) == 'no document of drinks meets the filter {"typ": "recipe"}'
+    rows = [{"_id": "d4", "title": "Soup", "text": "Onions.", "metadata": {"typ": "recipe"}}]
+    with (dataset / "corpus.jsonl").open("a") as corpus:
+        corpus.write("".join(json.dumps(row) + "\n" for row in rows))
+    assert run(*asked, '{"typ": "recipe"}') == "nothing in drinks matches 'tea'\n"
+
+
+def test_bm25_embeds_nothing_and_uses_the_index_with_vectors_where_there_is_one(
+    dataset: Path, surroundings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = ["search", "green tea", "--dataset", dataset, "--mode", "bm25", "--json", "--explain"]
+    found = run(*asked)
+    assert not (surroundings / "index").exists()
+    assert not (surroundings / "vectors.sqlite3").exists()
+    run("index", "--dataset", dataset)
+    monkeypatch.setattr("assay.search.bm25_searcher.open_bm25", None)
+    assert run(*asked) == found
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

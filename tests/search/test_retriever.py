@@ -8,11 +8,12 @@ import pytest
 from tests.search.conftest import ENGINES, empty_store, isolate
 from tests.search.samples import DOCUMENTS, WordEmbedder
 
-from assay.data import Document
+from assay.data import Dataset, Document
 from assay.errors import SearchError, UsageError
-from assay.search.bm25 import QUERY_CHARACTERS
+from assay.search.bm25 import QUERY_CHARACTERS, Bm25Settings
+from assay.search.bm25_searcher import open_for_words
 from assay.search.explanation import JudgedQuery
-from assay.search.index import build_index, open_index
+from assay.search.index import build_index, open_index, open_retriever
 from assay.search.retriever import LearnedRanking, Mode, Ranked, Retriever
 from assay.search.store import Store
 
@@ -274,3 +275,21 @@ def test_where_little_was_learned_hybrid_has_the_rest_of_the_weight(retriever: R
     assert blended[0][0].doc_id == untuned[0]
     few = retriever.search("onion soup", 2, mode="tuned")
     assert few == [hit for hit, _ in blended[:2]]
+
+
+@pytest.mark.parametrize("filters", [None, {"year": {"gte": 2020}}, {"tags": "hot"}, {"year": 1}])
+def test_bm25_alone_finds_shows_and_explains_what_an_index_with_vectors_does(
+    filters: dict[str, object] | None,
+) -> None:
+    data = Dataset("drinks", {one.id: one for one in DOCUMENTS}, {}, {})
+    embedder, settings = WordEmbedder(), Bm25Settings()
+    query = "saffron and onions in hot water"
+    with open_for_words(data, embedder, settings) as alone:
+        found = alone.explain(query, 3, mode="bm25", filters=filters)
+        assert alone.search(query, 3, mode="bm25", filters=filters) == [hit for hit, _ in found]
+    assert not embedder.seen
+    with open_retriever(data, embedder=embedder, bm25=settings) as whole:
+        assert found == whole.explain(query, 3, mode="bm25", filters=filters)
+    soup = [hit for hit, _ in found if hit.doc_id == "soup"]
+    assert all(hit.total_chunks > 1 and "saffron" in hit.text for hit in soup)
+    assert bool(soup) == (filters != {"year": 1})

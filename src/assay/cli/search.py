@@ -93,7 +93,7 @@ def search(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Search a data set. It is indexed first if it is new or has changed.
+    """Search a data set. It is indexed first if it is new or has changed; for bm25 without vectors.
 
     The table has a row for each document, best first, with a score from 0 to 1. The columns on the
     right are its rank in each signal that found it. For hybrid: bm25 (shared words), dense (similar
@@ -117,8 +117,15 @@ def search(
         data = load_dataset(dataset, archive=archive, progress=progress)
         settings = EmbedderSettings(embedder or "", str(model or ""), device, reranker or "")
         chosen = open_embedder(settings)
-        tuned = chosen_mode == "tuned"
-        retriever = open_retriever(data, embedder=chosen, bm25=bm25, tuned=tuned, progress=progress)
+        if chosen_mode == "bm25":
+            from assay.search.bm25_searcher import open_for_words
+
+            retriever = open_for_words(data, chosen, bm25, progress)
+        else:
+            tuned = chosen_mode == "tuned"
+            retriever = open_retriever(
+                data, embedder=chosen, bm25=bm25, tuned=tuned, progress=progress
+            )
     if settings.reranker:
         from assay.search.reranking import with_reranker  # brings an HTTP client
 
@@ -138,8 +145,19 @@ def search(
         show(_Results(query, hits))
         for rank, (hit, one) in enumerate(zip(hits, why, strict=False), 1):
             show(*_explained(rank, hit, one, data))
+    elif where and not _any_meets(data, where):
+        show(f"no document of {data.name} meets the filter {json.dumps(where, ensure_ascii=False)}")
     else:
         show(f"nothing in {data.name} matches {query!r}")
+
+
+def _any_meets(data: "Dataset", where: JsonObject) -> bool:
+    from assay.search.filters import conditions, holds
+    from assay.search.index import plain_metadata
+
+    wanted = conditions(where)
+    found = map(plain_metadata, data.documents.values())
+    return any(all(holds(one, metadata) for one in wanted) for metadata in found)
 
 
 def _explained(rank: int, hit: "Hit", why: "Explanation", data: "Dataset") -> list[str]:

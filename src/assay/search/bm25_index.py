@@ -36,6 +36,7 @@ from assay.search.bm25 import (
     WEIGHT_STEPS,
     Bm25Model,
     Bm25Settings,
+    SparseVector,
     count_document,
     rounded_length,
 )
@@ -164,8 +165,11 @@ class Bm25Index:
 
     def search(self, query: str, top_k: int) -> list[tuple[str, float]]:
         """Documents that share a word with the query, best first; ties in the order of ids."""
+        return self.nearest(self.weighting.query(query, self._having), top_k)
+
+    def nearest(self, vector: SparseVector, top_k: int) -> list[tuple[str, float]]:
+        """As `search`, for the vector of a query."""
         postings = self._postings
-        vector = self.weighting.query(query, self._having)
         try:
             scores = postings.scores(vector, self.weighting.documents, WEIGHT_STEPS)
             having = np.flatnonzero(scores)

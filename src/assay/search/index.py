@@ -232,20 +232,25 @@ def points_of(
 def _point(
     document: Document, index: int, chunks: Sequence[Chunk], vector: Vectors, bm25: Bm25Model
 ) -> Point:
-    payload: ChunkPayload = {
+    words = bm25.document(document) if index == 0 else None
+    return Point(point_id(document.id, index), vector, words, payload_of(document, index, chunks))
+
+
+def payload_of(document: Document, index: int, chunks: Sequence[Chunk]) -> ChunkPayload:
+    """What is kept of the chunk with this number."""
+    return {
         "doc_id": document.id,
         "title": strip_controls(document.title),
         "text": chunks[index].text,
         "chunk_index": index,
         "total_chunks": len(chunks),
-        "metadata": _plain_metadata(document),
+        "metadata": plain_metadata(document),
         "content_hash": content_hash(document),
     }
-    words = bm25.document(document) if index == 0 else None
-    return Point(point_id(document.id, index), vector, words, payload)
 
 
-def _plain_metadata(document: Document) -> JsonObject:
+def plain_metadata(document: Document) -> JsonObject:
+    """As JSON has it, without control characters."""
     text = json.dumps(dict(document.metadata), ensure_ascii=False, default=str)
     metadata: JsonObject = json.loads(strip_controls(text))
     return metadata
