@@ -18,10 +18,15 @@ A message says what was wrong, what was got and what to do about it. The command
 message alone; a traceback means a bug in Assay.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from enum import StrEnum
+from functools import wraps
 from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
 
 
 def closest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
@@ -38,6 +43,23 @@ def did_you_mean(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str
     """
     found = closest(word, known, cutoff=cutoff)
     return "" if found is None else f". Did you mean {found!r}?"
+
+
+def suggests_keywords(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+    """Let the `TypeError` about an unknown keyword of `function` name the one that was meant."""
+    code = function.__code__
+    known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+    @wraps(function)
+    def call(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        for name in kwargs:
+            if name not in known:
+                raise TypeError(
+                    f"{function.__name__}() has no parameter {name!r}{did_you_mean(name, known)}"
+                )
+        return function(*args, **kwargs)
+
+    return call
 
 
 class AssayError(Exception):

@@ -42,6 +42,7 @@ def test_the_code_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     run = names["run"]
     assert isinstance(run, assay.Run)
     assert run.comparison is not None
+    assert f"run  # {run!r}, a table in a notebook" in page
     assert len(names["frame"]) == run.report.summary.total_queries  # type: ignore[arg-type]
 
 

@@ -46,7 +46,7 @@ def test_every_option_is_a_keyword_with_the_type_and_default_of_its_field() -> N
     for setting in command_settings():
         if setting.name in (
             *("dataset", "baseline", "judge", "ground_truth", "criteria", "nuggets"),
-            "judge_calibration",
+            *("judge_calibration", "compare_to"),
             "request",
             "label",
             "model",
@@ -59,8 +59,44 @@ def test_every_option_is_a_keyword_with_the_type_and_default_of_its_field() -> N
 
 
 def test_an_unknown_keyword_is_an_error(dataset: Dataset) -> None:
-    with pytest.raises(TypeError, match="topk"):
+    with pytest.raises(TypeError, match=r"no parameter 'topk'\. Did you mean 'top_k'\?"):
         assay.evaluate(first, dataset, topk=3)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"no parameter 'gate'\. Did you mean 'gates'\?"):
+        assay.evaluate(first, dataset, gate="ndcg@5>=0.3")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"no parameter 'zebra'$"):
+        assay.evaluate(first, dataset, zebra=1)  # type: ignore[call-arg]
+
+
+def test_a_warning_names_the_line_of_the_caller(dataset: Dataset, tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="all ids that came are unknown") as caught:
+        assay.evaluate(lambda query, top_k: ["elsewhere"], dataset, out=tmp_path)
+    assert {each.filename for each in caught} == {__file__}
+
+
+def test_the_exit_code_tells_no_answers_from_a_failed_gate(
+    dataset: Dataset, run: Run, tmp_path: Path
+) -> None:
+    def broken(query: str, top_k: int) -> list[str]:
+        raise ValueError(query)
+
+    nothing = assay.evaluate(broken, dataset, retries=0, out=tmp_path)
+    failed = assay.evaluate(second, dataset, gates="ndcg@5>=0.9", out=tmp_path)
+    assert (run.exit_code, nothing.exit_code, failed.exit_code) == (0, 3, 1)
+    assert nothing.gates_passed
+    assert nothing.report.trouble == "no query was answered"
+
+
+def test_a_run_is_compared_with_one_at_hand(dataset: Dataset, run: Run, tmp_path: Path) -> None:
+    for earlier in (run, run.folder, run.folder.path):
+        other = assay.evaluate(second, dataset, compare_to=earlier, out=tmp_path / "new")
+        assert other.comparison is not None
+        assert other.comparison.run == run.name
+    with pytest.raises(UsageError, match="got Run; an earlier run is compared with by compare_to="):
+        assay.evaluate(second, dataset, baseline=run, out=tmp_path)  # type: ignore[arg-type]
+
+
+def test_files_of_a_run_are_found_from_its_folder(run: Run) -> None:
+    assert (run.folder / "report.json").is_file()
 
 
 @pytest.mark.parametrize(

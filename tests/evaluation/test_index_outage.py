@@ -11,7 +11,6 @@ from tests.search.samples import WordEmbedder
 
 from assay.agents.builtin import BuiltinAgent
 from assay.agents.protocol import AgentAnswer
-from assay.cli.eval import eval_exit_code
 from assay.data import Dataset
 from assay.errors import AgentFailure, FailureKind, TargetError
 from assay.evaluation.evaluation import Evaluation, Listener
@@ -66,7 +65,7 @@ async def test_a_run_whose_index_dies_is_lost_and_can_be_resumed(
         agent.server = server
         run = await plan.start(agent, tmp_path / "runs", listener=Listener(say=said.append))
     assert run.state == "target lost"
-    assert eval_exit_code(run) == 3
+    assert run.exit_code == 3
     # What was asked of a dead server is no failure of the retriever: it is not asked yet.
     assert set(run.report.failures) == {"not asked"}
     assert "giving up" in said[-1]

@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 
 from assay import Dataset, Document, Run, evaluate
 from assay.cli.app import app
-from assay.cli.eval import eval_exit_code
 from assay.data import load_dataset
 from assay.evaluation.compare_to import regression_gate
 from assay.report.ci import render_markdown
@@ -58,7 +57,7 @@ def test_a_service_with_new_ids_is_no_regression(tmp_path: Path) -> None:
     assert str(gate.reason).startswith("the corpus turned over")
     assert not any(row.significant for row in run.comparison.metrics.values())
     assert not regression_gate(run.comparison).passed
-    assert eval_exit_code(run) == 3
+    assert run.exit_code == 3
 
 
 def test_the_report_has_it_typed(tmp_path: Path) -> None:
@@ -105,7 +104,7 @@ def test_a_worse_ranking_of_the_same_documents_is_a_regression(tmp_path: Path) -
     assert run.comparison.labels is not None
     assert not run.comparison.labels.turned_over
     assert "regression: nDCG@5 -" in str(regression_gate(run.comparison).reason)
-    assert eval_exit_code(run) == 1
+    assert run.exit_code == 1
     assert "against" in str(run.report.gates[0].reason)
 
 
@@ -118,7 +117,7 @@ def test_a_corpus_with_new_keys_is_noticed_before_a_gate_is_judged(tmp_path: Pat
     assert (labels.a.in_corpus, labels.b.in_corpus) == (QUERIES, 0)
     assert labels.documents_changed
     assert "of 30 judged documents it has 0" in labels.words
-    assert eval_exit_code(run) == 3
+    assert run.exit_code == 3
 
 
 def test_a_corpus_that_only_grew_is_compared_with_a_note(tmp_path: Path) -> None:

@@ -110,12 +110,6 @@ def say_gates(run: "Run") -> None:
         say(gate_verdict(gate, run.report))
 
 
-def labels_misfit(run: "Run") -> bool:
-    """Whether the labels no longer fit, so that no comparison says anything."""
-    labels = run.report.comparison.labels if run.report.comparison else None
-    return labels is not None and labels.turned_over
-
-
 def _write_ci_file(path: Path, content: bytes) -> None:
     from assay.files import atomic_write
 

@@ -23,7 +23,6 @@ from assay.cli.after_run import (
     Junit,
     Markdown,
     errors_in_ci_files,
-    labels_misfit,
     print_run,
     say_where,
     write_ci_files,
@@ -187,7 +186,7 @@ def eval_command(
     print_run(run, as_json)
     write_ci_files(run, junit, markdown, html)
     say_where(run)
-    raise typer.Exit(eval_exit_code(run) if compared else 130)
+    raise typer.Exit(run.exit_code if compared else 130)
 
 
 def _new_config(
@@ -381,16 +380,3 @@ def _compare_with_baseline(
         return run, False
     data = evaluation.dataset
     return compare_with_baseline(run, other, data, fail_on_regression=fail_on_regression), True
-
-
-def eval_exit_code(run: "Run") -> int:
-    """What the run's outcome means for a script; see the help of `assay eval`."""
-    report = run.report
-    if run.state == "interrupted":
-        return 130
-    if run.state == "target lost" or (report.answers and report.answers.trouble):
-        return 3
-    if not run.gates_passed:
-        return 3 if labels_misfit(run) else 1
-    answered = report.answers.answered if report.answers else report.summary.successful_queries
-    return 0 if answered else 3

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from assay.agents.protocol import Agent
 from assay.agents.retrievers import InvokableRetriever, NodeRetriever, retrieval_method
 from assay.agents.targets import as_agent
 from assay.data import Dataset, load_dataset
-from assay.errors import UsageError
+from assay.errors import UsageError, suggests_keywords
 from assay.evaluation.compare_to import regression_gate, with_reference, without_reference
 from assay.evaluation.evaluation import Evaluation, Listener
 from assay.evaluation.listeners import RunListener, RunListeners
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 Target = str | Agent | Callable[..., Any] | InvokableRetriever | NodeRetriever
 
 
+@suggests_keywords
 def evaluate(
     agent: Target,
     dataset: str | Path | Dataset = "nfcorpus",
@@ -70,7 +72,7 @@ def evaluate(
     private: bool = False,
     label: str | None = None,
     tags: Mapping[str, str] | Sequence[str] = (),
-    compare_to: str = "",
+    compare_to: str | PathLike[str] | Run = "",
     allow_first_run: bool = False,
     note: str = "",
     answers: bool = False,
@@ -144,8 +146,9 @@ def evaluate(
         private: write nothing of queries, documents and answers; see SECURITY.md.
         label: a name for what is tried, to find the run by.
         tags: facts to keep with the run, as a dictionary or each as `KEY=VALUE`.
-        compare_to: an earlier run on the same data to compare with, by its label, git branch or
-            name; gates may name it, such as `ndcg@5>=main-0.01`. See `Run.comparison`.
+        compare_to: an earlier run on the same data to compare with, as a `Run`, or by its folder,
+            label, git branch or name; gates may name it, such as `ndcg@5>=main-0.01`. See
+            `Run.comparison`.
         allow_first_run: if there is no such run yet, go on without it and without the gates that
             name it, with a warning.
         note: a sentence to keep with the run.
@@ -187,6 +190,7 @@ def evaluate(
         raise UsageError("columns names those of a file: it has no effect on a Dataset")
     names = _pairs(columns)
     _refuse_swapped(agent, dataset)
+    earlier = compare_to.folder if isinstance(compare_to, Run) else compare_to
     with private_mode(private):
         data = dataset if isinstance(dataset, Dataset) else load_dataset(dataset, columns=names)
     config = RunConfig(
@@ -223,8 +227,8 @@ def evaluate(
         bm25_stop_words=bm25_stop_words,
         private=private,
         label=label or "",
-        tags=_as_tags(tags),
-        compare_to=compare_to,
+        tags=_pairs(tags),
+        compare_to=fspath(earlier) if isinstance(earlier, PathLike) else earlier,
         allow_first_run=allow_first_run,
         note=note,
         answers=answers,
@@ -251,7 +255,7 @@ def evaluate(
         refuse_unused_settings(config)
     evaluation = with_reference(Evaluation.plan(config, data), Path(out))
     if missing := without_reference(evaluation):
-        warnings.warn(missing, stacklevel=2)
+        warnings.warn(missing, stacklevel=3)
     if judge is not None and not isinstance(judge, str):
         evaluation = replace(evaluation, provider=judge)
     opened = _open(agent, config, data)
@@ -261,9 +265,9 @@ def evaluate(
         run = run_coroutine(_evaluate(evaluation, opened, other, Path(out), told.started))
         told.finished(run)
     for message in said:  # they were said in another thread
-        warnings.warn(message.removeprefix("warning: "), stacklevel=2)
+        warnings.warn(message.removeprefix("warning: "), stacklevel=3)
     if words := unknown_ids(run):
-        warnings.warn(words, stacklevel=2)
+        warnings.warn(words, stacklevel=3)
     return run
 
 
@@ -308,22 +312,16 @@ def _refuse_meaningless(config: RunConfig) -> None:
             raise UsageError(f"{setting.name} has no effect without {needs}; set {needs} too")
 
 
-def _pairs(columns: Mapping[str, str] | Any) -> Any:
+def _pairs(given: Mapping[str, str] | Any) -> Any:
     """`{"query": "Frage"}` as the option has it, `("query=Frage",)`."""
-    if isinstance(columns, Mapping):
-        return tuple(f"{key}={name}" for key, name in columns.items())
-    return _as_tuple(columns)
+    if isinstance(given, Mapping):
+        return tuple(f"{key}={value}" for key, value in given.items())
+    return _as_tuple(given)
 
 
 def _as_tuple(texts: Any) -> Any:
     """A single string as a list; `RunConfig` refuses anything but a list of strings."""
     return tuple(filter(None, (texts,))) if isinstance(texts, str) else texts
-
-
-def _as_tags(tags: Any) -> Any:
-    if isinstance(tags, Mapping):
-        return tuple(f"{key}={value}" for key, value in tags.items())
-    return _as_tuple(tags)
 
 
 def judge_name(judge: object) -> str:
@@ -355,9 +353,10 @@ def _name(target: object) -> str:
     usable = callable(target) or hasattr(target, "ask") or retrieval_method(target) is not None
     if isinstance(target, type) or not usable:
         kind = target.__name__ if isinstance(target, type) else type(target).__name__
+        hint = "; an earlier run is compared with by compare_to=" if kind == "Run" else ""
         raise UsageError(
             "a target is a string, a function f(query, top_k) or an object with the methods of "
-            f"Agent, got {kind}"
+            f"Agent, got {kind}{hint}"
         )
     name = getattr(target, "__qualname__", type(target).__qualname__)
     return f"python:{getattr(target, '__module__', '?')}:{name}"

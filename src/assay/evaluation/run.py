@@ -64,8 +64,26 @@ class Run:
 
     @property
     def gates_passed(self) -> bool:
-        """Whether no gate failed."""
+        """Whether no gate failed; true without gates, and says nothing of failed queries."""
         return self.report.gates_passed
+
+    @property
+    def exit_code(self) -> int:
+        """What `assay eval` exits with after such a run.
+
+        0 if all is well, 1 if a gate failed, 3 if the target, its services or the judge failed, no
+        query was answered or the labels no longer fit, 130 if the run was interrupted.
+        """
+        answers = self.report.answers
+        if self.state == "interrupted":
+            return 130
+        if self.state == "target lost" or (answers and answers.trouble):
+            return 3
+        if not self.gates_passed:
+            labels = self.comparison.labels if self.comparison else None
+            return 3 if labels is not None and labels.turned_over else 1
+        answered = answers.answered if answers else self.report.summary.successful_queries
+        return 0 if answered else 3
 
     @property
     def comparison(self) -> Comparison | None:

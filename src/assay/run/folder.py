@@ -64,6 +64,9 @@ class RunFolder:
     def __str__(self) -> str:
         return str(self.path)
 
+    def __truediv__(self, name: str) -> Path:
+        return self.path / name
+
     @property
     def name(self) -> str:
         """The folder's name, which starts with the time of the run."""
