@@ -17,7 +17,8 @@ from urllib.parse import unquote
 _DASHES = re.compile(r"[\u2010-\u2015\u2212]")
 _APOSTROPHES = re.compile(r"[\u2018\u2019\u02bc]")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-_NARROW_BLANK = re.compile(r"(?<=\d)[\u00a0\u2009\u202f](?=\d{3}(?!\d))")  # "1 200"
+# "1 200", and not the year of "2026 120 boats".
+_NARROW_BLANK = re.compile(r"(?<=\d)(?<!\d{4})[\u00a0\u2009\u202f](?=\d{3}(?!\d))")
 # NFKC would make "102" of "10²".
 _EXPONENT = re.compile(r"(?<=\d)(?=[⁰¹²³⁴-⁹])")
 

@@ -6,6 +6,7 @@ from assay.data import Fact, load_dataset
 from assay.measure.answers.assertion import Assertion
 from assay.measure.answers.lexical import fact_assertion, states
 from assay.measure.answers.quantities import bare_number, canonical
+from assay.text import words
 
 SEVEN = Fact("It opens at 7:00", ("7:00",))
 SUPPLIER = Fact("Polyform in Brno supplies the housing", ("Polyform",))
@@ -171,6 +172,21 @@ def test_another_number_or_unit_is_another_fact(accept: str, answer: str) -> Non
 def test_spellings_of_numbers_become_one() -> None:
     assert canonical("two hundred and five euros") == "205 eur"
     assert canonical("one of the two three") == "one of the two three"
+
+
+@pytest.mark.parametrize("text", ["call 555-0102", "they won 3-1", "in 2026-11", "room 12-034"])
+def test_a_hyphen_between_numbers_that_do_not_rise_is_no_range(text: str) -> None:
+    assert canonical(text) == text
+
+
+@pytest.mark.parametrize("text", ["0-5", "09:00-17:00", "22:00-6:00", "1.5-2.5", "9 - 12"])
+def test_a_hyphen_between_numbers_that_rise_is_a_range(text: str) -> None:
+    assert " to " in canonical(text)
+
+
+def test_a_year_before_a_number_is_no_part_of_it() -> None:
+    assert words("in 2026\u00a0120 boats") == ["in", "2026", "120", "boats"]
+    assert words("1\u00a0200\u00a0000 boats") == ["1200000", "boats"]
     assert canonical("a second one, half past five") == "a second one, half past 5"
     assert [bare_number(each) for each in ("22 minutes", "€15", "22", "May 22")] == [
         *("22", "15"),

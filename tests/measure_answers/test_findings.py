@@ -6,6 +6,7 @@ from assay.data.dataset import Document, Fact, ReferenceAnswer
 from assay.measure.answers.answer_metrics import AnswerCase
 from assay.measure.answers.answer_view import AnswerView
 from assay.measure.answers.findings import AnswerFinding, find_faults
+from assay.measure.answers.lexical import yes_or_no
 from assay.measure.answers.wrong_values import Origin, ValueKind, find_wrong_value
 
 DOCUMENTS = {
@@ -236,6 +237,46 @@ def test_yes_for_no_and_a_false_premise_are_named() -> None:
     assert "wrong yes or no" not in kinds(other, other, correct=False)
 
 
+@pytest.mark.parametrize(
+    ("reference", "answer"),
+    [
+        ("Yes, dogs stay.", "No-shows are charged."),
+        ("Oui, dogs stay.", "Non-members pay."),
+        ("Yes.", "No. 5 is for rent."),
+        ("No.", "SIM cards are sold."),
+    ],
+)
+def test_a_word_that_begins_as_yes_or_no_is_neither(reference: str, answer: str) -> None:
+    other = case("May I bring a parrot?", reference, "parrot", answer=answer)
+    assert "wrong yes or no" not in kinds(other, other, correct=False)
+
+
+@pytest.mark.parametrize("answer", ["No – dogs may not.", "No—dogs.", "No", "No - dogs."])
+def test_a_no_before_a_dash_is_one(answer: str) -> None:
+    assert yes_or_no(answer) == "no"
+
+
+@pytest.mark.parametrize(
+    ("address", "foreign"),
+    [
+        ("`https://Harbor.example/Fees/`", False),
+        ("http://www.harbor.example/fees", False),
+        ("https://other.example/doc/7", False),
+        ("https://other.example/show?id=7.", False),
+        ("https://other.example/p17.html", True),
+        ("https://other.example/2027", True),
+        ("https://harbor.example/fe", True),
+        ("mast@harbor.example", True),
+    ],
+)
+def test_an_address_is_known_in_any_spelling_or_by_a_whole_id(address: str, foreign: bool) -> None:
+    text = "The fees are at www.harbor.example/fees or from harbormast@harbor.example."
+    known = {"7": Document("7", "", text)}
+    said = case("Where?", "There.", "There", retrieved=("7",), answer=f"The fees: {address}")
+    found = [each.kind for each in findings(*[AnswerView(said, known, correct=True)] * 2)]
+    assert ("foreign addresses" in found) is foreign
+
+
 def test_an_answer_without_its_number_is_named() -> None:
     lost = [view("fee", "A berth costs pounds a year."), view("shut", "The office shuts at pm.")]
     assert findings(*lost)[0].kind == "no number"
@@ -258,6 +299,10 @@ def test_another_version_of_the_needed_document_is_named() -> None:
     (found, *_) = findings(*[AnswerView(asked, copy, correct=False)] * 2)
     assert (found.kind, found.number) == ("near copies", 2)
     assert found.words.endswith('for example "c" for "a"')
+    more = " ".join(f"{word}berth {word}mast" for word in ("sail", "oar", "deck", "keel", "jib"))
+    longer = {**copy, "c": Document("c", "All", f"{OPENING} {more} {more.replace('ber', 'mo')}")}
+    found_kinds = {each.kind for each in findings(*[AnswerView(asked, longer, correct=False)] * 2)}
+    assert "near copies" not in found_kinds
 
 
 def test_a_whole_passage_in_place_of_an_answer_is_named() -> None:

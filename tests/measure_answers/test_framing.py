@@ -121,6 +121,9 @@ def test_a_raised_mark_is_a_footnote_and_an_exponent_is_none() -> None:
         "It costs 84 pounds. Pay it by cheque.\n\n Berth fees"
     )
     assert bare_text("10² berths of 12 km² or 3 m³") == "10² berths of 12 km² or 3 m³"
+    area = "20 meter², 300 feet², twenty metres³ and 9.81 meters per second²"
+    assert bare_text(area) == area
+    assert bare_text("It is 12 euros² at the harbor³") == "It is 12 euros at the harbor"
 
 
 def test_a_right_answer_without_a_full_stop_may_end_before_its_source_does() -> None:

@@ -9,6 +9,7 @@ of `notes` nor the sentences that `builtin:bm25` quotes get a finding that is no
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from assay.measure.answers.answer_view import AnswerCheck, AnswerView, example, in_quotes
 from assay.measure.answers.assertion import Assertion, abstained, hedges, is_negative, takes_back
@@ -16,14 +17,14 @@ from assay.measure.answers.diagnosis import shows_another_part
 from assay.measure.answers.form_checks import FORM_CHECKS, answered, asked, attempted
 from assay.measure.answers.grounding_checks import CONTRADICTION_CHECKS, GROUNDING_CHECKS
 from assay.measure.answers.instructions import follows_a_document
-from assay.measure.answers.lexical import fact_places, states
+from assay.measure.answers.lexical import fact_places, states, yes_or_no
 from assay.measure.answers.quantities import numbers, quantities
 from assay.measure.answers.wrong_values import ValueKind
 from assay.text import normalize, stems, words
 
 _MANY = 4
 _STALE = 0.8
-_COPY, _COPY_WORDS = 0.8, 8
+_COPY, _COPY_WORDS, _COPY_LENGTH = 0.8, 8, 20_000
 _LISTED, _BEGINNING = 3, 8
 
 
@@ -124,21 +125,24 @@ def _is_stale(view: AnswerView) -> bool:
 
 def _near_copy(view: AnswerView) -> tuple[str, str] | None:
     """A document that was shown and nearly is one that is needed and was not, with that one."""
-    missing = [each for each in view.case.needed if each not in view.case.seen_ids]
-    for needed in (view.documents[each] for each in missing if each in view.documents):
-        wanted = _plain_words(needed.full_text)
-        for found in view.case.seen_ids:
-            if found in view.case.needed or found not in view.documents:
-                continue
-            held = _plain_words(view.documents[found].full_text)
-            fewest = min(len(wanted), len(held))
-            if fewest >= _COPY_WORDS and len(wanted & held) >= _COPY * fewest:
-                return found, needed.id
+    known = view.documents.keys()
+    missing = sorted(known & view.case.needed - set(view.case.seen_ids))
+    others = [each for each in view.case.seen_ids if each in known and each not in view.case.needed]
+    for needed in missing if others else ():
+        wanted = _document_words(view.documents[needed].full_text[:_COPY_LENGTH])
+        for found in others:
+            held = _document_words(view.documents[found].full_text[:_COPY_LENGTH])
+            fewest, most = sorted((len(wanted), len(held)))
+            if fewest >= _COPY_WORDS and len(wanted & held) >= _COPY * most:
+                return found, needed
     return None
 
 
-def _plain_words(text: str) -> set[str]:
-    return {each for each in stems(text) if not each[0].isdigit()}
+def _plain_words(text: str) -> frozenset[str]:
+    return frozenset(each for each in stems(text) if not each[0].isdigit())
+
+
+_document_words = lru_cache(maxsize=256)(_plain_words)
 
 
 def _copies(hit: Sequence[AnswerView]) -> str:
@@ -146,16 +150,12 @@ def _copies(hit: Sequence[AnswerView]) -> str:
     return f", for example {in_quotes(found[0])} for {in_quotes(found[1])}" if found else ""
 
 
-_YES = re.compile(r"\W*(?:yes|yeah|yep|ja|oui|sí|sim)\b")
-_NO = re.compile(r"\W*(?:no|nope|nein|non|nee|não)\b(?=\W*[,.:;!–-]|\W*$)")
-
-
 def _says_yes_for_no(view: AnswerView) -> bool:
     """Yes where the reference says no or the other way round; or the question's own words without a
     negation, where the reference begins with one: a false premise that is taken for true.
     """
     said, expected = normalize(view.text), normalize(view.case.reference.answer or "")
-    if (_YES.match(said) and _NO.match(expected)) or (_NO.match(said) and _YES.match(expected)):
+    if {yes_or_no(view.text), yes_or_no(view.case.reference.answer or "")} == {"yes", "no"}:
         return True
     first = " ".join(expected.split()[:_BEGINNING])
     asked = set(stems(view.case.question))

@@ -9,6 +9,7 @@ whom to ask. One with a figure or a name states something, whatever else it says
 import re
 
 from assay.answer.prompt import without_markers
+from assay.measure.answers.quantities import numbers
 from assay.text import is_stop, normalize, sentences, stem, words
 
 # Not "2 * 3 * 4", and not "snake_case_name".
@@ -19,6 +20,13 @@ _LINK = re.compile(r"(?<!!)\[([^\[\]\n]{1,200})\]\([^()\s]{1,500}\)")  # "[Tea](
 # "12 euros.¹", "twelve euros¹" and the note itself; not "10²" or "km²".
 _FOOTNOTE = re.compile(
     r"(?:(?<=[.,;:!?)\"'”’])|(?<=[^\W\d_]{3})|^)[¹²³⁴-⁹]{1,2}(?!\w)", re.MULTILINE
+)
+# "20 meter²", "9.81 meters per second²": an exponent. Nobody squares money or days: a footnote.
+_OF_A_UNIT = re.compile(
+    r"([^\W_][^\s]*)[ \u00a0-](?:[^\W\d_]{1,20}(?: (?:per|pro|par|por) |/))?"
+    r"(?!(?:euros?|dollars?|pounds?|cents?|days?|weeks?|months?|years?|people|persons?|percent)$)"
+    r"[^\W\d_]{3,20}$",
+    re.IGNORECASE,
 )
 _PICTURES = "\u2190-\u21ff\u2300-\u27bf\u2b00-\u2bff\ufe0f\u200d\U0001f000-\U0001faff"
 _PICTURE_END = re.compile(rf"(?<![\s{_PICTURES}])[\s{_PICTURES}]++$")
@@ -142,7 +150,14 @@ def _is_courtesy_elsewhere(sentence: str, plain: str) -> bool:
 
 def bare_text(answer: str) -> str:
     """An answer without citation markers, addresses of links and the marks of emphasis."""
-    return without_emphasis(without_markers(_FOOTNOTE.sub("", _LINK.sub(r"\1", answer))))
+    return without_emphasis(without_markers(_FOOTNOTE.sub(_exponent, _LINK.sub(r"\1", answer))))
+
+
+def _exponent(match: re.Match[str]) -> str:
+    """What stays of a raised figure: all of it after a number and its unit, else nothing."""
+    before = match.string[max(0, match.start() - 60) : match.start()]
+    unit = _OF_A_UNIT.search(before) if match[0] in "²³" else None
+    return match[0] if unit and numbers(unit[1]) else ""
 
 
 def without_emphasis(text: str) -> str:

@@ -8,7 +8,7 @@ from itertools import dropwhile
 from assay.answer.prompt import cited_places
 from assay.measure.answers.answer_view import AnswerCheck, AnswerView, example, in_quotes
 from assay.measure.answers.form_checks import answered, attempted
-from assay.measure.answers.lexical import held_words, is_supported
+from assay.measure.answers.lexical import held_words, is_known_address, is_supported
 from assay.measure.answers.quantities import quantities, spellings_of
 from assay.text import normalize, stem, stems, words
 
@@ -67,7 +67,7 @@ def _marks_nothing(view: AnswerView) -> bool:
 
 
 _ADDRESS = re.compile(
-    r"(?:https?://|\bwww\.)[^\s()<>\[\]\"']{3,200}|\b[\w.+-]{1,64}@[\w-]{1,60}\.[\w.-]{2,60}"
+    r"(?:https?://|\bwww\.)[^\s()<>\[\]\"'`]{3,200}|\b[\w.+-]{1,64}@[\w-]{1,60}\.[\w.-]{2,60}"
 )
 
 
@@ -77,13 +77,8 @@ def _foreign_address(view: AnswerView) -> str:
     known = [*view.shown, view.case.question, view.case.reference.answer or ""]
     known += [str(value) for each in seen for value in each.metadata.values()]
     for match in _ADDRESS.finditer(view.case.answer or ""):
-        address = match[0].rstrip(".,;:!?*_")
-        said = set(words(address))
-        named = any(
-            each.id in address or (each.title and set(words(each.title)) <= said) for each in seen
-        )
-        if not named and not any(address in text for text in known):
-            return address
+        if not is_known_address(match[0], known, seen):
+            return match[0].rstrip(".,;:!?*_")
     return ""
 
 

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from urllib.parse import unquote
 
-from assay.data.dataset import Fact
+from assay.data.dataset import Document, Fact
 from assay.measure.answers.assertion import (
     Assertion,
     abstained,
@@ -16,7 +17,7 @@ from assay.measure.answers.assertion import (
 from assay.measure.answers.contradiction.model import ContradictionChecker
 from assay.measure.answers.framing import bare_text, statements, without_conversions
 from assay.measure.answers.quantities import bare_number, canonical, numbers
-from assay.text import normalize, sentences, stems
+from assay.text import normalize, sentences, stems, words
 
 SUPPORTED_SHARE = 0.5
 """The share of a sentence's content words that its sources must contain.
@@ -199,3 +200,41 @@ def answer_relevance(question: str, answer: str) -> float:
     if not wanted or abstained(answer):
         return 0.0
     return len(wanted.intersection(stems(answer))) / len(wanted)
+
+
+# Not "No-shows are charged", "No. 5", "non-members pay" or "SIM cards".
+_ALONE = r"\b(?!\. ?\d)(?=\s*(?:[,.:;!]|-+\s)|\W*$)"
+_YES = re.compile(rf"\W*(?:(?:yes|yeah|yep)\b(?!-\w)|(?:ja|oui|sí|sim){_ALONE})")
+_NO = re.compile(rf"\W*(?:no|nope|nein|non|nee|não){_ALONE}")
+_LONG_DASH = re.compile(r"\s*[–—]\s*")
+
+
+def yes_or_no(answer: str) -> str:
+    """The "yes" or "no" that an answer begins with, in a few languages; else nothing."""
+    said = normalize(_LONG_DASH.sub(", ", answer))
+    if _YES.match(said):
+        return "yes"
+    return "no" if _NO.match(said) else ""
+
+
+_SCHEME = re.compile(r"^(?:https?://|mailto:)?(?:www\.)?")
+
+
+def is_known_address(address: str, texts: Iterable[str], documents: Iterable[Document]) -> bool:
+    """Whether a text has a link or mail address in any spelling, or it names a document: by all
+    words of a title, or by an id that is a whole segment of its path or value of its query.
+    """
+    plain = _plain_address(address)
+    said = set(words(plain))
+    for each in documents:
+        wanted = re.escape(_plain_address(each.id))
+        whole = rf"(?:^|[/?&=#]){wanted}(?:\.(?:html?|md|pdf|php|txt|json))?(?:[/?&#]|$)"
+        if (each.title and set(words(each.title)) <= said) or re.search(whole, plain):
+            return True
+    held = re.compile(rf"(?<![\w.+-])(?:www\.)?{re.escape(plain)}(?!\w)")
+    return any(held.search(unquote(text).lower()) for text in texts)
+
+
+def _plain_address(address: str) -> str:
+    """Without scheme, "www.", upper case and what stands around."""
+    return _SCHEME.sub("", unquote(address).lower().strip("`*_")).rstrip(".,;:!?*_`/")

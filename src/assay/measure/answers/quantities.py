@@ -82,8 +82,8 @@ _AFTER = re.compile(
 _EITHER_NUMBER = re.compile(r"(?<![\w.,:/-])(\d[\d.,:]*) or (\d[\d.,:]*) ([^\W\d_]+)")
 # "40-90", "from 40 to 90" and "between 40 and 90" are 40 to 90; not "2026-11-04" or "555-0102-7".
 _RANGE = re.compile(
-    r"(?<![\w.,:/-])(?:between (\d[\d.,:]*) and|(?:from )?(\d[\d.,:]*) ?(?:-|bis|to)) ?"
-    r"(?=\d[\d.,:]*(?![\w-]))"
+    r"(?<![\w.,:/-])(?:between (\d[\d.,:]*) and|(?:from )?(\d[\d.,:]*) ?(-|bis|to)) ?"
+    r"(?=(\d[\d.,:]*)(?![\w-]))"
 )
 _CURRENCY = re.compile(r"(?:€|\beur|(?P<pound>£|\bgbp)) ?(?P<number>\d[\d.,]*)")
 _SCALED = re.compile(r"(?<![\w.,:/])(\d+(?:\.\d+)?) (thousand|million|billion)\b")
@@ -125,9 +125,19 @@ def _date(match: re.Match[str]) -> str:
 def canonical(text: str) -> str:
     """A normalized text with number words as digits, units and dates in one spelling."""
     digits = _EITHER_NUMBER.sub(r"\1 \3 or \2 \3", _NUMBER_WORDS.sub(_digits, text))
-    digits = _RANGE.sub(lambda match: f"{match[1] or match[2]} to ", _DATE.sub(_date, digits))
+    digits = _RANGE.sub(_range, _DATE.sub(_date, digits))
     amounts = _CURRENCY.sub(_amount, _SCALED.sub(_scaled, digits))
     return _AFTER.sub(_unit, amounts)
+
+
+def _range(match: re.Match[str]) -> str:
+    """With a hyphen only what rises: not "555-0102" (a telephone), "3-1" or "2026-11"."""
+    first, last = match[1] or match[2], match[4].rstrip(".,:")
+    if match[3] == "-" and ":" not in f"{first}{last}":
+        plain = first.isdigit() and last.isdigit()
+        if plain and (int(first) >= int(last) or any(e[0] == "0" < e[1:] for e in (first, last))):
+            return match[0]
+    return f"{first} to "
 
 
 def _amount(match: re.Match[str]) -> str:
