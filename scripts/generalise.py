@@ -20,17 +20,22 @@ from pathlib import Path
 
 from assay.data import load_dataset
 from assay.errors import AssayError
-from assay.run.bench import BenchReport
+from assay.run.bench import BenchCell, BenchReport
 
 ZERO_SHOT = ("bm25", "dense", "hybrid")
 TRAINED = ("hybrid", "tuned")
 METRIC = "ndcg@10"
 TRAIN = "train"
+USAGE = 2
+NOT_MEASURED = 3  # the exit code of a bench with a cell that has no figure
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     found = dict(find_datasets(options.folder))
+    if options.folder is not None and len(found) == 1:
+        print(f"no data set in {options.folder}; did you mean its parent?", file=sys.stderr)
+        return USAGE
     trained = {name: spec for name, (spec, splits) in found.items() if TRAIN in splits}
     everything = {name: spec for name, (spec, _) in found.items()}
     suites: dict[str, tuple[Sequence[str], dict[str, str]]]
@@ -44,11 +49,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         path.write_text(suite(modes, datasets, options.queries), encoding="utf-8")
         command = [sys.executable, "-m", "assay", "bench", str(path), "--out", str(options.out)]
         done = subprocess.run([*command, "--json"], stdout=subprocess.PIPE, text=True, check=False)
-        status = max(status, done.returncode)
         if not done.stdout.strip():
-            return status
-        print("\n".join(table(BenchReport.model_validate(json.loads(done.stdout)))), flush=True)
+            return max(status, done.returncode)
+        report = BenchReport.model_validate(json.loads(done.stdout))
+        print("\n".join(table(report)), flush=True)
+        status = max(status, exit_code(report, done.returncode))
     return status
+
+
+def exit_code(report: BenchReport, code: int) -> int:
+    """That of the bench; 0 where all that is missing is a ranking that was not worth tuning."""
+    missing = [one for one in report.cells if one.mean is None]
+    declined = code == NOT_MEASURED and missing and all(one.not_tuned for one in missing)
+    return 0 if declined else code
 
 
 def find_datasets(folder: Path | None) -> Iterator[tuple[str, tuple[str, tuple[str, ...]]]]:
@@ -82,7 +95,7 @@ def table(report: BenchReport) -> Iterator[str]:
     yield "|---|---|" + "---|" * len(names)
     for dataset in report.datasets:
         cells = [report.cell(name, dataset) for name in names]
-        figures = " | ".join(_figure(one.mean, one.low, one.high) for one in cells)
+        figures = " | ".join(_cell(one) for one in cells)
         yield f"| {dataset} | {max(one.queries for one in cells)} | {figures} |"
     means = " | ".join(_figure(one.mean, one.low, one.high) for one in report.systems)
     yield f"| mean over the data sets | | {means} |"
@@ -93,6 +106,12 @@ def table(report: BenchReport) -> Iterator[str]:
             f"{_interval(pair.low, pair.high)}, p {pair.p_adjusted:.4f}"
         )
     yield ""
+
+
+def _cell(cell: BenchCell) -> str:
+    if cell.not_tuned:
+        return f"tuned: {cell.not_tuned}, hybrid is used"
+    return _figure(cell.mean, cell.low, cell.high)
 
 
 def _figure(mean: float | None, low: float | None, high: float | None) -> str:

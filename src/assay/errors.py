@@ -103,6 +103,12 @@ class SearchError(AssayError):
     """An index, an embedder or a model of the retriever that cannot be used."""
 
 
+TUNED_NOT_BETTER = "the tuned ranking is not saved"
+TOO_FEW_TO_TUNE = "tuning needs at least"
+"""How the messages of `search.tuning` begin that say to use hybrid: a bench tells by them that
+another attempt would end alike."""
+
+
 class SearchUnavailable(SearchError):
     """The server that holds the index does not respond now; asking again later can help."""
 

@@ -7,6 +7,7 @@ from types import ModuleType
 
 import pytest
 
+from assay.errors import TOO_FEW_TO_TUNE, TUNED_NOT_BETTER
 from assay.run.bench import BenchCell, BenchPair, BenchReport, BenchSystem
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "generalise.py"
@@ -97,6 +98,48 @@ def test_the_table_has_intervals_means_and_pairs(script: ModuleType) -> None:
         "- hybrid - bm25: +0.1000 (0.0500 to 0.1500), p 0.0030",
         "",
     ]
+
+
+def declined(error: str) -> BenchReport:
+    return BenchReport(
+        suite="generalise-tuned",
+        metric="nDCG@10",
+        finished="now",
+        datasets=["teas"],
+        systems=[BenchSystem(name="hybrid", target="builtin:hybrid", mean=0.6)],
+        cells=[
+            BenchCell(system="hybrid", dataset="teas", state="complete", queries=9, mean=0.6),
+            BenchCell(system="tuned", dataset="teas", state="not run", error=error),
+        ],
+        pairs=[],
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "cell", "code"),
+    [
+        (f"{TUNED_NOT_BETTER}: on 36 it is...", "tuned: not better, hybrid is used", 0),
+        (f"{TOO_FEW_TO_TUNE} 20 judged", "tuned: too few train queries, hybrid is used", 0),
+        ("the index is gone", "", 3),
+    ],
+)
+def test_a_tuning_that_declines_is_a_result(
+    script: ModuleType, error: str, cell: str, code: int
+) -> None:
+    report = declined(error)
+    report.systems.append(BenchSystem(name="tuned", target="builtin:tuned"))
+    assert list(script.table(report))[2] == f"| teas | 9 | 0.6000 | {cell} |"
+    assert script.exit_code(report, 3) == code
+    assert script.exit_code(report, 1) == 1
+
+
+@pytest.mark.parametrize("inside", ["empty", "teas"])
+def test_a_folder_without_data_sets_is_told(
+    script: ModuleType, folder: Path, inside: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert script.main([str(folder / inside)]) == 2
+    told = capsys.readouterr().err
+    assert f"no data set in {folder / inside}; did you mean its parent?" in told
 
 
 def test_a_folder_that_is_none_is_refused(

@@ -54,7 +54,7 @@ def bench_command(
     from assay.evaluation.suite import find_suite, read_suite
     from assay.files import atomic_write
     from assay.report.bench import render_bench, render_bench_page
-    from assay.run.models import INTERRUPTED
+    from assay.run.models import COMPLETE, INTERRUPTED
 
     if (suite is None) == (resume is None):
         raise UsageError("name a suite, such as: assay bench quick; or --resume BENCH")
@@ -97,8 +97,10 @@ def bench_command(
     if any(cell.state == INTERRUPTED for cell in report.cells):
         say(f"interrupted; go on with: assay bench --resume {folder}")
         raise typer.Exit(130)
-    if not report.complete or any(cell.mean is None for cell in report.cells):
-        say(f"finish it with: assay bench --resume {folder}")
+    missing = [one for one in report.cells if one.state != COMPLETE or one.mean is None]
+    if missing:
+        if not all(one.not_tuned for one in missing):
+            say(f"finish it with: assay bench --resume {folder}")
         raise typer.Exit(3)
     raise typer.Exit(0 if report.gates_passed else 1)
 

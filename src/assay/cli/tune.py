@@ -56,7 +56,7 @@ def tune(
     from assay.cli.console import progress_bar
     from assay.data import load_dataset
     from assay.search.embedding import EmbedderSettings, open_embedder
-    from assay.search.index import open_retriever
+    from assay.search.index import check_train_judgments, open_retriever
     from assay.search.tuning.tune import (
         check_splits,
         describe_gain,
@@ -68,6 +68,7 @@ def tune(
     learned = check_splits(splits)
     with progress_bar() as progress:
         data = load_dataset(dataset, archive=archive, progress=progress)
+        check_train_judgments(data)
         chosen = open_embedder(EmbedderSettings(embedder or "", str(model or ""), device))
         path = model_path(data, chosen, seed=seed)
         with open_retriever(data, embedder=chosen, progress=progress) as retriever:

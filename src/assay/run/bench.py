@@ -6,6 +6,7 @@ from statistics import fmean
 
 import numpy as np
 
+from assay.errors import TOO_FEW_TO_TUNE, TUNED_NOT_BETTER
 from assay.measure.statistics import compare_strata, holm, shared_ranks, summarize_strata
 from assay.run.models import COMPLETE, RunModel
 
@@ -32,6 +33,14 @@ class BenchCell(RunModel):
     latency_p50_ms: float | None = None
     judge_cost: float | None = None
     gates_passed: bool = True
+
+    @property
+    def not_tuned(self) -> str:
+        """Why tuning said to use hybrid here; empty where it did not. Trying again ends alike."""
+        error = self.error or ""
+        if error.startswith(TUNED_NOT_BETTER):
+            return "not better"
+        return "too few train queries" if error.startswith(TOO_FEW_TO_TUNE) else ""
 
 
 class BenchSystem(RunModel):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from assay.data.cache import cache_folder
 from assay.data.dataset import Corpus, Dataset, Document
-from assay.errors import SearchError
+from assay.errors import TOO_FEW_TO_TUNE, DataError, SearchError
 from assay.net.json import JsonObject
 from assay.progress import Progress, silent
 from assay.search.analyzer import ANALYZER
@@ -283,6 +283,8 @@ def open_retriever(
     """
     dataset.require_documents("a search")
     embedder = embedder or open_embedder()
+    if tuned:
+        _refuse_untunable(dataset, embedder)
     store = store or open_store(dataset.name, embedder)
     bm25 = bm25 or Bm25Settings.from_environment()
     build_index(dataset.documents.values(), embedder, store, progress, bm25=bm25)
@@ -290,6 +292,29 @@ def open_retriever(
     if not tuned:
         return retriever
     return _with_tuned(retriever, dataset, embedder, progress)
+
+
+def _refuse_untunable(dataset: Dataset, embedder: Embedder) -> None:
+    from assay.search.tuning.tune import model_path
+
+    if not model_path(dataset, embedder).exists():
+        check_train_judgments(dataset)
+
+
+def check_train_judgments(dataset: Dataset) -> None:
+    """Before anything is embedded to learn from them: `DataError` where they are too few."""
+    from assay.search.tuning.fit import FEWEST_QUERIES
+
+    documents = dataset.documents
+    judged = sum(
+        query in dataset.queries and any(grades[one] > 0 and one in documents for one in grades)
+        for query, grades in dataset.judgments.get("train", {}).items()
+    )
+    if judged < FEWEST_QUERIES:
+        raise DataError(
+            f"{TOO_FEW_TO_TUNE} {FEWEST_QUERIES} judged queries in the train split, {dataset.name} "
+            f"has {judged}: use the zero-shot ranking `hybrid`"
+        )
 
 
 def _with_tuned(
