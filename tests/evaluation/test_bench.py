@@ -11,7 +11,8 @@ from assay.cli.app import app
 from assay.errors import UsageError
 from assay.evaluation.suite import SUITES, find_suite, read_suite
 from assay.measure.statistics import compare_paired, compare_strata, summarize_strata
-from assay.run.bench import BenchCell, rank_systems
+from assay.report.bench import bench_sentences
+from assay.run.bench import BenchCell, BenchReport, rank_systems
 
 _AGENTS = """
 import os
@@ -195,3 +196,25 @@ def test_equal_systems_share_a_rank() -> None:
     )
     assert [(each.rank, each.shared, each.mean_rank) for each in systems] == [(1, True, 1.5)] * 2
     assert pairs[0].p_adjusted == 1.0
+
+
+@pytest.mark.parametrize(
+    ("missing", "words"),
+    [
+        (False, "a is significantly better than every other system."),
+        (True, "a is significantly better than every other of the systems that were measured on "),
+    ],
+)
+def test_the_best_is_best_of_those_that_were_measured(missing: bool, words: str) -> None:
+    scores = {(name, "d"): dict.fromkeys("abcdefghij", mean) for name, mean in [("a", 1), ("b", 0)]}
+    cells = [BenchCell(system=name, dataset="d", state="complete", mean=0.5) for name in "ab"]
+    targets = {"a": "x", "b": "y"}
+    if missing:
+        targets["c"] = "z"
+        cells.append(BenchCell(system="c", dataset="d", state="not run"))
+    systems, pairs = rank_systems(targets, ["d"], cells, scores)
+    report = BenchReport(
+        suite="s", metric="ndcg@5", finished="", datasets=["d"],
+        systems=systems, cells=cells, pairs=pairs,
+    )  # fmt: skip
+    assert next(bench_sentences(report)).startswith(words)

@@ -56,7 +56,12 @@ def bench_sentences(report: BenchReport) -> Iterator[str]:
     if len(ranked) > 1:
         best = [system.name for system in ranked if system.rank == 1]
         if len(best) == 1:
-            yield f"{best[0]} is significantly better than every other system."
+            which = (
+                "every other system"
+                if len(ranked) == len(report.systems)
+                else "every other of the systems that were measured on every data set"
+            )
+            yield f"{best[0]} is significantly better than {which}."
         else:
             yield (
                 f"{', '.join(best)} share rank 1: none of the others is significantly worse than "
