@@ -166,6 +166,9 @@ def test_queries_new_to_training_are_scored_apart(
     assert head.metrics["ndcg@5"] == 0.5
     assert head.unseen_queries == UnseenQueries(queries=1, mean=0.0, low=None, high=None)
     assert run(half_right, base, tmp_path).report.unseen_queries is None
+    known = Dataset("tiny", base.documents, queries, {**judgments, "test": {"q0": {"d0": 1}}})
+    head = run(lambda _query, _top_k: ["d0"], known, tmp_path).report
+    assert head.unseen_queries is None  # no mean over nothing
 
 
 def test_relevant_documents_beyond_top_k_are_not_counted_as_retrieved(
@@ -323,3 +326,7 @@ def test_queries_without_a_relevant_document_are_counted_and_said(
     assert report.dataset.queries_without_relevant == 1
     words = plain_text(render_report(report, path="runs/x"))
     assert "1 judged query has no relevant document: left out of every mean" in words
+    sample = assay.evaluate(
+        lambda _query, _top_k: ["d1"], changed, num_queries=2, out=tmp_path
+    ).report
+    assert "left out of" not in plain_text(render_report(sample, path="runs/x"))

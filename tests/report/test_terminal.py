@@ -253,3 +253,8 @@ def test_names_from_elsewhere_cannot_control_the_terminal() -> None:
 def test_a_table_of_scores_alone() -> None:
     text = plain_text(scores_table([ScoreLine("nDCG@10", 0.5, None, None, 0.0)]))
     assert " ".join(text.split()).endswith("nDCG@10 0.5000 – 0.0000 –")
+
+
+def test_an_older_run_without_unseen_queries_has_no_mean_of_them() -> None:
+    nothing = {"queries": 0, "mean": 0.0, "low": None, "high": None}
+    assert "unseen" not in shown(unseen_queries=nothing)

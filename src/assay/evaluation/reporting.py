@@ -173,7 +173,7 @@ def build_report(
             metric.slug: _statistic(spread[metric], scores.mean_ceiling(metric))
             for metric in scores.metrics
         },
-        unseen_queries=None if unseen is None else _unseen(results, unseen, config.seed),
+        unseen_queries=_unseen(results, unseen, config.seed) if unseen else None,
         gates=[
             (
                 check_against(gate, scores, reference, fit)

@@ -182,12 +182,14 @@ def _facts(report: "Report") -> Iterator[tuple[str, str]]:
     if report.state != COMPLETE:
         asked += f"; {report.state}: {count(report.planned_queries)} were planned"
     yield "queries", asked
-    if left_out := report.dataset.queries_without_relevant:
+    left_out = report.dataset.queries_without_relevant
+    if left_out and report.config.num_queries is None:  # a figure of the data set, of no sample
         words = counted(left_out, "judged query has", "judged queries have")
         yield "", f"{words} no relevant document: left out of every mean"
     if report.dataset.judged_by:
         yield "judgments", report.dataset.judged_by
-    if unseen := report.unseen_queries:
+    unseen = report.unseen_queries
+    if unseen is not None and unseen.queries:  # older runs have a mean over none
         metric, _ = report.headline
         score = with_interval(unseen.mean, unseen.low, unseen.high)
         yield "unseen", f"{metric} {score} on {count(unseen.queries)} not seen in training"
