@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import RunAssay
+from typer.testing import CliRunner
+
+from assay.cli.app import app
 
 ANSWER = ("eval", "builtin:bm25", "--dataset", "notes", "--num-queries", "20", "--answers")
 
@@ -78,3 +81,15 @@ def test_wrong_use_is_told_before_the_run(
 def test_a_judge_in_the_environment_does_not_disturb_a_plain_run(run_assay: RunAssay) -> None:
     done = run_assay("eval", "builtin:bm25", "--dataset", "notes", RAG_EVAL_PROVIDER="anthropic")
     assert done.returncode == 0, done.stderr
+
+
+def test_a_target_without_answers_is_named_before_the_advice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "ids_alone.py").write_text("def find(query, top_k): return ['note-001']\n")
+    options = ("--dataset", "notes", "--num-queries", "6", "--answers")
+    done = CliRunner().invoke(app, ["eval", "python:ids_alone:find", *options])
+    words = "the target returned documents but no answers"
+    assert 0 <= done.output.find(words) < done.output.find("Fix the agent's errors first")

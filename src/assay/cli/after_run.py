@@ -197,18 +197,16 @@ def _warn_about_loading(run: "Run") -> None:
 
 def print_run(run: "Run", as_json: bool) -> None:
     """The result on stdout; gates, warnings and what is left to do on stderr."""
+    from assay.evaluation.run import no_answers
+
+    if words := no_answers(run):  # before tables and advice that all follow from it
+        warn(words)
     show_run(run, as_json)
     say_gates(run)
     report = run.report
     answers, answered = report.answers, report.summary.successful_queries
     if not answered:
         say("no query was answered: see the failures above")
-    elif answers is not None and not answers.answered:
-        say(
-            "the target returned documents but no answers; --answers needs "
-            '{"doc_ids": [...], "answer": "...", "citations": [...]}, or --map answer=EXPR for a '
-            "text in another field"
-        )
     if answered:
         _warn_about_ids(run)
         _warn_about_count(run)

@@ -35,6 +35,18 @@ def unknown_ids(run: "Run") -> str:
     return f"all ids that came are unknown to {name!r}{shown}, so every score is 0: {why}"
 
 
+def no_answers(run: "Run") -> str:
+    """What to say where answers are measured and none came, though documents did; else ""."""
+    answers = run.report.answers
+    if answers is None or answers.answered or not run.report.summary.successful_queries:
+        return ""
+    return (
+        "the target returned documents but no answers; to measure answers it must return "
+        '{"doc_ids": [...], "answer": "...", "citations": [...]}, or --map answer=EXPR (in Python, '
+        "mapping) must name the field of the text"
+    )
+
+
 @dataclass(frozen=True, repr=False)
 class Run:
     """One evaluation of one target on one data set, with its report and its rows.
