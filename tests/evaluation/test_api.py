@@ -15,6 +15,7 @@ from assay import MRR, Dataset, Run, nDCG
 from assay.agents.protocol import AgentAnswer, AgentInfo
 from assay.errors import RunError, UsageError
 from assay.evaluation.api import evaluate
+from assay.run.folder import list_runs
 from assay.run.options import command_settings
 
 
@@ -371,3 +372,25 @@ def test_an_id_that_holds_a_key_of_ours_is_told_without_it(
     with pytest.warns(UserWarning, match="all ids that came are unknown") as told:
         evaluate(lambda query, top_k: ["page?key=hunter2-and-more"], dataset, out=tmp_path)
     assert "hunter2" not in str(told[0].message)
+
+
+def test_settings_chosen_on_judgments_can_be_declared(dataset: Dataset, tmp_path: Path) -> None:
+    run = assay.evaluate("builtin:bm25", dataset, track="trained", bm25_k1=2, out=tmp_path)
+    assert run.report.track == run.folder.read_header().track == "trained"
+    assert assay.evaluate("builtin:bm25", dataset, out=tmp_path).report.track == "zero-shot"
+    with pytest.raises(UsageError, match="cannot be on the zero-shot track"):
+        assay.evaluate("builtin:tuned", dataset, track="zero-shot", out=tmp_path)
+
+
+def test_the_track_of_the_target_is_not_that_of_a_builtin_baseline(
+    dataset: Dataset, tmp_path: Path
+) -> None:
+    run = assay.evaluate(first, dataset, track="trained", baseline="builtin:bm25", out=tmp_path)
+    tracks = {folder.read_header().track for folder in list_runs(tmp_path)}
+    assert run.report.track == "trained"
+    assert tracks == {"trained", "zero-shot"}
+
+
+def test_documents_without_answers_are_told(dataset: Dataset, tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="returned documents but no answers"):
+        assay.evaluate(first, dataset, answers=True, out=tmp_path)

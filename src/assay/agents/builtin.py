@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from assay.agents.protocol import Agent, AgentAnswer, AgentInfo
-from assay.agents.target_kinds import MODES, OpenContext, Target
+from assay.agents.target_kinds import MODES, OpenContext, Target, builtin_track
 from assay.agents.threads import DaemonThreads
 from assay.answer.passages import Passage
 from assay.data.dataset import Dataset, Document
@@ -42,6 +42,7 @@ class BuiltinAgent:
     Parameters:
         spec: the mode, with `#PROVIDER` for a model that answers.
         dataset: what to search.
+        track: `trained` where its settings were chosen on judgments.
         answers: whether to answer from what is found, by quoting or by the provider's model.
         bm25: parameters of BM25; by default those of the environment.
         embedder: which embedder to use; by default that of the environment.
@@ -54,6 +55,7 @@ class BuiltinAgent:
         spec: str,
         dataset: Dataset,
         *,
+        track: str = "undeclared",
         answers: bool = False,
         bm25: "Bm25Settings | None" = None,
         embedder: "EmbedderSettings | None" = None,
@@ -73,8 +75,8 @@ class BuiltinAgent:
         self._bm25 = bm25 or Bm25Settings.from_environment()
         facts = [f"BM25 {self._bm25}"] * (mode != "dense" and self._bm25 != Bm25Settings())
         facts += [f"answers: {self._answers.description}"] if self._answers else []
-        track = "trained" if mode == "tuned" else "zero-shot"
-        self.info = AgentInfo(f"builtin:{spec}", "builtin", track, "; ".join(facts))
+        learned = builtin_track(mode, track)
+        self.info = AgentInfo(f"builtin:{spec}", "builtin", learned, "; ".join(facts))
         self._mode = mode
         self._embedder = embedder or _embedder_of_environment()
         self._dataset = dataset
@@ -91,6 +93,7 @@ class BuiltinAgent:
         return cls(
             spec,
             context.dataset,
+            track=context.track,
             answers=context.answers,
             bm25=context.bm25,
             embedder=context.embedder,

@@ -20,7 +20,7 @@ import httpx
 
 from assay.agents.a2a.agent import A2AAgent
 from assay.agents.protocol import AgentAnswer, AgentInfo
-from assay.agents.target_kinds import OpenContext, Target
+from assay.agents.target_kinds import OpenContext, Target, builtin_track
 from assay.answer.passages import EXTRACTIVE
 from assay.answer.provider_kinds import PROVIDER_VARIABLE
 from assay.data.beir import write_beir
@@ -57,6 +57,7 @@ class PurpleProcess:
     Parameters:
         mode: how it searches: bm25, dense, hybrid or tuned.
         dataset: what it searches.
+        track: `trained` where its settings were chosen on judgments.
         answers: the model that answers from what is found, named as for `--judge`, or
             `extractive` for quotes; empty for documents alone.
         variables: environment variables that choose its embedder and BM25 settings.
@@ -68,13 +69,15 @@ class PurpleProcess:
         mode: str,
         dataset: Dataset,
         *,
+        track: str = "undeclared",
         answers: str = "",
         variables: Mapping[str, str] | None = None,
         progress: Progress = silent,
     ) -> None:
-        track = "trained" if mode == "tuned" else "zero-shot"
         named = f"#{answers}" if answers not in ("", EXTRACTIVE) else ""
-        self.info = AgentInfo(name=f"purple:{mode}{named}", protocol="a2a", track=track)
+        self.info = AgentInfo(
+            name=f"purple:{mode}{named}", protocol="a2a", track=builtin_track(mode, track)
+        )
         self._answers = answers
         self._mode = mode
         self._dataset = dataset
@@ -100,6 +103,7 @@ class PurpleProcess:
         return cls(
             target.address or "hybrid",
             context.dataset,
+            track=context.track,
             answers=(target.fragment or EXTRACTIVE) if context.answers else "",
             variables=variables,
             progress=context.progress,

@@ -82,7 +82,7 @@ class OpenContext:
 
     Parameters:
         dataset: the documents that built-in agents search, and whose ids answers should hold.
-        track: how the agent may have learned; built-in agents know theirs.
+        track: how the agent may have learned, as its user declares it; see `builtin_track`.
         mapping: where answers have their ids and texts (`--map`, parsed).
         answers: whether the agent answers as well, which built-in agents need to know.
         note_mapping: which note of a Nextcloud stands for which document.
@@ -155,6 +155,12 @@ def load(reference: str) -> Any:
     """Import and return the object `module:name`."""
     module, _, name = reference.partition(":")
     return getattr(import_module(module), name)
+
+
+def builtin_track(mode: str, declared: str) -> str:
+    """How Assay's own retriever learned: its settings may have been chosen on judgments, which
+    only the user knows. `tuned` always learns from them."""
+    return "trained" if mode == "tuned" or declared == "trained" else "zero-shot"
 
 
 def _nothing(_target: Target) -> tuple[str, ...]:

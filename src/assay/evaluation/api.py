@@ -17,7 +17,7 @@ from assay.errors import UsageError, suggests_keywords
 from assay.evaluation.compare_to import regression_gate, with_reference, without_reference
 from assay.evaluation.evaluation import Evaluation, Listener
 from assay.evaluation.listeners import RunListener, RunListeners
-from assay.evaluation.plan import open_agent, refuse_unused_settings
+from assay.evaluation.plan import baseline_track, open_agent, refuse_unused_settings
 from assay.evaluation.reporting import write_report_page
 from assay.evaluation.run import Run, no_answers, unknown_ids
 from assay.net.gather import run_coroutine
@@ -259,7 +259,8 @@ def evaluate(
     if judge is not None and not isinstance(judge, str):
         evaluation = replace(evaluation, provider=judge)
     opened = _open(agent, config, data)
-    other = None if baseline is None else _open(baseline, config, data)
+    second = replace(config, track=baseline_track(config, config.baseline))
+    other = None if baseline is None else _open(baseline, second, data)
     said: list[str] = []
     with RunListeners(listeners, said.append) as told:
         run = run_coroutine(_evaluate(evaluation, opened, other, Path(out), told.started))
@@ -365,7 +366,8 @@ def _name(target: object) -> str:
 def plan_baseline(evaluation: Evaluation, run: Run, target: str) -> Evaluation:
     """The plan of the baseline of `run`: the same queries and settings, without gates."""
     config = replace(run.report.config, target=target, baseline="", compare_to="", gates=())
-    config = replace(config, poison=False, poison_kinds=())
+    track = baseline_track(config, target)
+    config = replace(config, track=track, poison=False, poison_kinds=())
     plan = Evaluation.plan(config, evaluation.dataset)
     return replace(plan, baseline_of=run.name, provider=evaluation.provider)
 

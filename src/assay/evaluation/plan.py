@@ -5,7 +5,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from assay.agents.protocol import Agent, AgentInfo
-from assay.agents.target_kinds import TARGET_KINDS, RequestSettings, TargetKind
+from assay.agents.target_kinds import (
+    TARGET_KINDS,
+    RequestSettings,
+    TargetKind,
+    builtin_track,
+)
 from assay.agents.targets import open_target, parse_target
 from assay.data.dataset import Dataset, Judgments, Query
 from assay.errors import UsageError
@@ -126,6 +131,12 @@ def _open_agent(config: RunConfig, dataset: Dataset, progress: Progress) -> Agen
     )
 
 
+def baseline_track(config: RunConfig, baseline: str) -> str:
+    """What is declared of a baseline: `--track` is about the target, not about Assay's own one."""
+    built_in = baseline and TARGET_KINDS[parse_target(baseline).kind].searches_dataset
+    return "undeclared" if built_in else config.track
+
+
 def http_request_settings(config: RunConfig) -> RequestSettings:
     """The settings of a run that are about HTTP requests."""
     return RequestSettings(
@@ -140,7 +151,8 @@ def http_request_settings(config: RunConfig) -> RequestSettings:
 def refuse_unused_settings(config: RunConfig) -> None:
     """Raise `UsageError` for a setting that the target's kind does not use."""
     kind = TARGET_KINDS[parse_target(config.target).kind]
-    _refuse_unused_embedder(config, kind)
+    _refuse_unused_retriever_settings(config, kind)
+    _refuse_other_track(config, kind)
     names = {"body": "request", "headers": "header"}
     for field, value in asdict(http_request_settings(config)).items():
         if value and field not in kind.settings:
@@ -151,14 +163,32 @@ def refuse_unused_settings(config: RunConfig) -> None:
             )
 
 
-def _refuse_unused_embedder(config: RunConfig, kind: TargetKind) -> None:
+# Those of Assay's own retriever. A device is often set for a whole machine: it may be of no use.
+_RETRIEVER_SETTINGS = (
+    *("embedder", "model", "reranker"),
+    *("bm25_k1", "bm25_b", "bm25_delta", "bm25_title_weight", "bm25_language", "bm25_stop_words"),
+)
+
+
+def _refuse_unused_retriever_settings(config: RunConfig, kind: TargetKind) -> None:
     kinds = [kind]
     if config.baseline:
         kinds.append(TARGET_KINDS[parse_target(config.baseline).kind])
-    given = {name: getattr(config, name) for name in ("embedder", "model", "reranker")}
-    option = next((f"--{name}" for name, value in given.items() if value), "")
-    if option and not any(each.searches_dataset for each in kinds):
+    given = [name for name in _RETRIEVER_SETTINGS if getattr(config, name) not in (None, "")]
+    if given and not any(each.searches_dataset for each in kinds):
+        option = given[0].replace("_", "-")
         raise UsageError(
-            f"{option} has no effect on a {kind.name}: target, which brings its own search; it is "
-            "for builtin: and purple: targets"
+            f"--{option} has no effect on a {kind.name}: target, which brings its own search; it "
+            "is for builtin: and purple: targets"
+        )
+
+
+def _refuse_other_track(config: RunConfig, kind: TargetKind) -> None:
+    if not kind.searches_dataset or config.track == "undeclared":
+        return
+    target = parse_target(config.target)
+    if builtin_track(target.address, config.track) != config.track:
+        raise UsageError(
+            f"target {config.target!r} learns from judgments: it cannot be on the {config.track} "
+            "track; leave out --track"
         )

@@ -154,8 +154,8 @@ class RunConfig(TargetSettings):
     )
     track: str = _option(
         "undeclared",
-        "How the agent may have learned: zero-shot, trained or undeclared. Built-in agents declare "
-        "theirs.",
+        "How the agent may have learned: zero-shot, trained or undeclared. Built-in agents are "
+        "zero-shot if undeclared.",
         metavar="TRACK",
         label="Track",
         widget="select",
