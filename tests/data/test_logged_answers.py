@@ -98,7 +98,7 @@ def test_what_the_log_does_not_say_is_unknown_and_not_empty() -> None:
     ("fields", "message"),
     [
         ({"answer": "A"}, "has no column for the question (question, query, user_input"),
-        ({"question": "Q"}, "pass --columns answer=NAME"),
+        ({"question": "Q"}, '--columns answer=NAME, in Python columns={"answer": "NAME"}'),
         ({"question": " ", "answer": "A"}, "has no question"),
         ({"question": 3, "answer": "A"}, "'question' must be a string, got 3"),
         ({"question": "Q", "answer": ["A"]}, "'answer' must be a string or null, got ['A']"),

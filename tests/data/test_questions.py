@@ -112,8 +112,11 @@ def test_ids_that_are_separated_in_two_ways_are_read_with_a_warning(tmp_path: Pa
     [
         ("", "has no questions"),
         ("query,doc_ids\n", "has no questions"),
-        ("Frage,docs\nx,y\n", r"csv:2: has no column for the query \(.*--columns query=NAME"),
-        ("query,docs\nx,y\n", r"csv:2: has no column for the expected ids .*--columns ids=NAME"),
+        ("Frage,docs\nx,y\n", r"csv:2: has no column for the query \(.*--columns query=NAME, in P"),
+        (
+            "query,docs\nx,y\n",
+            r"csv:2: has no column for the expected ids .*columns={\"ids\": \"NAME\"}",
+        ),
         ("query,doc_ids\nx,d1\n,d2\n", "csv:3: has no query"),
         ("query,doc_ids\nx,d1,d2\n", "csv:2: has 3 cells, the header has 2"),
         ("query,doc_id\nx,\n", "csv:2: 'doc_id' is empty"),
@@ -156,7 +159,10 @@ def test_documents_are_not_taken_for_questions(tmp_path: Path) -> None:
     [
         ("query=Frage,ids=Seite", "has no column 'Seite', .* Did you mean 'Seiten'"),
         ("Frage=query", "'Frage' is not a key; .* Did you mean 'query=Frage'"),
-        ("qery=Frage", "'qery' is not a key; .* Did you mean 'query'"),
+        (
+            "qery=Frage",
+            r"^columns \(--columns\): 'qery=Frage': 'qery' is not a key; .* Did you mean 'query'",
+        ),
     ],
 )
 def test_the_column_that_was_meant_is_named(tmp_path: Path, columns: str, message: str) -> None:

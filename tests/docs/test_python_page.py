@@ -4,10 +4,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import assay
+from assay.measure.scoring import Scores
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,7 +35,7 @@ def test_the_code_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path)
     page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
-    assert len(blocks) == 6
+    assert len(blocks) == 7
     names: dict[str, object] = {"__name__": "__main__"}
     for block in blocks:
         exec(block, names)
@@ -43,7 +45,30 @@ def test_the_code_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert isinstance(run, assay.Run)
     assert run.comparison is not None
     assert f"run  # {run!r}, a table in a notebook" in page
+    bm25 = assay.load_run(str(run.comparison.run))
+    difference = run.metrics["ndcg@10"] - bm25.metrics["ndcg@10"]
+    for compared in (run.compare(bm25), assay.compare_runs(bm25, run), run.comparison):
+        assert compared.metrics["ndcg@10"].difference == pytest.approx(difference)
     assert len(names["frame"]) == run.report.summary.total_queries  # type: ignore[arg-type]
+    answers = names["answered"].report.answers  # type: ignore[attr-defined]
+    assert f'metrics["correctness"]  # {answers.metrics["correctness"]:.4f};' in page
+    result = names["result"]
+    assert isinstance(result, Scores)
+    assert f'result["ndcg@10"]  # the mean, {result["ndcg@10"]:.4f};' in page
+    for shown in (dict(result.means), result.by_query("ndcg@10"), result.rows()):
+        assert f"  # {shown}\n".replace("'", '"') in page
+
+
+def test_the_explanation_of_the_search_page_is_what_the_command_says(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    page = (ROOT / "docs" / "search.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(block, names)
+    shares = " + ".join(f"{name} {share:.4f}" for name, share in names["why"].shares.items())
+    assert f"1. {names['hit'].doc_id}: {names['hit'].score:.4f} = {shares}\n" in page
+    assert capsys.readouterr().out.startswith(names["hit"].doc_id)
 
 
 @pytest.mark.slow

@@ -197,7 +197,8 @@ class _Reader:
         known = ", ".join(COLUMNS[key])
         found = short_repr(list(self.row.fields))
         return self.row.refusal(
-            f"has no column for the {key} ({known}), only {found}; pass --columns {key}=NAME"
+            f"has no column for the {key} ({known}), only {found}; pass --columns {key}=NAME, "
+            f'in Python columns={{"{key}": "NAME"}}'
         )
 
     def wrong(self, key: str, expected: str, value: object) -> DataError:

@@ -304,7 +304,8 @@ def _missing(row: TableRow, key: str) -> DataError:
     known, have = ", ".join(COLUMNS[key]), short_repr(list(row.fields))
     what = "the query" if key == "query" else "the expected ids"
     return row.refusal(
-        f"has no column for {what} ({known}), only {have}; pass --columns {key}=NAME"
+        f"has no column for {what} ({known}), only {have}; pass --columns {key}=NAME, in Python "
+        f'columns={{"{key}": "NAME"}}'
     )
 
 

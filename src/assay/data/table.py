@@ -142,13 +142,13 @@ def parse_columns(given: Iterable[str], keys: Collection[str]) -> dict[str, str]
         key, equals, name = (word.strip() for word in part.partition("="))
         if not equals or not name or not key:
             raise UsageError(
-                f"--columns {part!r} is not KEY=COLUMN; the keys are {', '.join(keys)}"
+                f"columns (--columns): {part!r} is not KEY=COLUMN; the keys are {', '.join(keys)}"
             )
         if key not in keys:
             swapped = f". Did you mean '{name}={key}'?" if name in keys else ""
             raise UsageError(
-                f"--columns {part!r}: {key!r} is not a key; the keys are {', '.join(keys)}"
-                f"{swapped or did_you_mean(key, keys)}"
+                f"columns (--columns): {part!r}: {key!r} is not a key; the keys are "
+                f"{', '.join(keys)}{swapped or did_you_mean(key, keys)}"
             )
         columns[key] = name
     return columns
