@@ -92,6 +92,15 @@ def test_a_run_that_fails_leaves_the_others(project: Path) -> None:
     assert lost["mean"] is None
 
 
+def test_a_tuning_that_cannot_be_is_not_to_be_finished(project: Path) -> None:
+    path = project / "mine.toml"
+    path.write_text('[targets]\nt = "builtin:tuned"\n[datasets]\nnotes = { dataset = "notes" }\n')
+    code, out, err = _bench(str(path), "--json")
+    (cell,) = [BenchCell.model_validate(one) for one in json.loads(out)["cells"]]
+    assert (code, cell.not_tuned) == (3, "too few train queries")
+    assert "--resume" not in err
+
+
 def test_what_was_measured_is_not_asked_again(project: Path) -> None:
     suite = _suite(project, 'limited = "python:bench_agents:limited"')
     assert _bench(suite)[0] == 0

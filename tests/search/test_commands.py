@@ -52,6 +52,8 @@ def test_index_tells_what_it_did_and_where(dataset: Path, surroundings: Path) ->
     assert first["embedder"].startswith("all-MiniLM-L6-v2")
     again = run("index", "--dataset", dataset)
     assert "drinks: 3 documents" in again
+    assert first["bm25_language"] == "english"
+    assert "BM25 in english" in " ".join(again.split())
     assert "0 added, 0 changed, 0 removed, 3 unchanged" in again
 
 

@@ -74,13 +74,13 @@ def test_an_evaluation_uses_the_embedder_that_it_names_and_records_it(
     header = json.loads(run.folder.header_file.read_text())
     assert header["config"]["embedder"] == "ollama:m"
     assert header["embedder"] == "words of a test"
-    assert header["retriever"] == {"mode": "dense", "bm25": "k1=1.2, b=0.75"}
+    assert header["retriever"] == {"mode": "dense", "bm25": "k1=1.2, b=0.75, language=english"}
 
 
 def test_an_evaluation_with_bm25_records_its_settings(tmp_path: Path) -> None:
     run = assay.evaluate("builtin:bm25", DATASET, bm25_k1=0.9, out=tmp_path / "runs")
     header = json.loads(run.folder.header_file.read_text())
-    assert header["retriever"] == {"mode": "bm25", "bm25": "k1=0.9, b=0.75"}
+    assert header["retriever"] == {"mode": "bm25", "bm25": "k1=0.9, b=0.75, language=english"}
     assert header["embedder"] is None
 
 

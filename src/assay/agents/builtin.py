@@ -177,7 +177,7 @@ class BuiltinAgent:
             index = open_bm25(self._dataset, self._bm25, self._progress)
         else:  # the documents of one experiment, which are not worth keeping
             index = Bm25Index(self._dataset.documents.values(), self._bm25, self._progress)
-        settings = {"mode": "bm25", "bm25": str(self._bm25)}
+        settings = {"mode": "bm25", "bm25": self._described(index.weighting.language)}
         chosen = self._reranker()
         self.info = replace(self.info, retriever=settings | chosen)
         if not chosen:
@@ -195,6 +195,10 @@ class BuiltinAgent:
             return [hit.doc_id for hit in reranked(hits, reranker, query, top_k)]
 
         return search
+
+    def _described(self, language: str) -> str:
+        """The settings of BM25 with the language that was detected."""
+        return str(replace(self._bm25, language=language))
 
     def _reranker(self) -> dict[str, str]:
         """What a run records of the reranker; empty without one."""
@@ -227,8 +231,9 @@ class BuiltinAgent:
 
             retriever = with_reranker(retriever, self._embedder)
         self._close = retriever.close
-        settings = {"mode": mode, "bm25": str(self._bm25), "embedder": embedder.name}
-        settings |= self._reranker()
+        model = retriever.manifest.bm25
+        words = self._described(model.language) if model else str(self._bm25)
+        settings = {"mode": mode, "bm25": words, "embedder": embedder.name} | self._reranker()
         self.info = replace(self.info, retriever=settings)
         if learned_from := retriever.learned_from:
             learned = f"learned from {' and '.join(learned_from)}"

@@ -168,13 +168,16 @@ def show_index(
 ) -> None:
     """What an index holds now and what was changed in it."""
     from assay.report.numbers import count, duration
+    from assay.search.index import live_manifest
 
+    made = live_manifest(store)
+    language = made.bm25.language if made and made.bm25 else "unknown"
     if as_json:
         facts = {"dataset": data.name, "index": store.where, "embedder": embedder.name}
-        print_json(facts | asdict(report))
+        print_json(facts | {"bm25_language": language} | asdict(report))
         return
     show(
-        f"{data.name}: {count(len(data.documents))} documents in {store.where}",
+        f"{data.name}: {count(len(data.documents))} documents in {store.where}, BM25 in {language}",
         f"{count(report.added)} added, {count(report.changed)} changed, "
         f"{count(report.removed)} removed, {count(report.unchanged)} unchanged "
         f"in {duration(report.seconds)}",
