@@ -197,6 +197,14 @@ SOUND = (
     ("84 pounds [RENT], so 7 pounds a month", "Phil Tarrant [sic]"),
     ("[84 pounds](https://a.example/rent)", "Phil Tarrant (https://a.example/staff.html)"),
     ("84 pounds on 13/4/2026 or 04/04/2026", "Phil Tarrant since 2019-04-11 and 4.11.2019"),
+    ("84 pounds on 4/04/2026 or 12/12/2026", "Phil Tarrant since 04/4/19"),
+    ("84 pounds\n___\na year", "Phil Tarrant\n\n  ____\n\nThe treasurer"),
+    ("Chapter XX says 84 pounds.", "Phil Tarrant has XX chromosomes, as Louis XXX."),
+    (
+        "84 pounds\n\n| Mon | Tue | Wed | Thu | Fri |\n|---|---|---|---|---|\n"
+        "| closed | closed | closed | closed | closed |",
+        "Phil Tarrant\n\nclosed | closed | closed | closed | closed | closed",
+    ),
     ("That that is so: 84 pounds", "Phil Tarrant, the treasurer of the staff"),
 )
 
@@ -205,6 +213,14 @@ SOUND = (
 def test_a_right_answer_in_another_style_has_none_of_these(fee: str, who: str) -> None:
     kinds = {each.kind for each in findings(view("fee", fee), view("who", who))}
     assert kinds.isdisjoint(SAID)
+
+
+@pytest.mark.parametrize(
+    "said", ["It costs XX.", "XX euros", "£XX a year", "at XX:XX", "by XXXX", "Name: ____", "{fee}"]
+)
+def test_a_placeholder_is_told_from_roman_figures_and_rules(said: str) -> None:
+    found = findings(view("fee", f"84 pounds. {said}"), view("who", f"Phil Tarrant. {said}"))
+    assert "unfilled template" in {each.kind for each in found}
 
 
 def case(question: str, reference: str | None, *facts: str, **said: object) -> AnswerCase:
@@ -331,6 +347,12 @@ def test_a_wrong_answer_that_nothing_names_is_quoted_beside_its_reference() -> N
     heavier = case("Which is heavier?", "The tower: 7 tons.", "tower", "7 tons", answer="7 tons.")
     (found,) = findings(AnswerView(heavier, TOWER, correct=False))
     assert found.words.endswith('the reference, for example "7 tons." for "The tower: 7 tons."')
+    asked = "When?", "From Easter.", "Easter"
+    padded = case(*asked, answer=f"{OPENING} {OPENING.lower()}")
+    right = [AnswerView(padded, TOWER, correct=True)] * 2
+    (*others, found) = findings(AnswerView(heavier, TOWER, correct=False), *right)
+    assert others
+    assert found.kind == "unlike the reference"
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """Findings: what is wrong with the answers of a run, also with right ones, each with its counts.
 
 `finding_checks` has the table of checks of single answers; those over all answers together are
-here. A check becomes a finding where it holds for at least two answers, and for the share of
-them that the check asks for.
+here. A check becomes a finding where it holds for as many answers, and for the share of them, as
+the check asks for: most ask for two answers, a few for one, those over all answers for three.
 """
 
 import math
@@ -74,6 +74,7 @@ def find_faults(
     """
     listed = list(islice(references, _MOST_REFERENCES))
     found = []
+    named = set[int]()
     for check in CHECKS:
         found_by = (
             check.find(views, listed) if isinstance(check, RunCheck) else _apply(check, views)
@@ -84,18 +85,32 @@ def find_faults(
             phrase = f"{number} of {of} {check.what} {check.words}{detail if quote else ''}"
             ids = tuple(view.case.query_id for view in hit[:_EXAMPLES])
             found.append(AnswerFinding(check.kind, number, of, phrase, ids))
+            if check.kind != UNNAMED.kind and _says_what_is_wrong(check):
+                named |= {id(view) for view in hit}
+    unnamed = not any(UNNAMED.covers(view) and id(view) in named for view in views)
     order = {kind: place for place, kind in enumerate(FINDING_KINDS)}
-    found.sort(key=lambda each: (-round(_at_least(each.number, each.of), 1), order[each.kind]))
+    found.sort(
+        key=lambda each: (
+            each.kind == UNNAMED.kind,
+            -round(_at_least(each.number, each.of), 1),
+            order[each.kind],
+        )
+    )
     explained_by = {check.kind: check.explained_by for check in CHECKS}
     return [
         each
         for each in found
-        if (each.kind != UNNAMED.kind or len(found) == 1)
+        if (each.kind != UNNAMED.kind or unnamed)
         and not any(
             other.kind in explained_by[each.kind] and 2 * other.number > each.number
             for other in found
         )
     ]
+
+
+def _says_what_is_wrong(check: AnswerCheck | RunCheck) -> bool:
+    """Whether a check is about what answers say, and not about rankings or citations alone."""
+    return check.what.endswith("answers") and not check.kind.startswith(("cites", "repeats cit"))
 
 
 def _at_least(number: int, of: int) -> float:

@@ -52,10 +52,16 @@ _UNFILLED = re.compile(
     r"\{\{?\s*[a-z_][\w.]*\s*\}?\}|\$\{[^}\n]{1,40}\}|%\(\w+\)s|\[object Object\]|"
     r"\b(?:undefined|NaN)\b|(?:^|[\s:])(?:None|null)[.\s]*$|<(?:insert|your|placeholder)\b[^>\n]*>|"
     r"\[(?:insert|your|placeholder)\b[^\]\n]*\]|[\[<][A-Z]{3}[A-Z_ ]{0,30}[\]>]|\bTODO\b|"
-    r"\blorem ipsum\b|\bX{2,}(?:[.,:/-]X+)*(?=[\s.,;:%€]|$)|_{3,}",
+    r"\blorem ipsum\b|_{3,}|"
+    # "XX:XX", "XXXX", "£XX", "XX euros"; "chapter XX" and "XX chromosomes" have a meaning.
+    r"\b(?:X{2,}(?:[.,:/-]X+)+|X{4,})\b|(?:[€$£] ?|\b(?:at|costs?) )X{2,}\b(?! chrom)|"
+    r"\bX{2,}(?= ?(?:[%€$£°]|(?:euros?|pounds?|dollars?|percent|minutes?|hours?|days?)\b))",
 )
+_RULE = re.compile(r"^[ \t]*_{3,}[ \t]*$", re.MULTILINE)  # a line across the page in Markdown
 # "04/11/2026": the fourth of November, or the eleventh of April.
-_EITHER_DATE = re.compile(r"\b(0?[1-9]|1[0-2])/(?!\1/)(?:0?[1-9]|1[0-2])/(?:\d{4}|\d\d)\b")
+_EITHER_DATE = re.compile(
+    r"\b(?:0?([1-9])|(1[0-2]))/(?!(?:0?\1|\2)/)(?:0?[1-9]|1[0-2])/(?:\d{4}|\d\d)\b"
+)
 _COMPLETE = re.compile(r"(?:[.!?。！？][\"'”’)\]*_]*|[)\]])$")
 # Words that nothing ends with; "9 am" and "turned off" are ends.
 _BREAKS_OFF = re.compile(
@@ -139,8 +145,11 @@ def _names_a_document(view: AnswerView) -> bool:
 
 
 def _repeats_itself(view: AnswerView) -> bool:
-    said = Counter(normalize(each) for each in view.sentences if len(words(each)) >= 3)
-    return any(number > 1 for number in said.values()) or _stutters(words(view.text))
+    """Not the cells of a table, of which many are the same."""
+    told = [each for each in view.sentences if len(words(each)) >= 3 and "|" not in each]
+    said = Counter(map(normalize, told))
+    prose = "\n".join(line for line in view.text.splitlines() if "|" not in line)
+    return any(number > 1 for number in said.values()) or _stutters(words(prose))
 
 
 def _stutters(said: Sequence[str]) -> bool:
@@ -233,7 +242,7 @@ def _is_padded(view: AnswerView) -> bool:
 
 def _foreign(pattern: re.Pattern[str], view: AnswerView) -> list[str]:
     """What the answer has of such characters; a document that has them itself may be quoted."""
-    found = [match[0].strip() for match in pattern.finditer(view.text)]
+    found = [match[0].strip() for match in pattern.finditer(_RULE.sub("", view.text))]
     known = [*view.shown, *view.documents.keys() & {each[1:-1] for each in found}]
     return [each for each in found if not any(each.strip("[]<>") in text for text in known)]
 
