@@ -15,8 +15,8 @@ from assay.search import embedding, index_parts, metric
 from assay.search import index as index_module
 from assay.search.bm25 import Bm25Settings
 from assay.search.chunks import document_vectors
-from assay.search.embedding import EmbedderSettings
-from assay.search.index import IndexReport, build_index, open_index
+from assay.search.embedding import EmbedderSettings, VectorCache
+from assay.search.index import IndexReport, build_index, describe_index, open_index, points_of
 from assay.search.index_changes import WrittenDocuments, content_hash
 from assay.search.store import Store, point_id
 
@@ -317,3 +317,19 @@ def test_of_an_interrupted_build_only_whole_documents_are_kept() -> None:
     points = [point_id(whole.id, 0), point_id(whole.id, 1), point_id(old.id, 0)]
     assert sorted(written.points()) == sorted(points)
     written.close()
+
+
+def test_vectors_from_the_cache_are_not_said_to_be_embedded(
+    tmp_path: Path, embedder: WordEmbedder
+) -> None:
+    manifest = describe_index(DOCUMENTS, embedder, Bm25Settings())
+    said: list[set[str]] = []
+
+    def note(what: str, _done: int, _total: int | None) -> None:
+        said[-1].add(what)
+
+    cache = VectorCache(tmp_path / "vectors.sqlite3")
+    for _ in range(2):
+        said.append(set())
+        list(points_of(DOCUMENTS, embedder, manifest, cache, note, len(DOCUMENTS)))
+    assert said == [{"embedding documents"}, {"indexing documents"}]

@@ -214,13 +214,13 @@ def points_of(
     for part in batches(documents, max(_DOCUMENTS_AT_ONCE, embedder.texts_at_once)):
         chunks = split_documents(part, embedder)
         texts = [chunk.embedded for one in chunks for chunk in one]
-        told = _in_documents(progress, done, len(part), total)
+        told = _InDocuments(progress, done, len(part), total)
         if cache is None:
             vectors = embedder.embed(texts, told)
         else:
             vectors = cache.embed(texts, embedder, told)
         done += len(part)
-        progress("embedding documents", done, total)
+        progress("embedding documents" if told.embedded else "indexing documents", done, total)
         rows = iter(metric.apply(vectors) if metric else vectors)
         yield [
             _point(document, index, one, next(rows), bm25)
@@ -256,14 +256,23 @@ def plain_metadata(document: Document) -> JsonObject:
     return metadata
 
 
-def _in_documents(progress: Progress, before: int, part: int, total: int) -> Progress:
-    """Chunks are counted in documents: people know how many of those they have."""
+@dataclass
+class _InDocuments:
+    """Chunks are counted in documents: people know how many of those they have.
 
-    def report(_what: str, done: int, all_chunks: int | None) -> None:
+    `embedded`: whether anything was, or all vectors came from the cache.
+    """
+
+    progress: Progress
+    before: int
+    part: int
+    total: int
+    embedded: bool = False
+
+    def __call__(self, _what: str, done: int, all_chunks: int | None) -> None:
+        self.embedded = True
         share = done / all_chunks if all_chunks else 1.0
-        progress("embedding documents", before + int(share * part), total)
-
-    return report
+        self.progress("embedding documents", self.before + int(share * self.part), self.total)
 
 
 def open_retriever(
