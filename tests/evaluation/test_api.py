@@ -92,8 +92,9 @@ def test_a_run_is_compared_with_one_at_hand(dataset: Dataset, run: Run, tmp_path
         other = assay.evaluate(second, dataset, compare_to=earlier, out=tmp_path / "new")
         assert other.comparison is not None
         assert other.comparison.run == run.name
-    with pytest.raises(UsageError, match="got Run; an earlier run is compared with by compare_to="):
-        assay.evaluate(second, dataset, baseline=run, out=tmp_path)  # type: ignore[arg-type]
+    for wrong, kind in ((run, "Run"), (run.folder, "RunFolder")):
+        with pytest.raises(UsageError, match=f"got {kind}; an earlier run .* by compare_to="):
+            assay.evaluate(second, dataset, baseline=wrong, out=tmp_path)  # type: ignore[arg-type]
 
 
 def test_files_of_a_run_are_found_from_its_folder(run: Run) -> None:

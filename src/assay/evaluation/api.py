@@ -354,7 +354,8 @@ def _name(target: object) -> str:
     usable = callable(target) or hasattr(target, "ask") or retrieval_method(target) is not None
     if isinstance(target, type) or not usable:
         kind = target.__name__ if isinstance(target, type) else type(target).__name__
-        hint = "; an earlier run is compared with by compare_to=" if kind == "Run" else ""
+        earlier = kind in ("Run", "RunFolder")
+        hint = "; an earlier run is compared with by compare_to=" if earlier else ""
         raise UsageError(
             "a target is a string, a function f(query, top_k) or an object with the methods of "
             f"Agent, got {kind}{hint}"

@@ -64,7 +64,10 @@ def with_reference(
     if not config.compare_to:
         return evaluation
     if config.baseline:
-        raise UsageError("a run is compared with --baseline or with --compare-to; omit one of them")
+        raise UsageError(
+            "a run is compared with --baseline or with --compare-to (in Python baseline= and "
+            "compare_to=); omit one of them"
+        )
     folder = _find(evaluation, out, resumed)
     if folder is None and config.allow_first_run:
         return replace(evaluation, gates=[gate for gate in evaluation.gates if not gate.reference])
