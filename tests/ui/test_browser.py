@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import expect
 
-pytestmark = pytest.mark.slow
-
 Keep = Callable[["Page", str], None]
 
 
@@ -269,6 +267,7 @@ def test_runs_are_chosen_and_compared(page: "Page", server: httpx.Client) -> Non
     expect(page.get_by_role("heading", name="What got worse")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_an_evaluation_is_started_watched_and_canceled(
     page: "Page", folder: Path, tmp_path: Path, keep: Keep
 ) -> None:
@@ -285,6 +284,7 @@ def test_an_evaluation_is_started_watched_and_canceled(
         assert re.search(r"/runs/\S+first-then-waits", page.url)
 
 
+@pytest.mark.slow
 def test_a_run_started_elsewhere_is_followed_to_its_report(
     page: "Page", folder: Path, tmp_path: Path, keep: Keep
 ) -> None:
@@ -308,6 +308,7 @@ def _terminal(folder: Path, out: Path) -> Any:
     return forked.started(forked.ASSAY, *arguments, cwd=folder)
 
 
+@pytest.mark.slow
 def test_the_search_shows_which_signal_found_what(
     page: "Page", server: httpx.Client, keep: Keep, axe: str
 ) -> None:

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import expect
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def pools(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:

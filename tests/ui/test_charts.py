@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import expect
 
-pytestmark = pytest.mark.slow
-
 PAGES = {
     "trend": f"/trends?{urlencode(TREND)}",
     "trend-by-run": f"/trends?{urlencode({**TREND, 'x': 'run'})}",
@@ -48,6 +46,7 @@ def open_details(page: "Page") -> None:
     page.evaluate("document.querySelectorAll('details').forEach((each) => each.open = true)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "scheme"),
     [
