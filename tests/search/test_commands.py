@@ -123,7 +123,7 @@ def test_nothing_found_is_said(dataset: Path) -> None:
 def test_a_filter_that_no_document_meets_is_told_from_a_query_that_nothing_matches(
     dataset: Path,
 ) -> None:
-    asked = ["search", "tea", "--dataset", dataset, "--mode", "bm25", "--filter"]
+    asked: list[str | Path] = ["search", "tea", "--dataset", dataset, "--mode", "bm25", "--filter"]
     shown = run(*asked, '{"typ": "recipe"}')
     assert " ".join(shown.split()) == 'no document of drinks meets the filter {"typ": "recipe"}'
     rows = [{"_id": "d4", "title": "Soup", "text": "Onions.", "metadata": {"typ": "recipe"}}]
@@ -135,7 +135,8 @@ def test_a_filter_that_no_document_meets_is_told_from_a_query_that_nothing_match
 def test_bm25_embeds_nothing_and_uses_the_index_with_vectors_where_there_is_one(
     dataset: Path, surroundings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = ["search", "green tea", "--dataset", dataset, "--mode", "bm25", "--json", "--explain"]
+    asked: list[str | Path] = ["search", "green tea", "--dataset", dataset]
+    asked += ["--mode", "bm25", "--json", "--explain"]
     found = run(*asked)
     assert not (surroundings / "index").exists()
     assert not (surroundings / "vectors.sqlite3").exists()

@@ -148,7 +148,9 @@ def test_the_matrix_is_walked_by_keys_and_a_cell_opens_the_query_in_all_runs(
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_contain_text("query 1 ")
     assert page.locator(".lists.many .scored").count() == 2
+    page.wait_for_load_state()  # the heading is there before the script that listens to keys
     page.keyboard.press("j")
     expect(page.get_by_role("heading", level=1)).to_contain_text("query 2 ")
+    page.wait_for_load_state()
     page.keyboard.press("k")
     expect(page.get_by_role("heading", level=1)).to_contain_text("query 1 ")

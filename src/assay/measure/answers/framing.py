@@ -23,7 +23,7 @@ _FOOTNOTE = re.compile(
 )
 # "20 meter²", "9.81 meters per second²": an exponent. Nobody squares money or days: a footnote.
 _OF_A_UNIT = re.compile(
-    r"([^\W_][^\s]*)[ \u00a0-](?:[^\W\d_]{1,20}(?: (?:per|pro|par|por) |/))?"
+    r"(?<![^\W_])([^\W_]\S{0,40})[ \u00a0-](?:[^\W\d_]{1,20}(?: (?:per|pro|par|por) |/))?"
     r"(?!(?:euros?|dollars?|pounds?|cents?|days?|weeks?|months?|years?|people|persons?|percent)$)"
     r"[^\W\d_]{3,20}$",
     re.IGNORECASE,

@@ -206,7 +206,7 @@ def answer_relevance(question: str, answer: str) -> float:
 _ALONE = r"\b(?!\. ?\d)(?=\s*(?:[,.:;!]|-+\s)|\W*$)"
 _YES = re.compile(rf"\W*(?:(?:yes|yeah|yep)\b(?!-\w)|(?:ja|oui|sí|sim){_ALONE})")
 _NO = re.compile(rf"\W*(?:no|nope|nein|non|nee|não){_ALONE}")
-_LONG_DASH = re.compile(r"\s*[–—]\s*")
+_LONG_DASH = re.compile(r"(?<!\s)\s*[–—]\s*")
 
 
 def yes_or_no(answer: str) -> str:
