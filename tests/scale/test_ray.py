@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import sys
 import threading
 import warnings
 from collections.abc import Iterator
@@ -16,15 +15,10 @@ import pytest
 from tests.search.conftest import QdrantServer, free_port, qdrant_server
 from typer.testing import CliRunner
 
-from assay import ray_cluster
 from assay.cli.app import app
-from assay.data import Document, load_dataset
-from assay.errors import AssayError, RunError, TargetError, UsageError
-from assay.evaluation import ray_shards
-from assay.evaluation.evaluation import Evaluation
-from assay.ray_cluster import RayCluster, check_engine
-from assay.run.config import RunConfig
-from assay.run.folder import RunFolder
+from assay.data import Document
+from assay.errors import TargetError
+from assay.ray_cluster import RayCluster
 from assay.search.embedding import EmbedderSettings, VectorCache, open_embedder
 from assay.search.folder_store import FolderStore
 from assay.search.index import build_index, configured_store, open_index
@@ -64,14 +58,6 @@ def cluster() -> Iterator[str]:
             del os.environ["PYTHONPATH"]
         else:
             os.environ["PYTHONPATH"] = before
-
-
-@pytest.fixture(autouse=True)
-def _surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("QDRANT_URL", "QDRANT_PATH", "COLLECTION_NAME", "RAY_ADDRESS"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
 
 
 class _Embeddings:
@@ -320,17 +306,6 @@ def test_one_failed_shard_is_named_with_the_remedy(
     assert message.count("ray-weak") == 3  # those to be joined with it
 
 
-def test_no_cluster_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:9")
-    monkeypatch.delenv("RAY_task_oom_retries", raising=False)
-    with pytest.raises(TargetError, match=r"no Ray cluster responds at 127\.0\.0\.1:9"):
-        RayCluster("ray").__enter__()
-    # By default Ray never gives up.
-    assert os.environ["RAY_task_oom_retries"] == "3"  # noqa: SIM112
-    with pytest.raises(UsageError, match="unknown engine 'spark'"):
-        check_engine("spark")
-
-
 def test_a_token_that_is_missing_is_told(cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import ray
 
@@ -340,94 +315,4 @@ def test_a_token_that_is_missing_is_told(cluster: str, monkeypatch: pytest.Monke
     monkeypatch.setenv("RAY_ADDRESS", cluster)
     monkeypatch.setattr(ray, "init", refuse)
     with pytest.raises(TargetError, match=f"at {cluster}: the file.*RAY_AUTH_MODE and the token"):
-        RayCluster("ray").__enter__()
-
-
-class _HeadlessRay:
-    """What the library does when the head is gone: it accepts work, of which nothing gets ready."""
-
-    gcs_address = "127.0.0.1:9"
-
-    def remote(self, *_: object, **__: object) -> "_HeadlessRay":
-        return self
-
-    options = get_runtime_context = remote
-
-    def put(self, value: object) -> object:
-        return value
-
-    def cluster_resources(self) -> dict[str, float]:
-        return {"CPU": 1}
-
-    def wait(self, waiting: list[object], **_: object) -> tuple[list[object], list[object]]:
-        return [], waiting
-
-
-def test_a_head_that_is_gone_is_told_and_one_that_misses_a_connection_is_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    checks: list[str] = []
-    missed = [True, True, False, True, True, True]
-
-    def try_port(address: str) -> None:
-        checks.append(address)
-        if missed[len(checks) - 1]:
-            raise ConnectionRefusedError(111, "Connection refused")
-
-    monkeypatch.setattr(ray_cluster, "_try_port", try_port)
-    cluster = RayCluster("ray")
-    cluster._ray = _HeadlessRay()
-    with pytest.raises(TargetError, match=r"head of the Ray cluster is gone \(Connection refused"):
-        list(cluster.map(print, [()]))
-    assert checks == ["127.0.0.1:9"] * 6  # three in a row
-
-
-def test_workers_get_the_tokens_of_targets_and_judges(monkeypatch: pytest.MonkeyPatch) -> None:
-    tokens = ("AGENT_TOKEN", "MCP_SERVER_TOKEN", "RAG_EVAL_OPENAI_API_KEY", "HF_TOKEN")
-    for name in (*tokens, "ASSAY_CACHE", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, name.lower())
-    sent = ray_cluster._sent_variables()
-    assert {name: sent[name] for name in tokens} == {name: name.lower() for name in tokens}
-    assert not sent.keys() & {"ASSAY_CACHE", "AWS_SECRET_ACCESS_KEY"}
-
-
-@pytest.mark.parametrize(
-    ("end", "told"),
-    [
-        (TargetError("the head is gone"), r"2 of 3 shards failed; shard 3: it broke\. Run"),
-        (KeyboardInterrupt(), r"^interrupted\. Run"),
-    ],
-)
-def test_shards_that_came_before_the_end_are_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: BaseException, told: str
-) -> None:
-    def two_of(
-        configs: Any, dataset: Any, *_: object
-    ) -> Iterator[tuple[int, RunFolder | AssayError]]:
-        yield 0, ray_shards._unpack(ray_shards._run(configs[0], dataset), tmp_path)
-        yield 2, AssayError("it broke")  # a reason of its own, which is told
-        raise end
-
-    monkeypatch.setattr(ray_shards, "run_on_cluster", two_of)
-    config = RunConfig(target="builtin:bm25", dataset="notes", num_queries=6)
-    plan = Evaluation.plan(config, load_dataset("notes"))
-    kind = KeyboardInterrupt if isinstance(end, KeyboardInterrupt) else RunError
-    with pytest.raises(kind, match=rf"{told} each of 2, 3 again.*merge \S+$"):
-        ray_shards.evaluate_on_cluster(plan, 3, RayCluster("ray"), tmp_path)
-
-
-def test_options_that_belong_together_are_refused_alone() -> None:
-    for words, message in (
-        (["eval", "builtin:bm25", "--dataset", "notes", "--shards", "2"], "add --engine"),
-        (["index", "--dataset", "notes", "--part", "x"], "add --shard"),
-        (["index", "--dataset", "notes", "--shard", "1/2", "--engine", "ray"], "pass one of them"),
-    ):
-        assert message in str(CliRunner().invoke(app, words).exception)
-
-
-def test_an_engine_that_is_not_installed_is_named_with_its_extra(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(AssayError, match=r"pip install 'agent-assay\[ray\]'"):
         RayCluster("ray").__enter__()
