@@ -30,6 +30,9 @@ _SENT = (
 )
 """How the variables begin that a worker is given as they are here."""
 _OF_A_MACHINE = ("ASSAY_CACHE", "ASSAY_OUT", "ASSAY_THREADS", "QDRANT_PATH")
+_CONNECTIONS = 3
+"""Tried by a client of a cluster elsewhere: gRPC sometimes breaks the process that Ray's head forks
+for it, long before anything of ours has run there."""
 _PARTS_PER_CPU = 2
 """In flight at once: enough that no worker waits, few enough that their results fit in memory."""
 
@@ -94,6 +97,7 @@ class RayCluster:
             ValueError,
             ray.exceptions.RayError,
         ) as error:
+            ray.shutdown()  # what is half open would refuse every later connection
             self._stdout.__exit__(None, None, None)
             lines = str(error).strip().splitlines() or [type(error).__name__]
             reason = " ".join(dict.fromkeys((lines[0], lines[-1])))  # a traceback may be between
@@ -249,8 +253,14 @@ def _connect(ray: Any, options: dict[str, Any]) -> None:
     """To a cluster that runs; where none is named or found, to one that is started for us."""
     if "address" in options or os.environ.get("RAY_ADDRESS"):
         options.pop("include_dashboard", None)
-        ray.init(**options)
-        return
+        for tries_left in reversed(range(_CONNECTIONS)):
+            try:
+                ray.init(**options)
+                return
+            except RuntimeError as error:
+                if not tries_left or "Ray client server failed" not in str(error):
+                    raise
+                ray.shutdown()
     try:
         ray.init(address="auto", **{k: v for k, v in options.items() if k != "include_dashboard"})
     except ConnectionError:

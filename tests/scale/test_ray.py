@@ -43,8 +43,10 @@ def cluster() -> Iterator[str]:
     """The address of two nodes with one CPU each; clients connect to `_CLIENT_PORT`."""
     from ray.cluster_utils import Cluster
 
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = str(Path(__file__).parents[2] / "src")
+    patch = pytest.MonkeyPatch()
+    patch.setenv("PYTHONPATH", str(Path(__file__).parents[2] / "src"))
+    # Or gRPC breaks, one time in ten, the process that the head forks for a client.
+    patch.setenv("GRPC_ENABLE_FORK_SUPPORT", "0")
     head = {"num_cpus": 1, "ray_client_server_port": _CLIENT_PORT}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # Ray leaves the logs of this port open
@@ -54,10 +56,7 @@ def cluster() -> Iterator[str]:
         yield nodes.address
     finally:
         nodes.shutdown()  # type: ignore[no-untyped-call]
-        if before is None:
-            del os.environ["PYTHONPATH"]
-        else:
-            os.environ["PYTHONPATH"] = before
+        patch.undo()
 
 
 class _Embeddings:
@@ -203,6 +202,17 @@ def test_what_workers_wrote_to_a_server_is_not_embedded_again(
 def test_a_cluster_elsewhere_is_used_through_its_client_port(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    import ray
+
+    connect, tries = ray.init, []
+
+    def break_once(**options: Any) -> Any:
+        tries.append(options)
+        if len(tries) == 1:
+            raise RuntimeError("Starting Ray client server failed. See the logs.")
+        return connect(**options)
+
+    monkeypatch.setattr(ray, "init", break_once)
     monkeypatch.setenv("ASSAY_EMBEDDER_KEY", "sesame")  # which no node has
     embeddings = _Embeddings(kills=False)
     with _serving(embeddings) as url:
@@ -215,6 +225,7 @@ def test_a_cluster_elsewhere_is_used_through_its_client_port(
             f"ray://127.0.0.1:{_CLIENT_PORT}",
             lambda what, *_: told.append(what),
         )
+    assert len(tries) == 2
     assert report.added == 20
     assert told[0] == "using 2 CPUs and 0 GPUs of Ray"
     assert len(embeddings.texts) >= 20
@@ -313,6 +324,9 @@ def test_a_token_that_is_missing_is_told(cluster: str, monkeypatch: pytest.Monke
         raise ray.exceptions.AuthenticationError("the file cannot be opened")
 
     monkeypatch.setenv("RAY_ADDRESS", cluster)
+    closed: list[bool] = []
     monkeypatch.setattr(ray, "init", refuse)
+    monkeypatch.setattr(ray, "shutdown", lambda: closed.append(True))
     with pytest.raises(TargetError, match=f"at {cluster}: the file.*RAY_AUTH_MODE and the token"):
         RayCluster("ray").__enter__()
+    assert closed  # or the next connection of this process would fail
