@@ -55,7 +55,7 @@ def cluster() -> Iterator[str]:
     try:
         yield nodes.address
     finally:
-        nodes.shutdown()  # type: ignore[no-untyped-call]
+        nodes.shutdown()
         patch.undo()
 
 
