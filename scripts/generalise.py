@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         done = subprocess.run([*command, "--json"], stdout=subprocess.PIPE, text=True, check=False)
         if not done.stdout.strip():
             return max(status, done.returncode)
-        report = BenchReport.model_validate(json.loads(done.stdout))
+        report = BenchReport.model_validate_json(done.stdout)
         print("\n".join(table(report)), flush=True)
         status = max(status, exit_code(report, done.returncode))
     return status

@@ -5,7 +5,8 @@
     ├── DataError                 a data set, judgments or run file is wrong; names file and line
     │   └── DownloadError         the data could not be fetched, or came damaged
     ├── SearchError               an index or a model is missing, damaged or made for something else
-    │   └── SearchUnavailable     the server that holds the index does not respond
+    │   ├── SearchUnavailable     the server that holds the index does not respond
+    │   └── TuningDeclined        no ranking was learned: `hybrid` is the one to use
     ├── RunError                  a run folder cannot be read, resumed or written
     ├── GateError                 a gate that no system could pass
     ├── ProviderError             a language model could not be asked, or gave no usable reply
@@ -103,14 +104,26 @@ class SearchError(AssayError):
     """An index, an embedder or a model of the retriever that cannot be used."""
 
 
-TUNED_NOT_BETTER = "the tuned ranking is not saved"
-TOO_FEW_TO_TUNE = "tuning needs at least"
-"""How the messages of `search.tuning` begin that say to use hybrid: a bench tells by them that
-another attempt would end alike."""
-
-
 class SearchUnavailable(SearchError):
     """The server that holds the index does not respond now; asking again later can help."""
+
+
+class NotTuned(StrEnum):
+    """Why a data set has no tuned ranking. Tuning it again ends alike."""
+
+    NOT_BETTER = "not better"
+    TOO_FEW_QUERIES = "too few train queries"
+
+
+class TuningDeclined(SearchError):
+    """Tuning says to use `hybrid` on this data set; `reason` is why."""
+
+    def __init__(self, message: str, reason: NotTuned) -> None:
+        super().__init__(message, reason)  # both, so that it comes back whole from another process
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class RunError(AssayError):

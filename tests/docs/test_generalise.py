@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from assay.errors import TOO_FEW_TO_TUNE, TUNED_NOT_BETTER
+from assay.errors import NotTuned
 from assay.run.bench import BenchCell, BenchPair, BenchReport, BenchSystem
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "generalise.py"
@@ -100,7 +100,7 @@ def test_the_table_has_intervals_means_and_pairs(script: ModuleType) -> None:
     ]
 
 
-def declined(error: str) -> BenchReport:
+def declined(reason: NotTuned | None) -> BenchReport:
     return BenchReport(
         suite="generalise-tuned",
         metric="nDCG@10",
@@ -109,24 +109,26 @@ def declined(error: str) -> BenchReport:
         systems=[BenchSystem(name="hybrid", target="builtin:hybrid", mean=0.6)],
         cells=[
             BenchCell(system="hybrid", dataset="teas", state="complete", queries=9, mean=0.6),
-            BenchCell(system="tuned", dataset="teas", state="not run", error=error),
+            BenchCell(
+                system="tuned", dataset="teas", state="not run", error="why", not_tuned=reason
+            ),
         ],
         pairs=[],
     )
 
 
 @pytest.mark.parametrize(
-    ("error", "cell", "code"),
+    ("reason", "cell", "code"),
     [
-        (f"{TUNED_NOT_BETTER}: on 36 it is...", "tuned: not better, hybrid is used", 0),
-        (f"{TOO_FEW_TO_TUNE} 20 judged", "tuned: too few train queries, hybrid is used", 0),
-        ("the index is gone", "", 3),
+        (NotTuned.NOT_BETTER, "tuned: not better, hybrid is used", 0),
+        (NotTuned.TOO_FEW_QUERIES, "tuned: too few train queries, hybrid is used", 0),
+        (None, "", 3),
     ],
 )
 def test_a_tuning_that_declines_is_a_result(
-    script: ModuleType, error: str, cell: str, code: int
+    script: ModuleType, reason: NotTuned | None, cell: str, code: int
 ) -> None:
-    report = declined(error)
+    report = declined(reason)
     report.systems.append(BenchSystem(name="tuned", target="builtin:tuned"))
     assert list(script.table(report))[2] == f"| teas | 9 | 0.6000 | {cell} |"
     assert script.exit_code(report, 3) == code

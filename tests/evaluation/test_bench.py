@@ -96,7 +96,7 @@ def test_a_tuning_that_cannot_be_is_not_to_be_finished(project: Path) -> None:
     path = project / "mine.toml"
     path.write_text('[targets]\nt = "builtin:tuned"\n[datasets]\nnotes = { dataset = "notes" }\n')
     code, out, err = _bench(str(path), "--json")
-    (cell,) = [BenchCell.model_validate(one) for one in json.loads(out)["cells"]]
+    (cell,) = BenchReport.model_validate_json(out).cells
     assert (code, cell.not_tuned) == (3, "too few train queries")
     assert "--resume" not in err
 

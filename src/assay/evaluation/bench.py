@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from assay.data.dataset import Dataset
-from assay.errors import AssayError, UsageError
+from assay.errors import AssayError, TuningDeclined, UsageError
 from assay.evaluation.evaluation import Evaluation
 from assay.evaluation.plan import draw_queries, open_agent
 from assay.evaluation.run import Run
@@ -152,7 +152,13 @@ def run_suite(
             except AssayError as error:
                 say(f"{cell.system} on {dataset}: {error}")
                 cells.append(
-                    BenchCell(system=cell.system, dataset=dataset, state=NOT_RUN, error=str(error))
+                    BenchCell(
+                        system=cell.system,
+                        dataset=dataset,
+                        state=NOT_RUN,
+                        error=str(error),
+                        not_tuned=error.reason if isinstance(error, TuningDeclined) else None,
+                    )
                 )
                 continue
             if run is None:

@@ -6,7 +6,7 @@ from statistics import fmean
 
 import numpy as np
 
-from assay.errors import TOO_FEW_TO_TUNE, TUNED_NOT_BETTER
+from assay.errors import NotTuned
 from assay.measure.statistics import compare_strata, holm, shared_ranks, summarize_strata
 from assay.run.models import COMPLETE, RunModel
 
@@ -18,13 +18,17 @@ NOT_RUN = "not run"
 
 
 class BenchCell(RunModel):
-    """One system on one data set; `error` says why there is no figure."""
+    """One system on one data set; `error` says why there is no figure.
+
+    `not_tuned`: tuning said to use hybrid here, so that no figure is missing.
+    """
 
     system: str
     dataset: str
     state: str
     run: str | None = None
     error: str | None = None
+    not_tuned: NotTuned | None = None
     queries: int = 0
     failed: int = 0
     mean: float | None = None
@@ -33,14 +37,6 @@ class BenchCell(RunModel):
     latency_p50_ms: float | None = None
     judge_cost: float | None = None
     gates_passed: bool = True
-
-    @property
-    def not_tuned(self) -> str:
-        """Why tuning said to use hybrid here; empty where it did not. Trying again ends alike."""
-        error = self.error or ""
-        if error.startswith(TUNED_NOT_BETTER):
-            return "not better"
-        return "too few train queries" if error.startswith(TOO_FEW_TO_TUNE) else ""
 
 
 class BenchSystem(RunModel):

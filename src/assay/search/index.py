@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from assay.data.cache import cache_folder
 from assay.data.dataset import Corpus, Dataset, Document
-from assay.errors import TOO_FEW_TO_TUNE, DataError, SearchError
+from assay.errors import NotTuned, SearchError, TuningDeclined
 from assay.net.json import JsonObject
 from assay.progress import Progress, silent
 from assay.search.analyzer import ANALYZER
@@ -311,7 +311,7 @@ def _refuse_untunable(dataset: Dataset, embedder: Embedder) -> None:
 
 
 def check_train_judgments(dataset: Dataset) -> None:
-    """Before anything is embedded to learn from them: `DataError` where they are too few."""
+    """Before anything is embedded to learn from them: `TuningDeclined` where they are too few."""
     from assay.search.tuning.fit import FEWEST_QUERIES
 
     documents = dataset.documents
@@ -320,9 +320,10 @@ def check_train_judgments(dataset: Dataset) -> None:
         for query, grades in dataset.judgments.get("train", {}).items()
     )
     if judged < FEWEST_QUERIES:
-        raise DataError(
-            f"{TOO_FEW_TO_TUNE} {FEWEST_QUERIES} judged queries in the train split, {dataset.name} "
-            f"has {judged}: use the zero-shot ranking `hybrid`"
+        raise TuningDeclined(
+            f"tuning needs at least {FEWEST_QUERIES} judged queries in the train split, "
+            f"{dataset.name} has {judged}: use the zero-shot ranking `hybrid`",
+            NotTuned.TOO_FEW_QUERIES,
         )
 
 

@@ -46,11 +46,6 @@ def test_without_a_dev_split_every_training_query_is_held_out_once() -> None:
     assert held_out.better
 
 
-def test_too_few_judged_queries_are_refused() -> None:
-    with pytest.raises(DataError, match="at least 20 judged queries in the train split, got 7"):
-        fit(worlds.learnable(train=7), worlds.by_vectors(worlds.learnable(train=7)))
-
-
 def test_dev_judgments_are_remembered_only_on_demand() -> None:
     data = worlds.learnable(train=36, dev=24)
     zero_shot = worlds.by_vectors(data)

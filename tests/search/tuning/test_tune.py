@@ -1,5 +1,6 @@
 """The tuned ranking of a data set: compared with what is shipped, kept only when it is better."""
 
+import pickle
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -10,8 +11,7 @@ from tests.search.tuning import worlds
 
 from assay.cli.tune import tune as tune_command
 from assay.data import Dataset, Document, Query
-from assay.errors import DataError, SearchError, UsageError
-from assay.run.bench import BenchCell
+from assay.errors import NotTuned, TuningDeclined, UsageError
 from assay.search.bm25 import Bm25Settings
 from assay.search.index import open_retriever
 from assay.search.retriever import Retriever
@@ -118,11 +118,10 @@ def test_a_ranking_that_is_not_better_is_not_kept(embedder: WordEmbedder) -> Non
         },
     )
     words = r"not saved: on 36 held-out queries.*1\.0000 for hybrid"
-    with pytest.raises(SearchError, match=words) as raised:
+    with pytest.raises(TuningDeclined, match=words) as raised:
         open_retriever(world, embedder=embedder, tuned=True)
     assert not model_path(world, embedder).exists()
-    cell = BenchCell(system="tuned", dataset="plain", state="not run", error=str(raised.value))
-    assert cell.not_tuned == "not better"
+    assert pickle.loads(pickle.dumps(raised.value)).reason == NotTuned.NOT_BETTER
 
 
 def test_too_few_train_judgments_are_told_before_anything_is_embedded(
@@ -130,18 +129,16 @@ def test_too_few_train_judgments_are_told_before_anything_is_embedded(
 ) -> None:
     few = replace(world, name="few", judgments={"test": world.judgments["train"]})
     embedder.seen.clear()
-    with pytest.raises(
-        DataError, match="20 judged queries in the train split, few has 0"
-    ) as raised:
+    words = "20 judged queries in the train split, few has 0: use the zero-shot ranking `hybrid`$"
+    with pytest.raises(TuningDeclined, match=words) as raised:
         open_retriever(few, embedder=embedder, tuned=True)
     assert not embedder.seen
-    cell = BenchCell(system="tuned", dataset="few", state="not run", error=str(raised.value))
-    assert cell.not_tuned == "too few train queries"
+    assert raised.value.reason == NotTuned.TOO_FEW_QUERIES
 
 
 def test_the_command_looks_for_train_judgments_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("assay.search.embedding.open_embedder", None)
-    with pytest.raises(DataError, match="in the train split, notes has 0"):
+    with pytest.raises(TuningDeclined, match="in the train split, notes has 0"):
         tune_command("notes")
 
 

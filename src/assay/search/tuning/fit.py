@@ -253,11 +253,6 @@ def fit(
 
 def _training_queries(data: TuningData, seed: int) -> list[int]:
     train = data.judged("train")
-    if len(train) < FEWEST_QUERIES:
-        raise DataError(
-            f"tuning needs at least {FEWEST_QUERIES} judged queries in the train split, "
-            f"got {len(train)}: use the zero-shot ranking `hybrid`"
-        )
     if len(train) > MOST_QUERIES:
         train = sorted(random.Random(seed).sample(train, MOST_QUERIES))
     return train

@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from assay.data.cache import cache_folder
 from assay.data.dataset import Dataset
-from assay.errors import SearchError, UsageError
+from assay.errors import NotTuned, TuningDeclined, UsageError
 from assay.progress import Progress, silent
 from assay.search.analyzer import DEFAULT_LANGUAGE, DEFAULT_STOP_WORDS
 from assay.search.chunks import document_vectors
@@ -125,9 +125,10 @@ def _hybrid(data: TuningData, retriever: Retriever, progress: Progress) -> ZeroS
 def save_if_better(ranker: TunedRanker, path: Path) -> None:
     """Save a model that is worth having; one that is not would only pretend to be better."""
     if not ranker.held_out.better:
-        raise SearchError(
+        raise TuningDeclined(
             f"the tuned ranking is not saved: {describe_gain(ranker.held_out)}; use hybrid for "
-            "this data set"
+            "this data set",
+            NotTuned.NOT_BETTER,
         )
     save_model(ranker, path)
 
