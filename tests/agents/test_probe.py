@@ -130,6 +130,13 @@ async def test_a_bare_target_becomes_the_agent_that_was_found() -> None:
     assert (agent.info.name, agent.info.track) == (f"a2a:{url}", "trained")
 
 
+async def test_a_mapping_is_refused_where_the_agent_that_was_found_has_no_use_for_it() -> None:
+    async with running(contract_app("RAG_RETRIEVE")) as url:
+        agent = open_target(url, NOTHING, mapping={"ids": "hits"})
+        with pytest.raises(UsageError, match="--map has no effect on a http: target"):
+            await agent.open()
+
+
 @pytest.mark.parametrize("target", ["a2a:purple", "a2a:ftp://purple", "a2a:http://purple#fast"])
 def test_a_target_that_cannot_be_called_is_refused(target: str) -> None:
     with pytest.raises(UsageError):

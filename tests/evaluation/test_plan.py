@@ -5,12 +5,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.conftest import MakeDataset
+from tests.run.test_options import FULL
+from typer.testing import CliRunner
 
+import assay
+from assay.agents.target_kinds import TARGET_KINDS
+from assay.cli.app import app
 from assay.data import Dataset, load_dataset
 from assay.data.dataset import ReferenceAnswer
 from assay.errors import RunError, UsageError
-from assay.evaluation.plan import draw_queries
-from assay.run.config import RunConfig
+from assay.evaluation.plan import draw_queries, refuse_unused_settings
+from assay.run.config import RunConfig, option_table
 
 needs_nfcorpus = pytest.mark.skipif(
     "NFCORPUS_ARCHIVE" not in os.environ, reason="set NFCORPUS_ARCHIVE to the official nfcorpus.zip"
@@ -108,3 +114,101 @@ def test_a_config_survives_its_json() -> None:
 def test_a_config_of_another_version_is_refused(values: dict[str, Any]) -> None:
     with pytest.raises(RunError, match="not written by this version"):
         RunConfig.from_json(values)
+
+
+# Settings that only some kinds of targets use are in the table of kinds. These are used by all:
+# by the data, the calls, what is recorded and compared, or the evaluation of answers.
+_OF_EVERY_TARGET = {"Usual options", "Data", "Calls", "Answers and judge", "Run", "Output"}
+_TARGETS = {kind: f"{kind}:http://127.0.0.1:9" for kind in TARGET_KINDS} | {
+    "builtin": "builtin:hybrid",
+    "purple": "purple:hybrid",
+    "python": "python:mine:find",
+    "http": "http:http://127.0.0.1:9=RAG_RETRIEVE",
+    "url": "http://127.0.0.1:9",
+}
+
+
+@pytest.mark.parametrize(
+    "name", [n for n, o in option_table().items() if o.group not in _OF_EVERY_TARGET]
+)
+def test_an_option_is_refused_where_the_kind_of_target_does_not_use_it(name: str) -> None:
+    values = {name: getattr(FULL, name)} | ({"preset": "solr"} if name == "index" else {})
+    users = [_TARGETS[kind] for kind, of in TARGET_KINDS.items() if name in of.settings]
+    for kind, target in _TARGETS.items():
+        config = RunConfig(target, **values)
+        if target in users:
+            refuse_unused_settings(config, given=values)
+            continue
+        with pytest.raises(UsageError, match=f"has no effect on a {kind}: target"):
+            refuse_unused_settings(config, given=values)
+        refuse_unused_settings(replace(config, baseline=users[0]), given=values)
+
+
+def _check(name: str) -> None:
+    config = RunConfig(target="rest:http://127.0.0.1:9", **{name: getattr(FULL, name)})
+    refuse_unused_settings(config, given=[name])
+
+
+@pytest.mark.parametrize("name", [name for name, each in option_table().items() if each.needs])
+def test_an_option_is_refused_without_the_one_that_it_needs(name: str) -> None:
+    if name == "poison":  # turns on what it needs
+        _check(name)
+        return
+    needs = option_table()[name].needs
+    with pytest.raises(UsageError, match=f"{name} .*without {needs}|requires? --|add --judge"):
+        _check(name)
+
+
+@pytest.mark.parametrize(
+    ("target", "settings", "refused"),
+    [
+        ("builtin:dense", {"bm25_k1": 0.9}, "--bm25-k1"),
+        ("purple:dense", {"bm25_language": "german"}, "--bm25-language"),
+        ("builtin:bm25", {"embedder": "ollama:m"}, "--embedder"),
+        ("builtin:bm25", {"device": "cuda"}, "--device"),
+        ("builtin:bm25", {"device": "cuda", "reranker": "st:m"}, ""),
+        ("builtin:hybrid", {"bm25_k1": 0.9, "embedder": "ollama:m"}, ""),
+        ("builtin:bm25", {"embedder": "ollama:m", "baseline": "builtin:dense"}, ""),
+    ],
+)
+def test_an_option_that_a_mode_does_not_use_is_refused(
+    target: str, settings: dict[str, Any], refused: str
+) -> None:
+    config = RunConfig(target, **settings)
+    refuse_unused_settings(config)  # of the environment, for all runs
+    if refused:
+        with pytest.raises(UsageError, match=f"{refused} has no effect on target {target!r}"):
+            refuse_unused_settings(config, given=settings)
+    else:
+        refuse_unused_settings(config, given=settings)
+
+
+def test_a_device_of_the_machine_is_no_mistake_of_a_run() -> None:
+    config = RunConfig("python:mine:find", device="cuda")
+    refuse_unused_settings(config)
+    with pytest.raises(UsageError, match="--device has no effect on a python: target"):
+        refuse_unused_settings(config, given=["device"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--judge-votes", "4"], "judge_votes has no effect without judge"),
+        (["--bm25-k1", "0.9"], "--bm25-k1 has no effect on target 'builtin:dense'"),
+        (["--map", "ids=hits"], "--map has no effect on a builtin: target"),
+    ],
+)
+def test_a_flag_without_effect_is_refused_before_the_run(
+    tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    command = ["eval", "builtin:dense", "--dataset", "notes", "--out", str(tmp_path), *arguments]
+    result = CliRunner().invoke(app, command)
+    assert message in str(result.exception)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_setting_of_the_retriever_is_refused_for_a_function(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match="--bm25-k1 has no effect on a python: target"):
+        assay.evaluate(lambda query, top_k: [], make_dataset(2), bm25_k1=0.9, out=tmp_path)

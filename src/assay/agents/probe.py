@@ -19,11 +19,11 @@ from assay.agents.a2a.card import (
 )
 from assay.agents.protocol import Agent, AgentAnswer, AgentInfo, context_taker
 from assay.agents.readiness import UNKNOWN, AgentReadiness, ReportsReadiness
-from assay.agents.target_kinds import TARGET_KINDS, OpenContext, Target, load
+from assay.agents.target_kinds import TARGET_KINDS, OpenContext, Target, load, no_effect
 from assay.agents.targets import parse_target
 from assay.answer.passages import Passage
 from assay.contract.conformance.probes import sample_inputs
-from assay.errors import AgentFailure, TargetError, TargetLoading
+from assay.errors import AgentFailure, TargetError, TargetLoading, UsageError
 from assay.net.client import TOKEN_VARIABLE, open_client, token_for
 from assay.net.http import exchange, read_chunks
 from assay.net.json import JsonObject, parse_object
@@ -79,7 +79,10 @@ class ProbedAgent:
 
         def build(found: str) -> Agent:
             parsed = parse_target(found)
-            return TARGET_KINDS[parsed.kind].open(parsed, context)
+            kind = TARGET_KINDS[parsed.kind]
+            if context.mapping and "mapping" not in kind.settings:
+                raise UsageError(no_effect("--map", "mapping", kind))
+            return kind.open(parsed, context)
 
         return cls(target.address, build, context.policy or UNRESTRICTED)
 

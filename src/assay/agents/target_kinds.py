@@ -33,6 +33,11 @@ CONTRACT_TARGET = re.compile(
 """`http:URL=TASK` or `http:NAME=TASK`; an address needs no prefix, since it has a scheme."""
 
 _TOOL = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
+_ANSWER_FORM = ("mapping", "chunk_separator")
+_BM25 = ("k1", "b", "delta", "title_weight", "language", "stop_words")
+_LEXICAL = tuple(f"bm25_{name}" for name in _BM25)
+_DENSE = ("embedder", "model")
+_RETRIEVER = (*_DENSE, "device", "reranker", *_LEXICAL, "chunk_separator")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +128,7 @@ class TargetKind:
         probe: `module:function` that looks for this kind at a bare address.
         searches_dataset: whether it answers from the documents of the data set that is open here.
         speaks_mcp: whether an MCP session with it can be opened.
-        settings: the fields of `RequestSettings` that it uses.
+        settings: those options of a run that only some kinds of targets use, and that it does.
     """
 
     name: str
@@ -139,7 +144,7 @@ class TargetKind:
     probe: str = ""
     searches_dataset: bool = False
     speaks_mcp: bool = False
-    settings: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ("chunk_separator",)
 
     def open(self, target: Target, context: OpenContext) -> "Agent":
         """The agent, not yet connected. Raises `UsageError` for a target that cannot be one."""
@@ -161,6 +166,20 @@ def builtin_track(mode: str, declared: str) -> str:
     """How Assay's own retriever learned: its settings may have been chosen on judgments, which
     only the user knows. `tuned` always learns from them."""
     return "trained" if mode == "tuned" or declared == "trained" else "zero-shot"
+
+
+def unused_in_mode(target: Target, reranker: str) -> tuple[str, ...]:
+    """The settings of Assay's own retriever that this mode of it has no use for."""
+    unused = {"bm25": _DENSE if reranker else (*_DENSE, "device"), "dense": _LEXICAL}
+    return unused.get(target.address, ()) if TARGET_KINDS[target.kind].searches_dataset else ()
+
+
+def no_effect(flag: str, setting: str, kind: TargetKind) -> str:
+    """That a kind of target does not use a setting, and which do."""
+    users = [each.name for each in TARGET_KINDS.values() if setting in each.settings]
+    names = ", ".join(f"{name}:" for name in users if name != "url")
+    own = ", which brings its own search" if setting in _RETRIEVER else ""
+    return f"{flag} has no effect on a {kind.name}: target{own}; it is for targets of {names}"
 
 
 def _nothing(_target: Target) -> tuple[str, ...]:
@@ -228,6 +247,7 @@ _KINDS = (
         examples=tuple(f"builtin:{mode}" for mode in MODES),
         split=_split_fragment,
         searches_dataset=True,
+        settings=_RETRIEVER,
         speaks_mcp=True,
     ),
     TargetKind(
@@ -254,6 +274,7 @@ _KINDS = (
         examples=("purple:hybrid",),
         split=_split_fragment,
         searches_dataset=True,
+        settings=_RETRIEVER,
     ),
     TargetKind(
         name="a2a",
@@ -267,6 +288,7 @@ _KINDS = (
         examples=("a2a:http://localhost:9010",),
         split=_split_fragment,
         probe="assay.agents.probe:probe_a2a",
+        settings=_ANSWER_FORM,
     ),
     TargetKind(
         name="mcp",
@@ -281,6 +303,7 @@ _KINDS = (
         split=_split_tool,
         probe="assay.agents.probe:probe_mcp",
         speaks_mcp=True,
+        settings=_ANSWER_FORM,
     ),
     TargetKind(
         name="mcp-stdio",
@@ -294,6 +317,7 @@ _KINDS = (
         examples=("mcp-stdio:uvx my-server",),
         split=_split_tool,
         speaks_mcp=True,
+        settings=_ANSWER_FORM,
     ),
     TargetKind(
         name="nextcloud",
@@ -331,7 +355,7 @@ _KINDS = (
         reaches=_own_address,
         reads=_variables,
         examples=("rest:http://localhost:9200/docs/_search?q={query}&size={top_k}",),
-        settings=("body", "method", "headers", "preset", "index"),
+        settings=(*_ANSWER_FORM, "request", "method", "headers", "preset", "index"),
     ),
     TargetKind(
         name="openai",
@@ -344,7 +368,7 @@ _KINDS = (
         reads=_variables,
         examples=("openai:http://localhost:8000/v1",),
         split=_split_fragment,
-        settings=("body", "headers"),
+        settings=(*_ANSWER_FORM, "request", "headers"),
     ),
     TargetKind(
         name="url",
@@ -356,6 +380,7 @@ _KINDS = (
         reaches=_own_address,
         reads=_nothing,
         examples=("http://localhost:9010",),
+        settings=_ANSWER_FORM,
     ),
 )
 

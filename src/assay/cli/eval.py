@@ -152,7 +152,8 @@ def eval_command(
         if shard:
             index, count = parse_shard(shard)
             config = replace(config, shard_index=index, num_shards=count)
-    refuse_unused_settings(config)
+    given = [each.name for each in command_settings() if _is_given(context, each.param)]
+    refuse_unused_settings(config, given)
     if shards and not engine:
         raise UsageError("--shards divides the work of --engine ray; add --engine, or use --shard")
     if fail_on_regression and not (config.compare_to or config.baseline):

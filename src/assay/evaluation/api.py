@@ -250,9 +250,7 @@ def evaluate(
         judge_calibration=str(judge_calibration or ""),
         require_calibrated=require_calibrated,
     )
-    _refuse_meaningless(config)
-    if isinstance(agent, str):
-        refuse_unused_settings(config)
+    refuse_unused_settings(config, given=settings())
     evaluation = with_reference(Evaluation.plan(config, data), Path(out))
     if missing := without_reference(evaluation):
         warnings.warn(missing, stacklevel=3)
@@ -302,15 +300,6 @@ def _open(target: Target, config: RunConfig, dataset: Dataset) -> Agent:
     if isinstance(target, str):
         return open_agent(replace(config, target=target), dataset)
     return as_agent(target, name=_name(target), track=config.track, known=dataset.known_ids)
-
-
-def _refuse_meaningless(config: RunConfig) -> None:
-    """A setting that needs another one, and would be ignored without it."""
-    for setting in settings().values():
-        needs = setting.option.needs
-        changed = getattr(config, setting.name) != setting.default
-        if needs and changed and not getattr(config, needs):
-            raise UsageError(f"{setting.name} has no effect without {needs}; set {needs} too")
 
 
 def _pairs(given: Mapping[str, str] | Any) -> Any:

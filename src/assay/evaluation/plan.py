@@ -1,8 +1,7 @@
 """What a run will ask, and whom: the queries that are drawn, the shard of them, the target."""
 
 import random
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Collection, Sequence
 
 from assay.agents.protocol import Agent, AgentInfo
 from assay.agents.target_kinds import (
@@ -10,6 +9,8 @@ from assay.agents.target_kinds import (
     RequestSettings,
     TargetKind,
     builtin_track,
+    no_effect,
+    unused_in_mode,
 )
 from assay.agents.targets import open_target, parse_target
 from assay.data.dataset import Dataset, Judgments, Query
@@ -19,6 +20,7 @@ from assay.net.secret_text import mask_secrets, reveal
 from assay.progress import Progress, silent
 from assay.run.config import RunConfig
 from assay.run.models import TargetRecord
+from assay.run.options import settings
 
 
 def target_record(info: AgentInfo) -> TargetRecord:
@@ -148,39 +150,40 @@ def http_request_settings(config: RunConfig) -> RequestSettings:
     )
 
 
-def refuse_unused_settings(config: RunConfig) -> None:
-    """Raise `UsageError` for a setting that the target's kind does not use."""
-    kind = TARGET_KINDS[parse_target(config.target).kind]
-    _refuse_unused_retriever_settings(config, kind)
-    _refuse_other_track(config, kind)
-    names = {"body": "request", "headers": "header"}
-    for field, value in asdict(http_request_settings(config)).items():
-        if value and field not in kind.settings:
-            users = [f"{each.name}:" for each in TARGET_KINDS.values() if field in each.settings]
+def refuse_unused_settings(config: RunConfig, given: Collection[str] = ()) -> None:
+    """Raise `UsageError` for a setting that neither the target nor the baseline uses.
+
+    `given` are the settings that were chosen for this very run: what the environment or a file says
+    for all runs, such as a device, may be of no use to one of them.
+    """
+    targets = [parse_target(each) for each in (config.target, config.baseline) if each]
+    kinds = [TARGET_KINDS[each.kind] for each in targets]
+    _refuse_other_track(config, kinds[0])
+    changed = {
+        name: setting
+        for name, setting in settings().items()
+        if getattr(config, name) != setting.default
+    }
+    for name, setting in changed.items():
+        if setting.option.group not in _OF_SOME_TARGETS:
+            continue
+        if not any(name in each.settings for each in kinds):
+            if name in given or name != "device":
+                raise UsageError(no_effect(setting.flag, name, kinds[0]))
+        elif name in given and all(
+            name in unused_in_mode(each, config.reranker) for each in targets
+        ):
+            raise UsageError(f"{setting.flag} has no effect on target {config.target!r}")
+    for name, setting in changed.items():
+        needs = setting.option.needs
+        if name in given and needs and not getattr(config, needs):
             raise UsageError(
-                f"--{names.get(field, field)} has no effect on a {kind.name}: target; it is for "
-                f"{' and '.join(users)} targets"
+                f"{name} has no effect without {needs}; set {needs} too ({settings()[needs].flag})"
             )
 
 
-# Those of Assay's own retriever. A device is often set for a whole machine: it may be of no use.
-_RETRIEVER_SETTINGS = (
-    *("embedder", "model", "reranker"),
-    *("bm25_k1", "bm25_b", "bm25_delta", "bm25_title_weight", "bm25_language", "bm25_stop_words"),
-)
-
-
-def _refuse_unused_retriever_settings(config: RunConfig, kind: TargetKind) -> None:
-    kinds = [kind]
-    if config.baseline:
-        kinds.append(TARGET_KINDS[parse_target(config.baseline).kind])
-    given = [name for name in _RETRIEVER_SETTINGS if getattr(config, name) not in (None, "")]
-    if given and not any(each.searches_dataset for each in kinds):
-        option = given[0].replace("_", "-")
-        raise UsageError(
-            f"--{option} has no effect on a {kind.name}: target, which brings its own search; it "
-            "is for builtin: and purple: targets"
-        )
+_OF_SOME_TARGETS = ("Target", "Built-in retriever")
+"""The groups of options that only some kinds of targets use: see `TargetKind.settings`."""
 
 
 def _refuse_other_track(config: RunConfig, kind: TargetKind) -> None:

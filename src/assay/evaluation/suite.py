@@ -114,7 +114,7 @@ def _suite(content: Mapping[str, Any], name: str, text: str, path: Path) -> Suit
             for setting, changed in (settings or {"": {}}).items():
                 values = _config_values({**common, **about_data, **own, **changed})
                 config = RunConfig(target=spec, dataset=source, **values)
-                refuse_unused_settings(config)
+                refuse_unused_settings(config, given=_config_values(own))
                 system = f"{target}, {setting}" if setting else target
                 cells.append(SuiteCell(system, dataset, config))
     metric = _metric(content.get("metric"), cells, path)

@@ -132,7 +132,8 @@ class RetrieverSettings(LabelSettings):
     )
     device: str = _option(
         "auto",
-        "Where st: and --model embedders run: auto, cpu, cuda, cuda:N or mps.",
+        "Where st: and --model embedders run: auto, cpu, cuda, cuda:N or mps. From the variable or "
+        "assay.toml, ignored by targets that have no such embedder.",
         metavar="DEVICE",
         label="Device of the embedder",
         on_resume="free",
