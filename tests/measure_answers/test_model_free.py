@@ -6,6 +6,7 @@ import pytest
 from assay.answer.prompt import without_markers
 from assay.data import Document, Fact, ReferenceAnswer
 from assay.measure import compare_paired, summarize
+from assay.measure.answers.abstention import abstained
 from assay.measure.answers.answer_metrics import (
     ANSWER_METRICS,
     AnswerCase,
@@ -20,7 +21,6 @@ from assay.measure.answers.answer_metrics import (
     outcome_of,
     unknown_citations,
 )
-from assay.measure.answers.assertion import abstained
 from assay.measure.answers.lexical import (
     answer_relevance,
     contains_any,

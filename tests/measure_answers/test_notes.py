@@ -8,8 +8,8 @@ import pytest
 from assay.answer.answerer import ExtractiveAnswerer
 from assay.answer.passages import NOT_FOUND, Passage
 from assay.data import Dataset, load_dataset
+from assay.measure.answers.abstention import abstained
 from assay.measure.answers.answer_metrics import AnswerCase, measure_answers
-from assay.measure.answers.assertion import abstained
 from assay.measure.answers.diagnosis import Counterfactuals, observe, summarize_diagnoses
 from assay.measure.answers.lexical import fact_recall
 from assay.search.bm25_index import Bm25Index

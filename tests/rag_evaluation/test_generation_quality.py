@@ -17,8 +17,8 @@ import pytest
 from tests.rag_evaluation.conftest import AskForAnswer
 
 from assay.answer.ground_truth.generation import SELECTED
+from assay.measure.answers.abstention import abstained
 from assay.measure.answers.answer_metrics import citation_precision
-from assay.measure.answers.assertion import abstained
 from assay.measure.answers.judge import Judge
 from assay.measure.answers.lexical import answer_relevance, faithfulness
 from assay.pytest_plugin.cases import RagCase, RagTestData

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from assay.data.dataset import Document
+from assay.measure.answers.abstention import abstained
 from assay.measure.answers.answer_metrics import AnswerCase
-from assay.measure.answers.assertion import abstained
 from assay.measure.answers.contradiction.model import ContradictionChecker, open_contradiction_model
 from assay.measure.answers.contradiction.rules import Contradiction
 from assay.measure.answers.judge import Judge, Vote

@@ -37,8 +37,8 @@ from assay.evaluation.answers.nugget_scores import (
     nuggets_by_rules,
 )
 from assay.evaluation.answers.poisoning import PoisonRun, run_poison
+from assay.measure.answers.abstention import abstained
 from assay.measure.answers.answer_metrics import AnswerCase, correct_by_facts
-from assay.measure.answers.assertion import abstained
 from assay.measure.answers.contradiction.rules import Contradiction, ContradictionKind
 from assay.measure.answers.criteria import Criterion
 from assay.measure.answers.diagnosis import NOT_TRIED, Counterfactuals

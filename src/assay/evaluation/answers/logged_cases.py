@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from assay.answer.prompt import cited_places
 from assay.data.dataset import Document, ReferenceAnswer
 from assay.data.logged_answers import LoggedAnswer
+from assay.measure.answers.abstention import abstained
 from assay.measure.answers.answer_metrics import AnswerCase
-from assay.measure.answers.assertion import abstained
 from assay.text import normalize
 
 

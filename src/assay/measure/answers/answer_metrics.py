@@ -13,7 +13,7 @@ import numpy as np
 
 from assay.answer.passages import ContextChunk
 from assay.data.dataset import Document, ReferenceAnswer
-from assay.measure.answers.assertion import abstained
+from assay.measure.answers.abstention import abstained
 from assay.measure.answers.lexical import answer_relevance, fact_recall, faithfulness
 from assay.measure.graded import Floats
 

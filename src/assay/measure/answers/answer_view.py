@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from assay.measure.answers.abstention import abstained
 from assay.measure.answers.answer_metrics import AnswerCase, Documents
-from assay.measure.answers.assertion import Assertion, abstained, is_negative
+from assay.measure.answers.assertion import Assertion, is_negative
 from assay.measure.answers.contradiction.model import MAX_PAIRS
 from assay.measure.answers.contradiction.rules import Contradiction
 from assay.measure.answers.contradiction.sentence import without_yes_or_no

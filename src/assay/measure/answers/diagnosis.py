@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from assay.measure.answers.abstention import abstained
 from assay.measure.answers.answer_metrics import (
     FEW_UNDECIDED,
     AnswerCase,
     Documents,
 )
-from assay.measure.answers.assertion import abstained
 from assay.measure.answers.lexical import contains_any
 
 _SHOWN = 3

@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
+from assay.measure.answers.abstention import abstained
 from assay.measure.answers.answer_view import AnswerCheck, AnswerView, example, in_quotes
-from assay.measure.answers.assertion import Assertion, abstained, hedges, is_negative, takes_back
+from assay.measure.answers.assertion import Assertion, hedges, is_negative, takes_back
 from assay.measure.answers.diagnosis import shows_another_part
 from assay.measure.answers.form_checks import FORM_CHECKS, answered, asked, attempted
 from assay.measure.answers.grounding_checks import CONTRADICTION_CHECKS, GROUNDING_CHECKS

@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from assay.answer.answerer import is_instruction
+from assay.measure.answers.abstention import abstained
 from assay.measure.answers.answer_view import AnswerCheck, AnswerView, example
-from assay.measure.answers.assertion import abstained, is_negative
+from assay.measure.answers.assertion import is_negative
 from assay.measure.answers.framing import (
     bare_text,
     is_question,

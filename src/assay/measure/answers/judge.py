@@ -15,7 +15,7 @@ from assay.answer.prompt import delimited, delimiter_code, load_prompt
 from assay.answer.providers.provider import LLMProvider
 from assay.data.dataset import Fact
 from assay.errors import ProviderError, ProviderFailure, UsageError
-from assay.measure.answers.assertion import abstained, clearly_abstained, may_decline
+from assay.measure.answers.abstention import abstained, clearly_abstained, may_decline
 from assay.measure.answers.framing import statements
 from assay.measure.graded import Floats
 from assay.net.gather import gather, gather_for

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple
 
-from assay.measure.answers.assertion import abstained
+from assay.measure.answers.abstention import abstained
 from assay.measure.answers.claim_sets import contradict, names_in
 from assay.measure.answers.judge import Judge, Judgment, Vote
 from assay.net.gather import gather

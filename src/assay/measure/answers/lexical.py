@@ -6,9 +6,9 @@ from functools import lru_cache
 from urllib.parse import unquote
 
 from assay.data.dataset import Document, Fact
+from assay.measure.answers.abstention import abstained
 from assay.measure.answers.assertion import (
     Assertion,
-    abstained,
     assertion_at,
     is_negative,
     long_forms,

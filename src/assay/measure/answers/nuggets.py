@@ -13,14 +13,8 @@ from enum import StrEnum
 
 from assay.answer.nuggets.nugget_file import Nugget
 from assay.answer.prompt import delimited, delimiter_code, load_prompt
-from assay.measure.answers.assertion import (
-    Assertion,
-    abstained,
-    assertion_at,
-    hedges,
-    is_negative,
-    takes_back,
-)
+from assay.measure.answers.abstention import abstained
+from assay.measure.answers.assertion import Assertion, assertion_at, hedges, is_negative, takes_back
 from assay.measure.answers.contradiction.model import analyzed_sources
 from assay.measure.answers.contradiction.rules import find_contradiction
 from assay.measure.answers.contradiction.sentence import analyze
