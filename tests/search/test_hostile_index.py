@@ -184,6 +184,23 @@ def test_what_does_not_fit_together_is_refused_and_built_again(
     assert not Path("executed").exists()
 
 
+def test_damage_found_by_a_search_takes_back_that_generation_and_no_other(
+    generation: Path, tmp_path: Path
+) -> None:
+    DAMAGES["payloads not JSON"](generation / FOLDER)
+    seal(generation, read_manifest(generation))
+    store = FolderStore(tmp_path, "test")
+    manifest = store.manifest()
+    assert manifest is not None
+    with open_index(store, WordEmbedder()) as opened:
+        named = (tmp_path / "test" / "current").read_bytes()
+        with pytest.raises(DamagedIndexError):
+            opened.search("brewed water", 5)
+        assert (tmp_path / "test" / "current").read_bytes() == named  # a writer's, perhaps
+    with pytest.raises(DamagedIndexError), store.writer(manifest, from_live=True):
+        pass  # nothing is written onto it, and nothing is left out in silence
+
+
 def reseal(generation: Path, change: Callable[[JsonObject], object]) -> None:
     """The manifest as somebody else would write it, with a checksum that fits."""
     path = generation / "manifest.json"

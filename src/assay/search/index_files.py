@@ -68,10 +68,12 @@ def name_live_generation(home: Path, generation: Path) -> None:
 
 
 def retract_generation(generation: Path) -> None:
-    """It is damaged, which checksums did not show: from now on none is searched, where it was."""
+    """It is damaged, which checksums did not show: from now on whoever opens it is told so.
+
+    Nothing but the generation is touched: a writer may be naming the next one at this moment.
+    """
     with suppress(OSError):
-        if live_generation(generation.parent) == generation:
-            (generation.parent / _CURRENT).unlink()
+        (generation / _MANIFEST).unlink()
 
 
 def remove_generations_but(home: Path, live: Path | None) -> None:
