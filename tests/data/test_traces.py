@@ -162,3 +162,39 @@ def test_nested_objects_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> N
     deep = '{"text": ' * 19 + "1" + "}" * 19
     assert list(trace_rows([export(span("a", input__value=deep))])) == []
     assert look.call_count == 20
+
+
+def test_a_line_that_was_cut_is_told_and_the_others_are_read(tmp_path: Path) -> None:
+    whole = json.dumps(export(span("a", input__value="How long?", output__value="3")))
+    path = tmp_path / "spans.jsonl"
+    path.write_text(f"{whole}\n{whole[:-9]}\n")
+    row, error = read_table(path)
+    assert isinstance(row, TableRow)
+    assert isinstance(error, DataError)
+    assert "spans.jsonl:2: is not a JSON object" in str(error)
+
+
+def test_spans_without_a_trace_are_not_one_trace() -> None:
+    lost = [span(name, input__value=name) | {"traceId": ""} for name in "ab"]
+    assert list(trace_rows([export(*lost)])) == []
+
+
+def test_spans_in_a_circle_have_a_row() -> None:
+    spans = [span("a", "b", start=1, input__value="How long?"), span("b", "a", start=2)]
+    assert [row["question"] for row in trace_rows([export(*spans)])] == ["How long?"]
+
+
+def test_only_attributes_that_are_read_stay_in_memory() -> None:
+    vector = {"embedding__embeddings__0__embedding__vector": "0.1 " * 1000}
+    question, found = traces._spans(export(span("a", input__value="q", **vector), span("b")))
+    assert dict(question.attributes) == {"input.value": "q"}
+    assert found.attributes is traces._NONE
+
+
+def test_a_file_of_traces_is_recognized_by_its_first_line(tmp_path: Path) -> None:
+    """All of it would be read twice, and one that is too large would be taken for a ranking."""
+    path = tmp_path / "spans.jsonl"
+    path.write_text(f"{json.dumps(export(span('a', input__value='q')))}\n")
+    with path.open("a") as file:
+        file.truncate(table._MAX_TRACES + 2**26)  # a hole, whose "line" would be refused
+    assert holds_answers(path)

@@ -48,12 +48,14 @@ def _without_condition(setting: RunSetting) -> RunSetting:
 def holds_answers(path: Path) -> bool:
     """Whether a file holds rows of answers, by its first row; else it is a ranking."""
     from assay.data.logged_answers import looks_logged
-    from assay.data.table import SUFFIXES, TableRow, read_table, table_suffix
+    from assay.data.table import SUFFIXES, TableRow, holds_traces, read_table, table_suffix
 
     kind = table_suffix(path)
     if kind == ".parquet":
         return True
     try:
+        if holds_traces(path):
+            return True
         rows = read_table(path) if kind in SUFFIXES else iter(())
         # The first line may be the dirty one.
         for row, _ in zip(rows, range(20), strict=False):
@@ -107,7 +109,7 @@ def score_logged_answers(
     with progress_bar() as progress:
         scored = asyncio.run(
             score_rows(
-                read_table(path),
+                read_table(path, progress),
                 config,
                 columns=mapped,
                 progress=progress,

@@ -24,6 +24,7 @@ from assay.errors import DataError, UsageError, did_you_mean
 from assay.extras import require_extras
 from assay.files import require_regular
 from assay.net.json import JsonObject, parse_json, parse_object
+from assay.progress import Progress, silent
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 """The formats that `read_table` reads, each but Parquet also as `.gz`."""
@@ -87,8 +88,10 @@ def cell_text(text: str) -> str:
     return text[1:] if text.startswith("'") and text[1:].startswith(_FORMULA) else text
 
 
-def read_table(path: Path) -> Iterator[TableRow | DataError]:
+def read_table(path: Path, progress: Progress = silent) -> Iterator[TableRow | DataError]:
     """The rows of a file, in order, by its suffix; a row that cannot be read is an error.
+
+    `progress` is called while traces are read, which are all read before the first row.
 
     Raises:
         UsageError: the suffix is unknown, or Parquet is not installed.
@@ -96,7 +99,7 @@ def read_table(path: Path) -> Iterator[TableRow | DataError]:
     """
     kind = table_suffix(path)
     if kind in (".jsonl", ".ndjson"):
-        return _from_json_lines(plain_file(path))
+        return _from_json_lines(plain_file(path), progress)
     if kind == ".json":
         return _from_json(path)
     if kind in (".csv", ".tsv"):
@@ -179,13 +182,23 @@ def _spelled_out(text: str) -> Sequence[Any]:
     return found if isinstance(found, list) else [text]
 
 
-def _from_json_lines(file: TextFile) -> Iterator[TableRow | DataError]:
+def holds_traces(path: Path) -> bool:
+    """Whether a file of JSON lines begins with spans: its first row needs all of its lines."""
+    lines = plain_file(path).lines() if table_suffix(path) in (".jsonl", ".ndjson") else iter(())
+    first = next(lines, None)
+    return first is not None and holds_spans(parse_object(first[1]))
+
+
+def _from_json_lines(file: TextFile, progress: Progress) -> Iterator[TableRow | DataError]:
     lines = file.lines()
     first = next(lines, None)
     if first is None:
         return
     if holds_spans(parse_object(first[1])):
-        yield from rows_of(trace_rows(_exports(file, chain([first], lines))), file.label)
+        wrong: list[DataError] = []
+        exports = _exports(file, chain([first], lines), wrong, progress)
+        yield from rows_of(trace_rows(exports), file.label)
+        yield from wrong
         return
     for line, text in chain([first], lines):
         row = TableRow(file.label, line, {}, lined=True)
@@ -200,15 +213,26 @@ def _from_json_lines(file: TextFile) -> Iterator[TableRow | DataError]:
             yield row.refusal(f"must be one JSON object, as {{...}}, got {short_repr(fields)}")
 
 
-def _exports(file: TextFile, lines: Iterable[tuple[int, str]]) -> Iterator[JsonObject]:
+def _exports(
+    file: TextFile,
+    lines: Iterable[tuple[int, str]],
+    wrong: list[DataError],
+    progress: Progress,
+) -> Iterator[JsonObject]:
     """Spans of one trace may be anywhere, so that all of them are held in memory."""
     total = 0
     for line, text in lines:
+        if (total + len(text)) >> 20 > total >> 20:
+            progress("reading traces (MB)", (total + len(text)) >> 20, (file.size or 0) >> 20)
         total += len(text)
         if total > _MAX_TRACES:
             what = f"has more than {_MAX_TRACES // 2**20} MB of traces; split it by time"
             raise DataError(what, file=file.label, line=line)
-        yield parse_object(text) or {}
+        export = parse_object(text)
+        if export is None:
+            what = "is not a JSON object, such as a line that was cut: its spans are missing"
+            wrong.append(DataError(what, file=file.label, line=line))
+        yield export or {}
 
 
 def _from_json(path: Path) -> Iterator[TableRow | DataError]:

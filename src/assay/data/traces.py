@@ -18,16 +18,23 @@ from assay.net.json import JsonObject, parse_json
 _DOCUMENT = re.compile(
     r"(retrieval\.documents|reranker\.output_documents)\.(\d{1,6})\.document\.(id|content|metadata)"
 )
-_MESSAGE = re.compile(r"llm\.(?:input|output)_messages\.(\d{1,6})\.message\.(role|content)")
+_MESSAGE = re.compile(r"llm\.output_messages\.(\d{1,6})\.message\.(role|content)")
 _QUESTION_KEYS = ("question", "query", "query_str", "input", "user_input", "prompt", "text")
 _ANSWER_KEYS = ("answer", "output", "response", "result", "text", "content")
+_READ = (
+    *("input.value", "output.value", "gen_ai.input.messages", "gen_ai.output.messages"),
+    *("gen_ai.retrieval.documents", "gen_ai.reranker.output_documents"),
+    *("retrieval.documents.", "reranker.output_documents.", "llm.output_messages."),
+)
+"""How the names of attributes begin that are read: the others, such as vectors, are not kept."""
 _ERROR = (2, "STATUS_CODE_ERROR")
 _DEEPEST = 20
+_NONE: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One operation of a trace; `attributes` are plain values by name."""
+    """One operation of a trace; `attributes` are plain values by name, those that are read."""
 
     trace_id: str
     id: str
@@ -52,8 +59,8 @@ def trace_rows(exports: Iterable[JsonObject]) -> Iterator[JsonObject]:
     for export in exports:
         for span in _spans(export):
             traces.setdefault(span.trace_id, []).append(span)
-    for trace_id, spans in traces.items():
-        row = _row(trace_id, sorted(spans, key=lambda span: span.start))
+    for trace_id in list(traces):
+        row = _row(trace_id, sorted(traces.pop(trace_id), key=lambda span: span.start))
         if row is not None:
             yield row
 
@@ -132,7 +139,7 @@ def _replied(span: Span) -> str | None:
     found = [
         value
         for key, value in span.attributes.items()
-        if (match := _MESSAGE.fullmatch(key)) and match[2] == "content" and "output" in key
+        if (match := _MESSAGE.fullmatch(key)) and match[2] == "content"
     ]
     if found and isinstance(found[-1], str):
         return found[-1]
@@ -191,8 +198,10 @@ def _spans(export: JsonObject) -> Iterator[Span]:
         for scope in _objects(resource.get("scopeSpans")):
             for span in _objects(scope.get("spans")):
                 status = span.get("status")
+                if not (trace_id := span.get("traceId")):
+                    continue  # it belongs to no trace: others without an id are not the same one
                 yield Span(
-                    trace_id=str(span.get("traceId", "")),
+                    trace_id=str(trace_id),
                     id=str(span.get("spanId", "")),
                     parent=str(span.get("parentSpanId") or ""),
                     start=_integer(span.get("startTimeUnixNano")),
@@ -200,7 +209,9 @@ def _spans(export: JsonObject) -> Iterator[Span]:
                     attributes={
                         str(each.get("key")): _plain(each.get("value"))
                         for each in _objects(span.get("attributes"))
-                    },
+                        if str(each.get("key")).startswith(_READ)
+                    }
+                    or _NONE,
                 )
 
 
