@@ -11,6 +11,7 @@ from assay.search.retriever import Ranked
 from assay.search.tuning.features import QueryFeatures, TuningData
 from assay.search.tuning.model import TunedRanker
 from assay.search.tuning.signals import compare_with_judged, first_pass
+from assay.search.tuning.validation import FamiliarityGate
 
 
 def ask(ranker: TunedRanker, data: TuningData, top_k: int) -> list[Ranked]:
@@ -102,9 +103,13 @@ def test_an_unfamiliar_query_is_shared_with_the_zero_shot_ranking(
 ) -> None:
     query = data.judged("dev")[0]
     asked = data.query_texts[query], data.query_vectors[query]
-    careful = dataclasses.replace(ranker, trusted_from=2.0)
+    careful = dataclasses.replace(ranker, gate=FamiliarityGate((0.2, 0.0, 0.05), 1.0))
     assert 0 < careful.rank(*asked, 10).trust < 0.5
-    assert dataclasses.replace(ranker, trusted_from=0.0).rank(*asked, 10).trust == 1
+    for one in data.judged("dev")[:6]:
+        again = data.query_texts[one], data.query_vectors[one]
+        assert careful.rank(*again, 1).trust == careful.rank(*again, 100).trust
+    always = dataclasses.replace(ranker, gate=FamiliarityGate((0.2, 0.0, 0.05), 0.0))
+    assert always.rank(*asked, 10).trust == 1
 
 
 def test_a_score_does_not_depend_on_how_many_are_asked_for(

@@ -28,6 +28,7 @@ def test_a_loaded_model_ranks_as_the_saved_one(
         question = data.query_texts[query], data.query_vectors[query], 50
         assert loaded.rank(*question) == ranker.rank(*question)
     assert (loaded.about, loaded.held_out) == (ranker.about, ranker.held_out)
+    assert loaded.gate == ranker.gate
 
 
 def test_queries_are_read_in_the_language_of_the_documents(
@@ -69,7 +70,7 @@ def test_a_model_of_other_documents_is_refused(saved: Path) -> None:
 
 def _of_another_version(content: bytes) -> bytes:
     header, payload = content[len(MAGIC) :].split(b"\n", 1)
-    other = {key: one for key, one in json.loads(header).items() if key != "trusted_from"}
+    other = {key: one for key, one in json.loads(header).items() if key != "gate"}
     other["sha256"] = _checksum(other, payload)
     return MAGIC + json.dumps(other).encode() + b"\n" + payload
 

@@ -1,17 +1,21 @@
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from tests.search.tuning import worlds
 
-from assay.search.tuning.arrays import sparse_matrix
+from assay.search.tuning.arrays import Integers, sparse_matrix
 from assay.search.tuning.ranking import RankingCandidates, learn_ranking
 from assay.search.tuning.validation import (
-    TRUSTED_FROM,
+    FamiliarityGate,
     HeldOut,
+    RankerSettings,
     ValidationFold,
+    _held_out_probability,
     choose_settings,
+    fit_familiarity,
     gain,
     scores_by_query,
-    trust,
 )
 
 GRADES = sparse_matrix([2, 1, 1], [0, 0, 1], [0, 1, 2], (2, 4))
@@ -38,35 +42,93 @@ def test_a_loss_on_unfamiliar_queries_counts_where_it_is_no_chance() -> None:
     assert HeldOut("dev", gain(wrong, right), gain(right[:5], wrong[:5])).harmless
 
 
-def test_trust_grows_with_the_predicted_overlap() -> None:
-    assert [trust(one, 0.5) for one in (-0.1, 0.0, 0.25, 0.5, 0.9)] == [0, 0, 0.5, 1, 1]
-    assert trust(0.0, 0.0) == 1
+def test_trust_grows_with_the_predicted_overlap_and_where_trees_lift_from_far_below() -> None:
+    gate = FamiliarityGate((-2.0, 4.0, 0.5), trusted_from=1.0)
+    shares = [gate.trust(_candidates(np.arange(150), one), 0) for one in (0.1, 0.5, 0.6, 0.9)]
+    assert shares[:2] == [0, 0]
+    assert 0 < shares[2] < shares[3] < 1
+    same = [gate.trust(_candidates(np.arange(150), 0.6), first) for first in (0, 50, 100, 149)]
+    assert same[0] < same[1] < same[2] == same[3]
+    assert FamiliarityGate((-2.0, 4.0, 0.5), 0.0).trust(_candidates(np.arange(150), 0.1), 0) == 1
+    assert FamiliarityGate((-2.0, 4.0, 0.5), 0.5).trust(_candidates(np.arange(150), 0.6), 0) == 1
 
 
-def test_trees_that_mislead_on_unfamiliar_queries_share_them_with_the_zero_shot_ranking() -> None:
-    """The trees are the same; only queries that nothing judged resembles are ranked worse."""
-    data = worlds.learnable()
-    dev = data.judged("dev")
-    ideal = worlds.all_knowing(data)
+def test_familiarity_is_a_probability_even_where_all_queries_are_familiar() -> None:
+    signs = np.array([[1.0, overlap, 0.0] for overlap in np.linspace(0, 1, 200)])
+    familiar = np.random.default_rng(0).random(200) < signs[:, 1]
+    likely = 1 / (1 + np.exp(-signs @ fit_familiarity(signs, familiar)))
+    assert likely.mean() == pytest.approx(familiar.mean(), abs=0.02)
+    assert likely[160:].mean() == pytest.approx(familiar[160:].mean(), abs=0.1)
+    always = fit_familiarity(signs, np.ones(200, bool))
+    assert 0.9 < 1 / (1 + np.exp(-signs[0] @ always)) < 1
 
-    def candidates(query: int, familiarity: float, *, reverse: bool) -> RankingCandidates:
-        (best,) = ideal([query])
-        count = len(best)
-        return RankingCandidates(
-            features=np.zeros((count, 1), np.float32),
-            sizes=np.ones(count, np.float32),
-            documents=best[::-1] if reverse else best,
-            owners=np.arange(count),
-            zero_shot=best,
-            familiarity=familiarity,
-        )
 
-    known = [candidates(query, 1.0, reverse=False) for query in dev[:12]]
-    strange = [candidates(query, 0.01, reverse=True) for query in dev[12:]]
-    rows = np.zeros((20, 1), np.float32)
-    trees = learn_ranking(rows, rows[:, 0], np.ones(20, np.float32), [20], seed=0)
-    fold = ValidationFold("dev", dev, known + strange, trees, [])
-    choice, held_out = choose_settings(data, [fold], ideal)
-    assert choice.trusted_from in TRUSTED_FROM[1:]
-    assert held_out.all.tuned.ndcg_10 > 0.9
+def test_a_query_is_told_familiar_by_the_other_folds_alone() -> None:
+    signs, familiar = np.ones((40, 3)), np.repeat([True, False], 20)
+    likely = _held_out_probability(signs, familiar, [20, 20])
+    assert likely[:20].max() < 0.5 < likely[20:].min()
+
+
+FAMILIAR, UNFAMILIAR = range(24), range(24, 36)
+
+
+def test_trees_that_mislead_on_unfamiliar_queries_leave_them_to_the_zero_shot_ranking() -> None:
+    choice, held_out = _choose(overlaps=(0.9, 0.3), trees_wrong=UNFAMILIAR)
+    assert choice.gate.trusted_from == 1
+    assert held_out.unfamiliar.tuned.ndcg_10 > 0.95
     assert held_out.dev == held_out.all
+
+
+def test_trees_that_lose_on_unfamiliar_queries_by_chance_need_no_second_search() -> None:
+    choice, held_out = _choose((0.9, 0.3), trees_wrong=[24, 25], zero_shot_wrong=[26])
+    assert choice.gate.trusted_from == 0
+    assert held_out.unfamiliar.tuned.ndcg_10 < held_out.unfamiliar.hybrid.ndcg_10
+
+
+def test_sharing_must_not_cost_the_familiar_queries_more_than_it_gives() -> None:
+    """Where nothing tells the two kinds of query apart."""
+    choice, held_out = _choose((0.6, 0.6), trees_wrong=range(24, 30), zero_shot_wrong=FAMILIAR)
+    assert choice.gate.trusted_from < 1
+    assert held_out.all.tuned.ndcg_10 > 0.8
+
+
+def _choose(
+    overlaps: tuple[float, float],
+    trees_wrong: Sequence[int] = (),
+    zero_shot_wrong: Sequence[int] = (),
+) -> tuple[RankerSettings, HeldOut]:
+    """Of queries that share a topic with a remembered one (`FAMILIAR`) and that do not. Rankings
+    are perfect, or from worst to best where they are wrong.
+    """
+    data = worlds.learnable()
+    ideal = worlds.all_knowing(data)
+    dev = sorted(data.judged("dev"), key=lambda query: query % worlds.TOPICS >= 8)
+    remembered = [query for query in data.judged("train") if query % worlds.TOPICS < 8]
+
+    def ranked(queries: Sequence[int], wrong: Sequence[int]) -> list[Integers]:
+        right = zip(queries, ideal(queries), strict=True)
+        return [one[::-1] if dev.index(query) in wrong else one for query, one in right]
+
+    def fold(queries: list[int]) -> ValidationFold:
+        candidates = [
+            _candidates(one, overlaps[dev.index(query) in UNFAMILIAR])
+            for query, one in zip(queries, ranked(queries, trees_wrong), strict=True)
+        ]
+        rows = np.zeros((20, 1), np.float32)
+        trees = learn_ranking(rows, rows[:, 0], np.ones(20, np.float32), [20], seed=0)
+        return ValidationFold("dev", queries, candidates, trees, remembered)
+
+    folds = [fold(dev[::2]), fold(dev[1::2])]
+    return choose_settings(data, folds, lambda queries: ranked(queries, zero_shot_wrong))
+
+
+def _candidates(ranking: Integers, overlap: float) -> RankingCandidates:
+    """That constant trees leave in this order."""
+    return RankingCandidates(
+        features=np.zeros((len(ranking), 1), np.float32),
+        sizes=np.ones(len(ranking), np.float32),
+        documents=ranking,
+        owners=np.arange(len(ranking)),
+        zero_shot=ranking,
+        familiarity=overlap,
+    )

@@ -246,7 +246,7 @@ def fit(
         memory=memory,
         overlap_trees=TreeGraph.of(overlap),
         ranking_trees=TreeGraph.of(ranking, choice.trees),
-        trusted_from=choice.trusted_from,
+        gate=choice.gate,
         judged=tuple(data.query_ids[one] for one in remembered),
     )
 

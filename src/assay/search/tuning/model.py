@@ -33,7 +33,7 @@ from assay.search.tuning.signals import (
     propagate,
 )
 from assay.search.tuning.trees import TreeGraph
-from assay.search.tuning.validation import Gain, HeldOut, MeanScores, trust
+from assay.search.tuning.validation import FamiliarityGate, Gain, HeldOut, MeanScores
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ class TunedRanker:
     memory: Memory
     overlap_trees: TreeGraph
     ranking_trees: TreeGraph
-    trusted_from: float
-    """Below this predicted overlap with any judged query, the zero-shot ranking counts as well."""
+    gate: FamiliarityGate
+    """With which queries the zero-shot ranking counts as well."""
     judged: tuple[str, ...] = ()
     """Ids of the remembered queries."""
 
@@ -94,7 +94,7 @@ class TunedRanker:
                 zip(documents.tolist(), values.tolist(), strict=True)
             )
         ]
-        return LearnedRanking(found, trust(candidates.familiarity, self.trusted_from))
+        return LearnedRanking(found, self.gate.trust(candidates, documents[0]))
 
     def judged_for(
         self, text: str, vector: Floats, documents: Sequence[int]
@@ -185,7 +185,7 @@ def save_model(ranker: TunedRanker, path: Path) -> None:
     header: JsonObject = {
         "about": asdict(ranker.about),
         "held_out": asdict(ranker.held_out),
-        "trusted_from": ranker.trusted_from,
+        "gate": asdict(ranker.gate),
         "judged": list(ranker.judged),
     }
     header["sha256"] = _checksum(header, payload)
@@ -282,7 +282,9 @@ def _restore(header: JsonObject, payload: bytes) -> TunedRanker:
         memory=_rebuild("memory.", Memory, arrays),
         overlap_trees=TreeGraph(arrays["overlap_trees"].tobytes()),
         ranking_trees=TreeGraph(arrays["ranking_trees"].tobytes()),
-        trusted_from=float(header["trusted_from"]),
+        gate=FamiliarityGate(
+            tuple(header["gate"]["weights"]), float(header["gate"]["trusted_from"])
+        ),
         judged=tuple(header.get("judged", ())),
     )
 

@@ -188,7 +188,8 @@ def propose(
     meaning = signals["meaning_best"]
     rank = min(CLOSENESS_RANK, meaning.shape[1])
     closeness = -np.partition(-meaning, rank - 1, axis=1)[:, rank - 1]
-    zero_shot = best_columns(first.hybrid, page)
+    # As many for every page: how far a query is trusted depends on them.
+    zero_shot = best_columns(first.hybrid, max(page, PAGE))
     found = []
     for row in range(len(best)):
         chosen = np.unique(best[row])

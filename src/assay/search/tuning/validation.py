@@ -3,12 +3,17 @@
 The number of trees, and how far the tuned ranking is trusted with queries unlike any judged one,
 are chosen here too: over all held-out queries, those of train (each ranked by a set of trees that
 learned without it) and of dev.
+
+A predicted overlap alone trusts too much: where queries mostly have one relevant document, a high
+one is often wrong, and means another thing in each data set. The held-out queries, of which it is
+known whether a relevant document is remembered, turn it into a probability.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from assay.search.fusion import blend
 from assay.search.tuning.arrays import Bits, Floats, Integers, Sparse, sums, vertical_stack
@@ -23,6 +28,7 @@ from assay.search.tuning.ranking import (
 PAGE = 100
 # Below this, a mean over unfamiliar queries says nothing.
 FEWEST_UNFAMILIAR = 10
+NEWTON_STEPS = 20
 
 
 @dataclass(frozen=True)
@@ -125,9 +131,11 @@ def _means(per_query: Floats) -> MeanScores:
 
 
 TREE_COUNTS = (20, 40, 60, 80, RANKING_TREES)
-# The predicted overlap from which the trees alone decide; 0 trusts them with every query.
-TRUSTED_FROM = (0.0, 0.25, 0.5, 0.75, 1.0)
+# The probability of a familiar query from which the trees alone decide, and half of which leaves it
+# to the zero-shot ranking; 0 trusts the trees with every query.
+TRUSTED_FROM = (0.0, 0.5, 0.75, 1.0)
 
+Doubles = NDArray[np.float64]
 ZeroShot = Callable[[Sequence[int]], list[Integers]]
 """The ranking that needs no tuning: for each query (by index) the documents, best first."""
 
@@ -145,16 +153,58 @@ class ValidationFold:
 
 
 @dataclass(frozen=True)
-class RankerSettings:
-    """How many trees are used, and how familiar a query must be for them to decide alone."""
+class FamiliarityGate:
+    """How far the trees are trusted with a query, by how likely it is that they remember one of
+    its relevant documents: a logistic function of what `familiar_signs` says.
+    """
 
-    trees: int
+    weights: tuple[float, ...]
     trusted_from: float
 
+    def trust(self, candidates: RankingCandidates, first: int) -> float:
+        """The weight of the tuned ranking, which has `first` first; the zero-shot ranking has the
+        rest.
+        """
+        likely = _probability(familiar_signs(candidates, first), np.array(self.weights))
+        return float(_trust(likely, self.trusted_from))
 
-def trust(familiarity: float, trusted_from: float) -> float:
-    """The weight of the tuned ranking; the zero-shot ranking has the rest."""
-    return min(1.0, max(0.0, familiarity) / trusted_from) if trusted_from > 0 else 1.0
+
+def familiar_signs(candidates: RankingCandidates, first: int) -> Doubles:
+    """A constant, the highest predicted overlap, and how far down the zero-shot ranking has the
+    document that the trees put first: they lift one from far below where they remember it, and
+    change places near the top on a guess.
+    """
+    place = np.flatnonzero(candidates.zero_shot[:PAGE] == first)
+    rank = int(place[0]) + 1 if len(place) else PAGE + 1
+    return np.array([1.0, candidates.familiarity, np.log(rank)])
+
+
+def fit_familiarity(signs: Doubles, familiar: Bits) -> Doubles:
+    """Weights of a logistic regression with a ridge of 1, by Newton's method."""
+    weights = np.zeros(signs.shape[1])
+    for _ in range(NEWTON_STEPS):
+        likely = _probability(signs, weights)
+        curvature = (signs.T * (likely * (1 - likely))) @ signs + np.eye(len(weights))
+        weights += np.linalg.solve(curvature, signs.T @ (familiar - likely) - weights)
+    return weights
+
+
+def _probability(signs: Doubles, weights: Doubles) -> Doubles:
+    return np.asarray(1 / (1 + np.exp(-np.clip(signs @ weights, -30, 30))))
+
+
+def _trust(likely: Doubles, trusted_from: float) -> Doubles:
+    if trusted_from <= 0:
+        return np.ones_like(likely)
+    return np.asarray(np.clip(2 * likely / trusted_from - 1, 0, 1))
+
+
+@dataclass(frozen=True)
+class RankerSettings:
+    """How many trees are used, and which queries they decide alone."""
+
+    trees: int
+    gate: FamiliarityGate
 
 
 def choose_settings(
@@ -162,9 +212,10 @@ def choose_settings(
 ) -> tuple[RankerSettings, HeldOut]:
     """The best number of trees, and how far they are trusted.
 
-    Of the ways to trust them that are not worse than the best by more than a standard error, the
+    Of the ways to trust them that are not worse than full trust by more than a standard error, the
     one that does best on unfamiliar queries is chosen: judged queries are often of one kind, and
-    others may be asked later.
+    others may be asked later. The zero-shot ranking is a second search: without a gain on
+    unfamiliar queries beyond a standard error, there is none.
     """
     grades = vertical_stack([data.grades(test.split, test.queries) for test in tests])
     zero_shot = ask_zero_shot([query for test in tests for query in test.queries])
@@ -174,31 +225,38 @@ def choose_settings(
     by_trees = {trees: _rankings(tests, trees) for trees in TREE_COUNTS}
     plain = {trees: scores_by_query(ranked, grades) for trees, ranked in by_trees.items()}
     trees = max(TREE_COUNTS, key=lambda count: plain[count][:, 1].mean())
+    pairs = zip(candidates, by_trees[trees], strict=True)
+    signs = np.stack([familiar_signs(one, ranking[0]) for one, ranking in pairs])
+    likely = _held_out_probability(signs, familiar, [len(test.queries) for test in tests])
 
     def blended(start: float) -> Floats:
-        if start == 0:
-            return plain[trees]
-        triples = zip(by_trees[trees], zero_shot, candidates, strict=True)
-        weighed = [
-            _blend(tuned, untuned, trust(one.familiarity, start)) for tuned, untuned, one in triples
-        ]
-        return scores_by_query(weighed, grades)
+        triples = zip(by_trees[trees], zero_shot, _trust(likely, start), strict=True)
+        return scores_by_query([_blend(*triple) for triple in triples], grades)
 
     outcomes = {start: blended(start) for start in TRUSTED_FROM}
-    best = max(outcomes.values(), key=lambda scores: scores[:, 1].mean())
-    as_good = [start for start, scores in outcomes.items() if _as_good(scores, best)]
+    as_good = [start for start, scores in outcomes.items() if _as_good(scores, plain[trees])]
     unfamiliar = ~familiar if (~familiar).sum() >= FEWEST_UNFAMILIAR else np.ones_like(familiar)
     start = max(as_good, key=lambda one: outcomes[one][unfamiliar, 1].mean())
+    if _as_good(plain[trees][unfamiliar], outcomes[start][unfamiliar]):
+        start = 0.0
     splits = [split for test in tests for split in [test.split] * len(test.queries)]
     dev = np.array([split == "dev" for split in splits])
     after = outcomes[start]
-    return RankerSettings(trees, start), HeldOut(
+    gate = FamiliarityGate(tuple(fit_familiarity(signs, familiar).tolist()), start)
+    return RankerSettings(trees, gate), HeldOut(
         split=" and ".join(dict.fromkeys(splits)),
         all=gain(before, after),
         unfamiliar=gain(before[~familiar], after[~familiar]),
         dev=gain(before[dev], after[dev]) if dev.any() else None,
         by_set=_by_set(data, tests, trees),
     )
+
+
+def _held_out_probability(signs: Doubles, familiar: Bits, sizes: Sequence[int]) -> Doubles:
+    """Of each query being familiar, as the queries of the other folds tell it."""
+    fold = np.repeat(np.arange(len(sizes)), sizes)
+    weights = [fit_familiarity(signs[fold != one], familiar[fold != one]) for one in set(fold)]
+    return np.concatenate([_probability(signs[fold == one], weights[one]) for one in set(fold)])
 
 
 def _as_good(scores: Floats, best: Floats) -> bool:
