@@ -46,6 +46,7 @@ def test_a_right_report_is_called_correct_with_exit_code_0(tmp_path: Path, qrels
     result = invoke(write(tmp_path, TRUE_NDCG), "--qrels", qrels)
     assert result.exit_code == 0
     assert "claims nDCG@5 0.6131; its own lists give 0.6131: correct" in result.stdout
+    assert invoke(str(tmp_path), "--qrels", qrels).stdout == result.stdout  # the folder of a run
 
 
 def test_a_wrong_report_is_explained_with_exit_code_1(tmp_path: Path, qrels: str) -> None:

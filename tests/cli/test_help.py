@@ -78,6 +78,9 @@ def test_the_nearest_name_is_found_whatever_its_case() -> None:
         (("eval", "builtin:bm25", "--dataset", "notes", "--split", "tset"), "'test'"),
         (("eval", "builtin:bm25", "--dataset", "notes", "--gate", "ndgc@5>=0.1"), "'nDCG'"),
         (("eval", "--dataset", "notes", "--gate", "sucess_rate>1"), "'success_rate'"),
+        (("eval", "bm25", "--dataset", "notes"), "'builtin:bm25'"),
+        (("bench", "quik"), "'quick'"),
+        (("judge", "bench", "note"), "'notes'"),
         (("report", "lastest"), "'latest'"),
         (("runs", "--lable", "x"), "'--label'"),
         (("report", "20260101-a"), "'20260101-0000-a'"),
@@ -97,6 +100,23 @@ def test_a_mistyped_name_is_answered_with_the_nearest(
 
 def test_a_flag_that_resembles_none_gets_no_suggestion() -> None:
     assert "Did you mean" not in invoke("eval", "--metric", "ndcg@5")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("index", "notes"), "(notes); a data set is named by --dataset"),
+        (("eval", "--dataset", "notes", "--gate", "p95<5"), "write NAME@K; or success_rate, lat"),
+        (("judge", "bench", "--judge", "rule"), "or, without a model, words, rules, small-model"),
+        (("score", "broken.jsonl"), "broken.jsonl:1: is not valid JSON"),
+    ],
+)
+def test_a_mistake_is_answered_with_what_to_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("broken.jsonl").write_text('{"question": "Why?"\n')
+    assert message in invoke(*arguments)
 
 
 def test_a_table_in_the_place_of_the_target_is_noticed(

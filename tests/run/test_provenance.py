@@ -210,7 +210,7 @@ def test_runs_are_listed_by_label_branch_time_and_failure(
     assert "tuning" in shown
     assert "good" in shown
     none = CliRunner().invoke(app, ["runs", "--label", "x"]).stdout
-    assert none == "None of the 2 runs in runs is of that kind.\n"
+    assert none == "No run in runs matches (2 without these options: assay runs).\n"
 
 
 def test_lines_are_sorted_and_failures_told_apart() -> None:

@@ -200,6 +200,8 @@ def _not_a_target(text: str, prefix: str, rest: str) -> str:
         return f"{message}. Did you mean 'http://{shown.strip()}'?"
     if text.strip() and Path(text.strip()).suffix in _TABLES:
         return f"{message}. {shown!r} is a table: pass it as --dataset"
+    if f"builtin:{text.strip()}" in TARGET_KINDS["builtin"].examples:
+        return f"{message}. Did you mean 'builtin:{text.strip()}'?"
     if ":" not in text and text.strip():
         message += f". A plain name is looked up in assay.toml, as [target.{shown.strip()[:40]}]"
     names = [name for name in TARGET_KINDS if name != "url"]

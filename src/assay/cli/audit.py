@@ -32,7 +32,8 @@ def audit(
     report: Annotated[
         Path,
         typer.Argument(
-            help="An evaluation report in JSON, with the retrieved list of each query.",
+            help="An evaluation report in JSON, with the retrieved list of each query; or the "
+            "folder of a run.",
             metavar="REPORT.json",
         ),
     ],
@@ -53,6 +54,8 @@ def audit(
 
     if columns and (qrels is not None or dataset is None):
         raise UsageError("--columns names columns of a table: add --dataset FILE")
+    if report.is_dir():
+        report /= "report.json"
     content = _read(report)
     with _errors_name_file(report):
         foreign = read_report(content)

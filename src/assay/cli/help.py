@@ -46,10 +46,14 @@ class VerbCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """As typer does, with one hint in the words of all others about an unknown option."""
+        flags = [flag for param in self.params for flag in param.opts]
         try:
             return super().parse_args(ctx, args)
         except Exception as error:
-            _suggest_option(error, (flag for param in self.params for flag in param.opts))
+            _suggest_option(error, flags)
+            message = getattr(error, "message", "")
+            if "extra argument" in message and "--dataset" in flags:
+                error.message = f"{message}; a data set is named by --dataset"  # type: ignore[attr-defined]
             raise
 
 

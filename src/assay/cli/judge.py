@@ -276,10 +276,16 @@ def bench_judges(
     A judge is asked whether documents support a claim. 0.5 is a coin, and a judge that always says
     the same.
     """
+    from assay.answer.provider_kinds import split_provider
     from assay.cli.console import progress_bar
     from assay.measure.answers.claim_sets import read_claims
     from assay.measure.answers.judge_bench import MODEL_FREE
 
+    for spec in set(judges or ()).difference(MODEL_FREE):
+        try:
+            split_provider(spec)
+        except UsageError as error:
+            raise UsageError(f"{error}; or, without a model, {', '.join(MODEL_FREE)}") from None
     claims = {name: _drawn(read_claims(name), limit) for name in sets or ["notes"]}
     opened = {"max_cost": max_cost, "timeout": judge_timeout, "concurrency": judge_concurrency}
     results: list[tuple[BenchResult, dict[str, Any] | None]] = []

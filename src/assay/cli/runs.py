@@ -150,7 +150,7 @@ def runs_command(
     elif not every:
         show(f"No runs in {out} yet. Create one with: assay eval")
     elif not lines:
-        show(f"None of the {len(every)} runs in {out} is of that kind.")
+        show(f"No run in {out} matches ({len(every)} without these options: assay runs).")
     else:
         _show_runs(lines)
 

@@ -67,8 +67,11 @@ def holds_answers(path: Path) -> bool:
 
 
 def table_columns(path: Path) -> str:
-    """The column names of a table's first row, for a message; empty where it is no table."""
-    from assay.data.table import SUFFIXES, TableRow, read_table, table_suffix
+    """The column names of a table's first row, for a message; empty where it is no table.
+
+    Raises `DataError` if that row is damaged.
+    """
+    from assay.data.table import SUFFIXES, read_table, table_suffix
 
     if table_suffix(path) not in SUFFIXES:
         return ""
@@ -76,7 +79,9 @@ def table_columns(path: Path) -> str:
         row = next(iter(read_table(path)), None)
     except DataError:
         return ""
-    if not isinstance(row, TableRow):
+    if isinstance(row, DataError):
+        raise row
+    if row is None:
         return ""
     return ", ".join(repr(str(name)[:40]) for name in list(row.fields)[:10])
 

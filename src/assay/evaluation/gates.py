@@ -43,6 +43,7 @@ _REACHES_1 = "use a metric that can reach 1, such as ndcg or capped_recall"
 _EMPTY = "no query got a document"
 
 SUMMARY_FIGURES = ("success_rate", "latency_p50_ms", "latency_p95_ms", "latency_p99_ms")
+_OTHER_FIGURES = f"{', '.join(SUMMARY_FIGURES)}, or a metric of answers such as correctness"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ def parse_gate(text: str, top_k: int, compare_to: str = "") -> Gate:
         return Gate(text, answer_metric, None, match["sign"], bound, answers=True)
     if hint := did_you_mean(name, (*ANSWER_NAMES, *SUMMARY_FIGURES), cutoff=0.8):
         raise UsageError(f"gate {text!r}: unknown metric {name!r}{hint}")
-    metric = parse_metric(name)
+    metric = parse_metric(name, also=_OTHER_FIGURES)
     if metric.cutoff is not None and metric.cutoff > top_k:
         raise UsageError(
             f"gate {text!r} needs {metric.cutoff} documents, but the run requests {top_k}; "

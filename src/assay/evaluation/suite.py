@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from assay.errors import UsageError
+from assay.errors import UsageError, did_you_mean
 from assay.evaluation.plan import refuse_unused_settings
 from assay.evaluation.results import metrics_for
 from assay.files import read_text_file
@@ -77,6 +77,7 @@ def find_suite(name: str) -> Path:
         return shipped[name]
     raise UsageError(
         f"no suite {name!r}: it is neither a file nor one of {', '.join(sorted(shipped))}"
+        f"{did_you_mean(name, shipped)}"
     )
 
 

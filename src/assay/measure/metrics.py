@@ -155,24 +155,27 @@ _NAMES: Mapping[str, str] = {
 }
 
 
-def parse_metric(text: str) -> Metric:
-    """Read `nDCG@5`, `ndcg_at_5`, `R@10`, `P_5`, `map` and other spellings in use."""
+def parse_metric(text: str, *, also: str = "") -> Metric:
+    """Read `nDCG@5`, `ndcg_at_5`, `R@10`, `P_5`, `map` and other spellings in use.
+
+    `also`: what else may stand in this place, for the message about an unknown name.
+    """
     written = re.sub(r"[\s\"']", "", text.lower()).replace("-", "_")
     match = _WRITTEN.fullmatch(written)
     if match is None or match["name"] not in _NAMES:
-        raise _unknown(text)
+        raise _unknown(text, also)
     cutoff = match["cutoff"]
     metric = Metric(_NAMES[match["name"]], None if cutoff is None else int(cutoff))
     metric.require_cutoff()
     return metric
 
 
-def _unknown(text: str) -> UsageError:
+def _unknown(text: str, also: str) -> UsageError:
     name = re.split(r"@|_at_", text.strip().lower())[0]
     near = closest(name, _NAMES)
     hint = f". Did you mean {_NAMES[near]!r}?" if near else ""
-    there_is = ", ".join(_DEFINITIONS)
-    return UsageError(f"unknown metric {text[:80]!r}; available: {there_is}; write NAME@K{hint}")
+    there_is = f"{', '.join(_DEFINITIONS)}; write NAME@K{also and f'; or {also}'}"
+    return UsageError(f"unknown metric {text[:80]!r}; available: {there_is}{hint}")
 
 
 @dataclass(frozen=True, repr=False, slots=True)

@@ -20,7 +20,7 @@ from assay.data.dataset import Dataset
 from assay.data.load import load_dataset
 from assay.data.table import read_table, table_suffix
 from assay.data.text_file import TextFile, plain_file, records, short_repr
-from assay.errors import DataError
+from assay.errors import DataError, did_you_mean
 from assay.measure.answers.contradiction.sentence import opposite_words
 from assay.text import sentences
 
@@ -216,12 +216,17 @@ def read_claims(name: str) -> list[LabeledClaim]:
     """The claims of `notes`, of SciFact's archive, or of a table.
 
     Raises:
-        DataError: the file has no labeled claim.
+        DataError: there is no such file, or it has no labeled claim.
     """
     if name == "notes":
         return notes_claims()
     path = Path(name).expanduser()
-    if table_suffix(path) in (".zip", "") and path.exists():
+    if not path.exists():
+        raise DataError(
+            f"no set of claims {name!r}: it is neither a file nor 'notes'"
+            f"{did_you_mean(name, ['notes'])}"
+        )
+    if table_suffix(path) in (".zip", ""):
         return scifact_claims(path)
     return table_claims(path)
 
