@@ -81,6 +81,11 @@ def test_what_is_no_metric_is_refused_with_what_there_is(text: str, message: str
         parse_metric(text)
 
 
+def test_a_metric_is_made_of_a_known_name_only() -> None:
+    with pytest.raises(UsageError, match="'foo'; available"):
+        Metric("foo")
+
+
 @pytest.mark.parametrize("cutoff", [0, -1, "10", 2.0, True])
 def test_a_cutoff_is_a_whole_number(cutoff: Any) -> None:
     with pytest.raises(UsageError, match="must be an integer >= 1, got"):

@@ -170,7 +170,7 @@ def parse_metric(text: str, *, also: str = "") -> Metric:
     return metric
 
 
-def _unknown(text: str, also: str) -> UsageError:
+def _unknown(text: str, also: str = "") -> UsageError:
     name = re.split(r"@|_at_", text.strip().lower())[0]
     near = closest(name, _NAMES)
     hint = f". Did you mean {_NAMES[near]!r}?" if near else ""
