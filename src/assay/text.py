@@ -47,6 +47,9 @@ _SENTENCE_END = re.compile(
     r"(?<!\b(?:Dr|Mr|Ms|St|Nr|Eq|ca|vs)\.)(?<!\b(?:ext|tel|Mrs|Fig|e\.g|i\.e)\.)(?<!\bProf\.)"
     r"(?<!\bapprox\.)"
     r"(?!(?<=\b[Nn]o\.)\s+\d)"
+    # Nor does one after a German article: "am 3. Werktag".
+    r"(?<!\b(?:[Aa]m|[Ii]m|[Aa]b|[Zz]u) \d\.)(?<!\b(?:[Dd]e[rmns]|[Zz]u[mr]|vom|bis) \d\.)"
+    r"(?<!\b(?:[Aa]m|[Ii]m|[Aa]b|[Zz]u) \d\d\.)(?<!\b(?:[Dd]e[rmns]|[Zz]u[mr]|vom|bis) \d\d\.)"
     # An ordinal before a month, as in "am 3. August", ends no sentence.
     r"(?!(?:(?<=\b\d\.)|(?<=\b\d\d\.))\s+(?:Jan|Jän|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)[a-zä]*\b)"
     r"\s+(?=[^a-z\s])|(?<=[。！？])|\n+"

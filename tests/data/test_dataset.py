@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from assay.data import Dataset, Document, Query, load_dataset
+from assay.data.dataset import Fact
 from assay.errors import UsageError
 
 SMALL = Dataset(
@@ -53,3 +54,15 @@ def test_the_repr_is_one_line_with_the_sizes() -> None:
 def test_the_repr_of_a_document_is_short() -> None:
     assert repr(Document("d", "a title", "text")) == "Document('d', title='a title', text='text')"
     assert len(repr(Document("d", "t" * 10_000, "x" * 1_000_000))) < 200
+
+
+def test_the_text_of_a_fact_is_a_wording_where_the_reference_has_it_and_it_is_no_label() -> None:
+    def wordings(text: str, *accept: str) -> tuple[str, ...]:
+        return Fact.read(text, accept, "No, the price is $19 for owners.").accept
+
+    assert wordings("$19") == ("$19",)
+    assert wordings("$19", "19 dollars") == ("19 dollars", "$19")
+    assert wordings("the price", "$19") == ("$19",)  # a label
+    assert wordings("owner", "owners") == ("owners", "owner")
+    assert wordings("no", "$19") == ("$19", "no")
+    assert wordings("$20", "20 dollars") == ("20 dollars",)

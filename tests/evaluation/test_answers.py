@@ -70,6 +70,18 @@ async def test_keys_that_nothing_reads_are_named_once(town: Dataset, tmp_path: P
     ]
 
 
+@pytest.mark.parametrize("mark", ["[1]", "[pool]", "【1†pool】", "[7]", "[boat]"])
+def test_marks_in_the_text_are_citations_where_there_are_no_others(
+    mark: str, town: Dataset, tmp_path: Path
+) -> None:
+    def agent(query: str, top_k: int) -> dict[str, Any]:
+        found = perfect(query, top_k)
+        return {"doc_ids": found["doc_ids"], "answer": f"{found['answer']} {mark}"}
+
+    cited = section(run(agent, town, tmp_path)).metrics["citation_precision"]
+    assert cited == {"[1]": 1.0, "【1†pool】": 1.0, "[pool]": 0.5}.get(mark, 0.0)
+
+
 def test_inventing_does_not_pay(town: Dataset, tmp_path: Path) -> None:
     """One right answer each: the one declines the rest, the other invents it."""
 

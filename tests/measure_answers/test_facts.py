@@ -4,7 +4,7 @@ import pytest
 
 from assay.data import Fact, load_dataset
 from assay.measure.answers.assertion import Assertion
-from assay.measure.answers.lexical import fact_assertion, states
+from assay.measure.answers.lexical import fact_assertion, stated_facts, states
 from assay.measure.answers.quantities import bare_number, canonical
 from assay.text import words
 
@@ -33,6 +33,9 @@ TWENTY = Fact("It takes 20 minutes", ("20 minutes",))
         (SUPPLIER, "Polyform makes the housings, not the Offenburg firm."),
         (SUPPLIER, "It wasn't the Offenburg firm, it was Polyform."),
         (SUPPLIER, "Polyform, which did well in the test, supplies the housing."),
+        (SUPPLIER, "No firm may deliver, except Polyform."),
+        (SUPPLIER, "There is no maker other than `Polyform`."),
+        (Fact("the call", ("`GET /v2`",)), "Call GET /v2 first."),
         (Fact("There is no refund", ("no refund",)), "You get no refund."),
         (Fact("It works without network", ("without network",)), "It works without network."),
         (Fact("Never on Sundays", ("Sunday",)), "Motor tools are not allowed on Sundays."),
@@ -92,6 +95,14 @@ def test_a_wording_that_is_denied_states_nothing(fact: Fact, answer: str) -> Non
 )
 def test_one_of_several_options_states_nothing(fact: Fact, answer: str) -> None:
     assert not states(answer, fact)
+
+
+def test_options_that_are_all_key_facts_are_a_list() -> None:
+    facts = [Fact(each, (each,)) for each in ("opened", "delivered", "bounced")]
+    assert stated_facts("It is sent when a mail was opened, delivered, or bounced.", facts) == 3
+    assert stated_facts("It is sent when a mail was opened, delivered, or lost.", facts) == 0
+    times = [Fact(each, (each,)) for each in ("7:00", "8:00")]
+    assert stated_facts("It opens at 7:00 or 8:00.", times) == 0
 
 
 def test_a_number_of_another_currency_states_nothing() -> None:

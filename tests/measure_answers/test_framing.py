@@ -3,6 +3,7 @@
 import pytest
 
 from assay.data import Document, ReferenceAnswer
+from assay.data.dataset import Fact
 from assay.measure.answers.answer_metrics import AnswerCase
 from assay.measure.answers.answer_view import AnswerView
 from assay.measure.answers.form_checks import breaks_off, repeats_the_question
@@ -13,11 +14,11 @@ RENT = Document(
 )
 
 
-def view(answer: str) -> AnswerView:
+def view(answer: str, *facts: Fact) -> AnswerView:
     case = AnswerCase(
         query_id="q1",
         question="What does a berth cost?",
-        reference=ReferenceAnswer("q1", "84 pounds a year."),
+        reference=ReferenceAnswer("q1", "84 pounds a year.", facts),
         answer=answer,
         retrieved=("rent",),
     )
@@ -105,8 +106,39 @@ def test_a_converted_quantity_and_the_numbers_of_a_list_are_no_figures_of_their_
     said = view("1. A berth costs 84 pounds (about 97 euros) a year.\n2. It is paid by cheque.")
     assert said.foreign_numbers == set()
     assert said.unsupported == []
+    assert view("A berth costs 84 pounds, so 7 pounds a month.").foreign_numbers == set()
+    assert view("A berth costs 84 pounds, so 8 pounds a month.").foreign_numbers == {"8"}
     assert view("A berth costs 84 pounds (97 in May).").foreign_numbers == {"97"}
     assert view("A berth costs 97 pounds (about 84 euros).").foreign_numbers == {"97"}
+
+
+def test_words_of_documents_and_answers_in_general_support_nothing_and_need_no_support() -> None:
+    for said in (
+        "Please note that this reflects the documentation I was given; details may change.",
+        "You'll find this on the page “Berth fees” of the documentation.",
+    ):
+        assert view(f"A berth costs 84 pounds. {said}").unsupported == []
+    assert view("You'll find this on the page of the auditors.").unsupported
+
+
+def test_a_key_fact_in_other_words_is_supported() -> None:
+    fact = Fact("84 pounds", ("84 pounds",))
+    said = view("Skippers transfer 84 pounds annually.", fact)
+    assert said.unsupported == []
+    assert view("Skippers transfer 84 pounds annually, 13 upfront.", fact).unsupported
+    assert view("Skippers transfer money annually.", fact).unsupported
+
+
+def test_questions_and_what_leads_up_to_a_list_state_nothing_beside_others() -> None:
+    said = "Here are the fees:\n- 84 pounds\n\nConfidence: high\n\nShall I draw a map?"
+    assert statements(said) == ["84 pounds"]
+    assert statements("Shall I draw a map?") == ["Shall I draw a map?"]
+    assert statements("The fee for 2026:\n- 84 pounds")[0] == "The fee for 2026:"
+
+
+def test_what_follows_a_picture_begins_a_sentence() -> None:
+    assert view("Great! 😊 Skippers pay 84 pounds.").foreign_names == set()
+    assert view("Great! Skippers and Corsairs pay 84 pounds.").foreign_names == {"corsairs"}
 
 
 def test_the_address_of_a_link_is_no_statement() -> None:
@@ -120,6 +152,7 @@ def test_a_raised_mark_is_a_footnote_and_an_exponent_is_none() -> None:
     assert bare_text("It costs 84 pounds.¹ Pay it by cheque².\n\n¹ Berth fees") == (
         "It costs 84 pounds. Pay it by cheque.\n\n Berth fees"
     )
+    assert bare_text("It costs 84 pounds.[^1]\n\n[^1]: Fees") == "It costs 84 pounds.\n\n Fees"
     assert bare_text("10² berths of 12 km² or 3 m³") == "10² berths of 12 km² or 3 m³"
     area = "20 meter², 300 feet², twenty metres³ and 9.81 meters per second²"
     assert bare_text(area) == area

@@ -6,7 +6,7 @@ import pytest
 from assay.answer.prompt import without_markers
 from assay.data import Document, Fact, ReferenceAnswer
 from assay.measure import compare_paired, summarize
-from assay.measure.answers.abstention import abstained
+from assay.measure.answers.abstention import abstained, declined
 from assay.measure.answers.answer_metrics import (
     ANSWER_METRICS,
     AnswerCase,
@@ -151,6 +151,13 @@ def test_sentences_do_not_end_at_every_full_stop() -> None:
         "one",
         "two.",
     ]
+    german = ["Sie kommt am 3. Werktag, bis zum 14. Tag.", "Dann ist es der 2. Brief."]
+    assert sentences(" ".join(german)) == german
+    assert sentences("It has 3. Then it ends at 12. Next.") == [
+        "It has 3.",
+        "Then it ends at 12.",
+        "Next.",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -251,6 +258,33 @@ def test_a_refusal_is_known_by_the_usual_phrases(answer: str) -> None:
 )
 def test_an_answer_with_a_no_in_it_is_still_an_answer(answer: str) -> None:
     assert not abstained(answer)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "The documentation says that a branch is planned, but it doesn't give a date.",
+        "The docs only cover letters; parcels aren't mentioned anywhere.",
+        "The page lists the chair and the treasurer, but not the head of sales.",
+        "There's no date yet: the page only says that a branch is planned.",
+    ],
+)
+def test_what_the_sources_do_say_may_come_before_declining(answer: str) -> None:
+    assert declined(answer)
+    assert not abstained(answer)  # to a question that has an answer, this may be it
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "The branch opens in May, but the documentation doesn't give a day.",
+        "The documentation says that the branch opens in May.",
+        "It is Ada Moss, but not the one of the notes.",
+        "The notes say that it opens. It does not close before May.",
+    ],
+)
+def test_an_answer_that_declines_a_part_declines_nothing(answer: str) -> None:
+    assert not declined(answer)
 
 
 def test_inventing_and_refusing_everything_are_told_apart() -> None:

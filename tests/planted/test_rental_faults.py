@@ -91,6 +91,19 @@ STYLES: dict[str, Callable[[Reply, str], str]] = {
     ),
     "a raised footnote": lambda reply, said: f"{said}¹\n\n¹ {_heading(reply)}",
     "no full stop": lambda reply, said: said.rstrip("."),
+    "a question after it": lambda reply, said: f"{said}\n\nShall I book a convertible for you?",
+    "a caveat about documents": lambda reply, said: (
+        f"{said}\n\nPlease note that this reflects the documentation I was given; details may "
+        "change, so check the official docs for the latest information."
+    ),
+    "its confidence": lambda reply, said: f"**Answer:** {said}\n\n**Confidence:** high",
+    "a picture": lambda reply, said: f"Great question! 😊 {said}",
+    "a note in Markdown": lambda reply, said: f"{said}[^1]\n\n[^1]: {_heading(reply)}",
+    "where to find it": lambda reply, said: (
+        f"Here's what the documentation says:\n\n- {said}\n\nYou'll find this on the page "
+        f"“{_heading(reply)}” of the documentation."
+    ),
+    "figures as code": lambda reply, said: re.sub(r"(?<![\w.:,])\d+(?![\w.:,])", r"`\g<0>`", said),
     "yes first": lambda reply, said: said if said[:3] == "No," else f"Sure! {said}",
 }
 

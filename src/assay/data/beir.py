@@ -296,11 +296,11 @@ def _answer(record: Record, query_id: str) -> ReferenceAnswer:
             f"query {query_id!r} has no 'answer'; write null if the documents contain none"
         )
     answer = None if record.fields["answer"] is None else record.text("answer")
-    facts = tuple(_fact(record, value) for value in _list(record, record.fields, "facts"))
+    facts = tuple(_fact(record, value, answer) for value in _list(record, record.fields, "facts"))
     return ReferenceAnswer(query_id, answer, facts, _texts(record, record.fields, "documents"))
 
 
-def _fact(record: Record, value: object) -> Fact:
+def _fact(record: Record, value: object, answer: str | None) -> Fact:
     """A fact without `accept`, or given as plain text, is stated by its own text."""
     fields = value if isinstance(value, dict) else {"text": value}
     text = fields.get("text")
@@ -308,7 +308,7 @@ def _fact(record: Record, value: object) -> Fact:
         raise record.refusal(
             f'a fact must be {{"text": ..., "accept": [...]}}, got {short_repr(value)}'
         )
-    return Fact(text, _texts(record, fields, "accept") or (text,))
+    return Fact.read(text, _texts(record, fields, "accept"), answer)
 
 
 def _texts(record: Record, fields: JsonObject, key: str) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from assay.errors import UsageError, did_you_mean
+from assay.text import normalize, stems
 
 Judgments = Mapping[str, Mapping[str, int]]
 """query id -> document id -> grade; a grade of 0 or less is judged and not relevant."""
@@ -72,6 +73,19 @@ class Fact:
 
     text: str
     accept: tuple[str, ...]
+
+    @classmethod
+    def read(cls, text: str, accept: tuple[str, ...], answer: str | None) -> "Fact":
+        """A fact of a file, with its own text as a wording where the reference `answer` has it.
+
+        Not if that may be a label ("the price"): if the answer has another wording as well, and the
+        text has no word of any.
+        """
+        stated, own = normalize(answer or ""), normalize(text)
+        has_other = any(normalize(each) in stated for each in accept)
+        alike = own in ("yes", "no") or not set(stems(own)).isdisjoint(stems(" ".join(accept)))
+        wording = own in stated and (alike or not has_other)
+        return cls(text, tuple(dict.fromkeys((*accept, text))) if wording or not accept else accept)
 
 
 @dataclass(frozen=True, slots=True)

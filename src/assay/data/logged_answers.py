@@ -189,7 +189,7 @@ class _Reader:
                 yield Fact(each, (each,))
             elif isinstance(each, dict) and isinstance(each.get("text"), str):
                 accept = tuple(str(wording) for wording in cell_list(each.get("accept")))
-                yield Fact(each["text"], accept or (each["text"],))
+                yield Fact.read(each["text"], accept, self.reference())
             else:
                 raise self.wrong("facts", 'a list of texts or of {"text", "accept"}', each)
 

@@ -1,12 +1,16 @@
 """The questions of a run as cases: what was answered beside the reference and the judgments."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from assay.answer.prompt import cited_places
 from assay.data.dataset import Dataset, Query, ReferenceAnswer
 from assay.measure.answers.answer_metrics import AnswerCase, unknown_citations
 from assay.run.calls import Call
+
+_BRACKETS = re.compile(r"[\[【]([^\[\]【】\n]{1,100})[\]】]")
 
 
 def cases_of(
@@ -33,6 +37,7 @@ def _case(
 ) -> AnswerCase:
     """Documents beyond `top_k` earn nothing, whether they are returned or cited."""
     answered = call is not None and call.failure is None
+    cited = call.citations or _marked(call) if call is not None else ()
     return AnswerCase(
         query_id=query.id,
         question=query.text,
@@ -40,10 +45,20 @@ def _case(
         relevant=grades.get(query.id, {}),
         answer=call.answer if call is not None and answered else None,
         retrieved=call.doc_ids[:top_k] if call is not None else (),
-        citations=tuple(dict.fromkeys(call.citations))[:top_k] if call is not None else (),
+        citations=tuple(dict.fromkeys(cited))[:top_k],
         contexts=call.contexts if call is not None else (),
         repeated_citations=len(call.citations) - len(set(call.citations)) if call else 0,
     )
+
+
+def _marked(call: Call) -> tuple[str, ...]:
+    """What the marks in the text of an answer point at, where it has no other citations."""
+    shown = [each.doc_id for each in call.contexts] or list(call.doc_ids)
+    named = {each: each for each in shown} | {each.id: each.doc_id for each in call.contexts}
+    places = {str(place): doc_id for place, doc_id in enumerate(shown, start=1)}
+    text = call.answer or ""
+    marks = [*map(str, cited_places(text)), *_BRACKETS.findall(text)]
+    return tuple(dict.fromkeys(filter(None, ((places | named).get(each, "") for each in marks))))
 
 
 def invented_citations(cases: Sequence[AnswerCase], dataset: Dataset) -> Iterator[tuple[str, str]]:

@@ -13,7 +13,7 @@ from assay.measure.answers.framing import bare_text, is_preamble
 from assay.text import sentences
 
 _SOURCES = (
-    r"(?:documents?|documentation|sources?|notes?|context|passages?|texts?|materials?|excerpts?|"
+    r"(?:documents?|documentation|docs?|sources?|notes?|context|passages?|texts?|materials?|excerpts?|"
     r"content|records?|rules|regulations|pages?|articles?|files|handbook|manual|guide(?:lines|s)?|"
     r"polic(?:y|ies)|knowledge base|data ?base|snippets?|chunks?|corpus|search results|website)"
 )
@@ -175,6 +175,32 @@ _CONTRAST = re.compile(
 _DOUBT = re.compile(
     r"\b(?:not|no|none|nothing|cannot|unable|unknown|unclear|sorry|unfortunately|lacks?|missing)\b"
 )
+
+
+# After what the sources do say: "it does not give a date", "but not the head of sales".
+_DECLINES_THEN = re.compile(
+    rf"^(?:it|they) (?:(?:do|does|did) not (?:\w+ )?{_TELL}|{_TELL}s? no)\b|"
+    rf"^not (?:the|an?|any|{_ASKED})\b|"
+    rf"\b(?:is|are|was|were) not {_ABSENT}(?: anywhere)?\W*$|"
+    rf"\bthere(?: is|'s| are) no (?:\w+ ){{0,2}}?{_DATUM}\b"
+)
+_OF_SOURCES = re.compile(rf"\b{_SOURCES}\b")
+
+
+def declined(answer: str) -> bool:
+    """Whether an answer declines a question that no document answers: as `abstained`, or after it
+    told what the sources do say. "A branch is planned, say the notes, but they give no date" would
+    be an answer to another question.
+    """
+    if abstained(answer):
+        return True
+    clauses = [part.strip() for clause, _ in _clauses(answer) for part in clause.split(";")]
+    for place, clause in enumerate(clauses):
+        if _refuses(clause) or _DECLINES_THEN.search(clause):
+            return any(map(_OF_SOURCES.search, clauses[: place + 1]))
+        if not (_OF_SOURCES.search(clause) or _adds_nothing(clause)):
+            return False
+    return False
 
 
 def abstained(answer: str) -> bool:

@@ -5,26 +5,33 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from assay.measure.answers.abstention import abstained
+from assay.measure.answers.abstention import abstained, declined
 from assay.measure.answers.answer_metrics import AnswerCase, Documents
 from assay.measure.answers.assertion import Assertion, is_negative
 from assay.measure.answers.contradiction.model import MAX_PAIRS
 from assay.measure.answers.contradiction.rules import Contradiction
 from assay.measure.answers.contradiction.sentence import without_yes_or_no
 from assay.measure.answers.diagnosis import NOT_TRIED, Counterfactuals
-from assay.measure.answers.framing import bare_text, statements, without_conversions
+from assay.measure.answers.framing import (
+    PICTURES,
+    bare_text,
+    content_stems,
+    statements,
+    without_conversions,
+)
 from assay.measure.answers.lexical import (
     contains_any,
     fact_occurrences,
     held_words,
     is_supported,
+    stated_facts,
     states,
 )
-from assay.measure.answers.quantities import negations_of, numbers
+from assay.measure.answers.quantities import is_converted, negations_of, numbers
 from assay.measure.answers.wrong_values import WrongValue, find_wrong_value
 from assay.text import detect_language, normalize, sentences, stems, strip_controls, words
 
-_NAME = re.compile(r"(?<=[^\s.!?:\"'“(] )[\"'“(]?([^\W\d_a-zà-ÿ][\w'’-]+)")
+_NAME = re.compile(rf"(?<=[^\s.!?:\"'“({PICTURES}] )[\"'“(]?([^\W\d_a-zà-ÿ][\w'’-]+)")
 _NEAR = 0.7
 _QUOTED = 100
 
@@ -52,7 +59,8 @@ class AnswerView:
     @cached_property
     def declined(self) -> bool:
         """Whether the agent answered that it has no answer."""
-        return self.case.answer is not None and abstained(self.case.answer)
+        declines = abstained if self.case.answerable else declined
+        return self.case.answer is not None and declines(self.case.answer)
 
     @property
     def attempted(self) -> bool:
@@ -99,7 +107,7 @@ class AnswerView:
     @cached_property
     def stated(self) -> int:
         """How many key facts the answer states."""
-        return sum(states(self.text, fact) for fact in self.case.reference.facts)
+        return stated_facts(self.text, self.case.reference.facts)
 
     @cached_property
     def occurrences(self) -> set[Assertion]:
@@ -131,19 +139,31 @@ class AnswerView:
         return [each for each in self.sentences if not self._is_supported(each)]
 
     def _is_supported(self, sentence: str) -> bool:
-        said = frozenset(stems(without_conversions(sentence)))
-        return is_supported(said, self.shown_stems) or is_supported(said, self.reference_stems)
+        said = content_stems(sentence)
+        if is_supported(said, self.shown_stems) or is_supported(said, self.reference_stems):
+            return True
+        # In other words, but it says what was expected.
+        facts = self.case.reference.facts
+        known = {*self.foreign_numbers}.isdisjoint(numbers(sentence))
+        return known and any(states(sentence, fact) for fact in facts)
 
     def is_foreign(self, sentence: str) -> bool:
         """Whether less than half of a sentence's words, numbers left out, were shown or asked."""
-        said = frozenset(word for word in stems(sentence) if not word[0].isdigit())
+        said = frozenset(word for word in content_stems(sentence) if not word[0].isdigit())
         return not is_supported(said, self.shown_stems | self.reference_stems)
 
     @cached_property
     def foreign_numbers(self) -> set[str]:
         """Numbers of the answer that are neither shown nor asked nor expected."""
-        said = " ".join(sentences(self.text))  # without the numbers of a list
-        return numbers(without_conversions(said)) - self._known(numbers)
+        known = self._known(numbers)
+        # By sentences, which are without the numbers of a list.
+        said = (numbers(without_conversions(each)) for each in sentences(self.text))
+        return {
+            each
+            for found in said
+            for each in found - known
+            if not is_converted(each, found & known)
+        }
 
     @cached_property
     def foreign_names(self) -> set[str]:

@@ -126,8 +126,10 @@ def assertion_at(
 
 
 def _is_denied(before: str, after: str) -> bool:
-    if _EXCEPT.search(before) or _DENIED_AFTER.match(after):
+    if _DENIED_AFTER.match(after):
         return True
+    if excepted := _EXCEPT.search(before):  # "No dogs, except guide dogs" speaks of guide dogs
+        return not is_negative(_CLAUSE.split(before[: excepted.start()].rstrip(" ,"))[-1])
     clause = _CLAUSE.split(before)[-1]
     if _NO_FURTHER.search(clause) or _UP_TO.search(clause):
         return False

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from assay.data.dataset import Fact, ReferenceAnswer
 from assay.measure.answers.answer_view import AnswerCheck, AnswerView, in_quotes
 from assay.measure.answers.finding_checks import ANSWER_CHECKS, UNNAMED
+from assay.measure.answers.framing import content_stems
 from assay.measure.answers.lexical import states
 from assay.text import normalize, stem, stems, words
 
@@ -156,7 +157,8 @@ def _same_sentence(views: Sequence[AnswerView], _: Sequence[ReferenceAnswer]) ->
 
 
 def _long_sentences(view: AnswerView) -> set[str]:
-    return {normalize(each) for each in view.sentences if len(words(each)) >= _SENTENCE_WORDS}
+    said = (each for each in view.sentences if content_stems(each))
+    return {normalize(each) for each in said if len(words(each)) >= _SENTENCE_WORDS}
 
 
 @dataclass(frozen=True, slots=True)

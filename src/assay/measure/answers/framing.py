@@ -10,7 +10,7 @@ import re
 
 from assay.answer.prompt import without_markers
 from assay.measure.answers.quantities import numbers
-from assay.text import is_stop, normalize, sentences, stem, words
+from assay.text import is_stop, normalize, sentences, stem, stems, words
 
 # Not "2 * 3 * 4", and not "snake_case_name".
 _EMPHASIS = re.compile(
@@ -28,8 +28,11 @@ _OF_A_UNIT = re.compile(
     r"[^\W\d_]{3,20}$",
     re.IGNORECASE,
 )
-_PICTURES = "\u2190-\u21ff\u2300-\u27bf\u2b00-\u2bff\ufe0f\u200d\U0001f000-\U0001faff"
-_PICTURE_END = re.compile(rf"(?<![\s{_PICTURES}])[\s{_PICTURES}]++$")
+# "[^1]" in Markdown, and the beginning of the note itself.
+_NOTE_MARK = re.compile(r"\[\^[\w-]{1,20}\]:?")
+_INLINE_CODE = re.compile(r"(?<!`)`([^`\n]{1,300})`(?!`)")
+PICTURES = "\u2190-\u21ff\u2300-\u27bf\u2b00-\u2bff\ufe0f\u200d\U0001f000-\U0001faff"
+_PICTURE_END = re.compile(rf"(?<![\s{PICTURES}])[\s{PICTURES}]++$")
 _SOURCE_LABEL = (
     r"(?:sources?|references?|citations?|cited|footnotes?|see also|further reading|read more|"
     r"quellen?|références|fuentes?|fonti?|bronn?en)"
@@ -51,8 +54,14 @@ _CONVERSION = re.compile(
 )
 _LIST_ITEM = re.compile(r"\s*(?:[-*•–]|\d{1,2}[.)]|[\[(]\d{1,2}[\])])\s")
 
+# What leads up to a list, and how sure a model says it is: "Confidence: high".
+_NO_STATEMENT = re.compile(
+    r"\D*:$|\W*confidence(?: level| score)?\W{1,4}"
+    r"(?:(?:very )?(?:high|medium|low)|[\d.,/]+ ?%?)\W*$",
+    re.IGNORECASE,
+)
 _FIGURE = re.compile(r"\d")
-_NAME_INSIDE = re.compile(r"(?<=[^\s.!?:\"'“(] )[\"'“(]?(?!I\b)[A-ZÀ-Þ]")
+_NAME_INSIDE = re.compile(rf"(?<=[^\s.!?:\"'“({PICTURES}] )[\"'“(]?(?!I\b)[A-ZÀ-Þ]")
 _MOST_WORDS = 25
 _PLEASANTRIES = frozenset(
     map(
@@ -68,6 +77,17 @@ _PLEASANTRIES = frozenset(
             "cheers bye goodbye enjoy luck wish news clarify clarification clarifies follow "
             "concern concerns find found sorry apologies unfortunately may "
             "understand us wonderful lovely always provide provided"
+        ),
+    )
+)
+# Words of documents and answers in general, and not of a subject.
+_GENERAL = _PLEASANTRIES | set(
+    map(
+        stem,
+        words(
+            "documentation docs document page context source official latest example explain "
+            "reflect given change check cover show say state mention note key point confidence "
+            "tl dr"
         ),
     )
 )
@@ -122,6 +142,7 @@ _SEARCHED = re.compile(
 # Of German, French and Spanish the usual greetings, thanks, hopes and offers of help.
 _GREETS_ELSEWHERE = re.compile(
     r"^\W*(?:hallo|guten (?:tag|morgen|abend)|(?:vielen |besten )?dank\b|danke|gerne?\b|"
+    r"gute frage|bonne question|buena pregunta|"
     r"selbstverständlich|(?:mit )?(?:freundlichen|besten|viele|liebe) grüssen?|bonjour|bonsoir|"
     r"merci|avec plaisir|bien sûr|cordialement|bonne journée|hola|buen(?:os días|as tardes)|"
     r"(?:muchas )?gracias|con (?:mucho )?gusto|claro|(?:un )?(?:cordial )?saludos?)\b"
@@ -150,7 +171,8 @@ def _is_courtesy_elsewhere(sentence: str, plain: str) -> bool:
 
 def bare_text(answer: str) -> str:
     """An answer without citation markers, addresses of links and the marks of emphasis."""
-    return without_emphasis(without_markers(_FOOTNOTE.sub(_exponent, _LINK.sub(r"\1", answer))))
+    marked = _NOTE_MARK.sub("", _FOOTNOTE.sub(_exponent, _LINK.sub(r"\1", answer)))
+    return without_emphasis(without_markers(marked))
 
 
 def _exponent(match: re.Match[str]) -> str:
@@ -161,10 +183,12 @@ def _exponent(match: re.Match[str]) -> str:
 
 
 def without_emphasis(text: str) -> str:
-    """The text without the Markdown marks for bold and italic: "**84** pounds" is "84 pounds"."""
-    if "*" not in text and "_" not in text:
-        return text
-    return _EMPHASIS.sub(r"\2", text)
+    """The text without the Markdown marks for bold, italic and code: "**84** kg" and "`84` kg" are
+    "84 kg".
+    """
+    if "`" in text:
+        text = _INLINE_CODE.sub(r"\1", text)
+    return _EMPHASIS.sub(r"\2", text) if "*" in text or "_" in text else text
 
 
 def without_source_lines(text: str) -> str:
@@ -190,12 +214,20 @@ def is_source_line(line: str) -> bool:
 
 def statements(answer: str) -> list[str]:
     """The sentences of an answer that are no courtesy and no heading; of a line with a source, its
-    name.
+    name. Beside others, a question and what only leads up to a list ("Do this:") state nothing.
     """
     bare = bare_text(answer)
     text = _HEADING.sub("", _TABLE_HEAD.sub("", bare))
     said = [_SOURCE_START.sub("", each) for each in sentences(text if text.strip() else bare)]
-    return [each for each in said if any(map(str.isalnum, each)) and not is_courtesy(each)]
+    found = [each for each in said if any(map(str.isalnum, each)) and not is_courtesy(each)]
+    return [each for each in found if not (is_question(each) or _NO_STATEMENT.match(each))] or found
+
+
+def content_stems(sentence: str) -> frozenset[str]:
+    """The words of a sentence that carry its meaning: not those of conversations, documents and
+    answers in general, and no conversions.
+    """
+    return frozenset(stems(without_conversions(sentence))) - _GENERAL
 
 
 def is_question(sentence: str) -> bool:

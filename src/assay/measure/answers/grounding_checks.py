@@ -8,6 +8,7 @@ from itertools import dropwhile
 from assay.answer.prompt import cited_places
 from assay.measure.answers.answer_view import AnswerCheck, AnswerView, example, in_quotes
 from assay.measure.answers.form_checks import answered, attempted
+from assay.measure.answers.framing import content_stems
 from assay.measure.answers.lexical import held_words, is_known_address, is_supported
 from assay.measure.answers.quantities import quantities, spellings_of
 from assay.text import normalize, stem, stems, words
@@ -56,7 +57,8 @@ def _from_memory(view: AnswerView) -> bool:
 
 def _ignores_what_it_was_shown(view: AnswerView) -> bool:
     """By words alone: with one figure changed, an answer still rests on what was shown."""
-    return bool(view.sentences) and all(map(view.is_foreign, view.sentences))
+    said = [each for each in view.sentences if content_stems(each)]
+    return bool(said) and all(map(view.is_foreign, said))
 
 
 def _marks_nothing(view: AnswerView) -> bool:

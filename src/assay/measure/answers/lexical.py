@@ -15,7 +15,7 @@ from assay.measure.answers.assertion import (
     takes_back,
 )
 from assay.measure.answers.contradiction.model import ContradictionChecker
-from assay.measure.answers.framing import bare_text, statements, without_conversions
+from assay.measure.answers.framing import bare_text, content_stems, statements, without_emphasis
 from assay.measure.answers.quantities import bare_number, canonical, numbers
 from assay.text import normalize, sentences, stems, words
 
@@ -115,12 +115,25 @@ def fact_places(text: str, facts: Sequence[Fact]) -> list[int]:
 
 def fact_recall(text: str, facts: Sequence[Fact]) -> float:
     """The share of the facts that are stated; 0 where there are none to state."""
-    return sum(states(text, fact) for fact in facts) / len(facts) if facts else 0.0
+    return stated_facts(text, facts) / len(facts) if facts else 0.0
+
+
+def stated_facts(text: str, facts: Sequence[Fact]) -> int:
+    """How many of the facts are stated. "A, B or C" states all three where these are all facts that
+    there are; not numbers, of which one may be right.
+    """
+    found = [fact_assertion(text, fact) for fact in facts]
+    options = [fact for fact, each in zip(facts, found, strict=True) if each is Assertion.OPTION]
+    stated = sum(each in (Assertion.STATED, Assertion.HEDGED) for each in found)
+    listed = len(options) > 1 and stated + len(options) == len(facts)
+    if listed and not any(numbers(wording) for fact in options for wording in fact.accept):
+        return len(facts)
+    return stated
 
 
 @lru_cache(maxsize=4096)
 def _pattern(phrase: str) -> re.Pattern[str] | None:
-    folded = normalize(phrase)
+    folded = normalize(without_emphasis(phrase))
     if not folded:
         return None
     wording = " ?".join(re.escape(part) for part in _UNIT.split(folded))
@@ -162,7 +175,7 @@ def faithfulness(answer: str, sources: Sequence[str]) -> float:
     nor a figure that was computed or a fair paraphrase. A sentence without content words ("It was
     so.") does not count, and an answer that says nothing is not faithful: 0.
     """
-    said = [each for each in statements(answer) if stems(each)]
+    said = [each for each in statements(answer) if content_stems(each)]
     return 1 - len(unsupported(answer, sources)) / len(said) if said else 0.0
 
 
@@ -174,7 +187,7 @@ def unsupported(answer: str, sources: Sequence[str], *, by_rules: bool = True) -
     return [
         each
         for each in statements(answer)
-        if each in denied or not is_supported(frozenset(stems(without_conversions(each))), held)
+        if each in denied or not is_supported(content_stems(each), held)
     ]
 
 

@@ -1,7 +1,7 @@
 """Numbers, units and dates in one spelling ("twenty-one minutes" is "21 min"), and negations."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -153,6 +153,21 @@ def _scaled(match: re.Match[str]) -> str:
 def numbers(text: str) -> set[str]:
     """The numbers of a text as digits, whether they are written so or as words."""
     return {word for word in words(canonical(normalize(text))) if word[0].isdigit()}
+
+
+# Days of a week and a month, months, hours, weeks of a year, minutes and seconds, thousands.
+_FACTORS = (7, 30, 12, 24, 52, 60, 365, 1000, 1024)
+
+
+def is_converted(number: str, others: Iterable[str]) -> bool:
+    """Whether a number is another in a larger or smaller unit: 228 a year for 19 a month."""
+    value = _decimal(number)
+    known = [each for other in others if (each := _decimal(other))]
+    return bool(value) and any(value in (each * by, each / by) for each in known for by in _FACTORS)
+
+
+def _decimal(number: str) -> Decimal:
+    return Decimal(number) if re.fullmatch(r"\d{1,12}(?:\.\d{1,6})?", number) else Decimal(0)
 
 
 class Quantity(NamedTuple):
