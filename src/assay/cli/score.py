@@ -67,10 +67,7 @@ def holds_answers(path: Path) -> bool:
 
 
 def table_columns(path: Path) -> str:
-    """The column names of a table's first row, for a message; empty where it is no table.
-
-    Raises `DataError` if that row is damaged.
-    """
+    """The column names of a table's first row, which may raise; empty where it is no table."""
     from assay.data.table import SUFFIXES, read_table, table_suffix
 
     if table_suffix(path) not in SUFFIXES:
