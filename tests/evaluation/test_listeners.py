@@ -152,7 +152,7 @@ def test_python_takes_objects_and_warns(recorded: Told) -> None:
         run = assay.evaluate(
             lambda query, top_k: [], "notes", num_queries=3, listeners=[Failing(), Recorder()]
         )
-    start, finish = (str(each.message) for each in warned)
+    start, finish, _no_ids = (str(each.message) for each in warned)
     assert start.startswith("listener 'Failing' failed in on_start")
     assert finish.startswith("listener 'Failing' failed in on_finish")
     assert recorded == [("start", run.name), ("finish", "complete")]

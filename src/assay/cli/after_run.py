@@ -14,6 +14,7 @@ from assay.cli.console import print_json, say, show, warn
 from assay.errors import AssayError, UsageError
 
 if TYPE_CHECKING:
+    from assay.data.dataset import Judgments
     from assay.evaluation.run import Run
     from assay.run.folder import RunFolder
 
@@ -124,9 +125,6 @@ def _write_ci_file(path: Path, content: bytes) -> None:
     say(f"wrote {path}")
 
 
-_ENOUGH_ANSWERS = 5
-
-
 def print_report(folder: "RunFolder") -> None:
     """The whole report as JSON; on a terminal without control characters."""
     if sys.stdout.isatty():
@@ -147,57 +145,10 @@ def show_run(run: "Run", as_json: bool) -> None:
     run.folder.write_summary(plain_text(table))
 
 
-def _warn_about_ids(run: "Run") -> None:
-    """A score of 0 because nothing was read, or because the ids are others, is no finding."""
-    from assay.evaluation.run import unknown_ids
-
-    report = run.report
-    unknown = report.violations["unknown"]
-    name = report.dataset.name
-    look = f"look at one answer with: assay doctor TARGET --dataset {name}"
-    if not any(row.retrieved_docs for row in run.rows()):
-        warn(f"no answer holds a document id, so every score is 0; {look}, and map ids with --map")
-    elif words := unknown_ids(run):
-        warn(f"{words}; {look}")
-    elif not report.dataset.documents and not report.metrics[f"judged@{report.config.top_k}"]:
-        warn(f"no id that came is one that {name!r} expects, so every score is 0; {look}")
-    elif unknown.queries and unknown.queries == report.summary.successful_queries:
-        say(f"every answer holds ids that {name!r} does not have: is this the right --dataset?")
-
-
-def _warn_about_count(run: "Run") -> None:
-    """Always the same number of documents, and fewer than `top_k`: the number was not passed on."""
-    top_k = run.report.config.top_k
-    possible = min(top_k, run.report.dataset.documents or top_k)
-    counts = {len(row.retrieved_docs) for row in run.rows() if row.status == "ok"}
-    several = run.report.summary.successful_queries >= _ENOUGH_ANSWERS
-    if several and len(counts) == 1 and 0 < (count := counts.pop()) < possible:
-        warn(
-            f"every answer has exactly {count} document{'' if count == 1 else 's'}, --top-k is "
-            f"{top_k}: is the number of results passed on, or does the target limit it?"
-        )
-
-
-def _warn_about_loading(run: "Run") -> None:
-    """Nothing from the first answers and something from nearly all later ones: it was loading."""
-    answers = sorted(  # of the same moment, in the order of the queries
-        (row.at, place, not row.retrieved_docs)
-        for place, row in enumerate(run.rows())
-        if row.status == "ok"
-    )
-    empty = [nothing for _, _, nothing in answers]
-    early = empty.index(False) if False in empty else 0
-    later = empty[early:]
-    if early >= _ENOUGH_ANSWERS <= len(later) and sum(later) <= 0.1 * len(later):
-        warn(
-            f"the first {early} answers were empty and {len(later) - sum(later)} of the "
-            f"{len(later)} after them were not: was the target still loading? Measure it again"
-        )
-
-
-def print_run(run: "Run", as_json: bool) -> None:
+def print_run(run: "Run", as_json: bool, judgments: "Judgments") -> None:
     """The result on stdout; gates, warnings and what is left to do on stderr."""
     from assay.evaluation.run import no_answers
+    from assay.evaluation.sanity import sanity_warnings
 
     if words := no_answers(run):  # before tables and advice that all follow from it
         warn(words)
@@ -208,9 +159,8 @@ def print_run(run: "Run", as_json: bool) -> None:
     if not answered:
         say("no query was answered: see the failures above")
     if answered:
-        _warn_about_ids(run)
-        _warn_about_count(run)
-        _warn_about_loading(run)
+        for words in sanity_warnings(run, judgments):
+            warn(words)
     trouble = answers.trouble if answers else None
     if trouble:
         say(f"not all answers were judged: {trouble}")

@@ -184,7 +184,7 @@ def eval_command(
                 fail_on_regression=fail_on_regression,
             )
         listeners.finished(run)
-    print_run(run, as_json)
+    print_run(run, as_json, data.judgments_in(config.split))
     write_ci_files(run, junit, markdown, html)
     say_where(run)
     raise typer.Exit(run.exit_code if compared else 130)

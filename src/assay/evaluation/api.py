@@ -19,7 +19,8 @@ from assay.evaluation.evaluation import Evaluation, Listener
 from assay.evaluation.listeners import RunListener, RunListeners
 from assay.evaluation.plan import baseline_track, open_agent, refuse_unused_settings
 from assay.evaluation.reporting import write_report_page
-from assay.evaluation.run import Run, no_answers, unknown_ids
+from assay.evaluation.run import Run, no_answers
+from assay.evaluation.sanity import sanity_warnings
 from assay.net.gather import run_coroutine
 from assay.privacy import private_mode
 from assay.run.comparison import ComparedRun, compare_reports
@@ -265,7 +266,7 @@ def evaluate(
         told.finished(run)
     for message in said:  # they were said in another thread
         warnings.warn(message.removeprefix("warning: "), stacklevel=3)
-    for words in filter(None, (no_answers(run), unknown_ids(run))):
+    for words in filter(None, (no_answers(run), *sanity_warnings(run, data.judgments_in(split)))):
         warnings.warn(words, stacklevel=3)
     return run
 

@@ -11,7 +11,6 @@ from assay.errors import RunError, UsageError
 from assay.extras import data_frame
 from assay.measure.metrics import Metric, parse_figure
 from assay.measure.scoring import Means
-from assay.net.redact import redact_secrets
 from assay.run.comparison import ComparedRun, compare_reports, find_judgments
 from assay.run.folder import RunFolder, find_run, list_runs
 from assay.run.models import AnswerRow, Comparison, QueryRow, Report
@@ -20,19 +19,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from assay.answer.providers.provider import LLMProvider
-
-
-def unknown_ids(run: "Run") -> str:
-    """What to say where the data set knows none of the ids that came; "" where it knows one."""
-    unknown = run.report.violations["unknown"]
-    # The rows are read only where something is wrong.
-    if not unknown.ids or unknown.ids < sum(len(row.retrieved_docs) for row in run.rows()):
-        return ""
-    examples = [redact_secrets(each.doc_id)[:60] for each in unknown.examples[:1]]
-    shown = f", such as {examples[0]!r}" if any(examples) else ""
-    why = unknown.hint or "do they have a prefix, or is this the wrong data set?"
-    name = run.report.dataset.name
-    return f"all ids that came are unknown to {name!r}{shown}, so every score is 0: {why}"
 
 
 def no_answers(run: "Run") -> str:

@@ -1,0 +1,143 @@
+"""Sanity checks of a finished run: figures that are right, and mean something else.
+
+A score of 0 because ids have a prefix, a recall that ends where the agent cuts its list, answers
+that belong to another query: the metrics cannot tell these from a bad agent.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from assay.net.redact import redact_secrets
+
+if TYPE_CHECKING:
+    from assay.data.dataset import Judgments
+    from assay.evaluation.run import Run
+
+_ENOUGH_ANSWERS = 5
+_ENOUGH_ELSEWHERE = 10
+_NEIGHBORS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What is kept of a row, of which there may be very many."""
+
+    query_id: str
+    first: str
+    count: int
+    docs: int
+    at: float
+
+
+def sanity_warnings(run: "Run", judgments: "Judgments") -> list[str]:
+    """What somebody who reads the figures of the run has to know, each in one sentence.
+
+    `judgments` are those that the run was scored with.
+    """
+    answers = [
+        _Answer(row.query_id, docs[0] if docs else "", len(docs), hash(tuple(docs)), row.at)
+        for row in run.rows()
+        if row.status == "ok"
+        for docs in (row.retrieved_docs,)
+    ]
+    if not answers:
+        return []
+    wrong = _about_ids(run, answers)
+    checks = (_about_count, _about_loading, _about_one_answer)
+    found = [wrong, *(check(run, answers) for check in checks)]
+    return [*filter(None, (*found, _about_order(run, answers, judgments)))]
+
+
+def _about_ids(run: "Run", answers: Sequence[_Answer]) -> str:
+    """A score of 0 because nothing was read, or because the ids are others, is no finding."""
+    report = run.report
+    unknown = report.violations["unknown"]
+    name = report.dataset.name
+    look = f"look at one answer with: assay doctor TARGET --dataset {name}"
+    total = sum(each.count for each in answers)
+    if not total:
+        return f"no answer holds a document id, so every score is 0; {look}, and map ids with --map"
+    if unknown.ids and unknown.ids + report.violations["duplicate"].ids >= total:
+        examples = [redact_secrets(each.doc_id)[:60] for each in unknown.examples[:1]]
+        shown = f", such as {examples[0]!r}" if any(examples) else ""
+        why = unknown.hint or "do they have a prefix, or is this the wrong data set?"
+        return (
+            f"all ids that came are unknown to {name!r}{shown}, so every score is 0: {why}; {look}"
+        )
+    if not report.dataset.documents and not report.metrics[f"judged@{report.config.top_k}"]:
+        return f"no id that came is one that {name!r} expects, so every score is 0; {look}"
+    if unknown.queries and unknown.queries == report.summary.successful_queries:
+        return f"every answer holds ids that {name!r} does not have: is this the right --dataset?"
+    return ""
+
+
+def _about_count(run: "Run", answers: Sequence[_Answer]) -> str:
+    """Always the same number of documents, and fewer than `top_k`: the number was not passed on."""
+    top_k, count = run.report.config.top_k, answers[0].count
+    possible = min(top_k, run.report.dataset.documents or top_k)
+    same = all(each.count == count for each in answers)
+    if len(answers) < _ENOUGH_ANSWERS or not same or not 0 < count < possible:
+        return ""
+    return (
+        f"every answer has exactly {count} document{'' if count == 1 else 's'}, --top-k is "
+        f"{top_k}: is the number of results passed on, or does the target limit it?"
+    )
+
+
+def _about_loading(_run: "Run", answers: Sequence[_Answer]) -> str:
+    """Nothing from the first answers and something from nearly all later ones: it was loading."""
+    # Those of the same moment stay in the order of the queries.
+    empty = [not each.count for each in sorted(answers, key=lambda each: each.at)]
+    early = empty.index(False) if False in empty else 0
+    later = empty[early:]
+    if not (early >= _ENOUGH_ANSWERS <= len(later) and sum(later) <= 0.1 * len(later)):
+        return ""
+    return (
+        f"the first {early} answers were empty and {len(later) - sum(later)} of the "
+        f"{len(later)} after them were not: was the target still loading? Measure it again"
+    )
+
+
+def _about_one_answer(run: "Run", answers: Sequence[_Answer]) -> str:
+    """The same documents whatever is asked: the query did not reach the search."""
+    first = answers[0]
+    same = all(each.docs == first.docs for each in answers)
+    documents = run.report.dataset.documents
+    choice = not documents or documents > first.count
+    if len(answers) < _ENOUGH_ANSWERS or not first.count or not same or not choice:
+        return ""
+    return (
+        f"all {len(answers):,} answers are the same list of documents: is the query passed on, or "
+        "is an answer kept for every query?"
+    )
+
+
+def _about_order(run: "Run", answers: Sequence[_Answer], judgments: "Judgments") -> str:
+    """First documents that are relevant to a query asked at about the same time, not to their own.
+
+    Documents may be relevant to many queries: so those that were asked at about the same time are
+    compared with as many that were not.
+    """
+    reach = min(run.report.config.concurrency, _NEIGHBORS)
+    if len(answers) < 4 * reach + 2:
+        return ""
+    nothing: Mapping[str, int] = {}
+    grades = [judgments.get(each.query_id, nothing) for each in answers]
+
+    def found(at: int, distance: int) -> bool:
+        places = [at + distance + step for step in range(-reach, reach + 1) if distance or step]
+        relevant = (grades[place % len(grades)] for place in places)
+        return any(of.get(answers[at].first, 0) > 0 for of in relevant)
+
+    places = range(len(answers))
+    own = sum(of.get(each.first, 0) > 0 for of, each in zip(grades, answers, strict=True))
+    near = sum(found(at, 0) for at in places)
+    far = sum(found(at, len(answers) // 2) for at in places)
+    if near < max(_ENOUGH_ELSEWHERE, 4 * own, 4 * far):
+        return ""
+    return (
+        f"the first document of {near:,} answers is relevant to another query that was asked at "
+        f"about the same time, of {own:,} to their own: does the target mix up answers to "
+        "concurrent queries? Compare with --concurrency 1"
+    )

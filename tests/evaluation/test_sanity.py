@@ -1,0 +1,93 @@
+"""Figures that say something else than they seem to: whoever reads them is told."""
+
+import random
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import assay
+from assay.data import Dataset
+from assay.data.dataset import Document, Query
+
+COUNT = 60
+Find = Callable[[str, int], list[str]]
+
+
+@pytest.fixture(scope="module")
+def dataset() -> Dataset:
+    """One relevant document for each query, and as many that are not."""
+    documents = {f"d{n}": Document(f"d{n}", "", f"text {n}") for n in range(2 * COUNT)}
+    queries = {f"q{n}": Query(f"q{n}", f"query {n}") for n in range(COUNT)}
+    judgments = {f"q{n}": {f"d{n}": 1} for n in range(COUNT)}
+    return Dataset("tiny", documents, queries, {"test": judgments})
+
+
+def told(find: Find, dataset: Dataset, out: Path, **settings: int) -> list[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assay.evaluate(find, dataset, out=out, top_k=2, **settings)
+    return [str(each.message) for each in caught]
+
+
+def number(query: str) -> int:
+    return int(query.split()[1])
+
+
+def right(query: str, top_k: int) -> list[str]:
+    return [f"d{number(query)}", f"d{number(query) + COUNT}"]
+
+
+def late(query: str, top_k: int) -> list[str]:
+    """The answer to the query before."""
+    return [f"d{max(number(query) - 1, 0)}", f"d{number(query) + COUNT}"]
+
+
+def chance(query: str, top_k: int) -> list[str]:
+    drawn = random.Random(number(query))
+    return [f"d{each}" for each in drawn.sample(range(COUNT), 2)]
+
+
+@pytest.mark.parametrize("find", [right, chance, lambda query, top_k: right(query, top_k)[::-1]])
+def test_nothing_is_said_of_agents_that_are_only_good_or_bad(
+    find: Find, dataset: Dataset, tmp_path: Path
+) -> None:
+    assert told(find, dataset, tmp_path) == []
+
+
+def test_answers_to_another_query_are_told(dataset: Dataset, tmp_path: Path) -> None:
+    (words,) = told(late, dataset, tmp_path, concurrency=2)
+    assert words.startswith("the first document of 59 answers is relevant to another query")
+    assert "of 1 to their own" in words
+
+
+def test_the_same_answer_to_every_query_is_told(dataset: Dataset, tmp_path: Path) -> None:
+    (words,) = told(lambda query, top_k: ["d1", "d2"], dataset, tmp_path)
+    assert words.startswith("all 60 answers are the same list of documents: is the query passed on")
+
+
+def test_all_documents_of_a_small_data_set_are_no_sign(dataset: Dataset, tmp_path: Path) -> None:
+    few = {name: dataset.documents[name] for name in ("d1", "d2")}
+    judgments = {f"q{n}": {"d1": 1} for n in range(COUNT)}
+    small = Dataset("small", few, dataset.queries, {"test": judgments})
+    assert told(lambda query, top_k: ["d1", "d2"], small, tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("find", "words"),
+    [
+        (lambda query, top_k: [], "no answer holds a document id"),
+        (lambda query, top_k: [f"x{number(query)}"] * 2, "all ids that came are unknown to 'tiny'"),
+        (lambda query, top_k: right(query, top_k)[:1], "every answer has exactly 1 document, "),
+        (
+            lambda query, top_k: right(query, top_k) if number(query) > 9 else [],
+            "the first 10 answers were empty and 50 of the 50 after them were not",
+        ),
+    ],
+)
+def test_what_the_command_line_says_is_a_warning_in_python(
+    find: Find, words: str, dataset: Dataset, tmp_path: Path
+) -> None:
+    (said,) = told(find, dataset, tmp_path, concurrency=1)
+    assert said.startswith(words)
