@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,17 @@ def test_search_explains_in_the_terminal_and_in_json(dataset: Path) -> None:
     assert sum(result["explanation"]["shares"].values()) == pytest.approx(result["score"], abs=1e-4)
 
 
+def test_the_score_of_bm25_is_explained_by_its_words(dataset: Path) -> None:
+    asked: list[str | Path] = ["search", "green tea", "--dataset", dataset, "--mode", "bm25"]
+    shown = run(*asked, "--top-k", "1", "--explain")
+    told = re.search(r"sum s = ([\d.]+), score = s / \(s \+ ([\d.]+)\)", shown)
+    score = re.search(r"1\. \w+: ([\d.]+) = bm25", shown)
+    assert told is not None
+    assert score is not None
+    total, half = map(float, told.groups())
+    assert total / (total + half) == pytest.approx(float(score[1]), abs=1e-4)
+
+
 def test_nothing_found_is_said(dataset: Path) -> None:
     shown = run("search", "zeppelin", "--dataset", dataset, "--mode", "bm25")
     assert shown == "nothing in drinks matches 'zeppelin'\n"
@@ -129,7 +141,10 @@ def test_a_filter_that_no_document_meets_is_told_from_a_query_that_nothing_match
     rows = [{"_id": "d4", "title": "Soup", "text": "Onions.", "metadata": {"typ": "recipe"}}]
     with (dataset / "corpus.jsonl").open("a") as corpus:
         corpus.write("".join(json.dumps(row) + "\n" for row in rows))
-    assert run(*asked, '{"typ": "recipe"}') == "nothing in drinks matches 'tea'\n"
+    assert run(*asked, "typ=recipe") == "nothing in drinks matches 'tea'\n"
+    words = [str(each) for each in (*asked, "typ=recipe")]
+    result = CliRunner().invoke(app, ["search", "onions", *words[2:]])
+    assert result.stderr.endswith("1 of 4 documents meet the filter\n")
 
 
 def test_bm25_embeds_nothing_and_uses_the_index_with_vectors_where_there_is_one(

@@ -1,9 +1,10 @@
+import re
 from typing import Any
 
 import pytest
 
 from assay.errors import UsageError
-from assay.search.filters import FilterCondition, conditions, holds
+from assay.search.filters import FilterCondition, conditions, holds, parse_filter
 
 ALL_BOUNDS = {"gt": 0.5, "gte": 1.0, "lt": 3.0, "lte": 2.0}
 
@@ -52,3 +53,39 @@ def test_no_filters_are_no_conditions() -> None:
 def test_conditions_hold_without_an_engine_too(filters: dict[str, Any], met: bool) -> None:
     metadata = {"year": 2020, "type": "recipe", "tags": ["red", "blue"]}
     assert all(holds(condition, metadata) for condition in conditions(filters)) is met
+
+
+@pytest.mark.parametrize(
+    ("text", "filters"),
+    [
+        ('{"type": "recipe"}', {"type": "recipe"}),
+        ("type=recipe", {"type": "recipe"}),
+        ("year >= 2019", {"year": {"gte": 2019}}),
+        ("done=true,name=green tea", {"done": True, "name": "green tea"}),
+        (
+            "date>=2024-01-01, date<2025-01-01",
+            {"date": {"gte": "2024-01-01", "lt": "2025-01-01"}},
+        ),
+    ],
+)
+def test_a_filter_has_a_short_form(text: str, filters: dict[str, Any]) -> None:
+    assert parse_filter(text) == filters
+    assert conditions(parse_filter(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "is not JSON"),
+        ("recipe", "'recipe' is not FIELD=VALUE"),
+        ("year>=2019,year>=2020", "two conditions on 'year'"),
+        ("year=2019,year>=2020", "two conditions on 'year'"),
+        ("year=2019,year=2019", "two conditions on 'year'"),
+        ("date>=yesterday", "with a date such as '2024-01-31' each; got {'gte': 'yesterday'}"),
+        ("date>=2024-01-01,date<3", "with a number each, or with a date"),
+        ("date>=2024-02-31", "with a date such as"),
+    ],
+)
+def test_a_filter_that_cannot_be_meant_is_refused(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)):
+        conditions(parse_filter(text))

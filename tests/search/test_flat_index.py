@@ -49,6 +49,10 @@ FILTERS: tuple[dict[str, object], ...] = (
     {"done": 1},
     {"absent": "x"},
     {"a.b": "c"},
+    {"at": {"gte": "2024-01-31"}},
+    {"at": {"gt": "2024-01-31", "lt": "2024-02-01T12:30:00+01:00"}},
+    {"at": {"lte": "2024-01-31 00:00"}},
+    {"year": {"gte": "2020-01-01"}},
 )
 METADATA: tuple[dict[str, object], ...] = (
     {"year": 2020, "tags": ["hot", "sweet"], "done": True},
@@ -57,6 +61,11 @@ METADATA: tuple[dict[str, object], ...] = (
     {"year": 2021, "tags": [], "a.b": "c", "a": {"b": "d"}},
     {"year": None, "tags": [[5]], "done": False},
     {},
+    {"at": "2024-01-31", "year": 2024},
+    {"at": "2024-02-01T11:29:59.5Z"},
+    {"at": ["2023-12-31 08:15", "2024-02-01T11:30:00Z"]},
+    {"at": "2024-02-31"},
+    {"at": "31 January 2024"},
 )
 DESCRIBED = [
     Document(f"d{number}", "", f"tea number {number}", metadata)
@@ -127,6 +136,7 @@ def test_conditions_are_met_by_the_same_documents_as_in_the_engine(
     )
     assert arrays == engine
     assert [near for _, near, _, _ in arrays[:3]] == [{"d0"}, {"d3"}, {"d0", "d1", "d3"}]
+    assert [near for _, near, _, _ in arrays[-4:-1]] == [{"d6", "d7", "d8"}, {"d7"}, {"d6", "d8"}]
 
 
 def test_documents_that_another_signal_found_are_scored(retriever: Retriever) -> None:

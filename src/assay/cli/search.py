@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assay.cli.console import print_json, show
+from assay.cli.console import print_json, say, show
 from assay.cli.options import (
     ArchiveOption,
     BOption,
@@ -24,7 +24,6 @@ from assay.cli.options import (
     StopWordsOption,
     TitleWeightOption,
 )
-from assay.errors import UsageError
 from assay.net.json import JsonObject
 
 if TYPE_CHECKING:
@@ -67,9 +66,10 @@ def search(
         str | None,
         typer.Option(
             "--filter",
-            help='Only documents whose metadata match, as JSON: {"type": "recipe"}, {"type": '
-            '["recipe", "travel"]}, {"year": {"gte": 2019}}.',
-            metavar="JSON",
+            help="Only documents whose metadata match: type=recipe, year>=2019, "
+            "date>=2024-01-01 (dates in ISO 8601), with commas between several; or as JSON: "
+            '{"type": ["recipe", "travel"]}, {"date": {"gte": "2024-01-01", "lt": "2025-01-01"}}.',
+            metavar="CONDITION|JSON",
         ),
     ] = None,
     archive: ArchiveOption = None,
@@ -105,11 +105,12 @@ def search(
     from assay.data import load_dataset
     from assay.search.bm25 import Bm25Settings
     from assay.search.embedding import EmbedderSettings, open_embedder
+    from assay.search.filters import parse_filter
     from assay.search.index import open_retriever
     from assay.search.retriever import check_request
 
     chosen_mode = check_request(query, top_k, mode)
-    where = _filters(filters)
+    where = None if filters is None else dict(parse_filter(filters))
     bm25 = Bm25Settings(
         bm25_k1, bm25_b, bm25_delta, bm25_title_weight, bm25_language, bm25_stop_words
     )
@@ -145,24 +146,28 @@ def search(
         show(_Results(query, hits))
         for rank, (hit, one) in enumerate(zip(hits, why, strict=False), 1):
             show(*_explained(rank, hit, one, data))
-    elif where and not _any_meets(data, where):
+    elif where and not _number_that_meets(data, where):
         show(f"no document of {data.name} meets the filter {json.dumps(where, ensure_ascii=False)}")
     else:
         show(f"nothing in {data.name} matches {query!r}")
+    if where and 0 < len(hits) < top_k:
+        met = _number_that_meets(data, where)
+        say(f"{met:,} of {len(data.documents):,} documents meet the filter")
 
 
-def _any_meets(data: "Dataset", where: JsonObject) -> bool:
+def _number_that_meets(data: "Dataset", where: JsonObject) -> int:
     from assay.search.filters import conditions, holds
     from assay.search.index import plain_metadata
 
     wanted = conditions(where)
     found = map(plain_metadata, data.documents.values())
-    return any(all(holds(one, metadata) for one in wanted) for metadata in found)
+    return sum(all(holds(one, metadata) for one in wanted) for metadata in found)
 
 
 def _explained(rank: int, hit: "Hit", why: "Explanation", data: "Dataset") -> list[str]:
     """A few lines for one document."""
     from assay.report.numbers import figure
+    from assay.search.retriever import BM25_HALF
 
     parts = " + ".join(f"{name} {figure(share)}" for name, share in why.shares.items())
     lines = [f"\n{rank}. {hit.doc_id}: {figure(hit.score)} = {parts}"]
@@ -170,25 +175,16 @@ def _explained(rank: int, hit: "Hit", why: "Explanation", data: "Dataset") -> li
         lines.append(f"   chunk: {hit.chunk_index + 1} of {hit.total_chunks}")
     if why.terms:
         words = sorted(why.terms.items(), key=lambda one: -one[1])
-        lines.append("   words: " + ", ".join(f"{word} {weight:.2f}" for word, weight in words))
+        line = "   words: " + ", ".join(f"{word} {weight:.2f}" for word, weight in words)
+        if list(why.shares) == ["bm25"]:  # in the other modes it is divided by the best one
+            line += f"; sum s = {sum(why.terms.values()):.4f}, score = s / (s + {BM25_HALF:g})"
+        lines.append(line)
     if why.feedback:
         lines.append("   feedback: " + ", ".join(why.feedback))
     for one in why.judged:
         asked = data.queries[one.query_id].text if one.query_id in data.queries else one.query_id
         lines.append(f"   judged: {asked[:_QUERY_SHOWN]!r} (overlap {one.overlap:.2f})")
     return lines
-
-
-def _filters(text: str | None) -> JsonObject | None:
-    if text is None:
-        return None
-    try:
-        filters = json.loads(text)
-    except ValueError as error:
-        raise UsageError(f"--filter {text!r} is not JSON: {error}") from None
-    if not isinstance(filters, dict):
-        raise UsageError(f'--filter takes an object such as {{"type": "recipe"}}, got {text!r}')
-    return filters
 
 
 def _numbered(hits: Sequence["Hit"]) -> list[tuple[int, "Hit"]]:

@@ -14,7 +14,7 @@ import qdrant_edge as edge
 
 from assay.search.bm25 import SparseVector
 from assay.search.embedding import Vectors
-from assay.search.filters import FilterCondition
+from assay.search.filters import FilterCondition, as_texts
 from assay.search.fusion import PointCandidates
 from assay.search.index_changes import batches
 from assay.search.index_files import engine_errors
@@ -260,7 +260,9 @@ def _filter(where: Sequence[FilterCondition], among: Sequence[str] | None) -> ed
 
 def _condition(condition: FilterCondition) -> edge.FieldCondition:
     if condition.bounds is not None:
-        return edge.FieldCondition(condition.key, range=edge.RangeFloat(**condition.bounds))
+        dates = as_texts(condition.bounds)
+        bounds: Any = edge.RangeDateTime(**dates) if dates else edge.RangeFloat(**condition.bounds)
+        return edge.FieldCondition(condition.key, range=bounds)
     # Of Python's True the engine makes 1, which is another value; of numpy's it does not.
     values: list[Any] = [
         np.bool_(one) if one is True or one is False else one for one in condition.values

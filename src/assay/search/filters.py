@@ -3,18 +3,27 @@
 {"year": 2020}                    equal
 {"year": [2019, 2020]}            one of them
 {"year": {"gte": 2019, "lt": 2021}}   in a range
+{"date": {"gte": "2024-01-01"}}   of dates or times in ISO 8601, in UTC where they name no zone
 """
 
 import json
 import operator
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from assay.errors import UsageError
 
 _WITHIN = {"gt": operator.gt, "gte": operator.ge, "lt": operator.lt, "lte": operator.le}
 _BOUNDS = set(_WITHIN)
+# What the engines take for a date in a text.
+_DATE = re.compile(
+    r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:\d\d)?)?", re.ASCII
+)
+_SHORT = re.compile(r"\s*([^<>=\s{}\[\]\"]+)\s*(>=|<=|>|<|=)\s*([^,<>=]+?)\s*")
+_SIGNS = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +32,45 @@ class FilterCondition:
 
     key: str
     values: tuple[str | int | bool, ...] = ()
-    bounds: Mapping[str, float] | None = None
+    bounds: Mapping[str, float] | Mapping[str, datetime] | None = None
+
+
+def parse_filter(text: str) -> Mapping[str, object]:
+    """The JSON of a filter, or its short form: `date>=2024-01-01, type=recipe`."""
+    if not text.lstrip().startswith("{"):
+        return _short_form(text)
+    try:
+        found: dict[str, object] = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"filter {text!r} is not JSON: {error}") from None
+    return found
+
+
+def _short_form(text: str) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for part in text.split(","):
+        match = _SHORT.fullmatch(part)
+        if match is None:
+            raise UsageError(
+                f"filter {text!r}: {part.strip()!r} is not FIELD=VALUE or FIELD>=VALUE (or >, <, "
+                'with commas between several); other values are JSON: {"type": ["a", "b"]}'
+            )
+        field, sign, value = match[1], match[2], _value(match[3])
+        bounds = found.setdefault(field, {} if sign in _SIGNS else value)
+        if sign in _SIGNS and isinstance(bounds, dict) and _SIGNS[sign] not in bounds:
+            bounds[_SIGNS[sign]] = value
+        elif sign in _SIGNS or bounds is not value:
+            raise UsageError(f"filter {text!r} has two conditions on {field!r} that are no range")
+    return found
+
+
+def _value(text: str) -> object:
+    """`2024` is a number, `true` a truth value, and everything else a text."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, int | float | str) else text
 
 
 def conditions(filters: Mapping[str, object] | None) -> tuple[FilterCondition, ...]:
@@ -54,13 +101,28 @@ def _alike(values: Sequence[Any]) -> bool:
     return kinds in ({str}, {int}) or (len(values) == 1 and kinds <= {bool, float})
 
 
-def _bounds(field: str, value: Mapping[Any, Any]) -> dict[str, float]:
-    numbers = all(type(bound) in (int, float) for bound in value.values())
-    if not value or not set(value) <= _BOUNDS or not numbers:
+def _bounds(field: str, value: Mapping[Any, Any]) -> Mapping[str, float] | Mapping[str, datetime]:
+    known = bool(value) and set(value) <= _BOUNDS
+    if known and all(type(bound) in (int, float) for bound in value.values()):
+        return {name: float(bound) for name, bound in value.items()}
+    dates = {name: at for name, bound in value.items() if (at := parse_date(bound)) is not None}
+    if not known or len(dates) < len(value):
         raise UsageError(
-            f"filter {field!r}: a range has gt, gte, lt or lte with a number each; got {value!r}"
+            f"filter {field!r}: a range has gt, gte, lt or lte with a number each, or with a date "
+            f"such as '2024-01-31' each; got {value!r}"
         )
-    return {name: float(bound) for name, bound in value.items()}
+    return dates
+
+
+def parse_date(value: object) -> datetime | None:
+    """A day, or a time of it, in ISO 8601 as the engines read it; None for anything else."""
+    if not isinstance(value, str) or not _DATE.fullmatch(value):
+        return None
+    try:
+        found = datetime.fromisoformat(value)
+    except ValueError:  # the 31st of February
+        return None
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found
 
 
 def holds(condition: FilterCondition, metadata: Mapping[str, object]) -> bool:
@@ -74,7 +136,15 @@ def holds(condition: FilterCondition, metadata: Mapping[str, object]) -> bool:
             for one in found
             for wanted in condition.values
         )
+    dated = any(isinstance(bound, datetime) for bound in bounds.values())
+    values = map(parse_date, found) if dated else (x for x in found if type(x) in (int, float))
     return any(
-        type(one) in (int, float) and all(_WITHIN[name](one, bounds[name]) for name in bounds)
-        for one in found
+        value is not None and all(_WITHIN[name](value, bound) for name, bound in bounds.items())
+        for value in values
     )
+
+
+def as_texts(bounds: Mapping[str, float] | Mapping[str, datetime]) -> dict[str, str] | None:
+    """Dates as the engines take them; None for numbers."""
+    texts = {name: at.isoformat() for name, at in bounds.items() if isinstance(at, datetime)}
+    return texts or None

@@ -78,7 +78,7 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 
 MOST = 100
 # BM25 has no upper end: a score of this much becomes 0.5.
-_BM25_HALF = 4.5
+BM25_HALF = 4.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +226,7 @@ class Retriever:
         query = self._bm25.query(text)
         candidates = self._searcher.candidates(where)
         scores = {
-            doc_id: score / (score + _BM25_HALF)
+            doc_id: score / (score + BM25_HALF)
             for doc_id, score in candidates.lexical(query).items()
         }
         order = ranked(scores)[:top_k]

@@ -18,7 +18,7 @@ from assay.progress import Progress
 from assay.search.bm25 import SparseVector
 from assay.search.cluster import RESCORED, ClusterSettings, ClusterState, read_state
 from assay.search.embedding import Vectors
-from assay.search.filters import FilterCondition
+from assay.search.filters import FilterCondition, as_texts
 from assay.search.fusion import PointCandidates
 from assay.search.qdrant_servers import connect, refuse_old, server_errors, shown_addresses
 from assay.search.store import (
@@ -361,7 +361,8 @@ def _filter(where: Sequence[FilterCondition], among: Sequence[str] | None) -> mo
 
 def _condition(condition: FilterCondition) -> models.FieldCondition:
     if condition.bounds is not None:
-        return models.FieldCondition(key=condition.key, range=models.Range(**condition.bounds))
+        kind: Any = models.DatetimeRange if as_texts(condition.bounds) else models.Range
+        return models.FieldCondition(key=condition.key, range=kind(**condition.bounds))
     values: list[Any] = list(condition.values)
     match: Any
     if len(values) == 1:
