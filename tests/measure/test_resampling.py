@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -34,6 +35,24 @@ def test_every_bounded_mean_is_drawn() -> None:
     low, high = bounded_means(np.full(50, 0.5), 3)
     assert low.size == high.size == resample_count(50)
     assert 0.3 < low.min() <= low.max() < 0.5 < high.min() <= high.max() < 0.7
+
+
+@pytest.mark.parametrize("size", [40, 104, 105])
+def test_the_weights_of_few_values_are_drawn_once_for_all_metrics(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = np.random.default_rng
+    seeded = Mock(side_effect=draw)
+    monkeypatch.setattr(np.random, "default_rng", seeded)
+    values = draw(11).random(size)
+    for each in (values, values**2, values):
+        rng = draw(7_001)
+        weights = rng.standard_exponential((10_000, size))
+        unseen = rng.standard_exponential(10_000)
+        low, high = bounded_means(each, 7_001)
+        assert low == pytest.approx(weights @ each / (weights.sum(axis=1) + unseen), rel=1e-12)
+        assert high == pytest.approx(low + unseen / (weights.sum(axis=1) + unseen), rel=1e-12)
+    assert seeded.call_count == (1 if size <= 104 else 3)
 
 
 def test_the_number_of_resamples_is_a_whole_one() -> None:

@@ -7,6 +7,7 @@ as the normal noise it sums to. A resample then costs the same for a thousand qu
 million.
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,8 @@ _DIRECT_LIMIT = _DRAWS // _FEWEST
 _BINS = 256
 _AT_ONCE = 2**18
 """Values that are drawn together, of one resample or several."""
+_KEPT_LIMIT = 4 * _AT_ONCE // _MOST
+"""Up to so many values, 8 MB of weights are kept for the next metric of the same run."""
 
 
 class _Bins(NamedTuple):
@@ -57,10 +60,14 @@ def bounded_means(values: Floats, seed: int) -> tuple[Floats, Floats]:
     (Gaffke 2005; Learned-Miller and Thomas 2019), which plain resampling of few values does not:
     it cannot show what was not seen. For hits and misses this is the Clopper-Pearson interval.
     """
-    rng = np.random.default_rng(seed)
-    rounds = resample_count(values.size)
-    sums, weights = _weighted_sums(values, rounds, rng)
-    joining = rng.standard_exponential(rounds)
+    if values.size <= _KEPT_LIMIT:
+        drawn, weights, joining = _kept_weights(values.size, seed)
+        sums = np.concatenate([part @ values for part in drawn])
+    else:
+        rng = np.random.default_rng(seed)
+        rounds = resample_count(values.size)
+        sums, weights = _weighted_sums(values, rounds, rng)
+        joining = rng.standard_exponential(rounds)
     return sums / (weights + joining), (sums + joining) / (weights + joining)
 
 
@@ -77,6 +84,16 @@ def flipped_means(differences: Floats, seed: int) -> Floats:
         heads = rng.integers(0, 2, (min(step, rounds - start), moving.size), dtype=np.uint8)
         sums[start : start + step] = (heads * 2.0 - 1.0) @ moving
     return sums / differences.size
+
+
+@lru_cache(maxsize=4)
+def _kept_weights(size: int, seed: int) -> tuple[list[Floats], Floats, Floats]:
+    """The weights of `size` values, their sums, and those of the query that is added."""
+    rng = np.random.default_rng(seed)
+    drawn = rng.standard_exponential((_MOST, size))
+    step = _AT_ONCE // size
+    parts = [drawn[start : start + step] for start in range(0, _MOST, step)]
+    return parts, drawn.sum(axis=1), rng.standard_exponential(_MOST)
 
 
 def _weighted_sums(values: Floats, rounds: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
