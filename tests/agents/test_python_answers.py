@@ -40,11 +40,13 @@ def ids(value: Any) -> tuple[str, ...]:
         (pd.Series([0.2, 0.9], index=["a", "b"]), ("b", "a")),
         (pd.DataFrame({"ID": ["a"]}), ("a",)),
         ([], ()),
+        ([np.str_("a")], ("a",)),
     ],
     ids=str,
 )
 def test_it_is_understood(value: Any, expected: tuple[str, ...]) -> None:
     assert ids(value) == expected
+    assert {type(each) for each in ids(value)} <= {str}
 
 
 @pytest.mark.parametrize(

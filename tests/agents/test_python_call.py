@@ -82,6 +82,18 @@ async def test_the_message_says_what_was_raised_and_where() -> None:
         await ask(divides)
 
 
+async def test_an_error_that_cannot_say_what_it_is_ends_no_run() -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    def fails(_query: str, _top_k: int) -> list[str]:
+        raise Mute
+
+    with pytest.raises(AgentFailure, match="Mute: no message"):
+        await ask(fails)
+
+
 def test_an_answer_may_carry_text_and_citations() -> None:
     answer = read_answer({"doc_ids": ["a"], "answer": "It is so.", "citations": ["a"]})
     assert (answer.doc_ids, answer.answer, answer.citations) == (("a",), "It is so.", ("a",))

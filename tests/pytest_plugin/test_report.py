@@ -177,3 +177,40 @@ def test_the_marker_selects_the_cases_and_all_queries_are_an_option(run: Run) ->
     """
     run(source, "-m", "rag").assert_outcomes(passed=5, deselected=1)
     run(source, "-m", "rag", "--assay-all-queries").assert_outcomes(passed=104, deselected=1)
+
+
+def test_whatever_is_recorded_there_is_a_report(run: Run, pytester: pytest.Pytester) -> None:
+    result = run(
+        r"""
+        class Silent:
+            def __repr__(self):
+                raise RuntimeError
+
+            __float__ = __str__ = __repr__
+
+        ODD = {"q-095": 10**400, "q-017": b"1", "q-005": Silent(), "q-110": (n for n in "1")}
+
+        def test_refused(rag_case, rag_record):
+            rag_record(odd=ODD.get(rag_case.query_id, 1))
+
+        LABELS = {"q-095": float("nan"), "q-017": "a\nb \x1b[31m", "q-005": "\ud800" * 999}
+
+        def test_kept(rag_case, rag_record):
+            rag_record(odd=LABELS.get(rag_case.query_id, 2), right=1)
+            assert rag_case.query_id != "q-110", "\ud800 \x1b[31m"
+        """,
+        "--assay-report=report.json",
+    )
+    result.assert_outcomes(passed=5, failed=5)
+    report = read_report(pytester)
+    cases = report["cases"]
+    kinds = ("int that is too large", "bytes", "Silent", "generator")
+    for case, kind in zip(cases, kinds, strict=False):
+        assert case["reason"].endswith(
+            f"rag_record(odd=...) takes a number, a text or None, got {kind}"
+        )
+    kept = [case["figures"]["odd"] for case in cases[5:]]
+    assert kept == ["nan", "a\nb  [31m", "?" * 200, 2, 2]
+    refused, kept = report["means"].values()
+    assert (refused, kept) == ({"odd": 1.0}, {"right": 1.0})  # no mean over what is no number
+    assert not any("\x1b[31m" in line for line in result.outlines if line.startswith("  q-"))

@@ -65,7 +65,7 @@ def document_id(value: object) -> str:
     elif not is_unicode(value):
         problem = "is not valid Unicode"
     else:
-        return value
+        return str.__str__(value)  # of a subclass too, which may compare as it likes
     raise AgentFailure(FailureKind.INVALID_ANSWER, f"a document id {problem}")
 
 

@@ -294,7 +294,11 @@ def _failure_from(error: BaseException) -> AgentFailure:
 
 def _describe(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
-    text = f"{type(error).__name__}: {error}"[:_MESSAGE_LIMIT].encode("utf-8", "replace").decode()
+    try:
+        said = str(error)
+    except Exception:  # an error that cannot say what it is must not end the run
+        said = "no message, as its __str__ fails too"
+    text = f"{type(error).__name__}: {said}"[:_MESSAGE_LIMIT].encode("utf-8", "replace").decode()
     if not frames:
         return text
     return f"{text} ({Path(frames[-1].filename).name}:{frames[-1].lineno})"

@@ -4,17 +4,19 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from math import isfinite
 from pathlib import Path
 from statistics import fmean
 from typing import Any, TypeGuard
 
 import pytest
 
-from assay.errors import AssayError
-from assay.net.redact import redact_credentials
+from assay.errors import AssayError, UsageError
+from assay.net.redact import printable, redact_credentials
 from assay.net.secret_text import mask_secrets
 from assay.pytest_plugin.settings import Settings, report_path
 from assay.report.numbers import ABSENT, counted, figure
+from assay.text import strip_controls
 
 Figure = float | str | None
 
@@ -30,6 +32,7 @@ recognize it, also when a worker of a distributed session sends it."""
 MARKER = "rag"
 
 _REASON_LENGTH = 1000
+_LABEL_LENGTH = 200
 _MAX_ROWS = 20
 
 
@@ -110,28 +113,47 @@ class CaseResults:
 
 
 def means(cases: list[CaseResult]) -> dict[str, float]:
-    """The mean of each figure, over the cases that have it."""
-    columns: dict[str, list[float]] = {}
+    """The mean of each figure over the cases that have it; none where one of them is no number."""
+    columns: dict[str, list[Figure]] = {}
     for name, value in (pair for case in cases for pair in case.figures.items()):
-        if _is_number(value):
+        if value is not None:
             columns.setdefault(name, []).append(value)
-    return {name: fmean(values) for name, values in columns.items()}
+    found = {
+        name: [each for each in values if _is_number(each)] for name, values in columns.items()
+    }
+    return {name: fmean(of) for name, of in found.items() if len(of) == len(columns[name])}
 
 
 def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _plain(figures: Mapping[str, Any]) -> dict[str, Figure]:
-    """Without the types of other libraries: workers of a distributed session serialize these."""
-    return {
-        name: value if value is None or isinstance(value, str | int) else float(value)
-        for name, value in figures.items()
-    }
+def _plain(name: str, value: object) -> Figure:
+    """Without the types of other libraries: workers of a distributed session serialize these.
+
+    What is not finite becomes a text, which the report can hold.
+    """
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return strip_controls(value)[:_LABEL_LENGTH]
+    try:
+        if isinstance(value, bytes | bytearray):
+            raise TypeError
+        number = float(value)  # type: ignore[arg-type]
+    except Exception:  # whatever a foreign object raises; it may not even have a repr
+        kind = type(value).__name__
+        raise UsageError(
+            f"rag_record({name}=...) takes a number, a text or None, got {kind}"
+            + (" that is too large" if kind == "int" else "")
+        ) from None
+    if not isfinite(number):
+        return str(number)
+    return value if isinstance(value, int) and abs(value) < 2**53 else number
 
 
 def _shorten(reason: str) -> str:
-    return redact_credentials(reason)[:_REASON_LENGTH]
+    return redact_credentials(reason)[:_REASON_LENGTH].encode("utf-8", "replace").decode()
 
 
 def _reason(report: pytest.TestReport) -> str:
@@ -143,7 +165,8 @@ def _reason(report: pytest.TestReport) -> str:
 
 def record_figures(item: pytest.Item, figures: Mapping[str, Any]) -> None:
     """Add figures and labels to the report of a test."""
-    item.user_properties.extend((PREFIX + name, value) for name, value in _plain(figures).items())
+    plain = {strip_controls(name): _plain(name, value) for name, value in figures.items()}
+    item.user_properties.extend((PREFIX + name, value) for name, value in plain.items())
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -254,7 +277,7 @@ def _alike(cases: list[CaseResult]) -> list[str]:
     """One line if nothing was measured, because all were skipped or failed for one reason."""
     if len({(case.outcome, case.reason) for case in cases}) > 1 or any(c.figures for c in cases):
         return []
-    reason = f": {cases[0].reason}" if cases[0].reason else ""
+    reason = f": {_one_line(cases[0].reason)}" if cases[0].reason else ""
     return [f"  {counted(len(cases), 'case')} {cases[0].outcome}{reason}"]
 
 
@@ -262,7 +285,9 @@ def _table(cases: list[CaseResult]) -> Iterator[str]:
     names = list(dict.fromkeys(name for case in cases for name in case.figures))
     shown = _shown(cases)
     rows = [["query", "outcome", *names]]
-    rows += [[case.query_id or ABSENT, case.outcome, *_cells(case, names)] for case in shown]
+    rows += [
+        [_one_line(case.query_id) or ABSENT, case.outcome, *_cells(case, names)] for case in shown
+    ]
     if len(cases) > 1 and (average := means(cases)):
         rows.append(["mean", "", *(figure(average.get(name)) for name in names)])
     yield from _aligned(rows)
@@ -284,7 +309,12 @@ def _cells(case: CaseResult, names: Sequence[str]) -> list[str]:
 def _cell(value: Figure) -> str:
     if isinstance(value, float):
         return figure(value)
-    return ABSENT if value is None else str(value)
+    return ABSENT if value is None else _one_line(str(value))
+
+
+def _one_line(text: str) -> str:
+    """Foreign words in a line of a terminal."""
+    return printable(" ".join(text.split()))
 
 
 def _aligned(rows: list[list[str]]) -> Iterator[str]:
