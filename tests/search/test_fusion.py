@@ -38,3 +38,6 @@ def test_feedback_moves_the_query_towards_what_it_found() -> None:
     query = np.array([1.0, 0.0], np.float32)
     assert moved(query, [[0.0, 1.0]], [0.5]) == pytest.approx(np.array([1, 1]) / np.sqrt(2))
     assert moved(query, [[0.0, 0.0]], [1.0]) == pytest.approx(query)
+    # One that scores half as much counts an eighth as much.
+    both = moved(np.zeros(2, np.float32), [[1.0, 0.0], [0.0, 1.0]], [1.0, 0.5])
+    assert both[1] / both[0] == pytest.approx(1 / 8)

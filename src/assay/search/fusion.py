@@ -29,6 +29,8 @@ LEXICAL_DEPTH = 50
 # Feedback: the query vector moves towards the mean of the first documents (Rocchio's formula).
 FEEDBACK_DOCUMENTS = 3
 FEEDBACK_WEIGHT = 1.0
+# A document that stands out counts for more than its score says: the others may be off the topic.
+FEEDBACK_POWER = 3
 
 
 def fuse(lexical: Mapping[str, float], dense: Mapping[str, float]) -> dict[str, float]:
@@ -43,10 +45,10 @@ def fuse(lexical: Mapping[str, float], dense: Mapping[str, float]) -> dict[str, 
 
 
 def moved(
-    query: Vectors, vectors: Sequence[Sequence[float] | Vectors], weights: Sequence[float]
+    query: Vectors, vectors: Sequence[Sequence[float] | Vectors], scores: Sequence[float]
 ) -> Vectors:
-    """The query, moved towards the weighted mean of what it found."""
-    mean = np.asarray(weights, np.float32) @ np.asarray(vectors, np.float32)
+    """The query, moved towards the mean of what it found, weighted by scores."""
+    mean = np.asarray(scores, np.float32) ** FEEDBACK_POWER @ np.asarray(vectors, np.float32)
     return unit(query + FEEDBACK_WEIGHT * unit(mean))
 
 
