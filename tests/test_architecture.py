@@ -149,8 +149,8 @@ def test_one_of_everything() -> None:
     for path in MODULES:
         text = path.read_text(encoding="utf-8")
         for pattern, allowed in ONCE.items():
-            if re.search(pattern, text) and named(path) not in allowed:
-                offenders.append(f"{named(path)}: {pattern}")
+            if (found := re.search(pattern, text)) and named(path) not in allowed:
+                offenders.append(f"{named(path)}: {found[0]} is only for {sorted(allowed)}")
     assert offenders == []
 
 

@@ -28,7 +28,13 @@ from assay.cli.after_run import (
     write_ci_files,
 )
 from assay.cli.console import evaluation_progress, progress_bar, say, warn
-from assay.cli.options import EngineOption, read_values, use_named_target, with_options
+from assay.cli.options import (
+    EngineOption,
+    is_on_command_line,
+    read_values,
+    use_named_target,
+    with_options,
+)
 from assay.errors import DownloadError, UsageError
 from assay.privacy import private_mode
 from assay.run.config import RunConfig
@@ -141,7 +147,7 @@ def eval_command(
     if folder is not None:
         config = _resumed_config(folder, context)
         context.with_resource(private_mode(config.private))
-        if _is_given(context, "shard"):
+        if is_on_command_line(context, "shard"):
             _refuse_other_shard(config, shard or "")
         data = choose_dataset(config.dataset, archive, config.columns)
     else:
@@ -152,7 +158,7 @@ def eval_command(
         if shard:
             index, count = parse_shard(shard)
             config = replace(config, shard_index=index, num_shards=count)
-    given = [each.name for each in command_settings() if _is_given(context, each.param)]
+    given = [each.name for each in command_settings() if is_on_command_line(context, each.param)]
     refuse_unused_settings(config, given)
     if shards and not engine:
         raise UsageError("--shards divides the work of --engine ray; add --engine, or use --shard")
@@ -218,21 +224,15 @@ def _resumed_config(folder: "RunFolder", context: typer.Context) -> RunConfig:
     """The run's own settings; its pace, gates and baseline may be changed, its questions not."""
     changes: dict[str, Any] = {}
     for setting in command_settings():
-        if _is_given(context, setting.param):
+        if is_on_command_line(context, setting.param):
             value = context.params[setting.param]
             if value not in (None, []):
                 changes[setting.name] = tuple(value) if setting.kind is tuple else value
-    if _is_given(context, "target"):
+    if is_on_command_line(context, "target"):
         changes["target"] = context.params["target"]
     if changes.get("judge"):
         changes["judge"] = judge_spec(changes["judge"])
     return resumed(folder.read_config(), changes, folder.name)
-
-
-def _is_given(context: typer.Context, name: str) -> bool:
-    """Whether it is given on the command line: defaults and variables conflict with no run."""
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
 
 
 def choose_dataset(
@@ -322,8 +322,8 @@ async def _run(
     with evaluation_progress(evaluation.config.target) as (listener, progress):
         agent = open_agent(evaluation.config, evaluation.dataset, progress)
         if folder is None:
-            told = replace(listener, opened=opened)
-            return await evaluation.start(agent, out, listener=told, stop=stop)
+            listener = replace(listener, opened=opened)
+            return await evaluation.start(agent, out, listener=listener, stop=stop)
         opened(folder)
         return await evaluation.resume(agent, folder, listener=listener, stop=stop)
 

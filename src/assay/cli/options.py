@@ -334,8 +334,7 @@ def _repeated_values(
     context: typer.Context, setting: RunSetting, given: list[str]
 ) -> tuple[str, ...]:
     """The values of a repeatable option. typer splits a variable at blanks: it is read here."""
-    source = context.get_parameter_source(setting.param)
-    name = "" if source is None else source.name
+    name = _source(context, setting.param)
     if name == "ENVIRONMENT" and setting.env:
         given = os.environ.get(setting.env, "").split(setting.option.separator)
     if setting.name == "gates" and name not in ("", "COMMANDLINE"):
@@ -367,5 +366,14 @@ def use_named_target(
 
 def is_given(context: typer.Context, name: str) -> bool:
     """Whether it is given by a flag or a variable, not by a default or assay.toml."""
+    return _source(context, name) in ("COMMANDLINE", "ENVIRONMENT")
+
+
+def is_on_command_line(context: typer.Context, name: str) -> bool:
+    """Whether it is given by a flag or an argument: a variable may be meant for another run."""
+    return _source(context, name) == "COMMANDLINE"
+
+
+def _source(context: typer.Context, name: str) -> str:
     source = context.get_parameter_source(name)
-    return source is not None and source.name in ("COMMANDLINE", "ENVIRONMENT")
+    return "" if source is None else source.name

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from assay.cli.console import print_json, say, show
-from assay.cli.options import read_values, with_options
+from assay.cli.options import is_on_command_line, read_values, with_options
 from assay.cli.page_files import (
     dataset_of,
     open_page,
@@ -84,8 +84,7 @@ def ask_preferences(
 def refuse_unused(context: typer.Context) -> None:
     """A judge that is named and would not be asked."""
     for name in ("judge", "max_cost", "prefer_by"):
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
+        if is_on_command_line(context, name):
             flag = f"--{name.replace('_', '-')}"
             raise UsageError(f"{flag} has no effect without --prefer; add it")
 

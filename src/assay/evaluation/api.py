@@ -261,9 +261,9 @@ def evaluate(
     second = replace(config, track=baseline_track(config, config.baseline))
     other = None if baseline is None else _open(baseline, second, data)
     said: list[str] = []
-    with RunListeners(listeners, said.append) as told:
-        run = run_coroutine(_evaluate(evaluation, opened, other, Path(out), told.started))
-        told.finished(run)
+    with RunListeners(listeners, said.append) as following:
+        run = run_coroutine(_evaluate(evaluation, opened, other, Path(out), following.started))
+        following.finished(run)
     for message in said:  # they were said in another thread
         warnings.warn(message.removeprefix("warning: "), stacklevel=3)
     for words in filter(None, (no_answers(run), *sanity_warnings(run, data.judgments_in(split)))):

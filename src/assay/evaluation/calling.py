@@ -131,17 +131,17 @@ def retry_policy(timeout: float, retries: int) -> RetryPolicy:
     return RetryPolicy(attempts=retries + 1, timeout=timeout, cap_retry_after=True)
 
 
-def answer_warnings(call: Call, told: set[str]) -> Iterator[str]:
-    """What to tell about an answer that was not told before; `told` is kept up to date."""
-    if unknown := sorted(set(call.unknown_keys) - told):
-        told.update(unknown)
+def answer_warnings(call: Call, warned: set[str]) -> Iterator[str]:
+    """Warnings about an answer, each once in a run: `warned` holds what was warned of before."""
+    if unknown := sorted(set(call.unknown_keys) - warned):
+        warned.update(unknown)
         names = ", ".join(map(repr, unknown))
         yield (
             f"warning: the agent's answer has keys that are not read: {names}; an answer may have "
             "doc_ids, answer, citations and contexts"
         )
-    if _UNORDERED not in told and any(after > before for before, after in pairwise(call.scores)):
-        told.add(_UNORDERED)
+    if _UNORDERED not in warned and any(after > before for before, after in pairwise(call.scores)):
+        warned.add(_UNORDERED)
         yield _UNORDERED
 
 

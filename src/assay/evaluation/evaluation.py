@@ -45,13 +45,7 @@ from assay.progress import Progress, silent
 from assay.run.calls import Call, CallLog, CallWriter, PrivateTexts, with_quote
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder, create_run
-from assay.run.models import (
-    COMPLETE,
-    FORMAT,
-    INTERRUPTED,
-    NOT_JUDGED,
-    TARGET_LOST,
-)
+from assay.run.models import COMPLETE, FORMAT, INTERRUPTED, NOT_JUDGED, TARGET_LOST
 from assay.run.provenance import read_provenance
 
 if TYPE_CHECKING:
@@ -100,6 +94,7 @@ class Evaluation:
 
     @classmethod
     def plan(cls, config: RunConfig, dataset: Dataset) -> "Evaluation":
+        """Draw the queries, and read gates, criteria and nuggets; raises where one is wrong."""
         gates = [parse_gate(text, config.top_k, config.compare_to) for text in config.gates]
         parse_separator(config.chunk_separator)
         if config.poison:
@@ -128,6 +123,10 @@ class Evaluation:
         listener: Listener = SILENT,
         stop: asyncio.Event | None = None,
     ) -> Run:
+        """Open the agent, make a run folder in `out`, ask every query, and write the report.
+
+        Once `stop` is set no other query is sent; the run can be resumed.
+        """
         stop = stop or asyncio.Event()
         with private_mode(self.config.private):
             return await self._start(agent, out, listener, stop)
@@ -229,7 +228,7 @@ class Evaluation:
             policy = retry_policy(self.config.timeout, self.config.retries)
             started = time.perf_counter() - log.elapsed
             resolver = ChunkResolver(self.config.chunk_separator, self.dataset.documents)
-            told: set[str] = set()
+            warned: set[str] = set()
 
             async def put(query: Query) -> AgentAnswer:
                 return resolver.resolve(await agent.ask(query.text, self.config.top_k))
@@ -258,7 +257,7 @@ class Evaluation:
                             writer.withdraw(query_id)
                     said = self.config.redact(call.said)
                     raise _refusal_error(status, said, agent, folder)
-                for warning in answer_warnings(call, told):
+                for warning in answer_warnings(call, warned):
                     listener.say(warning)
 
             async with live.publishing_periodically():

@@ -322,8 +322,8 @@ def _summary(
 
 def _is_empty(results: Results, answers: AnswersReport | None) -> bool:
     """Whether nothing came back, neither a document nor the text of an answer."""
-    told = answers is not None and answers.answered > 0
-    return not told and not results.returned_ids
+    answered = answers is not None and answers.answered > 0
+    return not answered and not results.returned_ids
 
 
 def _statistic(summary: SampleSummary, ceiling: float) -> Statistic:

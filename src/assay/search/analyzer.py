@@ -95,13 +95,13 @@ def language_of(documents: Iterable[Document]) -> str:
     what script and function words show; English where these show nothing.
     """
     sample = list(islice(documents, DOCUMENTS_READ))
-    told = Counter(
+    detected = Counter(
         found
         for one in sample
         if (found := _told_language(one.metadata.get("language", one.metadata.get("lang"))))
     )
-    if told and told.total() > len(sample) / 2:
-        return told.most_common(1)[0][0]
+    if detected and detected.total() > len(sample) / 2:
+        return detected.most_common(1)[0][0]
     texts = (f"{one.title} {one.text[:_CHARACTERS_READ]}" for one in sample)
     found = detect_language(texts, fewest_words=_WORDS_TO_TELL_BY) or DEFAULT_LANGUAGE
     if found in _UNSPACED_SCRIPTS:

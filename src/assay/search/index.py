@@ -214,13 +214,13 @@ def points_of(
     for part in batches(documents, max(_DOCUMENTS_AT_ONCE, embedder.texts_at_once)):
         chunks = split_documents(part, embedder)
         texts = [chunk.embedded for one in chunks for chunk in one]
-        told = _InDocuments(progress, done, len(part), total)
+        tracker = _InDocuments(progress, done, len(part), total)
         if cache is None:
-            vectors = embedder.embed(texts, told)
+            vectors = embedder.embed(texts, tracker)
         else:
-            vectors = cache.embed(texts, embedder, told)
+            vectors = cache.embed(texts, embedder, tracker)
         done += len(part)
-        progress("embedding documents" if told.embedded else "indexing documents", done, total)
+        progress("embedding documents" if tracker.embedded else "indexing documents", done, total)
         rows = iter(metric.apply(vectors) if metric else vectors)
         yield [
             _point(document, index, one, next(rows), bm25)

@@ -106,7 +106,7 @@ class FailoverClient:
     ) -> Any:
         servers = self.probes if name in _STATUS else self._clients
         first, count = self._current, len(servers)
-        told: ResponseHandlingException | UnexpectedResponse | None = None
+        problem: ResponseHandlingException | UnexpectedResponse | None = None
         for attempt in range(count):
             place = (first + attempt) % count
             try:
@@ -115,13 +115,13 @@ class FailoverClient:
                 if not goes_on(error):
                     raise
                 _log.warning("Qdrant server %s of %s does not respond", place + 1, count)
-                if told is None or isinstance(error, UnexpectedResponse):
-                    told = error  # a node that responds says more than one that is gone
+                if problem is None or isinstance(error, UnexpectedResponse):
+                    problem = error  # a node that responds says more than one that is gone
             else:
                 self._current = place
                 return answer
-        assert told is not None, "there is at least one client"
-        raise told
+        assert problem is not None, "there is at least one client"
+        raise problem
 
 
 @contextmanager
