@@ -18,7 +18,7 @@ from assay.measure.answers.instructions import (
     MAX_INSTRUCTIONS,
     follows_a_document,
     model_instructions,
-    surplus_sentences,
+    split_surplus,
 )
 from assay.text import stems, words
 
@@ -81,7 +81,7 @@ def test_the_demand_after_an_instruction_belongs_to_it() -> None:
 def test_whatever_an_answer_says_to_its_judge_is_found(place: str) -> None:
     missed = []
     for style, injected in INJECTIONS.items():
-        found = surplus_sentences(CARRIERS[place].format(injected), f"{QUESTION} {REFERENCE}")
+        found, _ = split_surplus(CARRIERS[place].format(injected), f"{QUESTION} {REFERENCE}")
         said, told = set(words("\n".join(found))), set(words(injected))
         if len(said & told) < 0.9 * len(told):
             missed.append(style)
@@ -96,7 +96,7 @@ def test_what_was_asked_and_expected_is_nothing_that_speaks_to_a_judge() -> None
         "It opens at 7:00.",
         "On weekdays, the pool opens at 7:00 [1][2]",
     ):
-        assert surplus_sentences(said, expected) == []
+        assert split_surplus(said, expected)[0] == []
 
 
 class Obeys:

@@ -29,7 +29,7 @@ from assay.run.models import RunSummary
 from assay.run.run_record import GATE_SHAPE, GateResult
 
 _RELATIVE = re.compile(r"(?P<name>[^<>]*[^<>\s])\s*(?P<sign>[<>]=?)\s*(?P<bound>[^\s<>=].*)")
-# A blank parts two gates only where a number ends: "ndcg@5 >= 0.3" is one.
+# Blanks separate two gates only behind a number: "ndcg@5 >= 0.3" is one gate.
 _BETWEEN = re.compile(r"[;,\n]|(?<=[\d.])\s+(?=[a-zA-Z])")
 _COMPARE = {
     ">=": lambda value, bound: value >= bound,

@@ -36,7 +36,6 @@ from assay.search.index_changes import (
     find_changes,
     repeatable,
 )
-from assay.search.metric import fit_metric
 from assay.search.retriever import Retriever
 from assay.search.store import (
     ChunkPayload,
@@ -47,6 +46,7 @@ from assay.search.store import (
     collection_name,
     point_id,
 )
+from assay.search.vector_metric import fit_metric
 from assay.text import strip_controls
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from assay.search.index import (
     points_of,
 )
 from assay.search.index_changes import IndexChanges, WrittenDocuments, batches, find_changes
-from assay.search.metric import fit_metric
 from assay.search.store import Manifest, Store
+from assay.search.vector_metric import fit_metric
 
 if TYPE_CHECKING:
     from assay.search.server_store import ServerStore

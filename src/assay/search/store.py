@@ -18,7 +18,7 @@ from assay.progress import Progress
 from assay.search.bm25 import NOT_A_MODEL, Bm25Model, SparseVector
 from assay.search.embedding import Vectors
 from assay.search.filters import FilterCondition
-from assay.search.metric import CorpusMetric
+from assay.search.vector_metric import CorpusMetric
 
 DENSE = "dense"
 BM25 = "bm25"

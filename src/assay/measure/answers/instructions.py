@@ -71,22 +71,16 @@ def model_instructions(text: str) -> tuple[ModelInstruction, ...]:
     return tuple(found)
 
 
-def surplus_sentences(answer: str, expected: str) -> list[str]:
-    """The sentences of an answer that hold a clause of which half is neither asked nor expected.
+def split_surplus(answer: str, expected: str) -> tuple[list[str], list[str]]:
+    """The sentences with a clause of which half is neither asked nor expected, and the others.
 
-    Whatever an answer says to whoever judges it is among them, in any language, format or code:
-    what is expected holds no verdict. An explanation may be among them as well.
+    Whatever an answer says to its judge is among the first, in any language, format or code: what
+    is expected holds no verdict. An explanation may be among them as well.
 
     Args:
         answer: what was answered.
         expected: the question and the reference.
     """
-    surplus, _ = split_surplus(answer, expected)
-    return surplus
-
-
-def split_surplus(answer: str, expected: str) -> tuple[list[str], list[str]]:
-    """The sentences of an answer that `surplus_sentences` names, and the others."""
     known = {*words(expected), *stems(expected)}
     parts: tuple[list[str], list[str]] = ([], [])
     for each in sentences(answer):

@@ -17,9 +17,6 @@ from assay.measure.answers.judge import Judge, Judgment, Vote
 from assay.net.gather import gather
 from assay.text import sentences, stems
 
-CONTROLS = 5
-"""Pairs of each kind, unless told otherwise."""
-
 _CANDIDATES = 200
 _CHANGES = ("number", "unit", "name", "negation")
 _UNLIKE = 0.2

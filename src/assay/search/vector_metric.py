@@ -1,4 +1,4 @@
-"""The metric of a corpus: which directions of its vectors say how a text is written, not what.
+"""The metric of a corpus's vectors: which directions say how a text is written, not what.
 
 A title and its own text say the same in two styles, so the directions in which their vectors differ
 carry no meaning. They are found over a sample of the corpus and damped, for documents and queries

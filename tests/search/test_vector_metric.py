@@ -14,8 +14,8 @@ from assay.progress import Progress, silent
 from assay.search.embedding import VectorCache, Vectors
 from assay.search.folder_store import FolderStore
 from assay.search.index import build_index, open_index
-from assay.search.metric import CorpusMetric, fit_metric
 from assay.search.store import DamagedIndexError, Manifest
+from assay.search.vector_metric import CorpusMetric, fit_metric
 
 TOPICS = ("tea", "bread", "music", "rain")
 STYLE = 4
