@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -232,3 +232,21 @@ def test_a_judge_that_agrees_by_chance_is_not_calibrated(tmp_path: Path) -> None
     add_record(tmp_path / "c.jsonl", replace(record, kappa=0.4))  # in place of the first
     assert [each.kappa for each in read_calibrations(tmp_path / "c.jsonl")] == [0.4]
     assert "q0" not in (tmp_path / "c.jsonl").read_text()  # hashes, and no questions
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        *({"kappa": kappa} for kappa in ("nan", "0.9", 1.5, True)),
+        *({"agreement": share} for share in (None, -0.1, 2, [])),
+        *({"votes": number} for number in (0, 2.5, "2")),
+        *({"questions": counts} for counts in ([], {"a": -40}, {"a": "40"}, {"a": 1e300})),
+    ],
+)
+def test_a_record_whose_figures_are_none_is_refused(
+    changed: dict[str, Any], tmp_path: Path
+) -> None:
+    record = make_record("correctness", "m", 2, ("p",), ["q"] * 40, 0.5, 0.4)
+    (tmp_path / "c.jsonl").write_text(json.dumps(asdict(record) | changed))
+    with pytest.raises(DataError, match=r"c\.jsonl:1: is no calibration"):
+        read_calibrations(tmp_path / "c.jsonl")

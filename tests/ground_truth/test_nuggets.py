@@ -225,6 +225,11 @@ def test_a_wrong_row_of_a_table_is_named(drawn: Path, row: str, message: str) ->
     [
         ('{"query_id": "q1", "nuggets": []}', "has no nuggets; make some with"),
         ('{"query_id": "q1"}', "'nuggets' must be a list"),
+        ('{"query_id": "q1", "nuggets": [{"id": ["n1"]}]}', "nugget 1: 'id' must be a string"),
+        (
+            '{"query_id": "q1", "nuggets": [], "provenance": {"documents": ["d1"]}}',
+            "'documents' must be an object",
+        ),
         ('{"nuggets": []}', "has no 'query_id'"),
         ('{"query_id": "q1", "nuggets": ["Tea"]}', "nugget 1 must be an object"),
         ('{"query_id": "q1", "nuggets": [{"text": "Tea", "importance": "big"}]}', "vital or okay"),

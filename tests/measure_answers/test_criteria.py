@@ -59,12 +59,29 @@ def test_criteria_are_read_from_files(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "content",
+    [
+        "\ufeff---\nscale: 1-5\n---\nHow deep?",
+        "---\r\nscale: 1-5\r\n---\r\nHow deep?",
+        "---\rscale: 1-5\r---\rHow deep?",
+        "--- \n\nscale: 1-5\n---\t\nHow deep?",
+    ],
+)
+def test_fields_are_read_whatever_editor_wrote_them(tmp_path: Path, content: str) -> None:
+    (tmp_path / "deep.md").write_bytes(content.encode())
+    assert read_criteria(tmp_path) == [Criterion("deep", "How deep?", ("1", "2", "3", "4", "5"))]
+
+
+@pytest.mark.parametrize(
     ("content", "message"),
     [
         ("", "asks nothing"),
         ("---\nscale: 5-1\n---\nHow?", "its scale must be yes/no or like 1-5, got '5-1'"),
         ("---\ncolor: red\n---\nHow?", "has the unknown field 'color'"),
         ("---\nname: a/b\n---\nHow?", "its name must be of letters"),
+        ("---\nname: a\x1b[31m<b>\n---\nHow?", r"letters, digits and _, got 'a\\x1b"),
+        ("---\nscale: 1-5\nscale: 1-3\n---\nHow?", "has the field 'scale' twice"),
+        ("---\nscale: 1-5\nHow deep?", "no second line --- after its fields"),
     ],
 )
 def test_a_wrong_file_is_refused(tmp_path: Path, content: str, message: str) -> None:

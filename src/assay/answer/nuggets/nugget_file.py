@@ -182,6 +182,8 @@ def _question(record: Record) -> QuestionNuggets:
     provenance = record.fields.get("provenance", {})
     if not isinstance(provenance, dict):
         raise record.refusal("'provenance' must be an object, as {...}")
+    if not isinstance(provenance.get("documents", {}), dict):
+        raise record.refusal("'provenance': 'documents' must be an object, as {...}")
     made = list(_nuggets(record, query_id, given, bool(provenance)))
     return QuestionNuggets(query_id, record.text("query"), tuple(made), provenance)
 
@@ -189,7 +191,7 @@ def _question(record: Record) -> QuestionNuggets:
 def _nuggets(
     record: Record, query_id: str, given: Sequence[object], known: bool
 ) -> Iterator[Nugget]:
-    taken = {each.get("id") for each in given if isinstance(each, dict)}
+    taken = {str(each.get("id")) for each in given if isinstance(each, dict)}
     for place, fields in enumerate(given, start=1):
         if not isinstance(fields, dict):
             raise record.refusal(

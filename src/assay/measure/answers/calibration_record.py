@@ -5,6 +5,7 @@ the judge and the data. Questions are kept as hashes: a calibration may be share
 questions may not.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -68,7 +69,6 @@ def make_record(
     kappa: float | None,
 ) -> CalibrationRecord:
     """A record of now; `questions` are those with a label, once for each label."""
-    hashes = [question_hash(each) for each in questions]
     return CalibrationRecord(
         kind=kind,
         judge=judge,
@@ -77,7 +77,7 @@ def make_record(
         labelled=len(questions),
         agreement=agreement,
         kappa=kappa,
-        questions={each: hashes.count(each) for each in dict.fromkeys(hashes)},
+        questions=dict(Counter(question_hash(each) for each in questions)),
         created=datetime.now(UTC).date().isoformat(),
         assay=version("agent-assay"),
     )
@@ -109,12 +109,12 @@ def _read(record: Record) -> CalibrationRecord:
         return CalibrationRecord(
             kind=record.identifier("kind"),
             judge=record.identifier("judge"),
-            votes=int(fields["votes"]),
+            votes=_count(fields["votes"]),
             prompts=tuple(map(str, fields["prompts"])),
-            labelled=int(fields["labelled"]),
-            agreement=float(fields["agreement"]),
-            kappa=None if kappa is None else float(kappa),
-            questions={str(each): int(number) for each, number in questions.items()},
+            labelled=_count(fields["labelled"]),
+            agreement=_number(fields["agreement"], 0, 1),
+            kappa=None if kappa is None else _number(kappa, -1, 1),
+            questions={str(each): _count(one) for each, one in questions.items()},
             created=record.text("created"),
             assay=record.text("assay"),
         )
@@ -123,6 +123,19 @@ def _read(record: Record) -> CalibrationRecord:
             f"is no calibration ({short_repr(str(error))}); write it with: assay judge calibrate "
             "--out"
         ) from None
+
+
+def _number(value: object, low: float, high: float) -> float:
+    """As it was written: nothing follows from a figure that is none, such as a kappa of "nan"."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise ValueError(f"{value!r} is no number from {low:g} to {high:g}")
+    return float(value)
+
+
+def _count(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{value!r} is no number of labels or votes")
+    return value
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ _MAX_FILE = 64 * 2**10
 _WIDEST = 10
 _REASON_TOKENS = 80
 _REASON_LENGTH = 400
-_HEADER = re.compile(r"---\n(.*?)\n---\n", re.DOTALL)
+_HEADER = re.compile(r"---[ \t]*\n(.*?\n)?---[ \t]*(?:\n|$)", re.DOTALL)
 _RANGE = re.compile(r"(\d)\s*(?:-|–|to)\s*(\d{1,2})")
 
 
@@ -79,18 +79,20 @@ def read_criteria(path: Path) -> list[Criterion]:
     files = sorted(path.glob("*.md")) if path.is_dir() else [path]
     if not files:
         raise DataError("has no .md file with a criterion", file=path)
-    criteria = [_read(file) for file in files]
-    for place, each in enumerate(criteria):
-        if each.name in {other.name for other in criteria[:place]}:
-            raise DataError(f"has the name {each.name!r} of another criterion", file=files[place])
-    return criteria
+    criteria: dict[str, Criterion] = {}
+    for file in files:
+        criterion = _read(file)
+        if criterion.name in criteria:
+            raise DataError(f"has the name {criterion.name!r} of another criterion", file=file)
+        criteria[criterion.name] = criterion
+    return list(criteria.values())
 
 
 def _read(path: Path) -> Criterion:
     try:
         with open_file(path) as file:
             content = file.read(_MAX_FILE + 1)
-        text = content.decode().replace("\r\n", "\n")
+        text = content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=path) from None
     except UnicodeDecodeError:
@@ -98,18 +100,22 @@ def _read(path: Path) -> Criterion:
     if len(content) > _MAX_FILE:
         raise DataError(f"is larger than {_MAX_FILE // 1024} KB, for one criterion", file=path)
     header = _HEADER.match(text)
-    lines = header[1].splitlines() if header else []
-    fields = {
-        key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)
-    }
-    if unknown := fields.keys() - {"name", "scale"}:
-        raise DataError(
-            f"has the unknown field {min(unknown)!r}; the fields are name and scale", file=path
-        )
+    if header is None and text.startswith("---"):  # else its scale would be part of the question
+        raise DataError("begins with --- and has no second line --- after its fields", file=path)
+    fields: dict[str, str] = {}
+    for line in filter(str.strip, (header[1] or "").splitlines() if header else ()):
+        key, _, value = (part.strip() for part in line.partition(":"))
+        if key not in ("name", "scale"):
+            raise DataError(
+                f"has the unknown field {key[:60]!r}; the fields are name and scale", file=path
+            )
+        if key in fields:
+            raise DataError(f"has the field {key!r} twice; keep one", file=path)
+        fields[key] = value
     name = fields.get("name", path.stem).strip().lower().replace("-", "_").replace(" ", "_")
     body = text[header.end() :].strip() if header else text.strip()
     if not re.fullmatch(r"\w{1,64}", name, re.ASCII):
-        raise DataError(f"its name must be of letters, digits and _, got {name!r}", file=path)
+        raise DataError(f"its name must be of letters, digits and _, got {name[:60]!r}", file=path)
     if not body:
         raise DataError("asks nothing: write the question below the fields", file=path)
     return Criterion(name, body, _levels(fields.get("scale", "yes/no"), path))
@@ -120,7 +126,7 @@ def _levels(scale: str, path: Path) -> tuple[str, ...]:
         return ("NO", "YES")
     match = _RANGE.fullmatch(scale)
     if match is None or not 1 <= int(match[2]) - int(match[1]) <= _WIDEST:
-        raise DataError(f"its scale must be yes/no or like 1-5, got {scale!r}", file=path)
+        raise DataError(f"its scale must be yes/no or like 1-5, got {scale[:60]!r}", file=path)
     return tuple(str(level) for level in range(int(match[1]), int(match[2]) + 1))
 
 
