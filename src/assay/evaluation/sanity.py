@@ -44,7 +44,7 @@ def sanity_warnings(run: "Run", judgments: "Judgments") -> list[str]:
     if not answers:
         return []
     wrong = _about_ids(run, answers)
-    checks = (_about_count, _about_loading, _about_one_answer)
+    checks = (_about_count, _about_loading, _about_end, _about_one_answer)
     found = [wrong, *(check(run, answers) for check in checks)]
     return [*filter(None, (*found, _about_order(run, answers, judgments)))]
 
@@ -87,16 +87,39 @@ def _about_count(run: "Run", answers: Sequence[_Answer]) -> str:
 
 def _about_loading(_run: "Run", answers: Sequence[_Answer]) -> str:
     """Nothing from the first answers and something from nearly all later ones: it was loading."""
-    # Those of the same moment stay in the order of the queries.
-    empty = [not each.count for each in sorted(answers, key=lambda each: each.at)]
-    early = empty.index(False) if False in empty else 0
-    later = empty[early:]
-    if not (early >= _ENOUGH_ANSWERS <= len(later) and sum(later) <= 0.1 * len(later)):
+    empty = _empty_in_order(answers)
+    if not (early := _all_at_first(empty)):
         return ""
+    later = empty[early:]
     return (
         f"the first {early} answers were empty and {len(later) - sum(later)} of the "
         f"{len(later)} after them were not: was the target still loading? Measure it again"
     )
+
+
+def _about_end(_run: "Run", answers: Sequence[_Answer]) -> str:
+    """The other way round: a session that ended, of which the target says nothing."""
+    empty = _empty_in_order(answers)
+    if not (late := _all_at_first(empty[::-1])):
+        return ""
+    before = len(empty) - late
+    return (
+        f"the last {late} answers were empty and {before - sum(empty[:before])} of the {before} "
+        "before them were not: did its session or its index end? Measure it again"
+    )
+
+
+def _empty_in_order(answers: Sequence[_Answer]) -> list[bool]:
+    """By time; those of the same moment stay in the order of the queries."""
+    return [not each.count for each in sorted(answers, key=lambda each: each.at)]
+
+
+def _all_at_first(empty: Sequence[bool]) -> int:
+    """How many are empty at the beginning, where nearly none is empty after it; else 0."""
+    first = empty.index(False) if False in empty else 0
+    rest = empty[first:]
+    found = first >= _ENOUGH_ANSWERS <= len(rest) and sum(rest) <= 0.1 * len(rest)
+    return first if found else 0
 
 
 def _about_one_answer(run: "Run", answers: Sequence[_Answer]) -> str:
