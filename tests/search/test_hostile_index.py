@@ -23,7 +23,7 @@ from tests.search.samples import DOCUMENTS, WordEmbedder
 
 from assay.errors import SearchError
 from assay.net.json import JsonObject
-from assay.search import index_files
+from assay.search import index_files, postings
 from assay.search.bm25 import Bm25Settings
 from assay.search.bm25_index import Bm25Index
 from assay.search.flat_index import FOLDER, FlatIndex
@@ -286,12 +286,11 @@ def test_a_link_in_the_place_of_a_file_is_refused(generation: Path, tmp_path: Pa
 
 
 def test_frequencies_that_unpack_without_an_end_are_refused(
-    generation: Path, tmp_path: Path
+    generation: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    packing = zlib.compressobj(9)
-    block = bytes(16 << 20)
-    packed = b"".join(packing.compress(block) for _ in range(40)) + packing.flush()
-    text = base64.b64encode(packed).decode()
+    assert postings._MOST_UNPACKED <= 512 << 20
+    monkeypatch.setattr(postings, "_MOST_UNPACKED", 1 << 20)
+    text = base64.b64encode(zlib.compress(bytes(2 << 20))).decode()
     reseal(generation, lambda whole: whole["manifest"]["bm25"].update(frequencies=text))
     with pytest.raises(SearchError, match="term frequencies of the index are damaged"):
         found(tmp_path)
