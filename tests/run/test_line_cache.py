@@ -2,6 +2,7 @@
 
 import shutil
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -9,8 +10,9 @@ import pytest
 
 from assay import Dataset, evaluate
 from assay.cli.runs import _listed
+from assay.run.folder import RunFolder
 from assay.run.index import RunIndex, read_summary
-from assay.run.listing import _TABLE, list_lines
+from assay.run.listing import _TABLE, RunSummary, Signature, list_lines
 
 DATA = Dataset.from_dicts({"q1": "x"}, {"q1": ["a"]})
 
@@ -52,6 +54,32 @@ def test_a_run_that_changed_is_read_again_and_one_that_is_gone_is_not_listed(
     (line,) = list_lines(runs)
     assert (line.name, line.state) == (two.name, "interrupted")
     assert reads == [two.name]
+
+
+def test_a_list_that_is_interrupted_keeps_what_was_read(
+    tmp_path: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = tmp_path / "runs"
+    for _ in range(3):
+        evaluate(lambda q, k: ["a"], DATA, out=runs)
+    monkeypatch.setattr("assay.run.listing._BATCH", 2)
+    with monkeypatch.context() as patched:
+        patched.setattr("assay.run.index.read_summary", interrupting(after=2))
+        with pytest.raises(KeyboardInterrupt):
+            list_lines(runs)
+    assert len(list_lines(runs)) == 3
+    assert len(reads) == 1
+
+
+def interrupting(after: int) -> Callable[..., RunSummary]:
+    left = iter(range(after))
+
+    def read(run: RunFolder, signature: Signature) -> RunSummary:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return read_summary(run, signature)
+
+    return read
 
 
 def test_folders_do_not_share_a_list(tmp_path: Path, reads: list[str]) -> None:

@@ -47,6 +47,9 @@ def tune(
 ) -> None:
     """Learn to rank from the train judgments. Held-out queries decide, test is not used.
 
+    What is printed is nDCG@10 on held-out queries: each was ranked by trees that had not seen its
+    judgments. Expect this of new queries, and more on the train split, which the model has seen.
+
     The model is kept in the cache, where builtin:tuned and `assay serve ... --mode tuned` find
     it. One that does not beat hybrid on held-out queries is not saved: exit code 2.
     """

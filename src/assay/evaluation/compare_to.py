@@ -4,7 +4,7 @@ A gate such as `ndcg@10>=main-0.01` asks for non-inferiority: the 95% interval o
 difference must lie above the margin, not only the difference itself.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from assay.measure.statistics import compare_paired
 from assay.report.numbers import difference, interval
 from assay.run.folder import LATEST, RunFolder, find_run, list_runs
 from assay.run.label_fit import LabelFit, fit_of, new_share
+from assay.run.listing import RunLine, list_lines
 from assay.run.models import COMPLETE, Comparison, RunHeader
 from assay.run.run_record import GateResult
 
@@ -157,15 +158,12 @@ def _find(evaluation: "Evaluation", out: Path, resumed: RunFolder | None) -> Run
         return find_run(name, out)
     own = "" if resumed is None else resumed.name
     other_documents: RunFolder | None = None
-    for folder in reversed(list(list_runs(out))):
+    for folder, line in _newest_first(out):
+        if line.name == own or line.state != COMPLETE or name not in (line.label, line.branch):
+            continue
         try:
             header = folder.read_header()
-            if (
-                folder.name != own
-                and name in (header.label, header.git.branch if header.git else None)
-                and _is_comparable(header, evaluation)
-                and folder.state() == COMPLETE
-            ):
+            if _is_comparable(header, evaluation) and folder.state() == COMPLETE:
                 if header.dataset.fingerprint == evaluation.dataset.fingerprint:
                     return folder
                 other_documents = other_documents or folder
@@ -174,17 +172,25 @@ def _find(evaluation: "Evaluation", out: Path, resumed: RunFolder | None) -> Run
     return other_documents  # the questions and labels are the same
 
 
+def _newest_first(out: Path) -> Iterator[tuple[RunFolder, RunLine]]:
+    """With the lines of the cached list: there may be very many runs, and few have the name."""
+    lines = {line.name: line for line in list_lines(out)}
+    for folder in reversed(list(list_runs(out))):
+        if folder.name in lines:
+            yield folder, lines[folder.name]
+
+
 def _nearest(evaluation: "Evaluation", out: Path) -> str:
     """What the newest run of that name has otherwise, or which name may have been meant."""
     ours, dataset, names = evaluation.config, evaluation.dataset, set[str]()
-    for folder in reversed(list(list_runs(out))):
+    for folder, line in _newest_first(out):
+        own = {each for each in (line.label, line.branch) if each}
+        names |= own
+        if ours.compare_to not in own or line.baseline_of is not None:
+            continue
         try:
             header, state = folder.read_header(), folder.state()
         except RunError:
-            continue
-        own = {each for each in (header.label, header.git.branch if header.git else None) if each}
-        names |= own
-        if ours.compare_to not in own or header.baseline_of is not None:
             continue
         theirs = header.config
         other_data = header.dataset.labels != dataset.labels_fingerprint

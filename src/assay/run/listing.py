@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -134,6 +135,7 @@ _IS_OURS = " AND ".join(
     for kind in (each.type if isinstance(each.type, type) else get_args(each.type)[0],)
 )
 _FEW = 100
+_BATCH = 2000
 
 
 def list_lines(folder: Path) -> list[RunLine]:
@@ -175,14 +177,18 @@ def read_summaries(
         for name, signature in runs.items()
         if name in known and known[name][0] == signature
     }
-    new = {name: signature for name, signature in runs.items() if name not in summaries}
-    summaries |= _read_files(folder, new)
+    new = [name for name in runs if name not in summaries]
     forgotten = list(known.keys() - runs.keys() if gone is None else gone)
-    if new or forgotten:
-        kept = [(new[name], summaries[name]) for name in new]
+    # Whoever interrupts the first list of very many runs does not begin anew.
+    parts = [new[start : start + _BATCH] for start in range(0, len(new), _BATCH)]
+    for part in parts or ([[]] if forgotten else []):
+        found = _read_files(folder, {name: runs[name] for name in part})
+        summaries |= found
+        kept = [(runs[name], each) for name, each in found.items()]
         kept = [each for each in kept if _is_settled(each[0], each[1][0])]
         with suppress(AssayError, OSError):
-            _database(folder).use(lambda database: _write(database, forgotten, kept))
+            _database(folder).use(partial(_write, gone=forgotten, kept=kept))
+        forgotten = []
     return summaries
 
 
