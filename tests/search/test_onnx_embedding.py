@@ -1,13 +1,16 @@
 """The built-in model itself, and folders with other models."""
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pytest
 from tests.search.tiny_onnx import cast_model
 
 from assay.errors import SearchError, UsageError
+from assay.search import onnx_embedding
 from assay.search.embedding import EmbedderSettings, open_embedder
 from assay.search.onnx_embedding import (
     MAX_TOKENS,
@@ -31,6 +34,35 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "model.onnx").write_bytes(model)
     (tmp_path / "tokenizer.json").write_bytes(tokenizer)
     return tmp_path
+
+
+def test_a_kept_model_is_opened_while_the_caller_goes_on(
+    builtin: OnnxEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone_on = threading.Event()
+    real = onnx_embedding._builtin_session
+
+    def opened_later(graph: str) -> onnxruntime.InferenceSession:
+        assert gone_on.wait(20)
+        return real(graph)
+
+    monkeypatch.setattr(onnx_embedding, "_builtin_session", opened_later)
+    monkeypatch.setattr(onnx_embedding, "is_kept", lambda _: True)
+    embedder = open_builtin()
+    assert embedder.name == builtin.name
+    gone_on.set()
+    assert np.array_equal(embedder.embed(["tea"]), builtin.embed(["tea"]))
+    assert embedder.dimension == 384
+
+
+def test_a_model_that_is_nowhere_is_told_when_it_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(graph: str) -> onnxruntime.InferenceSession:
+        raise SearchError("the built-in model needs model.onnx")
+
+    monkeypatch.setattr(onnx_embedding, "_builtin_session", missing)
+    monkeypatch.setattr(onnx_embedding, "is_kept", lambda _: False)
+    with pytest.raises(SearchError, match=r"needs model\.onnx"):
+        open_builtin()
 
 
 def test_texts_of_like_meaning_have_near_vectors(builtin: OnnxEmbedder) -> None:

@@ -137,6 +137,13 @@ def kept_file(name: str, build: Callable[[], bytes]) -> bytes | Path:
     return content
 
 
+def is_kept(name: str) -> bool:
+    """Whether the cache has this file; its content is not looked at."""
+    with suppress(DataError, OSError):
+        return (cache_folder() / "models" / name).exists()
+    return False
+
+
 def digest_file(path: Path) -> Path:
     """Where the SHA-256 of a model in the cache is."""
     return path.with_name(f"{path.name}.sha256")

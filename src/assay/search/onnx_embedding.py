@@ -11,7 +11,7 @@ of a batch have the same number of tokens, so nothing is padded.
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
@@ -27,7 +27,7 @@ from assay.errors import SearchError, UsageError
 from assay.files import open_file
 from assay.progress import Progress, silent
 from assay.search.embedding import BUILTIN_EMBEDDER, NO_PROMPTS, TEXTS_UNTIL_SAVED, Prompts, Vectors
-from assay.search.model_files import MODEL, TOKENIZER, kept_file, read_model_file
+from assay.search.model_files import MODEL, TOKENIZER, is_kept, kept_file, read_model_file
 from assay.search.token_ids import TokenReader
 from assay.text import strip_controls
 
@@ -45,39 +45,44 @@ class OnnxEmbedder:
 
     Parameters:
         name: for the caches and the record of a run.
-        model: the file, or its content.
+        model: the file, or its content; or its session, which may still be opening.
         tokenizer: of the same model.
-        settings: session configuration entries, where a model needs some.
         device: where it runs; the built-in model is made for a CPU.
     """
 
     def __init__(
         self,
         name: str,
-        model: bytes | Path,
+        model: "bytes | Path | Future[onnxruntime.InferenceSession]",
         tokenizer: Tokenizer,
-        settings: Mapping[str, str] | None = None,
         *,
         device: str = "cpu",
     ) -> None:
         self._tokenizer = tokenizer
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(MAX_TOKENS)
-        self._session = open_session(name, model, settings or {}, _providers(device))
-        self._inputs = _input_names(name, self._session)
         self._workers = _workers()
-        self._dimension = int(self.embed(["dimension"]).shape[1])
-        self._name = f"{name} tokens={MAX_TOKENS}"
+        self._name = name
+        if isinstance(model, Future):
+            self._opening = model
+        else:
+            self._opening = Future()
+            self._opening.set_result(open_session(name, model, providers=_providers(device)))
+            assert self.dimension  # what cannot embed is refused here
 
     @property
     def name(self) -> str:
         """The model, by name and hash, and where it stops reading."""
-        return self._name
+        return f"{self._name} tokens={MAX_TOKENS}"
 
-    @property
+    @cached_property
     def dimension(self) -> int:
         """How many numbers a vector has."""
-        return self._dimension
+        return int(self.embed(["dimension"]).shape[1])
+
+    @cached_property
+    def _inputs(self) -> list[str]:
+        return _input_names(self._name, self._opening.result())
 
     @property
     def max_tokens(self) -> int:
@@ -108,7 +113,7 @@ class OnnxEmbedder:
         if len(texts) == 1:
             return self._embed_batch([self._tokenizer.encode(strip_controls(texts[0])).ids])
         tokens = self._reader.rows(texts)
-        vectors = np.zeros((len(texts), self._dimension), np.float32)
+        vectors = np.zeros((len(texts), self.dimension), np.float32)
         batches = list(batches_by_length([len(ids) for ids in tokens]))
         done = 0
         pool = ThreadPoolExecutor(self._workers, thread_name_prefix="assay-embed")
@@ -129,19 +134,29 @@ class OnnxEmbedder:
             "attention_mask": np.ones_like(ids),
             "token_type_ids": np.zeros_like(ids),
         }
-        output = self._session.run(None, {name: feed[name] for name in self._inputs})[0]
+        session = self._opening.result()
+        output = session.run(None, {name: feed[name] for name in self._inputs})[0]
         return pooled(np.asarray(output))
 
 
 def open_builtin() -> OnnxEmbedder:
-    """The built-in model."""
-    key = f"{MODEL.sha256[:16]}-{_builder_version()}"
-    return OnnxEmbedder(
-        f"{_NAME} int8 products 2",
-        kept_file(f"integer-{key}.onnx", lambda: _builder().integer_graph(read_model_file(MODEL))),
-        Tokenizer.from_buffer(read_model_file(TOKENIZER)),
-        session_settings(),
-    )
+    """The built-in model. Once its graph is kept, a thread opens it, while this one reads the
+    tokenizer and goes on to the index: the first query that is embedded waits for it.
+    """
+    graph = f"integer-{MODEL.sha256[:16]}-{_builder_version()}.onnx"
+    kept = is_kept(graph)
+    thread = ThreadPoolExecutor(1, thread_name_prefix="assay-model")
+    session = thread.submit(_builtin_session, graph)
+    thread.shutdown(wait=False)
+    tokenizer = Tokenizer.from_buffer(read_model_file(TOKENIZER))
+    if not kept:
+        session.result()  # which says so if the model cannot be had
+    return OnnxEmbedder(f"{_NAME} int8 products 2", session, tokenizer)
+
+
+def _builtin_session(graph: str) -> onnxruntime.InferenceSession:
+    model = kept_file(graph, lambda: _builder().integer_graph(read_model_file(MODEL)))
+    return open_session(_NAME, model, session_settings())
 
 
 def builtin_files() -> tuple[bytes, bytes]:
