@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from assay.net.redact import redact_secrets
+from assay.report.numbers import counted
 
 if TYPE_CHECKING:
     from assay.data.dataset import Judgments
@@ -58,15 +59,20 @@ def _about_ids(run: "Run", answers: Sequence[_Answer]) -> str:
     total = sum(each.count for each in answers)
     if not total:
         return f"no answer holds a document id, so every score is 0; {look}, and map ids with --map"
+    example = next((each.doc_id for each in unknown.examples), "")
+    if (safe := redact_secrets(example)) != example.strip():  # spaces are what may be wrong with it
+        example = safe
+    shown = f", such as {example[:60]!r}" if example else ""
     if unknown.ids and unknown.ids + report.violations["duplicate"].ids >= total:
-        examples = [redact_secrets(each.doc_id)[:60] for each in unknown.examples[:1]]
-        shown = f", such as {examples[0]!r}" if any(examples) else ""
         why = unknown.hint or "do they have a prefix, or is this the wrong data set?"
         return (
             f"all ids that came are unknown to {name!r}{shown}, so every score is 0: {why}; {look}"
         )
     if not report.dataset.documents and not report.metrics[f"judged@{report.config.top_k}"]:
         return f"no id that came is one that {name!r} expects, so every score is 0; {look}"
+    if unknown.hint:
+        many = counted(unknown.ids, "id")
+        return f"{many} that came, unknown to {name!r}{shown}, scored nothing: {unknown.hint}"
     if unknown.queries and unknown.queries == report.summary.successful_queries:
         return f"every answer holds ids that {name!r} does not have: is this the right --dataset?"
     return ""
