@@ -109,6 +109,8 @@ def test_a_flag_that_resembles_none_gets_no_suggestion() -> None:
         (("eval", "--dataset", "notes", "--gate", "p95<5"), "write NAME@K; or success_rate, lat"),
         (("judge", "bench", "--judge", "rule"), "or, without a model, words, rules, small-model"),
         (("score", "broken.jsonl"), "broken.jsonl:1: is not valid JSON"),
+        (("judge", "labels", "absent", "--out", "x"), "absent: no such file"),
+        (("bench", "quick", "--resume", "latest"), "not both"),
     ],
 )
 def test_a_mistake_is_answered_with_what_to_write(

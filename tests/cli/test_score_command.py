@@ -62,6 +62,16 @@ def test_json_holds_the_figures_and_nothing_else(run: str, qrels: str) -> None:
     assert "per_query" not in content
 
 
+def test_a_gate_on_a_ranking_decides_the_exit_code(run: str, qrels: str) -> None:
+    passing, failing = ("--gate", "mrr@7>=0.3"), ("--gate", "mrr@7>=0.4")
+    assert "gate  mrr@7>=0.3  passed: 0.3333" in invoke(run, "--qrels", qrels, *passing)
+    for options in ((), ("--json",)):
+        done = CliRunner().invoke(app, [run, "--qrels", qrels, *passing, *failing, *options])
+        assert done.exit_code == 1
+        assert "gate failed: mrr@7>=0.4, got 0.3333" in done.stderr
+    assert [each["passed"] for each in json.loads(done.stdout)["gates"]] == [True, False]
+
+
 def test_each_query_can_be_had(run: str, qrels: str) -> None:
     lines = invoke(run, "--qrels", qrels, "--metric", "mrr@5", "--per-query").splitlines()
     assert lines[-3:] == ["MRR@5\tq-1\t1.0000", "MRR@5\tq-2\t0.0000", "MRR@5\tq-3\t0.0000"]
@@ -103,6 +113,9 @@ def test_a_data_set_knows_which_documents_exist(tmp_path: Path) -> None:
         (("RUN", "--qrels", "absent.qrels"), DataError, "absent.qrels"),
         (("QRELS", "--qrels", "QRELS"), DataError, "columns"),
         (("OTHER", "--qrels", "QRELS"), DataError, "has no query in common .*'z'.*'q-1'"),
+        (("RUN", "--qrels", "QRELS", "--strict"), UsageError, "--strict has no effect on a rank"),
+        (("RUN", "--qrels", "QRELS", "--gate", "success_rate>0"), UsageError, "not on a ranking"),
+        (("LOG", "--qrels", "QRELS"), UsageError, "--qrels has no effect on logged answers"),
     ],
 )
 def test_a_mistake_is_told_in_words(
@@ -110,7 +123,9 @@ def test_a_mistake_is_told_in_words(
 ) -> None:
     other = tmp_path / "other.json"
     other.write_text('{"z": ["a"]}')
-    paths = {"RUN": run, "QRELS": qrels, "OTHER": str(other)}
+    log = tmp_path / "log.jsonl"
+    log.write_text('{"question": "Q", "answer": "A"}')
+    paths = {"RUN": run, "QRELS": qrels, "OTHER": str(other), "LOG": str(log)}
     error = refused(*(paths.get(each, each) for each in arguments))
     assert isinstance(error, kind)
     with pytest.raises(kind, match=message):

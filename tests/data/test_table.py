@@ -111,9 +111,12 @@ def test_a_file_that_is_no_table_is_refused(
     assert str(path) in str(caught.value)
 
 
-def test_an_unknown_suffix_is_refused() -> None:
+def test_an_unknown_suffix_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"log\.xlsx: no such file"):
+        read_table(tmp_path / "log.xlsx")
+    (tmp_path / "log.xlsx").touch()
     with pytest.raises(UsageError, match=r"one of \.csv, .*got \.xlsx"):
-        read_table(Path("log.xlsx"))
+        read_table(tmp_path / "log.xlsx")
 
 
 def test_rows_in_memory_are_numbered() -> None:

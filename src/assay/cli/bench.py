@@ -57,7 +57,7 @@ def bench_command(
     from assay.run.models import COMPLETE, INTERRUPTED
 
     if (suite is None) == (resume is None):
-        raise UsageError("name a suite, such as: assay bench quick; or --resume BENCH")
+        raise UsageError("name a suite, such as: assay bench quick; or --resume BENCH, not both")
     folder = find_bench(resume, out) if resume else None
     if folder is not None:
         planned = read_suite(folder / "suite.toml", folder.name.split("-bench-", 1)[-1])

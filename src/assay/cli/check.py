@@ -142,7 +142,7 @@ def parse_level(text: str) -> "RuleLevel":
     try:
         return RuleLevel(text.strip().lower())
     except ValueError:
-        raise UsageError(f"--level must be {', '.join(RuleLevel)}, got {text!r}") from None
+        raise UsageError(f"--level must be one of {', '.join(RuleLevel)}, got {text!r}") from None
 
 
 def parse_inputs(text: str | None) -> "JsonObject | None":

@@ -1,15 +1,14 @@
 """`assay score`: the figures of a run file, or of logged answers, of any system."""
 
-import asyncio
+import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import orjson
 import typer
 
-from assay.cli.console import print_json, say, show, warn
+from assay.cli.console import print_json, show
 from assay.cli.options import (
     ArchiveOption,
     JudgedDatasetOption,
@@ -19,154 +18,26 @@ from assay.cli.options import (
     from_dataset,
     from_qrels,
     is_given,
+    is_on_command_line,
     read_values,
     with_options,
 )
+from assay.cli.score_answers import (
+    AnswerFiles,
+    answer_settings,
+    gate_lines,
+    gates_json,
+    holds_answers,
+    say_gates,
+    score_logged_answers,
+    table_columns,
+)
 from assay.errors import DataError, UsageError
-from assay.run.options import RunSetting, settings
+from assay.run.options import settings
 
 if TYPE_CHECKING:
-    from assay.evaluation.answers.logged_rows import ScoredAnswers
+    from assay.evaluation.gates import Gate
     from assay.measure import Metric, SampleSummary, Scores
-
-
-_SHARED = ("max_cost", "gates", "criteria", "reasons", "nuggets", "require_calibrated")
-
-
-def answer_settings() -> list[RunSetting]:
-    """The options of `assay eval` that mean the same here: the judge's, and gates."""
-    names = [name for name in settings() if name.startswith("judge") or name in _SHARED]
-    return [_without_condition(settings()[name]) for name in names]
-
-
-def _without_condition(setting: RunSetting) -> RunSetting:
-    """The help without `With --answers:`, which `assay score` does not have."""
-    words = setting.option.help.removeprefix("With --answers: ")
-    return replace(setting, option=replace(setting.option, help=words[:1].upper() + words[1:]))
-
-
-def holds_answers(path: Path) -> bool:
-    """Whether a file holds rows of answers, by its first row; else it is a ranking."""
-    from assay.data.logged_answers import looks_logged
-    from assay.data.table import SUFFIXES, TableRow, holds_traces, read_table, table_suffix
-
-    kind = table_suffix(path)
-    if kind == ".parquet":
-        return True
-    try:
-        if holds_traces(path):
-            return True
-        rows = read_table(path) if kind in SUFFIXES else iter(())
-        # The first line may be the dirty one.
-        for row, _ in zip(rows, range(20), strict=False):
-            if isinstance(row, TableRow):
-                return looks_logged(row.fields)
-    except DataError:
-        return False
-    return False
-
-
-def table_columns(path: Path) -> str:
-    """The column names of a table's first row, which may raise; empty where it is no table."""
-    from assay.data.table import SUFFIXES, read_table, table_suffix
-
-    if table_suffix(path) not in SUFFIXES:
-        return ""
-    try:
-        row = next(iter(read_table(path)), None)
-    except DataError:
-        return ""
-    if isinstance(row, DataError):
-        raise row
-    if row is None:
-        return ""
-    return ", ".join(repr(str(name)[:40]) for name in list(row.fields)[:10])
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerFiles:
-    """What to read and write, and how."""
-
-    rows: Path
-    columns: Sequence[str]
-    out: Path | None
-    strict: bool
-
-
-def score_logged_answers(
-    context: typer.Context, files: AnswerFiles, options: dict[str, Any], as_json: bool
-) -> int:
-    """Score the rows of a file, print the result, and return the exit code."""
-    from assay.cli.console import progress_bar
-    from assay.cli.eval import judge_spec
-    from assay.data.logged_answers import COLUMNS
-    from assay.data.table import parse_columns, read_table
-    from assay.evaluation.answers.logged_rows import LOG_TOP_K, score_rows
-    from assay.run.config import RunConfig
-
-    values = read_values(context, answer_settings(), options)
-    values["judge"] = judge_spec(options["judge"], options["max_cost"])
-    config = RunConfig(target="", answers=True, top_k=LOG_TOP_K, **values)
-    path, mapped = files.rows, parse_columns(files.columns, COLUMNS)
-    with progress_bar() as progress:
-        scored = asyncio.run(
-            score_rows(
-                read_table(path, progress),
-                config,
-                columns=mapped,
-                progress=progress,
-            )
-        )
-    for message in scored.skipped:
-        warn(f"left out: {message}")
-    if files.strict and scored.skipped:
-        raise DataError("some rows could not be read; correct them, or omit --strict", file=path)
-    if files.out is not None:
-        _write_rows(files.out, scored)
-    _print_answers(scored, path, as_json)
-    from assay.report.terminal import gate_verdict
-
-    for gate in scored.gates:
-        say(gate_verdict(gate))
-    return 3 if scored.report.trouble else 0 if scored.gates_passed else 1
-
-
-def _print_answers(scored: "ScoredAnswers", path: Path, as_json: bool) -> None:
-    if as_json:
-        print_json(_answers_json(scored, path))
-        return
-    from assay.report.terminal_answers import render_answers
-
-    show(render_answers(scored.report), *_gates(scored))
-
-
-def _gates(scored: "ScoredAnswers") -> Iterator[str]:
-    for gate in scored.gates:
-        word = "passed" if gate.passed else "FAILED"
-        yield f"gate  {gate.gate}  {word}: {_figure(gate.value)}"
-
-
-def _figure(value: float | None) -> str:
-    from assay.report.numbers import figure
-
-    return "no value" if value is None else figure(value)
-
-
-def _answers_json(scored: "ScoredAnswers", path: Path) -> Mapping[str, Any]:
-    return {
-        "file": str(path),
-        "answers": scored.report.model_dump(mode="json"),
-        "gates": [gate.model_dump(mode="json", exclude_unset=True) for gate in scored.gates],
-        "skipped": list(scored.skipped),
-    }
-
-
-def _write_rows(out: Path, scored: "ScoredAnswers") -> None:
-    from assay.data.text_file import write_file
-
-    lines = (orjson.dumps(row.model_dump(mode="json")) for row in scored.rows())
-    write_file(out, b"".join(line + b"\n" for line in lines))
-
 
 _WRONG = {
     "duplicate": "repeated; duplicates score nothing",
@@ -251,6 +122,7 @@ def score_command(
         columns = None  # those of assay.toml are of its own data set
     of_table = bool(columns) and dataset is not None and qrels is None and is_table(dataset)
     if holds_answers(run) or (columns and not of_table):
+        _refuse(context, _OF_RANKINGS, f"logged answers, which {run} holds")
         files = AnswerFiles(run, columns or (), rows_out, strict)
         code = score_logged_answers(context, files, options, as_json)
         raise typer.Exit(code)
@@ -258,35 +130,71 @@ def score_command(
     from assay.measure import score_rankings
     from assay.measure.scoring import as_metrics
     from assay.report.terminal import ScoreLine, scores_table
+    from assay.run.run_record import GateResult
 
     metrics = as_metrics(metric) if metric else _usual(top_k)
+    gates = _gates(read_values(context, answer_settings(), options)["gates"], top_k)
+    metrics = list(dict.fromkeys([*metrics, *gates.values()]))
     if qrels is None and dataset is None and (names := table_columns(run)):
         raise UsageError(
             f"{run} has no columns that are known as question and answer, but {names}; for logged "
             "answers name them: --columns question=NAME,answer=NAME; a ranking needs --qrels FILE "
             "or --dataset NAME"
         )
+    _refuse(context, _OF_ANSWERS, f"a ranking, which {run} holds")
     judging = _judging(qrels, dataset, split, archive, columns or ())
     rankings = read_run(run)
     _require_common_query(run, rankings, judging)
     scores = score_rankings(rankings, judging.judgments, metrics, known=judging.known, top_k=top_k)
     summaries = {each: _summary(scores, each) for each in metrics}
     facts = _Facts(rankings, scores)
-    content = _as_json(judging.source, scores, summaries, facts, per_query)
-    if judging.judged_by:
-        content["judged_by"] = judging.judged_by
-    if as_json:
-        print_json(content)
-        return
-    lines = [
-        ScoreLine(str(metric), each.mean, each.low, each.high, scores.mean_ceiling(metric))
-        for metric, each in summaries.items()
+    means = {gate: summaries[metric].mean for gate, metric in gates.items()}
+    checked = [
+        GateResult(gate=gate.text, value=mean, passed=gate.passes(mean))
+        for gate, mean in means.items()
     ]
-    show(scores_table(lines), *_notes(judging.source, scores, facts, top_k))
-    if judging.judged_by:
-        show(judging.judged_by)
-    if per_query:
-        _print_rows(scores)
+    if as_json:
+        content = _as_json(judging.source, scores, summaries, facts, per_query)
+        content |= {"judged_by": judging.judged_by} if judging.judged_by else {}
+        print_json(content | ({"gates": gates_json(checked)} if checked else {}))
+    else:
+        lines = [
+            ScoreLine(str(metric), each.mean, each.low, each.high, scores.mean_ceiling(metric))
+            for metric, each in summaries.items()
+        ]
+        notes = _notes(judging.source, scores, facts, top_k)
+        show(scores_table(lines), *notes, *gate_lines(checked))
+        if judging.judged_by:
+            show(judging.judged_by)
+        if per_query:
+            _print_rows(scores)
+    say_gates(checked)
+    raise typer.Exit(0 if all(gate.passed for gate in checked) else 1)
+
+
+_OF_RANKINGS = ("qrels", "dataset", "split", "archive", "metric", "top_k", "per_query")
+_OF_ANSWERS = ("rows_out", "strict", *(each.param for each in answer_settings()))
+
+
+def _refuse(context: typer.Context, names: Sequence[str], what: str) -> None:
+    """An option on the command line that has no effect on what the file holds."""
+    for param in context.command.params:
+        name = param.name or ""
+        if name in names and name != "gate" and is_on_command_line(context, name):
+            raise UsageError(f"{param.opts[0]} has no effect on {what}; leave it out")
+
+
+def _gates(texts: Sequence[str], top_k: int | None) -> dict["Gate", "Metric"]:
+    """Each gate with its metric: a ranking has neither answers nor latencies."""
+    from assay.evaluation.gates import parse_gate
+
+    gates = {}
+    for text in texts:
+        gate = parse_gate(text, top_k or sys.maxsize)
+        if gate.metric is None:
+            raise UsageError(f"gate {text!r} is not on a ranking, and the file holds nothing else")
+        gates[gate] = gate.metric
+    return gates
 
 
 class _Facts:

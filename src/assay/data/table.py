@@ -106,6 +106,8 @@ def read_table(path: Path, progress: Progress = silent) -> Iterator[TableRow | D
         return _from_delimited(plain_file(path), "\t" if kind == ".tsv" else ",")
     if kind == ".parquet":
         return _from_parquet(path)
+    if not path.exists():
+        raise DataError("no such file", file=path)
     raise UsageError(
         f"{path}: a table is one of {', '.join(SUFFIXES)}, got {path.suffix or 'no suffix'}; "
         "rename the file"
