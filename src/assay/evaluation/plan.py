@@ -156,7 +156,8 @@ def refuse_unused_settings(config: RunConfig, given: Collection[str] = ()) -> No
     `given` are the settings that were chosen for this very run: what the environment or a file says
     for all runs, such as a device, may be of no use to one of them.
     """
-    targets = [parse_target(each) for each in (config.target, config.baseline) if each]
+    named = [config.target, config.baseline] if config.baseline else [config.target]
+    targets = [parse_target(each) for each in named]
     kinds = [TARGET_KINDS[each.kind] for each in targets]
     _refuse_other_track(config, kinds[0])
     changed = {

@@ -132,8 +132,8 @@ class RetrieverSettings(LabelSettings):
     )
     device: str = _option(
         "auto",
-        "Where st: and --model embedders run: auto, cpu, cuda, cuda:N or mps. From the variable or "
-        "assay.toml, ignored by targets that have no such embedder.",
+        "Where st: and --model embedders run: auto, cpu, cuda, cuda:N or mps. As a default for all "
+        "runs, ignored by targets without such an embedder.",
         metavar="DEVICE",
         label="Device of the embedder",
         on_resume="free",

@@ -15,7 +15,7 @@ from assay.errors import AssayError, UsageError
 from assay.evaluation.gates import parse_gate
 from assay.evaluation.plan import http_request_settings, refuse_unused_settings
 from assay.net.secret_text import full_text
-from assay.run.config import MAY_HOLD_SECRETS, RunConfig
+from assay.run.config import MAY_HOLD_SECRETS, RunConfig, option_table
 from assay.run.option import Group, check_range
 from assay.run.options import RunSetting, form_fields, form_settings, read_form
 from assay.serve.ui.context import Ui
@@ -200,7 +200,7 @@ def _checks(ui: Ui, config: RunConfig) -> Iterator[tuple[str, Callable[[], objec
     yield "compare_to", lambda: rules.check_run_name(config.compare_to)
     request = lambda: rules.check_request(http_request_settings(config), config.mapping)  # noqa: E731
     yield "request", request
-    yield "target", lambda: refuse_unused_settings(config)
+    yield "target", lambda: refuse_unused_settings(config, given=option_table())
     models = (config.embedder, config.model, config.device, config.reranker)
     yield "embedder", lambda: rules.check_embedder(*models)
     yield "judge", lambda: rules.check_judge(config.judge)
