@@ -185,10 +185,8 @@ def test_splits_that_cannot_be_learned_from_are_refused(text: str) -> None:
     assert check_splits("train, dev") == ("train", "dev")
 
 
-def test_the_verdict_names_both_figures(
-    world: Dataset, retriever: Retriever, embedder: WordEmbedder
-) -> None:
-    held_out = learn(world, embedder, retriever).held_out
+def test_the_verdict_names_both_figures(ranker: TunedRanker) -> None:
+    held_out = ranker.held_out
     words = describe_gain(held_out)
     assert f"{held_out.all.tuned.ndcg_10:.4f}" in words
     assert f"{held_out.all.hybrid.ndcg_10:.4f} for hybrid" in words

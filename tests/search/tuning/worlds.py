@@ -14,12 +14,12 @@ DOCUMENTS_PER_TOPIC = 20
 DIMENSIONS = 16
 
 
-def learnable(train: int = 72, dev: int = 36, seed: int = 0) -> TuningData:
+def learnable(train: int = 48, dev: int = 24, seed: int = 0) -> TuningData:
     """Queries and documents of a topic share no word: only judgments connect them."""
     return _world(train, dev, seed, relevant_by_topic=True)
 
 
-def unlearnable(train: int = 72, dev: int = 36, seed: int = 0) -> TuningData:
+def unlearnable(train: int = 48, dev: int = 24, seed: int = 0) -> TuningData:
     """The same texts, with relevant documents drawn by chance for each query."""
     return _world(train, dev, seed, relevant_by_topic=False)
 
