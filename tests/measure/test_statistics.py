@@ -126,7 +126,7 @@ def test_the_interval_of_a_mean_covers_the_truth_however_few_the_queries(
     every kind of scores: `benchmarks/coverage.py`."""
     rng = np.random.default_rng(3)
     truth = (1 - misses + full) / 2
-    summaries = [summarize(ndcg_like(rng, n, misses, full), seed=each) for each in range(400)]
+    summaries = [summarize(ndcg_like(rng, n, misses, full)) for _ in range(400)]
     covered = [s.low <= truth <= s.high for s in summaries if s.low is not None and s.high]
     assert np.mean(covered) >= 0.92
 
