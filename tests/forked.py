@@ -133,6 +133,26 @@ def run(
     return subprocess.CompletedProcess([program, *arguments], code, *printed)
 
 
+def write_program(path: Path, program: str = ASSAY) -> None:
+    """An executable file that is the command, for shell scripts."""
+    settings = {"server": _server(), "program": program, "number": _NUMBER}
+    path.write_text(_CLIENT.format(python=sys.executable, **settings))
+    path.chmod(0o755)
+
+
+_CLIENT = """#!{python} -IS
+import json, os, socket, sys
+
+channel = socket.socket(socket.AF_UNIX)
+channel.connect({server!r})
+request = json.dumps([{program!r}, sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
+socket.send_fds(channel, [b"%*d" % ({number}, len(request))], [0, 1, 2])
+channel.sendall(request)
+pid, code = [int(channel.recv({number}, socket.MSG_WAITALL)) for _ in range(2)]
+sys.exit(code if code >= 0 else 128 - code)
+"""
+
+
 def _content(stream: IO[bytes]) -> str:
     stream.seek(0)
     return stream.read().decode()
@@ -145,12 +165,11 @@ def _start(
     env: Mapping[str, str] | None,
     streams: list[int],
 ) -> socket.socket:
-    path = _SHARED_SERVER or _own_server()
     folder = str(Path.cwd() if cwd is None else cwd)
     variables = dict(os.environ if env is None else env)
     request = json.dumps([program, arguments, folder, variables]).encode()
     channel = socket.socket(socket.AF_UNIX)
-    channel.connect(path)
+    channel.connect(_server())
     socket.send_fds(channel, [b"%*d" % (_NUMBER, len(request))], streams)
     channel.sendall(request)
     return channel
@@ -161,6 +180,10 @@ def _receive_number(channel: socket.socket) -> int:
     if not text:
         raise RuntimeError("the fork server has ended")
     return int(text)
+
+
+def _server() -> str:
+    return _SHARED_SERVER or _own_server()
 
 
 @functools.cache

@@ -3,11 +3,11 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from tests import forked
 from tests.cli.conftest import RunAssay
 
 from assay.errors import UsageError
@@ -44,7 +44,8 @@ def test_the_command_that_repeats_a_run_names_its_shard() -> None:
 
 def run_script(script: list[str], folder: Path, **variables: str) -> list[dict[str, int]]:
     """The shards of the runs that the script makes, with `assay` on its path."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    forked.write_program(folder / "assay")
+    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         script,
         cwd=folder,

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests import forked
+
 
 @dataclass
 class LocalRunner:
@@ -29,7 +31,7 @@ class LocalRunner:
     def create(cls, folder: Path, tools: Path, variables: Mapping[str, str]) -> "LocalRunner":
         """With an `assay` on the path that is this one, and a `pip` that installs nothing."""
         tools.mkdir(parents=True, exist_ok=True)
-        _program(tools / "assay", f'exec {sys.executable} -m assay "$@"')
+        forked.write_program(tools / "assay")
         _program(tools / "pip", f'echo "$@" >> {tools}/installed')
         _program(tools / "python", f'exec {sys.executable} "$@"')
         return cls(folder, tools, variables)
@@ -60,6 +62,8 @@ def run_github_steps(
     runner: LocalRunner, steps: list[dict[str, Any]], expressions: Mapping[str, str]
 ) -> int:
     """The first exit code that is not 0. After it only steps with `if: always()` are executed."""
+    for earlier in (runner.folder / "runs").glob("2*"):  # names tell seconds; a job takes less
+        earlier.rename(earlier.with_name(f"1{earlier.name[1:]}"))
     failed = 0
     for step in steps:
         condition = str(step.get("if", ""))
