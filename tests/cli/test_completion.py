@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests import forked
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -34,8 +35,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     (tmp_path / "bin").mkdir()
     command = tmp_path / "bin" / "assay"
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m assay "$@"\n')
-    command.chmod(0o755)
+    forked.write_program(command)
     monkeypatch.setenv("PATH", f"{command.parent}:{os.environ['PATH']}")
     return tmp_path
 
