@@ -243,8 +243,7 @@ def test_no_summary_in_a_list_of_commands_is_cut(group: tuple[str, ...]) -> None
 
 
 def test_the_help_page_is_fresh() -> None:
-    script = ROOT / "scripts" / "render_help.py"
-    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
+    done = forked.run("scripts.render_help:main", "--check")
     assert done.returncode == 0, done.stderr + " run: .venv/bin/python scripts/render_help.py"
 
 

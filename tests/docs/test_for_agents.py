@@ -1,12 +1,11 @@
 """What is there for coding agents: the skill, whose commands run, and the list of the docs."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from tests import forked
 from tests.docs.page_commands import run_page
 
 ROOT = Path(__file__).parents[2]
@@ -46,8 +45,7 @@ def test_the_commands_of_the_skill_run(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_the_list_of_the_docs_is_fresh_and_complete() -> None:
-    script = ROOT / "scripts" / "render_llms.py"
-    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
+    done = forked.run("scripts.render_llms:main", "--check")
     assert done.returncode == 0, done.stderr + " run: .venv/bin/python scripts/render_llms.py"
     text = (ROOT / "docs" / "llms.txt").read_text(encoding="utf-8")
     assert text.startswith("# Assay\n\n> ")

@@ -1,12 +1,11 @@
 """`report.json` in parts: the same as the whole."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import jsonschema
 import orjson
 import pytest
+from tests import forked
 from tests.conftest import MakeDataset
 
 import assay
@@ -190,8 +189,7 @@ def test_both_files_carry_the_format_and_can_be_read_by_people(run: Run) -> None
 
 
 def test_the_published_schemas_are_those_of_the_models() -> None:
-    script = Path(__file__).parents[2] / "scripts" / "render_schemas.py"
-    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
+    done = forked.run("scripts.render_schemas:main", "--check")
     assert done.returncode == 0, done.stderr + " run: .venv/bin/python scripts/render_schemas.py"
 
 
