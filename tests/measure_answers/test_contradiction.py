@@ -66,6 +66,10 @@ RULES = ContradictionChecker()
         ("The crate weighs 40 pounds.", "The crate weighs 40 kg.", "unit", "40 pound", "40 kg"),
         ("Guests may bring at least 3 dogs.", "Guests may bring up to 3 dogs.",
          "opposite", "least", "most"),
+        ("The plan costs $19 per year.", "The plan costs $19 per month.",
+         "unit", "$19 per year", "$19 per month"),
+        ("The app needs a newer phone.", "The app needs an older phone.",
+         "opposite", "newer", "older"),
         ("The choir is led by Ines Roth.", "The choir is led by Paul Amsel.",
          "name", "Ines", "Paul"),
         ("The mill burned down in 1911.", "The mill burned down in 1912.",
@@ -104,6 +108,17 @@ def test_a_rule_names_what_differs(
          "The boiler was not replaced in April. The boiler was replaced in May."),
         ("Guests may bring no more than 3 dogs.", "Guests may bring up to 3 dogs."),
         ("The choir was founded in 1911.", "In 1912 the choir, founded in 1911, sang."),
+        ("Call the office; dogs cannot be removed.",
+         "To remove dogs, call the office. Small dogs cannot be removed."),
+        # both negate, each in its words
+        ("A test key does not send any mail.", "A test key sends no mail."),
+        # a negation that ends before "and"
+        ("Small berths include water.", "Small berths cost nothing and include water."),
+        # a title below, and a word without meaning in the place of a name
+        ("The boiler was replaced in May.\n\nSources:\n- Boiler 12, replaced in May",
+         "The boiler 7 was replaced in May."),
+        ('She says: "An hour in the hall costs more."',
+         "She says it. Each hour in the hall costs more."),
         # about something else
         ("Whales migrate north in spring.", "The boiler was not replaced in May."),
         ("Everything fine.", ""),

@@ -6,19 +6,24 @@ depends on how often a check is wrong: the shares were chosen so that neither th
 of `notes` nor the sentences that `builtin:bm25` quotes get a finding that is not true.
 """
 
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from assay.measure.answers.abstention import abstained
-from assay.measure.answers.answer_view import AnswerCheck, AnswerView, example, in_quotes
+from assay.measure.answers.answer_view import AnswerCheck, AnswerView, in_quotes
 from assay.measure.answers.assertion import Assertion, hedges, is_negative, takes_back
+from assay.measure.answers.contradiction.rules import VALUES
 from assay.measure.answers.diagnosis import shows_another_part
 from assay.measure.answers.form_checks import FORM_CHECKS, answered, asked, attempted
-from assay.measure.answers.grounding_checks import CONTRADICTION_CHECKS, GROUNDING_CHECKS
+from assay.measure.answers.grounding_checks import (
+    CONTRADICTION_CHECKS,
+    GROUNDING_CHECKS,
+    contradicted,
+)
 from assay.measure.answers.instructions import follows_a_document
-from assay.measure.answers.lexical import fact_places, states, yes_or_no
+from assay.measure.answers.lexical import states, yes_or_no
+from assay.measure.answers.list_checks import LIST_CHECKS
 from assay.measure.answers.quantities import numbers, quantities
 from assay.measure.answers.wrong_values import ValueKind
 from assay.text import normalize, stems, words
@@ -26,7 +31,7 @@ from assay.text import normalize, stems, words
 _MANY = 4
 _STALE = 0.8
 _COPY, _COPY_WORDS, _COPY_LENGTH = 0.8, 8, 20_000
-_LISTED, _BEGINNING = 3, 8
+_BEGINNING = 8
 
 
 def _only_empty(view: AnswerView) -> bool:
@@ -182,25 +187,6 @@ def _gives_no_number(view: AnswerView) -> bool:
     return expected and 2 * len(around & set(stems(view.text))) >= len(around)
 
 
-_IN_ORDER = re.compile(
-    r"\bin (?:\w+ ){0,2}order\b|\border of\b|\bsequence|\b(?:steps|stages|phases)\b|\bchronolog|"
-    r"\breihenfolge\b|\bnacheinander\b",
-    re.IGNORECASE,
-)
-
-
-def _in_order(view: AnswerView) -> bool:
-    """Whether the question asks for an order, and the reference has the key facts in one."""
-    places = fact_places(view.case.reference.answer or "", view.case.reference.facts)
-    ordered = len(places) >= _LISTED and places == sorted(set(places))
-    return answered(view) and ordered and _IN_ORDER.search(view.case.question) is not None
-
-
-def _is_out_of_order(view: AnswerView) -> bool:
-    places = fact_places(view.text, view.case.reference.facts)
-    return len(places) >= _LISTED and places != sorted(places)
-
-
 DOCUMENT_CHECKS = (
     AnswerCheck(
         "follows documents",
@@ -327,20 +313,12 @@ FACT_CHECKS = (
         0.5,
         what="questions",
     ),
-    AnswerCheck(
-        "wrong order",
-        "list the key facts in another order than the reference, where an order is asked for",
-        _in_order,
-        _is_out_of_order,
-        fewest=1,
-        detail=example(lambda view: view.text),
-    ),
+    *LIST_CHECKS,
     AnswerCheck(
         "incomplete",
         "state only a part of the key facts",
         lambda view: answered(view) and len(view.case.reference.facts) > 1,
         _is_incomplete,
-        0.2,
         detail=_unstated,
         explained_by=(
             *(*_OTHERWISE_WRONG, "foreign numbers", "foreign names"),
@@ -387,6 +365,17 @@ ANSWER_CHECKS = (
     *FACT_CHECKS,
 )
 """The most telling first."""
+
+TENTATIVE = AnswerCheck(
+    "may contradict",
+    "may contradict a source; read it",
+    attempted,
+    lambda view: any(each.kind in VALUES for each in view.contradictions),
+    0.0,
+    fewest=1,
+    detail=contradicted,
+)
+"""Where nothing else is found at all: the few values that a source has otherwise."""
 
 UNNAMED = AnswerCheck(
     "unlike the reference",

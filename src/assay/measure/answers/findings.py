@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from assay.data.dataset import Fact, ReferenceAnswer
 from assay.measure.answers.answer_view import AnswerCheck, AnswerView, in_quotes
-from assay.measure.answers.finding_checks import ANSWER_CHECKS, UNNAMED
+from assay.measure.answers.finding_checks import ANSWER_CHECKS, TENTATIVE, UNNAMED
 from assay.measure.answers.framing import content_stems
 from assay.measure.answers.lexical import states
 from assay.text import normalize, stem, stems, words
@@ -102,6 +102,7 @@ def find_faults(
         each
         for each in found
         if (each.kind != UNNAMED.kind or unnamed)
+        and (each.kind != TENTATIVE.kind or len(found) == 1)
         and not any(
             other.kind in explained_by[each.kind] and 2 * other.number > each.number
             for other in found
@@ -336,6 +337,7 @@ CHECKS: tuple[AnswerCheck | RunCheck, ...] = (
         explained_by=("same answer",),
     ),
     *ANSWER_CHECKS,
+    TENTATIVE,
     UNNAMED,
     RunCheck(
         "same sentence",

@@ -75,7 +75,7 @@ _BREAKS_OFF = re.compile(
 _LAST_WORDS = 3
 _LONG, _LONGER = 60, 5
 _STUTTERS, _GROUP = 4, 4
-_PASSAGE = 30
+_PASSAGE, _WHOLE = 60, 10
 # What may stand around a title that is named in place of an answer.
 _POINTERS = frozenset(
     map(stem, words("see refer read consult check look page document article section please find"))
@@ -163,15 +163,17 @@ def _stutters(said: Sequence[str]) -> bool:
 
 
 def _is_a_passage(view: AnswerView) -> bool:
-    """Whether a whole passage is given, with or without a title, that is three times as long as the
+    """Whether whole passages are given, with or without a title, three times as long as the
     reference or more.
     """
     said = words(view.text)
     if len(said) < max(_PASSAGE, 3 * len(words(view.case.reference.answer or ""))):
         return False
     whole = " ".join(said)
-    passages = (words(each) for each in view.shown)
-    return any(
+    passages = sorted((words(each) for each in view.shown), key=len, reverse=True)
+    for each in passages:
+        whole = whole.replace(" ".join(each), "") if len(each) >= _WHOLE else whole
+    return len(whole.split()) < _WHOLE or any(
         " ".join(each[-len(said) :]) == whole for each in passages if len(each) - 10 < len(said)
     )
 

@@ -185,7 +185,7 @@ def _in_sentence(find: Callable[[AnswerView], str]) -> Callable[[Sequence[Answer
     return quote
 
 
-def _contradicted(hit: Sequence[AnswerView]) -> str:
+def contradicted(hit: Sequence[AnswerView]) -> str:
     """Which sorts of contradiction, and the first with both sides."""
     found = [each for view in hit for each in view.contradictions]
     kinds = Counter(str(each.kind) for each in found).most_common()
@@ -213,7 +213,7 @@ CONTRADICTION_CHECKS = (
         "contradict what they cite",
         _citing,
         lambda view: bool(view.contradictions),
-        detail=_contradicted,
+        detail=contradicted,
         explained_by=_CONTRADICTIONS,
     ),
     AnswerCheck(
@@ -221,7 +221,7 @@ CONTRADICTION_CHECKS = (
         "contradict what they were shown",
         lambda view: attempted(view) and bool(view.case.seen_ids) and not view.case.citations,
         lambda view: bool(view.contradictions),
-        detail=_contradicted,
+        detail=contradicted,
         explained_by=_CONTRADICTIONS,
     ),
 )

@@ -56,12 +56,15 @@ class _Value(NamedTuple):
     near: frozenset[str] = frozenset()
 
     def is_like(self, other: "_Value") -> bool:
-        """Whether both may stand in the same place."""
+        """Whether this one may stand in the place of the other; money for nothing else."""
+        if self.unit in _MONEY and not other.unit:
+            return False
         return self.kind is other.kind and (
             not (self.unit and other.unit) or self.unit == other.unit
         )
 
 
+_MONEY = ("usd", "eur", "pound", "ct")
 _DAYS = "monday tuesday wednesday thursday friday saturday sunday"
 _DATES = re.compile(
     rf"\b(?P<date>\d{{1,2}} (?:{'|'.join(MONTHS)}))\b(?: (?P<year>\d{{4}})\b)?"
@@ -214,7 +217,8 @@ def _values(text: str) -> list[_Value]:
     for match in _NUMBER.finditer(rest):
         before, after = rest[: match.start()].split()[-1:], rest[match.end() :].split()[:1]
         near = frozenset([*(f"{each}<" for each in before), *(f"{each}>" for each in after)])
-        read = next(quantities(rest[match.start() : match.end() + _UNIT]), None)
+        begin = match.start() - rest.endswith("$", 0, match.start())
+        read = next(quantities(rest[begin : match.end() + _UNIT]), None)
         if read is not None:
             value = _Value(ValueKind.NUMBER, read.value, read.unit, _written(read, simple), near)
             found.append((match.start(), value))
@@ -225,7 +229,8 @@ def _written(read: Quantity, text: str) -> str:
     """A number with its unit as it is written, if that is in digits: "84 pounds"."""
     unit = r"(?: ?[^\W\d_]+| ?[%‰°€$£]| ?per ?cent)" if read.unit else ""
     zeros = "0*" if "." in read.value else ""
-    match = re.search(rf"[€$£]? ?(?<![\w.,:]){re.escape(read.value)}{zeros}{unit}", text)
+    number = rf"(?<![\w.,:]){re.escape(read.value)}{zeros}"
+    match = re.search(rf"[€$£] ?{number}|{number}{unit}", text)
     return match[0].strip() if match else f"{read.value} {read.unit}".strip()
 
 

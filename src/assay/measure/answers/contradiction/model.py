@@ -21,7 +21,7 @@ from assay.measure.answers.contradiction.rules import (
     find_contradiction,
 )
 from assay.measure.answers.contradiction.sentence import AnalyzedSentence, analyze
-from assay.measure.answers.framing import bare_text, is_question
+from assay.measure.answers.framing import bare_text, is_question, without_source_lines
 from assay.net.json import parse_json
 from assay.text import sentences
 
@@ -171,8 +171,8 @@ class ContradictionChecker:
 
     def find(self, answer: str, sources: Sequence[str]) -> list[Contradiction]:
         """The sentences of an answer that the sources contradict, in their order."""
-        said = [each for each in sentences(bare_text(answer)) if not is_question(each)]
-        said = said[:MAX_SENTENCES]
+        text = bare_text(without_source_lines(answer))
+        said = [each for each in sentences(text) if not is_question(each)][:MAX_SENTENCES]
         held = analyzed_sources(sources)[: MAX_PAIRS // max(1, len(said))]
         return [found for each in said for found in self._check(analyze(each), held)]
 

@@ -13,6 +13,7 @@ from assay.measure.answers.contradiction.features import nearest, opposed_words
 from assay.measure.answers.contradiction.sentence import (
     AnalyzedSentence,
     directions,
+    turned,
     turns_around,
 )
 from assay.measure.answers.contradiction.value_rules import (
@@ -53,6 +54,14 @@ class ContradictionKind(StrEnum):
     NAME = "name"
     ROLES = "roles"
     LIKELY = "likely"
+
+
+VALUES = frozenset(ContradictionKind) - {
+    ContradictionKind.NEGATION,
+    ContradictionKind.OPPOSITE,
+    ContradictionKind.LIKELY,
+}
+"""The kinds where one value stands for another, which a reader can look up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +137,7 @@ def _differences(
     ):
         for said, theirs in pairs:
             yield Contradiction(kind, sentence.text, source.text, said, theirs)
-    yield from _turned_around(sentence, source)
+    yield from _turned_around(sentence, source, sources)
 
 
 def _units(sentence: AnalyzedSentence, source: AnalyzedSentence) -> Iterator[tuple[str, str]]:
@@ -267,7 +276,9 @@ def _ordered(names: Sequence[str], forward: bool) -> Iterable[str]:
     return names if forward else reversed(names)
 
 
-def _turned_around(sentence: AnalyzedSentence, source: AnalyzedSentence) -> Iterator[Contradiction]:
+def _turned_around(
+    sentence: AnalyzedSentence, source: AnalyzedSentence, sources: Sequence[AnalyzedSentence]
+) -> Iterator[Contradiction]:
     """An opposite, or a negation in one of the two; both together cancel."""
     ours, theirs = _denied(sentence), _denied(source)
     opposed = opposed_words(sentence, source)
@@ -276,7 +287,7 @@ def _turned_around(sentence: AnalyzedSentence, source: AnalyzedSentence) -> Iter
             said, denied = _word(sentence, word), _word(source, other)
             kind = ContradictionKind.OPPOSITE
             yield Contradiction(kind, sentence.text, source.text, said, denied)
-    negation = _negation_differs(sentence, source)
+    negation = _negation_differs(sentence, source, sources)
     if negation and not opposed:
         yield Contradiction(ContradictionKind.NEGATION, sentence.text, source.text, *negation)
 
@@ -286,16 +297,22 @@ def _word(sentence: AnalyzedSentence, stemmed: str) -> str:
 
 
 def _negation_differs(
-    sentence: AnalyzedSentence, source: AnalyzedSentence
+    sentence: AnalyzedSentence, source: AnalyzedSentence, sources: Sequence[AnalyzedSentence]
 ) -> tuple[str, str] | None:
     """What each says, where one of the two negates a word that the other states.
 
     Only the first word with a meaning after the negation counts: "not with coffee" says nothing
-    about the rest of its sentence.
+    about the rest of its sentence. A word a little after another negation is not stated ("does not
+    send any mail" for "sends no mail"), and what another source negates too is not denied.
     """
     ours, theirs = _denied(sentence), _denied(source)
     for word in sorted((ours.keys() ^ theirs.keys()) & sentence.content & source.content):
         negated, plain = (sentence, source) if word in ours else (source, sentence)
+        place = plain.stems.index(word)
+        if turned(place, plain.negated) or plain.words[place + 1 : place + 2] == ("no",):
+            continue
+        if negated is sentence and any(word in _denied(each) for each in sources):
+            continue
         phrases = (ours | theirs)[word], _word(plain, word)
         return phrases if negated is sentence else (phrases[1], phrases[0])
     return None
@@ -326,6 +343,6 @@ def _denied(sentence: AnalyzedSentence) -> dict[str, str]:
         about = next((i for i in after if sentence.stems[i] in sentence.content), None)
         if about is not None and sentence.words[about][0].isdigit():
             continue
-        if about is not None:
+        if about is not None and "and" not in sentence.words[place:about]:  # "costs nothing and"
             found[sentence.stems[about]] = " ".join(sentence.words[place : about + 1])
     return found

@@ -34,7 +34,7 @@ _OPPOSITES = """
     activate/deactivate promote/inhibit promote/suppress promote/prevent induce/inhibit
     induce/suppress enhance/reduce enhance/impair enhance/inhibit gain/loss gain/lose
     upregulate/downregulate positive/negative longer/shorter stronger/weaker large/small
-    larger/smaller long/short early/late earlier/later before/after present/absent
+    larger/smaller long/short early/late earlier/later newer/older before/after present/absent
     presence/absence major/minor majority/minority common/rare acute/chronic benign/malignant
     male/female men/women resistant/sensitive resistance/sensitivity stable/unstable
     dependent/independent sufficient/insufficient necessary/dispensable required/dispensable
@@ -108,7 +108,6 @@ _BOUNDS = (
     (re.compile(r"\b(?:no|not) (?:less|fewer) than\b", re.IGNORECASE), "at least"),
 )
 _REACH = 4  # how far before a word its negation may be
-_NOT_NAMES = frozenset({"I", "The", "This", "That", "These", "Those", "It", "He", "She", "They"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +144,7 @@ def analyze(text: str) -> AnalyzedSentence:
     negated = tuple(i for i, word in enumerate(said) if is_negation(word))
     pointing = directions()
     signs = tuple(
-        (i, -pointing[each] if _turned(i, negated) else pointing[each])
+        (i, -pointing[each] if turned(i, negated) else pointing[each])
         for i, each in enumerate(stemmed)
         if each in pointing
     )
@@ -162,7 +161,7 @@ def analyze(text: str) -> AnalyzedSentence:
         signs=signs,
         negated=negated,
         quantities=tuple(quantities(text)),
-        names=frozenset(each for each in _NAME.findall(text) if each not in _NOT_NAMES),
+        names=frozenset(each for each in _NAME.findall(text) if not is_stop(each.lower())),
     )
 
 
@@ -181,5 +180,6 @@ def turns_around(word: str) -> bool:
     return word in PLAIN_NEGATIONS or word.endswith("n't")
 
 
-def _turned(place: int, negated: Sequence[int]) -> bool:
+def turned(place: int, negated: Sequence[int]) -> bool:
+    """Whether a word is a little after a negation that no second one takes back."""
     return sum(place - _REACH <= each < place for each in negated) % 2 == 1

@@ -20,9 +20,10 @@ _TIME = re.compile(
     r"(?P<part>[ap]\.?m\b|(?:in the |at |this |every )?(?:morning|noon|afternoon|evening|night)\b)"
 )
 _RATE = re.compile(
-    r"(?P<value>\d(?:[\d.,]{0,30}\d)?+)(?P<unit> ?[^\W\d_]+| ?[%€$£])?"
+    r"(?P<sign>[€$£] ?)?(?P<value>\d(?:[\d.,]{0,30}\d)?+)(?P<unit> ?[^\W\d_]+| ?[%€$£])?"
     r" ?(?:per|/) ?(?P<per>[^\W\d_]+)"
-    r"|(?P<value2>\d(?:[\d.,]{0,30}\d)?+)(?P<unit2> ?[^\W\d_]+| ?[%€$£])? (?:a|an|each|every) "
+    r"|(?P<sign2>[€$£] ?)?(?P<value2>\d(?:[\d.,]{0,30}\d)?+)(?P<unit2> ?[^\W\d_]+| ?[%€$£])?"
+    r" (?:a|an|each|every) "
     r"(?P<per2>second|minute|hour|day|night|week|weekend|month|quarter|season|year|person|head|piece)\b"
 )
 _DATE = re.compile(r"\b(?:\d{1,2}[./-]\d{1,2}[./-](?:\d{4}|\d\d)|\d{4}-\d\d-\d\d)\b")
@@ -89,7 +90,8 @@ def _rates(text: str) -> Iterator[tuple[str, str, str]]:
     """The amount with its unit, what it is for, and both as they are written."""
     for found in _RATE.finditer(normalize(text)):
         value, per = found["value"] or found["value2"], found["per"] or found["per2"]
-        if unit := (found["unit"] or found["unit2"] or "").strip():
+        units = (found[name] for name in ("unit", "unit2", "sign", "sign2"))
+        if unit := next(filter(None, units), "").strip():
             yield f"{value} {stem(unit)}", stem(per), found[0]
 
 

@@ -1,0 +1,86 @@
+"""Lists, passages and what is only told where nothing else is found."""
+
+import pytest
+from tests.measure_answers.test_findings import OPENING, TOWER, case, findings, kinds
+
+from assay.data import Document
+from assay.data.dataset import Fact
+from assay.measure.answers.answer_view import AnswerView
+from assay.measure.answers.contradiction.rules import Contradiction, ContradictionKind
+from assay.measure.answers.wrong_values import find_wrong_value
+
+LONG_OPENING = f"{OPENING} Tickets are sold at the kiosk beside the pier, " + (
+    "where guests may also leave their bags, rent a pair of field glasses and ask for the next "
+    "guided tour, which begins at the foot of the stairs whenever ten people have come together."
+)
+
+
+def test_a_list_in_another_order_is_named_where_an_order_is_asked_for() -> None:
+    listed = ("The tower, the pier, the boats.", "tower", "pier", "boats")
+    said = {"answer": "The boats, the pier and the tower."}
+    asked = "What do we see, in order?"
+    assert kinds(case(asked, *listed, **said), correct=True) == ["wrong order"]
+    assert kinds(case("What do we see?", *listed, **said), correct=True) == []
+    assert kinds(case(asked, *listed, answer="Tower, pier, boats."), correct=True) == []
+    steps = "Go on:\n1. Climb the tower.\n2. Walk the pier.\n3. Take the boats.\n"
+    numbered = {"a": Document("a", "Round", steps)}
+    views = [AnswerView(case("What do we see?", *listed, **said), numbered, correct=True)]
+    assert [each.kind for each in findings(*views)] == ["wrong order"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "named"),
+    [
+        ("They are open for owners, admins and developers.", True),
+        ("Open for:\n\n- owners\n- admins\n- developers", True),
+        ("They are open for owners and admins. Developers, guests and others wait.", False),
+        ("They are open for owners, admins and keys.", False),  # which was asked for
+        ("Owners, admins and, since 2019, 30 developers.", False),
+    ],
+)
+def test_an_item_beside_the_key_facts_is_named(answer: str, named: bool) -> None:
+    asked = ("Who can open keys?", "Owners and admins.", "owner", "admin")
+    found = kinds(*[case(*asked, answer=answer)] * 2, correct=True)
+    assert ("one item more" in found) is named
+
+
+def test_a_whole_passage_in_place_of_an_answer_is_named() -> None:
+    asked = "When is the tower open?", "From Easter.", "Easter"
+    shown = {"a": Document("a", "", OPENING), "b": Document("b", "", LONG_OPENING)}
+
+    def found(said: str) -> set[str]:
+        views = [AnswerView(case(*asked, answer=said), shown, correct=True)] * 2
+        return {each.kind for each in findings(*views)}
+
+    for said in (f"{OPENING}\n\n{LONG_OPENING}", LONG_OPENING):
+        assert "whole passages" in found(said)
+    # A paragraph may be the answer, and one of them with others around it is not all there is.
+    others = f"{LONG_OPENING} Bring solid shoes, a lamp, some water and the ticket from the office."
+    for said in (OPENING, others):
+        assert "whole passages" not in found(said)
+
+
+def test_a_few_values_that_a_source_has_otherwise_are_told_where_nothing_else_is() -> None:
+    asked, other = (
+        case("When?", "From Easter.", "Easter", answer=said, citations=("a",))
+        for said in ("It is open from Easter.", "From Easter on.")
+    )
+    zone = Contradiction(ContradictionKind.NAME, asked.answer or "", OPENING, "EST", "CET")
+    right = [AnswerView(other, TOWER, correct=True)]
+    (found,) = findings(AnswerView(asked, TOWER, True, contradictions=(zone,)), *right)
+    assert (found.kind, found.number) == ("may contradict", 1)
+    assert found.words.endswith('for example "EST" where the source has "CET"')
+    likely = Contradiction(ContradictionKind.OPPOSITE, asked.answer or "", OPENING, "up", "down")
+    assert findings(AnswerView(asked, TOWER, True, contradictions=(likely,)), *right) == []
+    wrong = case("When?", "From Easter.", "Easter", answer="From May on.", citations=("a",))
+    more = [AnswerView(wrong, TOWER, correct=False, contradictions=(zone,))] * 2
+    assert "may contradict" not in {each.kind for each in findings(*more, *right)}
+
+
+def test_money_stands_for_nothing_else() -> None:
+    fact = Fact("50", ("50",))
+    said = "The cheapest is the large one ($89)."
+    assert find_wrong_value(said, "How many calls?", "50 calls.", [fact], ["50 calls"], []) is None
+    other = find_wrong_value("It is 89.", "How many calls?", "50 calls.", [fact], ["50 calls"], [])
+    assert other is not None
+    assert other.said == "89"
