@@ -1,12 +1,11 @@
 """The pages about the Python API: generated where they can be, and run where they show code."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import forked
 
 import assay
 from assay.measure.scoring import Scores
@@ -15,8 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_reference_is_fresh() -> None:
-    script = ROOT / "scripts" / "render_api.py"
-    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
+    done = forked.run("scripts.render_api:main", "--check")
     assert done.returncode == 0, done.stderr + " run: .venv/bin/python scripts/render_api.py"
 
 
