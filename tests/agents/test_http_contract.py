@@ -94,7 +94,9 @@ async def test_an_agent_may_go_by_a_name(monkeypatch: pytest.MonkeyPatch) -> Non
         await agent.open()
         assert (await agent.ask("green tea", 1)).doc_ids == ("d2",)
         await agent.close()
-    with pytest.raises(UsageError, match="unknown agent 'other'; AGENT_ENDPOINTS_JSON names"):
+    with pytest.raises(
+        UsageError, match=r"'other'; write its URL, .* AGENT_ENDPOINTS_JSON has: agent-rag"
+    ):
         open_target("http:other=RAG_RETRIEVE", DATA)
 
 

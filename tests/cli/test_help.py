@@ -110,6 +110,7 @@ def test_a_flag_that_resembles_none_gets_no_suggestion() -> None:
         (("judge", "bench", "--judge", "rule"), "or, without a model, words, rules, small-model"),
         (("score", "broken.jsonl"), "broken.jsonl:1: is not valid JSON"),
         (("judge", "labels", "absent", "--out", "x"), "absent: no such file"),
+        (("judge", "calibrate", "absent.jsonl"), "absent.jsonl: no such file"),
         (("bench", "quick", "--resume", "latest"), "not both"),
     ],
 )

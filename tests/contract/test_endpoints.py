@@ -41,7 +41,7 @@ def test_a_name_is_looked_up() -> None:
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(UsageError, match=r"'rga'.*names: rag"):
+    with pytest.raises(UsageError, match=r"'rga'.*has: rag"):
         resolve_agent("rga", ENDPOINTS)
 
 

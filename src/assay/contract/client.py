@@ -76,7 +76,10 @@ def resolve_agent(agent: str, endpoints: Mapping[str, str]) -> str:
     if agent in endpoints:
         return endpoints[agent]
     known = ", ".join(sorted(endpoints)) or "none"
-    raise UsageError(f"unknown agent {agent!r}; {ENDPOINTS_VARIABLE} names: {known}")
+    raise UsageError(
+        f"unknown agent {agent!r}; write its URL, such as http://host:8000, or a name that "
+        f"{ENDPOINTS_VARIABLE} has: {known}"
+    )
 
 
 def check_base_url(url: object, what: str) -> str:

@@ -136,6 +136,8 @@ class TextFile:
                         what = f"is longer than {MAX_LINE // 2**20} MB; is it a file of text lines?"
                         raise DataError(what, file=self.label, line=number)
                     yield raw
+        except FileNotFoundError as error:
+            raise DataError("no such file", file=self.label) from error
         except UNREADABLE as error:
             message = f"cannot be read: {reason(error)}; check its permissions, or get a new copy"
             raise DataError(message, file=self.label) from error
