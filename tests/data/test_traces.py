@@ -179,6 +179,13 @@ def test_spans_without_a_trace_are_not_one_trace() -> None:
     assert list(trace_rows([export(*lost)])) == []
 
 
+def test_traces_without_a_question_are_told_so(tmp_path: Path) -> None:
+    path = tmp_path / "spans.jsonl"
+    path.write_text(json.dumps(export(span("a", kind="embed"))))
+    with pytest.raises(DataError, match="of traces, none holds a question"):
+        assay.score_answers(path)
+
+
 def test_spans_in_a_circle_have_a_row() -> None:
     spans = [span("a", "b", start=1, input__value="How long?"), span("b", "a", start=2)]
     assert [row["question"] for row in trace_rows([export(*spans)])] == ["How long?"]

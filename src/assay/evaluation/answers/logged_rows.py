@@ -182,6 +182,8 @@ async def score_rows(
     log = _Log(judged=provider is not None or bool(config.judge))
     log.read(read_logged(rows, columns), progress)
     if not log.cases:
+        if not log.refused:
+            raise DataError("there is no row to score; of traces, none holds a question")
         first = f"; the first: {log.skipped[0]}" if log.skipped else ""
         raise DataError(f"no row could be scored: {log.refused} were refused{first}")
     asked = [case.question for case in log.cases]
