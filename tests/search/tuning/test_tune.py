@@ -3,6 +3,7 @@
 import pickle
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -190,3 +191,12 @@ def test_the_verdict_names_both_figures(ranker: TunedRanker) -> None:
     words = describe_gain(held_out)
     assert f"{held_out.all.tuned.ndcg_10:.4f}" in words
     assert f"{held_out.all.hybrid.ndcg_10:.4f} for hybrid" in words
+
+
+@pytest.mark.parametrize("name", ["fit.py", "bm25.py", "fusion.py", "vector_metric.py"])
+def test_a_model_of_other_code_is_not_found(
+    world: Dataset, embedder: WordEmbedder, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    before, read = model_path(world, embedder), Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: read(path) + b"#" * (path.name == name))
+    assert model_path(world, embedder) != before

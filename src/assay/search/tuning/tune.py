@@ -183,6 +183,7 @@ def model_path(dataset: Dataset, embedder: Embedder, *, seed: int = 0) -> Path:
 def _code_version() -> str:
     digest = hashlib.sha256()
     here = Path(__file__).parent
-    for path in sorted([*here.glob("*.py"), here.parent / "bm25.py"]):
+    of_hybrid = (here.parent / name for name in ("bm25.py", "fusion.py", "vector_metric.py"))
+    for path in sorted([*here.glob("*.py"), *of_hybrid]):
         digest.update(path.read_bytes())
     return digest.hexdigest()
