@@ -172,6 +172,6 @@ _SHORT = ((r"\bcan't\b", "cannot"), (r"n't\b", " not"), (r"\bi'm\b", "i am"), (r
 def long_forms(text: str) -> str:
     """A text, normalized, with "cannot" for "can't"."""
     folded = normalize(text)
-    for short, long in _SHORT:
+    for short, long in _SHORT if "'" in folded else ():
         folded = re.sub(short, long, folded)
     return folded

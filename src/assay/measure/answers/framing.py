@@ -10,7 +10,7 @@ import re
 
 from assay.answer.prompt import without_markers
 from assay.measure.answers.quantities import numbers
-from assay.text import is_stop, normalize, sentences, stem, stems, words
+from assay.text import is_stop, normalize, remember_short, sentences, stem, stems, words
 
 # Not "2 * 3 * 4", and not "snake_case_name".
 _EMPHASIS = re.compile(
@@ -169,6 +169,7 @@ def _is_courtesy_elsewhere(sentence: str, plain: str) -> bool:
     return _OFFERS_ELSEWHERE.search(plain) is not None and not _FULL_NAME.search(sentence)
 
 
+@remember_short
 def bare_text(answer: str) -> str:
     """An answer without citation markers, addresses of links and the marks of emphasis."""
     marked = _NOTE_MARK.sub("", _FOOTNOTE.sub(_exponent, _LINK.sub(r"\1", answer)))
