@@ -207,6 +207,12 @@ def test_an_end_that_lacks_something_breaks_off(answer: str) -> None:
     assert breaks_off(view(answer))
 
 
+@pytest.mark.parametrize("answer", ["No – a berth does cost.", "Yes, a berth does cost."])
+def test_a_yes_or_no_with_the_words_of_the_question_is_an_answer(answer: str) -> None:
+    assert not repeats_the_question(view(answer))
+    assert repeats_the_question(view(answer.partition(" a ")[2]))
+
+
 def test_only_the_question_again_is_told_from_a_word_of_it() -> None:
     assert repeats_the_question(view("You would like to know: What does a berth cost?"))
     assert repeats_the_question(view("What does a berth cost?"))

@@ -84,3 +84,10 @@ def test_money_stands_for_nothing_else() -> None:
     other = find_wrong_value("It is 89.", "How many calls?", "50 calls.", [fact], ["50 calls"], [])
     assert other is not None
     assert other.said == "89"
+
+
+@pytest.mark.parametrize(("text", "foreign"), [("Tower", False), ("Cellar", True)])
+def test_a_link_with_the_title_of_a_document_shown_is_known(text: str, foreign: bool) -> None:
+    said = f"From Easter on ([{text}](https://wiki.example/x/7fA))."
+    asked = case("When?", "From Easter.", "Easter", answer=said)
+    assert ("foreign addresses" in kinds(*[asked] * 2, correct=True)) is foreign

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from assay.measure.answers.abstention import abstained, declined
 from assay.measure.answers.answer_metrics import AnswerCase, Documents
@@ -169,11 +169,12 @@ class AnswerView:
     def foreign_names(self) -> set[str]:
         """Capitalized words inside sentences that are neither shown nor asked nor expected."""
         names = {normalize(name) for each in self.sentences for name in _NAME.findall(each)}
-        return {name for name in names if not set(words(name)) <= self._known(_words)}
+        known = self._known(_words) if names else set()
+        return {name for name in names if not set(words(name)) <= known}
 
     def _known(self, read: Callable[[str], set[str]]) -> set[str]:
         texts = [*self.shown, *self._titles, self.case.question, self.case.reference.answer or ""]
-        return set[str]().union(*map(read, texts))
+        return set[str]().union(*(_read_once(read, each) for each in texts))
 
     @cached_property
     def reverses_its_source(self) -> bool:
@@ -235,6 +236,12 @@ def _reverses(
         return False
     near = [negative for held, negative in sources if len(said & held) >= _NEAR * len(said)]
     return bool(near) and _negates(sentence, negations) not in near
+
+
+@lru_cache(maxsize=256)
+def _read_once(read: Callable[[str], set[str]], text: str) -> frozenset[str]:
+    """What is read from a document, which many answers were shown."""
+    return frozenset(read(text))
 
 
 def _words(text: str) -> set[str]:

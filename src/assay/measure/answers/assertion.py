@@ -9,7 +9,7 @@ import re
 from enum import StrEnum
 
 from assay.measure.answers.framing import is_question
-from assay.text import normalize
+from assay.text import normalize, remember_short
 
 
 class Assertion(StrEnum):
@@ -169,6 +169,7 @@ def _are_options(between: str, beyond: str, number: bool, side: int = 1) -> bool
 _SHORT = ((r"\bcan't\b", "cannot"), (r"n't\b", " not"), (r"\bi'm\b", "i am"), (r"'ve\b", " have"))
 
 
+@remember_short
 def long_forms(text: str) -> str:
     """A text, normalized, with "cannot" for "can't"."""
     folded = normalize(text)

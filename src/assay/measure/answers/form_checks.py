@@ -17,6 +17,7 @@ from assay.measure.answers.framing import (
     without_asking_again,
     without_source_lines,
 )
+from assay.measure.answers.lexical import yes_or_no
 from assay.measure.answers.quantities import numbers
 from assay.text import detect_language, is_stop, normalize, sentences, stem, stems, words
 
@@ -124,7 +125,11 @@ def _instruction(view: AnswerView) -> str:
 
 
 def repeats_the_question(view: AnswerView) -> bool:
-    """Whether the text is most of the question and nothing else, and states no key fact."""
+    """Whether the text is most of the question and nothing else, no yes or no either, and states no
+    key fact.
+    """
+    if yes_or_no(view.text):
+        return False
     said = set(stems(without_asking_again(view.text)))
     asked = set(stems(view.case.question))
     return bool(said) and said <= asked and 2 * len(said) >= len(asked) and not view.stated

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from itertools import dropwhile
 
 from assay.answer.prompt import cited_places
+from assay.measure.answers.addresses import foreign_address
 from assay.measure.answers.answer_view import AnswerCheck, AnswerView, example, in_quotes
 from assay.measure.answers.form_checks import answered, attempted
 from assay.measure.answers.framing import content_stems
-from assay.measure.answers.lexical import held_words, is_known_address, is_supported
+from assay.measure.answers.lexical import held_words, is_supported
 from assay.measure.answers.quantities import quantities, spellings_of
 from assay.text import normalize, stem, stems, words
 
@@ -66,22 +67,6 @@ def _marks_nothing(view: AnswerView) -> bool:
     case = view.case
     most = max(len(case.contexts), len(case.retrieved), len(case.citations))
     return any(not 1 <= place <= most for place in cited_places(case.answer or ""))
-
-
-_ADDRESS = re.compile(
-    r"(?:https?://|\bwww\.)[^\s()<>\[\]\"'`]{3,200}|\b[\w.+-]{1,64}@[\w-]{1,60}\.[\w.-]{2,60}"
-)
-
-
-def _foreign_address(view: AnswerView) -> str:
-    """A link or mail address of the answer that nothing shown has, and no id or title of it."""
-    seen = [view.documents[each] for each in view.case.seen_ids if each in view.documents]
-    known = [*view.shown, view.case.question, view.case.reference.answer or ""]
-    known += [str(value) for each in seen for value in each.metadata.values()]
-    for match in _ADDRESS.finditer(view.case.answer or ""):
-        if not is_known_address(match[0], known, seen):
-            return match[0].rstrip(".,;:!?*_")
-    return ""
 
 
 _WITHOUT_EXCEPTION = re.compile(
@@ -291,8 +276,8 @@ GROUNDING_CHECKS = (
         "foreign addresses",
         "give a link or address that nothing shown holds",
         _shown,
-        lambda view: bool(_foreign_address(view)),
-        detail=example(_foreign_address),
+        lambda view: bool(foreign_address(view)),
+        detail=example(foreign_address),
         explained_by=_NOT_ITS_OWN,
     ),
     AnswerCheck(

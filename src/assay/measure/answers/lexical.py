@@ -3,9 +3,8 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from urllib.parse import unquote
 
-from assay.data.dataset import Document, Fact
+from assay.data.dataset import Fact
 from assay.measure.answers.abstention import abstained
 from assay.measure.answers.assertion import (
     Assertion,
@@ -17,7 +16,7 @@ from assay.measure.answers.assertion import (
 from assay.measure.answers.contradiction.model import ContradictionChecker
 from assay.measure.answers.framing import bare_text, content_stems, statements, without_emphasis
 from assay.measure.answers.quantities import bare_number, canonical, numbers
-from assay.text import normalize, sentences, stems, words
+from assay.text import normalize, sentences, stems
 
 SUPPORTED_SHARE = 0.5
 """The share of a sentence's content words that its sources must contain.
@@ -228,26 +227,3 @@ def yes_or_no(answer: str) -> str:
     if _YES.match(said):
         return "yes"
     return "no" if _NO.match(said) else ""
-
-
-_SCHEME = re.compile(r"^(?:https?://|mailto:)?(?:www\.)?")
-
-
-def is_known_address(address: str, texts: Iterable[str], documents: Iterable[Document]) -> bool:
-    """Whether a text has a link or mail address in any spelling, or it names a document: by all
-    words of a title, or by an id that is a whole segment of its path or value of its query.
-    """
-    plain = _plain_address(address)
-    said = set(words(plain))
-    for each in documents:
-        wanted = re.escape(_plain_address(each.id))
-        whole = rf"(?:^|[/?&=#]){wanted}(?:\.(?:html?|md|pdf|php|txt|json))?(?:[/?&#]|$)"
-        if (each.title and set(words(each.title)) <= said) or re.search(whole, plain):
-            return True
-    held = re.compile(rf"(?<![\w.+-])(?:www\.)?{re.escape(plain)}(?!\w)")
-    return any(held.search(unquote(text).lower()) for text in texts)
-
-
-def _plain_address(address: str) -> str:
-    """Without scheme, "www.", upper case and what stands around."""
-    return _SCHEME.sub("", unquote(address).lower().strip("`*_")).rstrip(".,;:!?*_`/")

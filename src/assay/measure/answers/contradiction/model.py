@@ -170,11 +170,16 @@ class ContradictionChecker:
         return "rules" if self.model is None else f"rules, then the model {self.model.name}"
 
     def find(self, answer: str, sources: Sequence[str]) -> list[Contradiction]:
-        """The sentences of an answer that the sources contradict, in their order."""
+        """The sentences of an answer that the sources contradict, in their order.
+
+        What a source says word for word is not looked at any further.
+        """
         text = bare_text(without_source_lines(answer))
         said = [each for each in sentences(text) if not is_question(each)][:MAX_SENTENCES]
         held = analyzed_sources(sources)[: MAX_PAIRS // max(1, len(said))]
-        return [found for each in said for found in self._check(analyze(each), held)]
+        quoted = {each.words for each in held}
+        read = [each for each in map(analyze, said) if each.words not in quoted]
+        return [found for each in read for found in self._check(each, held)]
 
     def _check(
         self, sentence: AnalyzedSentence, sources: Sequence[AnalyzedSentence]
