@@ -44,12 +44,19 @@ def late(query: str, top_k: int) -> list[str]:
     return [f"d{max(number(query) - 1, 0)}", f"d{number(query) + COUNT}"]
 
 
+def of_topic(query: str, top_k: int) -> list[str]:
+    """The right document second, where queries of one topic are neighbors."""
+    return [f"d{(number(query) + 1) % COUNT}", f"d{number(query)}"]
+
+
 def chance(query: str, top_k: int) -> list[str]:
     drawn = random.Random(number(query))
     return [f"d{each}" for each in drawn.sample(range(COUNT), 2)]
 
 
-@pytest.mark.parametrize("find", [right, chance, lambda query, top_k: right(query, top_k)[::-1]])
+@pytest.mark.parametrize(
+    "find", [right, chance, of_topic, lambda query, top_k: right(query, top_k)[::-1]]
+)
 def test_nothing_is_said_of_agents_that_are_only_good_or_bad(
     find: Find, dataset: Dataset, tmp_path: Path
 ) -> None:
@@ -59,7 +66,10 @@ def test_nothing_is_said_of_agents_that_are_only_good_or_bad(
 def test_answers_to_another_query_are_told(dataset: Dataset, tmp_path: Path) -> None:
     (words,) = told(late, dataset, tmp_path, concurrency=2)
     assert words.startswith("the first document of 59 answers is relevant to another query")
-    assert "of 1 to their own" in words
+    assert "only 1 answers hold a document for their own" in words
+    assert words.endswith("Compare with --concurrency 1")
+    (words,) = told(late, dataset, tmp_path, concurrency=1)
+    assert words.endswith("does the target mix up one query with the next?")
 
 
 def test_the_same_answer_to_every_query_is_told(dataset: Dataset, tmp_path: Path) -> None:

@@ -78,6 +78,8 @@ def test_a_filter_has_a_short_form(text: str, filters: dict[str, Any]) -> None:
     [
         ("{", "is not JSON"),
         ("recipe", "'recipe' is not FIELD=VALUE"),
+        ("type!=recipe", "'type!=recipe' is not FIELD=VALUE"),
+        ("year>=NaN", "with a number each"),
         ("year>=2019,year>=2020", "two conditions on 'year'"),
         ("year=2019,year>=2020", "two conditions on 'year'"),
         ("year=2019,year=2019", "two conditions on 'year'"),

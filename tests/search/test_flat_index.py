@@ -340,3 +340,23 @@ def test_a_table_that_is_not_in_the_order_of_chunks_is_refused(table: Any, tmp_p
     (tmp_path / FOLDER / "points.json").write_text(json.dumps(table))
     with pytest.raises(DamagedIndexError, match="its chunks are not in order"):
         FlatIndex(tmp_path, manifest)
+
+
+def test_texts_are_the_same_dates_as_to_the_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zones = ("", "Z", "z", "+05:30", "-0100", "+01")
+    times = ("T10:00", " 10:00", "T10:00:00", "t10:00:00.5", " 10:00:00.123456789", "T24:00:00")
+    dates = ["2024-01-01", "2024-01", "20240101", "2024-02-30"]
+    dates += [f"2024-01-01{time}{zone}" for time in times for zone in zones]
+    described = [Document(f"d{n}", "", "tea", {"date": date}) for n, date in enumerate(dates)]
+    filters = ({"gte": "1990-01-01"}, {"lt": "2024-01-01T10:00:00.2"})
+    arrays, engine = (
+        [
+            {hit.doc_id for hit in each.search("tea", 90, filters={"date": wanted}, mode="bm25")}
+            for wanted in filters
+        ]
+        for each in kept(tmp_path, described, monkeypatch)
+    )
+    assert arrays == engine
+    assert 9 < len(arrays[1]) < len(arrays[0]) < len(dates)

@@ -21,7 +21,7 @@ from assay.measure.statistics import compare_paired
 from assay.report.numbers import difference, interval
 from assay.run.folder import LATEST, RunFolder, find_run, list_runs
 from assay.run.label_fit import LabelFit, fit_of, new_share
-from assay.run.listing import RunLine, list_lines
+from assay.run.listing import RunLine, read_summaries, run_signatures
 from assay.run.models import COMPLETE, Comparison, RunHeader
 from assay.run.run_record import GateResult
 
@@ -172,12 +172,19 @@ def _find(evaluation: "Evaluation", out: Path, resumed: RunFolder | None) -> Run
     return other_documents  # the questions and labels are the same
 
 
+_NEWEST = 100
+"""Runs that are looked at before all others are listed: mostly, the one is among them."""
+
+
 def _newest_first(out: Path) -> Iterator[tuple[RunFolder, RunLine]]:
     """With the lines of the cached list: there may be very many runs, and few have the name."""
-    lines = {line.name: line for line in list_lines(out)}
-    for folder in reversed(list(list_runs(out))):
-        if folder.name in lines:
-            yield folder, lines[folder.name]
+    signatures = run_signatures(out)
+    folders = [each for each in list_runs(out) if each.name in signatures][::-1]
+    for part in (folders[:_NEWEST], folders[_NEWEST:]):
+        wanted = {folder.name: signatures[folder.name] for folder in part}
+        lines = read_summaries(out, wanted, gone=(), facts=False) if part else {}
+        for folder in part:
+            yield folder, lines[folder.name][0]
 
 
 def _nearest(evaluation: "Evaluation", out: Path) -> str:

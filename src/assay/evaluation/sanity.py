@@ -29,6 +29,8 @@ class _Answer:
     count: int
     docs: int
     at: float
+    relevant: bool
+    """Whether one of its documents is relevant to the query."""
 
 
 def sanity_warnings(run: "Run", judgments: "Judgments") -> list[str]:
@@ -36,11 +38,19 @@ def sanity_warnings(run: "Run", judgments: "Judgments") -> list[str]:
 
     `judgments` are those that the run was scored with.
     """
+    nothing: Mapping[str, int] = {}
     answers = [
-        _Answer(row.query_id, docs[0] if docs else "", len(docs), hash(tuple(docs)), row.at)
+        _Answer(
+            row.query_id,
+            docs[0] if docs else "",
+            len(docs),
+            hash(tuple(docs)),
+            row.at,
+            any(grades.get(doc_id, 0) > 0 for doc_id in docs),
+        )
         for row in run.rows()
         if row.status == "ok"
-        for docs in (row.retrieved_docs,)
+        for docs, grades in ((row.retrieved_docs, judgments.get(row.query_id, nothing)),)
     ]
     if not answers:
         return []
@@ -143,13 +153,16 @@ def _about_one_answer(run: "Run", answers: Sequence[_Answer]) -> str:
 
 
 def _about_order(run: "Run", answers: Sequence[_Answer], judgments: "Judgments") -> str:
-    """First documents that are relevant to a query asked at about the same time, not to their own.
+    """First documents that are relevant to a query asked at about the same time, and answers that
+    hold nothing for their own.
 
     Documents may be relevant to many queries: so those that were asked at about the same time are
     compared with as many that were not.
     """
-    reach = min(run.report.config.concurrency, _NEIGHBORS)
-    if len(answers) < 4 * reach + 2:
+    concurrency = run.report.config.concurrency
+    reach = min(concurrency, _NEIGHBORS)
+    own = sum(each.relevant for each in answers)
+    if len(answers) < max(4 * reach + 2, 4 * own):
         return ""
     nothing: Mapping[str, int] = {}
     grades = [judgments.get(each.query_id, nothing) for each in answers]
@@ -160,13 +173,14 @@ def _about_order(run: "Run", answers: Sequence[_Answer], judgments: "Judgments")
         return any(of.get(answers[at].first, 0) > 0 for of in relevant)
 
     places = range(len(answers))
-    own = sum(of.get(each.first, 0) > 0 for of, each in zip(grades, answers, strict=True))
     near = sum(found(at, 0) for at in places)
-    far = sum(found(at, len(answers) // 2) for at in places)
-    if near < max(_ENOUGH_ELSEWHERE, 4 * own, 4 * far):
+    if near < max(_ENOUGH_ELSEWHERE, 4 * own):
         return ""
+    if near < 4 * sum(found(at, len(answers) // 2) for at in places):
+        return ""
+    why = "answers to concurrent queries? Compare with --concurrency 1"
     return (
         f"the first document of {near:,} answers is relevant to another query that was asked at "
-        f"about the same time, of {own:,} to their own: does the target mix up answers to "
-        "concurrent queries? Compare with --concurrency 1"
+        f"about the same time, and only {own:,} answers hold a document for their own: does the "
+        f"target mix up {why if concurrency > 1 else 'one query with the next?'}"
     )

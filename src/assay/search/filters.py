@@ -18,11 +18,12 @@ from assay.errors import UsageError
 
 _WITHIN = {"gt": operator.gt, "gte": operator.ge, "lt": operator.lt, "lte": operator.le}
 _BOUNDS = set(_WITHIN)
-# What the engines take for a date in a text.
+# What the engines take for a date in a text: a zone stands behind seconds alone.
 _DATE = re.compile(
-    r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:\d\d)?)?", re.ASCII
+    r"(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d:\d\d)(?:(:\d\d)(\.\d{1,9})?([Zz]|[+-]\d\d(?::?\d\d)?)?)?)?",
+    re.ASCII,
 )
-_SHORT = re.compile(r"\s*([^<>=\s{}\[\]\"]+)\s*(>=|<=|>|<|=)\s*([^,<>=]+?)\s*")
+_SHORT = re.compile(r"\s*([^<>=!\s{}\[\]\"]+)\s*(>=|<=|>|<|=)\s*([^,<>=]+?)\s*")
 _SIGNS = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
 
 
@@ -67,7 +68,7 @@ def _short_form(text: str) -> dict[str, object]:
 def _value(text: str) -> object:
     """`2024` is a number, `true` a truth value, and everything else a text."""
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_constant=str)  # NaN is no number to filter by
     except ValueError:
         return text
     return value if isinstance(value, int | float | str) else text
@@ -116,10 +117,16 @@ def _bounds(field: str, value: Mapping[Any, Any]) -> Mapping[str, float] | Mappi
 
 def parse_date(value: object) -> datetime | None:
     """A day, or a time of it, in ISO 8601 as the engines read it; None for anything else."""
-    if not isinstance(value, str) or not _DATE.fullmatch(value):
+    match = _DATE.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        return None
+    day, minutes, seconds, fraction, zone = (part or "" for part in match.groups())
+    if "t" in match[0] and len(zone) in (0, len("+01")):
         return None
     try:
-        found = datetime.fromisoformat(value)
+        found = datetime.fromisoformat(
+            f"{day}T{minutes or '00:00'}{seconds}{fraction[:7]}{zone.upper()}"
+        )
     except ValueError:  # the 31st of February
         return None
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found
