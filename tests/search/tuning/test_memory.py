@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from assay.search.tuning.arrays import sparse_matrix
-from assay.search.tuning.memory import Bundles, bundle
+from assay.search.tuning.memory import RIDGE, Bundles, bundle, ridge_of
 
 
 def bundles_of(*queries: list[int], documents: int, threshold: float = 0.8) -> Bundles:
@@ -35,3 +35,27 @@ def test_mean_and_best_pool_the_scores_of_documents() -> None:
     pair, single = bundles.label[0], bundles.label[1]
     assert bundles.mean(scores)[0, [pair, single]].tolist() == [2, 5]
     assert bundles.best(scores)[0, [pair, single]].tolist() == [3, 5]
+
+
+def kernel(size: int) -> np.ndarray:
+    points = np.random.default_rng(0).standard_normal((size, 6))
+    return np.asarray(points @ points.T, np.float32)
+
+
+def test_shares_are_those_of_kernel_ridge_regression() -> None:
+    alike = np.random.default_rng(1).random((2, 12)).astype(np.float32)
+    expected = alike @ np.linalg.inv(kernel(12) + RIDGE * np.eye(12))
+    np.testing.assert_allclose(ridge_of(kernel(12)).shares(alike), expected, atol=1e-6)
+
+
+def test_of_the_ridge_the_largest_directions_are_exact_and_the_others_count_alike() -> None:
+    values, vectors = np.linalg.eigh(kernel(12).astype(np.float64))
+    ridge = ridge_of(kernel(12), directions=4)
+    assert ridge.directions.shape == (12, 4)
+    for place in range(8, 12):
+        own = vectors[:, place][None, :].astype(np.float32)
+        np.testing.assert_allclose(ridge.shares(own), own / (values[place] + RIDGE), atol=1e-6)
+    rest = np.mean(1 / (values[:8] + RIDGE))
+    for place in (0, 7):
+        own = vectors[:, place][None, :].astype(np.float32)
+        np.testing.assert_allclose(ridge.shares(own), own * rest, atol=1e-6)

@@ -8,9 +8,12 @@ from tests.search.tuning.worlds import TOPICS
 
 from assay.errors import SearchError
 from assay.search.retriever import Ranked
+from assay.search.tuning import signals as signals_module
+from assay.search.tuning.arrays import unit_rows
 from assay.search.tuning.features import QueryFeatures, TuningData
 from assay.search.tuning.model import TunedRanker
-from assay.search.tuning.signals import compare_with_judged, first_pass
+from assay.search.tuning.signals import compare_with_judged, first_pass, propagate
+from assay.search.tuning.trees import TreeGraph
 from assay.search.tuning.validation import FamiliarityGate
 
 
@@ -76,6 +79,54 @@ def test_a_query_alone_is_compared_as_among_others(ranker: TunedRanker, data: Tu
         own, alone = compared(questions.take([row]))
         assert set(own[0].tolist()) == set(together[row].tolist())
         np.testing.assert_allclose(alone[0], features[row], atol=1e-4)
+
+
+def test_centres_are_compared_with_by_what_their_parts_were_compared_with(
+    ranker: TunedRanker, data: TuningData
+) -> None:
+    memory, queries = ranker.memory, data.judged("dev")[:3]
+    texts = [data.query_texts[query] for query in queries]
+    questions = ranker.encoder.encode(texts, data.query_vectors[queries])
+    signals = first_pass(ranker.corpus, memory, questions).signals
+    asked = unit_rows(memory.relevant.T @ (memory.vectors * memory.evenly[:, None]))
+    for name, centres in {
+        "centres": memory.centres,
+        "asked_centres": asked,
+        "both_centres": unit_rows(memory.centres + asked),
+    }.items():
+        np.testing.assert_allclose(signals[name], questions.vectors @ centres.T, atol=1e-5)
+
+
+def test_evidence_is_explained_by_the_judged_queries_that_overlap_most(
+    ranker: TunedRanker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = np.random.default_rng(0)
+    overlap = draw.random((1, 30)).astype(np.float32)
+    near = draw.permutation(len(ranker.memory.counts))[:30][None, :]
+    best = np.argsort(-overlap[0])[:20]
+    alone = propagate(ranker.memory, near[:, best], overlap[:, best])
+    monkeypatch.setattr(signals_module, "EXPLAINED", 20)
+    found = propagate(ranker.memory, near, overlap)
+    for name in ("kriging_1", "kriging_4"):
+        np.testing.assert_allclose(found[name], alone[name], atol=1e-5)
+    assert np.abs(found["overlap_1"] - alone["overlap_1"]).max() > 0.01
+
+
+@pytest.mark.parametrize(("top_k", "documents"), [(3, 200), (100, 200), (110, 220)])
+def test_all_trees_rank_as_many_bundles_as_hold_twice_what_is_asked_for(
+    ranker: TunedRanker, data: TuningData, top_k: int, documents: int
+) -> None:
+    asked: list[float] = []
+
+    class Recorder(TreeGraph):
+        def predict(self, features: np.ndarray, best: int) -> np.ndarray:
+            sizes = features[:, ranker.about.features.index("size")]
+            asked.append(best * sizes.mean())
+            return super().predict(features, best)
+
+    trees = Recorder(ranker.ranking_trees.content)
+    ask(dataclasses.replace(ranker, ranking_trees=trees), data, top_k)
+    assert asked == [pytest.approx(documents, rel=0.01)]
 
 
 def test_a_tuned_model_is_opened_without_what_learned_it() -> None:

@@ -5,7 +5,7 @@ import numpy as np
 from assay.search.tuning.fit import FOLDS
 from assay.search.tuning.model import TunedRanker
 from assay.search.tuning.ranking import SETS, TreeSets, learn_overlap, learn_ranking
-from assay.search.tuning.trees import TreeGraph
+from assay.search.tuning.trees import FIRST_TREES, TreeGraph
 from assay.search.tuning.tune import describe_gain
 
 
@@ -43,14 +43,40 @@ def test_the_graph_of_the_trees_says_what_lightgbm_says() -> None:
         near = np.array([np.nextafter(at, -np.inf), at, np.nextafter(at, np.inf)], np.float32)
         features = np.vstack([features, np.tile(near[:, None], features.shape[1])])
     for count in (-1, 20):
-        found = TreeGraph.of(trees, count).predict(features)
+        found = TreeGraph.of(trees, count).predict(features, len(features))
         assert np.allclose(found, trees.predict(features, count), rtol=0, atol=1e-5)
+
+
+def test_all_trees_are_asked_for_the_best_rows_alone() -> None:
+    trees, features = learned()
+    features = features[:200]
+    begun, whole = trees.predict(features, FIRST_TREES), trees.predict(features, -1)
+    best = np.argsort(-begun)[:50]
+    others = np.setdiff1d(np.arange(200), best)
+    found = TreeGraph.of(trees).predict(features, 50)
+    assert np.abs(whole - begun)[others].min() > 1e-5
+    np.testing.assert_allclose(found[best], whole[best], atol=1e-5)
+    np.testing.assert_allclose(found[others], begun[others], atol=1e-5)
+
+
+def test_in_a_ranking_the_rows_that_all_trees_have_seen_stand_above_the_others() -> None:
+    trees, features = learned()
+    features = features[:200]
+    begun, whole = trees.predict(features, FIRST_TREES), trees.predict(features, -1)
+    best = np.argsort(-begun)[:100]
+    others = np.setdiff1d(np.arange(200), best)
+    assert whole[best].min() < begun[others].max()
+    found = TreeGraph.of(trees, ranks=True).predict(features, 100)
+    np.testing.assert_allclose(found[best], whole[best], atol=1e-5)
+    assert found[others].max() <= found[best].min()
+    order = others[np.argsort(-begun[others])]
+    assert (np.diff(found[order]) <= 1e-6).all()
 
 
 def test_a_tree_that_never_splits_is_a_leaf_of_the_graph() -> None:
     features = np.zeros((300, 2), np.float32)
     trees = learn_overlap(features, np.full(300, 0.25, np.float32), 0)
-    assert np.allclose(TreeGraph.of(trees).predict(features), 0.25)
+    assert np.allclose(TreeGraph.of(trees).predict(features, 10), 0.25)
 
 
 def test_the_mean_moves_less_from_seed_to_seed_than_one_set_does() -> None:

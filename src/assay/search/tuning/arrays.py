@@ -6,7 +6,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse  # type: ignore[import-untyped]
-from scipy.linalg.blas import ssymv  # type: ignore[import-untyped]
 
 Floats: TypeAlias = npt.NDArray[np.float32]
 Integers: TypeAlias = npt.NDArray[np.int64]
@@ -32,15 +31,6 @@ def sparse_rows(columns: Integers, values: Floats, width: int) -> Sparse:
     count, length = columns.shape
     starts = np.arange(0, count * length + 1, length)
     return sparse.csr_matrix((values.ravel(), columns.ravel(), starts), shape=(count, width))
-
-
-def sparse_of_rows(columns: Sequence[Integers], values: Sequence[Floats], width: int) -> Sparse:
-    """As `sparse_rows` for each, one below the other: to build one matrix is quicker than many."""
-    lengths = np.concatenate([np.full(len(part), part.shape[1]) for part in columns])
-    data = np.concatenate([part.ravel() for part in values])
-    indices = np.concatenate([part.ravel() for part in columns])
-    starts = np.concatenate([[0], np.cumsum(lengths)])
-    return sparse.csr_matrix((data, indices, starts), shape=(len(lengths), width))
 
 
 def sparse_from_parts(
@@ -79,11 +69,22 @@ def products(rows: Mapping[str, Floats], matrix: Sparse) -> dict[str, Floats]:
     return dict(zip(rows, parts, strict=True))
 
 
-def times_symmetric(rows: Floats, matrix: Floats) -> Floats:
-    """A single row reads half of the matrix, which is most of what a query reads at all."""
-    if len(rows) > 1:
-        return rows @ matrix
-    return np.asarray(ssymv(1.0, matrix.T, rows[0]), np.float32)[None, :]
+# The entries of a row up to which numpy is quicker than scipy.
+_FEW = 100
+
+
+def product(rows: Sparse, matrix: Sparse) -> Floats:
+    """The product with its zeros; of a single row without going through the matrix twice."""
+    if rows.shape[0] > 1:
+        return dense(rows @ matrix)
+    if len(rows.indices) > _FEW:
+        return np.asarray(matrix[rows.indices].T @ rows.data, np.float32)[None, :]
+    starts, ends = matrix.indptr[rows.indices], matrix.indptr[rows.indices + 1]
+    lengths = ends - starts
+    places = np.repeat(ends - np.cumsum(lengths), lengths) + np.arange(lengths.sum())
+    values = matrix.data[places] * np.repeat(rows.data, lengths)
+    found = np.bincount(matrix.indices[places], values, minlength=matrix.shape[1])
+    return found.astype(np.float32)[None, :]
 
 
 def dense(matrix: Any) -> Floats:
@@ -94,7 +95,17 @@ def dense(matrix: Any) -> Floats:
 def unit_rows(matrix: npt.ArrayLike) -> Floats:
     """Rows of length one; a row of zeros stays as it is."""
     array = np.asarray(matrix, np.float32)
-    return np.asarray(array / (np.linalg.norm(array, axis=-1, keepdims=True) + TINY), np.float32)
+    return np.asarray(array / lengths_of(array)[..., None], np.float32)
+
+
+def lengths_of(rows: Floats) -> Floats:
+    """More than zero, so that they can divide."""
+    return np.asarray(np.linalg.norm(rows, axis=-1) + TINY, np.float32)
+
+
+def fourth_power(values: Floats) -> Floats:
+    """In two products: `**` takes logarithms."""
+    return np.square(np.square(values))
 
 
 def sums(matrix: Sparse, axis: int) -> Floats:
@@ -113,14 +124,24 @@ def min_max(scores: Floats) -> Floats:
     return np.asarray((scores - low) / (scores.max(1, keepdims=True) - low + TINY), np.float32)
 
 
+def sort_keys(scores: Floats) -> Integers:
+    """Numbers that sort as the columns do by score, best first, ties to the lower column; the
+    column is in their lower half. Integers that are all different are sorted several times as
+    quickly as floats in a stable way, and the same on every processor.
+    """
+    bits = (np.float32(0) - scores).astype(np.float32, copy=False).view(np.int32)
+    ascending = bits ^ ((bits >> 31) & 0x7FFFFFFF)  # of negative floats the bits descend
+    return (ascending.astype(np.int64) << 32) | np.arange(scores.shape[-1])
+
+
+def columns_of(keys: Integers) -> Integers:
+    """What `sort_keys` has put into each of them."""
+    return keys & 0xFFFFFFFF
+
+
 def best_columns(scores: Floats, count: int) -> Integers:
     """The columns of the highest scores in each row, best first; ties to the lower column."""
-    width = scores.shape[1]
-    count = min(count, width)
-    if count < width:
-        # Sorting the chosen columns first makes the stable sort below break ties by column.
-        best = np.sort(np.argpartition(-scores, count - 1, axis=1)[:, :count], axis=1)
-    else:
-        best = np.broadcast_to(np.arange(width), scores.shape)
-    order = np.argsort(-np.take_along_axis(scores, best, 1), axis=1, kind="stable")
-    return np.take_along_axis(best, order, 1)
+    keys = sort_keys(scores)
+    if count < scores.shape[1]:
+        keys = np.partition(keys, count - 1, axis=1)[:, :count]
+    return columns_of(np.sort(keys, axis=1))

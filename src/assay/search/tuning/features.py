@@ -21,9 +21,9 @@ from assay.search.analyzer import (
 from assay.search.tuning.arrays import (
     Floats,
     Sparse,
-    dense,
     horizontal_stack,
     min_max,
+    product,
     sparse_from_parts,
     sparse_matrix,
     sums,
@@ -192,12 +192,12 @@ def query_idf(counts: Sparse) -> Floats:
 
 def tf_idf(counts: Sparse, idf: Floats) -> Sparse:
     """Rows of length one, so that products of rows are cosines."""
-    weights, texts = counts.copy(), counts.shape[0]
+    texts = counts.shape[0]
     values = (1 + np.log(counts.data)) * idf[counts.indices]
     rows = np.repeat(np.arange(texts), np.diff(counts.indptr))
     lengths = np.sqrt(np.bincount(rows, values**2, minlength=texts))
-    weights.data = np.asarray(values / np.maximum(lengths, 1e-9)[rows], np.float32)
-    return weights
+    weights = np.asarray(values / np.maximum(lengths, 1e-9)[rows], np.float32)
+    return sparse_from_parts(weights, counts.indices, counts.indptr, counts.shape)
 
 
 @dataclass(frozen=True)
@@ -312,7 +312,7 @@ class ContentScores:
 
 def compare_content(corpus: CorpusFeatures, questions: QueryFeatures) -> ContentScores:
     """Score every document for every query by words and by vectors."""
-    body, title = np.split(dense(questions.stems @ corpus.words), 2, axis=1)
+    body, title = np.split(product(questions.stems, corpus.words), 2, axis=1)
     meaning = np.asarray(questions.vectors @ corpus.vectors.T, np.float32)
     return ContentScores(
         body=body,

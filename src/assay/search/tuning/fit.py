@@ -245,7 +245,7 @@ def fit(
         corpus=training.corpus,
         memory=memory,
         overlap_trees=TreeGraph.of(overlap),
-        ranking_trees=TreeGraph.of(ranking, choice.trees),
+        ranking_trees=TreeGraph.of(ranking, choice.trees, ranks=True),
         gate=choice.gate,
         judged=tuple(data.query_ids[one] for one in remembered),
     )

@@ -10,8 +10,9 @@ document that nobody judged, or that is alone with its queries, is a bundle of o
 query an example (extreme multi-label classification). Two queries are alike when their words and
 vectors are, and above all when the same bundles come up for both of them in a zero-shot search:
 their profiles. The closed form (Saunders, Gammerman and Vovk, "Ridge Regression Learning Algorithm
-in Dual Variables", 1998) needs one inverse of the size of the judged queries, and gives each of
-them a share in the answer to a new query.
+in Dual Variables", 1998) is a product with one inverse of the size of the judged queries, and gives
+each of them a share in the answer to a new query. Few directions of that inverse are kept: all of
+it would be the largest part of what a query reads from memory.
 """
 
 from dataclasses import dataclass
@@ -25,8 +26,11 @@ from assay.search.tuning.arrays import (
     Sparse,
     best_columns,
     dense,
+    fourth_power,
     horizontal_stack,
+    lengths_of,
     min_max,
+    product,
     scaled_rows,
     sparse_matrix,
     sparse_rows,
@@ -131,6 +135,8 @@ def _merge_similar(relevant: Sparse, threshold: float) -> Integers:
 # by less than chance.
 PROFILE_WEIGHT = 4.0
 RIDGE = 4.0
+# On dev, 256 and more of 2,590 are as good as all of them; 128 cost recall.
+DIRECTIONS = 256
 VECTOR_SHARPNESS = 5.0
 SPELLING_WEIGHT = 0.5
 # How many bundles a profile keeps: the rest weighs next to nothing, and a hundred are as good.
@@ -141,15 +147,17 @@ def profile(mean: Floats, best: Floats, text: Floats) -> Sparse:
     """Which bundles are found for each query: by the mean of their documents, by the best of them,
     as one text.
     """
-    parts = [min_max(mean) ** 4, min_max(best) ** 4, min_max(text) ** 2]
-    bundles = mean.shape[1]
-    columns = [best_columns(part, PROFILE_DEPTH) for part in parts]
-    weights = [
-        unit_rows(np.take_along_axis(part, which, 1)) / np.float32(np.sqrt(len(parts)))
-        for part, which in zip(parts, columns, strict=True)
-    ]
-    aside = [which + place * bundles for place, which in enumerate(columns)]
-    return sparse_rows(np.hstack(aside), np.hstack(weights), len(parts) * bundles)
+    parts = [fourth_power(min_max(mean)), fourth_power(min_max(best)), min_max(text) ** 2]
+    queries, bundles = mean.shape
+    together = np.concatenate(parts)
+    columns = best_columns(together, PROFILE_DEPTH)
+    weights = unit_rows(np.take_along_axis(together, columns, 1)) / np.float32(np.sqrt(len(parts)))
+    columns += np.repeat(np.arange(len(parts)) * bundles, queries)[:, None]
+    return sparse_rows(
+        np.hstack(np.split(columns, len(parts))),
+        np.hstack(np.split(weights, len(parts))),
+        len(parts) * bundles,
+    )
 
 
 def likeness(meaning: Floats, words: Floats, grams: Floats, profiles: Floats) -> Floats:
@@ -162,12 +170,31 @@ def likeness(meaning: Floats, words: Floats, grams: Floats, profiles: Floats) ->
     )
 
 
-def inverse_of(likeness_among_judged: Floats) -> Floats:
-    # In double precision: rounding adds up over thousands of rows.
-    """The inverse of the kernel with the ridge on its diagonal."""
-    kernel = likeness_among_judged.astype(np.float64)
-    kernel[np.diag_indices_from(kernel)] += RIDGE
-    return np.asarray(np.linalg.inv(kernel), np.float32)
+@dataclass(frozen=True)
+class Ridge:
+    """The inverse of the kernel with the ridge on its diagonal, but for its least directions, which
+    count alike.
+    """
+
+    directions: Floats
+    """Judged queries by directions, each as long as it takes away from the rest."""
+    rest: Floats
+    """By how much everything else is scaled: one number."""
+
+    def shares(self, alike: Floats) -> Floats:
+        """Of each judged query in the answer to queries that are so much like them."""
+        taken = (alike @ self.directions) @ self.directions.T
+        return np.asarray(self.rest * alike - taken, np.float32)
+
+
+def ridge_of(likeness_among_judged: Floats, directions: int = DIRECTIONS) -> Ridge:
+    """In double precision: rounding adds up over thousands of rows."""
+    values, vectors = np.linalg.eigh(likeness_among_judged.astype(np.float64))
+    scales = 1 / (np.maximum(values, 0) + RIDGE)
+    least = max(0, len(values) - directions)
+    rest = scales[: max(1, least)].mean()
+    kept = vectors[:, least:] * np.sqrt(np.maximum(rest - scales[least:], 0))
+    return Ridge(kept.astype(np.float32), np.array([rest], np.float32))
 
 
 # The text of a query that fits everything ("cancer") says little about each of its documents.
@@ -198,15 +225,20 @@ class Memory:
     """Judged queries by bundles: which part of the bundle was judged relevant."""
     cosines: Sparse
     """Bundles by judged queries: products of columns are cosines of sets of documents."""
-    inverse: Floats
+    ridge: Ridge
     set_vectors: Floats
     """The centre of each judged query's relevant documents."""
     texts: Sparse
     """BM25 weights of what is written in and about the bundles, `TEXTS` side by side: stems by
     five times the bundles."""
     centres: Floats
-    asked_centres: Floats
-    both_centres: Floats
+    """The mean vector of each bundle's documents, with length one."""
+    mean_lengths: Floats
+    """Of those means before."""
+    asked_lengths: Floats
+    """Of the sums of the vectors of the queries judged for each bundle."""
+    both_lengths: Floats
+    """Of the sums of both directions."""
     popularity: Floats
     focus: Floats
     """The share of the bundle in the smallest set of documents that it belongs to."""
@@ -241,8 +273,9 @@ def remember(
     bundles = bundle(relevant_documents)
     relevant = (relevant_documents @ bundles.members.T).tocsr()
     counts = np.maximum(sums(relevant_documents, 1), 1)
-    centres = unit_rows(bundles.members @ corpus.vectors)
-    asked_centres = unit_rows(relevant.T @ (questions.vectors / np.sqrt(counts)[:, None]))
+    means = bundles.members @ corpus.vectors
+    asked = relevant.T @ (questions.vectors / np.sqrt(counts)[:, None])
+    centres = unit_rows(means)
     body, title = bundles.members @ documents.body, bundles.members @ documents.title
     specific = scaled_rows(relevant, counts <= SPECIFIC_SIZE).T @ questions.stems
     evenly = scaled_rows(relevant, TYPICAL_SIZE / counts).T @ questions.stems
@@ -267,7 +300,7 @@ def remember(
         cosines=scaled_rows(
             scaled_rows(relevant, 1 / np.sqrt(counts)).T.tocsr(), np.sqrt(bundles.sizes)
         ),
-        inverse=inverse_of(alike),
+        ridge=ridge_of(alike),
         set_vectors=unit_rows((relevant_documents @ corpus.vectors) / counts[:, None]),
         texts=horizontal_stack(
             [
@@ -279,8 +312,9 @@ def remember(
             ]
         ),
         centres=centres,
-        asked_centres=asked_centres,
-        both_centres=unit_rows(centres + asked_centres),
+        mean_lengths=lengths_of(means),
+        asked_lengths=lengths_of(asked),
+        both_lengths=lengths_of(centres + unit_rows(asked)),
         popularity=np.log1p(sums(relevant, 0)),
         focus=np.asarray(shares.max(axis=1).toarray(), np.float32).ravel(),
     )
@@ -294,6 +328,6 @@ def _profiles(
     for start in range(0, len(questions), size):
         some = questions.take(np.arange(start, min(start + size, len(questions))))
         hybrid = compare_content(corpus, some).hybrid
-        text_scores = dense(some.stems @ text)
+        text_scores = product(some.stems, text)
         parts.append(profile(bundles.mean(hybrid), bundles.best(hybrid), text_scores))
     return vertical_stack(parts)

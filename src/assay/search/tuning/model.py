@@ -52,6 +52,8 @@ class About:
 # A kind of evidence has brought up a document that is this high in its ranking.
 FOUND_BY_RANK = 100
 JUDGED_SHOWN = 5
+# The neighbors of a query that all trees are asked for.
+PREDICTED = 60
 _EVIDENCE = {"words": "text", "meaning": "meaning_best", "judgments": "kriging_1"}
 
 
@@ -81,8 +83,11 @@ class TunedRanker:
         top_k = self._checked(vector, top_k)
         questions = self.encoder.encode([text], np.asarray(vector, np.float32)[None, :])
         first = first_pass(self.corpus, self.memory, questions)
-        signals, (candidates,) = second_pass(self.memory, first, self.overlap_trees.predict, top_k)
-        scores = self.ranking_trees.predict(candidates.features)
+        signals, (candidates,) = second_pass(self.memory, first, self._overlap, top_k)
+        # As many bundles as hold twice what is asked for, which is more where filters follow.
+        sizes = candidates.sizes
+        best = int(2 * max(PAGE, top_k) * len(sizes) / sizes.sum())
+        scores = self.ranking_trees.predict(candidates.features, best)
         documents, values = _page(candidates, scores, top_k)
         labels = self.memory.bundles.label[documents]
         ranks = {kind: _ranks(signals[name][0], labels) for kind, name in _EVIDENCE.items()}
@@ -103,7 +108,7 @@ class TunedRanker:
         questions = self.encoder.encode([text], np.asarray(vector, np.float32)[None, :])
         pairs = compare_with_judged(self.memory, first_pass(self.corpus, self.memory, questions))
         flat = pairs.features.reshape(-1, pairs.features.shape[-1])
-        overlap = np.clip(self.overlap_trees.predict(flat), 0, 1)
+        overlap = np.clip(self._overlap(flat), 0, 1)
         neighbours = pairs.neighbours[0]
         relevant = self.memory.relevant[neighbours]
         found = []
@@ -118,6 +123,9 @@ class TunedRanker:
                 )
             )
         return found
+
+    def _overlap(self, features: Floats) -> Floats:
+        return self.overlap_trees.predict(features, PREDICTED)
 
     def _checked(self, vector: Floats, top_k: int) -> int:
         if top_k < 1:
@@ -171,7 +179,7 @@ def _ranks(scores: Floats, labels: Integers) -> list[int]:
     return [int(rank) for rank in np.where((ranks <= FOUND_BY_RANK) & (own > 1e-6), ranks, 0)]
 
 
-MAGIC = b"assay-tuned 5\n"
+MAGIC = b"assay-tuned 6\n"
 # The header is read before anything is known to be sound.
 _MAX_BYTES = 4 * 2**30
 LONGEST_HEADER = 1_000_000

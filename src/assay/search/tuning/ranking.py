@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assay.search.tuning.arrays import TINY, Floats, Integers, best_columns
+from assay.search.tuning.arrays import (
+    TINY,
+    Floats,
+    Integers,
+    best_columns,
+    columns_of,
+    sort_keys,
+)
 from assay.search.tuning.memory import Bundles
 from assay.search.tuning.signals import FirstPass, Signals
 
@@ -192,7 +199,9 @@ def propose(
     zero_shot = best_columns(first.hybrid, max(page, PAGE))
     found = []
     for row in range(len(best)):
-        chosen = np.unique(best[row])
+        proposed = np.zeros(len(bundles), np.bool_)
+        proposed[best[row]] = True
+        chosen = np.flatnonzero(proposed)
         of_query = np.array([first.questions.lengths[row], closeness[row]], np.float32)
         documents, owners = _documents(bundles, chosen, first.hybrid[row])
         found.append(
@@ -211,10 +220,9 @@ def propose(
 
 
 def _proposed(signals: Signals) -> Integers:
-    """Queries by the best of each signal, unsorted: it only counts whether one is there."""
+    """Queries by the best of each signal."""
     scores = np.stack([signals[name] for name in PROPOSING], axis=1)
-    depth = min(DEPTH, scores.shape[2])
-    best = np.argpartition(-scores, depth - 1, axis=2)[:, :, :depth]
+    best = best_columns(scores.reshape(-1, scores.shape[2]), DEPTH)
     return best.reshape(len(scores), -1)
 
 
@@ -229,15 +237,12 @@ def _documents(bundles: Bundles, chosen: Integers, hybrid: Floats) -> tuple[Inte
 
 def _features(raw: Floats, of_query: Floats) -> Floats:
     """`raw`: signals by candidates."""
-    order = np.argsort(-raw, axis=1, kind="stable")
-    ranks = np.empty_like(order)
-    np.put_along_axis(ranks, order, np.arange(raw.shape[1])[None, :], axis=1)
-    features = np.concatenate(
-        [
-            raw,
-            raw / (raw.max(1, keepdims=True) + np.float32(TINY)),
-            1 / (1 + ranks),
-            np.broadcast_to(of_query[:, None], (len(of_query), raw.shape[1])),
-        ]
-    )
-    return np.ascontiguousarray(features.T, np.float32)
+    signals, candidates = raw.shape
+    features = np.empty((candidates, 3 * signals + len(of_query)), np.float32)
+    features[:, :signals] = raw.T
+    features[:, signals : 2 * signals] = (raw / (raw.max(1, keepdims=True) + TINY)).T
+    order = columns_of(np.sort(sort_keys(raw), axis=1))
+    ranks = np.arange(2 * signals, 3 * signals)[:, None]
+    features[order, ranks] = 1 / np.arange(1, candidates + 1)
+    features[:, 3 * signals :] = of_query
+    return features

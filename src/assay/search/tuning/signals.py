@@ -12,6 +12,7 @@ Kriging", 1990) knows the true overlaps among the neighbors: it looks for the re
 explains all predicted overlaps together.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,12 +25,11 @@ from assay.search.tuning.arrays import (
     best_columns,
     by_maximum,
     dense,
+    fourth_power,
     min_max,
+    product,
     products,
-    sparse_of_rows,
-    sparse_rows,
     sums,
-    times_symmetric,
     unit_rows,
 )
 from assay.search.tuning.features import CorpusFeatures, QueryFeatures, compare_content
@@ -57,6 +57,8 @@ def first_pass(corpus: CorpusFeatures, memory: Memory, questions: QueryFeatures)
     profiles = profile(signals["hybrid_mean"], signals["hybrid_best"], signals["text"])
     likenesses = _likenesses(memory, questions, profiles)
     signals |= _judged_signals(memory, questions, likenesses)
+    signals["both_centres"] = signals["centres"] + signals["asked_centres"]
+    signals["both_centres"] /= memory.both_lengths
     # Three rankings that the later stages start from. The weights are round numbers, hardly
     # tuned; the trees correct them.
     signals["base"] = (
@@ -72,11 +74,11 @@ def first_pass(corpus: CorpusFeatures, memory: Memory, questions: QueryFeatures)
 def _likenesses(memory: Memory, questions: QueryFeatures, profiles: Sparse) -> Signals:
     found = {
         "meaning": np.asarray(questions.vectors @ memory.vectors.T, np.float32),
-        "words": dense(questions.words @ memory.words),
-        "grams": dense(questions.grams @ memory.grams),
-        "profiles": dense(profiles @ memory.profiles),
+        "words": product(questions.words, memory.words),
+        "grams": product(questions.grams, memory.grams),
+        "profiles": product(profiles, memory.profiles),
     }
-    found["share"] = times_symmetric(likeness(**found), memory.inverse)
+    found["share"] = memory.ridge.shares(likeness(**found))
     return found
 
 
@@ -91,10 +93,10 @@ def _content_signals(
     for name, highest in zip(scores, best, strict=True):
         found[f"{name}_best"] = highest
         found[f"{name}_mean"] = means[name]
-    written = dense(questions.stems @ memory.texts)
+    written = product(questions.stems, memory.texts)
     found |= dict(zip(TEXTS, np.split(written, len(TEXTS), axis=1), strict=True))
-    for name in ("centres", "asked_centres", "both_centres"):
-        found[name] = np.asarray(questions.vectors @ getattr(memory, name).T, np.float32)
+    # The product with a mean is the mean of the products.
+    found["centres"] = found["meaning_mean"] / memory.mean_lengths
     return content.hybrid, found
 
 
@@ -105,10 +107,12 @@ def _judged_signals(memory: Memory, questions: QueryFeatures, likenesses: Signal
         near = np.exp(sharpness * (likenesses["meaning"] - 1))
         weights[f"near_{sharpness}"] = near
         weights[f"near_{sharpness}_evenly"] = near * memory.evenly
+    weights["asked_centres"] = likenesses["meaning"] * memory.evenly
     weights["same_words"] = likenesses["words"] ** 2 * memory.evenly
     weights["ridge"] = likenesses["share"]
     weights["ridge_evenly"] = likenesses["share"] * memory.evenly
     found = products(weights, memory.by_bundle)
+    found["asked_centres"] = found["asked_centres"] / memory.asked_lengths
     shape = (len(questions), len(memory.bundles))
     for name, values in (
         ("popularity", memory.popularity),
@@ -149,7 +153,8 @@ def compare_with_judged(memory: Memory, first: FirstPass) -> Pairs:
     found, promise, centers = _fits(memory, first)
     neighbours = best_columns(promise, NEIGHBOURS)
     rows = np.arange(len(neighbours))[:, None]
-    columns = {name: scores[rows, neighbours] for name, scores in found.items()}
+    together = np.stack(list(found.values()))[:, rows, neighbours]
+    columns = dict(zip(found, together, strict=True))
     columns |= _cosines_with_sets(memory, neighbours, centers)
     near = np.stack([columns[name] for name in PAIR_FEATURES], -1)
     lengths = np.broadcast_to(first.questions.lengths[:, None], neighbours.shape)
@@ -173,13 +178,12 @@ def _fits(memory: Memory, first: FirstPass) -> tuple[Signals, Floats, Signals]:
     """
     found = dict(first.likenesses)
     promise = 2 * found["meaning"] + 0.5 * found["grams"] + 0.5 * found["words"] + found["profiles"]
-    best = {name: best_columns(first.signals[name], max(DEPTHS)) for name in RANKINGS}
-    fits = _cosines_with_top(memory, best)
-    means = _means_over_sets(memory, {name: min_max(first.signals[name]) for name in RANKINGS})
+    scores = np.concatenate([first.signals[name] for name in RANKINGS])
+    tops = best_columns(scores, max(DEPTHS))
+    for what, totals in _totals_over_sets(memory, min_max(scores), tops).items():
+        parts = np.split(totals, len(RANKINGS))
+        found |= {f"{name}_{what}": part for name, part in zip(RANKINGS, parts, strict=True)}
     for ranking in RANKINGS:
-        for depth in DEPTHS:
-            found[f"{ranking}_top_{depth}"] = fits[ranking, depth]
-        found |= {name: means[name] for name in (f"{ranking}_mean", f"{ranking}_peak")}
         promise = (
             promise
             + 0.4 * by_maximum(found[f"{ranking}_top_10"])
@@ -187,10 +191,8 @@ def _fits(memory: Memory, first: FirstPass) -> tuple[Signals, Floats, Signals]:
             + 0.6 * by_maximum(found[f"{ranking}_mean"])
         )
     found["promise"] = promise
-    centers = {
-        f"{ranking}_center": _center(memory, best[ranking][:, :CENTRE_DEPTH])
-        for ranking in RANKINGS
-    }
+    middles = np.split(_center(memory, tops[:, :CENTRE_DEPTH]), len(RANKINGS))
+    centers = {f"{name}_center": one for name, one in zip(RANKINGS, middles, strict=True)}
     return found, promise, centers | {"set_centre": first.questions.vectors}
 
 
@@ -205,27 +207,22 @@ def _cosines_with_sets(memory: Memory, neighbours: Integers, centers: Signals) -
     }
 
 
-def _cosines_with_top(memory: Memory, best: dict[str, Integers]) -> dict[tuple[str, int], Floats]:
-    """Of the top of each ranking with each judged set."""
-    tops = {
-        (ranking, depth): columns[:, :depth]
-        for ranking, columns in best.items()
-        for depth in DEPTHS
+def _totals_over_sets(memory: Memory, levels: Floats, tops: Integers) -> Signals:
+    """Of each ranking (rows of `levels`) with each judged set: the cosine of the first few of the
+    ranking (`tops`), the mean of its scores, and what is left of that when only the best count.
+    """
+    sizes = memory.bundles.sizes
+    weights = {"mean": levels * sizes, "peak": fourth_power(levels) * sizes}
+    for depth in DEPTHS:
+        top = tops[:, :depth]
+        own = sizes[top]
+        weights[f"top_{depth}"] = np.zeros_like(levels)
+        shares = own / np.sqrt(own.sum(1, keepdims=True))
+        np.put_along_axis(weights[f"top_{depth}"], top, shares, 1)
+    return {
+        name: total * memory.evenly if name.startswith("top") else total / memory.counts
+        for name, total in products(weights, memory.relevant).items()
     }
-    sizes = [memory.bundles.sizes[columns] for columns in tops.values()]
-    shares = [np.sqrt(some / some.sum(1, keepdims=True)) for some in sizes]
-    rows = sparse_of_rows(list(tops.values()), shares, len(memory.bundles))
-    return dict(zip(tops, np.split(dense(rows @ memory.cosines), len(tops)), strict=True))
-
-
-def _means_over_sets(memory: Memory, levels: Signals) -> Signals:
-    """Of each ranking's scores, and of what is left of them when only the best count."""
-    weights: Signals = {}
-    for ranking, level in levels.items():
-        weights[f"{ranking}_mean"] = level * memory.bundles.sizes
-        weights[f"{ranking}_peak"] = level**4 * memory.bundles.sizes
-    totals = products(weights, memory.relevant)
-    return {name: total / memory.counts for name, total in totals.items()}
 
 
 def _center(memory: Memory, best: Integers) -> Floats:
@@ -239,11 +236,24 @@ NOISES = (1.0, 4.0)
 ALMOST_CERTAIN = 0.98
 
 
-def _explained(among: Floats, overlap: Floats, noise: float) -> Floats:
-    """By Cholesky, in half the time of the general way: cosines are positive semidefinite."""
-    own = np.float32(noise) * np.eye(overlap.shape[1], dtype=np.float32)
-    solved = [sposv(one + own, row)[1] for one, row in zip(among, overlap, strict=True)]
-    return np.asarray(solved, np.float32)
+# What the others of the neighbors add: nothing on NFCorpus dev, for most of the time.
+EXPLAINED = 100
+
+
+def _kriging(memory: Memory, neighbours: Integers, overlap: Floats) -> Iterator[Floats]:
+    """For each noise. By Cholesky, in half the time of the general way: cosines are positive
+    semidefinite.
+    """
+    best = best_columns(overlap, EXPLAINED)
+    chosen = np.take_along_axis(neighbours, best, 1)
+    known = np.take_along_axis(overlap, best, 1)
+    among = memory.overlaps[chosen[:, :, None], chosen[:, None, :]]
+    own = np.eye(best.shape[1], dtype=np.float32)
+    for noise in NOISES:
+        rows = zip(among + np.float32(noise) * own, known, strict=True)
+        solved = np.zeros_like(overlap)
+        np.put_along_axis(solved, best, np.stack([sposv(one, row)[1] for one, row in rows]), 1)
+        yield solved
 
 
 def propagate(memory: Memory, neighbours: Integers, overlap: Floats) -> Signals:
@@ -255,14 +265,10 @@ def propagate(memory: Memory, neighbours: Integers, overlap: Floats) -> Signals:
         weights[f"overlap_{power}"] = overlap**power
         weights[f"overlap_{power}_evenly"] = overlap**power * evenly
     weights["any_overlap"] = -np.log1p(-np.minimum(overlap, ALMOST_CERTAIN))
-    among = memory.overlaps[neighbours[:, :, None], neighbours[:, None, :]]
-    for noise in NOISES:
-        weights[f"kriging_{noise:g}"] = _explained(among, overlap, noise) * evenly
-    # One product for all: each sparse product has overhead.
-    spread = sparse_rows(
-        np.tile(neighbours, (len(weights), 1)),
-        np.concatenate(list(weights.values())).astype(np.float32),
-        len(memory.counts),
-    )
-    passed_on = np.split(dense(spread @ memory.relevant), len(weights))
-    return dict(zip(weights, passed_on, strict=True))
+    for noise, solved in zip(NOISES, _kriging(memory, neighbours, overlap), strict=True):
+        weights[f"kriging_{noise:g}"] = solved * evenly
+    together = np.stack(list(weights.values()), -1)
+    passed_on = [
+        memory.relevant[near].T @ own for near, own in zip(neighbours, together, strict=True)
+    ]
+    return dict(zip(weights, np.stack(passed_on).transpose(2, 0, 1), strict=True))
