@@ -183,11 +183,43 @@ def test_an_option_that_a_mode_does_not_use_is_refused(
         refuse_unused_settings(config, given=settings)
 
 
-def test_a_device_of_the_machine_is_no_mistake_of_a_run() -> None:
-    config = RunConfig("python:mine:find", device="cuda")
+@pytest.mark.parametrize(
+    ("name", "value", "flag"),
+    [("device", "cuda", "--device"), ("mapping", ("ids=hits",), "--map")],
+)
+def test_what_is_set_for_many_runs_is_no_mistake_of_one(name: str, value: Any, flag: str) -> None:
+    config = RunConfig("python:mine:find", **{name: value})
     refuse_unused_settings(config)
-    with pytest.raises(UsageError, match="--device has no effect on a python: target"):
-        refuse_unused_settings(config, given=["device"])
+    with pytest.raises(UsageError, match=f"{flag} has no effect on a python: target"):
+        refuse_unused_settings(config, given=[name])
+
+
+def test_of_a_resumed_run_only_what_is_given_now_is_checked() -> None:
+    config = RunConfig("builtin:bm25", method="POST", mapping=("ids=hits",), judge_votes=5)
+    refuse_unused_settings(config, resumed=True)
+    with pytest.raises(UsageError, match="--method has no effect on a builtin: target"):
+        refuse_unused_settings(config)
+    with pytest.raises(UsageError, match="judge_votes has no effect without judge"):
+        refuse_unused_settings(config, given=["judge_votes"], resumed=True)
+
+
+@pytest.mark.parametrize("from_file", [True, False])
+def test_a_mapping_of_the_project_leaves_other_targets_alone_and_runs_with_it_are_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, from_file: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if from_file:
+        (tmp_path / "assay.toml").write_text('[eval]\nmap = ["ids=hits"]\n')
+    else:
+        monkeypatch.setenv("ASSAY_MAP", "ids=hits")
+    command = ["eval", "builtin:bm25", "--dataset", "notes", "--num-queries", "2"]
+    for arguments in (command, ["eval", "--resume", "latest"]):
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 0, result.output
+    monkeypatch.setenv("ASSAY_MAP", "ids=hits")
+    assert CliRunner().invoke(app, ["doctor", "builtin:bm25", "--dataset", "notes"]).exit_code == 0
+    refused = CliRunner().invoke(app, ["doctor", "builtin:bm25", "--map", "ids=hits"])
+    assert "--map has no effect on a builtin: target" in str(refused.exception)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Finds out which protocol is spoken at a bare http(s) URL, by the probes of the table."""
 
 import asyncio
+import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -23,13 +24,15 @@ from assay.agents.target_kinds import TARGET_KINDS, OpenContext, Target, load, n
 from assay.agents.targets import parse_target
 from assay.answer.passages import Passage
 from assay.contract.conformance.probes import sample_inputs
-from assay.errors import AgentFailure, TargetError, TargetLoading, UsageError
+from assay.errors import AgentFailure, TargetError, TargetLoading
 from assay.net.client import TOKEN_VARIABLE, open_client, token_for
 from assay.net.http import exchange, read_chunks
 from assay.net.json import JsonObject, parse_object
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy, OutboundRefused
 from assay.net.redact import redact_url
 from assay.net.sse import EventReader
+
+_log = logging.getLogger(__name__)
 
 RETRIEVAL_TASKS = ("RAG_RETRIEVE", "LIT_RETRIEVAL")
 
@@ -81,7 +84,8 @@ class ProbedAgent:
             parsed = parse_target(found)
             kind = TARGET_KINDS[parsed.kind]
             if context.mapping and "mapping" not in kind.settings:
-                raise UsageError(no_effect("--map", "mapping", kind))
+                # Not an error: it may be set for many targets, by a file or a variable.
+                _log.warning("%s", no_effect("--map", "mapping", kind))
             return kind.open(parsed, context)
 
         return cls(target.address, build, context.policy or UNRESTRICTED)

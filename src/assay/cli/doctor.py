@@ -14,7 +14,7 @@ import typer
 from assay.agents.target_kinds import TARGET_KINDS
 from assay.agents.targets import open_target, redact_target
 from assay.cli.console import print_json, show
-from assay.cli.options import read_values, use_named_target, with_options
+from assay.cli.options import is_on_command_line, read_values, use_named_target, with_options
 from assay.errors import DataError, TargetError, UsageError
 from assay.extras import PACKAGES
 from assay.privacy import private_mode
@@ -94,6 +94,10 @@ def doctor(
         timeout=given["timeout"],
         **{**values, "dataset": values["dataset"] or "none"},
     )
+    from assay.evaluation.plan import refuse_unused_settings
+
+    flags = [each for each in _SETTINGS if is_on_command_line(context, settings()[each].param)]
+    refuse_unused_settings(config, flags)
     raise typer.Exit(_examine_agent(config, query, bool(values["dataset"]), as_json))
 
 
@@ -105,7 +109,7 @@ def _examine_agent(config: RunConfig, query: str | None, with_data: bool, as_jso
     from assay.agents.mapping import parse_mapping
     from assay.data import load_dataset
     from assay.data.dataset import Dataset
-    from assay.evaluation.plan import http_request_settings, refuse_unused_settings
+    from assay.evaluation.plan import http_request_settings
     from assay.net.secret_text import reveal
 
     # The agent's warnings are in the list of problems already.
@@ -114,7 +118,6 @@ def _examine_agent(config: RunConfig, query: str | None, with_data: bool, as_jso
     with private_mode(config.private):
         data = load_dataset(config.dataset, columns=config.columns) if with_data else None
     mapping = parse_mapping([reveal(each) for each in config.mapping])
-    refuse_unused_settings(config)
     sample = SampleQuery(query or query_of(data), config.top_k, config.timeout, config.answers)
 
     def build(target: "Target") -> "Agent":

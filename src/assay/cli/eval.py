@@ -159,7 +159,7 @@ def eval_command(
             index, count = parse_shard(shard)
             config = replace(config, shard_index=index, num_shards=count)
     given = [each.name for each in command_settings() if is_on_command_line(context, each.param)]
-    refuse_unused_settings(config, given)
+    refuse_unused_settings(config, given, resumed=folder is not None)
     if shards and not engine:
         raise UsageError("--shards divides the work of --engine ray; add --engine, or use --shard")
     if fail_on_regression and not (config.compare_to or config.baseline):

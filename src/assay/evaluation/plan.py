@@ -150,26 +150,30 @@ def http_request_settings(config: RunConfig) -> RequestSettings:
     )
 
 
-def refuse_unused_settings(config: RunConfig, given: Collection[str] = ()) -> None:
+def refuse_unused_settings(
+    config: RunConfig, given: Collection[str] = (), *, resumed: bool = False
+) -> None:
     """Raise `UsageError` for a setting that neither the target nor the baseline uses.
 
     `given` are the settings that were chosen for this very run: what the environment or a file says
-    for all runs, such as a device, may be of no use to one of them.
+    for all runs, such as a device, may be of no use to one of them. Of a run that is `resumed` only
+    those are checked: an earlier version may have accepted the others.
     """
     named = [config.target, config.baseline] if config.baseline else [config.target]
     targets = [parse_target(each) for each in named]
     kinds = [TARGET_KINDS[each.kind] for each in targets]
-    _refuse_other_track(config, kinds[0])
+    if not resumed:
+        _refuse_other_track(config, kinds[0])
     changed = {
         name: setting
         for name, setting in settings().items()
-        if getattr(config, name) != setting.default
+        if getattr(config, name) != setting.default and (name in given or not resumed)
     }
     for name, setting in changed.items():
         if setting.option.group not in _OF_SOME_TARGETS:
             continue
         if not any(name in each.settings for each in kinds):
-            if name in given or name != "device":
+            if name in given or name not in _OF_MANY_RUNS:
                 raise UsageError(no_effect(setting.flag, name, kinds[0]))
         elif name in given and all(
             name in unused_in_mode(each, config.reranker) for each in targets
@@ -182,6 +186,9 @@ def refuse_unused_settings(config: RunConfig, given: Collection[str] = ()) -> No
                 f"{name} has no effect without {needs}; set {needs} too ({settings()[needs].flag})"
             )
 
+
+_OF_MANY_RUNS = ("device", "mapping")
+"""What is often set for a whole machine or project, whose targets do not all use it."""
 
 _OF_SOME_TARGETS = ("Target", "Built-in retriever")
 """The groups of options that only some kinds of targets use: see `TargetKind.settings`."""
