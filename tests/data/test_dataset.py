@@ -63,6 +63,23 @@ def test_the_text_of_a_fact_is_a_wording_where_the_reference_has_it_and_it_is_no
     assert wordings("$19") == ("$19",)
     assert wordings("$19", "19 dollars") == ("19 dollars", "$19")
     assert wordings("the price", "$19") == ("$19",)  # a label
-    assert wordings("owner", "owners") == ("owners", "owner")
+    assert wordings("owners", "renter") == ("renter", "owners")
+    assert wordings("owner", "owners") == ("owners",)
     assert wordings("no", "$19") == ("$19", "no")
     assert wordings("$20", "20 dollars") == ("20 dollars",)
+    assert wordings("wn", "renter") == ("renter",)  # a part of a word
+
+
+@pytest.mark.parametrize(
+    ("text", "accept", "reference"),
+    [
+        ("deadline", ("deadline is 3 May", "3 May"), "The deadline is 3 May."),
+        ("price in euros", ("40 euros",), "The price in euros is 40."),
+        ("number of seats", ("40 seats",), "The number of seats is forty: 40 seats."),
+        ("no", ("without fee",), "It is not paid without fee, on no account."),
+    ],
+)
+def test_the_label_of_a_fact_is_no_wording_although_it_has_words_of_one(
+    text: str, accept: tuple[str, ...], reference: str
+) -> None:
+    assert Fact.read(text, accept, reference).accept == accept

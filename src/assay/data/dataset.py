@@ -2,13 +2,14 @@
 
 import hashlib
 import random
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set, Sized
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
 from assay.errors import UsageError, did_you_mean
-from assay.text import normalize, stems
+from assay.text import normalize
 
 Judgments = Mapping[str, Mapping[str, int]]
 """query id -> document id -> grade; a grade of 0 or less is judged and not relevant."""
@@ -17,6 +18,7 @@ UNANSWERABLE = "unanswerable"
 """The tag of queries that the documents cannot answer: for agents that answer, not for rankings."""
 
 _SHOWN = 60
+_DIGIT = re.compile(r"\d")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -78,13 +80,18 @@ class Fact:
     def read(cls, text: str, accept: tuple[str, ...], answer: str | None) -> "Fact":
         """A fact of a file, with its own text as a wording where the reference `answer` has it.
 
-        Not if that may be a label ("the price"): if the answer has another wording as well, and the
-        text has no word of any.
+        Not if that may be a label ("the deadline" of "3 May"), which wrong answers have too: if the
+        answer has another wording, or if others have a number and the text has none. The "no" that
+        an answer begins with is none.
         """
         stated, own = normalize(answer or ""), normalize(text)
-        has_other = any(normalize(each) in stated for each in accept)
-        alike = own in ("yes", "no") or not set(stems(own)).isdisjoint(stems(" ".join(accept)))
-        wording = own in stated and (alike or not has_other)
+        others = [normalize(each) for each in accept]
+        label = any(each in stated for each in others) or (
+            any(map(_DIGIT.search, others)) and not _DIGIT.search(own)
+        )
+        whole = re.compile(rf"(?<!\w)(?<!\d[.,:/]){re.escape(own)}(?!\w)(?![.,:/]\d)")
+        replies = own in ("yes", "no") and whole.match(stated)
+        wording = replies or (not label and whole.search(stated))
         return cls(text, tuple(dict.fromkeys((*accept, text))) if wording or not accept else accept)
 
 
