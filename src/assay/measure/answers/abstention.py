@@ -10,7 +10,8 @@ from itertools import dropwhile
 from assay.answer.passages import NOT_FOUND
 from assay.measure.answers.assertion import long_forms
 from assay.measure.answers.framing import bare_text, is_preamble
-from assay.text import sentences
+from assay.measure.answers.quantities import numbers
+from assay.text import is_stop, sentences, words
 
 _SOURCES = (
     r"(?:documents?|documentation|docs?|sources?|notes?|context|passages?|texts?|materials?|excerpts?|"
@@ -170,7 +171,8 @@ _OFFER = re.compile(
 )
 _CONTRAST = re.compile(
     r"\b(?:but|however|although|though|nevertheless|that said|"
-    r"aber|jedoch|mais|pero|però|maar|mas)\b"
+    r"aber|jedoch|mais|pero|però|maar|mas)\b",
+    re.IGNORECASE,
 )
 _DOUBT = re.compile(
     r"\b(?:not|no|none|nothing|cannot|unable|unknown|unclear|sorry|unfortunately|lacks?|missing)\b"
@@ -182,25 +184,42 @@ _DECLINES_THEN = re.compile(
     rf"^(?:it|they) (?:(?:do|does|did) not (?:\w+ )?{_TELL}|{_TELL}s? no)\b|"
     rf"^not (?:the|an?|any|{_ASKED})\b|"
     rf"\b(?:is|are|was|were) not {_ABSENT}(?: anywhere)?\W*$|"
-    rf"\bthere(?: is|'s| are) no (?:\w+ ){{0,2}}?{_DATUM}\b"
+    rf"\bthere(?: is|'s| are) no (?:\w+ ){{0,2}}?{_DATUM}(?=\W*$|[:,;]| (?:yet|{_ABSENT}|for|of)\b)"
 )
 _OF_SOURCES = re.compile(rf"\b{_SOURCES}\b")
+# What comes after these is an answer of its own, and not what the sources are about.
+_BY_SOURCES = re.compile(r"\b(?:according to|based on|as per)\b[^,:]*")
+_CAPITALIZED = re.compile(r"(?<![\w'’])[A-ZÀ-Þ][\w'’-]*")
+_NO_NAMES = frozenset({"i", "unfortunately", "sadly", "currently"})
 
 
-def declined(answer: str) -> bool:
+def declined(answer: str, question: str = "") -> bool:
     """Whether an answer declines a question that no document answers: as `abstained`, or after it
-    told what the sources do say. "A branch is planned, say the notes, but they give no date" would
-    be an answer to another question.
+    told in the same sentence what the sources do say. "The notes say that a branch is planned, but
+    they give no date" would be an answer to another question. With a number or a name that the
+    question does not have, it may be an invented one to this.
     """
     if abstained(answer):
         return True
-    clauses = [part.strip() for clause, _ in _clauses(answer) for part in clause.split(";")]
+    first = next(dropwhile(_leads_up, sentences(bare_text(answer))), "")
+    split = [part.strip(" ,") for each in _CONTRAST.split(first) for part in each.split(";")]
+    parts = [part for part in split if part]
+    clauses = [_BY_SOURCES.sub("", long_forms(part)).strip() for part in parts]
     for place, clause in enumerate(clauses):
         if _refuses(clause) or _DECLINES_THEN.search(clause):
-            return any(map(_OF_SOURCES.search, clauses[: place + 1]))
+            told = any(map(_OF_SOURCES.search, clauses[: place + 1]))
+            return told and not _names_more(" ".join(parts[: max(place, 1)]), question)
         if not (_OF_SOURCES.search(clause) or _adds_nothing(clause)):
             return False
     return False
+
+
+def _names_more(text: str, question: str) -> bool:
+    """Whether a text has a number or a capitalized word that the question does not have."""
+    names = {word for each in _CAPITALIZED.findall(text) for word in words(each)}
+    known = {*words(question), *_NO_NAMES}
+    other = {each for each in names - known if not (is_stop(each) or _OF_SOURCES.fullmatch(each))}
+    return bool(other or numbers(text) - numbers(question))
 
 
 def abstained(answer: str) -> bool:

@@ -101,7 +101,7 @@ def correct_by_facts(case: AnswerCase) -> bool | None:
     None if there is nothing to compare the answer with: no facts, or no reference at all.
     """
     if not case.answerable:
-        return case.answer is not None and declined(case.answer)
+        return case.answer is not None and declined(case.answer, case.question)
     if not case.reference.facts:
         return None
     if case.answer is None or abstained(case.answer):
@@ -251,7 +251,7 @@ _ALL = [
         "abstention",
         "declined where there is no answer, by common phrases",
         lambda case: not case.answerable,
-        lambda case, answer, _: float(declined(answer)),
+        lambda case, answer, _: float(declined(answer, case.question)),
     ),
     AnswerMetric(
         "attempted",

@@ -59,8 +59,10 @@ class AnswerView:
     @cached_property
     def declined(self) -> bool:
         """Whether the agent answered that it has no answer."""
-        declines = abstained if self.case.answerable else declined
-        return self.case.answer is not None and declines(self.case.answer)
+        answer = self.case.answer
+        if answer is None or self.case.answerable:
+            return answer is not None and abstained(answer)
+        return declined(answer, self.case.question)
 
     @property
     def attempted(self) -> bool:
