@@ -1,5 +1,7 @@
 """What a finding says: which value stands for which, where it comes from, and what it quotes."""
 
+from dataclasses import replace
+
 import pytest
 
 from assay.data.dataset import Document, Fact, ReferenceAnswer
@@ -253,18 +255,21 @@ def test_yes_for_no_and_a_false_premise_are_named() -> None:
     assert "wrong yes or no" not in kinds(other, other, correct=False)
 
 
+def test_a_no_for_a_yes_is_named_and_a_premise_only_where_it_is_taken_for_true() -> None:
+    denied = case("Are dogs allowed?", "Yes, they are.", "they are", answer="No, dogs are not.")
+    assert kinds(denied, denied, correct=False)[0] == "wrong yes or no"
+    dogs = "No, dogs are not allowed."
+    for said in ("The stairs are steep.", "Dogs are never allowed."):
+        other = case("Are dogs allowed?", dogs, "lead", answer=said)
+        assert "wrong yes or no" not in kinds(other, other, correct=False)
+
+
 @pytest.mark.parametrize(
-    ("reference", "answer"),
-    [
-        ("Yes, dogs stay.", "No-shows are charged."),
-        ("Oui, dogs stay.", "Non-members pay."),
-        ("Yes.", "No. 5 is for rent."),
-        ("No.", "SIM cards are sold."),
-    ],
+    "answer",
+    ["No-shows pay.", "Non-members pay.", "No. 5 is for rent.", "SIM cards.", "Yes-men pay."],
 )
-def test_a_word_that_begins_as_yes_or_no_is_neither(reference: str, answer: str) -> None:
-    other = case("May I bring a parrot?", reference, "parrot", answer=answer)
-    assert "wrong yes or no" not in kinds(other, other, correct=False)
+def test_a_word_that_begins_as_yes_or_no_is_neither(answer: str) -> None:
+    assert yes_or_no(answer) == ""
 
 
 @pytest.mark.parametrize("answer", ["No – dogs may not.", "No—dogs.", "No", "No - dogs."])
@@ -279,7 +284,10 @@ def test_a_no_before_a_dash_is_one(answer: str) -> None:
         ("http://www.harbor.example/fees", False),
         ("https://other.example/doc/7", False),
         ("https://other.example/show?id=7.", False),
+        ("https://other.example/Fees-of-the-harbor", False),
+        ("https://signed.example/x", False),
         ("https://other.example/p17.html", True),
+        ("https://other.example/7th", True),
         ("https://other.example/2027", True),
         ("https://harbor.example/fe", True),
         ("mast@harbor.example", True),
@@ -287,7 +295,7 @@ def test_a_no_before_a_dash_is_one(answer: str) -> None:
 )
 def test_an_address_is_known_in_any_spelling_or_by_a_whole_id(address: str, foreign: bool) -> None:
     text = "The fees are at www.harbor.example/fees or from harbormast@harbor.example."
-    known = {"7": Document("7", "", text)}
+    known = {"7": Document("7", "Harbor fees", text, {"url": "https://signed.example/x"})}
     said = case("Where?", "There.", "There", retrieved=("7",), answer=f"The fees: {address}")
     found = [each.kind for each in findings(*[AnswerView(said, known, correct=True)] * 2)]
     assert ("foreign addresses" in found) is foreign
@@ -310,6 +318,15 @@ def test_another_version_of_the_needed_document_is_named() -> None:
     longer = {**copy, "c": Document("c", "All", f"{OPENING} {more} {more.replace('ber', 'mo')}")}
     found_kinds = {each.kind for each in findings(*[AnswerView(asked, longer, correct=False)] * 2)}
     assert "near copies" not in found_kinds
+    short = {each: Document(each, "", "The tower is open daily.") for each in "ac"}
+    both = replace(asked.reference, documents=("a", "c"))
+    for documents, other in (
+        (short, asked),
+        (copy, replace(asked, retrieved=("a", "c"))),
+        (copy, replace(asked, reference=both)),
+    ):
+        found = findings(*[AnswerView(other, documents, correct=False)] * 2)
+        assert "near copies" not in {each.kind for each in found}
 
 
 def test_a_sentence_that_all_answers_add_is_told_as_the_same() -> None:
@@ -356,9 +373,15 @@ def test_a_part_of_a_value_may_be_another(
     assert (found.kind, found.expected, found.said) == (kind, fact, said)
 
 
-@pytest.mark.parametrize("answer", ["It began on 3 May.", "From 40 up, to 90."])
-def test_a_part_that_is_missing_is_no_other_value(answer: str) -> None:
-    fact = "3 May 1954" if "May" in answer else "40 to 90"
+@pytest.mark.parametrize(
+    ("answer", "fact"),
+    [
+        ("It began on 3 May.", "3 May 1954"),
+        ("From 40 up, to 90.", "40 to 90"),
+        ("It shows 90 things.", "40 to 90 in 2 rooms"),
+    ],
+)
+def test_a_part_that_is_missing_is_no_other_value(answer: str, fact: str) -> None:
     assert find_wrong_value(answer, "?", f"{fact}.", [Fact(fact, (fact,))], [fact], []) is None
 
 

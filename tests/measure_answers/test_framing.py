@@ -156,6 +156,7 @@ def test_a_raised_mark_is_a_footnote_and_an_exponent_is_none() -> None:
     assert bare_text("10² berths of 12 km² or 3 m³") == "10² berths of 12 km² or 3 m³"
     area = "20 meter², 300 feet², twenty metres³ and 9.81 meters per second²"
     assert bare_text(area) == area
+    assert bare_text("It is 20 meter¹ long") == "It is 20 meter long"
     assert bare_text("It is 12 euros² at the harbor³") == "It is 12 euros at the harbor"
 
 

@@ -133,7 +133,7 @@ def canonical(text: str) -> str:
 def _range(match: re.Match[str]) -> str:
     """With a hyphen only what rises: not "555-0102" (a telephone), "3-1" or "2026-11"."""
     first, last = match[1] or match[2], match[4].rstrip(".,:")
-    if match[3] == "-" and ":" not in f"{first}{last}":
+    if match[3] == "-":
         plain = first.isdigit() and last.isdigit()
         if plain and (int(first) >= int(last) or any(e[0] == "0" < e[1:] for e in (first, last))):
             return match[0]
