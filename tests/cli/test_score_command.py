@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from assay import evaluate
 from assay.cli.score import score_command
-from assay.errors import AssayError, DataError, UsageError
+from assay.errors import AssayError, DataError, GateError, UsageError
 
 app = typer.Typer()
 app.command("score")(score_command)
@@ -72,6 +72,19 @@ def test_a_gate_on_a_ranking_decides_the_exit_code(run: str, qrels: str) -> None
     assert [each["passed"] for each in json.loads(done.stdout)["gates"]] == [True, False]
 
 
+def test_gates_of_a_variable_that_are_meant_for_agents_are_left_out_and_told(
+    run: str, qrels: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSAY_GATE", "success_rate>=0.9; ndcg@5>=main-0.01; mrr@7>=0.4")
+    done = CliRunner().invoke(app, [run, "--qrels", qrels])
+    assert done.exit_code == 1, done.output
+    assert "gate failed: mrr@7>=0.4, got 0.3333" in done.stderr
+    for left_out in ("success_rate>=0.9", "ndcg@5>=main-0.01"):
+        assert f"gate left out: gate {left_out!r}" in done.stderr
+    monkeypatch.setenv("ASSAY_GATE", "success_rate>=0.9")
+    assert "gate  " not in invoke(run, "--qrels", qrels)
+
+
 def test_each_query_can_be_had(run: str, qrels: str) -> None:
     lines = invoke(run, "--qrels", qrels, "--metric", "mrr@5", "--per-query").splitlines()
     assert lines[-3:] == ["MRR@5\tq-1\t1.0000", "MRR@5\tq-2\t0.0000", "MRR@5\tq-3\t0.0000"]
@@ -115,6 +128,7 @@ def test_a_data_set_knows_which_documents_exist(tmp_path: Path) -> None:
         (("OTHER", "--qrels", "QRELS"), DataError, "has no query in common .*'z'.*'q-1'"),
         (("RUN", "--qrels", "QRELS", "--strict"), UsageError, "--strict has no effect on a rank"),
         (("RUN", "--qrels", "QRELS", "--gate", "success_rate>0"), UsageError, "not on a ranking"),
+        (("RUN", "--qrels", "QRELS", "--gate", "P@5>=0.9"), GateError, r"never pass.* is 0\.2667"),
         (("LOG", "--qrels", "QRELS"), UsageError, "--qrels has no effect on logged answers"),
     ],
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assay.cli.console import print_json, show
+from assay.cli.console import print_json, say, show
 from assay.cli.options import (
     ArchiveOption,
     JudgedDatasetOption,
@@ -127,13 +127,15 @@ def score_command(
         code = score_logged_answers(context, files, options, as_json)
         raise typer.Exit(code)
     from assay.data import read_run
+    from assay.evaluation.gates import refuse_impossible
     from assay.measure import score_rankings
     from assay.measure.scoring import as_metrics
     from assay.report.terminal import ScoreLine, scores_table
     from assay.run.run_record import GateResult
 
     metrics = as_metrics(metric) if metric else _usual(top_k)
-    gates = _gates(read_values(context, answer_settings(), options)["gates"], top_k)
+    texts = read_values(context, answer_settings(), options)["gates"]
+    gates = _gates(texts, top_k, strict=is_on_command_line(context, "gate"))
     metrics = list(dict.fromkeys([*metrics, *gates.values()]))
     if qrels is None and dataset is None and (names := table_columns(run)):
         raise UsageError(
@@ -146,6 +148,8 @@ def score_command(
     rankings = read_run(run)
     _require_common_query(run, rankings, judging)
     scores = score_rankings(rankings, judging.judgments, metrics, known=judging.known, top_k=top_k)
+    for gate, of in gates.items():
+        refuse_impossible(gate, scores.mean_ceiling(of))
     summaries = {each: _summary(scores, each) for each in metrics}
     facts = _Facts(rankings, scores)
     means = {gate: summaries[metric].mean for gate, metric in gates.items()}
@@ -184,16 +188,26 @@ def _refuse(context: typer.Context, names: Sequence[str], what: str) -> None:
             raise UsageError(f"{param.opts[0]} has no effect on {what}; leave it out")
 
 
-def _gates(texts: Sequence[str], top_k: int | None) -> dict["Gate", "Metric"]:
-    """Each gate with its metric: a ranking has neither answers nor latencies."""
+def _gates(texts: Sequence[str], top_k: int | None, strict: bool) -> dict["Gate", "Metric"]:
+    """Each gate with its metric: a ranking has neither answers nor latencies.
+
+    Unless `strict`, others are left out: a variable or a file may mean them for `assay eval`.
+    """
     from assay.evaluation.gates import parse_gate
 
     gates = {}
     for text in texts:
-        gate = parse_gate(text, top_k or sys.maxsize)
-        if gate.metric is None:
-            raise UsageError(f"gate {text!r} is not on a ranking, and the file holds nothing else")
-        gates[gate] = gate.metric
+        try:
+            gate = parse_gate(text, top_k or sys.maxsize)
+            if gate.metric is None:
+                raise UsageError(
+                    f"gate {text!r} is not on a ranking, and the file holds nothing else"
+                )
+            gates[gate] = gate.metric
+        except UsageError as error:
+            if strict:
+                raise
+            say(f"gate left out: {error}")
     return gates
 
 
