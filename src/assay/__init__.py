@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from assay.data.dataset import Dataset, Document, Query
     from assay.data.load import load_dataset
-    from assay.errors import AssayError
+    from assay.errors import AssayError, SanityWarning
     from assay.evaluation.answers.logged_rows import ScoredAnswers, score_answers
     from assay.evaluation.api import evaluate, evaluate_agent
     from assay.evaluation.run import Run, compare_runs, load_run, runs
@@ -53,6 +53,7 @@ __all__ = [
     "Recall",
     "Report",
     "Run",
+    "SanityWarning",
     "ScoredAnswers",
     "__version__",
     "compare_runs",
@@ -70,7 +71,7 @@ __all__ = [
 _HOMES = {
     "assay.data.dataset": ("Dataset", "Document", "Query"),
     "assay.data.load": ("load_dataset",),
-    "assay.errors": ("AssayError",),
+    "assay.errors": ("AssayError", "SanityWarning"),
     "assay.evaluation.answers.logged_rows": ("ScoredAnswers", "score_answers"),
     "assay.evaluation.api": ("evaluate", "evaluate_agent"),
     "assay.evaluation.run": ("Run", "compare_runs", "load_run", "runs"),

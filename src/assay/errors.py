@@ -14,6 +14,7 @@
     └── TargetError               exit code 3: the agent under test could not be reached or loaded
         └── TargetLoading         it listens and is silent, or its host answers with 502 to 504
     AgentFailure                  one failed call to an agent: a finding of the run, not its end
+    SanityWarning                 a Python warning: figures of a run that mean something else
 
 A message says what was wrong, what was got and what to do about it. The command line prints the
 message alone; a traceback means a bug in Assay.
@@ -128,6 +129,13 @@ class TuningDeclined(SearchError):
 
 class RunError(AssayError):
     """A run that cannot be found, read, resumed, merged or compared."""
+
+
+class SanityWarning(UserWarning):
+    """The figures of a run are right and mean something else: its target was loading, for example.
+
+    `evaluate` warns of it. A filter that makes errors of warnings can leave it out by its name.
+    """
 
 
 class GateError(AssayError):

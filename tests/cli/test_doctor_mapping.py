@@ -169,7 +169,7 @@ def test_a_number_of_results_that_was_not_passed_on_is_told(
     )
     done = run_assay("eval", "python:capped:find", "--dataset", "notes", "--num-queries", "9")
     assert done.returncode == 0, done.stderr
-    said = "warning: every answer has exactly 3 documents, --top-k is 5" in done.stderr
+    said = "warning: every answer has exactly 3 documents, top_k is 5" in done.stderr
     assert said is warned, done.stderr
 
 

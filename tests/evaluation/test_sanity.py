@@ -28,6 +28,7 @@ def told(find: Find, dataset: Dataset, out: Path, **settings: int) -> list[str]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         assay.evaluate(find, dataset, out=out, top_k=2, **settings)
+    assert {each.category for each in caught} <= {assay.SanityWarning}
     return [str(each.message) for each in caught]
 
 
@@ -67,7 +68,7 @@ def test_answers_to_another_query_are_told(dataset: Dataset, tmp_path: Path) -> 
     (words,) = told(late, dataset, tmp_path, concurrency=2)
     assert words.startswith("the first document of 59 answers is relevant to another query")
     assert "only 1 answers hold a document for their own" in words
-    assert words.endswith("Compare with --concurrency 1")
+    assert words.endswith("Compare with a concurrency of 1")
     (words,) = told(late, dataset, tmp_path, concurrency=1)
     assert words.endswith("does the target mix up one query with the next?")
 
@@ -93,7 +94,10 @@ def test_all_documents_of_a_small_data_set_are_no_sign(dataset: Dataset, tmp_pat
             lambda query, top_k: [each + " " * (number(query) % 2) for each in right(query, top_k)],
             "60 ids that came, unknown to 'tiny', such as 'd1 ', scored nothing: some",
         ),
-        (lambda query, top_k: right(query, top_k)[:1], "every answer has exactly 1 document, "),
+        (
+            lambda query, top_k: right(query, top_k)[:1],
+            "every answer has exactly 1 document, top_k is 2: ",
+        ),
         (
             lambda query, top_k: right(query, top_k) if number(query) > 9 else [],
             "the first 10 answers were empty and 50 of the 50 after them were not",
@@ -109,3 +113,13 @@ def test_what_the_command_line_says_is_a_warning_in_python(
 ) -> None:
     (said,) = told(find, dataset, tmp_path, concurrency=1)
     assert said.startswith(words)
+
+
+def test_a_filter_that_raises_warnings_can_leave_remarks_on_figures_out(
+    dataset: Dataset, tmp_path: Path
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", assay.SanityWarning)
+        run = assay.evaluate(lambda query, top_k: ["d1", "d2"], dataset, out=tmp_path, top_k=2)
+    assert run.exit_code == 0

@@ -13,7 +13,7 @@ from assay.agents.protocol import Agent
 from assay.agents.retrievers import InvokableRetriever, NodeRetriever, retrieval_method
 from assay.agents.targets import as_agent
 from assay.data import Dataset, load_dataset
-from assay.errors import UsageError, suggests_keywords
+from assay.errors import SanityWarning, UsageError, suggests_keywords
 from assay.evaluation.compare_to import regression_gate, with_reference, without_reference
 from assay.evaluation.evaluation import Evaluation, Listener
 from assay.evaluation.listeners import RunListener, RunListeners
@@ -267,7 +267,7 @@ def evaluate(
     for message in said:  # they were said in another thread
         warnings.warn(message.removeprefix("warning: "), stacklevel=3)
     for words in filter(None, (no_answers(run), *sanity_warnings(run, data.judgments_in(split)))):
-        warnings.warn(words, stacklevel=3)
+        warnings.warn(words, SanityWarning, stacklevel=3)
     return run
 
 

@@ -68,7 +68,10 @@ def _about_ids(run: "Run", answers: Sequence[_Answer]) -> str:
     look = f"look at one answer with: assay doctor TARGET --dataset {name}"
     total = sum(each.count for each in answers)
     if not total:
-        return f"no answer holds a document id, so every score is 0; {look}, and map ids with --map"
+        return (
+            f"no answer holds a document id, so every score is 0; {look}, and map ids with --map "
+            "(in Python, mapping)"
+        )
     example = next((each.doc_id for each in unknown.examples), "")
     if (safe := redact_secrets(example)) != example.strip():  # spaces are what may be wrong with it
         example = safe
@@ -84,7 +87,7 @@ def _about_ids(run: "Run", answers: Sequence[_Answer]) -> str:
         many = counted(unknown.ids, "id")
         return f"{many} that came, unknown to {name!r}{shown}, scored nothing: {unknown.hint}"
     if unknown.queries and unknown.queries == report.summary.successful_queries:
-        return f"every answer holds ids that {name!r} does not have: is this the right --dataset?"
+        return f"every answer holds ids that {name!r} does not have: is this the right data set?"
     return ""
 
 
@@ -96,7 +99,7 @@ def _about_count(run: "Run", answers: Sequence[_Answer]) -> str:
     if len(answers) < _ENOUGH_ANSWERS or not same or not 0 < count < possible:
         return ""
     return (
-        f"every answer has exactly {count} document{'' if count == 1 else 's'}, --top-k is "
+        f"every answer has exactly {count} document{'' if count == 1 else 's'}, top_k is "
         f"{top_k}: is the number of results passed on, or does the target limit it?"
     )
 
@@ -178,7 +181,7 @@ def _about_order(run: "Run", answers: Sequence[_Answer], judgments: "Judgments")
         return ""
     if near < 4 * sum(found(at, len(answers) // 2) for at in places):
         return ""
-    why = "answers to concurrent queries? Compare with --concurrency 1"
+    why = "answers to concurrent queries? Compare with a concurrency of 1"
     return (
         f"the first document of {near:,} answers is relevant to another query that was asked at "
         f"about the same time, and only {own:,} answers hold a document for their own: does the "
