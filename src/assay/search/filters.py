@@ -23,7 +23,7 @@ _DATE = re.compile(
     r"(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d:\d\d)(?:(:\d\d)(\.\d{1,9})?([Zz]|[+-]\d\d(?::?\d\d)?)?)?)?",
     re.ASCII,
 )
-_SHORT = re.compile(r"\s*([^<>=!\s{}\[\]\"]+)\s*(>=|<=|>|<|=)\s*([^,<>=]+?)\s*")
+_SHORT = re.compile(r"\s*([^<>=!\s{}\[\]\"]+)\s*(>=|<=|>|<|=)([^,<>=]+)")
 _SIGNS = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
 
 
@@ -56,7 +56,7 @@ def _short_form(text: str) -> dict[str, object]:
                 f"filter {text!r}: {part.strip()!r} is not FIELD=VALUE or FIELD>=VALUE (or >, <, "
                 'with commas between several); other values are JSON: {"type": ["a", "b"]}'
             )
-        field, sign, value = match[1], match[2], _value(match[3])
+        field, sign, value = match[1], match[2], _value(match[3].strip())
         bounds = found.setdefault(field, {} if sign in _SIGNS else value)
         if sign in _SIGNS and isinstance(bounds, dict) and _SIGNS[sign] not in bounds:
             bounds[_SIGNS[sign]] = value
