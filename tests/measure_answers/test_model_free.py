@@ -264,6 +264,8 @@ def test_an_answer_with_a_no_in_it_is_still_an_answer(answer: str) -> None:
     "answer",
     [
         "The documentation says that a branch is planned, but it doesn't give a date.",
+        "Based on the context, the documentation says that it is planned, but it gives no date.",
+        "Answer: The documentation says that it is planned, but it doesn't give a date.",
         "The docs only cover letters; parcels aren't mentioned anywhere.",
         "The page lists the chair and the treasurer, but not the head of sales.",
         "There's no date yet: the page only says that a branch is planned.",

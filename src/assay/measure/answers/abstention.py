@@ -189,7 +189,7 @@ _DECLINES_THEN = re.compile(
 _OF_SOURCES = re.compile(rf"\b{_SOURCES}\b")
 # What comes after these is an answer of its own, and not what the sources are about.
 _BY_SOURCES = re.compile(r"\b(?:according to|based on|as per)\b[^,:]*")
-_CAPITALIZED = re.compile(r"(?<![\w'’])[A-ZÀ-Þ][\w'’-]*")
+_CAPITALIZED = re.compile(r"(?<!^)(?<![\w'’])[A-ZÀ-Þ][\w'’-]*")
 _NO_NAMES = frozenset({"i", "unfortunately", "sadly", "currently"})
 
 
@@ -215,7 +215,9 @@ def declined(answer: str, question: str = "") -> bool:
 
 
 def _names_more(text: str, question: str) -> bool:
-    """Whether a text has a number or a capitalized word that the question does not have."""
+    """Whether a text has a number or, after its first word, a capitalized one that the question
+    does not have.
+    """
     names = {word for each in _CAPITALIZED.findall(text) for word in words(each)}
     known = {*words(question), *_NO_NAMES}
     other = {each for each in names - known if not (is_stop(each) or _OF_SOURCES.fullmatch(each))}
