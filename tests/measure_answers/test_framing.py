@@ -8,6 +8,7 @@ from assay.measure.answers.answer_metrics import AnswerCase
 from assay.measure.answers.answer_view import AnswerView
 from assay.measure.answers.form_checks import breaks_off, repeats_the_question
 from assay.measure.answers.framing import bare_text, is_courtesy, statements, without_emphasis
+from assay.measure.answers.lexical import faithfulness
 
 RENT = Document(
     "rent", "Berth fees", "A berth costs 84 pounds a year. It is paid by cheque in May."
@@ -119,6 +120,12 @@ def test_words_of_documents_and_answers_in_general_support_nothing_and_need_no_s
     ):
         assert view(f"A berth costs 84 pounds. {said}").unsupported == []
     assert view("You'll find this on the page of the auditors.").unsupported
+
+
+@pytest.mark.parametrize("answer", ["Change the key.", "The official documentation.", "Say hello."])
+def test_a_right_answer_of_general_words_alone_is_faithful(answer: str) -> None:
+    assert faithfulness(answer, [f"Every year: {answer.lower()}"]) == 1.0
+    assert faithfulness(answer, ["The berth costs 84 pounds a year."]) == 0.0
 
 
 def test_a_key_fact_in_other_words_is_supported() -> None:

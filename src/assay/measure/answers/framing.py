@@ -85,11 +85,16 @@ _GENERAL = _PLEASANTRIES | set(
     map(
         stem,
         words(
-            "documentation docs document page context source official latest example explain "
-            "reflect given change check cover show say state mention note key point confidence "
-            "tl dr"
+            "documentation docs document context official latest example explain reflect given "
+            "check show say mention confidence tl dr"
         ),
     )
+)
+# Alone these words may be what was asked for: "change the key", "the front page".
+_CAVEAT = re.compile(
+    r"^\W*(?:please )?note(?: that\b|:)|\bkey points?(?=:)|\b(?:on|in|see) (?:this|the) page\b|"
+    r"\b(?:details|this|it|information|things) (?:may|might|can) (?:have )?changed?\b",
+    re.IGNORECASE,
 )
 _PERSON = re.compile(
     r"\b(?:i|me|my|we|us|our|you|your|hello|hi|hey|dear|greetings|welcome|thanks?|cheers|"
@@ -228,7 +233,17 @@ def content_stems(sentence: str) -> frozenset[str]:
     """The words of a sentence that carry its meaning: not those of conversations, documents and
     answers in general, and no conversions.
     """
-    return frozenset(stems(without_conversions(sentence))) - _GENERAL
+    bare = _CAVEAT.sub(" ", without_conversions(sentence))
+    return frozenset(stems(bare)) - _GENERAL
+
+
+def contents(answer: str) -> list[tuple[str, frozenset[str]]]:
+    """The statements of an answer with the words that carry their meaning, without those that have
+    none; all words where nothing else is left, as in "The official documentation."
+    """
+    said = statements(answer)
+    found = [(each, held) for each in said if (held := content_stems(each))]
+    return found or [(each, held) for each in said if (held := frozenset(stems(each)))]
 
 
 def is_question(sentence: str) -> bool:

@@ -14,7 +14,7 @@ from assay.measure.answers.assertion import (
     takes_back,
 )
 from assay.measure.answers.contradiction.model import ContradictionChecker
-from assay.measure.answers.framing import bare_text, content_stems, statements, without_emphasis
+from assay.measure.answers.framing import bare_text, contents, without_emphasis
 from assay.measure.answers.quantities import bare_number, canonical, numbers
 from assay.text import normalize, sentences, stems
 
@@ -174,7 +174,7 @@ def faithfulness(answer: str, sources: Sequence[str]) -> float:
     nor a figure that was computed or a fair paraphrase. A sentence without content words ("It was
     so.") does not count, and an answer that says nothing is not faithful: 0.
     """
-    said = [each for each in statements(answer) if content_stems(each)]
+    said = contents(answer)
     return 1 - len(unsupported(answer, sources)) / len(said) if said else 0.0
 
 
@@ -185,8 +185,8 @@ def unsupported(answer: str, sources: Sequence[str], *, by_rules: bool = True) -
     denied = {each.sentence for each in found}
     return [
         each
-        for each in statements(answer)
-        if each in denied or not is_supported(content_stems(each), held)
+        for each, said in contents(answer)
+        if each in denied or not is_supported(said, held)
     ]
 
 
