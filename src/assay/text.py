@@ -40,6 +40,11 @@ STOP_WORDS = frozenset(
     )
 )
 
+_BEGINS = (
+    "Danach|Dann|Bitte|Er|Sie|Es|Ich|Wir|Der|Die|Das|Ein|Eine|Diese[rs]?|Dies|Hier|Dort|Dazu|Daher|"
+    "Dabei|Auch|Nur|Keine?|Wer|Was|Wenn|Am|Im|Ab|Bis|Zum|Vom|Nach|Vor|Bei|Mit|Für|Ohne|"
+    "He|She|It|You|We|They|The|This|That|Then|There|If|And|But|My|I|An?"
+)
 # A full stop ends a sentence only before what can begin one (not "e.g. tea"), and not after an
 # abbreviation. "no." is one before a number only.
 _SENTENCE_END = re.compile(
@@ -47,9 +52,10 @@ _SENTENCE_END = re.compile(
     r"(?<!\b(?:Dr|Mr|Ms|St|Nr|Eq|ca|vs)\.)(?<!\b(?:ext|tel|Mrs|Fig|e\.g|i\.e)\.)(?<!\bProf\.)"
     r"(?<!\bapprox\.)"
     r"(?!(?<=\b[Nn]o\.)\s+\d)"
-    # Nor does one after a German article: "am 3. Werktag".
-    r"(?<!\b(?:[Aa]m|[Ii]m|[Aa]b|[Zz]u) \d\.)(?<!\b(?:[Dd]e[rmns]|[Zz]u[mr]|vom|bis) \d\.)"
-    r"(?<!\b(?:[Aa]m|[Ii]m|[Aa]b|[Zz]u) \d\d\.)(?<!\b(?:[Dd]e[rmns]|[Zz]u[mr]|vom|bis) \d\d\.)"
+    # Nor does one after a German article: "am 3. Werktag", unless a sentence begins there.
+    r"(?!(?:(?<=\b(?:[Aa]m|[Ii]m|[Aa]b|[Zz]u) \d\.)|(?<=\b(?:[Dd]e[rmns]|[Zz]u[mr]|vom|bis) \d\.)|"
+    r"(?<=\b(?:[Aa]m|[Ii]m|[Aa]b|[Zz]u) \d\d\.)|(?<=\b(?:[Dd]e[rmns]|[Zz]u[mr]|vom|bis) \d\d\.))"
+    rf"(?<!\bI am \d\.)(?<!\bI am \d\d\.)\s+(?!(?:{_BEGINS})\b))"
     # An ordinal before a month, as in "am 3. August", ends no sentence.
     r"(?!(?:(?<=\b\d\.)|(?<=\b\d\d\.))\s+(?:Jan|Jän|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)[a-zä]*\b)"
     r"\s+(?=[^a-z\s])|(?<=[。！？])|\n+"

@@ -109,6 +109,8 @@ def test_a_converted_quantity_and_the_numbers_of_a_list_are_no_figures_of_their_
     assert said.unsupported == []
     assert view("A berth costs 84 pounds, so 7 pounds a month.").foreign_numbers == set()
     assert view("A berth costs 84 pounds, so 8 pounds a month.").foreign_numbers == {"8"}
+    assert view("A berth costs 84 pounds for 7 people.").foreign_numbers == {"7"}
+    assert view("A berth costs 84 pounds for 588 days.").foreign_numbers == {"588"}
     assert view("A berth costs 84 pounds (97 in May).").foreign_numbers == {"97"}
     assert view("A berth costs 97 pounds (about 84 euros).").foreign_numbers == {"97"}
 
@@ -165,6 +167,14 @@ def test_a_raised_mark_is_a_footnote_and_an_exponent_is_none() -> None:
     assert bare_text(area) == area
     assert bare_text("It is 20 meter¹ long") == "It is 20 meter long"
     assert bare_text("It is 12 euros² at the harbor³") == "It is 12 euros at the harbor"
+
+
+def test_a_mark_of_a_note_is_removed_and_a_class_of_signs_is_none() -> None:
+    assert bare_text("It is 84.[^1] By cheque[^a][^2] [^3].\n[^1]: Fees") == (
+        "It is 84. By cheque.\n Fees"
+    )
+    pattern = "Regex [^abc]: use [^1] here"
+    assert bare_text(pattern) == pattern
 
 
 def test_a_right_answer_without_a_full_stop_may_end_before_its_source_does() -> None:

@@ -153,6 +153,8 @@ def test_sentences_do_not_end_at_every_full_stop() -> None:
     ]
     german = ["Sie kommt am 3. Werktag, bis zum 14. Tag.", "Dann ist es der 2. Brief."]
     assert sentences(" ".join(german)) == german
+    for two in (["Der Kurs endet am 3.", "Danach ist Pause."], ["I am 12.", "Tom is 7."]):
+        assert sentences(" ".join(two)) == two
     assert sentences("It has 3. Then it ends at 12. Next.") == [
         "It has 3.",
         "Then it ends at 12.",

@@ -159,12 +159,12 @@ class AnswerView:
         """Numbers of the answer that are neither shown nor asked nor expected."""
         known = self._known(numbers)
         # By sentences, which are without the numbers of a list.
-        said = (numbers(without_conversions(each)) for each in sentences(self.text))
         return {
             each
-            for found in said
+            for said in map(without_conversions, sentences(self.text))
+            for found in [numbers(said)]
             for each in found - known
-            if not is_converted(each, found & known)
+            if not is_converted(each, found & known, said, self._known_texts)
         }
 
     @cached_property
@@ -175,8 +175,11 @@ class AnswerView:
         return {name for name in names if not set(words(name)) <= known}
 
     def _known(self, read: Callable[[str], set[str]]) -> set[str]:
-        texts = [*self.shown, *self._titles, self.case.question, self.case.reference.answer or ""]
-        return set[str]().union(*(_read_once(read, each) for each in texts))
+        return set[str]().union(*(_read_once(read, each) for each in self._known_texts))
+
+    @property
+    def _known_texts(self) -> list[str]:
+        return [*self.shown, *self._titles, self.case.question, self.case.reference.answer or ""]
 
     @cached_property
     def reverses_its_source(self) -> bool:

@@ -28,8 +28,11 @@ _OF_A_UNIT = re.compile(
     r"[^\W\d_]{3,20}$",
     re.IGNORECASE,
 )
-# "[^1]" in Markdown, and the beginning of the note itself.
-_NOTE_MARK = re.compile(r"\[\^[\w-]{1,20}\]:?")
+# "[^1]" in Markdown, and the beginning of the note itself; not "[^abc]" of a regular expression.
+_NOTE_MARK = re.compile(
+    r"(?<=[^\s\[({`|])\[\^[\w-]{1,20}\]| \[\^\d{1,2}\](?=[.,;]|$)|^\[\^[\w-]{1,20}\]:",
+    re.MULTILINE,
+)
 _INLINE_CODE = re.compile(r"(?<!`)`([^`\n]{1,300})`(?!`)")
 PICTURES = "\u2190-\u21ff\u2300-\u27bf\u2b00-\u2bff\ufe0f\u200d\U0001f000-\U0001faff"
 _PICTURE_END = re.compile(rf"(?<![\s{PICTURES}])[\s{PICTURES}]++$")

@@ -184,9 +184,7 @@ def unsupported(answer: str, sources: Sequence[str], *, by_rules: bool = True) -
     found = ContradictionChecker().find(answer, sources) if by_rules else []
     denied = {each.sentence for each in found}
     return [
-        each
-        for each, said in contents(answer)
-        if each in denied or not is_supported(said, held)
+        each for each, said in contents(answer) if each in denied or not is_supported(said, held)
     ]
 
 

@@ -1,7 +1,7 @@
 """Numbers, units and dates in one spelling ("twenty-one minutes" is "21 min"), and negations."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -155,15 +155,52 @@ def numbers(text: str) -> set[str]:
     return {word for word in words(canonical(normalize(text))) if word[0].isdigit()}
 
 
-# Days of a week and a month, months, hours, weeks of a year, minutes and seconds, thousands.
-_FACTORS = (7, 30, 12, 24, 52, 60, 365, 1000, 1024)
+# How many of the one unit are one of the other.
+_FACTORS = {
+    frozenset(pair.split()): factors
+    for pair, factors in {
+        "sec min": (60,), "min h": (60,), "h day": (24,), "day week": (7,), "day month": (30,),
+        "day year": (365,), "week year": (52,), "month year": (12,), "mm m": (1000,),
+        "m km": (1000,), "mg g": (1000,), "g kg": (1000,), "ml l": (1000,), "kb mb": (1000, 1024),
+        "mb gb": (1000, 1024), "gb tb": (1000, 1024),
+    }.items()
+}  # fmt: skip
+_UNIT_NAMES = {
+    form: unit
+    for unit, forms in {
+        "sec": "second seconds", "min": "minute minutes", "h": "hour hours hourly",
+        "day": "days daily", "week": "weeks weekly", "month": "months monthly",
+        "year": "years yearly annual annually annum",
+    }.items()
+    for form in forms.split()
+} | {unit: unit for pair in _FACTORS for unit in pair}  # fmt: skip
 
 
-def is_converted(number: str, others: Iterable[str]) -> bool:
-    """Whether a number is another in a larger or smaller unit: 228 a year for 19 a month."""
-    value = _decimal(number)
-    known = [each for other in others if (each := _decimal(other))]
-    return bool(value) and any(value in (each * by, each / by) for each in known for by in _FACTORS)
+def is_converted(number: str, others: Iterable[str], said: str, known: Sequence[str]) -> bool:
+    """Whether a number that is said is another in a larger or smaller unit of time or size, which
+    is beside both: 228 a year for 19 a month. That of the other one may be in what is known.
+    """
+    value, own = _decimal(number), _units_beside(number, [said])
+    if not (value and own):
+        return False
+    return any(
+        any(pair - {mine} <= beside for mine in own & pair)
+        for other in others
+        if (each := _decimal(other))
+        for pair, factors in _FACTORS.items()
+        if any(value in (each * by, each / by) for by in factors)
+        for beside in [_units_beside(other, [said, *known])]
+    )
+
+
+def _units_beside(number: str, texts: Iterable[str]) -> set[str]:
+    """The units of time and size in the four words after a number: "7 pounds a month"."""
+    after = re.compile(
+        rf"(?<![\w.,:/]){re.escape(number)}(?![.,:/]?\d)((?:[^\w.;]*[^\W\d_]+){{0,4}})"
+    )
+    plain = (canonical(normalize(text)) for text in texts if text)
+    near = (word for text in plain for found in after.findall(text) for word in words(found))
+    return {unit for word in near if (unit := _UNIT_NAMES.get(word))}
 
 
 def _decimal(number: str) -> Decimal:
