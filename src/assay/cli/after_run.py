@@ -3,7 +3,7 @@
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from assay.data.dataset import Judgments
     from assay.evaluation.run import Run
     from assay.run.folder import RunFolder
+    from assay.run.models import Report
+    from assay.run.run_record import GateResult
 
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
@@ -103,12 +105,15 @@ def write_ci_files(
         _write_ci_file(markdown, text.encode())
 
 
-def say_gates(run: "Run") -> None:
-    """The verdict of every gate on stderr, whatever stdout is used for."""
+def say_gates(gates: Iterable["GateResult"], report: "Report | None" = None) -> None:
+    """The verdict of every gate on stderr, whatever stdout is used for.
+
+    `report`: of the run that they were applied to, if there is one.
+    """
     from assay.report.terminal import gate_verdict
 
-    for gate in run.report.gates:
-        say(gate_verdict(gate, run.report))
+    for gate in gates:
+        say(gate_verdict(gate, report))
 
 
 def _write_ci_file(path: Path, content: bytes) -> None:
@@ -153,7 +158,7 @@ def print_run(run: "Run", as_json: bool, judgments: "Judgments") -> None:
     if words := no_answers(run):  # before tables and advice that all follow from it
         warn(words)
     show_run(run, as_json)
-    say_gates(run)
+    say_gates(run.report.gates, run.report)
     report = run.report
     answers, answered = report.answers, report.summary.successful_queries
     if not answered:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from assay.cli.after_run import say_gates
 from assay.cli.console import print_json, say, show
 from assay.cli.options import (
     ArchiveOption,
@@ -28,7 +29,6 @@ from assay.cli.score_answers import (
     gate_lines,
     gates_json,
     holds_answers,
-    say_gates,
     score_logged_answers,
     table_columns,
 )

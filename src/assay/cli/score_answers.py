@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import typer
 
-from assay.cli.console import print_json, say, show, warn
+from assay.cli.after_run import say_gates
+from assay.cli.console import print_json, show, warn
 from assay.cli.options import read_values
 from assay.errors import DataError
 from assay.net.json import JsonObject
@@ -125,14 +126,6 @@ def _print_answers(scored: "ScoredAnswers", path: Path, as_json: bool) -> None:
     from assay.report.terminal_answers import render_answers
 
     show(render_answers(scored.report), *gate_lines(scored.gates))
-
-
-def say_gates(gates: Sequence["GateResult"]) -> None:
-    """How each gate ended, for the log of a CI job."""
-    from assay.report.terminal import gate_verdict
-
-    for gate in gates:
-        say(gate_verdict(gate))
 
 
 def gate_lines(gates: Sequence["GateResult"]) -> Iterator[str]:

@@ -179,7 +179,7 @@ def read_summaries(
     }
     new = [name for name in runs if name not in summaries]
     forgotten = list(known.keys() - runs.keys() if gone is None else gone)
-    # Whoever interrupts the first list of very many runs does not begin anew.
+    # A first list of very many runs that is interrupted goes on where it was.
     parts = [new[start : start + _BATCH] for start in range(0, len(new), _BATCH)]
     for part in parts or ([[]] if forgotten else []):
         found = _read_files(folder, {name: runs[name] for name in part})

@@ -68,7 +68,7 @@ def name_live_generation(home: Path, generation: Path) -> None:
 
 
 def retract_generation(generation: Path) -> None:
-    """It is damaged, which checksums did not show: from now on whoever opens it is told so.
+    """It is damaged, which checksums did not show: from now on, opening it says so.
 
     Nothing but the generation is touched: a writer may be naming the next one at this moment.
     """

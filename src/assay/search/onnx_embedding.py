@@ -150,7 +150,7 @@ def open_builtin() -> OnnxEmbedder:
     thread.shutdown(wait=False)
     tokenizer = Tokenizer.from_buffer(read_model_file(TOKENIZER))
     if not kept:
-        session.result()  # which says so if the model cannot be had
+        session.result()  # which raises if the model cannot be loaded
     return OnnxEmbedder(f"{_NAME} int8 products 2", session, tokenizer)
 
 

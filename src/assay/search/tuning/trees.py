@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from assay.net.json import JsonObject
 from assay.search.onnx_embedding import open_session
 from assay.search.tuning.arrays import Floats
 from assay.search.tuning.ranking import TreeSets
@@ -77,7 +78,7 @@ def _graph(trees: TreeSets, count: int, ranks: bool) -> bytes:
 
 
 def _cascade(
-    first: Sequence[dict[str, Any]], rest: Sequence[dict[str, Any]], sets: int, ranks: bool
+    first: Sequence[JsonObject], rest: Sequence[JsonObject], sets: int, ranks: bool
 ) -> "list[NodeProto]":
     from onnx.helper import make_node
 
@@ -106,7 +107,7 @@ def _cascade(
     return [*nodes, make_node("ScatterElements", [others, "places", "whole"], [_OUTPUT])]
 
 
-def _ensemble(trees: Sequence[dict[str, Any]], sets: int, source: str, target: str) -> "NodeProto":
+def _ensemble(trees: Sequence[JsonObject], sets: int, source: str, target: str) -> "NodeProto":
     from onnx.helper import make_node
 
     nodes = _Nodes(sets)
@@ -126,12 +127,12 @@ class _Nodes:
         self._rows: list[tuple[int, int, int, float, int, int]] = []
         self._leaves: list[tuple[int, int, float]] = []
 
-    def add(self, root: dict[str, Any]) -> None:
+    def add(self, root: JsonObject) -> None:
         first = len(self._rows)
         self._walk(root, first)
         self._trees += 1
 
-    def _walk(self, node: dict[str, Any], first: int) -> int:
+    def _walk(self, node: JsonObject, first: int) -> int:
         """`first`: where the tree begins; numbers of nodes are its own."""
         place = len(self._rows)
         if "leaf_value" in node:
