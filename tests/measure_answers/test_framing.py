@@ -6,6 +6,7 @@ from assay.data import Document, ReferenceAnswer
 from assay.data.dataset import Fact
 from assay.measure.answers.answer_metrics import AnswerCase
 from assay.measure.answers.answer_view import AnswerView
+from assay.measure.answers.assertion import Assertion
 from assay.measure.answers.form_checks import breaks_off, repeats_the_question
 from assay.measure.answers.framing import bare_text, is_courtesy, statements, without_emphasis
 from assay.measure.answers.lexical import faithfulness
@@ -128,6 +129,15 @@ def test_words_of_documents_and_answers_in_general_support_nothing_and_need_no_s
 def test_a_right_answer_of_general_words_alone_is_faithful(answer: str) -> None:
     assert faithfulness(answer, [f"Every year: {answer.lower()}"]) == 1.0
     assert faithfulness(answer, ["The berth costs 84 pounds a year."]) == 0.0
+
+
+def test_options_that_are_all_key_facts_are_no_hedge() -> None:
+    colors = [Fact(each, (each,)) for each in ("red", "green", "blue")]
+    assert view("Flags are red, green or blue.", *colors).unstated == []
+    assert Assertion.OPTION not in view("Flags are red, green or blue.", *colors).occurrences
+    assert Assertion.OPTION in view("Flags are red, green or black.", *colors).occurrences
+    said = "It is 84 pounds. It is 84 or 90 pounds."
+    assert Assertion.OPTION in view(said, Fact("84 pounds", ("84 pounds",))).occurrences
 
 
 def test_a_key_fact_in_other_words_is_supported() -> None:

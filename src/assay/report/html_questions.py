@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from assay.data.dataset import Dataset
 from assay.measure.answers.answer_metrics import CRITERION_PREFIX
-from assay.measure.answers.lexical import states
+from assay.measure.answers.lexical import stated_facts
 from assay.report.html_queries import LISTED, DocumentView, JudgedDocuments, Remark
 from assay.run.answers import ContextName, NuggetRow
 from assay.run.models import AnswerDiagnosis, AnswerRow
@@ -277,8 +277,7 @@ def _ratings(row: AnswerRow) -> list[RatingView]:
 def _facts(row: AnswerRow, dataset: Dataset | None) -> list[FactView]:
     """The row has the facts' texts; the accepted wordings are in the data set, if it has them."""
     reference = dataset.answers.get(row.query_id) if dataset else None
-    known = {fact.text: fact for fact in reference.facts} if reference else {}
-    return [
-        FactView(text, states(row.answer or "", known[text]) if text in known else None)
-        for text in row.facts
-    ]
+    facts = reference.facts if reference else ()
+    known = {fact.text for fact in facts}
+    stated = {fact.text for fact in stated_facts(row.answer or "", facts)}
+    return [FactView(text, text in stated if text in known else None) for text in row.facts]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from assay.data.dataset import Fact
 from assay.measure.answers.abstention import abstained, declined
 from assay.measure.answers.answer_metrics import AnswerCase, Documents
 from assay.measure.answers.assertion import Assertion, is_negative
@@ -25,7 +26,6 @@ from assay.measure.answers.lexical import (
     held_words,
     is_supported,
     stated_facts,
-    states,
 )
 from assay.measure.answers.quantities import is_converted, negations_of, numbers
 from assay.measure.answers.wrong_values import WrongValue, find_wrong_value
@@ -107,15 +107,25 @@ class AnswerView:
         return any(contains_any(text, fact.accept) for text in self.shown for fact in facts)
 
     @cached_property
+    def unstated(self) -> list[Fact]:
+        """The key facts that the answer does not state."""
+        stated = stated_facts(self.text, self.case.reference.facts)
+        return [fact for fact in self.case.reference.facts if fact not in stated]
+
+    @property
     def stated(self) -> int:
         """How many key facts the answer states."""
-        return stated_facts(self.text, self.case.reference.facts)
+        return len(self.case.reference.facts) - len(self.unstated)
 
     @cached_property
     def occurrences(self) -> set[Assertion]:
-        """Everything that the answer does with the key facts."""
+        """Everything that the answer does with the key facts; options that are all of them are
+        a list.
+        """
         facts = self.case.reference.facts
-        return {each for fact in facts for each in fact_occurrences(self.text, fact)}
+        found = [fact_occurrences(self.text, fact) for fact in facts]
+        listed = not self.unstated and {Assertion.OPTION}
+        return set[Assertion]().union(*(each for each in found if each != listed))
 
     @cached_property
     def wrong_value(self) -> WrongValue | None:
@@ -130,7 +140,7 @@ class AnswerView:
             self.text,
             case.question,
             case.reference.answer or "",
-            [fact for fact in case.reference.facts if not states(self.text, fact)],
+            self.unstated,
             [text for doc_id, text in texts if doc_id in case.needed],
             [text for doc_id, text in texts if doc_id not in case.needed],
         )
@@ -147,7 +157,7 @@ class AnswerView:
         # In other words, but it says what was expected.
         facts = self.case.reference.facts
         known = {*self.foreign_numbers}.isdisjoint(numbers(sentence))
-        return known and any(states(sentence, fact) for fact in facts)
+        return known and bool(stated_facts(sentence, facts))
 
     def is_foreign(self, sentence: str) -> bool:
         """Whether less than half of a sentence's words, numbers left out, were shown or asked."""

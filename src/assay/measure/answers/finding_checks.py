@@ -22,7 +22,7 @@ from assay.measure.answers.grounding_checks import (
     contradicted,
 )
 from assay.measure.answers.instructions import follows_a_document
-from assay.measure.answers.lexical import states, yes_or_no
+from assay.measure.answers.lexical import yes_or_no
 from assay.measure.answers.list_checks import LIST_CHECKS
 from assay.measure.answers.quantities import numbers, quantities
 from assay.measure.answers.wrong_values import ValueKind
@@ -99,8 +99,7 @@ def _values(hit: Sequence[AnswerView]) -> str:
 def _unstated(hit: Sequence[AnswerView]) -> str:
     """What the first answer says, and the first key fact that it does not."""
     view = hit[0]
-    fact = next(each for each in view.case.reference.facts if not states(view.text, each))
-    return f', for example {in_quotes(view.text)} without "{fact.text}"'
+    return f', for example {in_quotes(view.text)} without "{view.unstated[0].text}"'
 
 
 def _is_incomplete(view: AnswerView) -> bool:

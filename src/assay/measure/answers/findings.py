@@ -17,7 +17,7 @@ from assay.data.dataset import Fact, ReferenceAnswer
 from assay.measure.answers.answer_view import AnswerCheck, AnswerView, in_quotes
 from assay.measure.answers.finding_checks import ANSWER_CHECKS, TENTATIVE, UNNAMED
 from assay.measure.answers.framing import content_stems
-from assay.measure.answers.lexical import states
+from assay.measure.answers.lexical import stated_facts
 from assay.text import normalize, stem, stems, words
 
 _EXAMPLES = 5
@@ -226,7 +226,7 @@ def _answered_question(view: AnswerView, expected: Sequence[_Expected]) -> str |
     nearest = sorted(others, key=lambda each: -len(said & each.profile))[:_NEAREST]
     for each in nearest:
         fitting = len(said & each.profile) >= fits and each.facts
-        if fitting and all(states(view.text, fact) for fact in each.facts):
+        if fitting and len(stated_facts(view.text, each.facts)) == len(each.facts):
             return each.query_id
     return None
 

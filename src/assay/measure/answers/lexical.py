@@ -9,6 +9,7 @@ from assay.measure.answers.abstention import abstained
 from assay.measure.answers.assertion import (
     Assertion,
     assertion_at,
+    hedges,
     is_negative,
     long_forms,
     takes_back,
@@ -33,6 +34,7 @@ _LAST_WORD = re.compile(r"(?:(?P<number>\d ?)|(?<![^\W\d_]))(?P<word>[^\W\d_]++)
 # "12%" and "40min" are also written with a blank.
 _UNIT = re.compile(r"(?<=\d) ?(?=[^\W\d_]{2}|[%‰°€$£])|(?<=[€$£]) ?(?=\d)")
 _STEM, _SHORT_STEM = 4, 3
+_EITHER = re.compile(r"\b(?:either|one of)\b")
 _SHORT_UNITS = frozenset({"min", "sec"})
 
 
@@ -114,20 +116,24 @@ def fact_places(text: str, facts: Sequence[Fact]) -> list[int]:
 
 def fact_recall(text: str, facts: Sequence[Fact]) -> float:
     """The share of the facts that are stated; 0 where there are none to state."""
-    return stated_facts(text, facts) / len(facts) if facts else 0.0
+    return len(stated_facts(text, facts)) / len(facts) if facts else 0.0
 
 
-def stated_facts(text: str, facts: Sequence[Fact]) -> int:
-    """How many of the facts are stated. "A, B or C" states all three where these are all facts that
-    there are; not numbers, of which one may be right.
+def stated_facts(text: str, facts: Sequence[Fact]) -> list[Fact]:
+    """Those of the facts that are stated. "A, B or C" states all three where these are all facts
+    that there are; not "either A or B", not with a hedge, and not numbers, of which one may be
+    right.
     """
-    found = [fact_assertion(text, fact) for fact in facts]
-    options = [fact for fact, each in zip(facts, found, strict=True) if each is Assertion.OPTION]
-    stated = sum(each in (Assertion.STATED, Assertion.HEDGED) for each in found)
-    listed = len(options) > 1 and stated + len(options) == len(facts)
-    if listed and not any(numbers(wording) for fact in options for wording in fact.accept):
-        return len(facts)
-    return stated
+    found = [(fact, fact_assertion(text, fact)) for fact in facts]
+    options = [fact for fact, each in found if each is Assertion.OPTION]
+    stated = [fact for fact, each in found if each in (Assertion.STATED, Assertion.HEDGED)]
+    if len(options) < 2 or len(stated) + len(options) < len(facts):
+        return stated
+    plain = normalize(text)
+    open_ended = hedges(plain) or _EITHER.search(plain)
+    if open_ended or any(numbers(wording) for fact in options for wording in fact.accept):
+        return stated
+    return list(facts)
 
 
 @lru_cache(maxsize=4096)
