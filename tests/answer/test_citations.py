@@ -10,6 +10,8 @@ from assay.answer.prompt import (
     NO_CITATION,
     SYSTEM,
     answer_prompts,
+    cited_marks,
+    cited_places,
     load_prompt,
     question_prompt,
     read_generated,
@@ -139,3 +141,24 @@ def test_a_dollar_in_a_document_is_money_and_not_a_place_to_fill() -> None:
     assert "costs $question or $5" in question_prompt(
         "why", [Passage("a", "", "costs $question or $5")]
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ("It is so[1]. And so [2, 3].", [1, 2, 3]),
+        ("Compare array[1] and x[2]", []),
+        ("It lies in the interval [1, 2].", []),
+        ("Write `rows [1]`:\n```\nprint [2]\n```\nThat is all [3].", [3]),
+    ],
+)
+def test_an_index_an_interval_and_code_cite_nothing(text: str, places: list[int]) -> None:
+    assert cited_places(text) == places
+
+
+def test_numbers_are_places_where_all_of_them_can_be() -> None:
+    shown, named = ["2", "1", "40"], {"1": "1", "2": "2", "40": "40", "tea": "2"}
+    assert cited_marks("So [1]. And so [3].", shown, named) == {"1": "2", "3": "40"}
+    assert cited_marks("So [1]. And so [40].", shown, named) == {"1": "1", "40": "40"}
+    assert cited_marks("So [1]. Or [tea, sic]. `[40]`", shown[:1], named) == {"1": "2", "tea": "2"}
+    assert cited_marks("So [7].", ["a", "b"], {}) == {"7": ""}

@@ -9,7 +9,7 @@ material from instructions; whether it does is up to the model.
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -167,10 +167,55 @@ def read_generated(text: str, passages: int, *, model: str, stop_reason: str) ->
     )
 
 
+_BRACKETS = re.compile(r"[\[【]([^\[\]【】\n]{1,100})[\]】]")
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]{1,300}`", re.DOTALL)
+# "array[1] and x[2]" are no citations; "it is so[1]." is one.
+_GLUED = re.compile(r"\w$")
+_IDENTIFIER = re.compile(r"(?:^|\W)\w$")
+_CLOSES = re.compile(r"[.,;:!?)\"”\n]|\s*$")
+# Nor is "the interval [1, 2]".
+_OF_NUMBERS = re.compile(
+    r"\b(?:intervals?|ranges?|arrays?|vectors?|tuples?|lists?|pairs?) ?$", re.I
+)
+
+
 def cited_places(text: str) -> list[int]:
-    """The numbers in the citation markers of a text, in their order, each once."""
-    found = [number for marker in _MARKER.finditer(text) for number in _numbers(marker)]
-    return list(dict.fromkeys(found))
+    """The numbers in the citation markers of a text, in their order, each once.
+
+    Code has none, and neither has what only looks like one: an index, as in "array[1] is", or an
+    interval.
+    """
+    prose = _CODE.sub(" ", text)
+    found = (each for each in _MARKER.finditer(prose) if _cites(each, prose))
+    return list(dict.fromkeys(number for each in found for number in _numbers(each)))
+
+
+def _cites(marker: re.Match[str], text: str) -> bool:
+    start = marker.start(2)
+    before, after = text[max(0, start - 20) : start], text[marker.end() : marker.end() + 20]
+    if _GLUED.search(before):
+        return _CLOSES.match(after) is not None and not _IDENTIFIER.search(before)
+    return not ("," in marker[2] and _OF_NUMBERS.search(before))
+
+
+def cited_marks(text: str, shown: Sequence[str], named: Mapping[str, str]) -> dict[str, str]:
+    """The citation marks of a text with the document of each: "" for a number that has none.
+
+    Numbers are places among the documents `shown` if all of them can be; else they are names, if
+    any of them is one. What else is in brackets is a mark if it is a name.
+    """
+    places = cited_places(text)
+    fit = all(1 <= place <= len(shown) for place in places)
+    if fit or not any(str(place) in named for place in places):
+        numbered = {str(n): shown[n - 1] if 1 <= n <= len(shown) else "" for n in places}
+    else:
+        numbered = {str(n): named.get(str(n), "") for n in places}
+    brackets = _BRACKETS.findall(_CODE.sub(" ", text))
+    parts = (part.strip() for each in brackets for part in (each, *re.split("[,;]", each)))
+    names = (part for part in parts if part in named)
+    # Numbers were read; "007" is another name than "7".
+    other = (part for part in names if not part.isdigit() or (part[0] == "0" and not fit))
+    return numbered | {part: named[part] for part in other}
 
 
 def _numbers(marker: re.Match[str]) -> list[int]:

@@ -1,16 +1,13 @@
 """The questions of a run as cases: what was answered beside the reference and the judgments."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from assay.answer.prompt import cited_places
+from assay.answer.prompt import cited_marks
 from assay.data.dataset import Dataset, Query, ReferenceAnswer
 from assay.measure.answers.answer_metrics import AnswerCase, unknown_citations
 from assay.run.calls import Call
-
-_BRACKETS = re.compile(r"[\[【]([^\[\]【】\n]{1,100})[\]】]")
 
 
 def cases_of(
@@ -55,10 +52,8 @@ def _marked(call: Call) -> tuple[str, ...]:
     """What the marks in the text of an answer point at, where it has no other citations."""
     shown = [each.doc_id for each in call.contexts] or list(call.doc_ids)
     named = {each: each for each in shown} | {each.id: each.doc_id for each in call.contexts}
-    places = {str(place): doc_id for place, doc_id in enumerate(shown, start=1)}
-    text = call.answer or ""
-    marks = [*map(str, cited_places(text)), *_BRACKETS.findall(text)]
-    return tuple(dict.fromkeys(filter(None, ((places | named).get(each, "") for each in marks))))
+    cited = cited_marks(call.answer or "", shown, named).values()
+    return tuple(dict.fromkeys(filter(None, cited)))
 
 
 def invented_citations(cases: Sequence[AnswerCase], dataset: Dataset) -> Iterator[tuple[str, str]]:

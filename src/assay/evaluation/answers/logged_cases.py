@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from assay.answer.prompt import cited_places
+from assay.answer.prompt import cited_marks
 from assay.data.dataset import Document, ReferenceAnswer
 from assay.data.logged_answers import LoggedAnswer
 from assay.measure.answers.abstention import abstained
@@ -19,9 +19,11 @@ def logged_case(row: LoggedAnswer, query_id: str) -> tuple[AnswerCase, dict[str,
         for doc_id, context in zip(ids, row.contexts, strict=True)
     }
     places = _places(names)
-    cited = () if _cites_outside(row, names) else row.citations
-    if cited is None and row.answer is not None and ids:
-        cited = tuple(str(place) for place in cited_places(row.answer))
+    given = () if _cites_outside(row, names) else row.citations
+    cited = tuple(_resolve(each, places, ids) for each in given or ())
+    if given is None and row.answer is not None and ids:
+        marks = cited_marks(row.answer, ids, dict(zip(names, ids, strict=True)))
+        cited = tuple(dict.fromkeys(doc_id or mark for mark, doc_id in marks.items()))
     case = AnswerCase(
         query_id=query_id,
         question=row.question,
@@ -29,7 +31,7 @@ def logged_case(row: LoggedAnswer, query_id: str) -> tuple[AnswerCase, dict[str,
         relevant=dict.fromkeys(_relevant(row, query_id, places, ids), 1),
         answer=row.answer,
         retrieved=tuple(ids),
-        citations=tuple(_resolve(each, places, ids) for each in cited or ()),
+        citations=cited,
     )
     return case, documents
 
