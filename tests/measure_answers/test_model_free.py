@@ -270,6 +270,7 @@ def test_an_answer_with_a_no_in_it_is_still_an_answer(answer: str) -> None:
         "Answer: The documentation says that it is planned, but it doesn't give a date.",
         "The docs only cover letters; parcels aren't mentioned anywhere.",
         "The page lists the chair and the treasurer, but not the head of sales.",
+        "Unfortunately, the notes mention a branch, but give no date.",
         "There's no date yet: the page only says that a branch is planned.",
     ],
 )

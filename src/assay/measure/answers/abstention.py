@@ -182,7 +182,7 @@ _DOUBT = re.compile(
 # After what the sources do say: "it does not give a date", "but not the head of sales".
 _DECLINES_THEN = re.compile(
     rf"^(?:it|they) (?:(?:do|does|did) not (?:\w+ )?{_TELL}|{_TELL}s? no)\b|"
-    rf"^not (?:the|an?|any|{_ASKED})\b|"
+    rf"^not (?:the|an?|any|{_ASKED})\b|^(?:give|mention|state|specify|name)s? no {_DATUM}\W*$|"
     rf"\b(?:is|are|was|were) not {_ABSENT}(?: anywhere)?\W*$|"
     rf"\bthere(?: is|'s| are) no (?:\w+ ){{0,2}}?{_DATUM}(?=\W*$|[:,;]| (?:yet|{_ABSENT}|for|of)\b)"
 )
