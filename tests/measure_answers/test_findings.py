@@ -325,8 +325,8 @@ def test_another_version_of_the_needed_document_is_named() -> None:
         (copy, replace(asked, retrieved=("a", "c"))),
         (copy, replace(asked, reference=both)),
     ):
-        found = findings(*[AnswerView(other, documents, correct=False)] * 2)
-        assert "near copies" not in {each.kind for each in found}
+        others = findings(*[AnswerView(other, documents, correct=False)] * 2)
+        assert "near copies" not in {each.kind for each in others}
 
 
 def test_a_sentence_that_all_answers_add_is_told_as_the_same() -> None:

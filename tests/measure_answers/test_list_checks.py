@@ -44,6 +44,24 @@ def test_an_item_beside_the_key_facts_is_named(answer: str, named: bool) -> None
     assert ("one item more" in found) is named
 
 
+def test_a_reference_that_does_not_state_its_own_facts_is_named() -> None:
+    right = case("What do we see?", "The tower.", "tower", answer="The boats.")
+    asked = "When is the fee due?", "On the third working day.", "working day 3"
+    wrong = case(*asked, answer="On the third working day.")
+    (finding,) = (
+        each
+        for each in findings(AnswerView(right, {}, correct=False), AnswerView(wrong, {}, False))
+        if each.kind == "references without their facts"
+    )
+    assert finding.words == (
+        "1 of 2 reference answers do not state their own key facts, and an answer in the same "
+        'words is called wrong, for example "On the third working day." without "working day 3": '
+        "list the wording under `accept`"
+    )
+    judged = findings(AnswerView(right, {}, correct=False), AnswerView(wrong, {}, correct=True))
+    assert "references without their facts" not in [each.kind for each in judged]
+
+
 def test_a_whole_passage_in_place_of_an_answer_is_named() -> None:
     asked = "When is the tower open?", "From Easter.", "Easter"
     shown = {"a": Document("a", "", OPENING), "b": Document("b", "", LONG_OPENING)}

@@ -157,6 +157,22 @@ def _same_sentence(views: Sequence[AnswerView], _: Sequence[ReferenceAnswer]) ->
     return _if_many(attempted, hit, f": {in_quotes(sentence)}")
 
 
+def _references_without_facts(views: Sequence[AnswerView], _: Sequence[ReferenceAnswer]) -> Covered:
+    covered = [view for view in views if view.case.reference.facts and view.case.reference.answer]
+    missing = {
+        id(view): [each for each in reference.facts if each not in stated]
+        for view in covered
+        for reference in (view.case.reference,)
+        for stated in (stated_facts(reference.answer or "", reference.facts),)
+    }
+    hit = [view for view in covered if missing[id(view)] and view.correct is False]
+    if not hit:
+        return _NONE
+    first, fact = hit[0].case.reference.answer or "", missing[id(hit[0])][0]
+    detail = f', for example {in_quotes(first)} without "{fact.text}"'
+    return Covered(covered, hit, f"{detail}: list the wording under `accept`")
+
+
 def _long_sentences(view: AnswerView) -> set[str]:
     said = (each for each in view.sentences if content_stems(each))
     return {normalize(each) for each in said if len(words(each)) >= _SENTENCE_WORDS}
@@ -335,6 +351,12 @@ CHECKS: tuple[AnswerCheck | RunCheck, ...] = (
         "name a source that is no document",
         _unknown_sources,
         explained_by=("same answer",),
+    ),
+    RunCheck(
+        "references without their facts",
+        "do not state their own key facts, and an answer in the same words is called wrong",
+        _references_without_facts,
+        what="reference answers",
     ),
     *ANSWER_CHECKS,
     TENTATIVE,
