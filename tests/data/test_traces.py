@@ -192,7 +192,7 @@ def test_spans_in_a_circle_have_a_row() -> None:
 
 
 def test_only_attributes_that_are_read_stay_in_memory() -> None:
-    vector = {"embedding__embeddings__0__embedding__vector": "0.1 " * 1000}
+    vector: dict[str, Any] = {"embedding__embeddings__0__embedding__vector": "0.1 " * 1000}
     question, found = traces._spans(export(span("a", input__value="q", **vector), span("b")))
     assert dict(question.attributes) == {"input.value": "q"}
     assert found.attributes is traces._NONE

@@ -4,6 +4,7 @@ import random
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ def dataset() -> Dataset:
     return Dataset("tiny", documents, queries, {"test": judgments})
 
 
-def told(find: Find, dataset: Dataset, out: Path, **settings: int) -> list[str]:
+def told(find: Find, dataset: Dataset, out: Path, **settings: Any) -> list[str]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         assay.evaluate(find, dataset, out=out, top_k=2, **settings)

@@ -11,7 +11,7 @@ from tests.search.samples import DOCUMENTS, WordEmbedder
 
 from assay.data import Document
 from assay.errors import DataError, SearchError
-from assay.search import embedding, index_parts, metric
+from assay.search import embedding, index_parts, vector_metric
 from assay.search import index as index_module
 from assay.search.bm25 import Bm25Settings
 from assay.search.chunks import document_vectors
@@ -265,8 +265,8 @@ def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_module, "_DOCUMENTS_AT_ONCE", 10)
     monkeypatch.setattr(index_parts, "_DOCUMENTS_IN_A_PART", 10)
     monkeypatch.setattr(embedding, "TEXTS_UNTIL_SAVED", 10)
-    sample = metric._titled_sample
-    monkeypatch.setattr(metric, "_titled_sample", lambda corpus, *_: sample(corpus, 20, 10))
+    sample = vector_metric._titled_sample
+    monkeypatch.setattr(vector_metric, "_titled_sample", lambda corpus, *_: sample(corpus, 20, 10))
     monkeypatch.setattr(_Tracked, "most", 0)
 
 

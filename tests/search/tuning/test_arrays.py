@@ -1,3 +1,5 @@
+"""Products and orders of the arrays that a tuned query is ranked by."""
+
 import numpy as np
 import pytest
 
@@ -15,7 +17,8 @@ def test_a_row_alone_is_multiplied_as_among_others(entries: int) -> None:
     draw = np.random.default_rng(0)
     dense = np.where(draw.random((200, 40)) < 0.2, draw.random((200, 40)), 0).astype(np.float32)
     dense[:, 39] = 0  # a column that nothing has
-    matrix = sparse_matrix(dense[dense > 0], *np.nonzero(dense), dense.shape)
+    rows, places = np.nonzero(dense)
+    matrix = sparse_matrix(dense[dense > 0], rows, places, dense.shape)
     columns = np.sort(draw.permutation(200)[:entries])
     values = draw.random(entries).astype(np.float32)
     row = sparse_matrix(values, np.zeros(entries), columns, (1, 200))
