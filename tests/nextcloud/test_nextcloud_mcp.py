@@ -36,6 +36,7 @@ LANGUAGES = [
 STARTING_SECONDS = 90.0
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(
         PROGRAM is None,
         reason="ASSAY_NEXTCLOUD_MCP is not set: the program that "

@@ -12,10 +12,13 @@ import pytest
 KIT = os.environ.get("MCP_KIT")
 ROOT = Path(__file__).parents[2]
 
-pytestmark = pytest.mark.skipif(
-    not KIT,
-    reason="MCP_KIT is not set: the folder that scripts/mcp-conformance.sh --install-only fills",
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not KIT,
+        reason="MCP_KIT is not set: the folder scripts/mcp-conformance.sh --install-only fills",
+    ),
+]
 
 
 @pytest.fixture
