@@ -10,11 +10,15 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 
 WORKDIR /app
-COPY pyproject.toml README.md LICENSE requirements.lock ./
+COPY pyproject.toml README.md LICENSE requirements.lock requirements-uv.lock ./
 COPY src ./src
-# Every package with the hash that was tested; the build backend is among them.
-RUN python -m pip install --no-cache-dir --require-hashes --requirement requirements.lock \
-    && python -m pip install --no-cache-dir --no-deps --no-build-isolation .
+# Every package with the hash that was tested, the build backend and the installer among them.
+ENV UV_COMPILE_BYTECODE=1 \
+    UV_NO_CACHE=1
+RUN python -m pip install --no-cache-dir --require-hashes --requirement requirements-uv.lock \
+    && uv pip install --python "$(command -v python)" --require-hashes --requirement requirements.lock \
+    && uv pip install --python "$(command -v python)" --no-deps --no-build-isolation . \
+    && python -m pip uninstall --yes uv
 
 # In a container the network says who can connect (ASSAY_OPEN); ASSAY_TOKEN asks callers for a token.
 #

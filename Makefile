@@ -1,5 +1,5 @@
 # Every target sets up .venv by itself: `make eval` and `make test` work on a fresh clone.
-# uv is used where it is installed, python3 -m venv and pip where it is not.
+# uv installs, from the cache where it is not on the PATH; pip does where uv fails.
 
 PYTHON  ?= python3
 VENV    := .venv
@@ -11,6 +11,9 @@ SECONDS  ?= 300
 # Two for each core: the tests wait for servers and processes half of the time.
 WORKERS ?= $(shell $(PYTHON) -c "import os; print(2 * (os.cpu_count() or 1))")
 
+# Where it is set, every start of Python would compile all that it imports again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup eval test generalise crash fuzz mutants lint serve format docs site dist lock sbom clean
 
@@ -19,8 +22,6 @@ help: ## list the targets
 
 setup: $(READY) ## make the virtual environment and install Assay into it
 
-# PYTHONDONTWRITEBYTECODE, where it is set, makes every start import sources from scratch:
-# compileall pays that once, here.
 $(READY): pyproject.toml requirements-dev.lock
 	@PYTHON="$(PYTHON)" VENV="$(VENV)" sh scripts/setup.sh
 	@touch $(READY)
@@ -67,7 +68,7 @@ site: $(READY) ## build the docs as a site into build/site; broken links fail
 dist: $(READY) ## build sdist and wheel, check them, run the README's examples from the installed wheel
 	@$(BIN)/python scripts/dist.py
 
-lock: ## write the lock files anew after a change of dependencies (needs uv)
+lock: ## write the lock files anew after a change of dependencies
 	@sh scripts/lock.sh
 
 sbom: $(READY) ## write build/sbom.cdx.json and build/licenses.md

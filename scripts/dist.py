@@ -2,7 +2,7 @@
 
 python scripts/dist.py [--out dist] [--venv DIR] [--no-install]
 
-The wheel is installed into an empty environment, with uv where there is one and with pip where not.
+The wheel is installed into an empty environment.
 The search service of the README is a small server here, with the answers of the real one.
 """
 
@@ -96,14 +96,9 @@ def check_metadata(archives: tuple[Path, ...]) -> None:
 def install(wheel: Path, venv: Path) -> Path:
     """An empty environment with the wheel and what it depends on; its folder of programs."""
     programs = venv / ("Scripts" if os.name == "nt" else "bin")
+    command = ["sh", str(ROOT / "scripts" / "install.sh"), str(venv), str(wheel)]
     clean = _environment(programs)
-    if shutil.which("uv"):
-        subprocess.run(["uv", "venv", "--quiet", "--python", sys.executable, venv], check=True)
-        command = ["uv", "pip", "install", "--quiet", "--python", str(programs / "python")]
-    else:
-        subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-        command = [str(programs / "python"), "-m", "pip", "install", "--quiet"]
-    subprocess.run([*command, str(wheel)], check=True, env=clean)
+    subprocess.run(command, check=True, env={**clean, "PYTHON": sys.executable})
     return programs
 
 

@@ -12,11 +12,7 @@ OLD_PYDANTIC='pydantic<2.11' # which the old versions of the library were writte
 into() {
     target=$FOLDER/$1
     shift
-    if command -v uv >/dev/null 2>&1; then
-        uv pip install --quiet --target "$target" --python "$PYTHON" "$@" >&2
-    else
-        "$PYTHON" -m pip install --quiet --upgrade --target "$target" "$@" >&2
-    fi
+    sh "$(dirname "$0")/install.sh" --target "$target" "$@"
 }
 
 if [ ! -f "$FOLDER/complete" ]; then

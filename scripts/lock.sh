@@ -1,14 +1,17 @@
 #!/bin/sh
 # Writes requirements.lock and requirements-ray.lock (what the images install) and requirements-dev.lock
-# (what CI installs): every package with its version and hashes, for all platforms and Python versions.
+# (what CI installs): every package with its version and hashes, for all platforms and Python versions;
+# requirements-uv.lock is the installer.
 # Run it after changing the dependencies in pyproject.toml. LOCK_FLAGS="--upgrade" takes newer versions.
 set -eu
+
+UV=$(sh scripts/get-uv.sh)
 
 compile() {
     output=$1
     shift
     # shellcheck disable=SC2086
-    uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
+    "$UV" pip compile --quiet --universal --python-version 3.11 --generate-hashes \
         --no-emit-index-url --no-header --no-annotate ${LOCK_FLAGS:-} "$@" --output-file "$output"
 }
 
@@ -18,10 +21,12 @@ extras=$(python3 -c 'import tomllib
 names = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]
 print(*(f"--extra={name}" for name in names if name not in ("torch", "mlflow")))')
 # shellcheck disable=SC2086
-compile requirements-dev.lock $extras --group dev --group build
+compile requirements-dev.lock pyproject.toml $extras --group dev --group build
 # The same versions: what is tested is what is installed.
 grep -v '^    --hash' requirements-dev.lock | sed 's/ \\$//' > requirements-dev.versions
 trap 'rm -f requirements-dev.versions' EXIT
-compile requirements.lock --extra all --group build --constraint requirements-dev.versions
+compile requirements.lock pyproject.toml --extra all --group build --constraint requirements-dev.versions
 # For the image of a Ray node, on top of the former.
-compile requirements-ray.lock --extra all --extra ray --group build --constraint requirements-dev.versions
+compile requirements-ray.lock pyproject.toml --extra all --extra ray --group build \
+    --constraint requirements-dev.versions
+echo 'uv>=0.13,<0.14' | compile requirements-uv.lock -

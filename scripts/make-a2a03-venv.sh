@@ -18,11 +18,4 @@ sys.exit(m.version("a2a-sdk") != "0.3.26")' >/dev/null 2>&1
 if has_it; then
     exit 0
 fi
-if command -v uv >/dev/null 2>&1; then
-    uv venv --quiet --python "$PYTHON" "$VENV"
-    uv pip install --quiet --python "$VENV/bin/python" "$WANTED" uvicorn
-else
-    "$PYTHON" -m venv "$VENV"
-    "$VENV/bin/python" -m pip install --quiet "$WANTED" uvicorn
-fi
-"$VENV/bin/python" -m compileall -q -j 0 "$VENV/lib" >/dev/null 2>&1 || true
+sh "$(dirname "$0")/install.sh" "$VENV" "$WANTED" uvicorn

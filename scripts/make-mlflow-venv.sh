@@ -12,10 +12,4 @@ VENV=${1:-.venv-mlflow}
 if "$VENV/bin/python" -c 'import mlflow, typer' >/dev/null 2>&1; then
     exit 0
 fi
-if command -v uv >/dev/null 2>&1; then
-    uv venv --quiet --python "$PYTHON" "$VENV"
-    uv pip install --quiet --python "$VENV/bin/python" ".[mlflow]"
-else
-    "$PYTHON" -m venv "$VENV"
-    "$VENV/bin/python" -m pip install --quiet ".[mlflow]"
-fi
+sh "$(dirname "$0")/install.sh" "$VENV" ".[mlflow]"

@@ -19,12 +19,5 @@ sys.exit(m.version('nextcloud-mcp-server') != '$VERSION')" >/dev/null 2>&1
 if has_it; then
     exit 0
 fi
-if command -v uv >/dev/null 2>&1; then
-    uv venv --quiet --python "$PYTHON" "$VENV"
-    uv pip install --quiet --python "$VENV/bin/python" "$WANTED"
-else
-    "$PYTHON" -m venv "$VENV"
-    "$VENV/bin/python" -m pip install --quiet "$WANTED"
-fi
+sh "$(dirname "$0")/install.sh" "$VENV" "$WANTED"
 echo "*" >"$VENV/.gitignore"
-"$VENV/bin/python" -m compileall -q -j 0 "$VENV/lib" >/dev/null 2>&1 || true

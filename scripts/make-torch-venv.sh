@@ -12,10 +12,4 @@ VENV=${1:-.venv-torch}
 if "$VENV/bin/python" -c 'import sentence_transformers, qdrant_edge' >/dev/null 2>&1; then
     exit 0
 fi
-if command -v uv >/dev/null 2>&1; then
-    uv venv --quiet --python "$PYTHON" "$VENV"
-    uv pip install --quiet --python "$VENV/bin/python" ".[torch]"
-else
-    "$PYTHON" -m venv "$VENV"
-    "$VENV/bin/python" -m pip install --quiet ".[torch]"
-fi
+sh "$(dirname "$0")/install.sh" "$VENV" ".[torch]" torch==2.13.0

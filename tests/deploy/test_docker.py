@@ -190,7 +190,7 @@ def _interpolated(settings: dict[str, str]) -> str:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_steps_of_the_image_make_a_server_that_starts(tmp_path: Path) -> None:
-    """COPY and pip as the Dockerfile says, into an empty folder and an empty environment."""
+    """COPY and RUN as the Dockerfile says, into an empty folder and an empty environment."""
     if not os.environ.get(STEPS):
         pytest.skip(f"set {STEPS}=1: it installs every dependency anew, which takes a minute")
     app = tmp_path / "app"

