@@ -13,8 +13,9 @@ import httpx._transports.default as httpx_transports
 import pytest
 from hypothesis import HealthCheck, settings
 from tests import forked
+from tests.tiny_dataset import tiny_dataset
 
-from assay.data import Dataset, Document, Query
+from assay.data import Dataset
 
 # Hundreds of tests start a process: without bytecode, each would compile the package again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -102,14 +103,5 @@ def logging_as_it_was() -> Iterator[None]:
 
 @pytest.fixture
 def make_dataset() -> MakeDataset:
-    """n queries; query i has documents d{i} (grade 2) and d{i+1} (grade 1) of n + 1."""
-
-    def make(size: int) -> Dataset:
-        return Dataset(
-            name="tiny",
-            documents={f"d{i}": Document(f"d{i}", "", f"text {i}") for i in range(size + 1)},
-            queries={f"q{i}": Query(f"q{i}", f"query {i}") for i in range(size)},
-            judgments={"test": {f"q{i}": {f"d{i}": 2, f"d{i + 1}": 1} for i in range(size)}},
-        )
-
-    return make
+    """Makes `tiny_dataset` of a size."""
+    return tiny_dataset

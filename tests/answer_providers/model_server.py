@@ -1,13 +1,14 @@
 """A real HTTP server that speaks as the three services do, their errors included."""
 
-import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
-Fault = tuple[int, dict[str, str], Any]
+import pytest
+from tests.json_server import Answer, JsonRequest, JsonServer
+
 WAITS = -1
 """In place of a status: take the request and say nothing until the server stops."""
 
@@ -49,7 +50,7 @@ def _reply(path: str, body: dict[str, Any], text: str) -> dict[str, Any]:
     }
 
 
-class ModelServer:
+class ModelServer(JsonServer):
     """`faults` are answered first, one for each request; after them `text`, in each's shape.
 
     `reply`, where it is set, makes the text from the prompt. `patch` is laid over a good reply.
@@ -58,7 +59,7 @@ class ModelServer:
 
     def __init__(self) -> None:
         self.requests: list[tuple[str, dict[str, Any], dict[str, str]]] = []
-        self.faults: list[Fault] = []
+        self.faults: list[Answer] = []
         self.text = "TRUE"
         self.reply: Callable[[str], str] | None = None
         self.patch: dict[str, Any] = {}
@@ -67,59 +68,57 @@ class ModelServer:
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self.gate: threading.Barrier | None = None
-        server = self
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                headers = {name.lower(): value for name, value in self.headers.items()}
-                with server._lock:
-                    server.requests.append((self.path, body, headers))
-                    server._inside += 1
-                    server.most_at_once = max(server.most_at_once, server._inside)
-                    fault = server.faults.pop(0) if server.faults else None
-                if server.gate is not None:
-                    server.gate.wait(10)
-                with server._lock:  # before the reply: after it the client may be back already
-                    server._inside -= 1
-                self._answer(fault, body)
-
-            def _answer(self, fault: Fault | None, body: dict[str, Any]) -> None:
-                prompt = body["messages"][0]["content"]
-                text = server.reply(prompt) if server.reply else server.text
-                good = {**_reply(self.path, body, text), **server.patch}
-                status, extra, content = fault or (200, {}, good)
-                if status == WAITS:
-                    server._closing.wait(30)
-                    return
-                raw = content if isinstance(content, bytes) else json.dumps(content).encode()
-                self.send_response(status)
-                described = {"Content-Type": "application/json", "Content-Length": str(len(raw))}
-                for name, value in {**described, **extra}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(raw)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_address[1]}"
+    def answer(self, request: JsonRequest) -> Answer | None:
+        """The text as the service of that path sends it, unless there is a fault to send."""
+        with self._lock:
+            self.requests.append((request.path, request.body, request.headers))
+            self._inside += 1
+            self.most_at_once = max(self.most_at_once, self._inside)
+            fault = self.faults.pop(0) if self.faults else None
+        if self.gate is not None:
+            self.gate.wait(10)
+        with self._lock:  # before the reply: after it the client may be back already
+            self._inside -= 1
+        prompt = request.body["messages"][0]["content"]
+        text = self.reply(prompt) if self.reply else self.text
+        good = {**_reply(request.path, request.body, text), **self.patch}
+        status, extra, content = fault or (200, {}, good)
+        if status == WAITS:
+            self._closing.wait(30)
+            return None
+        return status, extra, content
 
     @property
     def last_body(self) -> dict[str, Any]:
         return self.requests[-1][1]
 
     @contextmanager
-    def running(self) -> Iterator["ModelServer"]:
-        thread = threading.Thread(target=self.http.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield self
-        finally:
-            self._closing.set()
-            self.http.shutdown()
-            thread.join()
-            self.http.server_close()
+    def running(self) -> Iterator[Self]:
+        """Answer until the block ends; whoever waits then waits no more."""
+        with super().running():
+            try:
+                yield self
+            finally:
+                self._closing.set()
+
+
+@contextmanager
+def openai_model(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, reply: Callable[[str], str]
+) -> Iterator[ModelServer]:
+    """The server that `openai:` asks; what is written goes to `folder`, the working folder.
+
+    Parameters:
+        monkeypatch: takes the settings back.
+        folder: an empty one.
+        reply: what the model says to a prompt.
+    """
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("ASSAY_CACHE", str(folder / "cache"))
+    monkeypatch.delenv("RAG_EVAL_PROVIDER", raising=False)
+    with ModelServer().running() as running:
+        monkeypatch.setenv("RAG_EVAL_OPENAI_BASE_URL", running.url)
+        running.reply = reply
+        yield running

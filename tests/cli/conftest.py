@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 from tests import forked
+from tests.tiny_dataset import tiny_dataset
+
+from assay.data.beir import write_beir
 
 RunAssay = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -49,14 +52,7 @@ number = 7
 def folder(tmp_path: Path) -> Path:
     """Holds `target.py` and `tiny`, a BEIR folder of 40 queries."""
     (tmp_path / "target.py").write_text(TARGET)
-    tiny = tmp_path / "tiny"
-    (tiny / "qrels").mkdir(parents=True)
-    corpus = [f'{{"_id": "d{i}", "title": "", "text": "text {i}"}}\n' for i in range(41)]
-    (tiny / "corpus.jsonl").write_text("".join(corpus))
-    queries = [f'{{"_id": "q{i}", "text": "query {i}"}}\n' for i in range(40)]
-    (tiny / "queries.jsonl").write_text("".join(queries))
-    rows = [f"q{i}\td{i}\t2\nq{i}\td{i + 1}\t1\n" for i in range(40)]
-    (tiny / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(rows))
+    write_beir(tiny_dataset(40), tmp_path / "tiny")
     return tmp_path
 
 

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,12 @@ import typer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
+from tests.tiny_dataset import tiny_dataset
 
 from assay import compare_runs, evaluate_agent, load_dataset
 from assay.cli.app import app
+from assay.data.beir import write_beir
+from assay.data.dataset import Fact, ReferenceAnswer
 from assay.errors import AssayError, RunError
 from assay.run import report_file
 from assay.run.folder import RunFolder
@@ -48,20 +52,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Holds two runs with answers, `whole/a` and `whole/b`; `b` was compared with `a`."""
     folder = tmp_path_factory.mktemp("damaged")
     (folder / "mended_target.py").write_text(TARGET)
-    tiny = folder / "tiny"
-    (tiny / "qrels").mkdir(parents=True)
-    lines = [f'{{"_id": "d{i}", "title": "t", "text": "text {i}"}}\n' for i in range(9)]
-    (tiny / "corpus.jsonl").write_text("".join(lines))
-    lines = [f'{{"_id": "q{i}", "text": "query {i}"}}\n' for i in range(8)]
-    (tiny / "queries.jsonl").write_text("".join(lines))
-    lines = [f"q{i}\td{i}\t2\nq{i}\td{i + 1}\t1\n" for i in range(8)]
-    (tiny / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(lines))
-    lines = [
-        f'{{"query_id": "q{i}", "answer": "text {i}", "documents": ["d{i}"], '
-        f'"facts": [{{"text": "text {i}", "accept": ["text {i}"]}}]}}\n'
+    answers = {
+        f"q{i}": ReferenceAnswer(
+            f"q{i}", f"text {i}", (Fact(f"text {i}", (f"text {i}",)),), (f"d{i}",)
+        )
         for i in range(8)
-    ]
-    (tiny / "answers.jsonl").write_text("".join(lines))
+    }
+    write_beir(replace(tiny_dataset(8), answers=answers), folder / "tiny")
     (folder / "whole").mkdir()
     before = Path.cwd()
     os.chdir(folder)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.answer_providers.model_server import ModelServer
+from tests.answer_providers.model_server import ModelServer, openai_model
 from typer.testing import CliRunner, Result
 
 import assay
@@ -31,12 +31,7 @@ def reply(prompt: str) -> str:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModelServer]:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("RAG_EVAL_PROVIDER", raising=False)
-    with ModelServer().running() as running:
-        monkeypatch.setenv("RAG_EVAL_OPENAI_BASE_URL", running.url)
-        running.reply = reply
+    with openai_model(monkeypatch, tmp_path, reply) as running:
         yield running
 
 

@@ -2,12 +2,11 @@
 
 import json
 import re
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from tests.answer_providers.model_server import ModelServer
 from tests.cli.conftest import RunAssay
 
 TEXTS = re.compile(r"<answer \w+>\n(.*?)\n</answer", re.DOTALL)
@@ -33,47 +32,24 @@ def reply_to(prompt: str) -> str:
     return "TRUE" if len(set(said)) <= 1 else "FALSE"
 
 
-class Service(ThreadingHTTPServer):
-    asked = 0
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Service
-
-    def do_POST(self) -> None:
-        self.server.asked += 1
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        prompt = body["messages"][-1]["content"]
-        message = {"role": "assistant", "content": reply_to(prompt)}
-        usage = {"prompt_tokens": 1000, "completion_tokens": 1, "total_tokens": 1001}
-        choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        content = json.dumps({"id": "1", "choices": [choice], "usage": usage}).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None: ...
-
-
 @pytest.fixture
-def service() -> Iterator[Service]:
-    with Service(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+def service() -> Iterator[ModelServer]:
+    with ModelServer().running() as server:
+        server.reply = reply_to
+        usage = {"prompt_tokens": 1000, "completion_tokens": 1, "total_tokens": 1001}
+        server.patch = {"usage": usage}
         yield server
-        server.shutdown()
 
 
-def judge(service: Service) -> tuple[str, str]:
-    return "--judge", f"openai:small@http://127.0.0.1:{service.server_address[1]}/v1"
+def judge(service: ModelServer) -> tuple[str, str]:
+    return "--judge", f"openai:small@{service.url}/v1"
 
 
 ANSWERS = ("--dataset", "notes", "--num-queries", "6", "--answers")
 
 
 def test_criteria_are_rated_and_a_second_run_asks_nothing(
-    run_assay: RunAssay, folder: Path, service: Service
+    run_assay: RunAssay, folder: Path, service: ModelServer
 ) -> None:
     (folder / "depth.md").write_text("---\nscale: 1-5\n---\nHow much does the answer explain?")
     options = ("--criteria", "depth.md", "--gate", "criterion.depth<=1")
@@ -84,15 +60,15 @@ def test_criteria_are_rated_and_a_second_run_asks_nothing(
     answers = json.loads(done.stdout)["answers"]
     assert 0 <= answers["metrics"]["criterion.depth"] <= 1
     assert answers["judge"]["controls"]["same_right"] == 5
-    asked = service.asked
+    asked = len(service.requests)
     assert asked == answers["judge"]["spending"]["calls"]
     again = run_assay(*words, **cache)
-    assert service.asked == asked, "every verdict and rating is in the cache"
+    assert len(service.requests) == asked, "every verdict and rating is in the cache"
     assert json.loads(again.stdout)["answers"]["metrics"] == answers["metrics"]
 
 
 def test_a_preference_that_costs_too_much_stops_and_goes_on(
-    run_assay: RunAssay, folder: Path, service: Service
+    run_assay: RunAssay, folder: Path, service: ModelServer
 ) -> None:
     prices = json.dumps({"small": [10, 0]})  # a cent for each call
     cache = {"ASSAY_CACHE": str(folder / "cache")}
@@ -105,7 +81,7 @@ def test_a_preference_that_costs_too_much_stops_and_goes_on(
     stopped = run_assay(*words, "--max-cost", "0.06", RAG_EVAL_PRICES=prices, **cache)
     assert stopped.returncode == 3, stopped.stderr
     assert "not judged" in stopped.stderr
-    paid = service.asked
+    paid = len(service.requests)
     assert 0 < paid <= 6
     done = run_assay(*words, "--max-cost", "1", RAG_EVAL_PRICES=prices, **cache)
     assert done.returncode == 0, done.stderr

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +18,7 @@ from tests.contract.faults import sync
 from tests.contract.running import running
 from tests.contract.sarif_shape import SARIF_SHAPE
 from tests.contract.tampering import Tampered
+from tests.loopback import free_port
 from typer.testing import CliRunner, Result
 
 from assay.cli.check import check_agents
@@ -52,12 +52,6 @@ async def script(targets: str | None) -> "subprocess.CompletedProcess[str]":
         text=True,
         check=False,
     )
-
-
-def closed_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-    return port
 
 
 async def test_a_good_agent_is_one_quiet_line() -> None:
@@ -157,7 +151,7 @@ async def test_sarif_has_a_rule_for_each_check_and_a_result_for_each_finding(
 
 async def test_sarif_names_an_agent_that_is_not_there(tmp_path: Path) -> None:
     file = tmp_path / "contract.sarif"
-    await invoke(f"http://127.0.0.1:{closed_port()}=T", "--sarif", str(file))
+    await invoke(f"http://127.0.0.1:{free_port()}=T", "--sarif", str(file))
     found = json.loads(file.read_text())
     jsonschema.validate(found, SARIF_SHAPE)
     assert found["runs"][0]["invocations"][0]["executionSuccessful"] is False
@@ -178,7 +172,7 @@ async def test_the_level_decides_what_fails() -> None:
 
 async def test_an_agent_that_is_not_there_exits_3(tmp_path: Path) -> None:
     file = tmp_path / "junit.xml"
-    target = f"http://127.0.0.1:{closed_port()}=RAG_RETRIEVE"
+    target = f"http://127.0.0.1:{free_port()}=RAG_RETRIEVE"
     result = await invoke(target, "--junit", str(file))
     assert result.exit_code == 3
     assert "unreachable  no connection" in result.stdout
@@ -234,7 +228,7 @@ async def test_the_script_exits_1_when_one_does_not() -> None:
 
 
 async def test_the_script_exits_1_when_an_agent_is_not_there() -> None:
-    assert (await script(f"http://127.0.0.1:{closed_port()}=T")).returncode == 1
+    assert (await script(f"http://127.0.0.1:{free_port()}=T")).returncode == 1
 
 
 @pytest.mark.parametrize("targets", [None, "", "nonsense"])

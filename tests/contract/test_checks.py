@@ -1,7 +1,6 @@
 """The checker says nothing about a good agent, and finds each fault under its own name."""
 
 import asyncio
-import socket
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from tests.contract.faults import endpoint
 from tests.contract.planted_agents import PLANTED
 from tests.contract.running import running
 from tests.contract.tampering import Tamper, Tampered, bombed
+from tests.loopback import free_port
 
 from assay.contract.conformance.checks import (
     CHECKS,
@@ -128,9 +128,7 @@ async def test_a_long_stream_with_heartbeats_passes() -> None:
 
 
 async def test_an_agent_that_is_not_there_is_unreachable() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    report = await check_agent(CheckTarget(f"http://127.0.0.1:{port}", "RAG_RETRIEVE"))
+    report = await check_agent(CheckTarget(f"http://127.0.0.1:{free_port()}", "RAG_RETRIEVE"))
     assert report.unreachable is not None
     assert not report.passed
 

@@ -1,7 +1,6 @@
 """The client brings back a result or says exactly what was wrong."""
 
 import asyncio
-import socket
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -18,6 +17,7 @@ from tests.contract.conftest import Gate
 from tests.contract.demo_agent import demo_service
 from tests.contract.running import running
 from tests.contract.tampering import CUT, OPEN, Reply, Tamper, bombed
+from tests.loopback import free_port
 
 from assay.contract.client import AgentClient
 from assay.contract.envelope import AgentRunRequest
@@ -215,8 +215,7 @@ async def test_a_bad_answer_is_reported_as_what_it_is(tamper: Tamper, fault: Fau
 
 
 async def test_an_agent_that_is_not_there_is_unreachable() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = free_port()
     async with AgentClient() as client:
         with pytest.raises(AgentCallError) as caught:
             await client.run_sync(f"http://127.0.0.1:{port}", REQUEST)
@@ -323,8 +322,7 @@ async def test_a_token_is_sent_to_agents_that_ask_for_one(way: str) -> None:
 
 
 async def test_a_password_in_an_address_is_not_in_an_error() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = free_port()
     async with AgentClient() as client:
         with pytest.raises(AgentCallError, match=f"no connection to http://127.0.0.1:{port}") as no:
             await client.run_sync(f"http://me:s3cret@127.0.0.1:{port}", REQUEST)

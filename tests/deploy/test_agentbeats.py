@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.loopback import own_address
 from tests.serve.serving import stream
 
 from assay.serve.green.request import parse_eval_request
@@ -106,7 +107,7 @@ async def test_the_scenario_runs_from_its_commands_to_one_result(tmp_path: Path)
 
 
 def _moved(text: str) -> str:
-    return text.replace("127.0.0.1", "127.83.2.1").replace("--mode hybrid", "--mode bm25")
+    return text.replace("127.0.0.1", own_address(1)).replace("--mode hybrid", "--mode bm25")
 
 
 def _collected(part: Any) -> list[Any]:

@@ -14,8 +14,9 @@ from typing import Any
 import httpx
 import pytest
 from tests.serve.serving import send, serving
+from tests.tiny_dataset import tiny_dataset
 
-from assay.data import Dataset, Document, Query
+from assay.data import Dataset
 from assay.net.outbound import UNRESTRICTED
 from assay.progress import Progress
 from assay.run.folder import list_runs
@@ -35,12 +36,7 @@ def database(**config: str) -> Any:
 
 @pytest.fixture
 def tiny() -> Dataset:
-    return Dataset(
-        name="tiny",
-        documents={f"d{i}": Document(f"d{i}", "", f"word{i}") for i in range(SIZE + 1)},
-        queries={f"q{i}": Query(f"q{i}", f"word{i}") for i in range(SIZE)},
-        judgments={"test": {f"q{i}": {f"d{i}": 2, f"d{i + 1}": 1} for i in range(SIZE)}},
-    )
+    return tiny_dataset(SIZE, document="word{}", query="word{}")
 
 
 def queries() -> list[str]:

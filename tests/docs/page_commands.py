@@ -13,6 +13,7 @@ import sys
 import time
 from pathlib import Path
 
+from tests.loopback import free_port
 from typer.testing import CliRunner, Result
 
 from assay.cli.app import app, verb_options
@@ -24,7 +25,7 @@ _BLOCK = re.compile(r"^([ ]*)```(\w+)([^\n]*)\n(.*?)^\1```", flags=re.DOTALL | r
 
 def run_page(page: Path, folder: Path) -> dict[str, str]:
     """The output of every `assay` command, by command; AssertionError for one that fails."""
-    free = _free_port()
+    free = str(free_port())
     modules = set(sys.modules)
     services: list[subprocess.Popen[bytes]] = []
     outputs: dict[str, str] = {}
@@ -78,9 +79,3 @@ def _start(command: str, folder: Path, port: str) -> "subprocess.Popen[bytes]":
         assert service.poll() is None, command
         time.sleep(0.05)
     raise AssertionError(f"{command} does not listen")
-
-
-def _free_port() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])

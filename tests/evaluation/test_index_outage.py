@@ -1,11 +1,11 @@
 """The Qdrant server behind a `builtin:` target dies in the middle of a run: an outage like any."""
 
-import socket
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.loopback import free_port
 from tests.search.conftest import QdrantServer, running_server
 from tests.search.samples import WordEmbedder
 
@@ -28,9 +28,7 @@ def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    return free_port()
 
 
 class KillsItsServer(BuiltinAgent):

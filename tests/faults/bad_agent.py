@@ -3,7 +3,7 @@
     http://127.0.0.1:PORT/slow      a card, and an agent that takes its time
 
 Written on bare sockets, since a web server would not let it break the rules. The dataset is that of
-`make_dataset`: query "query 7" has documents d7 (grade 2) and d8 (grade 1).
+`tiny_dataset`: query "query 7" has documents d7 (grade 2) and d8 (grade 1).
 """
 
 import asyncio

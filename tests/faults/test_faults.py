@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from tests.faults import bad_agent
 from tests.faults.bad_agent import DEATH, HUGE, BadAgent
-from tests.faults.conftest import SIZE, tiny
+from tests.faults.conftest import SIZE
+from tests.tiny_dataset import tiny_dataset
 
 from assay.agents.a2a.agent import A2AAgent
 from assay.errors import TargetError
@@ -31,7 +32,7 @@ async def evaluate(
     agent: A2AAgent, out: Path, *, size: int = SIZE, timeout: float = 5.0, retries: int = 1
 ) -> Run:
     config = RunConfig(agent.info.name, dataset="tiny", timeout=timeout, retries=retries, warm_up=0)
-    evaluation = replace(Evaluation.plan(config, tiny(size)), probe_pauses=(0.01, 0.01))
+    evaluation = replace(Evaluation.plan(config, tiny_dataset(size)), probe_pauses=(0.01, 0.01))
     async with asyncio.timeout(BOUND):
         return await evaluation.start(agent, out)
 

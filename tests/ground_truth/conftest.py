@@ -10,7 +10,8 @@ from tests.answer_providers.model_server import ModelServer
 from typer.testing import CliRunner
 
 from assay.cli.app import app
-from assay.data import Dataset, Document, Query, load_dataset
+from assay.data import Dataset, Document, Query
+from assay.data.beir import write_beir
 from assay.errors import AssayError
 
 NFCORPUS = pytest.mark.skipif(
@@ -53,15 +54,7 @@ def drinks() -> Dataset:
 def folder(drinks: Dataset, tmp_path: Path) -> Path:
     """The same as files."""
     root = tmp_path / "drinks"
-    (root / "qrels").mkdir(parents=True)
-    corpus = [{"_id": d.id, "title": d.title, "text": d.text} for d in drinks.documents.values()]
-    (root / "corpus.jsonl").write_text("\n".join(map(json.dumps, corpus)))
-    queries = [{"_id": q.id, "text": q.text} for q in drinks.queries.values()]
-    (root / "queries.jsonl").write_text("\n".join(map(json.dumps, queries)))
-    judged = drinks.judgments_in("test").items()
-    rows = [f"{q}\t{doc}\t{grade}" for q, grades in judged for doc, grade in grades.items()]
-    (root / "qrels" / "test.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *rows]))
-    assert load_dataset(root).queries.keys() == drinks.queries.keys()
+    write_beir(drinks, root)
     return root
 
 

@@ -12,16 +12,14 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.interop.old_library import old_python
+from tests.loopback import own_address
 
 HERE = Path(__file__).parent
-OLD_PYTHON = "ASSAY_A2A03_PYTHON"
 JAVASCRIPT = "ASSAY_A2A_JS"
 
-# Addresses of this machine that nothing else is likely to use, so that the servers can have the
-# ports that the commands below name.
-MCP_HOST = "127.83.1.8"
-GREEN_HOST = "127.83.1.9"
-PURPLE_HOST = "127.83.1.10"
+# So that the servers can have the ports that the commands below name.
+MCP_HOST, GREEN_HOST, PURPLE_HOST = (own_address(number) for number in (1, 2, 3))
 
 # Docker's name for the machine it runs on, resolved here as Docker would.
 WITH_DOCKERS_NAME = f"""
@@ -88,9 +86,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str
 
 
 def _old_python(url: str, way: str, text: str) -> list[Any]:
-    if not os.environ.get(OLD_PYTHON):
-        pytest.skip(f"set {OLD_PYTHON} to the interpreter that scripts/make-a2a03-venv.sh makes")
-    return _run([os.environ[OLD_PYTHON], str(HERE / "client03.py"), url, way, text])
+    return _run([old_python(), str(HERE / "client03.py"), url, way, text])
 
 
 def _javascript(url: str, way: str, text: str) -> list[Any]:

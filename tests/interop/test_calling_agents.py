@@ -1,21 +1,16 @@
 """Our client against real agents: those of the library's old and of its new generation."""
 
-import os
-import socket
-import subprocess
-import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from tests.contract.running import running
+from tests.interop.old_library import old_agent_running
 from tests.interop.server10 import agent_app
 
 from assay.agents.a2a.agent import A2AAgent
 from assay.agents.protocol import AgentAnswer
 from assay.errors import AgentFailure, FailureKind
 
-OLD_PYTHON = "ASSAY_A2A03_PYTHON"
 WAYS = [False, True]
 """Blocking and streaming."""
 
@@ -38,27 +33,8 @@ async def failure(url: str, query: str, *, streaming: bool) -> AgentFailure:
 
 @pytest.fixture(scope="module")
 def old_agent() -> Iterator[str]:
-    if OLD_PYTHON not in os.environ:
-        pytest.skip(f"set {OLD_PYTHON} to the interpreter that scripts/make-a2a03-venv.sh makes")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    script = Path(__file__).with_name("server03.py")
-    with subprocess.Popen([os.environ[OLD_PYTHON], script, str(port)]) as process:
-        try:
-            _wait_for(port, process)
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.terminate()
-
-
-def _wait_for(port: int, process: "subprocess.Popen[bytes]") -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and process.poll() is None:
-        with socket.socket() as knock:
-            if knock.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    pytest.fail("the old agent did not start within 60 s")
+    with old_agent_running("server03.py") as url:
+        yield url
 
 
 @pytest.mark.parametrize("streaming", WAYS)

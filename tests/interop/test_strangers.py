@@ -1,7 +1,6 @@
 """A2A agents that take a question in words and answer in words, or in a form of their own."""
 
 import os
-import socket
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -10,8 +9,8 @@ from pathlib import Path
 import pytest
 from a2a.server.agent_execution import AgentExecutor
 from tests.interop import strangers10
+from tests.interop.old_library import old_agent_running
 from tests.interop.strangers10 import FOUND, Hello, Stranger, stranger_app
-from tests.interop.test_calling_agents import OLD_PYTHON, _wait_for
 from tests.serve.serving import serving
 
 from assay.agents import Agent, open_target
@@ -114,17 +113,8 @@ async def test_the_tenant_of_the_card_is_sent(binding: str) -> None:
 
 @pytest.fixture(scope="module")
 def old_stranger() -> Iterator[str]:
-    if OLD_PYTHON not in os.environ:
-        pytest.skip(f"set {OLD_PYTHON} to the interpreter that scripts/make-a2a03-venv.sh makes")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    script = Path(__file__).with_name("stranger03.py")
-    with subprocess.Popen([os.environ[OLD_PYTHON], script, str(port)]) as process:
-        try:
-            _wait_for(port, process)
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.terminate()
+    with old_agent_running("stranger03.py") as url:
+        yield url
 
 
 async def test_a_text_agent_on_the_old_library_is_measured(old_stranger: str) -> None:

@@ -8,13 +8,13 @@ from a model hub, are a short list of ours.
 
 import asyncio
 import os
-import socket
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import httpx
 import pytest
+from tests.loopback import free_port
 from tests.nextcloud.notes_server import PASSWORD, USER, NotesServer
 
 from assay.agents import open_target
@@ -62,8 +62,7 @@ def stop_words(folder: Path) -> Path:
 
 @pytest.fixture
 def mcp_url(server: NotesServer, tmp_path: Path) -> Iterator[str]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = free_port()
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(tmp_path),

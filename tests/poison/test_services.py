@@ -1,14 +1,10 @@
 """`--poison` over HTTP: services that take documents by `{contexts}`, in real requests."""
 
-import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
+from tests.json_server import Answer, JsonRequest, JsonServer
 from tests.poison.applications import TEA, application, obeys
 
 from assay.agents.request_template import RequestTemplate, fill_json
@@ -18,49 +14,24 @@ from assay.evaluation.api import evaluate
 ANSWER = application(obeys)
 
 
-class Service:
+class Service(JsonServer):
     """Answers `POST /ask` and `/chat/completions`; keeps what it was sent."""
 
     def __init__(self) -> None:
         self.bodies: list[dict[str, Any]] = []
-        self.url = ""
+        super().__init__()
 
-
-@contextmanager
-def running() -> Iterator[Service]:
-    service = Service()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self._send(404, {})
-
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            service.bodies.append(body)
-            query = body.get("q") or body["messages"][-1]["content"]
-            found = ANSWER(query, 5, body.get("documents"))
-            if self.path == "/ask":
-                self._send(200, found)
-                return
-            message = {"role": "assistant", "content": found["answer"]}
-            self._send(200, {"choices": [{"message": message}], "doc_ids": found["doc_ids"]})
-
-        def _send(self, status: int, value: dict[str, Any]) -> None:
-            content = json.dumps(value).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        service.url = f"http://127.0.0.1:{server.server_port}"
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield service
-        server.shutdown()
+    def answer(self, request: JsonRequest) -> Answer:
+        if request.method == "GET":
+            return 404, {}, {}
+        body = request.body
+        self.bodies.append(body)
+        query = body.get("q") or body["messages"][-1]["content"]
+        found = ANSWER(query, 5, body.get("documents"))
+        if request.path == "/ask":
+            return 200, {}, found
+        message = {"role": "assistant", "content": found["answer"]}
+        return 200, {}, {"choices": [{"message": message}], "doc_ids": found["doc_ids"]}
 
 
 REQUESTS = {
@@ -72,7 +43,7 @@ REQUESTS = {
 @pytest.mark.parametrize("kind", REQUESTS)
 def test_a_service_gets_planted_documents_by_its_own_request(kind: str, tmp_path: Path) -> None:
     target, request, mapping = REQUESTS[kind]
-    with running() as service:
+    with Service().running() as service:
         run = evaluate(
             target.format(url=service.url),
             TEA,
@@ -96,7 +67,10 @@ def test_a_service_gets_planted_documents_by_its_own_request(kind: str, tmp_path
 
 
 def test_a_service_without_a_place_for_documents_is_refused(tmp_path: Path) -> None:
-    with running() as service, pytest.raises(UsageError, match=r'--request holds "{contexts}"'):
+    with (
+        Service().running() as service,
+        pytest.raises(UsageError, match=r'--request holds "{contexts}"'),
+    ):
         evaluate(
             f"rest:{service.url}/ask",
             TEA,

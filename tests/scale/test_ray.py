@@ -3,16 +3,15 @@
 import json
 import os
 import signal
-import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.search.conftest import QdrantServer, free_port, qdrant_server
+from tests.json_server import Answer, JsonRequest, JsonServer
+from tests.loopback import free_port
+from tests.search.conftest import QdrantServer, qdrant_server
 from typer.testing import CliRunner
 
 from assay.cli.app import app
@@ -59,7 +58,7 @@ def cluster() -> Iterator[str]:
         patch.undo()
 
 
-class _Embeddings:
+class _Embeddings(JsonServer):
     """Counts the texts that it embeds, and kills a worker after two calls."""
 
     def __init__(self, *, kills: bool) -> None:
@@ -68,6 +67,13 @@ class _Embeddings:
         self.killed: list[int] = []
         self._kills = kills
         self.calls = 0
+        super().__init__()
+
+    def answer(self, request: JsonRequest) -> Answer:
+        self.keys.add(request.headers.get("authorization"))
+        given = request.body["input"]
+        vectors = self.embed(given if isinstance(given, list) else [given])
+        return 200, {}, {"data": [{"index": n, "embedding": v} for n, v in enumerate(vectors)]}
 
     def embed(self, texts: list[str]) -> list[list[float]]:
         self.calls += 1
@@ -95,33 +101,6 @@ def _workers() -> list[int]:
     return found[:1]
 
 
-@contextmanager
-def _serving(embeddings: _Embeddings) -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            embeddings.keys.add(self.headers["authorization"])
-            texts = body["input"] if isinstance(body["input"], list) else [body["input"]]
-            rows = [{"index": n, "embedding": v} for n, v in enumerate(embeddings.embed(texts))]
-            content = json.dumps({"data": rows}).encode()
-            self.send_response(200)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
 def _ranking(retriever: Retriever) -> list[list[tuple[str, float]]]:
     queries = ("tea water", "word3 word5", "title 12")
     with retriever:
@@ -140,7 +119,8 @@ def test_an_index_survives_a_killed_worker(
     if place == "server":
         monkeypatch.setenv("QDRANT_URL", qdrant_server.url)
     embeddings = _Embeddings(kills=True)
-    with _serving(embeddings) as url:
+    with embeddings.running():
+        url = embeddings.url
         settings = EmbedderSettings(f"openai:letters@{url}")
         store = configured_store(f"ray-{place}")
         report = build_on_cluster(_DOCUMENTS, settings, store, "ray")
@@ -163,7 +143,8 @@ def test_what_is_embedded_is_not_embedded_again(
 ) -> None:
     monkeypatch.setenv("RAY_ADDRESS", cluster)
     embeddings = _Embeddings(kills=False)
-    with _serving(embeddings) as url:
+    with embeddings.running():
+        url = embeddings.url
         settings = EmbedderSettings(f"openai:letters@{url}")
         # As after an interruption: the first half is in the cache.
         build_index(_DOCUMENTS[:160], open_embedder(settings), FolderStore(tmp_path / "one", "one"))
@@ -182,7 +163,8 @@ def test_what_workers_wrote_to_a_server_is_not_embedded_again(
     monkeypatch.setenv("RAY_ADDRESS", cluster)
     monkeypatch.setenv("QDRANT_URL", qdrant_server.url)
     embeddings = _Embeddings(kills=False)
-    with _serving(embeddings) as url:
+    with embeddings.running():
+        url = embeddings.url
         settings = EmbedderSettings(f"openai:letters@{url}")
         store = configured_store("interrupted")
         assert isinstance(store, ServerStore)
@@ -215,7 +197,8 @@ def test_a_cluster_elsewhere_is_used_through_its_client_port(
     monkeypatch.setattr(ray, "init", break_once)
     monkeypatch.setenv("ASSAY_EMBEDDER_KEY", "sesame")  # which no node has
     embeddings = _Embeddings(kills=False)
-    with _serving(embeddings) as url:
+    with embeddings.running():
+        url = embeddings.url
         settings = EmbedderSettings(f"openai:letters@{url}")
         store, told = FolderStore(tmp_path / "one", "one"), []
         report = build_on_cluster(

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
-from tests.search.conftest import QdrantServer, free_port, running_server
+from tests.loopback import free_port
+from tests.search.conftest import QdrantServer, running_server
 
 
 @contextlib.contextmanager

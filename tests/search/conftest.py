@@ -3,7 +3,6 @@
 import contextlib
 import hashlib
 import os
-import socket
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.loopback import free_port
 from tests.search.samples import WordEmbedder
 
 from assay.search.folder_store import FolderStore
@@ -88,12 +88,6 @@ def _installed() -> str | None:
     package = cache / "assay-tools" / "node_modules" / "@just-memory" / "qdrant-linux-x64"
     binary = package / "bin" / "qdrant"
     return str(binary) if binary.is_file() else None
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 @pytest.fixture(scope="session")

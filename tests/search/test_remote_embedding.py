@@ -1,15 +1,14 @@
 """Embedding servers, with a real HTTP server that answers in their shapes."""
 
-import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.json_server import Answer, JsonRequest, JsonServer
 from tests.search.samples import WordEmbedder
 
 from assay.errors import SearchError, UsageError
@@ -17,10 +16,8 @@ from assay.privacy import private_mode
 from assay.search import remote_embedding
 from assay.search.embedding import EmbedderSettings, open_embedder
 
-Answer = tuple[int, dict[str, str], Any]
 
-
-class EmbeddingServer:
+class EmbeddingServer(JsonServer):
     """Answers as Ollama or OpenAI do; `faults` are answered first, one for each request."""
 
     def __init__(self) -> None:
@@ -29,41 +26,13 @@ class EmbeddingServer:
         self.change: Callable[[Any], Any] = lambda answer: answer
         self.paths = {"/api/embed", "/v1/embeddings", "/embed"}
         self.info: Any = {"model_id": "BAAI/bge-small-en-v1.5"}
-        server = self
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                server.requests.append((self.path, body, dict(self.headers)))
-                status, headers, answer = server.answer(self.path, body)
-                content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-                self.send_response(status)
-                for name, value in {**headers, "Content-Length": str(len(content))}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(content)
-
-            def do_GET(self) -> None:
-                content = json.dumps(server.info).encode()
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def finish(self) -> None:
-                super().finish()
-                self.connection.close()
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.http.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.http.server_address[1]}"
-
-    def answer(self, path: str, body: dict[str, Any]) -> Answer:
+    def answer(self, request: JsonRequest) -> Answer:
+        path, body = request.path, request.body
+        if request.method == "GET":
+            return 200, {}, self.info
+        self.requests.append((path, body, request.headers))
         if self.faults:
             return self.faults.pop(0)
         if path not in self.paths:
@@ -79,13 +48,8 @@ class EmbeddingServer:
 
 @pytest.fixture
 def server() -> Iterator[EmbeddingServer]:
-    server = EmbeddingServer()
-    thread = threading.Thread(target=server.http.serve_forever, args=(0.01,))
-    thread.start()
-    yield server
-    server.http.shutdown()
-    thread.join()
-    server.http.server_close()
+    with EmbeddingServer().running() as server:
+        yield server
 
 
 @pytest.fixture
@@ -157,10 +121,10 @@ def test_the_key_is_sent_and_never_told(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "secret-1")
     open_embedder(EmbedderSettings(f"openai:m@{server.url}"))
-    assert server.requests[-1][2]["Authorization"] == "Bearer secret-1"
+    assert server.requests[-1][2]["authorization"] == "Bearer secret-1"
     monkeypatch.setenv("ASSAY_EMBEDDER_KEY", "secret-2")
     open_embedder(EmbedderSettings(f"openai:m@{server.url}"))
-    assert server.requests[-1][2]["Authorization"] == "Bearer secret-2"
+    assert server.requests[-1][2]["authorization"] == "Bearer secret-2"
     server.faults = [(401, {}, {"error": "no"})]
     with pytest.raises(SearchError, match=r"HTTP 401.*OPENAI_API_KEY") as caught:
         open_embedder(EmbedderSettings(f"openai:m@{server.url}"))
@@ -172,7 +136,7 @@ def test_openais_key_is_not_sent_to_ollama(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     open_embedder(EmbedderSettings(f"ollama:m@{server.url}"))
-    assert "Authorization" not in server.requests[0][2]
+    assert "authorization" not in server.requests[0][2]
 
 
 def test_what_passes_is_asked_again_after_the_time_the_server_names(

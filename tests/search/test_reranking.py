@@ -1,67 +1,51 @@
 """Rerankers: a first ranking ordered anew by what reads query and text together."""
 
-import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.json_server import Answer, JsonRequest, JsonServer
 from tests.search.samples import DOCUMENTS, WordEmbedder
 from typer.testing import CliRunner
 
 import assay
 from assay.cli.app import app
 from assay.errors import SearchError, SearchUnavailable, UsageError
+from assay.search import remote_embedding
 from assay.search.embedding import EmbedderSettings
 from assay.search.folder_store import FolderStore
 from assay.search.index import build_index, open_index
+from assay.search.remote_embedding import RETRIES
 from assay.search.reranking import open_reranker, with_reranker
 
 
-class RerankServer:
+class RerankServer(JsonServer):
     """text-embeddings-inference: scores texts by how short they are; `faults` come first."""
 
     def __init__(self) -> None:
         self.bodies: list[dict[str, Any]] = []
         self.faults: list[tuple[int, Any]] = []
-        server = self
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                server.bodies.append(body)
-                rows = [
-                    {"index": place, "score": 1 / (1 + len(text))}
-                    for place, text in enumerate(body["texts"])
-                ]
-                # Best first, as the server really answers.
-                answer: Any = sorted(rows, key=lambda row: -row["score"])
-                status = 200
-                if server.faults:
-                    status, answer = server.faults.pop(0)
-                content = json.dumps(answer).encode()
-                self.send_response(status)
-                self.send_header("content-length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_port}"
+    def answer(self, request: JsonRequest) -> Answer:
+        self.bodies.append(request.body)
+        rows = [
+            {"index": place, "score": 1 / (1 + len(text))}
+            for place, text in enumerate(request.body["texts"])
+        ]
+        # Best first, as the server really answers.
+        good: Any = sorted(rows, key=lambda row: -row["score"])
+        status, found = self.faults.pop(0) if self.faults else (200, good)
+        return status, {}, found
 
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[RerankServer]:
-    monkeypatch.setattr("time.sleep", lambda _seconds: None)
-    made = RerankServer()
-    threading.Thread(target=made.http.serve_forever, daemon=True).start()
-    yield made
-    made.http.shutdown()
-    made.http.server_close()
+    monkeypatch.setattr(remote_embedding, "RETRIES", replace(RETRIES, first_delay=0.0))
+    with RerankServer().running() as made:
+        yield made
 
 
 def test_the_first_documents_are_ordered_by_the_reranker(
@@ -122,7 +106,7 @@ def test_a_busy_server_is_asked_again(server: RerankServer) -> None:
 
 
 def test_no_server_is_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("time.sleep", lambda _seconds: None)
+    monkeypatch.setattr(remote_embedding, "RETRIES", replace(RETRIES, first_delay=0.0))
     with pytest.raises(SearchUnavailable, match="could not rerank with"):
         open_reranker("tei:http://127.0.0.1:9").scores("q", ["a"])
 

@@ -3,21 +3,16 @@ from pathlib import Path
 
 import httpx
 import pytest
+from tests.tiny_dataset import tiny_dataset
 
-from assay.data import Dataset, Document, Query
+from assay.data import Dataset
 
 SIZE = 40
 
 
 @pytest.fixture
 def tiny() -> Dataset:
-    """40 queries; query i is answered by d{i} (grade 2) and d{i+1} (grade 1)."""
-    return Dataset(
-        name="tiny",
-        documents={f"d{i}": Document(f"d{i}", "", f"word{i}") for i in range(SIZE + 1)},
-        queries={f"q{i}": Query(f"q{i}", f"word{i}") for i in range(SIZE)},
-        judgments={"test": {f"q{i}": {f"d{i}": 2, f"d{i + 1}": 1} for i in range(SIZE)}},
-    )
+    return tiny_dataset(SIZE, document="word{}", query="word{}")
 
 
 @pytest.fixture

@@ -1,0 +1,19 @@
+"""A data set of any size whose right answers can be told from the number of a query."""
+
+from assay.data import Dataset, Document, Query
+
+
+def tiny_dataset(size: int, *, document: str = "text {}", query: str = "query {}") -> Dataset:
+    """`size` queries; query i has documents d{i} (grade 2) and d{i+1} (grade 1) of size + 1.
+
+    Parameters:
+        size: how many queries.
+        document: the text of a document, with `{}` for its number.
+        query: the text of a query, with `{}` for its number.
+    """
+    return Dataset(
+        name="tiny",
+        documents={f"d{i}": Document(f"d{i}", "", document.format(i)) for i in range(size + 1)},
+        queries={f"q{i}": Query(f"q{i}", query.format(i)) for i in range(size)},
+        judgments={"test": {f"q{i}": {f"d{i}": 2, f"d{i + 1}": 1} for i in range(size)}},
+    )
