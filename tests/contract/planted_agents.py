@@ -12,10 +12,14 @@ from tests.contract.plain_agent import Answer, Body, PlainAgent, as_json
 # --- one fault each -------------------------------------------------------------------------------
 
 
-class IgnoresTime(PlainAgent):
-    """Reads budgets and takes its time all the same."""
+class Slow(PlainAgent):
+    """No fault yet: runs take long enough for a budget or a client that left to show."""
 
-    seconds = 0.4
+    seconds = 0.8
+
+
+class IgnoresTime(Slow):
+    """Reads budgets and takes its time all the same."""
 
     async def work(self, request: Body) -> Body:
         await asyncio.sleep(self.seconds)
@@ -49,10 +53,8 @@ class RefusesBudgets(PlainAgent):
         return super().refusal(request)
 
 
-class GoesOn(PlainAgent):
+class GoesOn(Slow):
     """Works on for a client that has left."""
-
-    seconds = 0.4
 
     async def disconnected(self, respond: "asyncio.Task[None]") -> None:
         await asyncio.gather(respond, return_exceptions=True)

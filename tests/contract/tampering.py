@@ -53,6 +53,12 @@ class Reply:
     def events(self) -> list[tuple[str, dict[str, Any]]]:
         return [(e.name, orjson.loads(e.data)) for e in EventReader().feed(self.body)]
 
+    @property
+    def terminal(self) -> dict[str, Any]:
+        """The body of a sync answer, or of the last event of a stream."""
+        body: dict[str, Any] = self.events[-1][1] if self.way == "stream" else self.json
+        return body
+
     def with_events(self, events: list[tuple[str, dict[str, Any]]]) -> "Reply":
         return self.with_body(*(format_event(name, data).encode() for name, data in events))
 

@@ -60,7 +60,10 @@ async def test_a_good_agent_is_one_quiet_line() -> None:
     assert result.exit_code == 0
     lines = result.stdout.split("\n")
     assert lines[0] == f"RAG_RETRIEVE at {url}"
-    assert lines[1] == f"conforms to the contract: {len(CHECKS) - 5} pass, 5 n/a"
+    # On a busy machine, the run can be seen to end after the millisecond that it is given once.
+    most = len(CHECKS) - 4
+    counts = {f"{most - 1} pass, 5 n/a", f"{most} pass, 4 n/a"}
+    assert lines[1].removeprefix("conforms to the contract: ") in counts
 
 
 async def test_a_fault_is_named_with_its_rule_and_what_was_seen() -> None:

@@ -18,6 +18,7 @@ from tests.contract.planted_agents import (
     IgnoresTokens,
     NamesItsStore,
     QuotesUpperCase,
+    Slow,
     TakesEverything,
 )
 from tests.contract.running import running
@@ -30,7 +31,7 @@ from assay.contract.conformance.service_checks import _ADDRESS
 from assay.net.client import TokenFor
 from assay.serve.guards import BearerToken
 
-QUICK = CheckLimits(grace_s=0.1)
+QUICK = CheckLimits(grace_s=0.2)
 LEVELS = {check.name: check.level for check in CHECKS}
 
 
@@ -71,9 +72,6 @@ async def test_a_level_raises_what_fails() -> None:
 
 
 async def test_a_run_that_ends_with_its_client_is_seen_to_be_canceled() -> None:
-    class Slow(PlainAgent):
-        seconds = 0.4
-
     report = await checked(Slow())
     verdicts = {each.name: each.verdict.value for each in report.results}
     assert (verdicts["cancel-on-disconnect"], verdicts["budget-time"]) == ("pass", "pass")

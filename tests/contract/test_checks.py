@@ -40,11 +40,9 @@ from assay.errors import UsageError
 from assay.net.client import TokenFor
 from assay.serve.guards import BearerToken
 
-# A quick run without a model shows neither a heartbeat nor how it keeps its budgets.
-NOT_SEEN = {
-    *("stream-heartbeat", "budget-time", "budget-tokens", "budget-escalations"),
-    "cancel-on-disconnect",
-}
+# A quick run without a model shows neither a heartbeat nor how it keeps its budgets. Its time is
+# not among these: on a busy machine, a run can be seen to end after the millisecond it was given.
+NOT_SEEN = {"stream-heartbeat", "budget-tokens", "budget-escalations", "cancel-on-disconnect"}
 
 
 class Silent:
@@ -66,7 +64,7 @@ async def test_nothing_is_reported_on_a_good_agent() -> None:
     async with running(agent_app(demo_service())) as url:
         report = await check_agent(CheckTarget(url, "RAG_RETRIEVE"))
     assert report.with_verdict(CheckVerdict.FAIL, CheckVerdict.WARN) == []
-    assert names(report, CheckVerdict.NOT_APPLICABLE) == NOT_SEEN
+    assert names(report, CheckVerdict.NOT_APPLICABLE) - {"budget-time"} == NOT_SEEN
     assert report.passed
 
 
