@@ -7,7 +7,7 @@ from assay.agents import AgentAnswer, AgentInfo
 from assay.data import Query
 from assay.errors import AgentFailure, FailureKind
 from assay.evaluation.calling import KEPT_IDS, RATE_SECONDS, Refusals, ask, retry_policy
-from assay.net.breaker import CircuitBreaker
+from assay.net.retry import CircuitBreaker
 from assay.run.calls import Call
 
 QUERY = Query("q", "what?")

@@ -31,7 +31,6 @@ from assay.contract.responses import (
     parse_response_object,
 )
 from assay.errors import UsageError
-from assay.net.breaker import CircuitBreaker, CircuitOpen
 from assay.net.client import (
     MAX_BYTES_EXTENSION,
     EncodingRefused,
@@ -42,6 +41,7 @@ from assay.net.http import HttpBreach, breach_of
 from assay.net.json import JsonObject, parse_json, parse_object
 from assay.net.outbound import OutboundRefused
 from assay.net.redact import redact_url
+from assay.net.retry import CircuitBreaker, CircuitOpen
 from assay.net.sse import Event, EventReader, EventTooLarge
 
 ENDPOINTS_VARIABLE = "AGENT_ENDPOINTS_JSON"

@@ -13,8 +13,7 @@ from assay.agents.protocol import AgentAnswer
 from assay.agents.remedies import RATE_LIMITED, REFUSED_CREDENTIALS, status_of
 from assay.data.dataset import Query
 from assay.errors import AgentFailure, FailureKind, RunError
-from assay.net.breaker import CircuitBreaker, CircuitLost
-from assay.net.retry import RetryPolicy
+from assay.net.retry import CircuitBreaker, CircuitLost, RetryPolicy
 from assay.run.calls import Call, CallLog
 from assay.run.folder import RunFolder
 from assay.run.models import COMPLETE, NOT_JUDGED

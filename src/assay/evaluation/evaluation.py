@@ -39,7 +39,7 @@ from assay.evaluation.run import Run
 from assay.evaluation.warm_up import opened_agent, warm_up, warm_up_query
 from assay.files import remove_part_files
 from assay.measure.answers.poison_documents import parse_kinds
-from assay.net.breaker import PROBE_PAUSES, CircuitBreaker
+from assay.net.retry import PROBE_PAUSES, CircuitBreaker
 from assay.privacy import private_mode
 from assay.progress import Progress, silent
 from assay.run.calls import Call, CallLog, CallWriter, PrivateTexts, with_quote

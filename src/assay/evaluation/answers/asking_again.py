@@ -12,7 +12,7 @@ from pathlib import Path
 from assay.agents.protocol import AgentAnswer
 from assay.data.dataset import Dataset, Query
 from assay.evaluation.calling import OUTAGES, ConcurrencyLimit, retry_policy, run_calls
-from assay.net.breaker import CircuitBreaker
+from assay.net.retry import CircuitBreaker
 from assay.progress import Progress
 from assay.run.calls import Call, CallLog, CallWriter, PrivateTexts
 from assay.run.config import RunConfig

@@ -44,8 +44,8 @@ from assay.measure.answers.criteria import Criterion
 from assay.measure.answers.diagnosis import NOT_TRIED, Counterfactuals
 from assay.measure.answers.judge import FactsJudgment, Judge, Judgment, Vote, unreliable
 from assay.measure.answers.judge_controls import ControlResult
-from assay.net.breaker import CircuitBreaker
 from assay.net.gather import gather
+from assay.net.retry import CircuitBreaker
 from assay.progress import Progress, silent
 from assay.run.config import RunConfig
 

@@ -1,8 +1,10 @@
+"""The circuit breaker: when it opens, who may try again, and when it gives up."""
+
 import asyncio
 
 import pytest
 
-from assay.net.breaker import CircuitBreaker, CircuitLost, CircuitOpen
+from assay.net.retry import CircuitBreaker, CircuitLost, CircuitOpen
 
 
 async def fail(circuit: CircuitBreaker, times: int) -> None:
