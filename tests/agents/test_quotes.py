@@ -214,8 +214,9 @@ def test_what_is_quoted(text: str | bytes, quoted: str) -> None:
     assert quote(text) == quoted
 
 
-def test_nothing_is_quoted_in_a_private_run() -> None:
-    assert quote("the patient Jane Roe was not found", private=True) == ""
+def test_nothing_is_quoted_in_a_private_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASSAY_PRIVATE", "1")
+    assert quote("the patient Jane Roe was not found") == ""
 
 
 def test_a_secret_that_an_agent_repeats_is_masked() -> None:

@@ -1,7 +1,13 @@
 import pytest
 
-from assay.net.redact import quote, redact_credentials, redact_places, redact_url
-from assay.net.secret_text import mask_secrets, remove_secrets
+from assay.net.redact import (
+    mask_secrets,
+    quote,
+    redact_credentials,
+    redact_places,
+    redact_url,
+    remove_secrets,
+)
 
 
 @pytest.mark.parametrize(

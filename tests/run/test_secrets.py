@@ -22,7 +22,7 @@ from assay.errors import TargetError, UsageError
 from assay.evaluation.evaluation import Evaluation, Listener
 from assay.evaluation.plan import open_agent
 from assay.evaluation.run import Run
-from assay.net.secret_text import SecretText, full_text, mask_secrets, reveal
+from assay.net.redact import SecretText, full_text, mask_secrets, reveal
 from assay.report.html import command_of
 from assay.report.terminal import plain_text, render_report
 from assay.run.config import RunConfig

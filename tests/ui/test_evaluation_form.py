@@ -9,7 +9,7 @@ from tests.ui.test_access import form_token
 
 from assay.cli.settings import named_configs
 from assay.net.outbound import OutboundPolicy
-from assay.net.secret_text import full_text
+from assay.net.redact import full_text
 from assay.run.config import option_table
 from assay.run.options import form_settings
 from assay.serve.ui.context import Ui

@@ -22,8 +22,7 @@ from assay.errors import AgentFailure, FailureKind, TargetError
 from assay.net.client import open_client
 from assay.net.json import JsonObject, parse_json
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
-from assay.net.redact import printable, redact_url
-from assay.net.secret_text import mask_secrets, remove_secrets
+from assay.net.redact import mask_secrets, printable, redact_url, remove_secrets
 from assay.run.calls import with_quote
 
 _RAW_LENGTH = 600

@@ -20,7 +20,7 @@ import orjson
 
 from assay.errors import UsageError, did_you_mean
 from assay.files import read_text_file
-from assay.net.secret_text import SECRET_NAME
+from assay.net.redact import SECRET_NAME
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "QUERY")
 PAGING = ("offset", "page", "page0")

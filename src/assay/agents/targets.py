@@ -15,7 +15,7 @@ from assay.agents.target_kinds import (
     TargetKind,
 )
 from assay.errors import UsageError, closest
-from assay.net.secret_text import full_text, mask_secrets, reveal
+from assay.net.redact import full_text, mask_secrets, reveal
 from assay.progress import Progress, silent
 
 if TYPE_CHECKING:

@@ -238,8 +238,7 @@ def _shells(_given: dict[str, str]) -> Iterator[Candidate]:
 
 
 def _one_line(text: object) -> str:
-    from assay.net.redact import printable
-    from assay.net.secret_text import mask_secrets
+    from assay.net.redact import mask_secrets, printable
 
     return printable(str(mask_secrets(str(text)))).replace("\n", " ").replace("\t", " ")[:80]
 

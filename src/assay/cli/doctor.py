@@ -110,7 +110,7 @@ def _examine_agent(config: RunConfig, query: str | None, with_data: bool, as_jso
     from assay.data import load_dataset
     from assay.data.dataset import Dataset
     from assay.evaluation.plan import http_request_settings
-    from assay.net.secret_text import reveal
+    from assay.net.redact import reveal
 
     # The agent's warnings are in the list of problems already.
     logging.getLogger("assay.agents.a2a.agent").setLevel(logging.ERROR)

@@ -19,8 +19,7 @@ from typing import Any, Protocol
 from assay.errors import AssayError, UsageError, did_you_mean
 from assay.evaluation.run import Run
 from assay.extras import missing_extra
-from assay.net.redact import redact_secrets
-from assay.net.secret_text import mask_secrets
+from assay.net.redact import mask_secrets, redact_secrets
 from assay.privacy import is_private
 from assay.run.folder import RunFolder
 

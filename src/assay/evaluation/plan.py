@@ -16,7 +16,7 @@ from assay.agents.targets import open_target, parse_target
 from assay.data.dataset import Dataset, Judgments, Query
 from assay.errors import UsageError
 from assay.extras import missing_extra
-from assay.net.secret_text import mask_secrets, reveal
+from assay.net.redact import mask_secrets, reveal
 from assay.progress import Progress, silent
 from assay.run.config import RunConfig
 from assay.run.models import TargetRecord

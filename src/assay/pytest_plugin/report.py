@@ -12,8 +12,7 @@ from typing import Any, TypeGuard
 import pytest
 
 from assay.errors import AssayError, UsageError
-from assay.net.redact import printable, redact_credentials
-from assay.net.secret_text import mask_secrets
+from assay.net.redact import mask_secrets, printable, redact_credentials
 from assay.pytest_plugin.settings import Settings, report_path
 from assay.report.numbers import ABSENT, counted, figure
 from assay.text import strip_controls

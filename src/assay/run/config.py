@@ -13,7 +13,7 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from assay.errors import RunError, UsageError
-from assay.net.secret_text import mask_secrets, remove_secrets
+from assay.net.redact import mask_secrets, remove_secrets
 from assay.privacy import is_private
 from assay.run.answer_settings import AnswerSettings
 from assay.run.option import Option, check_range, convert
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 TRACKS = ("zero-shot", "trained", "undeclared")
 MAY_HOLD_SECRETS = ("target", "baseline", "mapping", "request", "headers", "judge")
-"""Settings whose secrets are masked: see `assay.net.secret_text`."""
+"""Settings whose secrets are masked: see `assay.net.redact`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from assay.errors import AssayError, RunError, UsageError
 from assay.measure.metrics import AnswerFigure, Metric, parse_metric
 from assay.measure.violations import Kind
 from assay.net.json import LARGEST, is_extreme
-from assay.net.secret_text import mask_secrets
+from assay.net.redact import mask_secrets
 from assay.run.answers import AnswerContradiction, AnswersReport, NuggetRow, PreferenceReport
 from assay.run.config import RunConfig
 from assay.run.label_fit import LabelCoverage, LabelFit, UnjudgedCheck

@@ -13,7 +13,7 @@ from typing import Any
 
 from assay.answer.passages import EXTRACTIVE
 from assay.errors import RunError, UsageError, did_you_mean
-from assay.net.secret_text import full_text, mask_secrets
+from assay.net.redact import full_text, mask_secrets
 from assay.run.config import MAY_HOLD_SECRETS, RunConfig, field_types, option_table
 from assay.run.option import Option, check_range
 

@@ -17,8 +17,8 @@ from assay.answer.providers.spending import CostTracker, Spending, billed_usage
 from assay.data.cache import CacheDatabase, cache_folder
 from assay.errors import ProviderError, ProviderFailure, UsageError
 from assay.net.outbound import is_loopback
+from assay.net.redact import reveal
 from assay.net.retry import RetryPolicy
-from assay.net.secret_text import reveal
 
 CONCURRENCY = 4
 RETRIES = RetryPolicy(attempts=5, timeout=120.0, first_delay=1.0, max_delay=60.0)

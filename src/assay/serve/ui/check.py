@@ -20,7 +20,7 @@ from assay.data.load import is_here
 from assay.errors import AssayError, TargetError
 from assay.evaluation.plan import http_request_settings
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
-from assay.net.secret_text import reveal
+from assay.net.redact import reveal
 from assay.run.config import RunConfig
 from assay.serve.ui.context import ui_of
 

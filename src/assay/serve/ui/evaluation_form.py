@@ -14,7 +14,7 @@ from assay.answer.passages import EXTRACTIVE
 from assay.errors import AssayError, UsageError
 from assay.evaluation.gates import parse_gate
 from assay.evaluation.plan import http_request_settings, refuse_unused_settings
-from assay.net.secret_text import full_text
+from assay.net.redact import full_text
 from assay.run.config import MAY_HOLD_SECRETS, RunConfig, option_table
 from assay.run.option import Group, check_range
 from assay.run.options import RunSetting, form_fields, form_settings, read_form

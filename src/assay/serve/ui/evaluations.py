@@ -32,8 +32,7 @@ from assay.evaluation.results import LiveFigures, Tick
 from assay.files import MAX_LINE, is_locked, open_file
 from assay.net.json import parse_json
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
-from assay.net.redact import redact_secrets
-from assay.net.secret_text import full_text
+from assay.net.redact import full_text, redact_secrets
 from assay.report.numbers import count, counted, duration, figure
 from assay.run.calls import WITHDRAWN, Call
 from assay.run.config import RunConfig
