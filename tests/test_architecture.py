@@ -253,7 +253,6 @@ def test_the_core_depends_on_nothing_heavy() -> None:
     core = {re.split(r"[^A-Za-z0-9]", each)[0].lower() for each in project["dependencies"]}
     assert core == {
         *(
-            "httpcore",
             "httpx",
             "jinja2",
             "jmespath",

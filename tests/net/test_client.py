@@ -23,7 +23,6 @@ from assay.net.client import (
     ResponseTooLarge,
     TokenFor,
     open_client,
-    open_sync_client,
     server_name,
     tls_context,
     token_for,
@@ -163,13 +162,10 @@ async def test_what_is_refused_is_a_classified_failure(
 async def test_proxies_of_the_environment_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.test:3128")
     monkeypatch.setenv("NO_PROXY", "direct.test")
-    with open_sync_client() as blocking:
-        async with open_client() as client:
-            for mounts in (client._mounts, blocking._mounts):
-                wrapped = {type(mounted).__name__ for mounted in mounts.values() if mounted}
-                assert wrapped <= {"BoundedTransport", "SyncBoundedTransport"}
-                assert len(wrapped) == 1
-                assert None in mounts.values()
+    async with open_client() as client:
+        mounts = client._mounts.values()
+        assert {type(mounted).__name__ for mounted in mounts if mounted} == {"BoundedTransport"}
+        assert None in mounts
 
 
 def _pool(client: httpx.AsyncClient) -> Any:
@@ -177,17 +173,14 @@ def _pool(client: httpx.AsyncClient) -> Any:
 
 
 async def test_connecting_and_sending_are_limited_and_idle_connections_end_early() -> None:
-    async with open_client() as usual, open_client(keep_alive=False, verify=False) as other:
+    async with open_client() as usual, open_client(keep_alive=False) as other:
         kept = [(_pool(each)._max_keepalive_connections) for each in (usual, other)]
         assert (kept, _pool(usual)._keepalive_expiry) == ([100, 0], 4.0)
-        modes = [_pool(each)._ssl_context.verify_mode for each in (usual, other)]
-        assert modes == [ssl.CERT_REQUIRED, ssl.CERT_NONE]
+        assert _pool(usual)._ssl_context.verify_mode is ssl.CERT_REQUIRED
         assert usual.timeout == httpx.Timeout(None, connect=10.0, write=30.0)
     async with open_client(timeout=5.0) as client:
         assert client.timeout == httpx.Timeout(5.0)
-    with open_sync_client() as blocking, open_sync_client(timeout=5.0) as bounded:
-        assert (blocking.timeout, bounded.timeout) == (usual.timeout, httpx.Timeout(5.0))
-        assert not blocking.follow_redirects
+        assert not client.follow_redirects
 
 
 @pytest.mark.parametrize(
@@ -245,16 +238,6 @@ async def test_every_permitted_address_is_tried() -> None:
 def test_the_name_of_a_certificate_is_the_host_unless_that_is_an_address() -> None:
     assert server_name("b\u00fccher.test") == {"sni_hostname": "xn--bcher-kva.test"}
     assert server_name("93.184.216.34") == {}
-
-
-def test_clients_that_block_are_bounded_as_well() -> None:
-    with open_sync_client(max_bytes=1000) as client:
-        inner = client._transport
-        inner._inner = httpx.MockTransport(  # type: ignore[attr-defined]
-            lambda _request: httpx.Response(200, content=b"x" * 2000)
-        )
-        with pytest.raises(ResponseTooLarge):
-            client.get(URL)
 
 
 def test_all_clients_share_one_context_for_each_set_of_authorities(

@@ -5,18 +5,15 @@ memory: raw and decoded bytes are counted below everything that reads them.
 """
 
 import functools
-import math
 import os
 import ssl
-import time
 import zlib
-from collections.abc import AsyncIterator, Generator, Iterator, Mapping
+from collections.abc import AsyncIterator, Generator, Mapping
 from typing import Any
 
 import httpx
 
 from assay.errors import UsageError
-from assay.net.deadline import Deadline, DeadlineBackend
 from assay.net.outbound import (
     UNRESTRICTED,
     OutboundPolicy,
@@ -111,7 +108,7 @@ class BoundedDecoder:
         return decoded
 
 
-class _AsyncBoundedStream(httpx.AsyncByteStream):
+class _BoundedStream(httpx.AsyncByteStream):
     def __init__(self, inner: httpx.AsyncByteStream, decoder: BoundedDecoder) -> None:
         self._inner = inner
         self._decoder = decoder
@@ -122,19 +119,6 @@ class _AsyncBoundedStream(httpx.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._inner.aclose()
-
-
-class _BoundedStream(httpx.SyncByteStream):
-    def __init__(self, inner: httpx.SyncByteStream, decoder: BoundedDecoder) -> None:
-        self._inner = inner
-        self._decoder = decoder
-
-    def __iter__(self) -> Iterator[bytes]:
-        for chunk in self._inner:
-            yield self._decoder.feed(chunk)
-
-    def close(self) -> None:
-        self._inner.close()
 
 
 def _decoder_for(request: httpx.Request, response: httpx.Response, limit: int) -> BoundedDecoder:
@@ -169,39 +153,11 @@ class BoundedTransport(httpx.AsyncBaseTransport):
             await response.aclose()
             raise
         assert isinstance(response.stream, httpx.AsyncByteStream)
-        response.stream = _AsyncBoundedStream(response.stream, decoder)
+        response.stream = _BoundedStream(response.stream, decoder)
         return response
 
     async def aclose(self) -> None:
         await self._inner.aclose()
-
-
-class SyncBoundedTransport(httpx.BaseTransport):
-    """`BoundedTransport` for clients that block; `longest` bounds the seconds of an exchange."""
-
-    def __init__(self, inner: httpx.BaseTransport, limit: int, longest: float = math.inf) -> None:
-        self._inner = inner
-        self._limit = limit
-        self._longest = longest
-        self._deadline = Deadline()
-        if isinstance(inner, httpx.HTTPTransport):
-            pool = inner._pool
-            pool._network_backend = DeadlineBackend(pool._network_backend, self._deadline)
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        self._deadline.ends = time.monotonic() + self._longest
-        response = self._inner.handle_request(request)
-        try:
-            decoder = _decoder_for(request, response, self._limit)
-        except httpx.RequestError:
-            response.close()
-            raise
-        assert isinstance(response.stream, httpx.SyncByteStream)
-        response.stream = _BoundedStream(response.stream, decoder)
-        return response
-
-    def close(self) -> None:
-        self._inner.close()
 
 
 class TokenFor(httpx.Auth):
@@ -259,7 +215,6 @@ def open_client(
     max_bytes: int = CLIENT_MAX_BYTES,
     timeout: httpx.Timeout | float | None = None,
     headers: Mapping[str, str] | None = None,
-    verify: bool = True,
     keep_alive: bool = True,
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> httpx.AsyncClient:
@@ -273,13 +228,11 @@ def open_client(
         max_bytes: the largest response that may be read.
         timeout: by default only connecting and sending are limited; the caller bounds the call.
         headers: sent with every request.
-        verify: whether TLS certificates are checked.
         keep_alive: whether connections are used again. A server may close one at any time, and the
             next request on it then fails for no fault of its own.
         transport: replaces the network, in tests.
     """
     limits = _LIMITS if keep_alive else _ONE_REQUEST_EACH
-    checked = tls_context() if verify else False
     options: dict[str, Any] = {
         "timeout": _TIMEOUT if timeout is None else timeout,
         "headers": {**_HEADERS, **(headers or {})},
@@ -293,44 +246,16 @@ def open_client(
     if transport is not None:
         return httpx.AsyncClient(transport=bounded(transport), **options)
     if policy.public_only:
-        direct = httpx.AsyncHTTPTransport(limits=limits, verify=checked)
+        direct = httpx.AsyncHTTPTransport(limits=limits, verify=tls_context())
         guarded = bounded(GuardedTransport(policy, direct, resolve))
         return httpx.AsyncClient(transport=guarded, trust_env=False, **options)
     client = httpx.AsyncClient(
-        mounts=dict.fromkeys(_LOOPBACK), limits=limits, verify=checked, **options
+        mounts=dict.fromkeys(_LOOPBACK), limits=limits, verify=tls_context(), **options
     )
     # httpx builds the transports of the environment's proxies itself: they are wrapped afterwards.
     client._transport = bounded(client._transport)
     client._mounts = {
         pattern: None if mounted is None else bounded(mounted)
-        for pattern, mounted in client._mounts.items()
-    }
-    return client
-
-
-def open_sync_client(
-    *,
-    max_bytes: int = CLIENT_MAX_BYTES,
-    timeout: httpx.Timeout | float | None = None,
-    headers: Mapping[str, str] | None = None,
-    follow_redirects: bool = False,
-    longest: float = math.inf,
-) -> httpx.Client:
-    """`open_client` for code that blocks: downloads and embedding services.
-
-    `longest`: how many seconds an exchange may take as a whole, from connecting to the last byte,
-    where `timeout` bounds each read.
-    """
-    client = httpx.Client(
-        timeout=_TIMEOUT if timeout is None else timeout,
-        headers={**_HEADERS, **(headers or {})},
-        limits=_LIMITS,
-        verify=tls_context(),
-        follow_redirects=follow_redirects,
-    )
-    client._transport = SyncBoundedTransport(client._transport, max_bytes, longest)
-    client._mounts = {
-        pattern: None if mounted is None else SyncBoundedTransport(mounted, max_bytes, longest)
         for pattern, mounted in client._mounts.items()
     }
     return client

@@ -212,7 +212,7 @@ def classify_http_errors() -> Iterator[None]:
     except httpx.TimeoutException:
         raise AgentFailure(FailureKind.TIMEOUT, "the agent stopped sending data") from None
     except httpx.ConnectError as error:
-        raise _unreachable(_reason(error)) from None
+        raise _unreachable(connect_reason(error)) from None
     except httpx.NetworkError:
         raise _unreachable("the connection was lost") from None
     except httpx.RemoteProtocolError as error:
@@ -225,7 +225,7 @@ def classify_http_errors() -> Iterator[None]:
         raise AgentFailure(FailureKind.PROTOCOL, message) from None
 
 
-def _reason(error: httpx.ConnectError) -> str:
+def connect_reason(error: httpx.ConnectError) -> str:
     """A readable reason if the operating system gave one; TLS errors are kept as they are."""
     cause: BaseException | None = error
     while cause is not None:

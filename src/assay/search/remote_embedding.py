@@ -2,11 +2,12 @@
 `tei:URL` (text-embeddings-inference).
 """
 
+import asyncio
 import math
 import os
-import time
+import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -16,12 +17,13 @@ import httpx
 import numpy as np
 
 from assay.errors import SearchError, UsageError
-from assay.net.client import open_sync_client
+from assay.net.client import open_client
+from assay.net.http import connect_reason
 from assay.net.json import JsonObject, parse_json
 from assay.net.redact import redact_secrets, redact_url
 from assay.net.retry import RetryPolicy, parse_retry_after
 from assay.progress import Progress, silent
-from assay.search.embedding import EMBEDDER_FORMS, NO_PROMPTS, Prompts, Vectors
+from assay.search.embedding import EMBEDDER_FORMS, NO_PROMPTS, Vectors
 from assay.text import strip_controls
 
 MAX_TOKENS = 256
@@ -108,85 +110,112 @@ def open_remote(spec: str) -> "RemoteEmbedder":
 
 
 class PostError(Exception):
-    """A request failed for good; `status` is that of the answer, None where there was none."""
+    """A request failed; `status` is that of the answer, None where there was none."""
 
-    def __init__(self, reason: str, status: int | None) -> None:
+    attempts = 1  # counted by `RetryPolicy.run`
+
+    def __init__(
+        self,
+        reason: str,
+        status: int | None = None,
+        *,
+        retryable: bool,
+        retry_after: float | None = None,
+    ) -> None:
         super().__init__(reason)
-        self.status = status
+        self.status, self.retryable, self.retry_after = status, retryable, retry_after
+
+    def __str__(self) -> str:
+        again = f" (after {self.attempts} attempts)" if self.retryable else ""
+        return f"{super().__str__()}{again}"
 
 
-def post_with_retries(
-    client: httpx.Client, url: str, body: JsonObject, key: str | None
-) -> httpx.Response:
-    """A successful answer; asked again where that can help: no connection, 429, 5xx.
+class ModelServer:
+    """A server that runs a model, asked from any thread over one set of connections.
 
-    Raises `PostError`, whose words do not hold `key`.
+    Parameters:
+        url: its address.
+        key: sent as a bearer token, and never part of a message.
     """
-    attempt = 0
-    while True:
-        attempt += 1
-        retry_after = status = None
+
+    def __init__(self, url: str, key: str | None) -> None:
+        self._url, self._key = url, key
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._client = open_client(timeout=TIMEOUT, headers=headers)
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=_run_until_stopped, args=[self._loop], daemon=True).start()
+        weakref.finalize(self, _stop, self._loop, self._client)
+
+    def post(self, path: str, body: JsonObject) -> bytes:
+        """A successful answer; asked again where that can help: no connection, 429, 5xx.
+
+        Raises `PostError`.
+        """
+        return self._wait(RETRIES.run(lambda: self._once("POST", path, body)))
+
+    def get(self, path: str) -> bytes:
+        """A successful answer; asked once. Raises `PostError`."""
+        return self._wait(self._once("GET", path))
+
+    def _wait(self, work: Coroutine[Any, Any, bytes]) -> bytes:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    async def _once(self, method: str, path: str, body: JsonObject | None = None) -> bytes:
         try:
-            answer = client.post(url, json=body)
+            async with asyncio.timeout(LONGEST_S):
+                answer = await self._client.request(method, f"{self._url}{path}", json=body)
+        except TimeoutError:
+            raise PostError("the response took too long as a whole", retryable=True) from None
         except httpx.TransportError as error:
-            reason = f"{type(error).__name__}: {error}"
+            reason = connect_reason(error) if isinstance(error, httpx.ConnectError) else error
+            raise PostError(f"{type(error).__name__}: {reason}", retryable=True) from None
         except httpx.HTTPError as error:
-            raise PostError(str(error), None) from None
-        else:
-            if answer.is_success:
-                return answer
-            status = answer.status_code
-            said = redact_secrets(answer.text, key)
-            reason = ": ".join(filter(None, [f"HTTP {status}", said]))
-            if status != 429 and status < 500:
-                raise PostError(reason, status)
-            retry_after = parse_retry_after(answer.headers.get("Retry-After"))
-        if RETRIES.gives_up(attempt, retry_after):
-            raise PostError(f"{reason} (after {attempt} attempts)", status)
-        time.sleep(RETRIES.delay(attempt, retry_after))
+            raise PostError(str(error), retryable=False) from None
+        if answer.is_success:
+            return answer.content
+        status, said = answer.status_code, redact_secrets(answer.text, self._key)
+        raise PostError(
+            ": ".join(filter(None, [f"HTTP {status}", said])),
+            status,
+            retryable=status == 429 or status >= 500,
+            retry_after=parse_retry_after(answer.headers.get("Retry-After")),
+        )
+
+
+def _run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
+    loop.run_forever()
+    loop.close()
+
+
+def _stop(loop: asyncio.AbstractEventLoop, client: httpx.AsyncClient) -> None:
+    async def end() -> None:
+        await client.aclose()
+        loop.stop()
+
+    asyncio.run_coroutine_threadsafe(end(), loop)
 
 
 class RemoteEmbedder:
-    """A model behind an HTTP API; `open_remote` makes it from what a user wrote."""
+    """A model behind an HTTP API; `open_remote` makes it from what a user wrote.
+
+    Its `name` has kind, model and dimension, and not the address, which changes no vector.
+    """
+
+    max_tokens = MAX_TOKENS
+    prompts = NO_PROMPTS  # the server adds what its model needs
 
     def __init__(self, name: str, model: str, url: str, api: _Api) -> None:
         self._model, self._url, self._api = model, url, api
-        self._key = next((os.environ[one] for one in api.key_names if os.environ.get(one)), None)
-        headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
-        self._client = open_sync_client(timeout=TIMEOUT, headers=headers, longest=LONGEST_S)
-        weakref.finalize(self, self._client.close)
+        key = next((os.environ[one] for one in api.key_names if os.environ.get(one)), None)
+        self._server = ModelServer(url, key)
         self._parallel = _parallel_requests()
+        self.texts_at_once = TEXTS_IN_A_REQUEST * self._parallel
         self._path = api.paths[0]
-        self._dimension = 0
-        self._dimension = self._request(["dimension"]).shape[1]
+        self.dimension = 0
+        self.dimension = self._request(["dimension"]).shape[1]
         model = model or self._served_model()
         name = f"{name}:{model}" if name == "tei" else name
-        self._name = f"{name} d={self._dimension} tokens={MAX_TOKENS}"
-
-    @property
-    def name(self) -> str:
-        """Kind, model and dimension; not the address, which changes no vector."""
-        return self._name
-
-    @property
-    def dimension(self) -> int:
-        """How many numbers a vector has."""
-        return self._dimension
-
-    @property
-    def max_tokens(self) -> int:
-        """How many tokens of a text are sent at most."""
-        return MAX_TOKENS
-
-    @property
-    def prompts(self) -> Prompts:
-        """None: the server adds what its model needs."""
-        return NO_PROMPTS
-
-    @property
-    def texts_at_once(self) -> int:
-        """How many texts are worth one call: enough for every connection."""
-        return TEXTS_IN_A_REQUEST * self._parallel
+        self.name = f"{name} d={self.dimension} tokens={MAX_TOKENS}"
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """The server's tokenizer is not available: three characters a token is on the safe side
@@ -200,7 +229,7 @@ class RemoteEmbedder:
             [strip_controls(text) or " " for text in texts[start : start + TEXTS_IN_A_REQUEST]]
             for start in range(0, len(texts), TEXTS_IN_A_REQUEST)
         ]
-        parts = [np.zeros((0, self._dimension), np.float32)]
+        parts = [np.zeros((0, self.dimension), np.float32)]
         pool = ThreadPoolExecutor(self._parallel, thread_name_prefix="assay-embed")
         try:
             for part in pool.map(self._request, batches):
@@ -219,15 +248,13 @@ class RemoteEmbedder:
         answer = self._post(self._api.body(self._model, list(texts)))
         try:
             with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
-                vectors = np.array(
-                    self._api.vectors(parse_json(answer.content)), np.float32, ndmin=1
-                )
+                vectors = np.array(self._api.vectors(parse_json(answer)), np.float32, ndmin=1)
         except _IndexError as error:
             raise self._error(str(error), "update the server, or use another one") from None
         except (ValueError, KeyError, TypeError) as error:
             # The class alone: a message may quote what came.
             raise self._error(f"the response cannot be parsed ({type(error).__name__})") from None
-        wanted = (len(texts), self._dimension or vectors.shape[-1])
+        wanted = (len(texts), self.dimension or vectors.shape[-1])
         if vectors.shape != wanted or 0 in vectors.shape:
             raise self._error(f"expected a matrix of {wanted} numbers, got one of {vectors.shape}")
         if not np.isfinite(vectors).all():
@@ -237,9 +264,9 @@ class RemoteEmbedder:
             text = texts[place]
             size = f"{len(text):,} characters" if text.strip() else "blank"
             raise self._error(
-                f"the vector of text {place + 1} of {len(texts)} in a request ({size}) has zeros "
-                "alone, so it is near to nothing",
-                "use another model, or leave out documents that it has no words of",
+                f"the vector of text {place + 1} of {len(texts)} in a request ({size}) contains "
+                "only zeros, so no similarity can be computed",
+                "use another model, or remove documents whose words it does not know",
             )
         if vectors.shape[1] > MAX_DIMENSION:
             raise self._error(
@@ -247,11 +274,11 @@ class RemoteEmbedder:
             )
         return vectors
 
-    def _post(self, body: JsonObject) -> httpx.Response:
+    def _post(self, body: JsonObject) -> bytes:
         """The answer of the first path that the server has."""
         while True:
             try:
-                return post_with_retries(self._client, self._url + self._path, body, self._key)
+                return self._server.post(self._path, body)
             except PostError as error:
                 if error.status != 404 or self._path == self._api.paths[-1]:
                     raise self._error(str(error)) from None
@@ -260,8 +287,8 @@ class RemoteEmbedder:
     def _served_model(self) -> str:
         """What the server says that it serves: vectors of two models must never mix."""
         try:
-            served = parse_json(self._client.get(f"{self._url}/info").content)["model_id"]
-        except (httpx.HTTPError, ValueError, KeyError, TypeError):
+            served = parse_json(self._server.get("/info"))["model_id"]
+        except (PostError, ValueError, KeyError, TypeError):
             served = None
         if (
             not isinstance(served, str)

@@ -5,23 +5,20 @@ reads the two together: better, and too slow for more than the best of a first r
 """
 
 import os
-import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-import httpx
 import numpy as np
 
 from assay.errors import SearchError, SearchUnavailable, UsageError
-from assay.net.client import open_sync_client
 from assay.net.json import JsonObject, parse_json
 from assay.net.redact import redact_url
 from assay.search.embedding import EmbedderSettings
 from assay.search.explanation import Explanation
-from assay.search.remote_embedding import LONGEST_S, TIMEOUT, PostError, post_with_retries
+from assay.search.remote_embedding import ModelServer, PostError
 from assay.search.retriever import MOST, Hit, Mode, Ranker, Retriever
 from assay.search.store import Manifest
 
@@ -37,7 +34,7 @@ class Reranker(Protocol):
 
     @property
     def name(self) -> str:
-        """What the run records."""
+        """The name that a run records."""
         ...
 
     def scores(self, query: str, texts: Sequence[str]) -> Sequence[float]:
@@ -158,7 +155,8 @@ class CrossEncoderReranker:
         labels = int(getattr(self._model.config, "num_labels", 1))
         if labels != 1:
             raise SearchError(
-                f"{model!r} gives {labels} scores for a pair: it classifies, and does not rank"
+                f"{model!r} is a classifier: it gives {labels} scores for a pair; pass a "
+                "cross-encoder that gives one"
             )
         self.name = f"st:{Path(model).name}"
 
@@ -180,17 +178,14 @@ class ServerReranker:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._key = os.environ.get(_KEY) or None
-        headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
-        self._client = open_sync_client(timeout=TIMEOUT, headers=headers, longest=LONGEST_S)
-        weakref.finalize(self, self._client.close)
+        self._server = ModelServer(url, os.environ.get(_KEY) or None)
         self.name = f"tei:{redact_url(url)}"
 
     def scores(self, query: str, texts: Sequence[str]) -> Sequence[float]:
-        """As the server gives them."""
+        """One score for each text, as the server gives it."""
         answer = self._post({"query": query, "texts": list(texts), "truncate": True})
         try:
-            rows = {int(row["index"]): float(row["score"]) for row in parse_json(answer.content)}
+            rows = {int(row["index"]): float(row["score"]) for row in parse_json(answer)}
             found = [rows[place] for place in range(len(texts))]
         except (ValueError, KeyError, TypeError) as error:
             raise self._error(f"the response cannot be parsed ({type(error).__name__})") from None
@@ -198,9 +193,9 @@ class ServerReranker:
             raise self._error("a score is not a finite number")
         return found
 
-    def _post(self, body: JsonObject) -> httpx.Response:
+    def _post(self, body: JsonObject) -> bytes:
         try:
-            return post_with_retries(self._client, f"{self._url}/rerank", body, self._key)
+            return self._server.post("/rerank", body)
         except PostError as error:
             if error.status is None:
                 raise SearchUnavailable(str(self._error(str(error)))) from None
