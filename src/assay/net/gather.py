@@ -10,6 +10,8 @@ from assay.progress import Progress
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+_AT_ONCE = 64
+
 
 async def gather(calls: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
     """The results in order. The first failure cancels the rest and is raised as it is."""
@@ -19,25 +21,6 @@ async def gather(calls: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from None
     return [task.result() for task in tasks]
-
-
-async def gather_for(
-    items: Sequence[Item],
-    work: Callable[[Item], Awaitable[Result]],
-    what: str,
-    progress: Progress,
-) -> list[Result]:
-    """The result of `work` for each item, in order; `progress` counts them as they come."""
-    done = 0
-
-    async def one(item: Item) -> Result:
-        nonlocal done
-        result = await work(item)
-        done += 1
-        progress(what, done, len(items))
-        return result
-
-    return await gather(map(one, items))
 
 
 async def for_each(
@@ -54,6 +37,26 @@ async def for_each(
             await work(item)
 
     await gather(worker() for _ in range(max(1, limit)))
+
+
+async def gather_for(
+    items: Sequence[Item],
+    work: Callable[[Item], Awaitable[Result]],
+    what: str,
+    progress: Progress,
+) -> list[Result]:
+    """The result of `work` for each item, in order; `progress` counts them as they come.
+
+    At most 64 are in work at a time, whatever limit the model behind `work` has of its own.
+    """
+    results: dict[int, Result] = {}
+
+    async def one(place: int) -> None:
+        results[place] = await work(items[place])
+        progress(what, len(results), len(items))
+
+    await for_each(range(len(items)), one, _AT_ONCE)
+    return [results[place] for place in range(len(items))]
 
 
 def run_coroutine(work: Coroutine[Any, Any, Result]) -> Result:
