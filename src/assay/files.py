@@ -43,6 +43,7 @@ _NO_WAITING = getattr(os, "O_NONBLOCK", 0)
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
 _BINARY = getattr(os, "O_BINARY", 0)
 
+_LOCK_POLL_S = 0.2
 _LOCK_BYTE = 0x7FFFFFF0
 """Windows locks byte ranges, and nobody can read a locked one: this is far beyond any content."""
 
@@ -57,7 +58,7 @@ class UnreadableFile(AssayError, OSError):
 def open_file(path: Path) -> BufferedReader:
     """Open a regular file for reading. A pipe, a socket or a device is refused, without waiting.
 
-    What the shell hands over, `<(command)` or /dev/stdin, is read: whoever names it wants to wait.
+    What the shell hands over, `<(command)` or /dev/stdin, is read, and waited for.
 
     Raises:
         FileNotFoundError: there is no file.
@@ -332,11 +333,11 @@ class FileLock:
             os.write(descriptor, f"process {os.getpid()}".encode())
         return True
 
-    def wait(self, *, interval: float = 0.2) -> Iterator[str]:
+    def wait(self) -> Iterator[str]:
         """Yield the holder's name each time the lock is found taken; end when it is acquired."""
         while not self.acquire():
             yield self.holder()
-            time.sleep(interval)
+            time.sleep(_LOCK_POLL_S)
 
     def holder(self) -> str:
         """Who holds the lock, as far as its file says."""

@@ -26,7 +26,7 @@ from assay.contract.responses import AgentCallError, Fault
 from assay.data.dataset import Document
 from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
 from assay.net.client import TOKEN_VARIABLE, open_client, token_for
-from assay.net.http import AWAY, classify_http_errors, read_body
+from assay.net.http import GATEWAY_ERRORS, classify_http_errors, read_body
 from assay.net.json import JsonObject
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy, OutboundRefused
 from assay.net.redact import quote, redact_url
@@ -375,7 +375,9 @@ def _inputs(task: str, query: str, top_k: int) -> dict[str, str | int]:
 
 def _failure(error: AgentCallError) -> AgentFailure:
     kind = _KINDS[error.fault]
-    if error.status_code in AWAY and error.response is None:  # said by a gateway, not by the agent
+    if (
+        error.status_code in GATEWAY_ERRORS and error.response is None
+    ):  # said by a gateway, not by the agent
         kind = FailureKind.CONNECTION
     return AgentFailure(
         kind,

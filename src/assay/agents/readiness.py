@@ -12,7 +12,7 @@ from urllib.parse import urlsplit, urlunsplit
 import httpx
 
 from assay.errors import AgentFailure
-from assay.net.http import AWAY, fetch
+from assay.net.http import GATEWAY_ERRORS, fetch
 from assay.net.json import JsonObject, parse_object
 from assay.net.redact import redact_secrets
 
@@ -83,7 +83,7 @@ async def ask_readiness(http: httpx.AsyncClient, url: str) -> AgentReadiness:
         if failure.retryable:  # it was there when it was opened
             return AgentReadiness(ReadyState.LOADING, str(failure))
         return UNKNOWN
-    if reply.status in (*AWAY, _BUSY):
+    if reply.status in (*GATEWAY_ERRORS, _BUSY):
         return _not_ready(reply.status, parse_object(reply.body) or {})
     # A front end that answers every path with its page says nothing about the agent.
     is_page = str(reply.headers.get("content-type", "")).startswith("text/html")

@@ -143,7 +143,6 @@ def _with_judgments(
 
 def _listing(name: HubName) -> _Listing:
     from assay.net.download import fetch_json
-    from assay.net.gather import run_coroutine
     from assay.net.json import parse_object
 
     commit = name.cached_commit()
@@ -157,7 +156,7 @@ def _listing(name: HubName) -> _Listing:
     revision = f"/revision/{quote(name.revision, safe='')}" if name.revision else ""
     url = f"{base}/api/datasets/{name.repo}{revision}"
     try:
-        found = run_coroutine(fetch_json(url, limit=_MAX_LISTING, auth=_token(base)))
+        found = fetch_json(url, limit=_MAX_LISTING, auth=_token(base))
     except DownloadError as error:
         raise _unavailable(name, base, error) from error
     listing = _read_listing(found, name)
@@ -250,12 +249,11 @@ def _unavailable(name: HubName, base: str, error: DownloadError) -> UsageError |
 def _similar(name: HubName, base: str) -> str | None:
     """The most similar name that the hub finds."""
     from assay.net.download import fetch_json
-    from assay.net.gather import run_coroutine
 
     words = name.repo.partition("/")[2]
     url = f"{base}/api/datasets?{urlencode({'search': words[:40], 'limit': 50})}"
     try:
-        found = run_coroutine(fetch_json(url, limit=_MAX_LISTING, auth=_token(base)))
+        found = fetch_json(url, limit=_MAX_LISTING, auth=_token(base))
     except DownloadError:
         return None
     names = [each.get("id") for each in found if isinstance(each, dict)] if found else []

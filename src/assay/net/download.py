@@ -177,11 +177,16 @@ def read_record(path: Path) -> DownloadRecord | None:
         return None
 
 
-async def fetch_json(
-    url: str, *, limit: int, auth: httpx.Auth | None = None, policy: OutboundPolicy | None = None
-) -> Any:
+def fetch_json(url: str, *, limit: int, auth: httpx.Auth | None = None) -> Any:
     """The JSON at an address, at most `limit` bytes of it. Raises `DownloadError`."""
-    async with _client(policy, auth) as client:
+    try:
+        return parse_json(run_coroutine(_fetch(url, limit, auth)))
+    except orjson.JSONDecodeError:
+        raise DownloadError("the response is not JSON; check the base URL") from None
+
+
+async def _fetch(url: str, limit: int, auth: httpx.Auth | None) -> bytes:
+    async with _client(None, auth) as client:
 
         async def once() -> bytes:
             async with asyncio.timeout(STALL_SECONDS):
@@ -193,11 +198,7 @@ async def fetch_json(
                 finally:
                     await response.aclose()
 
-        body = await RetryPolicy(attempts=_ATTEMPTS).run(lambda: _classified(once()))
-    try:
-        return parse_json(body)
-    except orjson.JSONDecodeError:
-        raise DownloadError("the answer is not JSON; is the base address right?") from None
+        return await RetryPolicy(attempts=_ATTEMPTS).run(lambda: _classified(once()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +250,7 @@ class _Download:
         start = _start_of(response)
         if start not in (0, done):
             self.partial.remove()
-            raise _broken_off("the server sent another part than was asked for")
+            raise _broken_off("the server sent a different byte range than requested")
         declared = response.headers.get("content-length", "")
         total = start + int(declared) if declared.isdecimal() and len(declared) < 16 else None
         if total is not None and total > self.limits.bytes:
@@ -267,7 +268,7 @@ class _Download:
                 file.write(chunk)
                 self.progress(self.what, size, total)
         if total is not None and size != total:
-            raise _broken_off(f"only {size:,} of {total:,} bytes came")
+            raise _broken_off(f"only {size:,} of {total:,} bytes were received")
 
     def finish(self) -> DownloadRecord:
         sha256, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)

@@ -24,12 +24,13 @@ MAX_BYTES = 1_000_000
 """Size limit of a response. A thousand ids are 20 kB; far more is a mistake."""
 
 _MAX_REDIRECTS = 3
-_WORDS_BYTES = 8_000
-_WORDS_SECONDS = 2.0
+ERROR_BODY_BYTES = 8_000
+ERROR_BODY_SECONDS = 2.0
+"""How much of an error's body is read to quote it, and for how long."""
 _REDIRECTS = (301, 302, 303, 307, 308)
 _METHOD_KEPT = (307, 308)
 _BUSY = 429
-AWAY = (502, 503, 504)
+GATEWAY_ERRORS = (502, 503, 504)
 """Statuses of a gateway whose agent is not there."""
 
 
@@ -76,7 +77,7 @@ def _next_address(method: str, url: str, response: httpx.Response) -> str:
         new, old = split_address(there), split_address(url)
     except (UsageError, ValueError):
         raise AgentFailure(
-            FailureKind.PROTOCOL, f"HTTP {status} to something that is not an http(s) URL"
+            FailureKind.PROTOCOL, f"HTTP {status} redirects to something that is not an http(s) URL"
         ) from None
     # The one change of port that is harmless: the same host, now with TLS.
     upgraded = new == (old[0], 443) and urlsplit(there).scheme == "https" and old[1] == 80
@@ -155,14 +156,14 @@ def too_large(limit: int) -> AgentFailure:
     return AgentFailure(FailureKind.INVALID_ANSWER, f"the response is larger than {limit:,} bytes")
 
 
-async def with_words(failure: AgentFailure, response: httpx.Response) -> AgentFailure:
+async def with_server_message(failure: AgentFailure, response: httpx.Response) -> AgentFailure:
     """The failure with what the response's body says about it, so far as it comes at once."""
     body = b""
     with suppress(AgentFailure, httpx.HTTPError, TimeoutError):
-        async with asyncio.timeout(_WORDS_SECONDS), aclosing(read_chunks(response)) as chunks:
+        async with asyncio.timeout(ERROR_BODY_SECONDS), aclosing(read_chunks(response)) as chunks:
             async for chunk in chunks:
                 body += chunk
-                if len(body) >= _WORDS_BYTES:
+                if len(body) >= ERROR_BODY_BYTES:
                     break
     failure.said = quote(body)
     return failure
@@ -171,7 +172,7 @@ async def with_words(failure: AgentFailure, response: httpx.Response) -> AgentFa
 def failure_of_status(response: httpx.Response) -> AgentFailure | None:
     """What a status means before the body is looked at. None if that is for the body to say."""
     status = response.status_code
-    if status == _BUSY or status in AWAY:
+    if status == _BUSY or status in GATEWAY_ERRORS:
         kind = FailureKind.AGENT_ERROR if status == _BUSY else FailureKind.CONNECTION
         after = parse_retry_after(response.headers.get("retry-after"))
         return AgentFailure(kind, f"HTTP {status}", retryable=True, retry_after=after)

@@ -42,10 +42,10 @@ def _openings(content: str | bytes) -> int:
     return content.count(b"[") + content.count(b"{")
 
 
-def is_deep(value: Any) -> bool:
-    """Whether more than `MAX_DEPTH` lists and objects are nested in a value."""
+def is_deep(value: Any, most: int = MAX_DEPTH) -> bool:
+    """Whether more than `most` lists and objects are nested in a value."""
     level = [value] if isinstance(value, dict | list) else []
-    for _ in range(MAX_DEPTH):
+    for _ in range(most):
         level = [
             each
             for outer in level

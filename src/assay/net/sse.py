@@ -41,14 +41,11 @@ class EventTooLarge(ValueError):
 class EventReader:
     """Feed it bytes as they come, split anywhere; it returns the events that they complete.
 
-    `problems` collects breaches of the framing, each as a fixed phrase; `comments` counts
-    comment lines, which is how a heartbeat shows; `retry_ms` is the last delay asked for.
+    `problems` collects breaches of the framing, each as a fixed phrase.
     """
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self.problems: list[str] = []
-        self.comments = 0
-        self.retry_ms: int | None = None
         self._max_bytes = max_event_bytes
         self._buffer = bytearray()
         self._scanned = 0
@@ -93,8 +90,7 @@ class EventReader:
         if not line:
             return self._dispatch()
         self._check_size(len(line))
-        if line.startswith(b":"):
-            self.comments += 1
+        if line.startswith(b":"):  # a comment, such as a heartbeat
             return None
         self._size += len(line)
         name, _, value = self._decode(line).partition(":")
@@ -120,8 +116,6 @@ class EventReader:
             self._name = value
         elif name == "id" and "\0" not in value:
             self._last_id = value
-        elif name == "retry" and value.isascii() and value.isdigit():
-            self.retry_ms = int(value[:20])  # thousands of digits are refused by Python
         elif name not in ("id", "retry"):
             self._note("a line is neither event:, data:, id:, retry: nor a comment")
 

@@ -11,7 +11,7 @@ from qdrant_client import QdrantClient
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
 from assay.errors import SearchError, SearchUnavailable, UsageError
-from assay.net.http import AWAY
+from assay.net.http import GATEWAY_ERRORS
 from assay.net.redact import redact_url
 
 _TIMEOUT_S = 60
@@ -156,7 +156,7 @@ def refuse_old(version: str, url: str) -> None:
 
 
 def _is_away(error: ResponseHandlingException | UnexpectedResponse) -> bool:
-    if isinstance(error, ResponseHandlingException) or error.status_code in AWAY:
+    if isinstance(error, ResponseHandlingException) or error.status_code in GATEWAY_ERRORS:
         return True
     return error.status_code == 500 and any(words in error.content for words in _OTHERS_AWAY)
 

@@ -29,7 +29,7 @@ from assay.net.http import (
     read_body,
     read_chunks,
     too_large,
-    with_words,
+    with_server_message,
 )
 from assay.net.json import JsonObject, parse_object
 from assay.net.redact import quote
@@ -290,7 +290,7 @@ class UnknownMethod(AgentFailure):
 async def read_response(response: httpx.Response, dialect: Dialect, reply: A2AReply) -> None:
     """Feed `reply` with the response, which may be a stream or not, whatever was asked for."""
     if failure := failure_of_status(response):
-        raise await with_words(failure, response)
+        raise await with_server_message(failure, response)
     if _is_stream(response):
         await _read_stream(response, dialect, reply)
     else:

@@ -23,7 +23,7 @@ from google.protobuf.json_format import MessageToDict  # type: ignore[import-unt
 
 from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.net.client import open_client
-from assay.net.http import AWAY, fetch
+from assay.net.http import GATEWAY_ERRORS, fetch
 from assay.net.outbound import OutboundPolicy, OutboundRefused
 from assay.net.retry import RetryPolicy, parse_retry_after
 from assay.serve.error_redaction import PUSH_FIELDS, PUSH_LIMIT, PUSH_REFUSED, PUSH_URL
@@ -40,7 +40,7 @@ _MAX_RECEIPT = 64_000
 _DELIVERY_S = 10.0
 _DRAIN_S = 5.0
 _RETRIES = RetryPolicy(attempts=3, timeout=_DELIVERY_S, first_delay=0.5, max_retry_after=10.0)
-_RETRIED = (408, 425, 429, 500, *AWAY)
+_RETRIED = (408, 425, 429, 500, *GATEWAY_ERRORS)
 _OLD_METHODS = "/"
 
 _logger = logging.getLogger("assay.serve.push")
