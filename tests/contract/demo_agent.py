@@ -11,11 +11,12 @@ from assay.contract.envelope import (
     ErrorCode,
     GroundingChunk,
     GroundingPack,
+    TaskError,
+    read_inputs,
     succeeded,
 )
 from assay.contract.server.app import AgentService, ServingLimits
 from assay.contract.server.runs import ReportProgress
-from assay.contract.validation import TaskError, read_inputs
 
 DOCUMENTS = {
     "d1": "Vitamin D was given for a year and blood pressure did not change.",

@@ -13,10 +13,12 @@ from assay.contract.envelope import (
     ErrorCode,
     GroundingChunk,
     GroundingPack,
+    TaskError,
     error_response,
+    read_inputs,
     succeeded,
+    validation_error_response,
 )
-from assay.contract.validation import TaskError, read_inputs, validation_error_response
 
 CANARY = "canary-5f1c"
 

@@ -17,11 +17,10 @@ from tests.contract.tampering import Reply, Tampered
 
 from assay.contract.client import AgentClient
 from assay.contract.conformance.checks import CheckTarget, check_agent
-from assay.contract.envelope import AgentRunRequest, AgentRunResponse, succeeded
+from assay.contract.envelope import AgentRunRequest, AgentRunResponse, read_inputs, succeeded
 from assay.contract.responses import AgentCallError
 from assay.contract.server.app import AgentService, agent_app
 from assay.contract.server.runs import ReportProgress
-from assay.contract.validation import read_inputs
 from assay.net.sse import EventReader
 
 CANARY = "canary-7d2e91"

@@ -12,11 +12,10 @@ from tests.contract.running import running
 from typer.testing import CliRunner, Result
 
 from assay.cli.run_agent import run_agent
-from assay.contract.envelope import AgentRunRequest, AgentRunResponse, ErrorCode
+from assay.contract.envelope import AgentRunRequest, AgentRunResponse, ErrorCode, TaskError
 from assay.contract.responses import AgentCallError, Fault
 from assay.contract.server.app import AgentService, agent_app
 from assay.contract.server.runs import ReportProgress
-from assay.contract.validation import TaskError
 from assay.errors import UsageError
 from assay.serve.guards import BearerToken
 

@@ -72,8 +72,7 @@ def _request(
 
     from pydantic import ValidationError
 
-    from assay.contract.envelope import AgentRunRequest
-    from assay.contract.validation import field_problems
+    from assay.contract.envelope import AgentRunRequest, field_problems
 
     fields = {
         "request_id": request_id or f"assay-{uuid.uuid4().hex}",

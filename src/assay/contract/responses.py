@@ -13,8 +13,8 @@ from assay.contract.envelope import (
     AgentRunRequest,
     AgentRunResponse,
     ErrorCode,
+    field_problems,
 )
-from assay.contract.validation import field_problems
 from assay.errors import AssayError
 from assay.net.json import JsonObject
 from assay.net.redact import quote

@@ -6,9 +6,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from assay.contract.conformance.report import PASS, CheckFinding, fail, fail_if
-from assay.contract.envelope import SUCCESS_STATUSES, AgentRunResponse
+from assay.contract.envelope import SUCCESS_STATUSES, AgentRunResponse, field_problems
 from assay.contract.responses import outputs_of, success_of
-from assay.contract.validation import field_problems
 
 # What is inside these belongs to the task, not to the envelope.
 _FREE_FORM = frozenset({"outputs", "data", "provenance", "metadata", "details"})

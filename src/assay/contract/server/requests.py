@@ -18,8 +18,8 @@ from assay.contract.envelope import (
     ErrorCode,
     Identifier,
     error_response,
+    validation_error_response,
 )
-from assay.contract.validation import validation_error_response
 from assay.net.json import JsonObject
 from assay.net.request_body import REQUEST_TIMEOUT, BodyRejected, LimitedBody
 

@@ -17,8 +17,13 @@ from typing import Protocol
 
 import orjson
 
-from assay.contract.envelope import AgentRunRequest, AgentRunResponse, ErrorCode, error_response
-from assay.contract.validation import TaskError
+from assay.contract.envelope import (
+    AgentRunRequest,
+    AgentRunResponse,
+    ErrorCode,
+    TaskError,
+    error_response,
+)
 from assay.net.json import JsonObject
 
 MAX_QUEUED_PROGRESS = 1000

@@ -11,10 +11,10 @@ from assay.contract.envelope import (
     AgentRunRequest,
     AgentRunResponse,
     ContractModel,
+    read_inputs,
     succeeded,
 )
 from assay.contract.server.runs import ReportProgress
-from assay.contract.validation import read_inputs
 from assay.net.json import JsonObject
 from assay.serve.contract_agents.claim_evidence import STRICTNESS, ClaimFinding, EvidenceBase
 from assay.serve.contract_agents.rag_retrieve import CHARACTERS_PER_TOKEN

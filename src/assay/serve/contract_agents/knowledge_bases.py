@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from assay.contract.envelope import ErrorCode, chunk_id, split_chunk_id
-from assay.contract.validation import TaskError
+from assay.contract.envelope import ErrorCode, TaskError, chunk_id, split_chunk_id
 from assay.data.dataset import Document
 from assay.data.load import KNOWN
 from assay.errors import UsageError

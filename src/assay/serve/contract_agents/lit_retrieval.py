@@ -12,10 +12,11 @@ from assay.contract.envelope import (
     AgentRunResponse,
     ContractModel,
     ErrorCode,
+    TaskError,
+    read_inputs,
     succeeded,
 )
 from assay.contract.server.runs import ReportProgress
-from assay.contract.validation import TaskError, read_inputs
 from assay.net.json import JsonObject
 from assay.search.retriever import MOST
 from assay.serve.contract_agents import pubmed

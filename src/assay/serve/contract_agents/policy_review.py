@@ -23,10 +23,11 @@ from assay.contract.envelope import (
     AgentRunResponse,
     ContractModel,
     Identifier,
+    field_problems,
+    read_inputs,
     succeeded,
 )
 from assay.contract.server.runs import ReportProgress
-from assay.contract.validation import field_problems, read_inputs
 from assay.errors import UsageError
 from assay.files import read_text_file
 from assay.net.json import JsonObject

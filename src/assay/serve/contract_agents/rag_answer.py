@@ -16,11 +16,11 @@ from assay.contract.envelope import (
     GroundingChunk,
     GroundingPack,
     Usage,
+    read_inputs,
     split_chunk_id,
     succeeded,
 )
 from assay.contract.server.runs import ReportProgress
-from assay.contract.validation import read_inputs
 from assay.serve.contract_agents.knowledge_bases import FoundChunk, KnowledgeBases
 from assay.serve.contract_agents.rag_retrieve import (
     RetrievedChunks,

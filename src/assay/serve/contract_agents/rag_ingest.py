@@ -17,12 +17,13 @@ from assay.contract.envelope import (
     Count,
     ErrorCode,
     Identifier,
+    TaskError,
     chunk_id,
+    read_inputs,
     succeeded,
     without_nulls,
 )
 from assay.contract.server.runs import ReportProgress
-from assay.contract.validation import TaskError, read_inputs
 from assay.data.dataset import Document
 from assay.net.json import JsonObject
 from assay.progress import Progress

@@ -20,10 +20,10 @@ from assay.contract.envelope import (
     GroundingSource,
     Positive,
     RetrievalTrace,
+    read_inputs,
     succeeded,
 )
 from assay.contract.server.runs import ReportProgress
-from assay.contract.validation import read_inputs
 from assay.net.json import JsonObject
 from assay.search.fusion import DEPTH
 from assay.search.retriever import MOST, Mode

@@ -19,11 +19,11 @@ from assay.contract.envelope import (
     AgentRunRequest,
     AgentRunResponse,
     ErrorCode,
+    TaskError,
     succeeded,
 )
 from assay.contract.server.app import AgentService, Readiness, agent_app
 from assay.contract.server.runs import ReportProgress
-from assay.contract.validation import TaskError
 
 WAYS = [SYNC, STREAM]
 
