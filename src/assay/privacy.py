@@ -1,13 +1,15 @@
-"""Private mode: nothing of queries, documents and answers is written anywhere.
+"""Private mode: nothing of queries, documents and answers is written anywhere. Also the one way to
+log an exception in any mode, since its text may quote an input.
 
-It holds for the whole process while a private run goes on, and for the processes that are started
-then: what could write a text (caches, indexes, temporary files, tracebacks) asks `is_private`
-instead of being told, so that nothing new can forget to pass it on.
+Private mode holds for the whole process while a private run goes on, and for the processes that are
+started then: what could write a text (caches, indexes, temporary files, tracebacks) asks
+`is_private` instead of being told, so that nothing new can forget to pass it on.
 """
 
 import logging
 import os
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
@@ -80,3 +82,25 @@ class _WithoutExceptions(logging.Filter):
 def _strip_exceptions(logger: logging.Logger) -> None:
     if not any(isinstance(each, _WithoutExceptions) for each in logger.filters):
         logger.addFilter(_WithoutExceptions())
+
+
+def log_exception(logger: logging.Logger, what: str, error: BaseException, **fields: str) -> None:
+    """Log that work raised: of the exception, only the class and the line that raised it.
+
+    Parameters:
+        logger: of the module that caught it.
+        what: failed, such as "task failed".
+        error: the exception.
+        fields: what finds the work again, such as its id.
+    """
+    line = {**fields, "exception": type(error).__name__, "raised_at": _raised_at(error)}
+    text = " ".join(f"{name}={value}" for name, value in line.items())
+    logger.error("%s %s", what, text, extra={"fields": {"message": what, **line}})
+
+
+def _raised_at(error: BaseException) -> str:
+    frames = list(traceback.walk_tb(error.__traceback__))
+    if not frames:
+        return "unknown"
+    frame, number = frames[-1]
+    return f"{frame.f_globals.get('__name__', 'unknown')}:{number}"

@@ -97,7 +97,7 @@ async def test_no_log_and_no_error_repeats_what_was_sent(
 
 def _logged(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
     """The fields of every line about a request or a run."""
-    names = ("assay.serve.requests", "assay.contract.runs")
+    names = ("assay.serve.requests", "assay.contract.server.runs")
     return [each.__dict__["fields"] for each in caplog.records if each.name in names]
 
 
@@ -173,7 +173,7 @@ async def test_a_failure_is_logged_by_class_and_place(
     await client.post(SYNC, json=body("r9", inputs={"query": CANARY}, mode="BREAK"))
     message = next(each.getMessage() for each in caplog.records if each.levelname == "ERROR")
     assert "request_id=r9" in message
-    assert "error=ValueError" in message
+    assert "exception=ValueError" in message
     assert f"raised_at={echo.__module__}:" in message
 
 

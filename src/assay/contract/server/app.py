@@ -44,9 +44,11 @@ from assay.contract.server.runs import (
     RunStore,
     Watch,
     Work,
-    log_exception,
 )
 from assay.net.sse import format_event
+from assay.privacy import log_exception
+
+_logger = logging.getLogger(__name__)
 
 # How long a server that shuts down waits until the terminal events of open streams are sent.
 _SHUTDOWN_GRACE_S = 2.0
@@ -272,7 +274,9 @@ class _Endpoints:
         try:
             readiness = await self._service.ready()
         except Exception as error:
-            log_exception("health/ready", self._service.task_type, error)
+            log_exception(
+                _logger, "readiness check failed", error, task_type=self._service.task_type
+            )
             readiness = Readiness(False)
         body = {
             **readiness.details,

@@ -8,7 +8,6 @@ down under another who asked for the same run; it is canceled when the last one 
 import asyncio
 import logging
 import time
-import traceback
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -25,10 +24,11 @@ from assay.contract.envelope import (
     error_response,
 )
 from assay.net.json import JsonObject
+from assay.privacy import log_exception
 
 MAX_QUEUED_PROGRESS = 1000
 
-_logger = logging.getLogger("assay.contract.runs")
+_logger = logging.getLogger(__name__)
 
 
 class ReportProgress(Protocol):
@@ -168,7 +168,8 @@ class Execution:
             return self._broken(error)
 
     def _broken(self, error: Exception) -> AgentRunResponse:
-        log_exception(self.request.request_id, self.request.task_type, error)
+        ids = {"request_id": self.request.request_id, "task_type": self.request.task_type}
+        log_exception(_logger, "work failed", error, **ids)
         message = "the task failed; the agent's log has the cause under this request id"
         return self._failure(ErrorCode.TASK_FAILED, message)
 
@@ -304,24 +305,3 @@ class RunStore:
 def _require_same(expected: bytes, got: bytes) -> None:
     if expected != got:
         raise RequestIdConflict
-
-
-def log_exception(request_id: str, task_type: str, error: BaseException) -> None:
-    """Log that work raised. Of the exception, the class and the line that raised it: its text may
-    quote an input."""
-    fields = {
-        "request_id": request_id,
-        "task_type": task_type,
-        "error": type(error).__name__,
-        "raised_at": _raised_at(error),
-    }
-    text = " ".join(f"{name}={value}" for name, value in fields.items())
-    _logger.error("work failed %s", text, extra={"fields": fields})
-
-
-def _raised_at(error: BaseException) -> str:
-    frames = list(traceback.walk_tb(error.__traceback__))
-    if not frames:
-        return "unknown"
-    frame, line = frames[-1]
-    return f"{frame.f_globals.get('__name__', 'unknown')}:{line}"
