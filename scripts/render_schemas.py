@@ -1,4 +1,4 @@
-"""Writes docs/schemas/run/*.json from the models of a run's files; a test fails when stale.
+"""Writes docs/schemas from the models of the agent contract and of a run's files.
 
 python scripts/render_schemas.py [--check]
 """
@@ -8,11 +8,21 @@ from pathlib import Path
 
 import orjson
 from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
+from pydantic_core import core_schema
 
+from assay.contract.envelope import (
+    AgentError,
+    AgentRunRequest,
+    AgentRunResponse,
+    Budgets,
+    GroundingPack,
+    Usage,
+)
 from assay.run.models import AnswerRow, Comparison, ReportFile, RunHeader
 
-FOLDER = Path(__file__).parents[1] / "docs" / "schemas" / "run"
-FILES: dict[str, type[BaseModel]] = {
+FOLDER = Path(__file__).parents[1] / "docs" / "schemas"
+RUN_FILES: dict[str, type[BaseModel]] = {
     "run.json": RunHeader,
     "report.json": ReportFile,
     "answers.json": AnswerRow,
@@ -20,32 +30,73 @@ FILES: dict[str, type[BaseModel]] = {
 }
 """`answers.json` is about one line of `answers.jsonl`."""
 
+CONTRACT: dict[type[BaseModel], JsonSchemaMode] = {
+    AgentRunRequest: "validation",
+    Budgets: "validation",
+    AgentRunResponse: "serialization",
+    AgentError: "serialization",
+    GroundingPack: "serialization",
+    Usage: "serialization",
+}
+
+
+class _AbsentNotNull(GenerateJsonSchema):
+    """A field without a value is absent under this contract, so no schema offers null."""
+
+    def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
+        return self.generate_inner(schema["schema"])
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        found = super().default_schema(schema)
+        if found.get("default", ...) is None:
+            del found["default"]
+        return found
+
+    def field_is_required(
+        self,
+        field: core_schema.ModelField | core_schema.DataclassField | core_schema.TypedDictField,
+        total: bool,
+    ) -> bool:
+        """In a response, all that has a default other than None is always sent."""
+        inner = field["schema"]
+        if self.mode == "serialization" and inner["type"] == "default":
+            return inner.get("default", ...) is not None
+        return super().field_is_required(field, total)
+
 
 def rendered() -> dict[str, bytes]:
-    """The schemas by file name."""
-    return {
-        name: orjson.dumps(
-            {
-                "$schema": "https://json-schema.org/draft/2020-12/schema",
-                **model.model_json_schema(mode="serialization"),
-            },
-            option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE,
-        )
-        for name, model in FILES.items()
+    """The schemas by their path in the folder."""
+    found = {
+        f"run/{name}": model.model_json_schema(mode="serialization")
+        for name, model in RUN_FILES.items()
     }
+    for model, mode in CONTRACT.items():
+        schema = model.model_json_schema(mode=mode, schema_generator=_AbsentNotNull)
+        found[f"{model.__name__}.json"] = schema
+    draft = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    return {name: orjson.dumps(draft | schema, option=options) for name, schema in found.items()}
+
+
+def stale() -> list[str]:
+    """The files that are missing, not as the models have them, or no longer written."""
+    stored = {
+        path.relative_to(FOLDER).as_posix(): path.read_bytes() for path in FOLDER.rglob("*.json")
+    }
+    fresh = rendered()
+    return sorted(name for name in fresh | stored if stored.get(name) != fresh.get(name))
 
 
 def main() -> None:
     """Write the files, or say with `--check` which ones are stale."""
-    stored = {path.name: path.read_bytes() for path in FOLDER.glob("*.json")}
     if "--check" in sys.argv:
-        stale = sorted(name for name, content in rendered().items() if stored.get(name) != content)
-        if stale:
-            sys.exit(f"stale in docs/schemas/run: {', '.join(stale)}")
+        if names := stale():
+            sys.exit(f"stale in docs/schemas: {', '.join(names)}")
         return
-    FOLDER.mkdir(parents=True, exist_ok=True)
     for name, content in rendered().items():
-        (FOLDER / name).write_bytes(content)
+        path = FOLDER / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
 
 
 if __name__ == "__main__":
