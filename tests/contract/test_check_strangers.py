@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import orjson
 import pytest
-from tests.contract.plain_agent import Answer, PlainAgent
+from tests.contract.plain_agent import Answer, Body, PlainAgent
 from tests.contract.planted_agents import (
     PERMITTED,
     PLANTED,
@@ -75,6 +75,21 @@ async def test_a_run_that_ends_with_its_client_is_seen_to_be_canceled() -> None:
     report = await checked(Slow())
     verdicts = {each.name: each.verdict.value for each in report.results}
     assert (verdicts["cancel-on-disconnect"], verdicts["budget-time"]) == ("pass", "pass")
+
+
+async def test_one_late_answer_is_not_called_an_ignored_budget() -> None:
+    class LateOnce(Slow):
+        late = 0.8
+
+        async def work(self, request: Body) -> Body:
+            if "timeout_ms" in request.get("budgets", {}):
+                pause, self.late = self.late, 0.0
+                await asyncio.sleep(pause)
+            return await super().work(request)
+
+    agent = LateOnce()
+    verdicts = {each.name: each.verdict.value for each in (await checked(agent)).results}
+    assert (agent.late, verdicts["budget-time"]) == (0.0, "pass")
 
 
 async def test_a_busy_agent_is_asked_again() -> None:

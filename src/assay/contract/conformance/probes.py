@@ -27,8 +27,9 @@ WAYS = ("sync", "stream")
 _NO_ENDPOINT = (404, 405, 410, 501)
 _OVERLOADED = (429, 503)
 _LONGEST_RETRY_AFTER_S = 5.0
-# A longer run is not started again only to see whether it ends when its client leaves.
-_LONGEST_ABANDONED_S = 5.0
+# A longer run is not started again to see whether it ends with its client or with its budget.
+_LONGEST_REPEATED_S = 5.0
+_LATE_ATTEMPTS = 3
 
 _QUERY = {"query": "Does vitamin D lower blood pressure?", "topK": 5}
 
@@ -189,16 +190,31 @@ class Prober:
     async def _after(self, run: Mapping[str, Exchange], body: JsonObject) -> JsonObject:
         """What can be asked only of an agent that runs the task."""
         repeated = await self._post("sync", body)
-        tenth_ms = max(1, round(run["sync"].seconds * 100))
         return {
             "repeated": repeated,
             "reused": await self._post("sync", {**body, "domain_id": "assay-check-other"}),
-            "short_time": await self._post("sync", self._body(budgets={"timeout_ms": tenth_ms})),
+            "short_time": await self._short_time(run["sync"].seconds),
             "few_tokens": await self._post(
                 "sync", self._body(budgets={"max_output_tokens": 1, "max_escalations": 0})
             ),
             "abandoned": await self._abandoned(run, repeated),
         }
+
+    async def _short_time(self, usual_s: float) -> Exchange:
+        """The quickest response to a request with a tenth of the usual time as its budget.
+
+        One late response may be due to a busy machine; an agent that ignores its budget is late
+        each time.
+        """
+        tenth_ms = max(1, round(usual_s * 100))
+        answers: list[Exchange] = []
+        for _ in range(_LATE_ATTEMPTS):
+            answer = await self._post("sync", self._body(budgets={"timeout_ms": tenth_ms}))
+            answers.append(answer)
+            late = answer.seconds > tenth_ms / 1000 + self.limits.grace_s
+            if not late or answer.seconds > _LONGEST_REPEATED_S:
+                break
+        return min(answers, key=lambda each: each.seconds)
 
     async def _abandoned(self, run: Mapping[str, Exchange], repeated: Exchange) -> Exchange | None:
         """Hang up on a stream, wait until the run would be over, and send the request again.
@@ -208,7 +224,7 @@ class Prober:
         """
         usual = run["stream"].seconds
         remembers = reports_success(repeated) and repeated.seconds < run["sync"].seconds / 2
-        in_range = 2 * self.limits.grace_s <= usual <= _LONGEST_ABANDONED_S
+        in_range = 2 * self.limits.grace_s <= usual <= _LONGEST_REPEATED_S
         if not (remembers and in_range and reports_success(run["stream"])):
             return None
         body = self._body()
