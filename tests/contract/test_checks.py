@@ -16,13 +16,13 @@ from tests.loopback import free_port
 from assay.contract.conformance.checks import (
     CHECKS,
     CheckTarget,
-    _Judged,
+    _result,
     _unauthorized,
     _unreachable,
     check_agent,
     parse_check_target,
 )
-from assay.contract.conformance.exchange import Exchange, SentRequest
+from assay.contract.conformance.exchange import Exchange, SentRequest, curl_command
 from assay.contract.conformance.probes import AgentObservation, CheckLimits
 from assay.contract.conformance.report import (
     Check,
@@ -217,8 +217,8 @@ def test_a_broken_rule_is_shown_with_its_exchange_and_remedy_and_a_kept_one_with
     usual, own = exchange(200), exchange(500)
 
     def result(finding: CheckFinding) -> CheckResult:
-        check = Check("n", RuleLevel.MUST, "1", "r", "usual", lambda _: finding, lambda _: usual)
-        return _Judged(observed(usual), RuleLevel.MUST, False, {}).result(check)
+        check = Check("n", "1", "r", "usual", lambda _: finding, lambda _: usual, RuleLevel.MUST)
+        return _result(check, observed(usual), RuleLevel.MUST, curl_command)
 
     broken = result(fail("x" * 5000))
     assert (broken.url, broken.remedy, len(broken.detail)) == ("http://agent/200", "usual", 2000)

@@ -157,13 +157,17 @@ def _credentials_hint(status: int) -> str:
 
 def success_of(body: Mapping[str, Any]) -> bool | None:
     """What the success indicators say; None when there is none or they contradict each other."""
+    said = indicators_of(body)
+    return said.pop() if len(said) == 1 else None
+
+
+def indicators_of(body: Mapping[str, Any]) -> set[bool]:
+    """All that `ok`, `success` and `status` say about success: two values contradict each other."""
     said = {body[name] for name in ("ok", "success") if isinstance(body.get(name), bool)}
     status = body.get("status")
-    if status in SUCCESS_STATUSES:
-        said.add(True)
-    elif status == "error":
-        said.add(False)
-    return said.pop() if len(said) == 1 else None
+    if status in SUCCESS_STATUSES or status == "error":
+        said.add(status != "error")
+    return said
 
 
 def outputs_of(body: Mapping[str, Any]) -> JsonObject | None:

@@ -1,7 +1,8 @@
 """The conformance check: every rule of the agent contract, tried on a running agent."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import httpx
@@ -23,9 +24,8 @@ from assay.contract.conformance.report import (
     TargetReport,
 )
 from assay.contract.conformance.service_checks import BUDGET_CHECKS, HEALTH_CHECKS
-from assay.contract.conformance.stream_checks import STREAM_CHECKS
+from assay.contract.conformance.stream_checks import STREAM_CHECKS, TERMINAL_CHECKS
 from assay.contract.conformance.sync_checks import SYNC_CHECKS
-from assay.contract.conformance.terminal_checks import TERMINAL_CHECKS
 from assay.errors import UsageError
 from assay.net.client import open_client
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
@@ -108,8 +108,9 @@ async def check_agent(
         seen = await prober.observe(health)
     if reason := _unauthorized(seen):
         return TargetReport(shown, target.task_type, unreachable=reason)
-    judged = _Judged(seen, level, auth is not None, dict(inputs or {}))
-    return TargetReport(shown, target.task_type, tuple(judged.result(check) for check in checks))
+    command = partial(curl_command, with_token=auth is not None, inputs=dict(inputs or {}))
+    results = tuple(_result(check, seen, level, command) for check in checks)
+    return TargetReport(shown, target.task_type, results)
 
 
 def _unreachable(health: Exchange) -> str | None:
@@ -124,50 +125,39 @@ def _unreachable(health: Exchange) -> str | None:
 
 
 def _unauthorized(seen: AgentObservation) -> str | None:
-    """Who is not let in sees the door and not the agent: nothing else would be a finding."""
+    """Why access was denied: then no response tells anything about the agent itself."""
     statuses = {each.status for each in seen.run.values()}
     if 401 in statuses and statuses <= {401, 403}:
         return "HTTP 401 for a valid request: set AGENT_TOKEN to the agent's bearer token"
     if statuses == {403} and not any(each.is_web_page for each in seen.run.values()):
         return (
-            "HTTP 403 for a valid request: this caller is not let in; set AGENT_TOKEN where the "
-            "agent wants a token"
+            "HTTP 403 for a valid request: access denied; set AGENT_TOKEN if the agent requires a "
+            "bearer token"
         )
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Judged:
-    """What was seen of one agent, and how findings are shown."""
-
-    seen: AgentObservation
-    level: RuleLevel
-    with_token: bool
-    own_inputs: Mapping[str, Any]
-
-    def result(self, check: Check) -> CheckResult:
-        """What a check found. A rule that is kept needs no remedy and no command."""
-        finding = check.judge(self.seen)
-        verdict = finding.verdict
-        broken = verdict is CheckVerdict.FAIL
-        if broken and not check.level.fails_at(self.level):
-            verdict = CheckVerdict.WARN
-        exchange = finding.exchange or check.request(self.seen)
-        shown = exchange if broken else None
-        return CheckResult(
-            name=check.name,
-            level=check.level,
-            reference=check.reference,
-            rule=check.rule,
-            verdict=verdict,
-            # Names that an agent chose reach terminals, XML and build servers from here.
-            detail=printable(finding.detail[:_MAX_DETAIL]),
-            remedy=(finding.remedy or check.remedy) if broken else "",
-            code=shown.error_code if shown else "",
-            repeat=printable(self._command(shown)) if shown else "",
-            url=printable(redact_url(shown.sent.url)) if shown else "",
-        )
-
-    def _command(self, exchange: Exchange) -> str:
-        inputs = dict(self.own_inputs)
-        return curl_command(exchange, with_token=self.with_token, inputs=inputs)
+def _result(
+    check: Check, seen: AgentObservation, level: RuleLevel, command: Callable[[Exchange], str]
+) -> CheckResult:
+    """What a check found. A rule that is kept needs no remedy and no command to repeat it."""
+    finding = check.judge(seen)
+    verdict = finding.verdict
+    broken = verdict is CheckVerdict.FAIL
+    if broken and not check.level.fails_at(level):
+        verdict = CheckVerdict.WARN
+    exchange = finding.exchange or check.request(seen)
+    shown = exchange if broken else None
+    return CheckResult(
+        name=check.name,
+        level=check.level,
+        reference=check.reference,
+        rule=check.rule,
+        verdict=verdict,
+        # Names that an agent chose reach terminals, XML and build servers from here.
+        detail=printable(finding.detail[:_MAX_DETAIL]),
+        remedy=(finding.remedy or check.remedy) if broken else "",
+        code=shown.error_code if shown else "",
+        repeat=printable(command(shown)) if shown else "",
+        url=printable(redact_url(shown.sent.url)) if shown else "",
+    )

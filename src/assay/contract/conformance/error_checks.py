@@ -4,6 +4,7 @@ import base64
 import html
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 from urllib.parse import unquote_plus
 
@@ -18,12 +19,12 @@ from assay.contract.conformance.report import (
     fail_if,
     not_applicable,
 )
-from assay.contract.conformance.response_shape import failed_shape, null_paths, type_problems
-from assay.contract.conformance.terminal_checks import one_terminal, terminal_data
+from assay.contract.conformance.stream_checks import one_terminal, terminal_data
+from assay.contract.conformance.sync_checks import failed_shape, null_paths, type_problems
 from assay.contract.envelope import ErrorCode
 from assay.net.json import JsonObject
 
-_MUST, _OURS = RuleLevel.MUST, RuleLevel.OURS
+_must, _, _ours = (partial(Check, level=level) for level in RuleLevel)
 _NO_ENDPOINT = not_applicable("there is no endpoint that could refuse")
 _MALFORMED = {
     "broken-json": ("broken JSON",),
@@ -203,9 +204,8 @@ _SHAPE = "request_id, ok: false, outputs: {}, warnings and error"
 
 REFUSAL_CHECKS = (
     *(
-        Check(
+        _must(
             f"{way}-unknown-task",
-            _MUST,
             "Overview + endpoints, line 10",
             "A task_type that is refused is refused with a contract-shaped 4xx.",
             f"Answer HTTP 400 with {_SHAPE}.",
@@ -214,9 +214,8 @@ REFUSAL_CHECKS = (
         )
         for way in WAYS
     ),
-    Check(
+    _ours(
         "unknown-task-refused",
-        _OURS,
         "Errors",
         "A task_type that the agent does not do is refused.",
         "Compare task_type with the tasks of the agent before the run.",
@@ -224,9 +223,8 @@ REFUSAL_CHECKS = (
         _request("sync", "unknown task"),
     ),
     *(
-        Check(
+        _ours(
             f"{way}-{name}",
-            _OURS,
             "Errors",
             _MALFORMED_RULES[name],
             f"Replace the framework's own answer to a malformed request by one with {_SHAPE}.",
@@ -236,54 +234,48 @@ REFUSAL_CHECKS = (
         for name, faults in _MALFORMED.items()
         for way in WAYS
     ),
-    Check(
+    _must(
         "sync-failed-run",
-        _MUST,
         "Sync response shape, line 31",
         "A failed run responds in the same shape, and says that it failed.",
         f'Catch what the task raises and answer status: "error" with {_SHAPE}.',
         _failed_sync,
         _request("sync", "no inputs"),
     ),
-    Check(
+    _must(
         "stream-failed-run",
-        _MUST,
         "Stream invariant, lines 53 and 54",
         "A failed run still ends in exactly one terminal event that reports the failure.",
         'Send final with status: "error", ok: false and outputs: {} when the task raises.',
         _failed_stream,
         _request("stream", "no inputs"),
     ),
-    Check(
+    _ours(
         "error-object",
-        _OURS,
         "Errors",
         "A failure has an error with a code and a message.",
         "Send error: {code, message}, the message without text of the inputs.",
         _of_failures(_error_object),
         _first_failure,
     ),
-    Check(
+    _ours(
         "error-code",
-        _OURS,
         "Errors",
         "error.code is the contract's code for what went wrong.",
         "Use VALIDATION_ERROR, UNSUPPORTED_TASK_TYPE, TASK_FAILED, BUDGET_EXCEEDED or OVERLOADED.",
         _of_failures(_error_code),
         _first_failure,
     ),
-    Check(
+    _ours(
         "error-outputs",
-        _OURS,
         "Errors",
         "The outputs of a failure are empty.",
         "Send outputs: {} where the run failed, and status: degraded for a partial result.",
         _of_failures(_error_outputs),
         _first_failure,
     ),
-    Check(
+    _ours(
         "error-fields",
-        _OURS,
         "Errors",
         "The fields of a failure have their types, and none is null.",
         "Leave out what has no value, and send the types of docs/schemas/AgentRunResponse.json.",
@@ -376,9 +368,8 @@ def _first_error(seen: AgentObservation) -> Exchange | None:
 
 
 LEAK_CHECKS = (
-    Check(
+    _must(
         "no-echo",
-        RuleLevel.MUST,
         "PHI-safe logging rules, line 74",
         "No error response repeats text of the inputs.",
         "Name the field and what is wrong with it, never its value; a framework's own 422 quotes "
@@ -386,9 +377,8 @@ LEAK_CHECKS = (
         _no_echo,
         _first_error,
     ),
-    Check(
+    _ours(
         "no-key-echo",
-        RuleLevel.OURS,
         "Errors",
         "No error response repeats keys that the caller chose.",
         "Name only fields that the task declares.",

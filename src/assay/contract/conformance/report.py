@@ -72,9 +72,9 @@ def not_applicable(detail: str) -> CheckFinding:
     return CheckFinding(CheckVerdict.NOT_APPLICABLE, detail)
 
 
-def fail_if(problems: list[str], exchange: Exchange | None = None) -> CheckFinding:
+def fail_if(problems: list[str]) -> CheckFinding:
     """A failure that lists the problems; a pass where there are none."""
-    return fail("; ".join(dict.fromkeys(problems)), exchange) if problems else PASS
+    return fail("; ".join(dict.fromkeys(problems))) if problems else PASS
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,21 +83,21 @@ class Check:
 
     Parameters:
         name: the rule's id, in reports and for `--skip`.
-        level: whose rule it is.
         place: where it is written: a section of the contract with its line, or of our page.
         rule: what is demanded.
         remedy: what to change in an agent that breaks it.
         judge: looks at what the agent did.
         request: the exchange that shows it, for the command that repeats a finding.
+        level: whose rule it is.
     """
 
     name: str
-    level: RuleLevel
     place: str
     rule: str
     remedy: str
     judge: Callable[[AgentObservation], CheckFinding]
     request: Callable[[AgentObservation], Exchange | None]
+    level: RuleLevel
 
     @property
     def reference(self) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from assay.contract.conformance.exchange import Exchange
@@ -17,7 +18,7 @@ from assay.contract.conformance.report import (
 )
 from assay.net.json import parse_object
 
-_OURS = RuleLevel.OURS
+_ours = partial(Check, level=RuleLevel.OURS)
 
 _DEEPEST = 20
 # An address of a machine: a URL, an IPv4 address, or a host with a port. A time of day and a
@@ -113,18 +114,16 @@ def _of_ready(seen: AgentObservation) -> Exchange:
 
 
 HEALTH_CHECKS = (
-    Check(
+    _ours(
         "health",
-        _OURS,
         "Endpoints",
         "GET /health reports ok and the service name.",
         'Serve GET /health with {"status": "ok", "service": name} as soon as the process is up.',
         _health,
         _of_health,
     ),
-    Check(
+    _ours(
         "health-ready",
-        _OURS,
         "Endpoints",
         "GET /health/ready reports ready or degraded.",
         'Serve GET /health/ready: 200 {"status": "ready"} when the agent can work, 503 '
@@ -132,18 +131,16 @@ HEALTH_CHECKS = (
         _ready,
         _of_ready,
     ),
-    Check(
+    _ours(
         "health-json",
-        _OURS,
         "Endpoints",
         "Health endpoints answer with JSON, not with a web page.",
         "A catch-all route or a proxy answers in the agent's place: route the path to the agent.",
         _health_json,
         _of_health,
     ),
-    Check(
+    _ours(
         "health-no-addresses",
-        _OURS,
         "Endpoints",
         "Health endpoints name no internal addresses.",
         "Report names and counts of what the agent depends on, and keep addresses in its log.",
@@ -235,18 +232,16 @@ def _cancelled(seen: AgentObservation) -> CheckFinding:
 
 
 BUDGET_CHECKS = (
-    Check(
+    _ours(
         "budget-accepted",
-        _OURS,
         "The request",
         "A request with budgets is answered with HTTP 2xx.",
         "Read budgets as an optional object, and answer a run that exceeds them with status error.",
         _accepted,
         lambda seen: seen.short_time,
     ),
-    Check(
+    _ours(
         "budget-time",
-        _OURS,
         "The request",
         "A run ends when budgets.timeout_ms is used up.",
         "Cancel the work after timeout_ms and answer BUDGET_EXCEEDED, or a partial result with "
@@ -254,27 +249,24 @@ BUDGET_CHECKS = (
         _time,
         lambda seen: seen.short_time,
     ),
-    Check(
+    _ours(
         "budget-tokens",
-        _OURS,
         "The request",
         "A run generates no more tokens than budgets.max_output_tokens.",
         "Pass the budget to the model as its limit, or answer BUDGET_EXCEEDED.",
         _tokens,
         lambda seen: seen.few_tokens,
     ),
-    Check(
+    _ours(
         "budget-escalations",
-        _OURS,
         "The request",
         "A run escalates no more often than budgets.max_escalations.",
         "Answer with what the cheaper method gave, or with BUDGET_EXCEEDED.",
         _escalations,
         lambda seen: seen.few_tokens,
     ),
-    Check(
+    _ours(
         "cancel-on-disconnect",
-        _OURS,
         "The stream",
         "A client that closes its connection cancels the run.",
         "Cancel the work when the server reports a disconnect, unless somebody else waits for it.",

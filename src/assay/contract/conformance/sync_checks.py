@@ -1,6 +1,10 @@
-"""The checks of POST /agents/run/sync with a valid request."""
+"""The checks of POST /agents/run/sync with a valid request, and of the fields of any response."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from pydantic import ValidationError
 
 from assay.contract.conformance.exchange import Exchange
 from assay.contract.conformance.probes import AgentObservation, endpoint_missing
@@ -10,28 +14,133 @@ from assay.contract.conformance.report import (
     CheckFinding,
     RuleLevel,
     fail,
+    fail_if,
     not_applicable,
 )
-from assay.contract.conformance.response_shape import (
-    RECOMMENDED_FIELDS,
-    echoed,
-    has_outputs,
-    indicators_agree,
-    successful,
-    well_typed,
-    without_null,
-)
+from assay.contract.envelope import SUCCESS_STATUSES, AgentRunResponse, field_problems
+from assay.contract.responses import indicators_of, outputs_of, success_of
 from assay.net.json import JsonObject
 
-_MUST, _SHOULD, _OURS = RuleLevel.MUST, RuleLevel.SHOULD, RuleLevel.OURS
+# What is inside these belongs to the task, not to the envelope.
+_FREE_FORM = frozenset({"outputs", "data", "provenance", "metadata", "details"})
+_JUDGED_APART = frozenset({"request_id", "task_type", "status", "outputs"})
+_RECOMMENDED = ("artifacts", "provenance", "usage", "warnings")
 _NO_RESPONSE = not_applicable("there is no response to check")
+
+
+def echoed(body: Mapping[str, Any], name: str, sent: str) -> CheckFinding:
+    """The field has the value that was sent."""
+    if name not in body:
+        return fail(f"{name} is missing")
+    if not isinstance(body[name], str) or not body[name]:
+        return fail(f"{name} is not a non-empty string")
+    if body[name] != sent:
+        return fail(f"{name} is not the one that was sent, {sent!r}")
+    return PASS
+
+
+def indicates_success(body: Mapping[str, Any], *, in_stream: bool) -> bool:
+    """Whether one of the contract's indicators is there; `success` is one in a stream only."""
+    known = body.get("status") in SUCCESS_STATUSES or body.get("ok") is True
+    return known or (in_stream and body.get("success") is True)
+
+
+def successful(body: Mapping[str, Any], *, in_stream: bool) -> CheckFinding:
+    """The response says that the run succeeded."""
+    if indicates_success(body, in_stream=in_stream):
+        return PASS
+    if success_of(body) is False:
+        return fail(
+            "the agent reports that the run failed",
+            remedy="If the sample inputs do not suit the agent, pass others with --inputs.",
+        )
+    names = "status, ok or success" if in_stream else "status or ok"
+    return fail(f"{names} does not say that the run succeeded")
+
+
+def has_status(body: Mapping[str, Any]) -> CheckFinding:
+    """There is a status, whatever it says."""
+    status = body.get("status")
+    return PASS if isinstance(status, str) and status else fail("status is missing or empty")
+
+
+def without_error(body: Mapping[str, Any], *, in_stream: bool) -> CheckFinding:
+    """A run that succeeded reports no error; null is another rule's matter."""
+    if not indicates_success(body, in_stream=in_stream):
+        return not_applicable("the run did not succeed")
+    return fail("error is there, with success") if body.get("error") is not None else PASS
+
+
+def indicators_agree(body: Mapping[str, Any]) -> CheckFinding:
+    """Callers read different indicators: all that are there must say the same."""
+    contradict = len(indicators_of(body)) > 1
+    return fail("status, ok and success contradict each other") if contradict else PASS
+
+
+def has_outputs(body: Mapping[str, Any], *, or_data: bool) -> CheckFinding:
+    """There is an `outputs` object; `or_data` accepts `data` in its place."""
+    found = outputs_of(body) if or_data else body.get("outputs")
+    names = "outputs or data" if or_data else "outputs"
+    return PASS if isinstance(found, dict) else fail(f"{names} is missing or not an object")
+
+
+def without_null(bodies: list[Mapping[str, Any]]) -> CheckFinding:
+    """No field of the envelope is null."""
+    paths = sorted({path for body in bodies for path in null_paths(body)})
+    return fail(f"null in {', '.join(paths)}") if paths else PASS
+
+
+def well_typed(body: Mapping[str, Any]) -> CheckFinding:
+    """The optional fields, where present, have the types of AgentRunResponse."""
+    return fail_if(type_problems(body))
+
+
+def type_problems(body: Mapping[str, Any]) -> list[str]:
+    """The optional fields that have another type than AgentRunResponse declares."""
+    stand_ins = {"request_id": "-", "status": "ok", "outputs": {}}
+    optional = {name: value for name, value in body.items() if name not in _JUDGED_APART}
+    try:
+        AgentRunResponse.model_validate({**optional, **stand_ins})
+    except ValidationError as error:
+        problems = field_problems(error, AgentRunResponse)
+        return [f"{each['field']} {each['problem']}" for each in problems]
+    return []
+
+
+def failed_shape(body: Mapping[str, Any], request_id: str, *, in_stream: bool) -> list[str]:
+    """What is wrong with a body that should say: this request failed."""
+    problems = []
+    if indicates_success(body, in_stream=in_stream):
+        problems.append("it reports success")
+    elif not isinstance(body.get("status"), str) and success_of(body) is None:
+        problems.append('no failure indicator (ok false, status "error")')
+    found = outputs_of(body) if in_stream else body.get("outputs")
+    if not isinstance(found, dict):
+        problems.append("outputs is missing or not an object")
+    if request_id and body.get("request_id") != request_id:
+        problems.append("request_id is not echoed")
+    return problems
+
+
+def null_paths(value: Any, path: str = "") -> Iterator[str]:
+    """Where the envelope holds null; what belongs to the task is not looked into."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            here = f"{path}.{name}" if path else str(name)
+            if item is None:
+                yield here
+            elif name not in _FREE_FORM:
+                yield from null_paths(item, here)
+    elif isinstance(value, list):
+        for item in value:
+            yield from null_paths(item, f"{path}[]")
 
 
 def refused_run(run: Exchange, path: str) -> CheckFinding:
     """A valid request that got no 2xx: what that status means, and what helps."""
-    if endpoint_missing(run):
-        return _no_endpoint(run, path)
     status = run.status or 0
+    if endpoint_missing(run):
+        return _no_endpoint(status, path, is_page=run.is_web_page)
     remedy = ""
     if status == 429 or status in (502, 503, 504):
         remedy = "The agent or its gateway is busy or not up; check again when it is."
@@ -42,15 +151,15 @@ def refused_run(run: Exchange, path: str) -> CheckFinding:
     return fail(f"a valid request got {run.outcome}", remedy=remedy)
 
 
-def _no_endpoint(run: Exchange, path: str) -> CheckFinding:
-    if 300 <= (run.status or 0) < 400:
+def _no_endpoint(status: int, path: str, *, is_page: bool) -> CheckFinding:
+    if 300 <= status < 400:
         return fail(
-            f"HTTP {run.status} redirects elsewhere",
+            f"HTTP {status} redirects elsewhere",
             remedy="Check the address that it redirects to: callers follow no redirect of a POST.",
         )
-    page = " with a web page" if run.is_web_page else ""
+    page = " with a web page" if is_page else ""
     return fail(
-        f"POST {path} answered HTTP {run.status}{page}",
+        f"POST {path} answered HTTP {status}{page}",
         remedy=f"There is no agent at this path: check the base address, or serve POST {path}.",
     )
 
@@ -115,21 +224,9 @@ def _task_type(body: JsonObject, seen: AgentObservation) -> CheckFinding:
     return echoed(body, "task_type", seen.task_type)
 
 
-def _canonical(body: JsonObject, _seen: AgentObservation) -> CheckFinding:
-    status = body.get("status")
-    return PASS if isinstance(status, str) and status else fail("there is no status")
-
-
 def _recommended(body: JsonObject, _seen: AgentObservation) -> CheckFinding:
-    absent = [name for name in RECOMMENDED_FIELDS if name not in body]
+    absent = [name for name in _RECOMMENDED if name not in body]
     return fail(f"absent: {', '.join(absent)}") if absent else PASS
-
-
-def _no_error(body: JsonObject, _seen: AgentObservation) -> CheckFinding:
-    if successful(body, in_stream=False) != PASS:
-        return not_applicable("the run did not succeed")
-    # null is another rule's matter
-    return fail("error is there, with success") if body.get("error") is not None else PASS
 
 
 def _repeat(seen: AgentObservation) -> CheckFinding:
@@ -149,149 +246,121 @@ def _reuse(seen: AgentObservation) -> CheckFinding:
     return fail(f"a used request_id with another body got {seen.reused.outcome}, not 409")
 
 
+_must, _should, _ours = (partial(Check, level=level, request=_sync) for level in RuleLevel)
+
 SYNC_CHECKS = (
-    Check(
+    _must(
         "sync-status",
-        _MUST,
         "Overview + endpoints, line 7",
         "A valid request is answered with HTTP 2xx.",
         "Serve POST /agents/run/sync and answer a run that succeeds with HTTP 200.",
         _answered,
-        _sync,
     ),
-    Check(
+    _ours(
         "sync-time",
-        _OURS,
         "Checking an agent",
         "A sync run responds within 15 s.",
         "Answer sooner, or offer the task as a stream: callers give up on a sync run.",
         _in_time,
-        _sync,
     ),
-    Check(
+    _must(
         "sync-content-type",
-        _MUST,
         "Overview + endpoints, line 7",
         "A sync response is JSON by its content type.",
         "Send Content-Type: application/json.",
         _content_type,
-        _sync,
     ),
-    Check(
+    _must(
         "sync-json",
-        _MUST,
         "Sync response shape, line 31",
         "A sync response is a JSON object.",
         "Send one complete JSON object as the body.",
         _json_object,
-        _sync,
     ),
-    Check(
+    _must(
         "sync-request-id",
-        _MUST,
         "Sync response shape, line 33",
         "request_id echoes that of the request.",
         "Copy request_id from the request into the response.",
         _of_body(lambda b, o: echoed(b, "request_id", o.run["sync"].request_id)),
-        _sync,
     ),
-    Check(
+    _ours(
         "sync-task-type",
-        _OURS,
         "The response",
         "task_type, if present, echoes that of the request.",
         "Copy task_type from the request, or leave it out of sync responses.",
         _of_body(_task_type),
-        _sync,
     ),
-    Check(
+    _must(
         "sync-outputs",
-        _MUST,
         "Sync response shape, line 34",
         "outputs is present and an object, even if empty.",
         "Send outputs as an object, {} where there is nothing to say.",
         _of_body(lambda b, _: has_outputs(b, or_data=False)),
-        _sync,
     ),
-    Check(
+    _must(
         "sync-success",
-        _MUST,
         "Sync response shape, lines 35 to 37",
         'A successful run reports it: status "ok" or "success", or ok true.',
         'Send status: "ok".',
         _of_body(lambda b, _: successful(b, in_stream=False)),
-        _sync,
     ),
-    Check(
+    _should(
         "sync-canonical",
-        _SHOULD,
         "Sync response shape, line 39",
         "A sync response has the canonical status, not only ok.",
         'Send status: "ok" as well.',
-        _of_body(_canonical),
-        _sync,
+        _of_body(lambda b, _: has_status(b)),
     ),
-    Check(
+    _should(
         "sync-recommended",
-        _SHOULD,
         "Sync response shape, line 41",
         "artifacts, provenance, usage and warnings are there.",
         "Send them, empty where there is nothing to say.",
         _of_body(_recommended),
-        _sync,
     ),
-    Check(
+    _ours(
         "sync-fields",
-        _OURS,
         "The response",
         "Optional fields have the types of AgentRunResponse.",
         "Give the named fields the types of docs/schemas/AgentRunResponse.json.",
         _of_body(lambda b, _: well_typed(b)),
-        _sync,
     ),
-    Check(
+    _ours(
         "sync-no-null",
-        _OURS,
         "The response",
         "A field without a value is absent, never null.",
         "Leave the named fields out.",
         _of_body(lambda b, _: without_null([b])),
-        _sync,
     ),
-    Check(
+    _ours(
         "sync-indicators",
-        _OURS,
         "The response",
         "status, ok and success say the same.",
         "Derive ok and success from status.",
         _of_body(lambda b, _: indicators_agree(b)),
-        _sync,
     ),
-    Check(
+    _ours(
         "sync-no-error",
-        _OURS,
         "The response",
         "A successful response has no error.",
         "Leave error out where the run succeeded; say what went wrong on the way in warnings.",
-        _of_body(_no_error),
-        _sync,
+        _of_body(lambda b, _: without_error(b, in_stream=False)),
     ),
-    Check(
+    _ours(
         "repeat-same-answer",
-        _OURS,
         "Repeated requests",
         "The same request_id with the same body runs once.",
         "Keep results by request_id for a while, and answer a repeated request from there.",
         _repeat,
-        lambda seen: seen.repeated,
+        request=lambda seen: seen.repeated,
     ),
-    Check(
+    _ours(
         "reused-id-refused",
-        _OURS,
         "Repeated requests",
         "The same request_id with another body is refused.",
         "Answer HTTP 409 where a request_id comes again with another body.",
         _reuse,
-        lambda seen: seen.reused,
+        request=lambda seen: seen.reused,
     ),
 )
