@@ -47,21 +47,29 @@ def did_you_mean(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str
     return "" if found is None else f". Did you mean {found!r}?"
 
 
-def suggests_keywords(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-    """Let the `TypeError` about an unknown keyword of `function` name the one that was meant."""
-    code = function.__code__
-    known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+def suggests_keywords(
+    **instead: str,
+) -> Callable[[Callable[_Parameters, _Result]], Callable[_Parameters, _Result]]:
+    """Let the `TypeError` about an unknown keyword of a function name the one that was meant.
 
-    @wraps(function)
-    def call(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
-        for name in kwargs:
-            if name not in known:
-                raise TypeError(
-                    f"{function.__name__}() has no parameter {name!r}{did_you_mean(name, known)}"
-                )
-        return function(*args, **kwargs)
+    `instead` says what to do in place of a keyword that the function does not have.
+    """
 
-    return call
+    def decorate(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+        code = function.__code__
+        known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+        @wraps(function)
+        def call(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+            for name in kwargs:
+                if name not in known:
+                    remedy = f"; {instead[name]}" if name in instead else did_you_mean(name, known)
+                    raise TypeError(f"{function.__name__}() has no parameter {name!r}{remedy}")
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate
 
 
 class AssayError(Exception):

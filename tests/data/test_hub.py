@@ -3,7 +3,7 @@
 import gzip
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,9 +12,9 @@ import pytest
 from tests.data.file_server import FileServer, file_server, publish
 
 from assay.data import load_dataset
-from assay.data.checking import check_dataset
 from assay.data.hub import HubName
 from assay.data.hub_layout import hub_files
+from assay.data.load import check_dataset
 from assay.errors import DataError, DownloadError, UsageError
 
 Rows = list[dict[str, object]]
@@ -103,6 +103,20 @@ def test_each_layout_is_read_from_a_folder(tmp_path: Path, files: dict[str, byte
     assert list(dataset.documents) == ["d1", "d2"]
 
 
+@pytest.mark.parametrize("write", [lines, parquet], ids=["JSON lines", "Parquet"])
+def test_a_judgment_whose_grade_is_missing_is_refused(
+    tmp_path: Path, write: Callable[[Rows], bytes]
+) -> None:
+    suffix = "jsonl" if write is lines else "parquet"
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / f"corpus.{suffix}").write_bytes(write(CORPUS))
+    (tmp_path / f"queries.{suffix}").write_bytes(write(QUERIES))
+    without_grade = {**QRELS[0], "score": None}
+    (tmp_path / "qrels" / f"test.{suffix}").write_bytes(write([without_grade, *QRELS[1:]]))
+    with pytest.raises(DataError, match=r"grade.*None"):
+        load_dataset(tmp_path)
+
+
 def test_judgments_may_be_in_a_repository_of_their_own(hub: FileServer) -> None:
     data = {"data/corpus-00000-of-00001.parquet": parquet(CORPUS)}
     publish(hub, "c/tea", data | {"data/queries-00000-of-00001.parquet": parquet(QUERIES)})
@@ -153,7 +167,7 @@ def test_an_unknown_name_is_answered_with_a_similar_one(hub: FileServer) -> None
 
 def test_what_is_no_retrieval_data_set_says_so(hub: FileServer) -> None:
     publish(hub, "a/pictures", {"images/train-00000-of-00001.parquet": b"x"})
-    with pytest.raises(UsageError, match="is no retrieval data set"):
+    with pytest.raises(UsageError, match="is not a retrieval data set"):
         load_dataset("hf:a/pictures")
 
 
@@ -199,7 +213,7 @@ def test_half_a_download_is_continued_by_the_next_command(
 )
 def test_a_hub_writes_nowhere_else(hub: FileServer, name: str, tmp_path: Path) -> None:
     publish(hub, "e/vil", {name: lines(CORPUS), "queries.jsonl": lines(QUERIES)})
-    with pytest.raises(DataError, match="whose path leads elsewhere"):
+    with pytest.raises(DataError, match="a path outside of the data set"):
         load_dataset("hf:e/vil")
     assert not list(tmp_path.rglob("evil*"))
 

@@ -13,18 +13,19 @@ from assay.data.logged_answers import (
     looks_logged,
     read_logged,
 )
-from assay.data.table import TableRow, parse_columns
+from assay.data.table import parse_columns
+from assay.data.text_file import Record
 from assay.errors import DataError, UsageError
 
 
 def read(columns: dict[str, str] | None = None, /, **fields: Any) -> LoggedAnswer:
-    (row,) = read_logged([TableRow("log.jsonl", 7, fields, lined=True)], columns)
+    (row,) = read_logged([Record("log.jsonl", 7, fields, lined=True)], columns)
     assert isinstance(row, LoggedAnswer), row
     return row
 
 
 def refused(columns: dict[str, str] | None = None, /, **fields: Any) -> str:
-    (row,) = read_logged([TableRow("log.jsonl", 7, fields, lined=True)], columns)
+    (row,) = read_logged([Record("log.jsonl", 7, fields, lined=True)], columns)
     assert isinstance(row, DataError), row
     return str(row)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.data import load_dataset, nfcorpus
+from assay.data import beir_download, load_dataset
 from assay.errors import DataError, DownloadError, UsageError
 
 OFFICIAL = os.environ.get("NFCORPUS_ARCHIVE")  # read before the fixtures take it away
@@ -66,7 +66,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(b"<html>please log in</html>")
 
     def flood(self) -> None:
-        self._send(bytes(nfcorpus.MAX_BYTES + 1))
+        self._send(bytes(beir_download.MAX_BYTES + 1))
 
     def stall(self) -> None:
         self._send(self.server.body[:10], declared=len(self.server.body))
@@ -96,8 +96,8 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         packed.writestr("nfcorpus/queries.jsonl", '{"_id": "PLAIN-1", "text": "x"}')
         packed.writestr("nfcorpus/qrels/test.tsv", "PLAIN-1\tMED-1\t1")
     content = path.read_bytes()
-    hashes = {name: hashlib.new(name, content).hexdigest() for name in nfcorpus.HASHES}
-    monkeypatch.setattr(nfcorpus, "HASHES", hashes)
+    hashes = {name: hashlib.new(name, content).hexdigest() for name in beir_download.HASHES}
+    monkeypatch.setattr(beir_download, "HASHES", hashes)
     return path
 
 
@@ -172,7 +172,7 @@ def test_a_bad_download_is_never_used_and_the_ways_out_are_named(
     behaviour: str,
     why: str,
 ) -> None:
-    monkeypatch.setattr(nfcorpus, "STALL_SECONDS", 0.3)
+    monkeypatch.setattr(beir_download, "STALL_SECONDS", 0.3)
     monkeypatch.setenv("NFCORPUS_URL", mirror.url(behaviour))
     with pytest.raises(DownloadError, match=why) as refusal:
         load_dataset("nfcorpus")
@@ -182,7 +182,7 @@ def test_a_bad_download_is_never_used_and_the_ways_out_are_named(
 
 
 def test_a_trickle_is_cut_off(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nfcorpus, "TOTAL_SECONDS", -1.0)
+    monkeypatch.setattr(beir_download, "TOTAL_SECONDS", -1.0)
     with pytest.raises(DownloadError, match="not finished after"):
         load_dataset("nfcorpus")
 
@@ -225,9 +225,9 @@ def test_an_archive_that_cannot_be_read_is_refused(
 
 
 def test_both_hashes_are_checked(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in nfcorpus.HASHES:
+    for name in beir_download.HASHES:
         with monkeypatch.context() as patch:
-            patch.setitem(nfcorpus.HASHES, name, "0" * 32)
+            patch.setitem(beir_download.HASHES, name, "0" * 32)
             with pytest.raises(DataError, match=f"expected {name} 0000"):
                 load_dataset("nfcorpus", archive=archive)
 

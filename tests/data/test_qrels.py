@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from assay.data import read_qrels
+from assay.data.qrels import beir_qrels, write_trec_qrels
 from assay.errors import DataError
 
 EXPECTED = {"q-1": {"d-1": 2, "d-2": 0}, "q2": {"d-1": -1}}
@@ -77,3 +78,20 @@ def test_wrong_judgments_are_refused_with_their_line(
 def test_a_missing_file_is_refused_in_words(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"nowhere\.tsv: no such file"):
         read_qrels(tmp_path / "nowhere.tsv")
+
+
+def test_both_forms_that_are_written_are_read_back(tmp_path: Path) -> None:
+    trec, beir = tmp_path / "trec.qrels", tmp_path / "beir.tsv"
+    rows = [(query, "0", doc, grade) for query, of in EXPECTED.items() for doc, grade in of.items()]
+    write_trec_qrels(trec, rows, instead="a table")
+    beir.write_bytes(beir_qrels(EXPECTED))
+    assert read_qrels(trec) == read_qrels(beir) == EXPECTED
+
+
+def test_ids_that_would_not_be_read_back_are_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "trec.qrels"
+    with pytest.raises(DataError, match="ids with white space, got 'my query' 'd'; use a table"):
+        write_trec_qrels(path, [("my query", "0", "d", 1)], instead="a table")
+    with pytest.raises(DataError, match=r"'my\\tquery' has a tab or newline"):
+        beir_qrels({"my\tquery": {"d": 1}})
+    assert not path.exists()

@@ -105,7 +105,7 @@ def test_what_has_no_texts_is_refused() -> None:
     with pytest.raises(UsageError, match="needs the texts of documents"):
         find_matches(Dataset.from_dicts({"q": "x"}, {"q": ["a"]}), {})
     only_others = Dataset.from_dicts({"q": "x"}, {"q": ["a"]}, {"b": "text"})
-    with pytest.raises(UsageError, match="none of its 1 judged documents"):
+    with pytest.raises(UsageError, match="no text of its 1 judged documents"):
         find_matches(only_others, {})
 
 
@@ -136,7 +136,7 @@ def test_one_document_becomes_several() -> None:
 
 
 def test_an_id_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(UsageError, match="have no 'nowhere'"):
+    with pytest.raises(UsageError, match="'nowhere', which is not among the new"):
         carry_over(OLD, documents(x="x"), [("a", "nowhere")])
 
 

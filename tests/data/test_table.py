@@ -12,7 +12,8 @@ import pyarrow.parquet
 import pytest
 
 from assay.data import table, text_file
-from assay.data.table import TableRow, read_table, rows_of
+from assay.data.table import read_table, rows_of
+from assay.data.text_file import Record
 from assay.errors import DataError, UsageError
 
 ROWS = [
@@ -23,8 +24,8 @@ ROWS = [
 
 def fields(path: Path) -> list[dict[str, object]]:
     rows = list(read_table(path))
-    assert all(isinstance(row, TableRow) for row in rows), rows
-    return [row.fields for row in rows if isinstance(row, TableRow)]
+    assert all(isinstance(row, Record) for row in rows), rows
+    return [row.fields for row in rows if isinstance(row, Record)]
 
 
 def written(folder: Path, kind: str) -> Path:
@@ -67,8 +68,8 @@ def test_a_bad_line_is_named_and_the_others_are_read(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text('{"a": 1}\n\n{"a": \n[2]\n{"a": 5}\n')
     first, broken, array, last = read_table(path)
-    assert isinstance(first, TableRow)
-    assert isinstance(last, TableRow)
+    assert isinstance(first, Record)
+    assert isinstance(last, Record)
     assert (first.number, last.number) == (1, 5)
     assert str(broken).startswith(f"{path}:3: is not valid JSON")
     assert str(array) == f"{path}:4: must be one JSON object, as {{...}}, got [2]"
@@ -80,8 +81,8 @@ def test_a_csv_row_with_too_many_cells_names_the_line_where_it_begins(tmp_path: 
         path.write_text("sep=,\n" * before + 'a,b\n"1\n2",3\n4,5,6\n7,8\n')
         first, bad, last = read_table(path)
         assert str(bad) == f"{path}:{4 + before}: has 3 cells, the header has 2"
-        assert isinstance(first, TableRow)
-        assert isinstance(last, TableRow)
+        assert isinstance(first, Record)
+        assert isinstance(last, Record)
         assert (first.number, last.number) == (2 + before, 5 + before)
 
 
@@ -121,7 +122,7 @@ def test_an_unknown_suffix_is_refused(tmp_path: Path) -> None:
 
 def test_rows_in_memory_are_numbered() -> None:
     first, second = rows_of([{"a": 1}, "b"])
-    assert isinstance(first, TableRow)
+    assert isinstance(first, Record)
     assert str(second) == "rows: row 2: must be a dictionary, got 'b'"
     with pytest.raises(UsageError, match="iterable of dictionaries, got dict"):
         list(rows_of({"a": 1}))

@@ -15,7 +15,8 @@ import pytest
 import assay
 from assay.cli.score_answers import holds_answers
 from assay.data import table, traces
-from assay.data.table import TableRow, read_table
+from assay.data.table import read_table
+from assay.data.text_file import Record
 from assay.data.traces import trace_rows
 from assay.errors import DataError
 
@@ -43,7 +44,7 @@ def export(*spans: dict[str, Any]) -> dict[str, Any]:
 
 
 def fields(path: Path) -> list[dict[str, Any]]:
-    return [row.fields for row in read_table(path) if isinstance(row, TableRow)]
+    return [row.fields for row in read_table(path) if isinstance(row, Record)]
 
 
 def test_langchain_is_read_as_its_instrumentation_writes_it() -> None:
@@ -169,7 +170,7 @@ def test_a_line_that_was_cut_is_told_and_the_others_are_read(tmp_path: Path) -> 
     path = tmp_path / "spans.jsonl"
     path.write_text(f"{whole}\n{whole[:-9]}\n")
     row, error = read_table(path)
-    assert isinstance(row, TableRow)
+    assert isinstance(row, Record)
     assert isinstance(error, DataError)
     assert "spans.jsonl:2: is not a JSON object" in str(error)
 

@@ -85,7 +85,7 @@ def test_a_folder_of_files(tmp_path: Path) -> None:
         ("<DOC>\n<TEXT>x</TEXT>\n</DOC>", ":1: this document has no <DOCNO>"),
         ("<DOC><DOCNO> </DOCNO></DOC>", "has no <DOCNO>"),
         ("\n<DOC><DOCNO>1</DOCNO></DOC>\n" * 2, ":4: document '1' occurs twice"),
-        ("just words", ":1: is no corpus: expected <DOC> blocks"),
+        ("just words", ":1: is not a corpus: expected <DOC> blocks"),
         ("", "has no documents"),
         ("<html></html>", "has no documents"),
         (b"<DOC><DOCNO>1</DOCNO><TEXT>\xff</TEXT></DOC>", ":1: is not UTF-8"),

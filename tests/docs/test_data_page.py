@@ -12,7 +12,7 @@ import assay
 from assay.cli.data import data_app
 from assay.cli.eval import eval_command
 from assay.data import load_dataset
-from assay.data.questions import COLUMNS
+from assay.data.question_table import COLUMNS
 from assay.errors import UsageError
 from assay.evaluation.run import load_run
 

@@ -24,7 +24,7 @@ from assay.answer.answerer import ModelAnswerer
 from assay.answer.passages import Passage
 from assay.data import Dataset
 from assay.data.dataset import ReferenceAnswer
-from assay.data.questions import read_questions
+from assay.data.question_table import read_questions
 from assay.errors import (
     GateError,
     RunError,

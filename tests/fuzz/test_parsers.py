@@ -19,7 +19,7 @@ from assay.agents.mapping import AnswerReader, Received, parse_mapping
 from assay.agents.targets import parse_target, redact_target
 from assay.contract.responses import parse_response, parse_response_object
 from assay.data import load_dataset
-from assay.data.checking import check_dataset
+from assay.data.load import check_dataset
 from assay.data.qrels import read_qrels, read_run
 from assay.data.table import read_table
 from assay.errors import AgentFailure, AssayError

@@ -180,8 +180,8 @@ def _targets(_given: dict[str, str]) -> Iterator[Candidate]:
 
 
 def _datasets(_given: dict[str, str]) -> Iterator[Candidate]:
+    from assay.data.beir_download import MD5, PREFIX
     from assay.data.load import KNOWN
-    from assay.data.sources import MD5, PREFIX
 
     yield from KNOWN.items()
     yield from ((f"{PREFIX}{name}", "downloaded once") for name in MD5 if name not in KNOWN)

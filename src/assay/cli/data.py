@@ -32,8 +32,7 @@ data_app.command("questions")(questions)
 @data_app.command("list")
 def list_datasets(json: JsonOption = False) -> None:
     """List the data sets that Assay knows by name."""
-    from assay.data.load import KNOWN
-    from assay.data.sources import SOURCES
+    from assay.data.load import KNOWN, SOURCES
 
     if json:
         print_json(KNOWN)

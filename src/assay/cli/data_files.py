@@ -105,7 +105,7 @@ def check_data(
 
     Exit codes: 0 no errors, 1 errors, 2 there is no such data set.
     """
-    from assay.data.checking import check_dataset
+    from assay.data.load import check_dataset
     from assay.report.numbers import count, counted
 
     with progress_bar() as progress:

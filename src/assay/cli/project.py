@@ -153,18 +153,19 @@ def _is_table(path: Path) -> bool:
 
 def _column_names(path: Path) -> list[str]:
     """The names in the first row of a table; none if it cannot be read."""
-    from assay.data.table import TableRow, read_table
+    from assay.data.table import read_table
+    from assay.data.text_file import Record
 
     try:
         row = next(iter(read_table(path)), None)
     except AssayError:
         return []
-    return [str(name) for name in row.fields] if isinstance(row, TableRow) else []
+    return [str(name) for name in row.fields] if isinstance(row, Record) else []
 
 
 def _holds_questions(names: Sequence[str], columns: Sequence[str]) -> bool:
     """Whether there is a question and expected ids, under known names or those that are given."""
-    from assay.data.questions import COLUMNS
+    from assay.data.question_table import COLUMNS
     from assay.data.table import parse_columns
 
     given = parse_columns(columns, COLUMNS)

@@ -39,7 +39,8 @@ def _without_condition(setting: RunSetting) -> RunSetting:
 def holds_answers(path: Path) -> bool:
     """Whether a file holds rows of answers, by its first row; else it is a ranking."""
     from assay.data.logged_answers import looks_logged
-    from assay.data.table import SUFFIXES, TableRow, holds_traces, read_table, table_suffix
+    from assay.data.table import SUFFIXES, holds_traces, read_table, table_suffix
+    from assay.data.text_file import Record
 
     kind = table_suffix(path)
     if kind == ".parquet":
@@ -50,7 +51,7 @@ def holds_answers(path: Path) -> bool:
         rows = read_table(path) if kind in SUFFIXES else iter(())
         # The first line may be the dirty one.
         for row, _ in zip(rows, range(20), strict=False):
-            if isinstance(row, TableRow):
+            if isinstance(row, Record):
                 return looks_logged(row.fields)
     except DataError:
         return False

@@ -5,7 +5,7 @@ One more file is optional: answers.jsonl, for agents that answer.
 
 import re
 import zipfile
-from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from functools import partial
 from pathlib import Path, PurePosixPath
 from sys import intern
@@ -14,9 +14,9 @@ from typing import Any
 import orjson
 
 from assay.data.archive import archive_files
-from assay.data.collection import keep_asked
+from assay.data.collection import drop_unknown_queries
 from assay.data.dataset import Dataset, Document, Fact, Judgments, Query, ReferenceAnswer
-from assay.data.qrels import read_judgments
+from assay.data.qrels import beir_qrels, read_judgments
 from assay.data.stored_documents import DocumentWriter, stays_on_disk, store_documents
 from assay.data.text_file import (
     Findings,
@@ -73,7 +73,7 @@ def read_beir(
 
 
 def _judged_by(file: TextFile) -> str:
-    """Which judgments a model made: a file that people's data sets do not have."""
+    """Which judgments a model made, in words; data sets of people have no such file."""
     fields = parse_object("".join(text for _, text in file.lines()))
     words = fields.get("judged_by") if fields else None
     if not isinstance(words, str) or not words.strip():
@@ -108,15 +108,7 @@ def write_beir(dataset: Dataset, folder: Path) -> None:
         ),
     )
     for split, judgments in dataset.judgments.items():
-        _refuse_breaks({doc_id for grades in judgments.values() for doc_id in grades})
-        _refuse_breaks(judgments)
-        rows = [
-            f"{query_id}\t{document_id}\t{grade}\n"
-            for query_id, grades in judgments.items()
-            for document_id, grade in grades.items()
-        ]
-        content = "query-id\tcorpus-id\tscore\n" + "".join(rows)
-        write_file(folder / "qrels" / f"{split}.tsv", content.encode())
+        write_file(folder / "qrels" / f"{split}.tsv", beir_qrels(judgments))
 
 
 def write_new_beir(dataset: Dataset, folder: Path) -> None:
@@ -146,12 +138,6 @@ def _answer_record(reference: ReferenceAnswer) -> JsonObject:
 def _write_lines(path: Path, records: Iterable[JsonObject]) -> None:
     lines = (orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE) for record in records)
     write_file(path, b"".join(lines))
-
-
-def _refuse_breaks(identifiers: Iterable[str]) -> None:
-    for identifier in identifiers:
-        if re.search(r"[\t\r\n]", identifier):
-            raise DataError(f"id {identifier!r} has a tab or newline, which qrels cannot represent")
 
 
 def _dataset_files(path: Path, inside: str = "") -> dict[str, TextFile]:
@@ -204,6 +190,16 @@ def _needed(path: Path, files: dict[str, TextFile], name: str) -> TextFile:
 
 
 def _read_documents(file: TextFile, findings: Findings) -> Mapping[str, Document]:
+    if stays_on_disk(file):
+        return store_documents(file, partial(_collect_documents, file), findings)
+    documents: dict[str, Document] = {}
+    _collect_documents(file, documents, findings)
+    return documents
+
+
+def _collect_documents(
+    file: TextFile, found: DocumentWriter | dict[str, Document], findings: Findings
+) -> None:
     def build(record: Record, identifier: str) -> Document:
         if "text" not in record.fields:
             raise record.refusal(
@@ -214,25 +210,11 @@ def _read_documents(file: TextFile, findings: Findings) -> Mapping[str, Document
         )
         if not document.full_text:
             what = f"{file.name}: documents with neither title nor text"
-            findings.note(what, f"{identifier!r} on line {record.line}")
+            findings.note(what, f"{identifier!r} on line {record.number}")
         return document
 
-    if stays_on_disk(file):
-        return store_documents(file, partial(_store, file, build), findings)
-    documents = read_by_id(file, "_id", build, findings)
-    if not documents:
-        raise DataError("has no documents", file=file.label)
-    return documents
-
-
-def _store(
-    file: TextFile,
-    build: Callable[[Record, str], Document],
-    writer: DocumentWriter,
-    findings: Findings,
-) -> None:
-    collect_by_id(file, "_id", build, findings, writer)
-    if not len(writer):
+    collect_by_id(file, "_id", build, findings, found)
+    if not len(found):
         raise DataError("has no documents", file=file.label)
 
 
@@ -241,7 +223,7 @@ def _read_queries(file: TextFile, findings: Findings) -> dict[str, Query]:
         query = Query(identifier, record.text("text"), _tags(_metadata(record).get("tags")))
         if not query.text.strip():
             what = f"{file.name}: queries without text"
-            findings.note(what, f"{identifier!r} on line {record.line}")
+            findings.note(what, f"{identifier!r} on line {record.number}")
         return query
 
     queries = read_by_id(file, "_id", build, findings)
@@ -270,7 +252,7 @@ def _read_split(
     judgments = read_judgments(file, findings)
     if not judgments:
         findings.note("splits without judgments", repr(file.name))
-    return keep_asked(judgments, file.name, documents, queries, findings)
+    return drop_unknown_queries(judgments, file.name, documents, queries, findings)
 
 
 def read_answers(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
-from assay.errors import UsageError, did_you_mean
+from assay.errors import UsageError, did_you_mean, suggests_keywords
 from assay.text import normalize
 
 Judgments = Mapping[str, Mapping[str, int]]
@@ -211,6 +211,7 @@ class Dataset:
             )
 
     @classmethod
+    @suggests_keywords(qrels="pass them as judgments", corpus="pass it as documents")
     def from_dicts(
         cls,
         queries: object,
@@ -239,11 +240,12 @@ class Dataset:
         Raises:
             DataError: a row or value is wrong; the message names it.
         """
-        from assay.data.memory import dataset_from_dicts
+        from assay.data.collection import dataset_from_dicts
 
         return dataset_from_dicts(queries, judgments, documents, answers, name, split)
 
     @classmethod
+    @suggests_keywords()
     def from_rows(
         cls, rows: object, *, columns: Mapping[str, str] | None = None, name: str = "memory"
     ) -> "Dataset":
@@ -255,13 +257,13 @@ class Dataset:
         Args:
             rows: one a question (`query`, `doc_ids`) or one a judgment (`query`, `doc_id`,
                 `grade`), with the columns of a file that `--dataset` takes.
-            columns: names of columns that are called otherwise, `{"query": "Frage"}`.
+            columns: names of columns that are called otherwise, `{"query": "prompt"}`.
             name: what reports call it.
 
         Raises:
             DataError: a row is wrong; the message names it.
         """
-        from assay.data.questions import dataset_of_rows
+        from assay.data.question_table import dataset_of_rows
         from assay.data.table import rows_of
 
         return dataset_of_rows(rows_of(rows), name, "rows", columns)
@@ -277,8 +279,8 @@ class Dataset:
         return self._kept("documents", lambda: self._corpus_digest().hexdigest())
 
     def _kept(self, rest: str, compute: Callable[[], str]) -> str:
-        """From the file of documents that are on the disk, where it was computed before."""
-        keep = getattr(self.documents, "kept_fingerprint", None)
+        """The hash from the file of documents on the disk, where it was computed before."""
+        keep = getattr(self.documents, "cached_fingerprint", None)
         found: str = compute() if keep is None else keep(rest, compute)
         return found
 
@@ -294,7 +296,7 @@ class Dataset:
         return digest
 
     def _digest(self, digest: "hashlib._Hash") -> str:
-        """With queries and judgments added."""
+        """The hash with queries and judgments added."""
         for query in self.queries.values():
             _feed(digest, (query.id, query.text))
         for split in sorted(self.judgments):

@@ -22,7 +22,7 @@ from assay.errors import DataError, DownloadError, UsageError, closest
 from assay.files import read_file, read_text_file
 from assay.net.json import JsonObject
 from assay.net.redact import redact_url
-from assay.progress import Progress, silent
+from assay.progress import Progress
 
 if TYPE_CHECKING:
     from assay.net.client import TokenFor
@@ -50,7 +50,7 @@ class HubName:
 
     @classmethod
     def parse(cls, text: str) -> "HubName":
-        """Raises `UsageError`."""
+        """Parse `hf:ORG/NAME@REVISION#CONFIG`. Raises `UsageError`."""
         match = _SHAPE.fullmatch(text.removeprefix(PREFIX))
         if match is None or ".." in text:
             raise UsageError(
@@ -95,7 +95,7 @@ class _Listing:
     paths: tuple[str, ...]
 
 
-def read_hub(text: str, findings: Findings | None = None, progress: Progress = silent) -> Dataset:
+def read_hub(text: str, findings: Findings, progress: Progress) -> Dataset:
     """The data set `hf:ORG/NAME`, downloaded once.
 
     Raises:
@@ -215,7 +215,9 @@ def _inside(folder: Path, path: str) -> Path:
     """The place of a file below `folder`: a hub that sends `../x` writes nowhere else."""
     parts = path.split("/")
     if path.startswith("/") or "\\" in path or any(p in ("", ".", "..") for p in parts):
-        raise DataError(f"the hub names a file {path[:100]!r}, whose path leads elsewhere")
+        raise DataError(
+            f"the hub lists {path[:100]!r}, a path outside of the data set; it is not read"
+        )
     return folder.joinpath(*parts)
 
 

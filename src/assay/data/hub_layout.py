@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from assay.data.collection import keep_asked, read_documents, read_grades, read_queries
+from assay.data.collection import drop_unknown_queries, read_documents, read_grades, read_queries
 from assay.data.dataset import Dataset, Judgments
-from assay.data.text_file import Findings
-from assay.errors import DataError, UsageError, did_you_mean
+from assay.data.text_file import Findings, files_below
+from assay.errors import UsageError, did_you_mean
 
 _ENDINGS = (".parquet", ".jsonl", ".ndjson", ".json", ".csv", ".tsv")
 _SHARD = re.compile(r"-\d{5}-of-\d{5}(?:-[0-9a-f]+)?$")
@@ -88,19 +88,15 @@ def choose_config(found: Mapping[str, HubFiles], config: str, name: str) -> HubF
             f"{', '.join(named[:40])}"
         )
     raise UsageError(
-        f"{name!r} is no retrieval data set: it has no file of queries and none of a corpus "
+        f"{name!r} is not a retrieval data set: it has no file of queries and none of a corpus "
         "(corpus.jsonl, corpus/*.parquet, queries.jsonl, queries/*.parquet, qrels/*.tsv)"
     )
 
 
 def read_hub_files(
-    files: HubFiles,
-    local: Mapping[str, Path],
-    name: str,
-    findings: Findings | None = None,
+    files: HubFiles, local: Mapping[str, Path], name: str, findings: Findings
 ) -> Dataset:
     """The data set in these files; `local` says where each is on this machine."""
-    findings = Findings() if findings is None else findings
     documents, queries = {}, {}
     judgments: dict[str, Judgments] = {}
     with findings.errors_collected():
@@ -111,13 +107,13 @@ def read_hub_files(
     for split, paths in sorted(files.qrels.items()):
         with findings.errors_collected():
             grades = _joined(paths, local, findings)
-            judgments[split] = keep_asked(grades, split, documents, queries, findings)
+            judgments[split] = drop_unknown_queries(grades, split, documents, queries, findings)
     if not judgments:
         findings.note("data sets without qrels, so no ranking can be measured", repr(name))
     return Dataset(name, documents, queries, judgments, {}, findings.messages)
 
 
-def read_hub_folder(path: Path, findings: Findings | None = None) -> Dataset:
+def read_hub_folder(path: Path, findings: Findings) -> Dataset:
     """A folder in one of these layouts, such as a clone of a hub's repository."""
     found = folder_files(path)
     local = {each: path / each for files in found.values() for each in files.all_paths}
@@ -127,8 +123,7 @@ def read_hub_folder(path: Path, findings: Findings | None = None) -> Dataset:
 
 def folder_files(path: Path) -> dict[str, HubFiles]:
     """The files of a folder, by configuration."""
-    paths = (p.relative_to(path).as_posix() for p in _files_below(path))
-    return hub_files(paths)
+    return hub_files(p.relative_to(path).as_posix() for p in files_below(path, MAX_FILES))
 
 
 def is_hub_folder(path: Path) -> bool:
@@ -136,17 +131,6 @@ def is_hub_folder(path: Path) -> bool:
     if not path.is_dir() or any(path.glob("qrels/*.tsv*")) or any(path.glob("*/qrels/*.tsv*")):
         return False
     return any(files.queries and files.qrels for files in folder_files(path).values())
-
-
-def _files_below(path: Path) -> list[Path]:
-    found = []
-    for each in path.rglob("*"):
-        inside = each.relative_to(path).parts
-        if each.is_file() and not any(part.startswith(".") for part in inside):
-            found.append(each)
-            if len(found) > MAX_FILES:
-                raise DataError(f"has more than {MAX_FILES:,} files; pass one data set", file=path)
-    return found
 
 
 def _joined(

@@ -28,7 +28,7 @@ class Journal:
 
     @property
     def size(self) -> int:
-        """In bytes; 0 where there is no journal."""
+        """How many bytes the journal has; 0 where there is none."""
         return self.path.stat().st_size if self.path.exists() else 0
 
     def read(self) -> list[JsonObject]:

@@ -1,19 +1,26 @@
-"""Data sets by name or by path."""
+"""Data sets by name or by path: loaded, or checked for everything that is wrong.
 
-import os
-from collections.abc import Mapping, Sequence
-from itertools import islice
+`load_dataset` stops at the first error, which `check_dataset` lists with all others. Its warnings
+are what is read all the same, and what makes scores mean less than they seem to.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, islice
+from os import PathLike
 from pathlib import Path
 
 from assay.data.beir import read_beir
-from assay.data.dataset import Dataset
+from assay.data.beir_download import MD5, find_archive, is_beir_cached, read_beir_download
+from assay.data.beir_download import PREFIX as BEIR_PREFIX
+from assay.data.dataset import UNANSWERABLE, Dataset
+from assay.data.hub import is_hub_cached, read_hub
 from assay.data.hub_layout import is_hub_folder, read_hub_folder
-from assay.data.nfcorpus import cached_archive, find_archive
-from assay.data.questions import COLUMNS, read_questions
-from assay.data.sources import similar_name, source_of
+from assay.data.ir_datasets_source import is_ir_dataset_cached, read_ir_dataset
+from assay.data.question_table import COLUMNS, read_questions
 from assay.data.table import SUFFIXES, parse_columns, table_suffix
 from assay.data.text_file import Findings
-from assay.errors import UsageError, did_you_mean
+from assay.errors import DataError, UsageError, closest, did_you_mean, suggests_keywords
 from assay.progress import Progress, silent
 
 KNOWN = {
@@ -22,6 +29,42 @@ KNOWN = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class DataSource:
+    """One kind of name, `PREFIX:NAME`.
+
+    Attributes:
+        read: reads a data set by its whole name, and downloads it where it is not in the cache.
+        is_available_offline: whether that needs no network, as far as it is known.
+        what: a line for `assay data list`.
+    """
+
+    read: Callable[[str, Findings, Progress], Dataset]
+    is_available_offline: Callable[[str], bool]
+    what: str
+
+
+SOURCES: Mapping[str, DataSource] = {
+    "beir": DataSource(
+        read_beir_download,
+        is_beir_cached,
+        f"the public sets of the BEIR benchmark: {', '.join(MD5)}",
+    ),
+    "hf": DataSource(
+        read_hub,
+        is_hub_cached,
+        "a retrieval data set on the model hub, in BEIR's or MTEB's layout: "
+        "hf:ORG/NAME[@REVISION][#CONFIG]",
+    ),
+    "ir_datasets": DataSource(
+        read_ir_dataset,
+        is_ir_dataset_cached,
+        "every set of the library ir_datasets (pip install 'agent-assay[ir-datasets]')",
+    ),
+}
+
+
+@suggests_keywords()
 def load_dataset(
     name: str | Path,
     *,
@@ -40,8 +83,8 @@ def load_dataset(
             name wins over a folder of that name: write "./notes" for the folder. "beir:NAME",
             "hf:ORG/NAME" and "ir_datasets:NAME" are downloaded once.
         archive: An nfcorpus.zip on this machine, instead of the cache or a download.
-        columns: For a table: names of columns that are called otherwise, `{"query": "Frage"}` or
-            `["query=Frage,ids=docs"]`.
+        columns: For a table: names of columns that are called otherwise, `{"query": "prompt"}` or
+            `["query=prompt,ids=docs"]`.
         progress: Called as a download proceeds.
 
     Raises:
@@ -49,17 +92,21 @@ def load_dataset(
         DataError: Its files are wrong; the message names file and line.
         DownloadError: It could not be downloaded.
     """
-    return read_dataset(name, archive, columns, progress)
+    if not isinstance(name, str | PathLike):
+        raise UsageError(
+            f"a data set is a name or a path, got a value of type {type(name).__name__}; make one "
+            "from values with assay.Dataset.from_dicts or from_rows"
+        )
+    return _read(name, archive, columns, progress, Findings())
 
 
-def read_dataset(
+def _read(
     name: str | Path,
     archive: Path | None,
     columns: Mapping[str, str] | Sequence[str],
     progress: Progress,
-    findings: Findings | None = None,
+    findings: Findings,
 ) -> Dataset:
-    """See `load_dataset`; `findings` may collect the errors of a data set that is checked."""
     if columns and not is_table(name):
         raise UsageError(
             f"columns can be named only for a table ({', '.join(SUFFIXES)}), not for {str(name)!r}"
@@ -78,15 +125,11 @@ def read_dataset(
         return source.read(str(name), findings, progress)
     path = Path(name).expanduser()
     if is_table(path):
-        return read_questions(path, column_names(columns), findings)
+        named = columns if isinstance(columns, Mapping) else parse_columns(columns, COLUMNS)
+        return read_questions(path, named, findings)
     if is_hub_folder(path):
         return read_hub_folder(path, findings)
     return read_beir(path, findings=findings)
-
-
-def column_names(columns: Mapping[str, str] | Sequence[str]) -> Mapping[str, str]:
-    """`["query=Frage,ids=docs"]` as a mapping; a mapping as it is."""
-    return columns if isinstance(columns, Mapping) else parse_columns(columns, COLUMNS)
 
 
 def is_table(name: str | Path) -> bool:
@@ -97,9 +140,10 @@ def is_table(name: str | Path) -> bool:
 
 def require_dataset(name: str | Path) -> None:
     """Raise `UsageError` for an unknown name, before anything slow begins."""
-    if name in KNOWN or source_of(name) is not None or Path(name).expanduser().exists():
+    exists = str(name) != "" and Path(name).expanduser().exists()
+    if name in KNOWN or source_of(name) is not None or exists:
         return
-    near = similar_name(str(name), KNOWN)
+    near = _similar_name(str(name))
     hint = f". Did you mean {near!r}?" if near else did_you_mean(str(name), _files_beside(name))
     raise UsageError(
         f"no data set {str(name)!r}: the known names are {', '.join(KNOWN)}, and "
@@ -117,9 +161,122 @@ def _files_beside(name: str | Path) -> list[str]:
         return []
 
 
-def is_here(name: str) -> bool:
+def is_available_offline(name: str) -> bool:
     """Whether a data set can be read without a network."""
     if name == "nfcorpus":
-        return bool(os.environ.get("NFCORPUS_ARCHIVE")) or cached_archive().is_file()
+        return is_beir_cached(name)
     source = source_of(name)
-    return source is None or Path(name).exists() or source.is_here(name)
+    return source is None or Path(name).exists() or source.is_available_offline(name)
+
+
+def source_of(name: object) -> DataSource | None:
+    """The source that a name begins with; None for names and paths without one."""
+    prefix, colon, rest = str(name).partition(":")
+    return SOURCES.get(prefix) if colon and rest else None
+
+
+def _similar_name(name: str) -> str | None:
+    """What somebody meant who wrote a name that there is not; None where nothing is near."""
+    prefix, colon, rest = name.partition(":")
+    if colon:
+        near = closest(prefix.replace("-", "_"), SOURCES, cutoff=0.5)
+        return f"{near}:{rest}" if near else None
+    names = {each: f"{BEIR_PREFIX}{each}" for each in MD5} | {each: each for each in KNOWN}
+    if name.lower() in MD5:
+        return names[name.lower()]
+    found = closest(name, names, cutoff=0.75)
+    return names[found] if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetCheck:
+    """What a check found.
+
+    Attributes:
+        name: the data set, as it was named.
+        documents, queries, judgments: how many could be read.
+        error_count: how many errors there are.
+        errors: the first thousand of them, each with file and line.
+        warnings: one for each kind, with its count and places.
+    """
+
+    name: str
+    documents: int
+    queries: int
+    judgments: int
+    error_count: int
+    errors: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def check_dataset(
+    name: str | Path,
+    *,
+    archive: Path | None = None,
+    columns: Mapping[str, str] | Sequence[str] = (),
+    progress: Progress = silent,
+) -> DatasetCheck:
+    """Read a data set to its end and list what is wrong; see `load_dataset` for the parameters.
+
+    Raises:
+        UsageError: there is no data set of that name.
+    """
+    findings = Findings(collect=True)
+    dataset = Dataset(str(name), {}, {}, {})
+    try:
+        dataset = _read(name, archive, columns, progress, findings)
+    except DataError as error:
+        findings.refuse(error)
+    _note_doubtful(dataset, findings)
+    judged = [grades for split in dataset.judgments.values() for grades in split.values()]
+    return DatasetCheck(
+        name=str(name),
+        documents=len(dataset.documents),
+        queries=len(dataset.queries),
+        judgments=sum(map(len, judged)),
+        error_count=findings.error_count,
+        errors=tuple(map(str, findings.errors)),
+        warnings=findings.messages,
+    )
+
+
+def _note_doubtful(dataset: Dataset, findings: Findings) -> None:
+    """Note what is allowed and probably a mistake."""
+    judged = {query_id for each in dataset.judgments.values() for query_id in each}
+    for query in dataset.queries.values():
+        answerable = UNANSWERABLE not in query.tags and query.id not in dataset.answers
+        if query.id not in judged and answerable:
+            findings.note("queries without any judgment, which no run asks", repr(query.id))
+    for split, judgments in dataset.judgments.items():
+        for query_id, grades in judgments.items():
+            reference = dataset.answers.get(query_id)
+            if reference is not None and reference.answer is None:
+                continue  # nothing answers it, and that is what it asks for
+            if grades and not any(grade > 0 for grade in grades.values()):
+                what = f"queries of split {split!r} whose documents are all judged not relevant"
+                findings.note(what, repr(query_id))
+    _note_same(
+        ((query.id, " ".join(query.text.casefold().split())) for query in dataset.queries.values()),
+        "queries with the text of another one",
+        findings,
+    )
+    _note_same(
+        ((each.id, each.full_text) for each in dataset.documents.values()),
+        "documents with the text of another one (a system cannot tell which is meant)",
+        findings,
+    )
+    for one, other in combinations(sorted(dataset.judgments), 2):
+        for query_id in dataset.judgments[one].keys() & dataset.judgments[other].keys():
+            what = f"queries that are judged in {one!r} and in {other!r}"
+            findings.note(what, repr(query_id))
+    for doc_id in dataset.known_ids:
+        if doc_id != doc_id.strip():
+            findings.note("document ids that begin or end with a space", repr(doc_id))
+
+
+def _note_same(texts: Iterable[tuple[str, str]], what: str, findings: Findings) -> None:
+    first: dict[str, str] = {}
+    for identifier, text in texts:
+        earlier = first.setdefault(text, identifier) if text else identifier
+        if earlier != identifier:
+            findings.note(what, f"{identifier!r} as {earlier!r}")

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.data.dataset import Fact
-from assay.data.table import TableRow, cell_list
-from assay.data.text_file import short_repr
+from assay.data.table import cell_list
+from assay.data.text_file import Record, short_repr
 from assay.errors import DataError
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
@@ -76,7 +76,7 @@ def looks_logged(fields: Mapping[str, object]) -> bool:
 
 
 def read_logged(
-    rows: Iterable[TableRow | DataError], columns: Mapping[str, str] | None = None
+    rows: Iterable[Record | DataError], columns: Mapping[str, str] | None = None
 ) -> Iterator[LoggedAnswer | DataError]:
     """Each row as a logged answer, or as the error that names its line."""
     for row in rows:
@@ -91,7 +91,7 @@ def read_logged(
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    row: TableRow
+    row: Record
     columns: Mapping[str, str]
 
     def read(self) -> LoggedAnswer:
@@ -205,7 +205,7 @@ class _Reader:
         return self.row.refusal(f"{self.find(key)!r} must be {expected}, got {short_repr(value)}")
 
 
-def _look_up(row: TableRow, name: str) -> Any:
+def _look_up(row: Record, name: str) -> Any:
     """A column by its name, or by a path of names with dots between them."""
     if name in row.fields:
         return row.fields[name]

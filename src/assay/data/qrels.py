@@ -1,5 +1,6 @@
 """Judgments (qrels) in TREC's four columns or BEIR's three, and run files: what was ranked."""
 
+import re
 from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,8 +13,8 @@ from typing import Any
 import orjson
 
 from assay.data.dataset import Judgments
-from assay.data.text_file import Findings, TextFile, plain_file, short_repr
-from assay.errors import DataError
+from assay.data.text_file import Findings, TextFile, plain_file, short_repr, write_file
+from assay.errors import DataError, UsageError
 from assay.net.json import parse_json
 
 _HEADERS = frozenset({"query-id", "query_id", "queryid", "qid", "query", "topic"})
@@ -57,10 +58,10 @@ def judged_by_model(path: str | Path) -> str:
         if len(fields) == 4 and fields[1].startswith(MODEL_MADE):
             name = fields[1].removeprefix(MODEL_MADE)
             models[name] = models.get(name, 0) + 1
-    return made_words(models, total)
+    return describe_model_judgments(models, total)
 
 
-def made_words(models: Mapping[str, int], total: int) -> str:
+def describe_model_judgments(models: Mapping[str, int], total: int) -> str:
     """`120 of 150 judgments are model-made (openai:gpt-4o-mini)`; "" if none is."""
     made = sum(models.values())
     if not made:
@@ -88,7 +89,11 @@ def read_judgments(file: TextFile, findings: Findings) -> dict[str, dict[str, in
             grades = judgments[intern(query)] = {}
         size = len(grades)
         if grades.setdefault(intern(document), grade) != grade:
-            findings.refuse(_conflict(file, line, (query, document), grades[document], grade))
+            what = (
+                f"document {document!r} has grade {grade} for query {query!r}, but "
+                f"{grades[document]} on an earlier line; delete one of the two"
+            )
+            findings.refuse(DataError(what, file=file.label, line=line))
             continue
         if len(grades) == size:
             what = f"{file.name}: judgments that repeat an earlier one (kept once)"
@@ -143,6 +148,45 @@ def wrong_grade(value: object) -> str:
     )
 
 
+def trec_qrels(rows: Iterable[tuple[str, str, str, int]]) -> bytes:
+    """TREC's four columns: query id, who judged (which trec_eval ignores), document id, grade.
+
+    Raises `UsageError` for ids that these cannot hold.
+    """
+    lines = []
+    for *names, grade in rows:
+        if any(len(each.split()) != 1 for each in names):
+            raise UsageError(
+                f"qrels cannot hold ids with white space, got {names[0]!r} {names[2]!r}"
+            )
+        lines.append(f"{' '.join(names)} {grade}\n")
+    return "".join(lines).encode()
+
+
+def write_trec_qrels(
+    path: Path, rows: Iterable[tuple[str, str, str, int]], *, instead: str
+) -> None:
+    """Write rows as `trec_qrels` has them; `instead` is what can hold any id."""
+    try:
+        write_file(path, trec_qrels(rows))
+    except UsageError as error:
+        raise DataError(f"{error}; use {instead} instead", file=path) from None
+
+
+def beir_qrels(judgments: Judgments) -> bytes:
+    """BEIR's three columns with their header; `DataError` for ids that these cannot hold."""
+    documents = {doc_id for grades in judgments.values() for doc_id in grades}
+    for identifier in chain(documents, judgments):
+        if re.search(r"[\t\r\n]", identifier):
+            raise DataError(f"id {identifier!r} has a tab or newline, which qrels cannot represent")
+    rows = [
+        f"{query_id}\t{doc_id}\t{grade}\n"
+        for query_id, grades in judgments.items()
+        for doc_id, grade in grades.items()
+    ]
+    return ("query-id\tcorpus-id\tscore\n" + "".join(rows)).encode()
+
+
 def _is_number(text: str) -> bool:
     try:
         float(text)
@@ -159,16 +203,6 @@ def _wrong_columns(file: TextFile, line: int, got: int, expected: int | None) ->
         "or four (query, 0, document, grade; as TREC)"
     )
     return DataError(message, file=file.label, line=line)
-
-
-def _conflict(file: TextFile, line: int, pair: tuple[str, str], before: int, now: int) -> DataError:
-    query, document = pair
-    return DataError(
-        f"document {document!r} has grade {now} for query {query!r}, but {before} on an earlier "
-        "line; delete one of the two",
-        file=file.label,
-        line=line,
-    )
 
 
 _FORMS = (

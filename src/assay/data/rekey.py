@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Literal
 
 from assay.data.dataset import Dataset, Document, ReferenceAnswer
-from assay.data.table import TableRow, csv_table, read_table, text_cell
-from assay.data.text_file import short_repr, write_file
+from assay.data.table import csv_table, read_table, text_cell
+from assay.data.text_file import Record, short_repr, write_file
 from assay.errors import DataError, UsageError
 from assay.text import words
 
@@ -94,8 +94,8 @@ def find_matches(old: Dataset, documents: Mapping[str, Document]) -> list[RekeyM
     judged = {doc_id: old.documents[doc_id] for doc_id in old.documents if doc_id in counts}
     if not judged:
         raise UsageError(
-            f"data set {old.name!r} has the text of none of its {len(counts):,} judged documents, "
-            "so that they cannot be found again"
+            f"data set {old.name!r} has no text of its {len(counts):,} judged documents, so they "
+            "cannot be matched to the new ones; add their texts to its corpus.jsonl"
         )
     found = _same_texts(judged, documents)
     rest = {doc_id: each for doc_id, each in judged.items() if doc_id not in found}
@@ -125,7 +125,10 @@ def carry_over(
     renamed: dict[str, list[str]] = defaultdict(list)
     for old_id, new_id in accepted:
         if new_id not in documents:
-            raise UsageError(f"the new documents have no {new_id!r}, which {old_id!r} is to become")
+            raise UsageError(
+                f"{old_id!r} is mapped to {new_id!r}, which is not among the new documents; "
+                "correct that line of the accepted list"
+            )
         if new_id not in renamed[old_id]:
             renamed[old_id].append(new_id)
     total = carried = 0
@@ -274,7 +277,7 @@ def read_accepted(path: Path) -> list[tuple[str, str]]:
     return accepted
 
 
-def _decided(row: TableRow) -> bool:
+def _decided(row: Record) -> bool:
     if "accept" not in row.fields:
         raise row.refusal(f"has no column 'accept'; the columns are {', '.join(COLUMNS)}")
     word = str(row.fields["accept"] or "").strip().casefold()
@@ -283,7 +286,7 @@ def _decided(row: TableRow) -> bool:
     return word in _YES
 
 
-def _id(row: TableRow, name: str) -> str:
+def _id(row: Record, name: str) -> str:
     value = str(row.fields.get(name) or "")
     if not value:
         raise row.refusal(f"is accepted and has no {name!r}; write it, or write no")

@@ -9,7 +9,7 @@ import hashlib
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, ValuesView
 from contextlib import suppress
 from pathlib import Path
 
@@ -54,15 +54,15 @@ class StoredDocuments(Mapping[str, Document]):
             yield identifier
 
     def __contains__(self, key: object) -> bool:
-        return isinstance(key, str) and self._row("1", key) is not None
+        return self._row("1", key) is not None
 
     def __getitem__(self, key: str) -> Document:
-        row = self._row("record", key) if isinstance(key, str) else None
+        row = self._row("record", key)
         if row is None:
             raise KeyError(key)
         return _document(key, row[0])
 
-    def values(self) -> "StoredValues":  # type: ignore[override]
+    def values(self) -> "StoredValues":
         """The documents, read as they are needed."""
         return StoredValues(self)
 
@@ -71,7 +71,7 @@ class StoredDocuments(Mapping[str, Document]):
         for _, identifier, record in self._rows("record"):
             yield _document(identifier, record)
 
-    def kept_fingerprint(self, rest: str, compute: Callable[[], str]) -> str:
+    def cached_fingerprint(self, rest: str, compute: Callable[[], str]) -> str:
         """A hash of the data set, computed once: it reads every document.
 
         Parameters:
@@ -93,12 +93,13 @@ class StoredDocuments(Mapping[str, Document]):
     def __reduce__(self) -> tuple[type["StoredDocuments"], tuple[Path]]:
         return StoredDocuments, (self._path,)
 
-    def _row(self, column: str, key: str) -> tuple[bytes] | None:
+    def _row(self, column: str, key: object) -> tuple[bytes] | None:
+        if not isinstance(key, str):
+            return None
+        query = f"SELECT {column} FROM documents WHERE id = ?"
         with self._lock:
-            found = self._database.execute(
-                f"SELECT {column} FROM documents WHERE id = ?", (key,)
-            ).fetchone()
-        return None if found is None else (found[0],)
+            found: tuple[bytes] | None = self._database.execute(query, (key,)).fetchone()
+        return found
 
     def _rows(self, column: str) -> Iterator[tuple[int, str, bytes]]:
         place = -1
@@ -115,17 +116,13 @@ class StoredDocuments(Mapping[str, Document]):
             place = rows[-1][0]
 
 
-class StoredValues:
+class StoredValues(ValuesView[Document]):
     """The documents of a corpus on the disk, for as many passes as needed."""
 
-    def __init__(self, documents: StoredDocuments) -> None:
-        self._documents = documents
-
-    def __len__(self) -> int:
-        return len(self._documents)
+    _mapping: StoredDocuments
 
     def __iter__(self) -> Iterator[Document]:
-        return self._documents.read()
+        return self._mapping.read()
 
 
 def stays_on_disk(file: TextFile) -> bool:
@@ -161,15 +158,10 @@ def store_documents(
             f"the documents cannot be kept in {folder}: {error}; free some disk space, set "
             "ASSAY_CACHE to another folder, or ASSAY_CORPUS_IN_MEMORY_MB to a higher number"
         ) from error
-    for what, (count, examples) in _noted(documents).items():
+    noted = parse_json(_fact(documents._database, "findings") or "{}")
+    for what, (count, examples) in noted.items():
         findings.note(what, examples[0], count)
     return documents
-
-
-def _noted(documents: StoredDocuments) -> dict[str, tuple[int, list[str]]]:
-    kept: dict[str, tuple[int, list[str]]]
-    kept = parse_json(_fact(documents._database, "findings") or "{}")
-    return kept
 
 
 def _build(path: Path, read: Callable[["DocumentWriter", Findings], None]) -> None:
@@ -241,7 +233,7 @@ def _set_fact(database: sqlite3.Connection, name: str, value: str) -> None:
 
 
 def _key(file: TextFile) -> tuple[str, str]:
-    """Which file it is, and in which state."""
+    """Hashes of the path of a corpus and of its state (size, time of change)."""
     assert file.source is not None, "only files on the disk have a size"
     status = file.source.stat()
     place = hashlib.sha256(f"{file.source.resolve()}\x1f{file.name}".encode()).hexdigest()[:16]

@@ -11,14 +11,21 @@ import csv
 import io
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from assay.data.text_file import UNREADABLE, TextFile, plain_file, reason, short_repr
+from assay.data.text_file import (
+    UNREADABLE,
+    Record,
+    TextFile,
+    json_record,
+    plain_file,
+    reason,
+    short_repr,
+)
 from assay.data.traces import holds_spans, trace_rows
 from assay.errors import DataError, UsageError, did_you_mean
 from assay.extras import require_extras
@@ -41,25 +48,6 @@ _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _TOLD_DELIMITER = re.compile(r"sep=(.)\r?\n?", re.IGNORECASE)  # a first line for spreadsheets
 # Spreadsheets run a cell that begins with one of these as a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-
-
-@dataclass(frozen=True, slots=True)
-class TableRow:
-    """The fields of one row, with its place for messages.
-
-    `number` is a line of the file where `lined`, else the number of the row, from 1.
-    """
-
-    source: str
-    number: int
-    fields: JsonObject
-    lined: bool = False
-
-    def refusal(self, message: str) -> DataError:
-        """An error that names the source and the line or row."""
-        if self.lined:
-            return DataError(message, file=self.source, line=self.number)
-        return DataError(f"row {self.number}: {message}", file=self.source)
 
 
 def csv_table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> bytes:
@@ -88,7 +76,7 @@ def cell_text(text: str) -> str:
     return text[1:] if text.startswith("'") and text[1:].startswith(_FORMULA) else text
 
 
-def read_table(path: Path, progress: Progress = silent) -> Iterator[TableRow | DataError]:
+def read_table(path: Path, progress: Progress = silent) -> Iterator[Record | DataError]:
     """The rows of a file, in order, by its suffix; a row that cannot be read is an error.
 
     `progress` is called while traces are read, which are all read before the first row.
@@ -119,7 +107,7 @@ def table_suffix(path: Path) -> str:
     return (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()
 
 
-def rows_of(values: object, source: str = "rows") -> Iterator[TableRow | DataError]:
+def rows_of(values: object, source: str = "rows") -> Iterator[Record | DataError]:
     """Rows that are in memory: mappings, or a data frame.
 
     Raises:
@@ -134,10 +122,10 @@ def rows_of(values: object, source: str = "rows") -> Iterator[TableRow | DataErr
         )
     for number, fields in enumerate(values, start=1):
         if isinstance(fields, Mapping):
-            yield TableRow(source, number, dict(fields))
+            yield Record(source, number, dict(fields))
         else:
             what = f"must be a dictionary, got {short_repr(fields)}"
-            yield TableRow(source, number, {}).refusal(what)
+            yield Record(source, number, {}).refusal(what)
 
 
 def parse_columns(given: Iterable[str], keys: Collection[str]) -> dict[str, str]:
@@ -191,7 +179,7 @@ def holds_traces(path: Path) -> bool:
     return first is not None and holds_spans(parse_object(first[1]))
 
 
-def _from_json_lines(file: TextFile, progress: Progress) -> Iterator[TableRow | DataError]:
+def _from_json_lines(file: TextFile, progress: Progress) -> Iterator[Record | DataError]:
     lines = file.lines()
     first = next(lines, None)
     if first is None:
@@ -203,16 +191,10 @@ def _from_json_lines(file: TextFile, progress: Progress) -> Iterator[TableRow | 
         yield from wrong
         return
     for line, text in chain([first], lines):
-        row = TableRow(file.label, line, {}, lined=True)
         try:
-            fields = parse_json(text)
-        except orjson.JSONDecodeError as error:
-            yield row.refusal(f"is not valid JSON: {error.msg} (column {error.colno})")
-            continue
-        if isinstance(fields, dict):
-            yield TableRow(file.label, line, fields, lined=True)
-        else:
-            yield row.refusal(f"must be one JSON object, as {{...}}, got {short_repr(fields)}")
+            yield json_record(file, line, text)
+        except DataError as error:
+            yield error
 
 
 def _exports(
@@ -237,7 +219,7 @@ def _exports(
         yield export or {}
 
 
-def _from_json(path: Path) -> Iterator[TableRow | DataError]:
+def _from_json(path: Path) -> Iterator[Record | DataError]:
     """A list of objects, or an object of columns as data frames write it."""
     value = read_json(path)
     if holds_spans(value):
@@ -272,7 +254,7 @@ def read_json(path: Path) -> Any:
         raise DataError(f"is not valid JSON: {error.msg}", file=path, line=error.lineno) from None
 
 
-def _from_delimited(file: TextFile, delimiter: str) -> Iterator[TableRow | DataError]:
+def _from_delimited(file: TextFile, delimiter: str) -> Iterator[Record | DataError]:
     csv.field_size_limit(max(csv.field_size_limit(), _MAX_CELL))
     try:
         with file.open() as stream:  # a spreadsheet's "Unicode text" begins with this mark
@@ -287,9 +269,7 @@ def _from_delimited(file: TextFile, delimiter: str) -> Iterator[TableRow | DataE
         raise DataError(f"cannot be read: {reason(error)}", file=file.label) from error
 
 
-def _cells(
-    file: TextFile, text: io.TextIOWrapper, delimiter: str
-) -> Iterator[TableRow | DataError]:
+def _cells(file: TextFile, text: io.TextIOWrapper, delimiter: str) -> Iterator[Record | DataError]:
     lines = _RowLines(text)
     try:
         header_line = next(lines, "")
@@ -310,11 +290,11 @@ def _cells(
         try:
             cells = next(reader, None)
         except csv.Error as error:
-            yield TableRow(file.label, first, {}, lined=True).refusal(f"is not valid CSV: {error}")
+            yield Record(file.label, first, {}, lined=True).refusal(f"is not valid CSV: {error}")
             return
         if cells is None:
             return
-        row = TableRow(file.label, first, dict(zip(header, cells, strict=False)), lined=True)
+        row = Record(file.label, first, dict(zip(header, cells, strict=False)), lined=True)
         if cells and len(cells) != len(header):
             yield row.refusal(f"has {len(cells)} cells, the header has {len(header)}")
         elif cells:
@@ -344,7 +324,7 @@ class _RowLines:
         return line
 
 
-def _from_parquet(path: Path) -> Iterator[TableRow | DataError]:
+def _from_parquet(path: Path) -> Iterator[Record | DataError]:
     require_extras("reading Parquet", "pyarrow")
     import pyarrow.parquet as parquet
     from pyarrow import ArrowException
@@ -356,6 +336,6 @@ def _from_parquet(path: Path) -> Iterator[TableRow | DataError]:
             for batch in file.iter_batches(batch_size=_BATCH):
                 for fields in batch.to_pylist():
                     number += 1
-                    yield TableRow(str(path), number, fields)
+                    yield Record(str(path), number, fields)
     except (OSError, ValueError, OverflowError, ArrowException) as error:
         raise DataError(f"is not valid Parquet: {reason(error)}", file=path) from None

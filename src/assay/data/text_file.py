@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from sys import intern
 from typing import IO, Protocol, TypeVar
@@ -165,6 +166,22 @@ def plain_file(path: Path) -> TextFile:
     return TextFile(str(path), lambda: open_file(path), path, _size(path))
 
 
+def files_below(folder: Path, most: int) -> list[Path]:
+    """The files in a folder and in those below it, sorted, without hidden ones.
+
+    Raises `DataError` where there are more than `most`.
+    """
+    every = (
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and not any(p.startswith(".") for p in path.relative_to(folder).parts)
+    )
+    found = sorted(islice(every, most + 1))
+    if len(found) > most:
+        raise DataError(f"has more than {most:,} files; pass a part of it", file=folder)
+    return found
+
+
 def _unpacked(path: Path) -> io.BufferedReader:
     require_regular(path)
     return io.BufferedReader(gzip.open(path, "rb"))
@@ -185,11 +202,15 @@ def reason(error: Exception) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The fields of one line, with their place for messages."""
+    """The fields of one line or row, with their place for messages.
 
-    file: TextFile
-    line: int
+    `number` is a line of the file where `lined`, else the number of the row, from 1.
+    """
+
+    source: str
+    number: int
     fields: JsonObject
+    lined: bool = False
 
     def identifier(self, key: str) -> str:
         """The id in field `key`, interned because judgments repeat ids by the million."""
@@ -213,14 +234,16 @@ class Record:
         return value
 
     def refusal(self, message: str) -> DataError:
-        """An error that names the file and the line."""
-        return DataError(message, file=self.file.label, line=self.line)
+        """An error that names the source and the line or row."""
+        if self.lined:
+            return DataError(message, file=self.source, line=self.number)
+        return DataError(f"row {self.number}: {message}", file=self.source)
 
 
 def records(file: TextFile) -> Iterator[Record]:
     """One record for each line of JSON."""
     for line, text in file.lines():
-        yield Record(file, line, _parse(file, line, text))
+        yield json_record(file, line, text)
 
 
 class ItemsById(Protocol[Item]):
@@ -253,7 +276,7 @@ def collect_by_id(
     """
     for line, text in file.lines():
         try:
-            record = Record(file, line, _parse(file, line, text))
+            record = json_record(file, line, text)
             identifier = record.identifier(key)
             item = build(record, identifier)
         except DataError as error:
@@ -263,10 +286,10 @@ def collect_by_id(
         if earlier is item:
             continue
         if not _same(earlier, item):
-            findings.refuse(_conflict(record, key, identifier))
+            findings.refuse(_conflict(file, record, key, identifier))
             continue
         what = f"{file.name}: lines that repeat an earlier one exactly (kept once)"
-        findings.note(what, f"{identifier!r} on line {record.line}")
+        findings.note(what, f"{identifier!r} on line {line}")
 
 
 def short_repr(value: object) -> str:
@@ -274,7 +297,8 @@ def short_repr(value: object) -> str:
     return _SHORT.repr(value)
 
 
-def _parse(file: TextFile, line: int, text: str) -> JsonObject:
+def json_record(file: TextFile, line: int, text: str) -> Record:
+    """The JSON object on a line; `DataError` where it is anything else."""
     try:
         fields = parse_json(text)
     except orjson.JSONDecodeError as error:
@@ -285,7 +309,7 @@ def _parse(file: TextFile, line: int, text: str) -> JsonObject:
     if not isinstance(fields, dict):
         message = f"must be one JSON object, as {{...}}, got {short_repr(fields)}"
         raise DataError(message, file=file.label, line=line)
-    return fields
+    return Record(file.label, line, fields, lined=True)
 
 
 def _same(a: object, b: object) -> bool:
@@ -295,11 +319,9 @@ def _same(a: object, b: object) -> bool:
         return False
 
 
-def _conflict(record: Record, key: str, identifier: str) -> DataError:
+def _conflict(file: TextFile, record: Record, key: str, identifier: str) -> DataError:
     first = next(
-        line
-        for line, text in record.file.lines()
-        if _identifier_on(record.file, line, text, key) == identifier
+        line for line, text in file.lines() if _identifier_on(file, line, text, key) == identifier
     )
     return record.refusal(
         f"{key} {identifier!r} was already used on line {first} for other content; "
@@ -310,6 +332,6 @@ def _conflict(record: Record, key: str, identifier: str) -> DataError:
 def _identifier_on(file: TextFile, line: int, text: str, key: str) -> str | None:
     """The id on a line; None where the line is wrong, which was said before."""
     try:
-        return Record(file, line, _parse(file, line, text)).identifier(key)
+        return json_record(file, line, text).identifier(key)
     except DataError:
         return None

@@ -5,7 +5,6 @@ Anserini and Pyserini read them, tables, and MS MARCO's `collection.tsv`; a file
 import html
 import re
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +12,7 @@ from assay.data.collection import DOC_IDS, TEXTS, read_documents
 from assay.data.dataset import Dataset, Document, Query
 from assay.data.qrels import judged_by_model, read_judgments
 from assay.data.table import SUFFIXES, table_suffix
-from assay.data.text_file import Findings, TextFile, plain_file, short_repr
+from assay.data.text_file import Findings, TextFile, files_below, plain_file, short_repr
 from assay.errors import DataError
 
 MAX_FILES = 100_000
@@ -50,17 +49,7 @@ def read_corpus(path: Path, findings: Findings | None = None) -> dict[str, Docum
 def _files(path: Path) -> list[Path]:
     if not path.exists():
         raise DataError("does not exist", file=path)
-    if not path.is_dir():
-        return [path]
-    every = (each for each in path.rglob("*") if each.is_file() and _is_visible(each, path))
-    found = sorted(islice(every, MAX_FILES + 1))
-    if len(found) > MAX_FILES:
-        raise DataError(f"has more than {MAX_FILES:,} files; pass a part of it", file=path)
-    return found
-
-
-def _is_visible(file: Path, folder: Path) -> bool:
-    return not any(part.startswith(".") for part in file.relative_to(folder).parts)
+    return files_below(path, MAX_FILES) if path.is_dir() else [path]
 
 
 def _read(path: Path, findings: Findings) -> dict[str, Document]:
@@ -79,7 +68,7 @@ def _read(path: Path, findings: Findings) -> dict[str, Document]:
     if table_suffix(path) in SUFFIXES:
         return read_documents([path], findings)
     raise DataError(
-        f"is no corpus: expected <DOC> blocks, or a table ({', '.join(SUFFIXES)}), got "
+        f"is not a corpus: expected <DOC> blocks, or a table ({', '.join(SUFFIXES)}), got "
         f"{short_repr(start)}",
         file=path,
         line=first[0],
@@ -198,7 +187,7 @@ def _without(block: str, names: Sequence[str]) -> str:
 
 
 def title_and_text(page: str) -> tuple[str, str]:
-    """Those of a page of HTML, with a line for each paragraph, heading, item and row."""
+    """Title and text of an HTML page, with a line for each paragraph, heading, item and row."""
     shown = _without(page, ("head", "script", "style", "template"))
     lines = filter(None, map(_plain, _BLOCK_END.split(shown)))
     return _elements(page, ("title",)), "\n".join(lines)
@@ -217,7 +206,7 @@ _TEXT = re.compile(r"<(?:title|query)>\s*(?:Topic:)?([^<]*)", re.IGNORECASE)
 _MAX_BLOCK = 10_000  # lines
 
 
-def read_trec(topics: Path, qrels: Path, split: str = "test") -> Dataset:
+def read_trec(topics: Path, qrels: Path) -> Dataset:
     """Queries and judgments of a TREC collection, without its documents.
 
     Raises:
@@ -243,7 +232,7 @@ def read_trec(topics: Path, qrels: Path, split: str = "test") -> Dataset:
         what = f"{qrels.name}: judgments dropped, because their topic is not in {topics.name}"
         findings.note(what, f"topic {query_id!r}", count=len(judgments.pop(query_id)))
     made = judged_by_model(qrels)
-    return Dataset(topics.stem, {}, queries, {split: judgments}, {}, findings.messages, made)
+    return Dataset(topics.stem, {}, queries, {"test": judgments}, {}, findings.messages, made)
 
 
 def _topics(file: TextFile) -> Iterator[tuple[int, str, str]]:
@@ -257,7 +246,7 @@ def _topics(file: TextFile) -> Iterator[tuple[int, str, str]]:
             query_id, tab, words = text.partition("\t")
             if not tab:
                 raise DataError(
-                    "is no topic: write <top> blocks, or an id, a tab and a text",
+                    "is not a topic: write <top> blocks, or an id, a tab and a text",
                     file=file.label,
                     line=line,
                 )

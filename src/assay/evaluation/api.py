@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Target = str | Agent | Callable[..., Any] | InvokableRetriever | NodeRetriever
 
 
-@suggests_keywords
+@suggests_keywords()
 def evaluate(
     agent: Target,
     dataset: str | Path | Dataset = "nfcorpus",

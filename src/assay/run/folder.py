@@ -15,7 +15,7 @@ from typing import BinaryIO
 import orjson
 
 from assay.data import Dataset, load_dataset
-from assay.data.load import is_here
+from assay.data.load import is_available_offline
 from assay.errors import AssayError, RunError, did_you_mean
 from assay.files import (
     atomic_write,
@@ -361,7 +361,7 @@ def find_run_dataset(header: RunHeader | Report) -> tuple[Dataset | None, str]:
     source = header.config.dataset
     if header.config.private:
         return None, "the run is private: its page shows ids and figures only"
-    if not is_here(source):
+    if not is_available_offline(source):
         return None, f"the data set {source!r} is not on this machine"
     try:
         dataset = load_dataset(source, columns=header.config.columns)

@@ -20,7 +20,7 @@ import orjson
 
 from assay.answer.answerer import is_instruction
 from assay.data.dataset import Dataset
-from assay.data.table import TableRow, cell_text, csv_table, read_table, text_cell
+from assay.data.table import cell_text, csv_table, read_table, text_cell
 from assay.data.text_file import Record, plain_file, records, short_repr, write_file
 from assay.errors import DataError
 from assay.net.json import JsonObject
@@ -144,8 +144,8 @@ def read_nuggets(path: Path, *, partial: bool = False) -> list[QuestionNuggets]:
                     f"nugget id {nugget.id!r} was used on line {lines[nugget.id]} already; give "
                     "this nugget another id, or none"
                 )
-            lines[nugget.id] = record.line
-        questions[question.query_id] = question, record.line
+            lines[nugget.id] = record.number
+        questions[question.query_id] = question, record.number
     if not lines and not partial:
         raise DataError(
             "has no nuggets; make some with assay ground-truth --nuggets, or write them: "
@@ -158,7 +158,7 @@ def read_nuggets(path: Path, *, partial: bool = False) -> list[QuestionNuggets]:
 
 def nuggets_from_json(fields: JsonObject, file: Path) -> QuestionNuggets:
     """A question as `nuggets_to_json` wrote it; `file` is for messages."""
-    return _question(Record(plain_file(file), 0, fields))
+    return _question(Record(str(file), 0, fields, lined=True))
 
 
 def replace_nuggets(question: QuestionNuggets, nuggets: Sequence[Nugget]) -> QuestionNuggets:
@@ -346,7 +346,7 @@ def read_edits(path: Path, questions: Sequence[QuestionNuggets]) -> list[Questio
     return [replace_nuggets(question, after[question.query_id]) for question in questions]
 
 
-def _edited(row: TableRow, before: dict[str, Nugget]) -> Nugget:
+def _edited(row: Record, before: dict[str, Nugget]) -> Nugget:
     name = _text(row, "nugget_id", optional=True)
     try:
         importance, text = check_nugget(_text(row, "nugget"), _text(row, "importance"))
@@ -362,7 +362,7 @@ def _edited(row: TableRow, before: dict[str, Nugget]) -> Nugget:
     return Nugget(name, text, importance, NuggetMaker.HUMAN, old.documents)
 
 
-def _text(row: TableRow, key: str, *, optional: bool = False) -> str:
+def _text(row: Record, key: str, *, optional: bool = False) -> str:
     value = row.fields.get(key)
     if value is None and not optional:
         raise row.refusal(f"has no {key!r}; the columns are {', '.join(COLUMNS)}")

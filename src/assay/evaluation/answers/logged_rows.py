@@ -14,7 +14,8 @@ import numpy as np
 
 from assay.data.dataset import Dataset, Document
 from assay.data.logged_answers import LoggedAnswer, read_logged
-from assay.data.table import TableRow, read_table, rows_of
+from assay.data.table import read_table, rows_of
+from assay.data.text_file import Record
 from assay.errors import DataError, UsageError
 from assay.evaluation.answers.answer_report import AnswerReport
 from assay.evaluation.answers.contradictions import find_contradictions, open_checker
@@ -168,7 +169,7 @@ def score_answers(
 
 
 async def score_rows(
-    rows: Iterable[TableRow | DataError],
+    rows: Iterable[Record | DataError],
     config: RunConfig,
     *,
     columns: Mapping[str, str] | None = None,

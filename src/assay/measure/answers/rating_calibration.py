@@ -208,7 +208,7 @@ def _nugget_row(record: Record) -> LabeledNugget:
         _, text = check_nugget(record.text("nugget"), Importance.VITAL)
     except ValueError as error:
         raise record.refusal(str(error).replace("'text'", "'nugget'")) from None
-    nugget = Nugget(str(record.line), text, Importance.VITAL)
+    nugget = Nugget(str(record.number), text, Importance.VITAL)
     return LabeledNugget(record.text("question"), record.text("answer"), nugget, Support(label))
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from assay.data.qrels import MODEL_MADE, parse_grade, wrong_grade
-from assay.data.table import TableRow, cell_text, csv_row, csv_table, read_table, text_cell
-from assay.data.text_file import write_file
+from assay.data.table import cell_text, csv_row, csv_table, read_table, text_cell
+from assay.data.text_file import Record, write_file
 from assay.errors import DataError, UsageError
 from assay.measure.answers.calibration import cohen_kappa
 from assay.measure.grading.grader import MAX_PASSAGE, PassageGrade, PassagePair, RelevanceGrader
@@ -92,7 +92,7 @@ def effective_grade(grade: int, relevant_from: int) -> int:
     return grade if grade >= relevant_from else 0
 
 
-def record_of_row(row: TableRow) -> GradeRecord:
+def record_of_row(row: Record) -> GradeRecord:
     """A grade as `GradeRecord.to_json` wrote it."""
     missing = [name for name in COLUMNS if name not in row.fields]
     if missing:
@@ -113,7 +113,7 @@ def record_of_row(row: TableRow) -> GradeRecord:
     )
 
 
-def _number(row: TableRow, text: str) -> int:
+def _number(row: Record, text: str) -> int:
     grade = parse_grade(text.strip())
     if grade is None:
         raise row.refusal(wrong_grade(text))
@@ -125,7 +125,7 @@ def read_grade_records(path: Path) -> list[GradeRecord]:
     return [record_of_row(_good(row)) for row in read_table(path)]
 
 
-def _good(row: TableRow | DataError) -> TableRow:
+def _good(row: Record | DataError) -> Record:
     if isinstance(row, DataError):
         raise row
     return row

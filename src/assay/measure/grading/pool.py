@@ -8,8 +8,8 @@ from pathlib import Path
 
 from assay.data.dataset import Dataset, Document, Judgments
 from assay.data.journal import Journal, check_writable
-from assay.data.qrels import made_words
-from assay.data.table import TableRow
+from assay.data.qrels import describe_model_judgments
+from assay.data.text_file import Record
 from assay.errors import UsageError
 from assay.measure.answers.judge_controls import ControlResult
 from assay.measure.grading.grade_file import (
@@ -212,7 +212,7 @@ def qrels_beside(out: Path) -> Path:
 def _earlier(out: Path, journal: Journal, resume: bool) -> dict[PairName, GradeRecord]:
     if resume:
         rows = [
-            record_of_row(TableRow(str(journal.path), place, fields))
+            record_of_row(Record(str(journal.path), place, fields))
             for place, fields in enumerate(journal.read(), start=1)
         ]
         known = [*(read_grade_records(out) if out.exists() else []), *rows]
@@ -235,4 +235,4 @@ def fill_judgments(people: Judgments, records: Sequence[GradeRecord]) -> tuple[J
         if each.doc_id not in grades:
             grades[each.doc_id] = each.grade
             models[each.judged_by] = models.get(each.judged_by, 0) + 1
-    return filled, made_words(models, sum(map(len, filled.values())))
+    return filled, describe_model_judgments(models, sum(map(len, filled.values())))

@@ -16,7 +16,7 @@ from assay.contract.conformance.checks import check_agent, parse_check_target
 from assay.contract.conformance.report import TargetReport
 from assay.data import load_dataset
 from assay.data.dataset import Dataset
-from assay.data.load import is_here
+from assay.data.load import is_available_offline
 from assay.errors import AssayError, TargetError
 from assay.evaluation.plan import http_request_settings
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
@@ -100,7 +100,7 @@ async def check_config(config: RunConfig, policy: OutboundPolicy) -> HealthRepor
     if TARGET_KINDS[parse_target(reveal(config.target)).kind].searches_dataset:
         return None
     data = None
-    if is_here(config.dataset):
+    if is_available_offline(config.dataset):
         data = await asyncio.to_thread(load_dataset, config.dataset, columns=config.columns)
     mapping = parse_mapping([reveal(each) for each in config.mapping])
     request = http_request_settings(config)

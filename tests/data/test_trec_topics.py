@@ -55,7 +55,7 @@ def test_every_form_of_topics_is_read(tmp_path: Path, qrels: Path, text: str) ->
     ("text", "message"),
     [
         ("", "has no topics"),
-        ("tea\n", "txt:1: is no topic: write <top> blocks"),
+        ("tea\n", "txt:1: is not a topic: write <top> blocks"),
         (OLD + "<top>\n<num> 303\n", "txt:15: this topic is not closed"),
         ("<top>\n<title> tea\n</top>", "txt:1: this topic has no <num>"),
         ("<top>\n<num> 1\n<desc> tea\n</top>", "txt:1: topic '1' has no text"),

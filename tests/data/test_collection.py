@@ -64,16 +64,20 @@ def test_ids_may_be_numbers_and_judgments_a_list() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (({}, {}), "queries: there are none"),
+        (({}, {}), "queries is empty; pass at least one query"),
         (({"q": None}, {}), "queries: row 1: 'query' must be text, got None"),
         (
             ([{"query_id": "q", "frage": "x"}], {}),
-            r"row 1: has no column for the query \(.*'frage'",
+            "row 1: has no text in a column query, text, question, .*'frage'",
         ),
         (({"q": "x"}, {"p": ["d"]}), "judgments: row 1: there is no query 'p'"),
         (({"q": "x"}, {"q": "d"}), "query 'q' must have {id: grade} or a list of ids, got 'd'"),
         (({"q": "x"}, {"q": {"d": 0.5}}), "judgments: row 1: a grade must be an integer"),
-        (({"q": "x"}, [{"query_id": "q"}]), "judgments: row 1: 'doc_id' must be a non-empty id"),
+        (
+            ({"q": "x"}, {"q": {"d": None}}),
+            "judgments: row 1: a grade must be an integer.*got None",
+        ),
+        (({"q": "x"}, [{"query_id": "q"}]), "judgments: row 1: has no id in a column doc_id"),
         (
             ({"q": "x"}, {}, [{"id": "d", "text": "a"}, {"id": "d", "text": "b"}]),
             "documents: row 2: id 'd' is already used for other content",

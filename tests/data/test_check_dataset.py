@@ -6,7 +6,7 @@ import pytest
 from tests.data.conftest import CORPUS, QUERIES, WriteDataset
 
 from assay.data import load_dataset
-from assay.data.checking import check_dataset
+from assay.data.load import check_dataset
 from assay.errors import DataError, UsageError
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from sys import intern
 
 from assay.data.dataset import UNANSWERABLE, Dataset, Query, ReferenceAnswer
-from assay.data.qrels import made_words, parse_grade, wrong_grade
-from assay.data.table import TableRow, cell_list, read_table, table_suffix
-from assay.data.text_file import Findings, short_repr
+from assay.data.qrels import describe_model_judgments, parse_grade, wrong_grade
+from assay.data.table import cell_list, read_table, table_suffix
+from assay.data.text_file import Findings, Record, short_repr
 from assay.errors import DataError, UsageError, did_you_mean
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
@@ -36,6 +36,8 @@ Upper case, spaces and hyphens in a file's names make no difference.
 
 _JUDGED_BY = "judged_by"
 # The column of a model's name in tables of grades, whose other columns are provenance and no tags.
+_POOL = {"passage", "label"}
+# Columns of a table of `assay judge pool`: people write their grades into `label`.
 
 SPLIT = "test"
 """The split that a table's judgments are."""
@@ -62,7 +64,7 @@ def read_questions(
 
 
 def dataset_of_rows(
-    rows: Iterable[TableRow | DataError],
+    rows: Iterable[Record | DataError],
     name: str,
     source: str,
     columns: Mapping[str, str] | None = None,
@@ -121,13 +123,13 @@ class _Builder:
     models: dict[str, int] = field(default_factory=dict)
     """How many judgments each model made."""
 
-    def add(self, row: TableRow) -> None:
+    def add(self, row: Record) -> None:
         names = tuple(row.fields)
         if names in self.refused:
             return
         layout = self.layouts.get(names)
         if layout is None:
-            self.refused.add(names)  # a header without its columns is told once, not row by row
+            self.refused.add(names)  # a header without its columns is reported once, not row by row
             layout = self.layouts[names] = _layout(row, self.columns)
             self.refused.remove(names)
         found = self._judged(row, layout)
@@ -149,7 +151,7 @@ class _Builder:
             self.models[model] = self.models.get(model, 0) + len(found)
         self._tag(row, layout, self.questions[query_id].tags)
 
-    def _question(self, row: TableRow, layout: _Layout) -> str:
+    def _question(self, row: Record, layout: _Layout) -> str:
         """The id of the row's question. The same text is the same question where no id is given."""
         text = _text(row, layout.query)
         query_id = _text(row, layout.query_id)
@@ -174,11 +176,16 @@ class _Builder:
             self.findings.note(what, f"{query_id!r} {_place(row)}")
         return query_id
 
-    def _judged(self, row: TableRow, layout: _Layout) -> list[tuple[str, int]]:
+    def _judged(self, row: Record, layout: _Layout) -> list[tuple[str, int]]:
         if layout.ids is None:
             doc_id = _text(row, layout.doc_id)
             if not doc_id:
                 raise row.refusal(f"{layout.doc_id!r} is empty; write the id of a document")
+            if layout.grade is not None and _plain(row.fields[layout.grade]) == "":
+                raise row.refusal(
+                    f"{layout.grade!r} is empty; write a grade, 0 if the document is not "
+                    "relevant, or delete the row"
+                )
             return [(intern(doc_id), _grade(row, layout.grade))]
         value = row.fields[layout.ids]
         if isinstance(value, Mapping):
@@ -197,13 +204,13 @@ class _Builder:
             self.findings.note(what, _place(row))
         return list(zip(ids, grades, strict=True))
 
-    def _ids(self, row: TableRow, name: str, value: object) -> list[str]:
+    def _ids(self, row: Record, name: str, value: object) -> list[str]:
         ids = [_plain(each) for each in self._list(row, value)]
         if None in ids:
             raise row.refusal(f"{name!r} must hold ids, got {short_repr(value)}")
         return [intern(each) for each in ids if each]
 
-    def _list(self, row: TableRow, value: object) -> list[object]:
+    def _list(self, row: Record, value: object) -> list[object]:
         """The parts of a cell: a list, a JSON list, or text with one of the separators."""
         if isinstance(value, str) and not value.lstrip().startswith("["):
             for separator in _SEPARATORS:
@@ -213,7 +220,7 @@ class _Builder:
             return [value] if value.strip() else []
         return [] if _plain(value) == "" else list(cell_list(value))
 
-    def _tag(self, row: TableRow, layout: _Layout, tags: dict[str, str]) -> None:
+    def _tag(self, row: Record, layout: _Layout, tags: dict[str, str]) -> None:
         for name in layout.others:
             value = _plain(row.fields[name])
             if not value:
@@ -235,7 +242,7 @@ class _Builder:
             raise DataError("has no questions", file=source)
         prose = {name for name, seen in self.tag_values.items() if len(seen) > _MAX_TAG_VALUES}
         for column in sorted(prose):
-            what = f"columns that are no tags (over {_MAX_TAG_VALUES} values, or long ones)"
+            what = f"columns that are not tags (over {_MAX_TAG_VALUES} values, or long ones)"
             self.findings.note(what, repr(column))
         if len(self.separators) > 1:
             used = ", ".join(f"{each!r} from {n}" for each, n in self.separators.items())
@@ -254,7 +261,7 @@ class _Builder:
             if UNANSWERABLE in query.tags and query_id not in answers
         }
         messages = self.findings.messages
-        made = made_words(self.models, sum(map(len, self.judgments.values())))
+        made = describe_model_judgments(self.models, sum(map(len, self.judgments.values())))
         return Dataset(name, {}, queries, {SPLIT: self.judgments}, answers, messages, made)
 
 
@@ -268,7 +275,7 @@ def _relevant(grades: Mapping[str, int]) -> tuple[str, ...]:
     return tuple(doc_id for doc_id, grade in grades.items() if grade > 0)
 
 
-def _layout(row: TableRow, columns: Mapping[str, str]) -> _Layout:
+def _layout(row: Record, columns: Mapping[str, str]) -> _Layout:
     spelled = {_spelling(name): name for name in reversed(row.fields)}
     found: dict[str, str | None] = {}
     for key, known in COLUMNS.items():
@@ -286,6 +293,9 @@ def _layout(row: TableRow, columns: Mapping[str, str]) -> _Layout:
         found["doc_id"] = None
         if "grade" not in columns:  # elsewhere, a score may be anything
             found["grade"] = spelled.get("grade")
+    pool = found["ids"] is None and found["grade"] is None and spelled.keys() >= _POOL
+    if pool:
+        found["grade"] = spelled["label"]
     if found["query"] is None and found["query_id"] is None:
         raise _missing(row, "query")
     if found["ids"] is None and found["doc_id"] is None:
@@ -296,11 +306,11 @@ def _layout(row: TableRow, columns: Mapping[str, str]) -> _Layout:
             f"looks like documents, not questions: its columns are {short_repr(list(row.fields))}; "
             "pass it as --corpus, or say that the texts are questions: --columns query=text"
         )
-    used = set(row.fields if _JUDGED_BY in row.fields else found.values())
+    used = set(row.fields if pool or _JUDGED_BY in row.fields else found.values())
     return _Layout(**found, others=tuple(name for name in row.fields if name not in used))
 
 
-def _missing(row: TableRow, key: str) -> DataError:
+def _missing(row: Record, key: str) -> DataError:
     known, have = ", ".join(COLUMNS[key]), short_repr(list(row.fields))
     what = "the query" if key == "query" else "the expected ids"
     return row.refusal(
@@ -313,11 +323,11 @@ def _spelling(name: object) -> str:
     return str(name).strip().casefold().replace(" ", "_").replace("-", "_")
 
 
-def _place(row: TableRow) -> str:
+def _place(row: Record) -> str:
     return f"on line {row.number}" if row.lined else f"in row {row.number}"
 
 
-def _text(row: TableRow, name: str | None) -> str:
+def _text(row: Record, name: str | None) -> str:
     if name is None:
         return ""
     text = _plain(row.fields[name])
@@ -342,12 +352,12 @@ def _plain(value: object) -> str | None:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _grade(row: TableRow, name: str | None) -> int:
+def _grade(row: Record, name: str | None) -> int:
     value = None if name is None else row.fields[name]
     return 1 if _plain(value) == "" else _as_grade(row, value)
 
 
-def _as_grade(row: TableRow, value: object) -> int:
+def _as_grade(row: Record, value: object) -> int:
     if isinstance(value, str) and value in _USUAL_GRADES:
         return _USUAL_GRADES[value]
     grade = parse_grade(_plain(value) or "")

@@ -10,6 +10,7 @@ import pytest
 
 from assay.data import Dataset, load_dataset
 from assay.errors import AssayError, DataError, UsageError
+from assay.measure.grading.grade_file import POOL_COLUMNS
 
 
 def load(path: Path, text: str, **columns: str) -> Dataset:
@@ -73,7 +74,7 @@ def test_all_that_a_row_may_hold_is_kept(tmp_path: Path) -> None:
     assert dataset.answers["7"].answer == "3 minutes"
     assert dataset.answers["7"].documents == ("d1", "d2")
     (warning,) = dataset.warnings
-    assert "columns that are no tags" in warning
+    assert "columns that are not tags" in warning
     assert "'comment'" in warning
 
 
@@ -97,6 +98,15 @@ def test_a_text_that_is_given_once_serves_all_rows_of_its_id(tmp_path: Path) -> 
     text = "query_id,query,doc_id,grade\nq1,how?,d1,2\nq1,,d2,0\n"
     dataset = load(tmp_path / "set.csv", text)
     assert dataset.judgments_in("test") == {"q1": {"d1": 2, "d2": 0}}
+
+
+def test_a_graded_pool_is_a_data_set(tmp_path: Path) -> None:
+    header = ",".join(POOL_COLUMNS) + "\n"
+    dataset = load(
+        tmp_path / "pool.csv", f"{header}q1,how?,d1,Tea,Hot.,2\nq1,how?,d2,Ice,Cold.,0\n"
+    )
+    assert dataset.judgments_in("test") == {"q1": {"d1": 2, "d2": 0}}
+    assert dataset.queries["q1"].tags == ()
 
 
 def test_ids_that_are_separated_in_two_ways_are_read_with_a_warning(tmp_path: Path) -> None:
@@ -123,6 +133,8 @@ def test_ids_that_are_separated_in_two_ways_are_read_with_a_warning(tmp_path: Pa
         ("query,doc_id,grade\nx,d1,good\n", "csv:2: a grade must be an integer .*got 'good'"),
         ("query,doc_id,grade\nx,d1,1\nx,d1,2\n", "csv:3: document 'd1' has grade 2 .* but 1"),
         ("query,doc_ids,grades\nx,a;b,1\n", "csv:2: has 2 ids and 1 grades"),
+        ("query,doc_id,grade\nx,d1,1\nx,d2,\n", "csv:3: 'grade' is empty; write a grade"),
+        ("query,doc_id,passage,label\nx,d1,Tea.,\n", "csv:2: 'label' is empty; write a grade"),
         ("query_id,query,doc_id\n1,x,a\n1,y,a\n", "csv:3: query id '1' was .* in line 2 for"),
         ("query_id,query,doc_id\n1,,a\n", "csv:2: query '1' has no text"),
         ("query,doc_ids,answer\nx,a,yes\nx,b,no\n", "csv:3: query .* has another answer"),

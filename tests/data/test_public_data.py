@@ -10,8 +10,8 @@ import ir_datasets
 import pytest
 from tests.data.file_server import FileServer, file_server
 
-from assay.data import load_dataset, sources
-from assay.data.load import is_here
+from assay.data import beir_download, load_dataset
+from assay.data.load import is_available_offline
 from assay.errors import DataError, DownloadError, UsageError
 
 CORPUS = '{"_id": "d1", "title": "Tea", "text": "x"}\n{"_id": "d2", "title": "", "text": "y"}\n'
@@ -35,24 +35,24 @@ def mirror(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
     with file_server() as server:
         monkeypatch.setenv("ASSAY_BEIR_URL", f"{server.url}/sets/")
         server.files["/sets/scifact.zip"] = body = archive("scifact")
-        monkeypatch.setitem(sources.MD5, "scifact", hashlib.md5(body).hexdigest())
+        monkeypatch.setitem(beir_download.MD5, "scifact", hashlib.md5(body).hexdigest())
         yield server
 
 
 def test_an_archive_of_beir_is_downloaded_once(mirror: FileServer) -> None:
-    assert not is_here("beir:scifact")
+    assert not is_available_offline("beir:scifact")
     for _ in range(2):
         dataset = load_dataset("beir:scifact")
     assert (dataset.name, list(dataset.documents)) == ("beir:scifact", ["d1", "d2"])
     assert dataset.warnings == ()
     assert mirror.paths() == ["/sets/scifact.zip"]
-    assert is_here("beir:scifact")
+    assert is_available_offline("beir:scifact")
 
 
 def test_another_md5_than_the_published_one_is_a_warning(
     mirror: FileServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sources.MD5, "scifact", "0" * 32)
+    monkeypatch.setitem(beir_download.MD5, "scifact", "0" * 32)
     (warning,) = load_dataset("beir:scifact").warnings
     assert "another MD5" in warning
     assert "published is 000" in warning
@@ -135,12 +135,12 @@ def library(tmp_path: Path) -> Iterator[str]:
 
 
 def test_a_data_set_of_the_library(library: str) -> None:
-    assert not is_here(library)
+    assert not is_available_offline(library)
     dataset = load_dataset(library)
     assert dataset.documents["d1"].text == "Green tea is steeped."
     assert dataset.queries["q1"].text == "how is tea made"
     assert dataset.judgments == {"test": {"q1": {"d1": 2, "d2": 0}}}
-    assert is_here(library)
+    assert is_available_offline(library)
 
 
 def test_a_set_of_the_library_without_questions_names_those_with(library: str) -> None:
@@ -163,7 +163,7 @@ def test_titles_and_texts_of_records_with_more_fields() -> None:
     from ir_datasets.formats import TrecQuery
     from ir_datasets.formats.trec import TitleUrlTextDoc, TrecParsedDoc
 
-    from assay.data.sources import _default_text, _document
+    from assay.data.ir_datasets_source import _default_text, _document
 
     document = _document(TitleUrlTextDoc("d1", "Tea", "http://x", "Steeped."))
     assert (document.title, document.text) == ("Tea", "Steeped.")
