@@ -29,10 +29,10 @@ import numpy as np
 
 from assay.data import Document
 from assay.progress import Progress, silent
-from assay.search.cluster import ClusterSettings, Quantization
 from assay.search.embedding import NO_PROMPTS, VectorCache, Vectors
 from assay.search.folder_store import FolderStore
 from assay.search.index import build_index, open_index
+from assay.search.qdrant_cluster import ClusterSettings, Quantization
 from assay.search.retriever import Mode, Retriever
 from assay.search.store import Store
 

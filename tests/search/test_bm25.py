@@ -287,7 +287,7 @@ def test_every_query_of_notes_ranks_alike_in_memory_and_in_qdrant(
 
 
 def test_shards_of_a_server_rank_as_one_index_does(qdrant_server: QdrantServer) -> None:
-    from assay.search.cluster import ClusterSettings
+    from assay.search.qdrant_cluster import ClusterSettings
     from assay.search.server_store import ServerStore
 
     cluster = ClusterSettings(shard_number=3)

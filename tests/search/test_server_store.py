@@ -16,14 +16,14 @@ from tests.search.samples import DOCUMENTS, WordEmbedder
 
 from assay.errors import SearchError, UsageError
 from assay.progress import Progress, silent
-from assay.search.cluster import ClusterSettings
 from assay.search.embedding import Vectors
 from assay.search.index import build_index, open_index
-from assay.search.qdrant_servers import (
+from assay.search.qdrant_cluster import (
+    ClusterSettings,
     FailoverClient,
     ask_each,
     connect,
-    refuse_old,
+    require_version,
     server_errors,
 )
 from assay.search.server_store import ServerStore
@@ -279,7 +279,7 @@ def test_only_the_live_collection_is_kept(
 
 
 def test_a_server_too_old_for_manifests_is_refused() -> None:
-    refuse_old("1.16.0", "http://here")
-    refuse_old("2.0.0-dev", "http://here")
+    require_version("1.16.0", "http://here")
+    require_version("2.0.0-dev", "http://here")
     with pytest.raises(SearchError, match=r"is 1\.9\.2; Assay needs 1\.16"):
-        refuse_old("1.9.2", "http://here")
+        require_version("1.9.2", "http://here")

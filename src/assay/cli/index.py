@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from assay.data.dataset import Corpus, Dataset
     from assay.progress import Progress
     from assay.search.bm25 import Bm25Settings
-    from assay.search.cluster import ClusterSettings
     from assay.search.embedding import Embedder, EmbedderSettings
     from assay.search.index import IndexReport
+    from assay.search.qdrant_cluster import ClusterSettings
     from assay.search.store import Store
 
 ShardNumber = Annotated[
@@ -196,7 +196,7 @@ def _cluster(
             "--shard-number, --replication-factor, --write-consistency, --quantization and "
             "--on-disk are about an index on a Qdrant server; set QDRANT_URL, or leave them out"
         )
-    from assay.search.cluster import ClusterSettings, Quantization
+    from assay.search.qdrant_cluster import ClusterSettings, Quantization
 
     kind = cast(Quantization, quantization)
     return ClusterSettings(shard_number, replication_factor, write_consistency, kind, on_disk)

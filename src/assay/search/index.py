@@ -50,7 +50,7 @@ from assay.search.vector_metric import fit_metric
 from assay.text import strip_controls
 
 if TYPE_CHECKING:
-    from assay.search.cluster import ClusterSettings  # brings the client of Qdrant
+    from assay.search.qdrant_cluster import ClusterSettings
 
 # Bounds the memory that a large corpus takes while it is indexed.
 _DOCUMENTS_AT_ONCE = 500
@@ -384,7 +384,7 @@ def configured_store(collection: str, cluster: "ClusterSettings | None" = None) 
     `cluster`: how a server keeps a new one; left out, as the environment says.
     """
     if url := os.environ.get("QDRANT_URL"):
-        from assay.search.cluster import ClusterSettings
+        from assay.search.qdrant_cluster import ClusterSettings
         from assay.search.server_store import ServerStore
 
         key = os.environ.get("QDRANT_API_KEY") or None

@@ -16,11 +16,19 @@ from qdrant_client.http.exceptions import UnexpectedResponse
 from assay.errors import SearchError
 from assay.progress import Progress
 from assay.search.bm25 import SparseVector
-from assay.search.cluster import RESCORED, ClusterSettings, ClusterState, read_state
 from assay.search.embedding import Vectors
 from assay.search.filters import FilterCondition, as_texts
 from assay.search.fusion import PointCandidates
-from assay.search.qdrant_servers import connect, refuse_old, server_errors, shown_addresses
+from assay.search.qdrant_cluster import (
+    RESCORED,
+    ClusterSettings,
+    ClusterState,
+    connect,
+    read_state,
+    require_version,
+    server_errors,
+    shown_addresses,
+)
 from assay.search.store import (
     BM25,
     DENSE,
@@ -128,7 +136,7 @@ class ServerStore:
         self._client = connect(url, api_key)
         weakref.finalize(self, self._client.close)
         with server_errors(self._url):
-            refuse_old(self._client.info().version, self._url)
+            require_version(self._client.info().version, self._url)
 
     @property
     def connection(self) -> dict[str, str]:

@@ -20,9 +20,9 @@ from assay.evaluation.evaluation import Evaluation
 from assay.progress import Progress, silent
 from assay.run.config import RunConfig
 from assay.search import index
-from assay.search.cluster import ClusterSettings, Quantization
 from assay.search.embedding import Vectors
 from assay.search.index import build_index, open_index
+from assay.search.qdrant_cluster import ClusterSettings, Quantization
 from assay.search.retriever import Retriever
 from assay.search.server_store import ServerStore
 

@@ -1,0 +1,392 @@
+"""Qdrant servers and clusters: connections with failover, how a cluster keeps an index (shards,
+copies, compression), and what of it is missing.
+"""
+
+import logging
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal, cast, get_args
+from urllib.parse import urlsplit
+
+from qdrant_client import QdrantClient, models
+from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
+
+from assay.errors import SearchError, SearchUnavailable, UsageError
+from assay.net.http import GATEWAY_ERRORS
+from assay.net.redact import redact_url
+from assay.search.store import DENSE
+
+Quantization = Literal["none", "int8", "binary"]
+
+RESCORED = models.SearchParams(
+    quantization=models.QuantizationSearchParams(rescore=True, oversampling=3.0)
+)
+"""Where vectors are compressed, three times as many are found by these and scored by the whole
+ones; without effect on collections that are not compressed."""
+
+_ACTIVE = models.ReplicaState.ACTIVE
+_TIMEOUT_S = 60
+# Where other servers can be asked instead: for what costs a server nothing, and for a search.
+_STATUS_S, _READ_S = 5, 10
+_STATUS = ("info", "cluster_status")
+_READS = ("query_points", "retrieve", "scroll")
+# Collections keep metadata since then, where the manifest of an index lives.
+_OLDEST = (1, 16)
+# How a server says that a request took longer than the request itself allowed.
+_OVERTIME = 408
+_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
+# How a node says that other nodes of its cluster, which hold the points, do not respond.
+_OTHERS_AWAY = (b"operations failed", b"status: Unavailable", b"No leader", b"consensus operation")
+
+_log = logging.getLogger(__name__)
+
+
+def connect(urls: str, api_key: str | None) -> QdrantClient:
+    """A client of the servers that QDRANT_URL names, one or several with commas between them.
+
+    With several, each request goes to the server that answered last, and to the next one where
+    that does not respond. They must hold the same collections, as the nodes of a cluster do.
+    """
+    addresses = _split(urls)
+    for url in addresses:
+        parts = urlsplit(url)
+        if api_key and parts.scheme == "http" and parts.hostname not in _THIS_MACHINE:
+            _log.warning("QDRANT_API_KEY is sent to %s unencrypted; use https", _address(url))
+    clients = [_client(url, api_key) for url in addresses]
+    if len(clients) == 1:
+        return clients[0]
+    probes = [_client(url, api_key, _STATUS_S) for url in addresses]
+    return cast(QdrantClient, FailoverClient(clients, probes))
+
+
+def shown_addresses(urls: str) -> str:
+    """The addresses without users and passwords, for messages. Raises `UsageError`."""
+    return ", ".join(map(_address, _split(urls)))
+
+
+def ask_each(client: QdrantClient, method: str) -> list[Any]:
+    """What every server answers to a method without arguments; None for those that are away."""
+    found: list[Any] = []
+    for each in client.probes if isinstance(client, FailoverClient) else [client]:
+        try:
+            found.append(getattr(each, method)())
+        except (ResponseHandlingException, UnexpectedResponse) as error:
+            if not _is_away(error):
+                raise
+            found.append(None)
+    return found
+
+
+class FailoverClient:
+    """Has the methods of a `QdrantClient`, each sent to the first server that responds.
+
+    Parameters:
+        clients: one for each server.
+        probes: the same, for requests that a server answers at once or not at all.
+    """
+
+    def __init__(self, clients: Sequence[QdrantClient], probes: Sequence[QdrantClient]) -> None:
+        self._clients, self.probes = clients, probes
+        self._current = 0
+
+    def close(self) -> None:
+        """Close all connections."""
+        for client in (*self._clients, *self.probes):
+            client.close()
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            if name in _READS:
+                # All of them slow: the cluster is busy, and gets the time that one server has.
+                short = options | {"timeout": _READ_S}
+                try:
+                    return self._first_answer(name, arguments, short, _is_away_or_slow)
+                except (ResponseHandlingException, UnexpectedResponse) as error:
+                    if not _is_away_or_slow(error):
+                        raise
+            return self._first_answer(name, arguments, options, _is_away)
+
+        return call
+
+    def _first_answer(
+        self,
+        name: str,
+        arguments: Any,
+        options: dict[str, Any],
+        goes_on: Callable[[ResponseHandlingException | UnexpectedResponse], bool],
+    ) -> Any:
+        servers = self.probes if name in _STATUS else self._clients
+        first, count = self._current, len(servers)
+        problem: ResponseHandlingException | UnexpectedResponse | None = None
+        for attempt in range(count):
+            place = (first + attempt) % count
+            try:
+                answer = getattr(servers[place], name)(*arguments, **options)
+            except (ResponseHandlingException, UnexpectedResponse) as error:
+                if not goes_on(error):
+                    raise
+                _log.warning("Qdrant server %s of %s does not respond", place + 1, count)
+                if problem is None or isinstance(error, UnexpectedResponse):
+                    problem = error  # a node that responds says more than one that is gone
+            else:
+                self._current = place
+                return answer
+        assert problem is not None, "there is at least one client"
+        raise problem
+
+
+@contextmanager
+def server_errors(urls: str) -> Iterator[None]:
+    """Turn the client's errors into messages for the operator, without payloads."""
+    try:
+        yield
+    except (ResponseHandlingException, UnexpectedResponse) as error:
+        if not _is_away(error):
+            raise _refusal(urls, cast(UnexpectedResponse, error)) from error
+        if getattr(error, "status_code", None) == 500:
+            raise SearchUnavailable(
+                f"too many nodes of the Qdrant cluster at {urls} do not respond, so some points "
+                "have no copy left; start the nodes and run this again: stored points are not lost"
+            ) from error
+        why = getattr(error, "source", None) or f"HTTP {getattr(error, 'status_code', '?')}"
+        raise SearchUnavailable(
+            f"Qdrant at {urls} does not respond ({why}); start it or correct "
+            "QDRANT_URL, and try again: the index is stored on the server. Without QDRANT_URL, "
+            "an embedded index is used"
+        ) from error
+
+
+def require_version(version: str, url: str) -> None:
+    """Raises `SearchError` for a server that cannot keep an index."""
+    numbers = tuple(int(part) for part in version[:40].split(".")[:2] if part.isdecimal())
+    if numbers and numbers < _OLDEST:
+        raise SearchError(
+            f"Qdrant at {url} is {version}; Assay needs {'.'.join(map(str, _OLDEST))} or newer. "
+            "Update the server, or unset QDRANT_URL to use the embedded index"
+        )
+
+
+def _is_away(error: ResponseHandlingException | UnexpectedResponse) -> bool:
+    if isinstance(error, ResponseHandlingException) or error.status_code in GATEWAY_ERRORS:
+        return True
+    return error.status_code == 500 and any(words in error.content for words in _OTHERS_AWAY)
+
+
+def _is_away_or_slow(error: ResponseHandlingException | UnexpectedResponse) -> bool:
+    return getattr(error, "status_code", None) == _OVERTIME or _is_away(error)
+
+
+def _refusal(urls: str, error: UnexpectedResponse) -> SearchError:
+    hint = "set QDRANT_API_KEY" if error.status_code in (401, 403) else "see the server's log"
+    if error.status_code == 404 and b"doesn't exist" in error.content:
+        hint = "another command has replaced the index in the meantime: run this one again"
+    elif b"No space left" in error.content:
+        hint = "a disk of the server is full: free some space and run this again, nothing is lost"
+    words = " ".join(error.content.decode("utf-8", "replace").split())[:300]
+    return SearchError(
+        f"Qdrant at {urls} refused the request (HTTP {error.status_code}: {words}); {hint}"
+    )
+
+
+def _client(url: str, api_key: str | None, timeout: int = _TIMEOUT_S) -> QdrantClient:
+    with warnings.catch_warnings():
+        # Replaced by our own warning, which is not shown for this machine.
+        warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
+        return QdrantClient(url=url, api_key=api_key, timeout=timeout, check_compatibility=False)
+
+
+def _split(urls: str) -> list[str]:
+    return [url.strip() for url in urls.split(",") if url.strip()] or [""]
+
+
+def _address(url: str) -> str:
+    """The address without user and password, for messages."""
+    parts = urlsplit(url)
+    try:
+        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        fine = False
+    if not fine:
+        raise UsageError(
+            "QDRANT_URL must be an http(s) URL such as http://localhost:6333, or several with "
+            "commas between them"
+        )
+    return redact_url(f"{parts.scheme}://{parts.netloc}")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """How a new collection is kept; what is None is left to the server.
+
+    Parameters:
+        shard_number: in how many parts the points are divided; QDRANT_SHARD_NUMBER.
+        replication_factor: how many nodes hold each part; QDRANT_REPLICATION_FACTOR.
+        write_consistency_factor: how many of them must have stored a point before it counts as
+            written; QDRANT_WRITE_CONSISTENCY_FACTOR.
+        quantization: keep int8 or binary copies of the vectors in memory, a quarter or a 32nd of
+            their size, to find candidates by; QDRANT_QUANTIZATION.
+        on_disk: keep whole vectors, the words of BM25 and texts on the disk instead of in memory;
+            QDRANT_ON_DISK.
+    """
+
+    shard_number: int | None = None
+    replication_factor: int | None = None
+    write_consistency_factor: int | None = None
+    quantization: Quantization = "none"
+    on_disk: bool = False
+
+    def __post_init__(self) -> None:
+        if self.quantization not in get_args(Quantization):
+            raise UsageError(
+                f"QDRANT_QUANTIZATION must be one of {', '.join(get_args(Quantization))}, got "
+                f"{self.quantization!r}"
+            )
+
+    @classmethod
+    def from_environment(cls) -> "ClusterSettings":
+        """Raises `UsageError` for a value that a setting does not take."""
+        given = os.environ.get("QDRANT_ON_DISK", "").strip().lower()
+        if given not in ("", "0", "1", "false", "true", "no", "yes"):
+            raise UsageError(f"QDRANT_ON_DISK must be true or false, got {given!r}")
+        return cls(
+            _positive("QDRANT_SHARD_NUMBER"),
+            _positive("QDRANT_REPLICATION_FACTOR"),
+            _positive("QDRANT_WRITE_CONSISTENCY_FACTOR"),
+            cast(Quantization, os.environ.get("QDRANT_QUANTIZATION") or "none"),
+            given in ("1", "true", "yes"),
+        )
+
+    def warn_of_others(self, client: QdrantClient, collection: str, where: str) -> None:
+        """A collection that exists keeps its settings: tell which are not those asked for."""
+        if self == ClusterSettings():
+            return
+        params = client.get_collection(collection).config.params
+        dense = cast(dict[str, models.VectorParams], params.vectors)[DENSE]
+        scalar = isinstance(dense.quantization_config, models.ScalarQuantization)
+        kept = {
+            "shard number": (self.shard_number, params.shard_number),
+            "replication factor": (self.replication_factor, params.replication_factor),
+            "write consistency": (self.write_consistency_factor, params.write_consistency_factor),
+            "quantization": (
+                self.quantization if self.quantization != "none" else None,
+                "int8" if scalar else "binary" if dense.quantization_config else "none",
+            ),
+            "vectors on disk": (self.on_disk or None, bool(dense.on_disk)),
+        }
+        others = [
+            f"{name} {has} and not {wanted}"
+            for name, (wanted, has) in kept.items()
+            if wanted is not None and wanted != has
+        ]
+        if others:
+            _log.warning(
+                "the index at %s has %s: such settings count for a new index; set COLLECTION_NAME "
+                "to build one beside it",
+                where,
+                ", ".join(others),
+            )
+
+    def refuse_too_few_nodes(self, client: QdrantClient, url: str) -> None:
+        """Qdrant would make fewer copies, and none later when the other nodes are there."""
+        wanted = self.replication_factor or 1
+        status = client.cluster_status() if wanted > 1 else None
+        nodes = len(status.peers) if isinstance(status, models.ClusterStatusOneOf1) else 1
+        if nodes < wanted:
+            raise SearchError(
+                f"a replication factor of {wanted} needs {wanted} nodes, and Qdrant at {url} has "
+                f"{nodes}: start the others first, because no copies are added later, or ask for "
+                "fewer"
+            )
+
+    def quantization_config(self) -> models.QuantizationConfig | None:
+        """The setting as Qdrant takes it; the compressed vectors stay in memory."""
+        if self.quantization == "int8":
+            scalar = models.ScalarQuantizationConfig(type=models.ScalarType.INT8, always_ram=True)
+            return models.ScalarQuantization(scalar=scalar)
+        if self.quantization == "binary":
+            binary = models.BinaryQuantizationConfig(always_ram=True)
+            return models.BinaryQuantization(binary=binary)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """What a cluster holds of a collection.
+
+    `short` are the shards of which fewer copies can be reached than the collection asks for, `lost`
+    those of them that have none.
+    """
+
+    nodes: int
+    unreachable: tuple[str, ...]
+    shards: int
+    copies: int
+    short: int
+    lost: int
+
+    @property
+    def warning(self) -> str | None:
+        """What is missing, and what to do; None if nothing is."""
+        if not (self.unreachable or self.short):
+            return None
+        words = []
+        if self.unreachable:
+            words.append(
+                f"{len(self.unreachable)} of {self.nodes} nodes of the Qdrant cluster cannot be "
+                f"reached ({', '.join(self.unreachable)})"
+            )
+        if self.short:
+            words.append(
+                f"{self.short} of {self.shards} shards have fewer than {self.copies} copies"
+            )
+        if self.lost:
+            words.append(f"{self.lost} have none, so searches fail")
+        if self.unreachable:
+            return "; ".join(words) + ". Start the missing nodes: they catch up by themselves"
+        return "; ".join(words) + (
+            ". Nodes that were away are catching up; if it stays so, a node was removed: place its "
+            "shards on others with Qdrant's replicate_shard"
+        )
+
+
+def read_state(client: QdrantClient, collection: str) -> ClusterState | None:
+    """The state of a collection in its cluster; None for a server that is alone."""
+    answers = ask_each(client, "cluster_status")
+    nodes = [each for each in answers if isinstance(each, models.ClusterStatusOneOf1)]
+    if not nodes:
+        return None
+    peers = {int(peer): info.uri for peer, info in nodes[0].peers.items()}
+    silent = peers.keys() - {each.peer_id for each in nodes}
+    # Only a node that leads notices soon that another one is away. We notice as well, where it is
+    # one of those in QDRANT_URL.
+    away = {uri for each in nodes for uri, sent in each.message_send_failures.items() if sent.count}
+    if answers.count(None) >= len(silent):
+        away |= {peers[peer] for peer in silent}
+    info = client.collection_cluster_info(collection)
+    copies: dict[int, int] = dict.fromkeys(range(info.shard_count), 0)
+    for local in info.local_shards:
+        copies[local.shard_id] = copies.get(local.shard_id, 0) + (local.state == _ACTIVE)
+    for remote in info.remote_shards:
+        reached = remote.state == _ACTIVE and peers.get(remote.peer_id) not in away
+        copies[remote.shard_id] = copies.get(remote.shard_id, 0) + reached
+    wanted = client.get_collection(collection).config.params.replication_factor or 1
+    return ClusterState(
+        nodes=len(peers),
+        unreachable=tuple(sorted(uri.rstrip("/") for uri in away if uri in peers.values())),
+        shards=len(copies),
+        copies=wanted,
+        short=sum(count < wanted for count in copies.values()),
+        lost=sum(count == 0 for count in copies.values()),
+    )
+
+
+def _positive(name: str) -> int | None:
+    value = os.environ.get(name, "")
+    if not value:
+        return None
+    if not value.isdecimal() or int(value) < 1:
+        raise UsageError(f"{name} must be an integer >= 1, got {value!r}")
+    return int(value)
