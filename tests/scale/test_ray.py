@@ -18,10 +18,10 @@ from assay.cli.app import app
 from assay.data import Document
 from assay.errors import TargetError
 from assay.ray_cluster import RayCluster
+from assay.search.distributed_index import build_on_cluster
 from assay.search.embedding import EmbedderSettings, VectorCache, open_embedder
 from assay.search.folder_store import FolderStore
 from assay.search.index import build_index, configured_store, open_index
-from assay.search.ray_index import build_on_cluster
 from assay.search.retriever import Retriever
 from assay.search.server_store import ServerStore, ServerWriter
 

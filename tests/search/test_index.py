@@ -11,13 +11,14 @@ from tests.search.samples import DOCUMENTS, WordEmbedder
 
 from assay.data import Document
 from assay.errors import DataError, SearchError
-from assay.search import embedding, index_parts, vector_metric
+from assay.search import distributed_index, embedding, vector_metric
 from assay.search import index as index_module
 from assay.search.bm25 import Bm25Settings
 from assay.search.chunks import document_vectors
+from assay.search.distributed_index import WrittenDocuments
 from assay.search.embedding import EmbedderSettings, VectorCache
 from assay.search.index import IndexReport, build_index, describe_index, open_index, points_of
-from assay.search.index_changes import WrittenDocuments, content_hash
+from assay.search.index_changes import content_hash
 from assay.search.store import Store, point_id
 
 
@@ -263,7 +264,7 @@ class _OnDisk:
 def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of 10 documents, which is what may be in memory together."""
     monkeypatch.setattr(index_module, "_DOCUMENTS_AT_ONCE", 10)
-    monkeypatch.setattr(index_parts, "_DOCUMENTS_IN_A_PART", 10)
+    monkeypatch.setattr(distributed_index, "_DOCUMENTS_IN_A_PART", 10)
     monkeypatch.setattr(embedding, "TEXTS_UNTIL_SAVED", 10)
     sample = vector_metric._titled_sample
     monkeypatch.setattr(vector_metric, "_titled_sample", lambda corpus, *_: sample(corpus, 20, 10))
@@ -288,8 +289,8 @@ def test_a_corpus_on_the_disk_is_never_in_memory_as_a_whole(
 def test_a_part_of_a_corpus_on_the_disk_is_embedded_a_few_documents_at_a_time(
     tmp_path: Path, embedder: WordEmbedder
 ) -> None:
-    planned = index_parts.IndexPart(1, 3, "d", "", "", EmbedderSettings(), Bm25Settings(), 0)
-    part = index_parts.write_part(_OnDisk(100), planned, embedder, tmp_path / "part")
+    planned = distributed_index.IndexPart(1, 3, "d", "", "", EmbedderSettings(), Bm25Settings(), 0)
+    part = distributed_index.write_part(_OnDisk(100), planned, embedder, tmp_path / "part")
     assert part.documents == 33
     assert embedder.seen[0].startswith("Title 1 ")
     assert _Tracked.most < 30

@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, pre_tokenizers
 
 from assay.errors import SearchError
-from assay.search.onnx_embedding import builtin_files
-from assay.search.token_ids import TokenProcesses, TokenReader
-from assay.search.word_pieces import WordPieces, splits_words
+from assay.search.model_files import TOKENIZER, read_model_file
+from assay.search.token_ids import TokenProcesses, TokenReader, WordPieces, splits_words
 
 TEXTS = ["Green tea is steeped.", "", "naïve café – 7,5 % \u200b", "日本語 and English", "a" * 300]
 ODD = "\x85\x0b\x1c\u2028\u00a0\u3000\u0301\ufeff\ufffd[MASK]##ing日本é"
@@ -18,7 +17,7 @@ CHARACTERS = st.sampled_from(ODD + "abc .,'-  ") | st.characters(exclude_categor
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    made = Tokenizer.from_buffer(builtin_files()[1])
+    made = Tokenizer.from_buffer(read_model_file(TOKENIZER))
     made.no_truncation()
     made.no_padding()
     return made

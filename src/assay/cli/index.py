@@ -133,7 +133,7 @@ def index(
     from assay.search.bm25 import Bm25Settings
     from assay.search.embedding import EmbedderSettings, open_embedder
     from assay.search.index import build_index, open_store
-    from assay.search.index_changes import repeatable
+    from assay.search.index_changes import as_corpus
 
     bm25 = Bm25Settings(
         bm25_k1, bm25_b, bm25_delta, bm25_title_weight, bm25_language, bm25_stop_words
@@ -148,14 +148,14 @@ def index(
     with progress_bar() as progress:
         data = load_dataset(dataset, archive=archive, progress=progress)
         data.require_documents("an index")
-        documents = repeatable(data.documents.values())
+        documents = as_corpus(data.documents.values())
         if shard:
             _embed_shard(shard, part, dataset, documents, settings, bm25, progress, as_json)
             return
         chosen = open_embedder(settings)
         store = open_store(data.name, chosen, cluster=cluster)
         if engine:
-            from assay.search.ray_index import build_on_cluster
+            from assay.search.distributed_index import build_on_cluster
 
             report = build_on_cluster(documents, settings, store, engine, progress, bm25=bm25)
         else:
@@ -213,8 +213,8 @@ def _embed_shard(
     as_json: bool,
 ) -> None:
     from assay.run.options import parse_shard
+    from assay.search.distributed_index import IndexPart, write_part
     from assay.search.embedding import open_embedder
-    from assay.search.index_parts import IndexPart, write_part
 
     index, count = parse_shard(shard)
     folder = folder or Path("index-parts") / f"{index + 1}-of-{count}"
@@ -236,15 +236,15 @@ def merge_index_parts(
     from assay.cli.console import progress_bar
     from assay.data import load_dataset
     from assay.errors import SearchError
+    from assay.search.distributed_index import read_parts, take_vectors
     from assay.search.embedding import VectorCache, open_embedder
     from assay.search.index import build_index, open_store
-    from assay.search.index_changes import corpus_digest, repeatable
-    from assay.search.index_parts import read_parts, take_vectors
+    from assay.search.index_changes import as_corpus, corpus_digest
 
     first = read_parts(folders)[0]
     with progress_bar() as progress:
         data = load_dataset(dataset or first.dataset, archive=archive, progress=progress)
-        documents = repeatable(data.documents.values())
+        documents = as_corpus(data.documents.values())
         if corpus_digest(documents) != first.corpus:
             raise SearchError(
                 f"the parts were made from other documents than {dataset or first.dataset!r} has "

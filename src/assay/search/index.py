@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,11 +30,11 @@ from assay.search.embedding import (
 )
 from assay.search.index_changes import (
     IndexChanges,
+    as_corpus,
     batches,
     content_hash,
     corpus_digest,
     find_changes,
-    repeatable,
 )
 from assay.search.retriever import Retriever
 from assay.search.store import (
@@ -50,7 +50,7 @@ from assay.search.vector_metric import fit_metric
 from assay.text import strip_controls
 
 if TYPE_CHECKING:
-    from assay.search.qdrant_cluster import ClusterSettings
+    from assay.search.qdrant_cluster import ClusterSettings  # brings the client of Qdrant
 
 # Bounds the memory that a large corpus takes while it is indexed.
 _DOCUMENTS_AT_ONCE = 500
@@ -75,6 +75,7 @@ def build_index(
     *,
     bm25: Bm25Settings | None = None,
     cache: VectorCache | None = None,
+    write: Callable[[IndexChanges, Manifest], None] | None = None,
 ) -> IndexReport:
     """Bring the store's index up to the documents. Searches see the old one until the end.
 
@@ -82,10 +83,10 @@ def build_index(
     never are in memory together; what can be read only once is kept in a list.
 
     `bm25`: left out, those of the environment. An index made with others is built again; what
-    was embedded comes from `cache`.
+    was embedded comes from `cache`. `write` writes what changed; left out, this process does it.
     """
     started = time.monotonic()
-    corpus = repeatable(documents)
+    corpus = as_corpus(documents)
     settings, cache = bm25 or Bm25Settings.from_environment(), cache or VectorCache()
     manifest = describe_index(corpus, embedder, settings, live_manifest(store))
     added = changed = removed = 0
@@ -97,13 +98,16 @@ def build_index(
                     metric = fit_metric(corpus, embedder, cache, progress)
                     manifest = replace(manifest, metric=metric)
                 with closing(find_changes(corpus, manifest, store)) as changes:
-                    _apply(changes, manifest, embedder, store, cache, progress)
+                    if write is not None:
+                        write(changes, manifest)
+                    else:
+                        _write(changes, manifest, embedder, store, cache, progress)
                 added, changed, removed = changes.added, changes.changed, changes.removed
     unchanged = len(corpus) - added - changed
     return IndexReport(added, changed, removed, unchanged, time.monotonic() - started)
 
 
-def _apply(
+def _write(
     changes: IndexChanges,
     manifest: Manifest,
     embedder: Embedder,
@@ -250,7 +254,7 @@ def payload_of(document: Document, index: int, chunks: Sequence[Chunk]) -> Chunk
 
 
 def plain_metadata(document: Document) -> JsonObject:
-    """As JSON has it, without control characters."""
+    """The metadata of a document as JSON can hold it, without control characters."""
     text = json.dumps(dict(document.metadata), ensure_ascii=False, default=str)
     metadata: JsonObject = json.loads(strip_controls(text))
     return metadata

@@ -28,7 +28,7 @@ _TABLE = (
 )
 
 
-def repeatable(documents: Iterable[Document]) -> Corpus:
+def as_corpus(documents: Iterable[Document]) -> Corpus:
     """The documents as they are, or in a list where they could be read only once."""
     if hasattr(documents, "__len__"):
         return cast(Corpus, documents)
@@ -43,7 +43,7 @@ def batches(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
 
 
 def corpus_digest(documents: Iterable[Document]) -> str:
-    """Changes with any document and with their order."""
+    """A hash that changes with any document and with their order."""
     digest = hashlib.sha256()
     for document in documents:
         try:
@@ -57,7 +57,7 @@ def corpus_digest(documents: Iterable[Document]) -> str:
 
 
 def content_hash(document: Document) -> str:
-    """Changes with title, text or metadata."""
+    """A hash that changes with title, text or metadata."""
     fields = [document.title, document.text, dict(document.metadata)]
     content = json.dumps(fields, sort_keys=True, default=str)
     return hashlib.sha256(content.encode()).hexdigest()[:32]
@@ -65,7 +65,7 @@ def content_hash(document: Document) -> str:
 
 @dataclass(frozen=True, slots=True)
 class IndexChanges:
-    """How many documents are new, changed and gone.
+    """What has to be written and removed: how many documents are new, changed and gone.
 
     `from_live`: the rest of the live index can stay as it is.
     """
@@ -88,7 +88,7 @@ class IndexChanges:
         return self._live.points() if self.from_live else iter(())
 
     def close(self) -> None:
-        """Nothing is asked afterwards."""
+        """Remove the scratch table."""
         self._live.close()
 
 
@@ -153,7 +153,7 @@ class _LiveDocuments:
         return None if row is None else int(row[0])
 
     def count(self, state: int) -> int:
-        """How many documents this becomes of."""
+        """How many documents have a state."""
         query = "SELECT count(*) FROM live WHERE state = ?"
         return int(self._database.execute(query, (state,)).fetchone()[0])
 
@@ -167,37 +167,3 @@ class _LiveDocuments:
         """Remove the table."""
         with suppress(Exception):
             self._database.close()
-
-
-class WrittenDocuments:
-    """The documents that a build which was interrupted has written, with all of their points.
-
-    Parameters:
-        entries: document id, content hash and number of chunks, of each chunk that is there.
-    """
-
-    def __init__(self, entries: Iterable[tuple[str, str, int]]) -> None:
-        self._database = scratch_database()
-        self._database.execute(
-            "CREATE TABLE written (id TEXT PRIMARY KEY, hash TEXT, chunks INTEGER, found INTEGER) "
-            "WITHOUT ROWID"
-        )
-        self._database.executemany(
-            "INSERT INTO written VALUES (?, ?, ?, 1) ON CONFLICT DO UPDATE SET found = found + 1",
-            entries,
-        )
-
-    def __contains__(self, document: Document) -> bool:
-        query = "SELECT 1 FROM written WHERE id = ? AND hash = ? AND found = chunks"
-        key = (document.id, content_hash(document))
-        return self._database.execute(query, key).fetchone() is not None
-
-    def points(self) -> Iterator[str]:
-        """The ids of their points."""
-        query = "SELECT id, chunks FROM written WHERE found = chunks"
-        for doc_id, chunks in self._database.execute(query):
-            yield from (point_id(doc_id, chunk) for chunk in range(chunks))
-
-    def close(self) -> None:
-        """Remove the table."""
-        self._database.close()

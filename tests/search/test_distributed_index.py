@@ -10,10 +10,10 @@ from tests.search.samples import DOCUMENTS, WordEmbedder
 
 from assay.errors import SearchError
 from assay.search.bm25 import Bm25Settings
+from assay.search.distributed_index import IndexPart, read_parts, take_vectors, write_part
 from assay.search.embedding import EmbedderSettings, VectorCache
 from assay.search.folder_store import FolderStore
 from assay.search.index import build_index, open_index
-from assay.search.index_parts import IndexPart, read_parts, take_vectors, write_part
 
 
 def _part(index: int, count: int) -> IndexPart:

@@ -1,0 +1,332 @@
+"""An index that several machines make together: `assay index --shard I/N`, `--engine ray`.
+
+With `--shard`, the part of one machine is a folder with the vectors of its documents and a
+description; `assay merge` puts the vectors of all parts into the cache, from where the index is
+built as if one machine had embedded everything: points and scores are the same to the last digit.
+With `--engine ray`, all CPUs and GPUs of a Ray cluster embed.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from assay.data.cache import scratch_database
+from assay.data.dataset import Corpus, Document
+from assay.errors import AssayError, SearchError
+from assay.files import atomic_write, make_private_folder, read_file
+from assay.net.json import parse_object
+from assay.progress import Progress, silent
+from assay.ray_cluster import RayCluster
+from assay.search.bm25 import Bm25Settings
+from assay.search.chunks import split_documents
+from assay.search.embedding import Embedder, EmbedderSettings, VectorCache, Vectors, open_embedder
+from assay.search.index import (
+    IndexReport,
+    build_index,
+    points_of,
+)
+from assay.search.index_changes import (
+    IndexChanges,
+    batches,
+    content_hash,
+    corpus_digest,
+)
+from assay.search.store import Manifest, Store, point_id
+
+if TYPE_CHECKING:
+    from assay.search.server_store import ServerStore
+
+PART_FILE = "part.json"
+_VECTORS = "vectors.sqlite3"
+_DOCUMENTS_IN_A_PART = 256
+_SAME = ("count", "corpus", "embedder", "bm25")
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPart:
+    """What a part was made of: all parts of one index agree in `_SAME`, wherever they were made."""
+
+    index: int
+    count: int
+    dataset: str
+    corpus: str
+    embedder: str
+    settings: EmbedderSettings
+    bm25: Bm25Settings
+    documents: int
+
+
+def write_part(
+    documents: Corpus,
+    part: IndexPart,
+    embedder: Embedder,
+    folder: Path,
+    progress: Progress = silent,
+) -> IndexPart:
+    """Embed every `count`-th document into `folder`; what is embedded there is not done again.
+
+    Returns the part with what was found out about the documents.
+    """
+    whole = replace(part, corpus=corpus_digest(documents), embedder=embedder.name)
+    whole = replace(whole, documents=len(range(part.index, len(documents), part.count)))
+    try:
+        make_private_folder(folder)
+        cache = VectorCache(folder / _VECTORS)
+        mine, done = islice(documents, part.index, None, part.count), 0
+        for some in batches(mine, max(_DOCUMENTS_IN_A_PART, embedder.texts_at_once)):
+            cache.embed(_texts(some, embedder), embedder)
+            done += len(some)
+            progress("embedding documents", done, whole.documents)
+        atomic_write(folder / PART_FILE, json.dumps(asdict(whole), indent=1).encode())
+    except OSError as error:
+        raise SearchError(f"cannot write the part {folder}: {error.strerror or error}") from error
+    return whole
+
+
+def _texts(documents: Sequence[Document], embedder: Embedder) -> list[str]:
+    """What is embedded of these documents, chunk by chunk."""
+    return [chunk.embedded for one in split_documents(documents, embedder) for chunk in one]
+
+
+def read_parts(folders: Sequence[Path]) -> list[IndexPart]:
+    """The parts of one index, in order. Raises `SearchError` unless each is there exactly once."""
+    found: dict[int, Path] = {}
+    parts: list[IndexPart] = []
+    for folder in folders:
+        part = _read_part(folder)
+        if part.index in found:
+            raise SearchError(
+                f"{folder} and {found[part.index]} are both part {part.index + 1} of {part.count}; "
+                "pass one of them"
+            )
+        found[part.index] = folder
+        parts.append(part)
+    first = parts[0]
+    for part in parts[1:]:
+        for name in _SAME:
+            if getattr(part, name) != getattr(first, name):
+                values = f"{name} differs ({getattr(part, name)!r}, {getattr(first, name)!r})"
+                raise SearchError(
+                    f"{found[part.index]} and {found[first.index]} are not parts of one index: "
+                    f"their {'documents differ' if name == 'corpus' else values}"
+                )
+    missing = [str(index + 1) for index in range(first.count) if index not in found]
+    if missing:
+        raise SearchError(
+            f"missing parts of {first.count}: {', '.join(missing)}; make each with: "
+            f"assay index --shard {missing[0]}/{first.count}"
+        )
+    return sorted(parts, key=lambda part: part.index)
+
+
+def _read_part(folder: Path) -> IndexPart:
+    try:
+        value = parse_object(read_file(folder / PART_FILE)) or {}
+        value["settings"] = EmbedderSettings(**value["settings"])
+        value["bm25"] = Bm25Settings(**value["bm25"])
+        part = IndexPart(**value)
+        if part.documents and not (folder / _VECTORS).is_file():
+            raise SearchError(f"{_VECTORS} is missing")
+        return part
+    except (OSError, ValueError, KeyError, TypeError, AssayError) as error:
+        raise SearchError(
+            f"{folder} is not a complete part of an index ({error}); make it again with: "
+            "assay index --shard"
+        ) from None
+
+
+def take_vectors(folders: Iterable[Path], cache: VectorCache) -> int:
+    """Copy the vectors of parts into the cache, except damaged ones; how many were new."""
+    return sum(cache.take_from(VectorCache(folder / _VECTORS)) for folder in folders)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterWork:
+    """What every worker is given: how to embed, and that it has to be the same model as here."""
+
+    settings: EmbedderSettings
+    embedder: str
+
+
+def build_on_cluster(
+    documents: Corpus,
+    settings: EmbedderSettings,
+    store: Store,
+    engine: str,
+    progress: Progress = silent,
+    *,
+    bm25: Bm25Settings | None = None,
+) -> IndexReport:
+    """As `build_index`, with the embedding done by a Ray cluster.
+
+    Where the index is on a Qdrant server, the workers write their points straight into it; else
+    their vectors come into the cache here. Either way a part that is finished is not computed again
+    after an interruption.
+    """
+    embedder, cache = open_embedder(settings), VectorCache()
+    with RayCluster(engine, {"ASSAY_THREADS": "1"}) as cluster:
+        progress(f"using {cluster.cpus} CPUs and {cluster.gpus} GPUs of Ray", 0, None)
+        if os.environ.get("QDRANT_URL"):
+            from assay.search.server_store import ServerStore
+
+            assert isinstance(store, ServerStore)
+            work = ClusterWork(settings, embedder.name)
+            write = partial(_write_changes, work, store, cluster, progress)
+            return build_index(
+                documents, embedder, store, progress, bm25=bm25, cache=cache, write=write
+            )
+        embed_on_cluster(documents, settings, embedder, cluster, cache, progress)
+    return build_index(documents, embedder, store, progress, bm25=bm25, cache=cache)
+
+
+def embed_on_cluster(
+    documents: Corpus,
+    settings: EmbedderSettings,
+    embedder: Embedder,
+    cluster: RayCluster,
+    cache: VectorCache,
+    progress: Progress = silent,
+) -> None:
+    """Have the cluster embed what is not in the cache, and keep the vectors as they come."""
+    sizes: list[int] = []
+    finished = 0
+
+    def parts() -> Iterator[tuple[object, ...]]:
+        nonlocal finished
+        for some in batches(documents, _DOCUMENTS_IN_A_PART):
+            if missing := cache.missing(_texts(some, embedder), embedder):
+                sizes.append(len(some))
+                yield missing, work
+            else:
+                finished += len(some)
+
+    work = cluster.share(ClusterWork(settings, embedder.name))
+    for place, vectors in _results(cluster, _embed_texts, parts(), settings):
+        cache.add(vectors, embedder)
+        finished += sizes[place]
+        progress("embedding documents", finished, len(documents))
+
+
+def _results(
+    cluster: RayCluster,
+    function: Callable[..., Any],
+    parts: Iterator[tuple[object, ...]],
+    settings: EmbedderSettings,
+) -> Iterator[tuple[int, Any]]:
+    on_gpu = settings.embedder.startswith("st:") or bool(settings.model)
+    for place, result in cluster.map(function, parts, gpus=int(on_gpu and cluster.gpus > 0)):
+        if isinstance(result, AssayError):
+            raise result
+        yield place, result
+
+
+def _write_changes(
+    work: ClusterWork,
+    store: "ServerStore",
+    cluster: RayCluster,
+    progress: Progress,
+    changes: IndexChanges,
+    manifest: Manifest,
+) -> None:
+    total = changes.added + changes.changed
+    sizes: list[int] = []
+    with (
+        store.writer(manifest, from_live=changes.from_live) as writer,
+        closing(WrittenDocuments(store.entries(writer.collection))) as written,
+    ):
+        writer.delete(changes.outdated())
+        writer.delete(written.points())
+        shared = [cluster.share(each) for each in (work, manifest, store.connection)]
+
+        def parts() -> Iterator[tuple[object, ...]]:
+            todo = (one for one in changes.written() if one not in written)
+            for some in batches(todo, _DOCUMENTS_IN_A_PART):
+                sizes.append(len(some))
+                yield some, *shared, writer.collection
+
+        finished = 0
+        for place, points in _results(cluster, _write_points, parts(), work.settings):
+            writer.delete(points)  # of the live index: these were written anew
+            finished += sizes[place]
+            progress("embedding documents", finished, total)
+        writer.commit()
+
+
+class WrittenDocuments:
+    """The documents that a build which was interrupted has written, with all of their points.
+
+    Parameters:
+        entries: document id, content hash and number of chunks, of each chunk that is there.
+    """
+
+    def __init__(self, entries: Iterable[tuple[str, str, int]]) -> None:
+        self._database = scratch_database()
+        self._database.execute(
+            "CREATE TABLE written (id TEXT PRIMARY KEY, hash TEXT, chunks INTEGER, found INTEGER) "
+            "WITHOUT ROWID"
+        )
+        self._database.executemany(
+            "INSERT INTO written VALUES (?, ?, ?, 1) ON CONFLICT DO UPDATE SET found = found + 1",
+            entries,
+        )
+
+    def __contains__(self, document: Document) -> bool:
+        query = "SELECT 1 FROM written WHERE id = ? AND hash = ? AND found = chunks"
+        key = (document.id, content_hash(document))
+        return self._database.execute(query, key).fetchone() is not None
+
+    def points(self) -> Iterator[str]:
+        """The ids of the points of these documents."""
+        query = "SELECT id, chunks FROM written WHERE found = chunks"
+        for doc_id, chunks in self._database.execute(query):
+            yield from (point_id(doc_id, chunk) for chunk in range(chunks))
+
+    def close(self) -> None:
+        """Remove the scratch table."""
+        self._database.close()
+
+
+def _embed_texts(texts: Sequence[str], work: ClusterWork) -> dict[str, Vectors]:
+    """On a worker: the vector of each text."""
+    return dict(zip(texts, _worker_embedder(work).embed(list(texts)), strict=True))
+
+
+def _write_points(
+    documents: Sequence[Document],
+    work: ClusterWork,
+    manifest: Manifest,
+    connection: dict[str, str],
+    collection: str,
+) -> list[str]:
+    """On a worker: embed documents and write their points; the ids of these."""
+    from assay.search.server_store import ServerStore
+
+    embedder = _worker_embedder(work)
+    store = ServerStore(connection["url"], collection, api_key=connection["api_key"] or None)
+    written = []
+    for points in points_of(documents, embedder, manifest, None, silent, len(documents)):
+        store.write(collection, points)
+        written += [point.id for point in points]
+    return written
+
+
+_opened: dict[EmbedderSettings, Embedder] = {}
+
+
+def _worker_embedder(work: ClusterWork) -> Embedder:
+    """Kept, because a worker computes many parts."""
+    if work.settings not in _opened:
+        _opened[work.settings] = open_embedder(work.settings)
+    embedder = _opened[work.settings]
+    if embedder.name != work.embedder:
+        raise SearchError(
+            f"a node of the cluster embeds with {embedder.name!r}, not with {work.embedder!r}; "
+            "install the same version of Assay and of the model on all nodes"
+        )
+    return embedder
