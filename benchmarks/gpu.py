@@ -29,7 +29,8 @@ from typing import Any
 import numpy as np
 
 from assay.search.embedding import Vectors
-from assay.search.onnx_embedding import MAX_TOKENS, builtin_files
+from assay.search.model_files import MODEL, TOKENIZER, read_model_file
+from assay.search.onnx_embedding import MAX_TOKENS
 from assay.search.torch_embedding import TorchEmbedder
 
 REPEATS = 3
@@ -250,7 +251,7 @@ def write_model(folder: Path) -> None:
     from sentence_transformers.sentence_transformer import modules
     from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
-    model, tokenizer = builtin_files()
+    model, tokenizer = map(read_model_file, (MODEL, TOKENIZER))
     config = BertConfig(
         hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536
     )

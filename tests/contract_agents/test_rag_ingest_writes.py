@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,7 +13,7 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 from tests.contract_agents.ingesting import BEER, TEA, chunks, document, found, inputs
 from tests.contract_agents.sample_agents import make_resources, running_agents, words
-from tests.search.samples import WordEmbedder
+from tests.search.samples import WordEmbedder, contents
 
 from assay.progress import Progress, silent
 from assay.search.embedding import Vectors
@@ -39,9 +39,9 @@ class _OwnChunksOnly(FolderStore):
         self.listed = 0
         self.read: list[str] = []
 
-    def contents(self) -> dict[str, tuple[str, int]]:
+    def entries(self) -> Iterator[tuple[str, str, int]]:
         self.listed += 1
-        return super().contents()
+        return super().entries()
 
     def open(self) -> FlatIndex:
         searcher, fetch = super().open(), FlatIndex.fetch
@@ -73,7 +73,7 @@ def test_a_document_of_many_chunks_is_replaced_whole(tmp_path: Path) -> None:
     replace_documents("lab", {"a"}, chunks("a", *map(str, range(100))), words(), store)
     report = replace_documents("lab", {"a"}, chunks("a", "0", "x"), words(), store)
     assert (report.added, report.changed, report.removed) == (0, 1, 98)
-    assert sorted(store.contents()) == ["a__chunk_0", "a__chunk_1"]
+    assert sorted(contents(store)) == ["a__chunk_0", "a__chunk_1"]
 
 
 @settings(max_examples=15, deadline=None, phases=(Phase.explicit, Phase.generate))
@@ -92,7 +92,7 @@ def test_the_same_chunks_are_the_same_index_however_they_got_there(
         everything = [chunk for name, texts in last.items() for chunk in chunks(name, *texts)]
         if everything:
             replace_documents("two", set(last), everything, words(), at_once)
-            assert stepwise.contents() == at_once.contents()
+            assert contents(stepwise) == contents(at_once)
         assert stepwise.manifest() == at_once.manifest()
 
 
@@ -105,7 +105,7 @@ def test_what_an_earlier_version_wrote_is_taken_over(tmp_path: Path) -> None:
         manifest = store.manifest()
         assert manifest is not None
         assert manifest.documents == 2
-        assert sorted(store.contents()) == ["new__chunk_0", "old__chunk_0"]
+        assert sorted(contents(store)) == ["new__chunk_0", "old__chunk_0"]
         with open_index(store, words()) as retriever:
             found = retriever.search("brewed", 1, mode="bm25")
         assert [hit.doc_id for hit in found] == ["old__chunk_0"]
@@ -127,7 +127,7 @@ def test_what_a_version_with_another_bm25_wrote_is_upgraded_when_it_is_searched(
         with indexes.reading("lab", store, words()) as retriever:
             assert [hit.doc_id for hit in retriever.search("two", 9, mode="bm25")] == ["b__chunk_0"]
     indexes.close()
-    assert len(store.contents()) == 2
+    assert len(contents(store)) == 2
 
 
 def test_the_same_again_with_another_model_makes_all_chunks_anew(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_the_same_again_with_another_model_makes_all_chunks_anew(tmp_path: Path)
     report = replace_documents("lab", {"a"}, chunks("a", "one"), other, store)
     assert (report.added, report.changed, report.removed) == (0, 0, 0)
     with open_index(store, other) as retriever:
-        assert {hit.doc_id for hit in retriever.search("one two", 9)} == set(store.contents())
+        assert {hit.doc_id for hit in retriever.search("one two", 9)} == set(contents(store))
 
 
 def test_a_write_that_is_called_off_at_the_last_moment_leaves_nothing(tmp_path: Path) -> None:

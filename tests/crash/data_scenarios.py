@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.search.samples import WordEmbedder
+from tests.search.samples import WordEmbedder, contents
 from tests.search.tuning import worlds
 
 QUERIES = 5
@@ -182,7 +182,7 @@ def _index_digest(name: str = "tiny") -> Any:
             mode: [(hit.doc_id, hit.score) for hit in retriever.search("text 3", 20, mode=mode)]
             for mode in ("bm25", "dense", "hybrid")
         }
-    return {"contents": store.contents(), "found": found}
+    return {"contents": contents(store), "found": found}
 
 
 # ingest -------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import pytest
 from tests.contract.running import running
 from tests.contract_agents.sample_agents import make_resources
 from tests.poison.applications import TEA
+from tests.search.samples import contents
 from tests.serve.serving import serving
 
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, succeeded
@@ -25,7 +26,7 @@ from assay.serve.contract_agents.apps import TASKS, agents_app
 def planted_in(folder: Path) -> set[str]:
     """The ids in all knowledge bases that are not documents of the data set."""
     bases = [path.name for path in folder.iterdir() if path.name.startswith("kb-")]
-    ids = {each for name in bases for each in FolderStore(folder, name).contents()}
+    ids = {each for name in bases for each in contents(FolderStore(folder, name))}
     return {each.partition("__chunk_")[0] for each in ids} - TEA.documents.keys()
 
 

@@ -12,6 +12,7 @@ import pytest
 from tests.json_server import Answer, JsonRequest, JsonServer
 from tests.loopback import free_port
 from tests.search.conftest import QdrantServer, qdrant_server
+from tests.search.samples import contents
 from typer.testing import CliRunner
 
 from assay.cli.app import app
@@ -177,7 +178,7 @@ def test_what_workers_wrote_to_a_server_is_not_embedded_again(
         assert build_on_cluster(_DOCUMENTS, settings, store, "ray").added == len(_DOCUMENTS)
         texts = {f"{document.title} {document.text}" for document in _DOCUMENTS}
         assert not texts & set(embeddings.texts)
-        assert len(store.contents()) == len(_DOCUMENTS)
+        assert len(contents(store)) == len(_DOCUMENTS)
 
 
 @pytest.mark.usefixtures("cluster")

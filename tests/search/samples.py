@@ -11,8 +11,14 @@ from assay.data import Document
 from assay.progress import Progress, silent
 from assay.search import embedding
 from assay.search.embedding import NO_PROMPTS, Prompts, Vectors
+from assay.search.store import Store
 
 _DIMENSION = 512
+
+
+def contents(store: Store) -> dict[str, tuple[str, int]]:
+    """Document id to content hash and number of chunks, of the live index."""
+    return {doc_id: (content, chunks) for doc_id, content, chunks in store.entries()}
 
 
 @dataclass

@@ -243,5 +243,5 @@ def test_doctor_goes_on_after_what_cannot_be_read(surroundings: Path) -> None:
     (surroundings / "models" / "two.onnx").write_bytes(b"a model")
     (surroundings / "models" / "two.onnx.sha256").write_text("0" * 64)
     found = {one.what: one.damage for one in check_kept_files()}
-    assert "not a regular file" in found["one.onnx"]
+    assert "not a regular file" in found["model one.onnx"]
     assert found["model two.onnx"].startswith("damaged")

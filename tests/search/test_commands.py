@@ -181,9 +181,9 @@ def test_wrong_usage_is_refused_before_anything_is_built(
 def test_a_search_with_another_model_than_the_index_builds_its_own(
     dataset: Path, tmp_path: Path
 ) -> None:
-    from assay.search.onnx_embedding import builtin_files
+    from assay.search.model_files import MODEL, TOKENIZER, read_model_file
 
-    model, tokenizer = builtin_files()
+    model, tokenizer = map(read_model_file, (MODEL, TOKENIZER))
     folder = tmp_path / "other-model"
     folder.mkdir()
     (folder / "model.onnx").write_bytes(model)

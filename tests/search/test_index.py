@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.search.samples import DOCUMENTS, WordEmbedder
+from tests.search.samples import DOCUMENTS, WordEmbedder, contents
 
 from assay.data import Document
 from assay.errors import DataError, SearchError
@@ -37,7 +37,7 @@ def test_an_index_says_what_it_was_made_of(store: Store, embedder: WordEmbedder)
     manifest = store.manifest()
     assert manifest is not None
     assert (manifest.embedder, manifest.dimension, manifest.documents) == ("words", 512, 5)
-    assert len(store.contents()) == 5
+    assert len(contents(store)) == 5
 
 
 def test_the_same_documents_again_embed_and_write_nothing(
@@ -71,10 +71,10 @@ def test_a_document_that_got_shorter_leaves_no_chunks_behind(
     store: Store, embedder: WordEmbedder
 ) -> None:
     build_index(DOCUMENTS, embedder, store)
-    assert store.contents()["soup"][1] > 2
+    assert contents(store)["soup"][1] > 2
     build_index([replace(DOCUMENTS[4], text="Soup.")], embedder, store)
-    assert store.contents().keys() == {"soup"}
-    assert store.contents()["soup"][1] == 1
+    assert contents(store).keys() == {"soup"}
+    assert contents(store)["soup"][1] == 1
     searcher = store.open()
     assert [one.id for one in searcher.fetch([point_id("soup", i) for i in range(5)])] == [
         point_id("soup", 0)
@@ -306,7 +306,7 @@ def test_two_builders_of_one_index_lose_nothing(store: Store, embedder: WordEmbe
     with ThreadPoolExecutor(2) as pool:
         reports = list(pool.map(build, range(2)))
     assert {one.added + one.unchanged for one in reports} == {5}
-    assert store.contents().keys() == {one.id for one in DOCUMENTS}
+    assert contents(store).keys() == {one.id for one in DOCUMENTS}
     assert sorted(found(store, "water", embedder)) == ["beer", "bread", "tea"]
 
 

@@ -14,7 +14,7 @@ import pytest
 from assay.data.cache import cache_folder
 from assay.errors import SearchError, UsageError
 from assay.search import model_files
-from assay.search.model_files import MODEL, TOKENIZER, ModelFile, kept_file, read_model_file
+from assay.search.model_files import MODEL, TOKENIZER, ModelFile, cached_model, read_model_file
 
 CONTENT = b"the weights of a small model"
 GONE = ModelFile("a-package-that-is-gone", "1.0", "folder/weights.bin", "")
@@ -133,9 +133,9 @@ def test_a_made_model_is_made_again_where_its_copy_is_damaged(surroundings: Path
         return CONTENT
 
     path = surroundings / "models" / "one.onnx"
-    assert [kept_file("one.onnx", build) for _ in range(2)] == [CONTENT, path]
+    assert [cached_model("one.onnx", build) for _ in range(2)] == [CONTENT, path]
     path.write_bytes(CONTENT[:-1] + b"?")
-    assert kept_file("one.onnx", build) == CONTENT
+    assert cached_model("one.onnx", build) == CONTENT
     assert path.read_bytes() == CONTENT
     assert len(made) == 2
 

@@ -12,12 +12,12 @@ from tests.search.tiny_onnx import cast_model
 from assay.errors import SearchError, UsageError
 from assay.search import onnx_embedding
 from assay.search.embedding import EmbedderSettings, open_embedder
+from assay.search.model_files import MODEL, TOKENIZER, read_model_file
 from assay.search.onnx_embedding import (
     MAX_TOKENS,
     TOKENS_IN_A_BATCH,
     OnnxEmbedder,
     batches_by_length,
-    builtin_files,
     open_builtin,
     open_folder,
 )
@@ -30,7 +30,7 @@ def builtin() -> OnnxEmbedder:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    model, tokenizer = builtin_files()
+    model, tokenizer = map(read_model_file, (MODEL, TOKENIZER))
     (tmp_path / "model.onnx").write_bytes(model)
     (tmp_path / "tokenizer.json").write_bytes(tokenizer)
     return tmp_path
@@ -47,7 +47,7 @@ def test_a_kept_model_is_opened_while_the_caller_goes_on(
         return real(graph)
 
     monkeypatch.setattr(onnx_embedding, "_builtin_session", opened_later)
-    monkeypatch.setattr(onnx_embedding, "is_kept", lambda _: True)
+    monkeypatch.setattr(onnx_embedding, "is_model_cached", lambda _: True)
     embedder = open_builtin()
     assert embedder.name == builtin.name
     gone_on.set()
@@ -60,7 +60,7 @@ def test_a_model_that_is_nowhere_is_told_when_it_is_opened(monkeypatch: pytest.M
         raise SearchError("the built-in model needs model.onnx")
 
     monkeypatch.setattr(onnx_embedding, "_builtin_session", missing)
-    monkeypatch.setattr(onnx_embedding, "is_kept", lambda _: False)
+    monkeypatch.setattr(onnx_embedding, "is_model_cached", lambda _: False)
     with pytest.raises(SearchError, match=r"needs model\.onnx"):
         open_builtin()
 

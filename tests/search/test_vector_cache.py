@@ -26,6 +26,17 @@ def test_a_text_is_embedded_once(tmp_path: Path, embedder: WordEmbedder) -> None
     assert np.array_equal(first, WordEmbedder().embed(TEXTS))
 
 
+def test_a_text_that_comes_twice_among_many_is_not_called_damaged(
+    tmp_path: Path, embedder: WordEmbedder, caplog: pytest.LogCaptureFixture
+) -> None:
+    cache = VectorCache(tmp_path / "vectors")
+    texts = [*(f"text {number}" for number in range(600)), "text 0"]
+    cache.embed(texts, embedder)
+    cache.embed(texts, embedder)
+    assert len(embedder.seen) == 600
+    assert not caplog.messages
+
+
 def test_another_embedder_has_vectors_of_its_own(tmp_path: Path) -> None:
     cache = VectorCache(tmp_path / "vectors")
     cache.embed(TEXTS, WordEmbedder("one"))

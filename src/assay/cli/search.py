@@ -119,9 +119,9 @@ def search(
         settings = EmbedderSettings(embedder or "", str(model or ""), device, reranker or "")
         chosen = open_embedder(settings)
         if chosen_mode == "bm25":
-            from assay.search.bm25_searcher import open_for_words
+            from assay.search.bm25_searcher import open_bm25_retriever
 
-            retriever = open_for_words(data, chosen, bm25, progress)
+            retriever = open_bm25_retriever(data, chosen, bm25, progress)
         else:
             tuned = chosen_mode == "tuned"
             retriever = open_retriever(

@@ -140,7 +140,7 @@ class Analyzer:
         self._lexicon = _Lexicon()
 
     def terms(self, text: str) -> list[str]:
-        """Of a query or a passage, in order: folded, without stop words, stemmed."""
+        """The terms of a query or a passage, in order: folded, without stop words, stemmed."""
         words = _words(text, alone=False)
         lexicon = self._lexicon_of(words)
         return [stem for stem in map(lexicon.stems.__getitem__, words) if stem]
@@ -153,7 +153,7 @@ class Analyzer:
         return self._count(_words(text, alone=True))
 
     def count_query(self, text: str) -> Counter[int]:
-        """The same of a query."""
+        """How often a query has each term."""
         return self._count(_words(text, alone=False))
 
     def _count(self, words: Sequence[str]) -> Counter[int]:
@@ -186,7 +186,7 @@ class Analyzer:
     def _language_of(self, word: str) -> str:
         if self._language == NO_LANGUAGE or _RUN.match(word):
             return NO_LANGUAGE
-        script = "" if word.isascii() else _script_of(word)
+        script = "" if word.isascii() else _script(word[0])
         if not script:
             return self._latin
         known = _SCRIPTS[script]
@@ -262,13 +262,9 @@ def _unaccented(word: str) -> str:
 
 @lru_cache(maxsize=1 << 12)
 def _script(letter: str) -> str:
+    """The script of a letter if it has a stemmer of its own; "" for Latin and all others."""
     script = unicodedata.name(letter, "").partition(" ")[0]
     return script if script in _SCRIPTS else ""
-
-
-def _script_of(word: str) -> str:
-    """The script of a word that has a stemmer of its own; "" for Latin and all others."""
-    return _script(word[0])
 
 
 def _chosen_stop_words(languages: Iterable[str], chosen: str) -> frozenset[str]:

@@ -67,19 +67,17 @@ class Bm25Choice:
         return self.ndcg_10 - self.default_ndcg_10 > 2 * self.standard_error
 
 
-def choose_bm25(
-    dataset: Dataset, *, split: str = "train", seed: int = 0, progress: Progress = silent
-) -> Bm25Choice:
-    """The settings for this data set; `DataError` where it has too few judged queries."""
+def choose_bm25(dataset: Dataset, *, seed: int = 0, progress: Progress = silent) -> Bm25Choice:
+    """The settings for this data set; `DataError` where its train split has too few queries."""
     dataset.require_documents("BM25")
     judged = {
         query: grades
-        for query, grades in dataset.judgments.get(split, {}).items()
+        for query, grades in dataset.judgments.get("train", {}).items()
         if query in dataset.queries and any(grade > 0 for grade in grades.values())
     }
     if len(judged) < FEWEST_QUERIES:
         raise DataError(
-            f"{dataset.name} has {len(judged)} judged queries in {split}, and picking settings "
+            f"{dataset.name} has {len(judged)} judged queries in train, and picking settings "
             f"needs at least {FEWEST_QUERIES}: use the defaults"
         )
     asked = sorted(judged)
@@ -150,7 +148,7 @@ class _Counts:
         self._average = [rounded_length(float(one)) for one in self._lengths.mean(0)]
 
     def weights(self, settings: Bm25Settings) -> dict[int, _Floats]:
-        """Of each term in the documents that have it."""
+        """The weight of each term in the documents that have it."""
         weights = {}
         for term, (rows, texts, titles) in self._found.items():
             lengths, title_lengths = self._lengths[rows].T
@@ -161,7 +159,7 @@ class _Counts:
         return weights
 
     def ndcg(self, query: str, grades: Mapping[str, int], weights: Mapping[int, _Floats]) -> float:
-        """Of BM25's first ten documents for a query."""
+        """nDCG@10 of BM25's ranking for a query."""
         scores = np.zeros(len(self._ids))
         for term in self._queries[query]:
             if term in weights:

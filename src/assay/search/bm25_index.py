@@ -69,14 +69,14 @@ _KINDS = ("<u4", "<i8", "<u4", "<u2", "|u1", "<i8")
 
 @dataclass(frozen=True)
 class _Postings(Postings):
-    """Those of documents, with weights in steps."""
+    """Postings of documents, with their ids, and weights as integers of `WEIGHT_STEPS`."""
 
     ids: _Array
     """The UTF-8 of all ids."""
     id_ends: _Array
 
     def problem(self, size: int) -> str:
-        """Also with the ids."""
+        """See `Postings`; the ids are checked, too."""
         if len(self.id_ends) != size or not ends_fit(self.id_ends, len(self.ids)):
             return "its ids do not fit its documents"
         return super().problem(size)
@@ -207,7 +207,7 @@ class _Counter:
         self._terms, self._rows, self._texts, self._titles = (array("I") for _ in range(4))
 
     def count(self, documents: Iterable[Document], progress: Progress) -> None:
-        """Read all documents once."""
+        """Count the terms of all documents, which are read once."""
         documents = iter(documents)
         first = list(islice(documents, DOCUMENTS_READ))
         self._language = self._settings.language_for(first)

@@ -6,6 +6,7 @@ data set; only the documents that were found are split into chunks, to show the 
 
 from collections.abc import Collection, Iterable, Sequence
 from importlib.metadata import version
+from itertools import islice
 
 from assay.data.dataset import Dataset
 from assay.progress import Progress, silent
@@ -28,7 +29,7 @@ from assay.search.store import BM25, ChunkPayload, Manifest, Stored, point_id
 _NO_VECTORS = "an index of words has no vectors: search it with mode bm25"
 
 
-def open_for_words(
+def open_bm25_retriever(
     dataset: Dataset, embedder: Embedder, bm25: Bm25Settings, progress: Progress = silent
 ) -> Retriever:
     """For mode bm25 only: the index with vectors where there is one, else BM25 alone."""
@@ -64,22 +65,8 @@ class Bm25Searcher:
         )
 
     def candidates(self, where: Sequence[FilterCondition] = ()) -> "Bm25Candidates":
-        """For one query."""
-        return Bm25Candidates(self, where)
-
-    def best(
-        self, query: SparseVector, depth: int, where: Sequence[FilterCondition]
-    ) -> dict[str, float]:
-        """The scores of the best documents that meet the conditions, best first."""
-        every = len(self._dataset.documents)
-        found = self._index.nearest(query, every if where else depth)
-        allowed = (one for one in found if self._meets(one[0], where))
-        return dict(one for one, _ in zip(allowed, range(depth), strict=False))
-
-    def scores_of(self, doc_ids: Collection[str], query: SparseVector) -> dict[str, float]:
-        """The scores of those of the documents that have a word of the query."""
-        found = dict(self._index.nearest(query, len(self._dataset.documents)))
-        return {doc_id: found[doc_id] for doc_id in doc_ids if doc_id in found}
+        """The candidates of one query."""
+        return Bm25Candidates(self, self._index, where)
 
     def split(self, doc_id: str) -> int:
         """How many chunks a document has; `fetch` knows them from now on."""
@@ -93,43 +80,51 @@ class Bm25Searcher:
         return self._chunks[doc_id]
 
     def fetch(self, ids: Sequence[str], *, vectors: bool = False) -> list[Stored]:
-        """Those of documents that were found; never with vectors."""
+        """The chunks of documents that were found; never with vectors."""
         return [Stored(one, self._payloads[one]) for one in ids if one in self._payloads]
 
     def matching(self, ids: Sequence[str], where: Sequence[FilterCondition]) -> set[str]:
-        """Of the points of documents that were found."""
+        """The ids of those points that meet the conditions, among documents that were found."""
         known = [one for one in ids if one in self._payloads]
-        return {one for one in known if self._meets(self._payloads[one]["doc_id"], where)}
+        return {one for one in known if self.meets(self._payloads[one]["doc_id"], where)}
 
     def close(self) -> None:
         """Nothing is open."""
 
-    def _meets(self, doc_id: str, where: Sequence[FilterCondition]) -> bool:
-        if not where:
-            return True
-        metadata = plain_metadata(self._dataset.documents[doc_id])
+    def meets(self, doc_id: str, where: Sequence[FilterCondition]) -> bool:
+        """Whether the metadata of a document meets the conditions."""
+        metadata = plain_metadata(self._dataset.documents[doc_id]) if where else {}
         return all(holds(one, metadata) for one in where)
 
 
 class Bm25Candidates:
     """The candidates of one query, by their words: see `Candidates`."""
 
-    def __init__(self, searcher: Bm25Searcher, where: Sequence[FilterCondition]) -> None:
-        self._searcher, self._where = searcher, where
+    def __init__(
+        self, searcher: Bm25Searcher, index: Bm25Index, where: Sequence[FilterCondition]
+    ) -> None:
+        self._searcher, self._index, self._where = searcher, index, where
         self._found: list[str] = []
 
     def lexical(self, query: SparseVector, depth: int = DEPTH) -> dict[str, float]:
         """The best of the documents that share a word with the query."""
-        scores = self._searcher.best(query, depth, self._where)
+        found = self._index.nearest(query, self._every if self._where else depth)
+        allowed = (one for one in found if self._searcher.meets(one[0], self._where))
+        scores = dict(islice(allowed, depth))
         self._found = list(scores)
         return scores
 
     def lexical_of(self, doc_ids: Collection[str], query: SparseVector) -> dict[str, float]:
-        """Of these documents, those that share a word with the query."""
-        return self._searcher.scores_of(doc_ids, query)
+        """The BM25 scores of those documents that share a word with the query."""
+        found = dict(self._index.nearest(query, self._every))
+        return {doc_id: found[doc_id] for doc_id in doc_ids if doc_id in found}
+
+    @property
+    def _every(self) -> int:
+        return self._index.weighting.documents
 
     def ranks(self) -> dict[str, dict[str, int]]:
-        """Of each document that was found."""
+        """The rank of each document that was found."""
         return ranks_in({BM25: self._found})
 
     def chunks_of(self, doc_id: str) -> int:
@@ -137,7 +132,7 @@ class Bm25Candidates:
         return self._searcher.split(doc_id)
 
     def best_chunks(self, doc_ids: Iterable[str]) -> dict[str, int]:
-        """None is nearer than another."""
+        """Empty: without vectors, no chunk is nearer than another."""
         return {}
 
     def dense(self, vector: Vectors, *, signal: str = "dense") -> dict[str, float]:

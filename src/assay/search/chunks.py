@@ -95,7 +95,7 @@ def _prompt_size(embedder: Embedder) -> int:
 
 
 def _sentences(texts: Sequence[str], embedder: Embedder) -> list[list[_Piece]]:
-    """Of all texts in one go, as counting is what takes the time."""
+    """The sentences of all texts, counted in one call, which is what takes the time."""
     spans = [list(_spans(text)) for text in texts]
     sentences = [text[a:b] for text, one in zip(texts, spans, strict=True) for a, b in one]
     sizes = iter(embedder.count_tokens(sentences))

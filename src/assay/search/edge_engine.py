@@ -52,18 +52,13 @@ class EdgeSearcher:
 
     def __init__(self, generation: Path, manifest: Manifest) -> None:
         self._where = str(generation.parent)
-        self._manifest = manifest
+        self.manifest = manifest
         self._places: dict[Any, tuple[str, int, int]] = {}
         with engine_errors(self._where):
             self._shard = edge.EdgeShard.load(str(generation))
 
-    @property
-    def manifest(self) -> Manifest:
-        """What the index says about itself."""
-        return self._manifest
-
     def candidates(self, where: Sequence[FilterCondition] = ()) -> PointCandidates:
-        """For one query: see `Searcher`."""
+        """The candidates of one query: see `Searcher`."""
         return PointCandidates(self, where)
 
     def nearest(
@@ -87,7 +82,7 @@ class EdgeSearcher:
             return self._placed(self._shard.query(request))
 
     def fetch(self, ids: Sequence[str], *, vectors: bool = False) -> list[Stored]:
-        """Those of the points that exist, with their dense vectors if asked for."""
+        """The points that exist, with their dense vectors if asked for."""
         with engine_errors(self._where):
             records = self._shard.retrieve(
                 list(ids), with_payload=True, with_vector=[DENSE] if vectors else False
@@ -144,21 +139,21 @@ class EdgeWriter:
 
     @classmethod
     def into(cls, generation: Path, dimension: int) -> Self:
-        """An empty folder."""
+        """A writer into an empty folder."""
         return cls(
             generation, edge.EdgeShard.create(str(generation), _config(dimension)), dimension
         )
 
     @classmethod
     def onto(cls, generation: Path, dimension: int) -> Self:
-        """The copy of another generation; one of an earlier version gets the settings of this."""
+        """A writer onto the copy of another generation, which gets the settings of this version."""
         shard = edge.EdgeShard.load(str(generation), _config(dimension))
         return cls(generation, shard, dimension)
 
     def write(self, points: Sequence[Point]) -> None:
         """Write points; one of the same id is replaced."""
-        for start in range(0, len(points), _POINTS_IN_A_CALL):
-            batch = [_edge_point(point) for point in points[start : start + _POINTS_IN_A_CALL]]
+        for some in batches(points, _POINTS_IN_A_CALL):
+            batch = [_edge_point(point) for point in some]
             self._shard.update(edge.UpdateOperation.upsert_points(batch))
             self._open_points += len(batch)
             if self._open_points >= self._in_a_segment:
@@ -174,7 +169,7 @@ class EdgeWriter:
         return self._shard.count(edge.CountRequest(exact=True))
 
     def points(self) -> Iterator[Point]:
-        """All of them."""
+        """Every point that was written."""
         for record in _scrolled(self._shard, with_payload=True, with_vector=True):
             vectors: Any = record.vector or {}
             words = vectors.get(BM25)
@@ -186,7 +181,7 @@ class EdgeWriter:
             )
 
     def finish(self) -> None:
-        """Leave the files as a searcher finds them."""
+        """Complete the files, so that a searcher can open them."""
         self._end_segment()
         self.close()
         # The engine rewrites a few files when it first loads a shard: let it do so now.

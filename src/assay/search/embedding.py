@@ -1,4 +1,4 @@
-"""What turns texts into vectors, which one a command asks for, and the vectors computed before."""
+"""Embedders: their interface, the choice of one by options, and the cache of vectors."""
 
 import hashlib
 import logging
@@ -64,7 +64,7 @@ class Embedder(Protocol):
         ...
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Without the marks that the model puts around a text."""
+        """How many tokens each text has, without the marks that the model puts around it."""
         ...
 
     def embed(self, texts: Sequence[str], progress: Progress = silent) -> Vectors:
@@ -162,7 +162,7 @@ _TABLE = (
     "PRIMARY KEY (embedder, text))"
 )
 _CHECKSUM_BYTES = 15
-"""Behind each vector: no multiple of a number's four, by which one without it is told."""
+"""Behind each vector. No multiple of four, so that the size shows a vector that lacks it."""
 # Where earlier versions kept them: a second table sorted by a random key cost as much as the first.
 _OLD_CHECKSUMS = (
     "CREATE TABLE IF NOT EXISTS checksums (embedder TEXT, text BLOB, checksum BLOB, "
@@ -247,9 +247,10 @@ def _read(
     database: sqlite3.Connection, embedder: Embedder, keys: Sequence[bytes]
 ) -> dict[bytes, Vectors]:
     database.execute(_OLD_CHECKSUMS)
+    distinct = list(dict.fromkeys(keys))
     found: list[tuple[str, bytes, bytes, bytes | None]] = []
-    for start in range(0, len(keys), _KEYS_IN_A_QUERY):
-        part = keys[start : start + _KEYS_IN_A_QUERY]
+    for start in range(0, len(distinct), _KEYS_IN_A_QUERY):
+        part = distinct[start : start + _KEYS_IN_A_QUERY]
         marks = ",".join("?" * len(part))
         found += database.execute(
             f"{_STORED} WHERE embedder = ? AND text IN ({marks})", (embedder.name, *part)
@@ -303,7 +304,7 @@ def _intact(row: tuple[str, bytes, bytes, bytes | None]) -> bytes | None:
 
 
 def _checksum(key: bytes, vector: bytes) -> bytes:
-    """With the key: a vector that has become another text's is damaged too."""
+    """A hash of vector and key: a vector that has become another text's is damaged too."""
     return hashlib.sha256(key + vector).digest()[:_CHECKSUM_BYTES]
 
 

@@ -1,4 +1,4 @@
-"""Why a document stands where it stands: `assay search --explain`."""
+"""`assay search --explain`: why a document has its rank."""
 
 import zlib
 from collections.abc import Mapping, Sequence
@@ -60,7 +60,7 @@ class FusionTrace:
     feedback: tuple[str, ...]
 
     def shares(self, doc_id: str, vector: Vectors) -> dict[str, float]:
-        """Of one document, whose best chunk has this vector."""
+        """What each signal adds to the score of a document, whose best chunk has this vector."""
         words = self.scale * LEXICAL_WEIGHT / max([*self.lexical.values(), 1e-12])
         near = self.scale * (1 - LEXICAL_WEIGHT) / max([*self.dense.values(), 1e-12])
         cosine = max(0.0, self.dense.get(doc_id, 0.0))

@@ -61,7 +61,10 @@ def _short_form(text: str) -> dict[str, object]:
         if sign in _SIGNS and isinstance(bounds, dict) and _SIGNS[sign] not in bounds:
             bounds[_SIGNS[sign]] = value
         elif sign in _SIGNS or bounds is not value:
-            raise UsageError(f"filter {text!r} has two conditions on {field!r} that are no range")
+            raise UsageError(
+                f"filter {text!r} has two conditions on {field!r} that do not form a "
+                "range, such as year>=2019,year<2024"
+            )
     return found
 
 
@@ -75,7 +78,7 @@ def _value(text: str) -> object:
 
 
 def conditions(filters: Mapping[str, object] | None) -> tuple[FilterCondition, ...]:
-    """All of them must hold."""
+    """The conditions of a filter, all of which must hold."""
     return tuple(_condition(field, value) for field, value in (filters or {}).items())
 
 

@@ -63,7 +63,7 @@ class FlatPoint(NamedTuple):
 
     @classmethod
     def of(cls, point: Point) -> Self:
-        """What is written of a point."""
+        """A point in the form in which it is written."""
         payload = point.payload
         place = payload["doc_id"], payload["chunk_index"], payload["total_chunks"]
         written = json.dumps(payload, ensure_ascii=False).encode("utf-8", "surrogatepass")
@@ -75,7 +75,7 @@ class FlatPoint(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes on the disk, about."""
+        """About how many bytes it takes on the disk."""
         words = len(self.bm25.indices) if self.bm25 else 0
         return self.dense.nbytes + 8 * words + len(self.payload) + 200
 
@@ -85,7 +85,7 @@ class FlatIndex:
 
     def __init__(self, generation: Path, manifest: Manifest) -> None:
         folder = generation / FOLDER
-        self._generation, self._manifest = generation, manifest
+        self._generation, self.manifest = generation, manifest
         # Read now: a writer may remove the folder at any time, and what is mapped then stays.
         try:
             self._table = _read_table(folder / _POINTS)
@@ -105,7 +105,7 @@ class FlatIndex:
         read = (self._vectors, ends, *vars(self._postings).values())
         if rows * width * 4 > FLAT_KB * 1024 or any(one.nbytes > _MOST_BYTES for one in read):
             return "it is larger than a small index can be"
-        if width != self._manifest.dimension or not np.isfinite(self.dense(self._vectors)).all():
+        if width != self.manifest.dimension or not np.isfinite(self.dense(self._vectors)).all():
             return "a vector has another dimension, or no numbers"
         if {rows} != {len(self._table), len(ends), len(self._row_of)}:
             return "its files are not about the same chunks"
@@ -127,20 +127,15 @@ class FlatIndex:
         """
         return are_sealed(generation, [generation / FOLDER / name for name in _FILES])
 
-    @property
-    def manifest(self) -> Manifest:
-        """What the index says about itself."""
-        return self._manifest
-
     def candidates(self, where: Sequence[FilterCondition] = ()) -> "FlatCandidates":
-        """For one query: see `Searcher`."""
+        """The candidates of one query: see `Searcher`."""
         if not where:
             return FlatCandidates(self)
         rows = self.starts[:-1].tolist()
         return FlatCandidates(self, np.array([self._meets(row, where) for row in rows], bool))
 
     def fetch(self, ids: Sequence[str], *, vectors: bool = False) -> list[Stored]:
-        """Those of the points that exist, with their dense vectors if asked for."""
+        """The points that exist, with their dense vectors if asked for."""
         known = [(one, self._row_of[one]) for one in ids if one in self._row_of]
         return [
             Stored(one, self._payload(row), self.vector(row).tolist() if vectors else ())
@@ -158,7 +153,7 @@ class FlatIndex:
             yield doc_id, self._payload(row)["content_hash"], total_chunks
 
     def points(self) -> Iterator[FlatPoint]:
-        """All of them, to write another generation."""
+        """Every point, to write another generation."""
         postings = self._postings
         counts = np.diff(postings.ends, prepend=0)
         terms, order = np.repeat(postings.terms, counts), np.argsort(postings.rows, kind="stable")
@@ -179,7 +174,7 @@ class FlatIndex:
             found = _parsed(self._written(row))
             if _is_payload(found) and tuple(map(found.get, PLACE)) == self._table[row][1:]:
                 return found
-        retract_generation(self._generation)  # found too late for whoever opens the index
+        retract_generation(self._generation)  # readers of the index would find it too late
         raise damaged_index(self._generation, "a payload is not that of its chunk")
 
     def _written(self, row: int) -> bytes:
@@ -188,7 +183,7 @@ class FlatIndex:
 
     @cached_property
     def _metadata(self) -> list[JsonObject]:
-        """Of each chunk: parsed once, as every condition asks about all of them."""
+        """The metadata of each chunk, parsed once: every filter asks about all of them."""
         return [self._payload(row)["metadata"] for row in range(len(self._vectors))]
 
     @cached_property
@@ -197,7 +192,7 @@ class FlatIndex:
 
     @cached_property
     def doc_ids(self) -> list[str]:
-        """In order, which is that of the rows: so `best_rows` breaks ties by them."""
+        """The ids of all documents, in the order of the rows: `best_rows` breaks ties by them."""
         return list(self._first_rows)
 
     @cached_property
@@ -228,7 +223,7 @@ class FlatIndex:
         return np.asarray(np.vecdot(self._vectors[rows], query), np.float32)
 
     def vector(self, row: int) -> Vectors:
-        """Of a chunk."""
+        """The vector of the chunk in a row."""
         return np.asarray(self._vectors[row], np.float32)
 
 
@@ -254,14 +249,14 @@ class FlatCandidates:
         return self._found(signal, self._best(scores, DEPTH), scores)
 
     def lexical_of(self, doc_ids: Collection[str], query: SparseVector) -> dict[str, float]:
-        """Documents that another signal found."""
+        """The BM25 scores of documents that another signal found."""
         if not query:
             return {}
         scores = self._scores_of(doc_ids, self._lexical(query))
         return {doc_id: score for doc_id, score in scores.items() if score > 0}
 
     def dense_of(self, doc_ids: Collection[str], vector: Vectors) -> dict[str, float]:
-        """Documents that another signal, or none, found; of a few, their own chunks are read."""
+        """The cosines of any documents; for a few, only their own chunks are read."""
         if self._near is None and _FEW * len(doc_ids) < len(self._flat.doc_ids):
             known = [one for one in doc_ids if one in self._flat.number_of]
             spans = [slice(*self._rows(one)) for one in known]
@@ -275,7 +270,7 @@ class FlatCandidates:
         return self._scores_of(doc_ids, scores)
 
     def ranks(self) -> dict[str, dict[str, int]]:
-        """Of each document in each signal that found it."""
+        """The rank of each document in each signal that found it."""
         return ranks_in(self._found_by)
 
     def best_chunks(self, doc_ids: Iterable[str]) -> dict[str, int]:
@@ -293,7 +288,7 @@ class FlatCandidates:
         return end - first
 
     def vectors(self, doc_ids: Sequence[str]) -> dict[str, Vectors]:
-        """Of each document's best chunk."""
+        """The vector of each document's best chunk."""
         chunks = self.best_chunks(doc_ids)
         return {one: self._flat.vector(self._rows(one)[0] + chunks[one]) for one in doc_ids}
 
@@ -303,7 +298,7 @@ class FlatCandidates:
         return self._words[1]
 
     def _dense(self, vector: Vectors) -> tuple[_Floats, _Floats]:
-        """Of each chunk, and of each document that of its best one."""
+        """The cosine of each chunk, and for each document the highest of its chunks."""
         if self._near is None or self._near[0] is not vector:
             chunks = self._flat.dense(vector)
             self._near = vector, chunks, np.maximum.reduceat(chunks, self._flat.starts[:-1])
@@ -312,7 +307,7 @@ class FlatCandidates:
     def _best(
         self, scores: _Floats, depth: int, having: NDArray[np.bool_] | None = None
     ) -> NDArray[np.int64]:
-        """Of the documents that are allowed."""
+        """The numbers of the best documents, among those that the filter allows."""
         if self._allowed is not None:
             having = self._allowed if having is None else self._allowed & having
         if having is None:
@@ -353,12 +348,15 @@ def write_flat(generation: Path, points: Iterable[FlatPoint], dimension: int) ->
 
 
 def remove_flat(generation: Path) -> None:
-    """Of a generation that is going to have other points."""
+    """Remove the arrays of a generation that is going to have other points."""
     shutil.rmtree(generation / FOLDER, ignore_errors=True)
 
 
 def _of_length_1(vectors: Sequence[Vectors], dimension: int) -> _Floats:
-    """As Qdrant keeps them, so that a product is a cosine; those that are, to the last bit."""
+    """Vectors scaled to length 1, as Qdrant keeps them, so that a product is a cosine.
+
+    Those that have this length already are unchanged to the last bit.
+    """
     found = np.array(vectors, np.float32).reshape(-1, dimension)
     squares = np.vecdot(found, found)
     others = (np.abs(squares - 1) > 1e-6) & (squares > 0)

@@ -55,7 +55,7 @@ class FolderStore:
         return str(self._home)
 
     def manifest(self) -> Manifest | None:
-        """Of the live index; None if there is none."""
+        """The manifest of the live index; None if there is none."""
         generation = self._live()
         if generation is None:
             return None
@@ -66,10 +66,6 @@ class FolderStore:
         """Document id, content hash and number of chunks, of each chunk."""
         with closing(self.open()) as searcher:
             yield from searcher.entries()
-
-    def contents(self) -> dict[str, tuple[str, int]]:
-        """Document id to content hash and number of chunks."""
-        return {doc_id: (content, chunks) for doc_id, content, chunks in self.entries()}
 
     def open(self) -> "FlatIndex | EdgeSearcher":
         """A writer may replace and remove the generation between two steps: then look again."""

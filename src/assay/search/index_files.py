@@ -63,7 +63,7 @@ def live_generation(home: Path) -> Path | None:
 
 
 def name_live_generation(home: Path, generation: Path) -> None:
-    """From now on this one is searched."""
+    """Make a generation the one that is searched."""
     atomic_write(home / _CURRENT, generation.name.encode("ascii"))
 
 
@@ -100,7 +100,7 @@ def seal(generation: Path, manifest: JsonObject) -> None:
 
 
 def read_manifest(generation: Path) -> JsonObject:
-    """What the index says about itself."""
+    """The manifest that a generation was sealed with."""
     manifest: JsonObject = _content(generation)["manifest"]
     return manifest
 
@@ -250,14 +250,14 @@ def _describe(generation: Path) -> JsonObject:
 
 
 def _content_hash(content: JsonObject) -> str:
-    """Of everything in the manifest's file but this hash itself."""
+    """The hash of everything in the manifest's file but this hash itself."""
     rest = {name: value for name, value in content.items() if name != "sha256"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def _file_hash(path: Path) -> str:
-    """Of the blocks that hold something, with their places: the same for a file with holes and for
-    its copy without them. Most of a preallocated file is holes, which are not even read.
+    """The hash of the blocks that hold something, with their places: the same for a file with holes
+    and for its copy without them. Most of a preallocated file is holes, which are not even read.
     """
     digest = hashlib.sha256()
     with open_file(path) as file:

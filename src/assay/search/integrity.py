@@ -1,21 +1,19 @@
-"""Whether the files that Assay keeps are those that it wrote: `assay doctor --deep`.
+"""`assay doctor --deep`: checks stored files against their checksums.
 
 Damage is found when a file is used, too; this finds it in files that nobody has used for a while,
 and in indexes that are too large to be read whenever they are opened.
 """
 
-import hashlib
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from assay.data.cache import cache_folder
-from assay.errors import AssayError, SearchError
-from assay.files import open_file, read_file
+from assay.errors import AssayError
 from assay.search.embedding import VectorCache
 from assay.search.index_files import check_files, has_checksums, live_generation
-from assay.search.model_files import digest_file
+from assay.search.model_files import digest_file, is_intact
 from assay.search.store import DamagedIndexError
 
 
@@ -29,84 +27,66 @@ class CheckedFile:
 
     @property
     def state(self) -> str:
-        """In words."""
+        """What was found, in words."""
         return self.damage or self.note or "every checksum matches"
 
 
 def check_kept_files() -> Iterator[CheckedFile]:
     """Read and hash the indexes, the vector cache, and the models in the cache."""
-    for check, path in _kept_files(cache_folder()):
+    for what, check, path in _kept_files(cache_folder()):
         try:
-            yield check(path)
+            yield CheckedFile(what, *check(path))
         except (AssayError, OSError) as error:  # a pipe, say, or somebody else's
-            yield CheckedFile(path.name, str(error))
+            yield CheckedFile(what, str(error))
 
 
-def _kept_files(cache: Path) -> Iterator[tuple[Callable[[Path], CheckedFile], Path]]:
+_Check = Callable[[Path], tuple[str, str]]
+"""What is damaged, and what else there is to say; both empty where every checksum matches."""
+
+
+def _kept_files(cache: Path) -> Iterator[tuple[str, _Check, Path]]:
     path = os.environ.get("QDRANT_PATH")
     for folder in dict.fromkeys([cache / "index", *([Path(path).expanduser()] if path else [])]):
         for home in sorted(folder.iterdir()) if folder.is_dir() else ():
             if home.is_dir():
-                yield _index, home
+                yield f"index {home.name}", _index, home
     for kept in sorted((cache / "bm25").glob("*/manifest.json")):
-        yield _bm25, kept.parent
-    yield _vectors, cache / "vectors.sqlite3"
+        yield f"BM25 index {kept.parent.name}", _generation, kept.parent
+    yield "vector cache", _vectors, cache / "vectors.sqlite3"
     for kept in sorted((cache / "models").glob("*.onnx")):
         if digest_file(kept).exists():
-            yield _model, kept
+            yield f"model {kept.name}", _model, kept
     for kept in sorted((cache / "tuned").glob("*.model")):
-        yield _tuned, kept
+        yield f"tuned model {kept.name}", _tuned, kept
 
 
-def _index(home: Path) -> CheckedFile:
-    what = f"index {home.name}"
-    try:
-        generation = live_generation(home)
-        if generation is None:
-            return CheckedFile(what, note="not complete; it is built when it is first needed")
-        check_files(generation, every=True)
-        if not has_checksums(generation):
-            return CheckedFile(what, note="built by an earlier version, without checksums")
-    except DamagedIndexError as error:
-        return CheckedFile(what, f"{error.damage}; it is rebuilt when it is next used")
-    return CheckedFile(what)
+def _index(home: Path) -> tuple[str, str]:
+    live = live_generation(home)
+    return _generation(live) if live else ("", "not complete; it is built when it is first needed")
 
 
-def _bm25(folder: Path) -> CheckedFile:
-    what = f"BM25 index {folder.name}"
+def _generation(folder: Path) -> tuple[str, str]:
     try:
         check_files(folder, every=True)
+        earlier = not has_checksums(folder)
     except DamagedIndexError as error:
-        return CheckedFile(what, f"{error.damage}; it is rebuilt when it is next used")
-    return CheckedFile(what)
+        return f"{error.damage}; it is rebuilt when it is next used", ""
+    return "", "built by an earlier version, without checksums" if earlier else ""
 
 
-def _vectors(path: Path) -> CheckedFile:
-    what = "vector cache"
-    problems = VectorCache(path).check()
-    if problems:
-        found = "; ".join(problems)
-        return CheckedFile(what, f"damaged ({found}); what is damaged is computed again when used")
-    return CheckedFile(what)
+def _vectors(path: Path) -> tuple[str, str]:
+    found = "; ".join(VectorCache(path).check())
+    return f"damaged ({found}); what is damaged is computed again when used" if found else "", ""
 
 
-def _model(path: Path) -> CheckedFile:
-    what = f"model {path.name}"
-    with open_file(path) as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found.encode() != read_file(digest_file(path)):
-        return CheckedFile(what, "damaged; it is made again when it is next used")
-    return CheckedFile(what)
+def _model(path: Path) -> tuple[str, str]:
+    return "" if is_intact(path) else "damaged; it is made again when it is next used", ""
 
 
-def _tuned(path: Path) -> CheckedFile:
-    what = f"tuned model {path.name}"
+def _tuned(path: Path) -> tuple[str, str]:
     try:
         from assay.search.tuning.model import check_model
     except ImportError:
-        return CheckedFile(what, note="not checked: the extra [tuned] is not installed")
-    try:
-        check_model(path)
-    except SearchError as error:
-        return CheckedFile(what, str(error))
-    return CheckedFile(what)
+        return "", "not checked: the extra [tuned] is not installed"
+    check_model(path)  # raises what is said of a damaged one
+    return "", ""

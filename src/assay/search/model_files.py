@@ -119,15 +119,13 @@ def _download(url: str, name: str) -> bytes:
         return read_file(path)
 
 
-def kept_file(name: str, build: Callable[[], bytes]) -> bytes | Path:
+def cached_model(name: str, build: Callable[[], bytes]) -> bytes | Path:
     """A model made from these: its file in the cache, checked against the SHA-256 beside it, or
     built where it is not there or is damaged, and then its content.
     """
     with suppress(DataError, OSError):
         path = cache_folder() / "models" / name
-        with open_file(path) as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-        if found.encode() == read_file(digest_file(path)):
+        if is_intact(path):
             return path
     content = build()
     with suppress(DataError, OSError):
@@ -137,11 +135,18 @@ def kept_file(name: str, build: Callable[[], bytes]) -> bytes | Path:
     return content
 
 
-def is_kept(name: str) -> bool:
+def is_model_cached(name: str) -> bool:
     """Whether the cache has this file; its content is not looked at."""
     with suppress(DataError, OSError):
         return (cache_folder() / "models" / name).exists()
     return False
+
+
+def is_intact(path: Path) -> bool:
+    """Whether a model in the cache matches the SHA-256 beside it."""
+    with open_file(path) as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    return found.encode() == read_file(digest_file(path))
 
 
 def digest_file(path: Path) -> Path:

@@ -26,8 +26,14 @@ from tokenizers import Tokenizer
 from assay.errors import SearchError, UsageError
 from assay.files import open_file
 from assay.progress import Progress, silent
-from assay.search.embedding import BUILTIN_EMBEDDER, NO_PROMPTS, TEXTS_UNTIL_SAVED, Prompts, Vectors
-from assay.search.model_files import MODEL, TOKENIZER, is_kept, kept_file, read_model_file
+from assay.search.embedding import BUILTIN_EMBEDDER, NO_PROMPTS, TEXTS_UNTIL_SAVED, Vectors
+from assay.search.model_files import (
+    MODEL,
+    TOKENIZER,
+    cached_model,
+    is_model_cached,
+    read_model_file,
+)
 from assay.search.token_ids import TokenReader
 from assay.text import strip_controls
 
@@ -44,11 +50,15 @@ class OnnxEmbedder:
     """A sentence embedder as ONNX.
 
     Parameters:
-        name: for the caches and the record of a run.
+        name: the model by name and hash, for the caches and the record of a run.
         model: the file, or its content; or its session, which may still be opening.
         tokenizer: of the same model.
         device: where it runs; the built-in model is made for a CPU.
     """
+
+    max_tokens = MAX_TOKENS
+    prompts = NO_PROMPTS
+    texts_at_once = TEXTS_UNTIL_SAVED
 
     def __init__(
         self,
@@ -62,18 +72,13 @@ class OnnxEmbedder:
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(MAX_TOKENS)
         self._workers = _workers()
-        self._name = name
+        self._model_name, self.name = name, f"{name} tokens={MAX_TOKENS}"
         if isinstance(model, Future):
             self._opening = model
         else:
             self._opening = Future()
             self._opening.set_result(open_session(name, model, providers=_providers(device)))
             assert self.dimension  # what cannot embed is refused here
-
-    @property
-    def name(self) -> str:
-        """The model, by name and hash, and where it stops reading."""
-        return f"{self._name} tokens={MAX_TOKENS}"
 
     @cached_property
     def dimension(self) -> int:
@@ -82,25 +87,10 @@ class OnnxEmbedder:
 
     @cached_property
     def _inputs(self) -> list[str]:
-        return _input_names(self._name, self._opening.result())
-
-    @property
-    def max_tokens(self) -> int:
-        """How many tokens of a text are read."""
-        return MAX_TOKENS
-
-    @property
-    def prompts(self) -> Prompts:
-        """None: an ONNX folder names no prompts."""
-        return NO_PROMPTS
-
-    @property
-    def texts_at_once(self) -> int:
-        """How many texts are worth one call."""
-        return TEXTS_UNTIL_SAVED
+        return _input_names(self._model_name, self._opening.result())
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Without special tokens, and beyond the limit."""
+        """How many tokens each text has, without special tokens and without a limit."""
         return self._reader.count(texts)
 
     @cached_property
@@ -144,7 +134,7 @@ def open_builtin() -> OnnxEmbedder:
     tokenizer and goes on to the index: the first query that is embedded waits for it.
     """
     graph = f"integer-{MODEL.sha256[:16]}-{_builder_version()}.onnx"
-    kept = is_kept(graph)
+    kept = is_model_cached(graph)
     thread = ThreadPoolExecutor(1, thread_name_prefix="assay-model")
     session = thread.submit(_builtin_session, graph)
     thread.shutdown(wait=False)
@@ -155,20 +145,15 @@ def open_builtin() -> OnnxEmbedder:
 
 
 def _builtin_session(graph: str) -> onnxruntime.InferenceSession:
-    model = kept_file(graph, lambda: _builder().integer_graph(read_model_file(MODEL)))
+    model = cached_model(graph, lambda: _builder().integer_graph(read_model_file(MODEL)))
     return open_session(_NAME, model, session_settings())
-
-
-def builtin_files() -> tuple[bytes, bytes]:
-    """The built-in model as it is installed and its tokenizer, checked."""
-    return read_model_file(MODEL), read_model_file(TOKENIZER)
 
 
 def session_settings() -> Mapping[str, str]:
     """Processors without VNNI add 8-bit products in 16 bits, where they may overflow: ONNX Runtime
     is set to its slower, exact mode only on those.
     """
-    model = kept_file(f"probe-{_builder_version()}.onnx", lambda: _builder().probe_graph())
+    model = cached_model(f"probe-{_builder_version()}.onnx", lambda: _builder().probe_graph())
     session = open_session("probe", model)
     sums = session.run(None, {"values": np.full((1, 64), 255, np.uint8)})[0]
     exact = bool(np.all(np.asarray(sums) == _PROBE_RESULT))
@@ -210,12 +195,8 @@ def batches_by_length(lengths: Sequence[int]) -> Iterator[list[int]]:
     """Rows of equal length together, longest first, at most TOKENS_IN_A_BATCH unless it is one."""
     rows = sorted(range(len(lengths)), key=lambda row: -lengths[row])
     for length, equal in groupby(rows, key=lambda row: lengths[row]):
-        yield from _at_most(max(1, TOKENS_IN_A_BATCH // max(1, length)), list(equal))
-
-
-def _at_most(size: int, rows: Sequence[int]) -> Iterator[list[int]]:
-    for start in range(0, len(rows), size):
-        yield list(rows[start : start + size])
+        size, same = max(1, TOKENS_IN_A_BATCH // max(1, length)), list(equal)
+        yield from (same[start : start + size] for start in range(0, len(same), size))
 
 
 def pooled(output: NDArray[Any]) -> Vectors:

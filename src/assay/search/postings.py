@@ -82,7 +82,7 @@ def ends_fit(ends: _Array, length: int) -> bool:
 def open_array(path: Path, kind: str, dimensions: int = 1) -> _Array:
     """The array of numbers in a file, mapped; `ValueError` or `OSError` for anything else.
 
-    Whoever wrote the file, nothing in it is executed, and no more is read of it than is asked for.
+    Nothing in the file is ever executed, and only the parts that are asked for are read.
     """
     require_regular(path)
     try:
@@ -121,7 +121,7 @@ def unpack_frequencies(packed: str) -> dict[int, int]:
         unpacking = zlib.decompressobj()
         content = unpacking.decompress(base64.b64decode(packed, validate=True), _MOST_UNPACKED)
         if not unpacking.eof:
-            raise ValueError("cut off, or too many")
+            raise ValueError("truncated, or more than is allowed")
         planes = np.frombuffer(content, np.uint8).reshape(2, 4, -1).transpose(0, 2, 1)
     except (ValueError, zlib.error) as error:
         raise damaged_frequencies(str(error)) from None

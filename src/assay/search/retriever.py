@@ -57,13 +57,13 @@ class Ranker(Protocol):
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """Whose judgments it knows."""
+        """The splits whose judgments it learned from."""
         ...
 
     def rank(
         self, query_text: str, query_vector: NDArray[np.float32], top_k: int
     ) -> LearnedRanking:
-        """Best first."""
+        """The documents for a query, best first."""
         ...
 
     def judged_for(
@@ -111,7 +111,7 @@ class _Ranking:
 
 
 class Retriever:
-    """Safe to ask from several threads at once."""
+    """Searches one index in every mode; safe to use from several threads at once."""
 
     def __init__(
         self,
@@ -242,8 +242,7 @@ class Retriever:
     def _hybrid(
         self, text: str, vector: Vectors, top_k: int, where: Sequence[FilterCondition]
     ) -> _Ranking:
-        """In two rounds: pseudo-relevance feedback from the first
-        results refines the query."""
+        """BM25 and dense in two rounds: feedback from the first results refines the query."""
         query = self._bm25.query(text)
         candidates = self._searcher.candidates(where)
         lexical, dense = candidates.lexical(query, LEXICAL_DEPTH), candidates.dense(vector)
@@ -350,7 +349,7 @@ def _shares(ranking: _Ranking, hit: Hit, mode: Mode, vector: Sequence[float]) ->
 
 
 def _evidence(ranking: Mapping[str, Ranked], order: Sequence[str]) -> dict[str, dict[str, int]]:
-    """By kind of evidence, as signals are."""
+    """The rank of each document by kind of evidence, as other rankings have it by signal."""
     ranks: dict[str, dict[str, int]] = {}
     for doc_id in order:
         for kind, rank in ranking[doc_id].signals.items() if doc_id in ranking else ():
@@ -359,7 +358,7 @@ def _evidence(ranking: Mapping[str, Ranked], order: Sequence[str]) -> dict[str, 
 
 
 def check_request(query: str, top_k: int, mode: str) -> Mode:
-    """Before anything is loaded for it."""
+    """Raise `UsageError` for a search that cannot be answered, before anything is loaded."""
     if not 1 <= top_k <= MOST:
         raise UsageError(f"top_k must be from 1 to {MOST}, got {top_k}")
     if not _readable(query):

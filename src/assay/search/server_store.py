@@ -19,6 +19,7 @@ from assay.search.bm25 import SparseVector
 from assay.search.embedding import Vectors
 from assay.search.filters import FilterCondition, as_texts
 from assay.search.fusion import PointCandidates
+from assay.search.index_changes import batches
 from assay.search.qdrant_cluster import (
     RESCORED,
     ClusterSettings,
@@ -55,15 +56,10 @@ class ServerSearcher:
         self, client: QdrantClient, alias: str, manifest: Manifest, url: str, *, keep: object
     ) -> None:
         self._client, self._alias, self._url, self._keep = client, alias, url, keep
-        self._manifest = manifest
-
-    @property
-    def manifest(self) -> Manifest:
-        """What the index says about itself."""
-        return self._manifest
+        self.manifest = manifest
 
     def candidates(self, where: Sequence[FilterCondition] = ()) -> PointCandidates:
-        """For one query: see `Searcher`."""
+        """The candidates of one query: see `Searcher`."""
         return PointCandidates(self, where)
 
     def nearest(
@@ -89,7 +85,7 @@ class ServerSearcher:
         return [_found(point) for point in answer.points]
 
     def fetch(self, ids: Sequence[str], *, vectors: bool = False) -> list[Stored]:
-        """Those of the points that exist, with their dense vectors if asked for."""
+        """The points that exist, with their dense vectors if asked for."""
         with server_errors(self._url):
             records = self._client.retrieve(
                 self._alias, list(ids), with_vectors=[DENSE] if vectors else False
@@ -149,7 +145,7 @@ class ServerStore:
         return f"{self._url} (collection {self._alias!r})"
 
     def manifest(self) -> Manifest | None:
-        """Of the live collection; None if there is none."""
+        """The manifest of the live collection; None if there is none."""
         live = self._live()
         if live is None:
             return None
@@ -169,10 +165,6 @@ class ServerStore:
         for record in self._points(wanted, vectors=False, collection=collection):
             payload = record.payload or {}
             yield payload["doc_id"], payload["content_hash"], payload["total_chunks"]
-
-    def contents(self) -> dict[str, tuple[str, int]]:
-        """Document id to content hash and number of chunks."""
-        return {doc_id: (content, chunks) for doc_id, content, chunks in self.entries()}
 
     def open(self) -> ServerSearcher:
         """A searcher over the live collection; `SearchError` if there is none."""
@@ -213,29 +205,22 @@ class ServerStore:
 
     def copy_live(self, target: str, leave_out: set[str]) -> None:
         """Copy the points of the live collection to `target`, except those in `leave_out`."""
-        batch: list[models.PointStruct] = []
-        for record in self._points(True, vectors=True):
-            if str(record.id) not in leave_out:
-                vectors: Any = record.vector
-                batch.append(
-                    models.PointStruct(id=record.id, vector=vectors, payload=record.payload)
-                )
-            if len(batch) == _POINTS_IN_A_CALL:
-                self.upsert(target, batch)
-                batch = []
-        self.upsert(target, batch)
+        kept = (
+            models.PointStruct(id=one.id, vector=cast(Any, one.vector), payload=one.payload)
+            for one in self._points(True, vectors=True)
+            if str(one.id) not in leave_out
+        )
+        for some in batches(kept, _POINTS_IN_A_CALL):
+            self._upsert(target, some)
 
     def write(self, target: str, points: Sequence[Point]) -> None:
         """Write points to a collection, some at a time."""
-        for start in range(0, len(points), _POINTS_IN_A_CALL):
-            part = points[start : start + _POINTS_IN_A_CALL]
-            self.upsert(target, [_struct(point) for point in part])
+        for some in batches(points, _POINTS_IN_A_CALL):
+            self._upsert(target, [_struct(point) for point in some])
 
-    def upsert(self, target: str, points: Sequence[models.PointStruct]) -> None:
-        """Write points to a collection and wait until they are stored."""
-        if points:
-            with server_errors(self._url):
-                self._client.upsert(target, list(points), wait=True)
+    def _upsert(self, target: str, points: list[models.PointStruct]) -> None:
+        with server_errors(self._url):
+            self._client.upsert(target, points, wait=True)
 
     def switch(self, name: str, manifest: Manifest) -> None:
         """Point the alias at a collection, then remove all others of this index."""
@@ -372,11 +357,9 @@ def _condition(condition: FilterCondition) -> models.FieldCondition:
         kind: Any = models.DatetimeRange if as_texts(condition.bounds) else models.Range
         return models.FieldCondition(key=condition.key, range=kind(**condition.bounds))
     values: list[Any] = list(condition.values)
-    match: Any
-    if len(values) == 1:
-        match = models.MatchValue(value=values[0])
-    else:
-        match = models.MatchAny(any=values)
+    match: Any = (
+        models.MatchValue(value=values[0]) if len(values) == 1 else models.MatchAny(any=values)
+    )
     return models.FieldCondition(key=condition.key, match=match)
 
 

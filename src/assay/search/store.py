@@ -1,4 +1,4 @@
-"""Where an index is kept, in the words that both engines share.
+"""The interface of an index store, which a folder and a Qdrant server implement.
 
 An index is never changed while it can be searched: a new one is written beside it, as a copy or
 from nothing, and takes its place in one step.
@@ -92,7 +92,7 @@ class Manifest:
         return (self.format, self.embedder, self.dimension, self.chunking)
 
     def as_json(self) -> JsonObject:
-        """What `from_json` reads."""
+        """The form that `from_json` reads."""
         return asdict(self)
 
     @classmethod
@@ -161,7 +161,7 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What is kept of a chunk."""
+    """A chunk as the index returns it."""
 
     id: str
     payload: ChunkPayload
@@ -180,19 +180,19 @@ class Candidates(Protocol):
         ...
 
     def lexical_of(self, doc_ids: Collection[str], query: SparseVector) -> dict[str, float]:
-        """Documents that another signal found."""
+        """The BM25 scores of documents that another signal found."""
         ...
 
     def dense_of(self, doc_ids: Collection[str], vector: Vectors) -> dict[str, float]:
-        """Documents that another signal, or none, found."""
+        """The cosines of any documents."""
         ...
 
     def ranks(self) -> dict[str, dict[str, int]]:
-        """Of each document in each signal that found it."""
+        """The rank of each document in each signal that found it."""
         ...
 
     def best_chunks(self, doc_ids: Iterable[str]) -> dict[str, int]:
-        """Of documents with a dense score, the chunk that it is of."""
+        """For each document with a dense score, the chunk that has it."""
         ...
 
     def chunks_of(self, doc_id: str) -> int:
@@ -200,7 +200,7 @@ class Candidates(Protocol):
         ...
 
     def vectors(self, doc_ids: Sequence[str]) -> Mapping[str, Sequence[float] | Vectors]:
-        """Of each document's best chunk; a server may have dropped it since it was found."""
+        """The vector of each document's best chunk, unless a server has dropped it meanwhile."""
         ...
 
 
@@ -213,11 +213,11 @@ class Searcher(Protocol):
         ...
 
     def candidates(self, where: Sequence[FilterCondition] = ()) -> Candidates:
-        """For one query. `where`: the conditions that they have to meet."""
+        """The candidates of one query; `where`: the conditions that they have to meet."""
         ...
 
     def fetch(self, ids: Sequence[str], *, vectors: bool = False) -> list[Stored]:
-        """Those of the points that exist, in no special order."""
+        """The points that exist, in no special order; with dense vectors if asked for."""
         ...
 
     def matching(self, ids: Sequence[str], where: Sequence[FilterCondition]) -> set[str]:
@@ -225,12 +225,12 @@ class Searcher(Protocol):
         ...
 
     def close(self) -> None:
-        """Nothing is asked afterwards."""
+        """Close the index: it cannot be searched afterwards."""
         ...
 
 
 class PointSearcher(Searcher, Protocol):
-    """One that is asked for points."""
+    """A searcher that returns points, of which `PointCandidates` makes documents."""
 
     def nearest(
         self,
@@ -266,19 +266,15 @@ class Store(Protocol):
 
     @property
     def where(self) -> str:
-        """For messages: a folder, or an address without its secrets."""
+        """The place for messages: a folder, or an address without its secrets."""
         ...
 
     def manifest(self) -> Manifest | None:
-        """Of the live index; None if there is none."""
+        """The manifest of the live index; None if there is none."""
         ...
 
     def entries(self) -> Iterator[tuple[str, str, int]]:
         """Document id, content hash and number of chunks of each chunk of the live index."""
-        ...
-
-    def contents(self) -> dict[str, tuple[str, int]]:
-        """Document id -> content hash and number of chunks, of the live index."""
         ...
 
     def lock(self, progress: Progress) -> AbstractContextManager[None]:

@@ -24,7 +24,8 @@ from assay.search.token_ids import TokenIds, TokenProcesses, TokenReader
 MAX_TOKENS = 512
 """The most tokens of a text that are read, even where the model would take more."""
 
-PRECISIONS = ("auto", "fp32", "fp16", "bf16")
+_TYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
+PRECISIONS = ("auto", *_TYPES)
 
 _TOKENS_IN_A_BATCH = {"cpu": 4096, "mps": 16_384, "cuda": 262_144}
 _TEXTS_IN_A_WINDOW = 16_384
@@ -41,6 +42,9 @@ class TorchEmbedder:
         device: `auto`, `cpu`, `cuda`, `cuda:N` or `mps`; `auto` takes a GPU where there is one.
         precision: one of `PRECISIONS`; `auto` is fp16 on a GPU and fp32 on a CPU.
         processes: how many tokenize for a GPU; by default one for each core but one, at most 8.
+
+    Its `name` has a hash of the weights; device and precision change no more than the last digits
+    of a vector, and are not in it.
     """
 
     def __init__(
@@ -60,59 +64,34 @@ class TorchEmbedder:
             raise UsageError(f"unknown precision {precision!r}; use one of {', '.join(PRECISIONS)}")
         self.precision = precision if precision != "auto" else "fp32" if kind == "cpu" else "fp16"
         self._model = _load(model, self.device)
-        self._digest = _digest(self._model)  # before the weights are rounded
-        self._model.eval().to(_dtype(self.precision))
+        digest = _digest(self._model)  # before the weights are rounded
+        self._model.eval().to(getattr(torch, _TYPES[self.precision]))
         self._budget = _TOKENS_IN_A_BATCH[kind]
-        self._max_tokens = min(MAX_TOKENS, int(self._model.max_seq_length or MAX_TOKENS))
+        self.max_tokens = min(MAX_TOKENS, int(self._model.max_seq_length or MAX_TOKENS))
         self._tokenizer = _tokenizer(self._model, model)
-        self._reader = TokenReader(self._tokenizer, self._max_tokens)
+        self._reader = TokenReader(self._tokenizer, self.max_tokens)
         self._processes = (
             processes if processes is not None else min(8, max(1, (os.cpu_count() or 2) - 1))
         )
         stored = getattr(self._model, "prompts", None) or {}
-        self._prompts = Prompts(
+        self.prompts = Prompts(
             query=stored.get("query") or "",
             document=stored.get("document") or stored.get("passage") or "",
         )
         self._tokenizing: TokenProcesses | None = None
-        self._pad = _pad_token(self._tokenizer)
-        self._dimension = int(self._start(self._reader.encode(["dimension"]))[1][0].shape[1])
-        self._name = f"st:{_label(model)}@{self._digest} tokens={self._max_tokens}"
-
-    @property
-    def name(self) -> str:
-        """The model by name and hash of its weights; device and precision change no more than the
-        last digits.
-        """
-        return self._name
-
-    @property
-    def dimension(self) -> int:
-        """How many numbers a vector has."""
-        return self._dimension
-
-    @property
-    def max_tokens(self) -> int:
-        """How many tokens of a text are read."""
-        return self._max_tokens
-
-    @property
-    def prompts(self) -> Prompts:
-        """What the model's authors put before queries and documents."""
-        return self._prompts
-
-    @property
-    def texts_at_once(self) -> int:
-        """How many texts are worth one call."""
-        return TEXTS_UNTIL_SAVED if self.device == "cpu" else 4 * _TEXTS_IN_A_WINDOW
+        padding = Tokenizer.from_str(self._tokenizer).padding
+        self._pad = int(padding["pad_id"]) if padding else 0
+        self.dimension = int(self._start(self._reader.encode(["dimension"]))[1][0].shape[1])
+        self.name = f"st:{_label(model)}@{digest} tokens={self.max_tokens}"
+        self.texts_at_once = TEXTS_UNTIL_SAVED if kind == "cpu" else 4 * _TEXTS_IN_A_WINDOW
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Without special tokens, and beyond the limit."""
+        """How many tokens each text has, without special tokens and without a limit."""
         return self._reader.count(texts)
 
     def embed(self, texts: Sequence[str], progress: Progress = silent) -> Vectors:
         """One vector of length 1 for each text."""
-        vectors: Vectors = np.zeros((len(texts), self._dimension), np.float32)
+        vectors: Vectors = np.zeros((len(texts), self.dimension), np.float32)
         done = 0
         waiting: deque[tuple[NDArray[np.int64], list[Any]]] = deque()
         for window in self._windows(texts):
@@ -129,9 +108,7 @@ class TorchEmbedder:
         """Token ids of the texts, in order, many texts at a time."""
         if self.device != "cpu" and len(texts) >= _TOKENIZE_HERE and self._processes > 1:
             if self._tokenizing is None:  # kept: a process learns the words that it meets
-                self._tokenizing = TokenProcesses(
-                    self._tokenizer, self._max_tokens, self._processes
-                )
+                self._tokenizing = TokenProcesses(self._tokenizer, self.max_tokens, self._processes)
             yield from self._tokenizing.encode(texts, _TEXTS_IN_A_WINDOW)
             return
         for start in range(0, len(texts), _TEXTS_IN_A_WINDOW):
@@ -220,12 +197,6 @@ def choose_device(asked: str) -> str:
     return asked
 
 
-def _dtype(precision: str) -> Any:
-    import torch
-
-    return {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}[precision]
-
-
 def _load(model: str, device: str) -> Any:
     from sentence_transformers import SentenceTransformer
     from transformers.utils import logging
@@ -255,18 +226,13 @@ def _tokenizer(loaded: Any, model: str) -> str:
     return str(backend.to_str())
 
 
-def _pad_token(tokenizer: str) -> int:
-    padding = Tokenizer.from_str(tokenizer).padding
-    return int(padding["pad_id"]) if padding else 0
-
-
 def _label(model: str) -> str:
     folder = Path(model).expanduser()
     return folder.name if folder.is_dir() else model
 
 
 def _digest(loaded: Any) -> str:
-    """Of the weights' names, shapes and a sample of each: reading all would take seconds."""
+    """A hash of the weights' names, shapes and a sample of each: reading all would take seconds."""
     digest = hashlib.sha256()
     for name, tensor in sorted(loaded.state_dict().items()):
         flat = tensor.detach().flatten()

@@ -209,7 +209,8 @@ def _tally(store: Store) -> ChunkTally:
 def _all_chunks_but(doc_ids: Collection[str], store: Store) -> list[Payload]:
     if store.manifest() is None:
         return []
-    names = [name for name in store.contents() if split_chunk_id(name)[0] not in doc_ids]
+    every = dict.fromkeys(name for name, _, _ in store.entries())
+    names = [name for name in every if split_chunk_id(name)[0] not in doc_ids]
     with closing(store.open()) as searcher:
         return list(_fetched(searcher, names))
 
