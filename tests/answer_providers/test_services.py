@@ -11,7 +11,8 @@ from tests.answer_providers.conftest import KEY, OpenProvider
 from tests.answer_providers.model_server import WAITS, ModelServer
 
 from assay.answer.providers.opening import CachedProvider, open_provider
-from assay.answer.providers.provider import REPLY_MAX_BYTES, TokenUsage
+from assay.answer.providers.provider import TokenUsage
+from assay.answer.providers.services import REPLY_MAX_BYTES
 from assay.errors import ProviderError, ProviderFailure
 from assay.net.retry import RetryPolicy
 

@@ -36,17 +36,17 @@ PROVIDER_KINDS = {
         ProviderKind(
             "ollama",
             "ollama[:MODEL[@URL]]",
-            "assay.answer.providers.ollama:open_ollama",
+            "assay.answer.providers.local_models:open_ollama",
             free=True,
         ),
         ProviderKind(
-            "anthropic", "anthropic[:MODEL]", "assay.answer.providers.anthropic:open_anthropic"
+            "anthropic", "anthropic[:MODEL]", "assay.answer.providers.services:open_anthropic"
         ),
-        ProviderKind("openai", "openai:MODEL[@URL]", "assay.answer.providers.openai:open_openai"),
+        ProviderKind("openai", "openai:MODEL[@URL]", "assay.answer.providers.services:open_openai"),
         ProviderKind(
             "gguf",
             "gguf[:FILE]",
-            "assay.answer.providers.gguf:open_gguf",
+            "assay.answer.providers.local_models:open_gguf",
             in_process=True,
             free=True,
         ),

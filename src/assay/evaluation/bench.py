@@ -63,8 +63,7 @@ def estimate(suite: Suite, load: Load, done: Mapping[tuple[str, str], RunFolder]
 
 
 def _judge_cost(config: RunConfig, questions: int) -> float | None:
-    from assay.answer.providers.provider import TokenUsage
-    from assay.answer.providers.spending import price_of
+    from assay.answer.providers.provider import TokenUsage, price_of
 
     price = price_of(config.judge)
     if price is None:

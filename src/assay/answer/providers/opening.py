@@ -2,18 +2,24 @@
 
 import asyncio
 import hashlib
-import sqlite3
-from dataclasses import replace
+from dataclasses import astuple, replace
 from importlib import import_module
 from pathlib import Path
-from types import TracebackType
 from urllib.parse import urlsplit
 
 import orjson
 
 from assay.answer.provider_kinds import PROVIDER_FORMS, PROVIDER_VARIABLE, split_provider
-from assay.answer.providers.provider import Completion, LLMProvider, Model, TokenUsage, setting
-from assay.answer.providers.spending import CostTracker, Spending, billed_usage
+from assay.answer.providers.provider import (
+    Completion,
+    CostTracker,
+    LLMProvider,
+    Model,
+    Spending,
+    TokenUsage,
+    billed_usage,
+    setting,
+)
 from assay.data.cache import CacheDatabase, cache_folder
 from assay.errors import ProviderError, ProviderFailure, UsageError
 from assay.net.outbound import is_loopback
@@ -46,7 +52,8 @@ class ReplyCache:
 
     def find(self, key: bytes) -> Completion | None:
         """The reply for a key of `reply_key`, if there is one."""
-        row = self._database.use(lambda database: _read(database, key))
+        query = "SELECT text, input_tokens, output_tokens, stop_reason FROM replies WHERE key = ?"
+        row = self._database.use(lambda database: database.execute(query, (key,)).fetchone())
         if row is None:
             return None
         text, input_tokens, output_tokens, stop_reason = row
@@ -54,20 +61,9 @@ class ReplyCache:
 
     def keep(self, key: bytes, completion: Completion) -> None:
         """Store a reply under its key."""
-        usage = completion.usage
-        row = (
-            *(key, completion.text, usage.input_tokens, usage.output_tokens),
-            completion.stop_reason,
-        )
+        row = (key, completion.text, *astuple(completion.usage), completion.stop_reason)
         insertion = "INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?, ?)"
         self._database.use(lambda database: database.execute(insertion, row))
-
-
-def _read(database: sqlite3.Connection, key: bytes) -> tuple[str, int, int, str] | None:
-    found: tuple[str, int, int, str] | None = database.execute(
-        "SELECT text, input_tokens, output_tokens, stop_reason FROM replies WHERE key = ?", (key,)
-    ).fetchone()
-    return found
 
 
 class CachedProvider:
@@ -165,12 +161,7 @@ class CachedProvider:
     async def __aenter__(self) -> "CachedProvider":
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
 

@@ -5,8 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from assay.answer.providers.opening import CachedProvider, open_provider
-from assay.answer.providers.provider import LLMProvider
-from assay.answer.providers.spending import Spending
+from assay.answer.providers.provider import LLMProvider, Spending
 from assay.data.dataset import Document
 from assay.errors import AssayError, ProviderError, ProviderFailure
 from assay.measure.answers.answer_metrics import AnswerCase

@@ -15,8 +15,7 @@ from tests.answer_providers.conftest import OpenProvider
 from tests.answer_providers.model_server import ModelServer
 
 from assay.answer.providers.opening import CachedProvider, ReplyCache, reply_key
-from assay.answer.providers.provider import Completion, TokenUsage
-from assay.answer.providers.spending import Price, max_tokens_of, price_of
+from assay.answer.providers.provider import Completion, Price, TokenUsage, max_tokens_of, price_of
 from assay.errors import BudgetExceeded, DataError, ProviderError, UsageError
 
 
