@@ -40,6 +40,8 @@ STOP_WORDS = frozenset(
     )
 )
 
+_NEGATIONS = frozenset(_WORD.findall("no not never neither nor without cannot none nothing nobody"))
+
 _BEGINS = (
     "Danach|Dann|Bitte|Er|Sie|Es|Ich|Wir|Der|Die|Das|Ein|Eine|Diese[rs]?|Dies|Hier|Dort|Dazu|Daher|"
     "Dabei|Auch|Nur|Keine?|Wer|Was|Wenn|Am|Im|Ab|Bis|Zum|Vom|Nach|Vor|Bei|Mit|Für|Ohne|"
@@ -143,9 +145,10 @@ FUNCTION_WORDS = {
         очень по под при с со так также такой там те тем то того тоже той только том ты у уже
         хотя чего чей чем что чтобы чье чья эта эти это этого этой этом этот я""",
 }
-"""The words without a meaning of their own, by language: what a language is told by, and what BM25
-leaves out. English is NLTK's list, without contractions, which are split at the apostrophe, and
-without those of their pieces that mean something alone: vitamin D, won, re.
+"""Stop words by language: they show the language of a text, and BM25 leaves them out.
+
+English is NLTK's list, without contractions, which are split at the apostrophe, and without those
+of their pieces that mean something alone: vitamin D, won, re.
 """
 # Chinese characters stand in Japanese texts too, and kana in no other.
 _SCRIPT_LANGUAGES = {
@@ -233,6 +236,11 @@ def is_stop(word: str) -> bool:
     if "'" not in word:
         return word in STOP_WORDS
     return word.partition("'")[0] in STOP_WORDS or word.endswith("n't")
+
+
+def is_negation(word: str) -> bool:
+    """Whether a normalized English word turns a statement around, and does nothing else."""
+    return word in _NEGATIONS or word.endswith("n't")
 
 
 def sentences(text: str) -> list[str]:

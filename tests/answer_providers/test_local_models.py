@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from assay.answer.answerer import ModelAnswerer
-from assay.answer.ground_truth.writers import ModelWriter
+from assay.answer.ground_truth.generation import ModelWriter
 from assay.answer.passages import Passage
 from assay.answer.providers.opening import CachedProvider, open_provider
 from assay.data import Document

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from assay.answer.questions.kinds import QuestionKind
+from assay.answer.questions.made_questions import QuestionKind
 from assay.cli.app import app
 from assay.evaluation.run import load_run
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.answer_providers.model_server import ModelServer
+from tests.answer_providers.model_server import ModelServer, openai_model
 
 import assay
-from assay.answer.nuggets.nugget_file import nugget_hash
+from assay.answer.ground_truth.nugget_file import nugget_hash
 from assay.data import Dataset
 from assay.errors import DataError, UsageError
 from assay.report.terminal import plain_text, render_report
@@ -177,10 +177,7 @@ def judge_reply(prompt: str) -> str:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
-    with ModelServer().running() as running:
-        monkeypatch.setenv("RAG_EVAL_OPENAI_BASE_URL", running.url)
-        running.reply = judge_reply
+    with openai_model(monkeypatch, tmp_path, judge_reply) as running:
         yield running
 
 

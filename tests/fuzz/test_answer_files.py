@@ -12,8 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.fuzz.mutation import almost
 
-from assay.answer.nuggets.drawing import ExtractDrawer, ModelDrawer
-from assay.answer.nuggets.nugget_file import nuggets_to_json, read_edits, read_nuggets
+from assay.answer.ground_truth.nugget_extraction import ModelExtractor, SentenceExtractor
+from assay.answer.ground_truth.nugget_file import nuggets_to_json, read_edits, read_nuggets
 from assay.data.dataset import Document
 from assay.errors import DataError
 from assay.measure.answers.calibration_record import read_calibrations
@@ -120,7 +120,7 @@ REPLY = b'{"facts": [{"text": "Tea is hot", "document": 1, "quote": "Tea is hot"
 def test_replies_of_a_model_that_draws(reply: bytes) -> None:
     document = Document("d", "", "Tea is hot. It cools.")
     says = _Says(reply.decode("utf-8", "replace"))
-    drawn = asyncio.run(ModelDrawer(says, _yes, _yes).draw("Is tea hot?", [document]))
+    drawn = asyncio.run(ModelExtractor(says, _yes, _yes).extract("Is tea hot?", [document]))
     assert drawn.nuggets == []  # its labels are no labels
     with contextlib.suppress(DataError):
-        asyncio.run(ExtractDrawer().draw(says.reply, [document]))
+        asyncio.run(SentenceExtractor().extract(says.reply, [document]))

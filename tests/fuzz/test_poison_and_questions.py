@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fuzz.mutation import examples
 
-from assay.answer.ground_truth.writers import ClozeWriter
-from assay.answer.questions.kinds import QuestionKind
+from assay.answer.questions.made_questions import QuestionKind
 from assay.answer.questions.making import make_questions
+from assay.answer.questions.writers import ClozeWriter
 from assay.data import Document
 from assay.measure.answers.instructions import follows_a_document
 from assay.measure.answers.lexical import states

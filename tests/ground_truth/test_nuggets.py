@@ -13,8 +13,12 @@ from tests.ground_truth import nugget_model
 from tests.ground_truth.conftest import Invoke, refused
 from typer.testing import CliRunner
 
-from assay.answer.nuggets.drawing import importance_prompt, merge_nuggets, writing_prompt
-from assay.answer.nuggets.nugget_file import (
+from assay.answer.ground_truth.nugget_extraction import (
+    importance_prompt,
+    merge_nuggets,
+    writing_prompt,
+)
+from assay.answer.ground_truth.nugget_file import (
     Importance,
     Nugget,
     NuggetMaker,
@@ -34,7 +38,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def draw(folder: Path, invoke: Invoke, *more: object) -> dict[str, Any]:
+def extract(folder: Path, invoke: Invoke, *more: object) -> dict[str, Any]:
     return dict(invoke(folder, *BY_MODEL, *more))
 
 
@@ -42,7 +46,7 @@ def draw(folder: Path, invoke: Invoke, *more: object) -> dict[str, Any]:
 def drawn(server: ModelServer, folder: Path, invoke: Invoke) -> Path:
     """nuggets.jsonl of a model."""
     server.reply = nugget_model.reply
-    draw(folder, invoke)
+    extract(folder, invoke)
     return Path("nuggets.jsonl")
 
 
@@ -95,7 +99,7 @@ def test_a_candidate_without_support_is_rejected(
         return '["okay"]' if prompt.startswith("Decide for each") else "TRUE"
 
     server.reply = reply
-    summary = draw(folder, invoke, "--queries", "q1")
+    summary = extract(folder, invoke, "--queries", "q1")
     assert (summary["nuggets"], summary["rejected"]) == (1, {reason: 1})
 
 
@@ -144,11 +148,11 @@ def test_an_interrupted_run_goes_on_where_it_was(
     assert isinstance(error, BudgetExceeded)
     assert not Path("nuggets.jsonl").exists()
     done = len(server.requests)
-    draw(folder, invoke, "--resume")
+    extract(folder, invoke, "--resume")
     assert len(lines(Path("nuggets.jsonl"))) == 2
     asked = len(server.requests)
     assert asked > done
-    summary = draw(folder, invoke, "--resume")
+    summary = extract(folder, invoke, "--resume")
     assert (summary["kept"], summary["drawn"], len(server.requests)) == (2, 0, asked)
     assert "--resume to keep its nuggets" in str(refused(folder, *BY_MODEL))
 
@@ -164,7 +168,7 @@ def test_an_edited_nugget_is_a_persons_and_survives_drawing_again(
     assert [each.by.value for each in first.nuggets] == ["human", *["model"] * 3, "human"]
     corpus = folder / "corpus.jsonl"
     corpus.write_text(corpus.read_text().replace("20 minutes in Lisbon", "25 minutes in Lisbon"))
-    summary = draw(folder, invoke, "--resume")
+    summary = extract(folder, invoke, "--resume")
     assert (summary["drawn"], summary["kept"]) == (1, 1)
     again = read_nuggets(drawn)[0]
     assert {each.text for each in first.by_people} <= {each.text for each in again.nuggets}

@@ -1,6 +1,7 @@
 """New questions: what a candidate must withstand, and what comes out as a data set."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -9,22 +10,20 @@ import pytest
 from tests.answer_providers.model_server import ModelServer
 from tests.ground_truth.conftest import Invoke, refused
 
-from assay.answer.ground_truth.candidates import (
-    CandidateFilter,
-    QuestionCandidate,
-    Rejection,
+from assay.answer.questions.made_questions import QuestionCandidate, Rejection
+from assay.answer.questions.making import QuestionChecks, WrittenQuestions, generate_questions
+from assay.answer.questions.source_documents import files_left_out, read_source_documents
+from assay.answer.questions.writers import (
+    ClozeWriter,
+    QuestionWriter,
+    candidate_prompt,
     documents_with_quotes,
     parse_candidate,
 )
-from assay.answer.ground_truth.question_set import (
-    files_left_out,
-    generate_questions,
-    read_source_documents,
-)
-from assay.answer.ground_truth.writers import ClozeWriter, candidate_prompt
 from assay.data import Dataset, Document, Fact, load_dataset
 from assay.errors import DataError, UsageError
 from assay.measure.answers.lexical import fact_recall, states
+from assay.search.bm25_index import Bm25Index
 
 QUOTE = "Tea lowered their blood pressure by 3 mmHg"
 GOOD = QuestionCandidate(
@@ -47,8 +46,16 @@ def as_reply(candidate: QuestionCandidate, **changes: Any) -> str:
 
 
 @pytest.fixture
-def candidates(drinks: Dataset) -> CandidateFilter:
-    return CandidateFilter(drinks.documents, states, ["what is in coffee from Basel"])
+def candidates(drinks: Dataset) -> QuestionChecks:
+    index = Bm25Index(drinks.documents.values())
+    return QuestionChecks(drinks.documents, index, states, ["what is in coffee from Basel"])
+
+
+async def generated(
+    documents: Mapping[str, Document], writer: QuestionWriter, number: int, seed: int = 42
+) -> WrittenQuestions:
+    checks = QuestionChecks(documents, Bm25Index(documents.values()), states)
+    return await generate_questions(checks, writer, number, seed=seed)
 
 
 @pytest.mark.parametrize("frame", ["{}", "```json\n{}\n```", "Here it is:\n{}\nDone."])
@@ -92,16 +99,16 @@ def test_half_a_json_and_other_shapes_are_no_candidate(reply: str) -> None:
     ],
 )
 def test_a_candidate_is_rejected_by_the_check_that_it_fails(
-    candidates: CandidateFilter, changes: dict[str, Any], reason: Rejection | None
+    candidates: QuestionChecks, changes: dict[str, Any], reason: Rejection | None
 ) -> None:
-    assert candidates.rejection(replace(GOOD, **changes)) is reason
+    assert candidates.candidate_rejection(replace(GOOD, **changes)) is reason
 
 
-def test_a_question_is_let_through_once(candidates: CandidateFilter) -> None:
-    assert candidates.rejection(GOOD) is None
-    candidates.accept(GOOD)
+def test_a_question_is_let_through_once(candidates: QuestionChecks) -> None:
+    assert candidates.candidate_rejection(GOOD) is None
+    candidates.accepted.add(GOOD.question)
     again = replace(GOOD, question="What does tea do in a year to the blood pressure of an adult?")
-    assert candidates.rejection(again) is Rejection.DUPLICATE
+    assert candidates.candidate_rejection(again) is Rejection.DUPLICATE
 
 
 def test_copies_of_the_document_are_right_answers_too(drinks: Dataset) -> None:
@@ -211,11 +218,11 @@ async def test_a_rejected_candidate_blocks_none_like_it(drinks: Dataset, number:
     tea = drinks.documents["a"]
     documents = {each: replace(tea, id=each) for each in ("a", "b")}
     for fallen in documents:
-        made = await generate_questions(documents, TwoAlike({fallen}), number, states=states)
+        made = await generated(documents, TwoAlike({fallen}), number)
         kept = [candidate.document_id for candidate in made.questions]
         assert kept == [each for each in documents if each != fallen]
         assert Rejection.DUPLICATE not in made.rejected
-    both = await generate_questions(documents, TwoAlike(set()), 2, states=states)
+    both = await generated(documents, TwoAlike(set()), 2)
     assert (len(both.questions), both.rejected) == (1, {Rejection.DUPLICATE: 1})
 
 
@@ -279,7 +286,7 @@ def test_without_a_model_sentences_with_gaps_are_asked_and_called_that(
 async def test_the_seed_decides_and_nothing_else(drinks: Dataset) -> None:
     upside_down = dict(reversed(list(drinks.documents.items())))
     drawn = [
-        (await generate_questions(documents, ClozeWriter(), 1, states=states, seed=seed)).questions
+        (await generated(documents, ClozeWriter(), 1, seed)).questions
         for documents, seed in ((drinks.documents, 3), (upside_down, 3))
     ]
     assert drawn[0] == drawn[1]
@@ -289,7 +296,7 @@ async def test_the_seed_decides_and_nothing_else(drinks: Dataset) -> None:
 async def test_an_empty_corpus_is_told() -> None:
     for documents in ({}, {"e": Document("e", "Title", "short")}):
         with pytest.raises(UsageError, match="nothing to ask about"):
-            await generate_questions(documents, ClozeWriter(), 1, states=states)
+            await generated(documents, ClozeWriter(), 1)
 
 
 def test_a_folder_of_notes_is_a_corpus(tmp_path: Path) -> None:

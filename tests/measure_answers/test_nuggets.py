@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from assay.answer.nuggets.nugget_file import Importance, Nugget
+from assay.answer.ground_truth.nugget_file import Importance, Nugget
 from assay.data import load_dataset
 from assay.measure.answers.judge import Judge, parse_words
 from assay.measure.answers.nuggets import (

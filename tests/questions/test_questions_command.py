@@ -99,7 +99,7 @@ def test_the_earlier_spelling_makes_the_same_questions() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("notes", "--kinds", "riddle"), "'riddle' is no kind of question"),
+        (("notes", "--kinds", "riddle"), "unknown kind of question 'riddle'"),
         (("notes", "--kinds", "paraphrased"), "are written by a model; add --provider"),
         (("notes", "--count", 10_000_000), "between 1 and 100,000"),
         (("nowhere",), "no data set 'nowhere'"),

@@ -1,4 +1,4 @@
-"""Passages, answers, and the protocol of what makes an answer. Imports nothing."""
+"""The types of answering: passages, answers and the `Answerer` protocol. Imports nothing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -15,7 +15,7 @@ from functools import cache
 from importlib.resources import files
 from string import Template
 
-from assay.answer.passages import Answer, Passage, not_found
+from assay.answer.passages import EXTRACTIVE, Answer, Passage, not_found
 
 ABSTAIN = "NOT FOUND"
 """What prompts/answer_question.txt asks for where the documents have no answer."""
@@ -53,6 +53,23 @@ def load_prompt(name: str) -> Prompt:
     return Prompt(name, int(header[1]), written[header.end() :].strip())
 
 
+NO_MODEL = f"{EXTRACTIVE}:none"
+"""The name of what writes without a model, as `writer_origin` takes it."""
+
+
+def writer_origin(name: str, prompts: Iterable[str], note: str) -> dict[str, str]:
+    """Who wrote something, for its provenance.
+
+    Args:
+        name: the provider, `KIND:MODEL`.
+        prompts: the names of the prompts.
+        note: what a reader should know.
+    """
+    provider, _, model = name.partition(":")
+    ids = ", ".join(load_prompt(each).id for each in prompts)
+    return {"provider": provider, "model": model, "prompt": ids or "none", "note": note}
+
+
 def delimiter_code(*material: str) -> str:
     """The same for the same material, and unpredictable for the author of any part of it."""
     digest = hashlib.sha256("\x1f".join(material).encode("utf-8", "surrogatepass"))
@@ -62,6 +79,14 @@ def delimiter_code(*material: str) -> str:
 def delimited(kind: str, code: str, text: str) -> str:
     """The text between its delimiters, with everything that looks like one broken."""
     return f"<{kind} {code}>\n{_DELIMITER.sub('‹', text).strip()}\n</{kind} {code}>"
+
+
+def numbered(kind: str, code: str, texts: Iterable[str]) -> str:
+    """Texts of one kind with their numbers, from 1, each between its delimiters."""
+    return "\n\n".join(
+        f"{kind.capitalize()} {place}:\n{delimited(kind, code, text)}"
+        for place, text in enumerate(texts, 1)
+    )
 
 
 def _delimiter_pattern(*words: str) -> re.Pattern[str]:

@@ -14,10 +14,9 @@ from assay.cli.console import print_json, say, show, warn
 from assay.cli.options import ArchiveOption, MaxCostOption
 
 if TYPE_CHECKING:
-    from assay.answer.ground_truth.writers import QuestionWriter
     from assay.answer.providers.provider import LLMProvider
-    from assay.answer.questions.kinds import QuestionKind
-    from assay.answer.questions.making import MadeQuestions
+    from assay.answer.questions.made_questions import MadeQuestions, QuestionKind
+    from assay.answer.questions.writers import QuestionWriter
     from assay.data.dataset import Document
 
 FOLDER = Path("questions")
@@ -83,7 +82,7 @@ def questions(
     provenance is kept. Known items (a title, a distinctive sentence) make a gate that needs no
     labels: see docs/questions.md.
     """
-    from assay.answer.questions.kinds import parse_question_kinds
+    from assay.answer.questions.made_questions import parse_question_kinds
 
     wanted = parse_question_kinds(kinds or (), model=provider != EXTRACTIVE)
     summary = write_made_questions(
@@ -106,7 +105,7 @@ def write_made_questions(
     out: Path,
 ) -> dict[str, Any]:
     """Make and write the questions; the summary."""
-    from assay.answer.questions.files import check_output
+    from assay.answer.questions.made_questions import check_output
 
     check_output(out)
     documents, taken = _documents(source, archive)
@@ -132,7 +131,7 @@ async def _make(
     model: "LLMProvider | None",
     out: Path,
 ) -> dict[str, Any]:
-    from assay.answer.questions.files import write_questions
+    from assay.answer.questions.made_questions import write_questions
     from assay.answer.questions.making import make_questions
     from assay.cli.console import progress_bar
     from assay.measure.answers.lexical import states
@@ -155,8 +154,8 @@ async def _make(
 
 
 def _writers(model: "LLMProvider | None") -> "dict[QuestionKind, QuestionWriter]":
-    from assay.answer.ground_truth.writers import ClozeWriter, ModelQuestionWriter, RewordingWriter
-    from assay.answer.questions.kinds import QuestionKind
+    from assay.answer.questions.made_questions import QuestionKind
+    from assay.answer.questions.writers import ClozeWriter, ModelQuestionWriter, RewordingWriter
 
     if model is None:
         return {QuestionKind.SINGLE_HOP: ClozeWriter()}
@@ -180,7 +179,7 @@ def _origin(
 
 def _too_few(made: "MadeQuestions", kinds: "Sequence[QuestionKind]", number: int) -> str:
     """Whether candidates were rejected or there were too few documents: the remedies differ."""
-    from assay.answer.ground_truth.question_set import CANDIDATES_PER_QUESTION
+    from assay.answer.questions.making import CANDIDATES_PER_QUESTION
     from assay.report.numbers import counted
 
     reasons = []
@@ -197,7 +196,7 @@ def _too_few(made: "MadeQuestions", kinds: "Sequence[QuestionKind]", number: int
 
 def _documents(name: str, archive: Path | None) -> "tuple[Mapping[str, Document], list[str]]":
     """The documents, and the questions about them that are there already."""
-    from assay.answer.ground_truth.question_set import (
+    from assay.answer.questions.source_documents import (
         files_left_out,
         is_dataset,
         read_source_documents,
@@ -217,7 +216,7 @@ def _documents(name: str, archive: Path | None) -> "tuple[Mapping[str, Document]
 
 def show_made_questions(summary: Mapping[str, Any]) -> None:
     """The summary as a table, then what to keep in mind."""
-    from assay.answer.ground_truth.candidates import Rejection
+    from assay.answer.questions.made_questions import Rejection
     from assay.report.console import facts_table
     from assay.report.numbers import count, counted
 

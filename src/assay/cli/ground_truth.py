@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,9 +16,9 @@ from assay.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from assay.answer.ground_truth.generation import GenerationResult, GenerationTask
-    from assay.answer.nuggets.drawing import NuggetDrawer, Supported
-    from assay.answer.nuggets.generation import NuggetResult, NuggetTask
-    from assay.answer.nuggets.nugget_file import QuestionNuggets
+    from assay.answer.ground_truth.nugget_extraction import NuggetExtractor, Supported
+    from assay.answer.ground_truth.nugget_file import QuestionNuggets
+    from assay.answer.ground_truth.nugget_generation import NuggetResult
     from assay.answer.providers.provider import LLMProvider
 
 
@@ -173,7 +173,7 @@ def _questions(
     out: Path | None,
 ) -> dict[str, Any]:
     """The earlier spelling of `assay data questions --kinds single-hop`."""
-    from assay.answer.questions.kinds import QuestionKind
+    from assay.answer.questions.made_questions import QuestionKind
     from assay.cli.data_questions import FOLDER, write_made_questions
 
     say("note: assay data questions makes these and other kinds of questions")
@@ -188,7 +188,7 @@ def _nuggets(
     resume: bool,
     tables: tuple[Path | None, Path | None],
 ) -> dict[str, Any]:
-    from assay.answer.nuggets.generation import MAX_DOCUMENTS, NuggetTask
+    from assay.answer.ground_truth.nugget_generation import MAX_DOCUMENTS
 
     path = out or _NUGGETS_FILE
     exported, imported = tables
@@ -197,7 +197,7 @@ def _nuggets(
     if table := exported or imported:
         return _edit_table(path, table, import_edits=imported is not None)
     chosen, (spec, max_cost, documents) = task(), drawing
-    wanted = NuggetTask(chosen.dataset, chosen.split, chosen.queries, documents or MAX_DOCUMENTS)
+    wanted = replace(chosen, documents=documents or MAX_DOCUMENTS)
     return asyncio.run(_draw_nuggets(wanted, spec, max_cost, path, resume))
 
 
@@ -220,7 +220,7 @@ def _task(
     documents: int,
 ) -> "GenerationTask":
     from assay.answer.ground_truth.generation import GenerationTask, choose_queries
-    from assay.answer.ground_truth.question_set import is_dataset
+    from assay.answer.questions.source_documents import is_dataset
     from assay.cli.eval import choose_dataset
     from assay.data.load import KNOWN
 
@@ -239,8 +239,11 @@ def _task(
 async def _write_answers(
     task: "GenerationTask", spec: str, max_cost: float | None, out: Path, resume: bool, text: bool
 ) -> dict[str, Any]:
-    from assay.answer.ground_truth.generation import generate_ground_truth
-    from assay.answer.ground_truth.writers import ExtractWriter, ModelWriter
+    from assay.answer.ground_truth.generation import (
+        ExtractWriter,
+        ModelWriter,
+        generate_ground_truth,
+    )
     from assay.answer.providers.opening import open_provider
     from assay.cli.console import progress_bar
 
@@ -291,22 +294,22 @@ def _show(summary: Mapping[str, Any]) -> None:
 
 
 async def _draw_nuggets(
-    task: "NuggetTask", spec: str, max_cost: float | None, out: Path, resume: bool
+    task: "GenerationTask", spec: str, max_cost: float | None, out: Path, resume: bool
 ) -> dict[str, Any]:
     """Draw nuggets with the provider that `spec` names, and summarize."""
-    from assay.answer.nuggets.drawing import ExtractDrawer, ModelDrawer
-    from assay.answer.nuggets.generation import generate_nuggets
+    from assay.answer.ground_truth.nugget_extraction import ModelExtractor, SentenceExtractor
+    from assay.answer.ground_truth.nugget_generation import generate_nuggets
     from assay.answer.providers.opening import open_provider
     from assay.cli.console import progress_bar
 
-    async def generate(drawer: "NuggetDrawer") -> "NuggetResult":
+    async def generate(extractor: "NuggetExtractor") -> "NuggetResult":
         with progress_bar() as progress:
-            return await generate_nuggets(task, drawer, out, resume=resume, progress=progress)
+            return await generate_nuggets(task, extractor, out, resume=resume, progress=progress)
 
     if spec == EXTRACTIVE:
-        return _nuggets_summary(await generate(ExtractDrawer()), out, spec)
+        return _nuggets_summary(await generate(SentenceExtractor()), out, spec)
     async with open_provider(spec, max_cost=max_cost) as model:
-        result = await generate(ModelDrawer(model, supported_by_words, _by_judge(model)))
+        result = await generate(ModelExtractor(model, supported_by_words, _by_judge(model)))
         return _nuggets_summary(result, out, model.name) | {"spending": asdict(model.spending)}
 
 
@@ -332,7 +335,7 @@ def _by_judge(provider: "LLMProvider") -> "Supported":
 
 def _edit_table(path: Path, table: Path, *, import_edits: bool) -> dict[str, Any]:
     """Write the nuggets of a file as a table, or put the changes of that table into the file."""
-    from assay.answer.nuggets.nugget_file import (
+    from assay.answer.ground_truth.nugget_file import (
         read_edits,
         read_nuggets,
         write_nuggets,
@@ -355,7 +358,7 @@ def _nuggets_summary(result: "NuggetResult", out: Path, provider: str) -> dict[s
     return {
         "out": str(out),
         "provider": provider,
-        "drawn": result.drawn,
+        "drawn": result.extracted,
         "kept": result.kept,
         **_counts(result.questions),
         "left_out": dict(result.left_out),
@@ -376,7 +379,7 @@ def _counts(questions: "Sequence[QuestionNuggets]") -> dict[str, Any]:
 
 def _show_nuggets(summary: Mapping[str, Any]) -> None:
     """The summary for people."""
-    from assay.answer.nuggets.drawing import EXTRACT_NOTE, NuggetRejection
+    from assay.answer.ground_truth.nugget_extraction import EXTRACT_NOTE, NuggetRejection
     from assay.report.console import facts_table
     from assay.report.numbers import count
 

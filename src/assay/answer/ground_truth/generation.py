@@ -1,4 +1,4 @@
-"""A reference answer for each question, written from its most relevant documents.
+"""Generates a reference answer for each question from its most relevant documents.
 
 Every answer goes to a journal at once; the result file is written at the end.
 """
@@ -9,21 +9,33 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
 from assay.answer.ground_truth.records import (
     GroundTruth,
+    extract,
     read_records,
     record_from_json,
     record_to_json,
 )
-from assay.answer.ground_truth.writers import ExtractWriter, ReferenceWriter, WrittenAnswer
+from assay.answer.prompt import (
+    ABSTAINED,
+    NO_MODEL,
+    delimited,
+    delimiter_code,
+    load_prompt,
+    numbered,
+    without_markers,
+    writer_origin,
+)
+from assay.answer.providers.opening import complete
+from assay.answer.providers.provider import LLMProvider
 from assay.data.dataset import Dataset, Document, Query
 from assay.data.journal import Journal, check_writable
+from assay.data.text_file import write_file
 from assay.errors import DataError, ProviderError, ProviderFailure, UsageError
-from assay.files import atomic_write
 from assay.net.gather import gather
 from assay.net.json import JsonObject
 from assay.progress import Progress, silent
@@ -58,8 +70,8 @@ def choose_queries(
         return valid
     if not 1 <= number <= len(valid):
         raise UsageError(
-            f"{number!r} queries cannot be drawn: split {split!r} of {dataset.name!r} has "
-            f"{len(valid)} with a relevant document"
+            f"--num-queries must be from 1 to {len(valid)}, the queries of split {split!r} of "
+            f"{dataset.name!r} that have a relevant document, got {number!r}"
         )
     return random.Random(seed).sample(valid, number)
 
@@ -102,13 +114,89 @@ def _relevant(dataset: Dataset, split: str, query_id: str) -> dict[str, int]:
     return {doc_id: grade for doc_id, grade in judged.items() if grade > 0}
 
 
+_TOKENS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenAnswer:
+    """`text` is empty if the documents have no answer; `cut` if the limit was reached."""
+
+    text: str
+    cut: bool = False
+
+
+class ReferenceWriter(Protocol):
+    """Writes reference answers."""
+
+    @property
+    def origin(self) -> dict[str, str]:
+        """Provider, model, prompts and a note, for the provenance."""
+        ...
+
+    @property
+    def no_answer(self) -> str:
+        """Why an empty answer is empty."""
+        ...
+
+    async def write(self, question: str, documents: Sequence[Document]) -> WrittenAnswer:
+        """An answer from the documents; empty if they have none."""
+        ...
+
+
+class ExtractWriter:
+    """Quotes sentences. Deterministic, so that text which was left out can be made again."""
+
+    no_answer = "no sentence of the documents shares words with the question"
+    origin = writer_origin(
+        NO_MODEL,
+        (),
+        "An extract: a sentence of each document as it stands, chosen by the words that it shares "
+        "with the question and by its place. No model and no person wrote or checked it.",
+    )
+
+    async def write(self, question: str, documents: Sequence[Document]) -> WrittenAnswer:
+        """A sentence of each document."""
+        return WrittenAnswer(extract(question, documents))
+
+
+class ModelWriter:
+    """Has a language model write the answer from the documents."""
+
+    no_answer = "the documents do not contain the answer, according to the model"
+
+    def __init__(self, provider: LLMProvider, max_tokens: int = _TOKENS) -> None:
+        self._provider = provider
+        self._max_tokens = max_tokens
+        note = "Written by a language model from the documents; no person checked it."
+        self.origin = writer_origin(provider.name, ("ground_truth_answer",), note)
+
+    async def write(self, question: str, documents: Sequence[Document]) -> WrittenAnswer:
+        """The model's answer, without markers of citations."""
+        prompt = reference_prompt(question, documents)
+        reply = await complete(self._provider, prompt, self._max_tokens)
+        declined = ABSTAINED.fullmatch(reply.text) is not None
+        text = "" if declined else without_markers(reply.text).strip()
+        return WrittenAnswer(text, cut=reply.stop_reason == "length")
+
+
+def reference_prompt(question: str, documents: Sequence[Document]) -> str:
+    """Asks a model for a comprehensive answer from the documents."""
+    texts = [f"Title: {each.title}\n{each.text}" for each in documents]
+    code = delimiter_code(question, *texts)
+    return load_prompt("ground_truth_answer").fill(
+        code=code,
+        documents=numbered("document", code, texts),
+        question=f"Question:\n{delimited('question', code, question)}",
+    )
+
+
 # An existing answer is kept if these are the same.
 _ORIGIN = ("provider", "model", "prompt", "document_ids")
 
 
 @dataclass(frozen=True, slots=True)
 class GenerationTask:
-    """Which questions of which split, and from how many documents each answer is made."""
+    """Which questions of which split, and how many documents are used for each."""
 
     dataset: Dataset
     split: str
@@ -170,7 +258,8 @@ async def generate_ground_truth(
             + "; ".join(sorted(set(run.left_out.values())))
         )
     others = [each for query_id, each in earlier.items() if query_id not in run.asked]
-    _write([record_to_json(each, text=text) for each in [*truths, *others]], out)
+    records = [record_to_json(each, text=text) for each in [*truths, *others]]
+    write_file(out, orjson.dumps(records, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
     journal.remove()
     return GenerationResult(truths, run.written, len(truths) - run.written, run.left_out)
 
@@ -270,18 +359,15 @@ def _earlier(out: Path, journal: Journal, resume: bool) -> dict[str, GroundTruth
         ]
         known = [*(read_records(out) if out.exists() else []), *journaled]
         return {truth.query_id: truth for truth in known}
-    for path in (out, journal.path):
-        if path.exists():
-            raise UsageError(
-                f"{str(path)!r} already exists: pass --resume to keep its answers and add the "
-                "missing ones; to start over, delete it or choose another --out"
-            )
+    refuse_existing("answers", out, journal.path)
     return {}
 
 
-def _write(records: list[JsonObject], path: Path) -> None:
-    content = orjson.dumps(records, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-    try:
-        atomic_write(path, content)
-    except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror}", file=path) from error
+def refuse_existing(what: str, *paths: Path) -> None:
+    """Raise `UsageError` for a file that is there: it holds `what` of an earlier run."""
+    for path in paths:
+        if path.exists():
+            raise UsageError(
+                f"{str(path)!r} already exists: pass --resume to keep its {what} and add the "
+                "missing ones; to start over, delete it or choose another --out"
+            )

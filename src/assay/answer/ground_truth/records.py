@@ -6,15 +6,16 @@ holds their hashes, and `load_ground_truth` makes the text again from the reader
 """
 
 import codecs
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from assay.answer.ground_truth.writers import extract
-from assay.data.dataset import Dataset, Query
+from assay.answer.answerer import extract_finding
+from assay.answer.passages import Passage
+from assay.data.dataset import Dataset, Document, Query
 from assay.data.text_file import short_repr
 from assay.errors import DataError
 from assay.files import read_file
@@ -54,21 +55,54 @@ def record_to_json(truth: GroundTruth, *, text: bool = True) -> JsonObject:
 
 def record_from_json(fields: Any, file: Path, place: int) -> GroundTruth:
     """A record from JSON; text that was left out is empty. `place` is its number, for messages."""
-    try:
-        if not isinstance(fields, dict):
-            raise ValueError("must be an object, as {...}")
-        provenance = fields.get("provenance")
-        return GroundTruth(
-            _text(fields, "query_id"),
-            _text(fields, "query_text", optional=True),
-            _text(fields, "ground_truth_answer", optional=True),
-            _ids(fields, "expected_document_ids"),
-            _count(fields, "highly_relevant_count"),
-            {} if provenance is None else _provenance(provenance),
-        )
-    except ValueError as error:
-        message = f"record {place} is not a reference answer: {error}, got {short_repr(fields)}"
-        raise DataError(message, file=file) from None
+    if problem := _problem(fields):
+        message = f"record {place} is not a reference answer: {problem}, got {short_repr(fields)}"
+        raise DataError(message, file=file)
+    return GroundTruth(
+        fields["query_id"],
+        fields["query_text"] or "",
+        fields["ground_truth_answer"] or "",
+        tuple(fields["expected_document_ids"]),
+        fields["highly_relevant_count"],
+        fields.get("provenance") or {},
+    )
+
+
+def _problem(fields: Any) -> str:
+    """What is wrong with a record; empty if nothing is."""
+    if not isinstance(fields, dict):
+        return "must be an object, as {...}"
+    for key, (is_right, what) in _FIELDS.items():
+        if key not in fields:
+            return f"{key!r} is missing"
+        if not is_right(fields[key]):
+            return f"{key!r} must be {what}"
+    provenance = fields.get("provenance")
+    if not isinstance(provenance, dict | None):
+        return "'provenance' must be an object, as {...}"
+    if provenance and not _are_ids(provenance.get("document_ids", [])):
+        return f"'document_ids' must be {_IDS}"
+    return ""
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _are_ids(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+_IDS = "a list of document ids, each of them text"
+_TEXT_OR_NULL = (lambda value: value is None or _is_text(value), "a non-blank string or null")
+_FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "query_id": (_is_text, "a non-blank string"),
+    "query_text": _TEXT_OR_NULL,
+    "ground_truth_answer": _TEXT_OR_NULL,
+    "expected_document_ids": (_are_ids, _IDS),
+    "highly_relevant_count": (lambda value: type(value) is int and value >= 0, "an integer >= 0"),
+}
+"""Every required field: what it may hold, as a check and in words."""
 
 
 def read_records(path: Path) -> list[GroundTruth]:
@@ -98,41 +132,11 @@ def _content(path: Path) -> Any:
         raise DataError(f"is not valid JSON: {error}", file=path) from None
 
 
-def _value(fields: JsonObject, key: str) -> Any:
-    if key not in fields:
-        raise ValueError(f"{key!r} is missing")
-    return fields[key]
-
-
-def _text(fields: JsonObject, key: str, *, optional: bool = False) -> str:
-    value = _value(fields, key)
-    if optional and value is None:
-        return ""
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{key!r} must be a non-blank string{' or null' * optional}")
-    return value
-
-
-def _ids(fields: JsonObject, key: str) -> tuple[str, ...]:
-    value = _value(fields, key)
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise ValueError(f"{key!r} must be a list of document ids, each of them text")
-    return tuple(value)
-
-
-def _count(fields: JsonObject, key: str) -> int:
-    value = _value(fields, key)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError(f"{key!r} must be an integer >= 0")
-    return value
-
-
-def _provenance(value: Any) -> JsonObject:
-    if not isinstance(value, dict):
-        raise ValueError("'provenance' must be an object, as {...}")
-    if "document_ids" in value:
-        _ids(value, "document_ids")
-    return value
+def extract(question: str, documents: Sequence[Document]) -> str:
+    """A sentence from each document that has a suitable one, in their order."""
+    passages = (Passage(each.id, each.title, each.text) for each in documents)
+    found = (extract_finding(question, passage) for passage in passages)
+    return " ".join(dict.fromkeys(filter(None, found)))
 
 
 def load_ground_truth(path: Path, dataset: Dataset) -> list[GroundTruth]:
@@ -150,7 +154,11 @@ def load_ground_truth(path: Path, dataset: Dataset) -> list[GroundTruth]:
 def _complete(truth: GroundTruth, dataset: Dataset, path: Path) -> GroundTruth:
     query = dataset.queries.get(truth.query_id)
     if query is None:
-        raise DataError(f"query {truth.query_id!r} is not in {dataset.name!r}", file=path)
+        raise DataError(
+            f"query {truth.query_id!r} is not in {dataset.name!r}; use the reference answers of "
+            "this data set",
+            file=path,
+        )
     if not any(doc_id in dataset.documents for doc_id in truth.expected_document_ids):
         message = (
             f"{dataset.name!r} has none of the documents that query {truth.query_id!r} expects"
@@ -177,8 +185,8 @@ def _check_same_data(truth: GroundTruth, query: Query, dataset: Dataset, path: P
     if truth.query_text and truth.query_text.split() != query.text.split():
         raise DataError(
             f"query {query.id!r} is {short_repr(truth.query_text)} here and "
-            f"{short_repr(query.text)} in {dataset.name!r}: these are answers to different "
-            "questions",
+            f"{short_repr(query.text)} in {dataset.name!r}: use the reference "
+            "answers of this data set",
             file=path,
         )
 
@@ -197,11 +205,4 @@ def _rebuild(truth: GroundTruth, question: str, dataset: Dataset, path: Path) ->
                 f"{truth.provenance.get('assay')!r}; write the file again with assay ground-truth",
                 file=path,
             )
-    return GroundTruth(
-        truth.query_id,
-        question,
-        answer,
-        truth.expected_document_ids,
-        truth.highly_relevant_count,
-        truth.provenance,
-    )
+    return replace(truth, query_text=question, ground_truth_answer=answer)

@@ -1,1 +1,3 @@
-"""Questions made from documents: known items, gaps, comparisons, dates, hops, and none at all."""
+"""Generates questions from documents: known-item, single-hop, multi-hop, comparison, temporal and
+unanswerable ones.
+"""

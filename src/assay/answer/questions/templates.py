@@ -11,8 +11,8 @@ from functools import cached_property
 from itertools import chain, zip_longest
 from typing import TypeVar
 
-from assay.answer.questions.kinds import MadeQuestion, QuestionKind, Quote
-from assay.answer.questions.statements import (
+from assay.answer.questions.made_questions import MadeQuestion, QuestionKind, Quote
+from assay.answer.questions.source_documents import (
     MeasuredPart,
     SourceSentence,
     mentions_unit,

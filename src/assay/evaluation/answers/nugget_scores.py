@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from assay.answer.nuggets.nugget_file import (
+from assay.answer.ground_truth.nugget_file import (
     NuggetMaker,
     QuestionNuggets,
     changed_documents,

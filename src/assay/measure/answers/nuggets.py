@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from assay.answer.nuggets.nugget_file import Nugget
+from assay.answer.ground_truth.nugget_file import Nugget
 from assay.answer.prompt import delimited, delimiter_code, load_prompt
 from assay.measure.answers.abstention import abstained
 from assay.measure.answers.assertion import Assertion, assertion_at, hedges, is_negative, takes_back

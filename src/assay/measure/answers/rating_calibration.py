@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from assay.answer.nuggets.nugget_file import Importance, Nugget, check_nugget
+from assay.answer.ground_truth.nugget_file import Importance, Nugget, check_nugget
 from assay.data.text_file import Record, plain_file, records, short_repr
 from assay.errors import DataError, UsageError
 from assay.measure.answers.calibration import (

@@ -11,17 +11,18 @@ import pytest
 from tests.answer_providers.model_server import ModelServer
 from tests.questions.test_questions_command import questions
 
-from assay.answer.ground_truth.candidates import Rejection
-from assay.answer.ground_truth.writers import ClozeWriter
-from assay.answer.questions.kinds import MadeQuestion, QuestionKind, Quote, parse_question_kinds
-from assay.answer.questions.making import (
+from assay.answer.questions.made_questions import (
+    MadeQuestion,
     MadeQuestions,
-    QuestionChecks,
-    SeenQuestions,
-    make_questions,
+    QuestionKind,
+    Quote,
+    Rejection,
+    parse_question_kinds,
 )
-from assay.answer.questions.statements import mentions_unit, read_sentence
+from assay.answer.questions.making import QuestionChecks, make_questions
+from assay.answer.questions.source_documents import mentions_unit, read_sentence
 from assay.answer.questions.templates import TemplateQuestions
+from assay.answer.questions.writers import ClozeWriter, SeenQuestions
 from assay.data import Document, load_dataset
 from assay.data.dataset import Fact
 from assay.errors import DataError, UsageError
@@ -273,10 +274,11 @@ def test_kinds_are_spelled_freely_and_default_to_what_can_be_made() -> None:
 
 def test_nearly_the_same_question_is_found_among_many() -> None:
     seen = SeenQuestions([f"What did note {place} say about harbor {place}?" for place in range(9)])
-    assert not seen.add("what did note 3 say about the harbor 3")
-    assert seen.add("Who waters the beans of the allotment in August?")
-    assert not seen.add("Who waters the beans of the allotment in August, then?")
-    assert seen.add("Who waters the roses of the cemetery in winter?")
+    assert seen.has("what did note 3 say about the harbor 3")
+    assert not seen.has("Who waters the beans of the allotment in August?")
+    seen.add("Who waters the beans of the allotment in August?")
+    assert seen.has("Who waters the beans of the allotment in August, then?")
+    assert not seen.has("Who waters the roses of the cemetery in winter?")
 
 
 WRITTEN = {

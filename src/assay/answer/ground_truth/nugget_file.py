@@ -288,7 +288,7 @@ def _check_same_data(question: QuestionNuggets, dataset: Dataset, path: Path) ->
 
 
 def changed_documents(questions: Mapping[str, QuestionNuggets], dataset: Dataset) -> list[str]:
-    """The documents that are not what they were when nuggets were drawn from them."""
+    """The documents that are not what they were when nuggets were extracted from them."""
     return [
         doc_id
         for each in questions.values()
@@ -333,8 +333,8 @@ def read_edits(path: Path, questions: Sequence[QuestionNuggets]) -> list[Questio
         query_id = _text(row, "query_id")
         if query_id not in known:
             raise row.refusal(
-                f"query {query_id!r} is not in the nuggets file; add it to the data set and draw "
-                "its nuggets first"
+                f"query {query_id!r} is not in the nuggets file; add it to the data set and "
+                "extract its nuggets first: assay ground-truth --nuggets --resume"
             )
         nugget = _edited(row, before)
         if nugget.id and nugget.id in seen:

@@ -1,4 +1,4 @@
-"""Nuggets for each question of a data set, drawn from its judged documents; resumable."""
+"""Generates nuggets for each question of a data set from its judged documents; resumable."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -8,9 +8,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from assay.answer.ground_truth.generation import ranked_documents
-from assay.answer.nuggets.drawing import NuggetDrawer, NuggetRejection
-from assay.answer.nuggets.nugget_file import (
+from assay.answer.ground_truth.generation import (
+    GenerationTask,
+    ranked_documents,
+    refuse_existing,
+)
+from assay.answer.ground_truth.nugget_extraction import NuggetExtractor, NuggetRejection
+from assay.answer.ground_truth.nugget_file import (
     Nugget,
     NuggetMaker,
     QuestionNuggets,
@@ -19,46 +23,36 @@ from assay.answer.nuggets.nugget_file import (
     read_nuggets,
     write_nuggets,
 )
-from assay.data.dataset import Dataset, Document, Query
+from assay.data.dataset import Document, Query
 from assay.data.journal import Journal, check_writable
-from assay.errors import DataError, UsageError
+from assay.errors import DataError
 from assay.net.gather import for_each
 from assay.net.json import JsonObject
 from assay.progress import Progress, silent
 from assay.text import text_hash
 
 MAX_DOCUMENTS = 10
-"""Documents of one question that nuggets are drawn from, where no other number is asked for."""
+"""Documents of one question that nuggets are extracted from, where no other number is asked for."""
 
 _AT_ONCE = 8
 # An existing question is kept if these are the same.
 _ORIGIN = ("provider", "model", "prompt", "documents")
 
 
-@dataclass(frozen=True, slots=True)
-class NuggetTask:
-    """Which questions of which split, and from how many documents each."""
-
-    dataset: Dataset
-    split: str
-    queries: Sequence[Query]
-    documents: int = MAX_DOCUMENTS
-
-
 @dataclass
 class NuggetResult:
-    """What was drawn; `left_out` has the reason for each question without a nugget."""
+    """What was extracted; `left_out` has the reason for each question without a nugget."""
 
     questions: list[QuestionNuggets] = field(default_factory=list)
-    drawn: int = 0
+    extracted: int = 0
     kept: int = 0
     left_out: dict[str, str] = field(default_factory=dict)
     rejected: Counter[NuggetRejection] = field(default_factory=Counter)
 
 
 async def generate_nuggets(
-    task: NuggetTask,
-    drawer: NuggetDrawer,
+    task: GenerationTask,
+    extractor: NuggetExtractor,
     out: Path,
     *,
     resume: bool = False,
@@ -70,17 +64,17 @@ async def generate_nuggets(
 
     Args:
         task: the questions.
-        drawer: who draws.
+        extractor: who extracts them.
         out: the result file.
-        resume: keep questions of `out` and its journal that were drawn in the same way from the
+        resume: keep questions of `out` and its journal that were extracted in the same way from the
             same documents; of the others keep what people wrote.
     """
     task.dataset.require_documents("--nuggets")
     check_writable(out)
     journal = Journal(out)
     earlier = _earlier(out, journal, resume)
-    run = _Drawing(task, drawer, journal, progress)
-    await run.draw(earlier)
+    run = _Extraction(task, extractor, journal, progress)
+    await run.extract(earlier)
     result = run.result
     result.questions = [run.done[query.id] for query in task.queries if query.id in run.done]
     if not any(each.nuggets for each in result.questions):
@@ -100,28 +94,23 @@ def _earlier(out: Path, journal: Journal, resume: bool) -> dict[str, QuestionNug
         known = read_nuggets(out, partial=True) if out.exists() else []
         known += [nuggets_from_json(each, journal.path) for each in journal.read()]
         return {each.query_id: each for each in known}
-    for path in (out, journal.path):
-        if path.exists():
-            raise UsageError(
-                f"{str(path)!r} already exists: pass --resume to keep its nuggets and add the "
-                "missing ones; to start over, delete it or choose another --out"
-            )
+    refuse_existing("nuggets", out, journal.path)
     return {}
 
 
-class _Drawing:
+class _Extraction:
     def __init__(
-        self, task: NuggetTask, drawer: NuggetDrawer, journal: Journal, progress: Progress
+        self, task: GenerationTask, extractor: NuggetExtractor, journal: Journal, progress: Progress
     ) -> None:
         self.done: dict[str, QuestionNuggets] = {}
         self.result = NuggetResult()
         self._task = task
-        self._drawer = drawer
+        self._extractor = extractor
         self._journal = journal
         self._progress = progress
         self._finished = 0
 
-    async def draw(self, earlier: Mapping[str, QuestionNuggets]) -> None:
+    async def extract(self, earlier: Mapping[str, QuestionNuggets]) -> None:
         left = []
         for query in self._task.queries:
             known = earlier.get(query.id)
@@ -131,15 +120,15 @@ class _Drawing:
                 self._finished += 1
             else:
                 left.append((query, known.by_people if known else ()))
-        self._progress("drawing nuggets", self._finished, len(self._task.queries))
+        self._progress("extracting nuggets", self._finished, len(self._task.queries))
         await for_each(left, self._one, _AT_ONCE)
 
     async def _one(self, item: tuple[Query, Sequence[Nugget]]) -> None:
         query, own = item
         documents = self._documents(query)
-        drawn = await self._drawer.draw(query.text, documents)
-        self.result.rejected.update(drawn.rejected)
-        made = [*own, *drawn.nuggets]
+        extracted = await self._extractor.extract(query.text, documents)
+        self.result.rejected.update(extracted.rejected)
+        made = [*own, *extracted.nuggets]
         if made:
             provenance = {
                 **self._origin(query),
@@ -148,23 +137,23 @@ class _Drawing:
                 "split": self._task.split,
                 "created": datetime.now(UTC).date().isoformat(),
                 "assay": version("agent-assay"),
-                "candidates": drawn.candidates,
-                "rejected": {each.name.lower(): n for each, n in drawn.rejected.items() if n},
-                **({"cut_documents": drawn.cut} if drawn.cut else {}),
+                "candidates": extracted.candidates,
+                "rejected": {each.name.lower(): n for each, n in extracted.rejected.items() if n},
+                **({"cut_documents": extracted.cut} if extracted.cut else {}),
             }
             numbered = tuple(_numbered(made, query.id))
             question = QuestionNuggets(query.id, query.text, numbered, provenance)
             self._journal.append(nuggets_to_json(question))
             self.done[query.id] = question
-            self.result.drawn += 1
+            self.result.extracted += 1
         else:
-            self.result.left_out[query.id] = _why_none(drawn.candidates, drawn.rejected)
+            self.result.left_out[query.id] = _why_none(extracted.candidates, extracted.rejected)
         self._finished += 1
-        self._progress("drawing nuggets", self._finished, len(self._task.queries))
+        self._progress("extracting nuggets", self._finished, len(self._task.queries))
 
     def _origin(self, query: Query) -> JsonObject:
         hashes = {each.id: text_hash(each.full_text) for each in self._documents(query)}
-        return {**self._drawer.origin, "documents": hashes}
+        return {**self._extractor.origin, "documents": hashes}
 
     def _documents(self, query: Query) -> list[Document]:
         task = self._task
@@ -191,7 +180,8 @@ def _numbered(nuggets: Sequence[Nugget], query_id: str) -> list[Nugget]:
 
 
 def _why_none(candidates: int, rejected: Counter[NuggetRejection]) -> str:
+    none = "no nugget could be extracted from its documents"
     if not candidates and not rejected:
-        return "its documents have nothing to draw"
+        return none
     reason, _ = max(rejected.items(), key=lambda item: item[1], default=(None, 0))
-    return f"no nugget is left: {reason}" if reason else "its documents have nothing to draw"
+    return f"no nugget is left: {reason}" if reason else none

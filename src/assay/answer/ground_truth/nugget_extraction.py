@@ -1,4 +1,4 @@
-"""Draw candidate nuggets from documents: by a language model, or sentences as they are."""
+"""Extracts candidate nuggets from documents: by a language model, or sentences as they are."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -7,15 +7,22 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from assay.answer.answerer import extract_finding, is_instruction
-from assay.answer.ground_truth.candidates import quoted_in
-from assay.answer.nuggets.nugget_file import MAX_LENGTH, Importance, Nugget, NuggetMaker
-from assay.answer.passages import EXTRACTIVE, Passage
-from assay.answer.prompt import delimited, delimiter_code, load_prompt
+from assay.answer.ground_truth.nugget_file import MAX_LENGTH, Importance, Nugget, NuggetMaker
+from assay.answer.passages import Passage
+from assay.answer.prompt import (
+    NO_MODEL,
+    delimited,
+    delimiter_code,
+    load_prompt,
+    numbered,
+    writer_origin,
+)
 from assay.answer.providers.provider import LLMProvider
+from assay.answer.questions.source_documents import quoted_in
 from assay.data.dataset import Document
 from assay.errors import ProviderError, ProviderFailure
 from assay.net.json import parse_json
-from assay.text import stems, words
+from assay.text import is_negation, stems, words
 
 MAX_NUGGETS = 20
 """Nuggets of one question that are kept, vital ones first, as in TREC's RAG track."""
@@ -29,13 +36,11 @@ _PART, _PARTS = 6_000, 4
 _FACTS_PER_WINDOW = 10
 _WRITING_TOKENS, _LABEL_TOKENS = 1500, 300
 _SAME_SHARE = 0.8
-_NEGATIONS = frozenset({"not", "no", "never", "without", "cannot", "neither", "nor"})
 
 EXTRACT_NOTE = (
     "Sentences of the documents as they stand, chosen by the words that they share with the "
     "question. No model and no person wrote or checked them; nobody decided which are vital."
 )
-MODEL_NOTE = "Drawn by a language model from the documents; no person checked them."
 
 
 class NuggetRejection(StrEnum):
@@ -52,7 +57,7 @@ class NuggetRejection(StrEnum):
 
 
 @dataclass
-class DrawnNuggets:
+class ExtractedNuggets:
     """The nuggets of one question; `rejected` counts candidates by the reason."""
 
     nuggets: list[Nugget] = field(default_factory=list)
@@ -62,45 +67,42 @@ class DrawnNuggets:
     """Documents that were too long to be shown as a whole."""
 
 
-class NuggetDrawer(Protocol):
-    """Draws nuggets; `origin` is what the provenance says about it."""
+class NuggetExtractor(Protocol):
+    """Extracts nuggets."""
 
     @property
     def origin(self) -> dict[str, str]:
-        """Provider, model, prompts and a note."""
+        """Provider, model, prompts and a note, for the provenance."""
         ...
 
-    async def draw(self, question: str, documents: Sequence[Document]) -> DrawnNuggets:
+    async def extract(self, question: str, documents: Sequence[Document]) -> ExtractedNuggets:
         """The nuggets that the documents hold for a question."""
         ...
 
 
-class ExtractDrawer:
+class SentenceExtractor:
     """A sentence of each document as it stands: candidates for a person to edit."""
 
-    @property
-    def origin(self) -> dict[str, str]:
-        """Provider, model, prompts and a note."""
-        return {"provider": EXTRACTIVE, "model": "none", "prompt": "none", "note": EXTRACT_NOTE}
+    origin = writer_origin(NO_MODEL, (), EXTRACT_NOTE)
 
-    async def draw(self, question: str, documents: Sequence[Document]) -> DrawnNuggets:
+    async def extract(self, question: str, documents: Sequence[Document]) -> ExtractedNuggets:
         """All of them `okay`: which are vital, only a reader can say."""
-        drawn = DrawnNuggets()
+        extracted = ExtractedNuggets()
         for document in documents:
             found = extract_finding(question, Passage(document.id, document.title, document.text))
             if not found:
                 continue
-            drawn.candidates += 1
+            extracted.candidates += 1
             if len(found) > MAX_LENGTH:
-                drawn.rejected[NuggetRejection.NOT_A_FACT] += 1
+                extracted.rejected[NuggetRejection.NOT_A_FACT] += 1
                 continue
             nugget = Nugget("", found, Importance.OKAY, NuggetMaker.EXTRACT, (document.id,))
-            drawn.nuggets.append(nugget)
-        _finish(drawn)
-        return drawn
+            extracted.nuggets.append(nugget)
+        _finish(extracted)
+        return extracted
 
 
-class ModelDrawer:
+class ModelExtractor:
     """A language model collects facts window by window, and then says which are vital.
 
     Args:
@@ -113,62 +115,59 @@ class ModelDrawer:
         self._provider = provider
         self._by_words = by_words
         self._by_model = by_model
+        prompts = ("nugget_writing", "nugget_importance", "judge_support", "judge_support_first")
+        note = "Extracted by a language model from the documents; no person checked them."
+        self.origin = writer_origin(provider.name, prompts, note)
 
-    @property
-    def origin(self) -> dict[str, str]:
-        """Provider, model, prompts and a note."""
-        provider, _, model = self._provider.name.partition(":")
-        names = ("nugget_writing", "nugget_importance", "judge_support", "judge_support_first")
-        prompts = ", ".join(load_prompt(name).id for name in names)
-        return {"provider": provider, "model": model, "prompt": prompts, "note": MODEL_NOTE}
-
-    async def draw(self, question: str, documents: Sequence[Document]) -> DrawnNuggets:
+    async def extract(self, question: str, documents: Sequence[Document]) -> ExtractedNuggets:
         """Facts with a true quote that words and model find supported, merged and labeled."""
-        drawn = DrawnNuggets(cut=sum(len(each.text) > _PART * _PARTS for each in documents))
+        extracted = ExtractedNuggets(cut=sum(len(each.text) > _PART * _PARTS for each in documents))
         for window in _windows(documents):
-            known = [each.text for each in drawn.nuggets]
+            known = [each.text for each in extracted.nuggets]
             reply = await self._reply(writing_prompt(question, window, known), _WRITING_TOKENS)
             facts = _facts(reply)
             if facts is None:
-                drawn.rejected[NuggetRejection.UNREADABLE] += 1
+                extracted.rejected[NuggetRejection.UNREADABLE] += 1
                 continue
             for each in facts[:_FACTS_PER_WINDOW]:
-                await self._add(drawn, each, window)
-        await self._label(question, drawn)
-        _finish(drawn)
-        return drawn
+                await self._add(extracted, each, window)
+        await self._label(question, extracted)
+        _finish(extracted)
+        return extracted
 
-    async def _add(self, drawn: DrawnNuggets, fields: Any, window: Sequence[Document]) -> None:
-        drawn.candidates += 1
+    async def _add(
+        self, extracted: ExtractedNuggets, fields: Any, window: Sequence[Document]
+    ) -> None:
+        extracted.candidates += 1
         found = _candidate(fields, window)
         if isinstance(found, NuggetRejection):
-            drawn.rejected[found] += 1
+            extracted.rejected[found] += 1
             return
         text, document = found
         sources = [document.full_text]
         if not await self._by_words(text, sources):
-            drawn.rejected[NuggetRejection.OTHER_WORDS] += 1
-        elif (same := _same_as(text, drawn.nuggets)) is not None:
-            drawn.rejected[NuggetRejection.MERGED] += 1
-            _add_document(drawn.nuggets, same, document.id)
+            extracted.rejected[NuggetRejection.OTHER_WORDS] += 1
+        elif (same := _same_as(text, extracted.nuggets)) is not None:
+            extracted.rejected[NuggetRejection.MERGED] += 1
+            _add_document(extracted.nuggets, same, document.id)
         elif not await self._by_model(text, sources):
-            drawn.rejected[NuggetRejection.UNSUPPORTED] += 1
+            extracted.rejected[NuggetRejection.UNSUPPORTED] += 1
         else:
             nugget = Nugget("", text, Importance.OKAY, NuggetMaker.MODEL, (document.id,))
-            drawn.nuggets.append(nugget)
+            extracted.nuggets.append(nugget)
 
-    async def _label(self, question: str, drawn: DrawnNuggets) -> None:
+    async def _label(self, question: str, extracted: ExtractedNuggets) -> None:
         """What has no readable label is left out: a guess would be counted as the model's word."""
-        if not drawn.nuggets:
+        if not extracted.nuggets:
             return
-        prompt = importance_prompt(question, [each.text for each in drawn.nuggets])
-        labels = _labels(await self._reply(prompt, _LABEL_TOKENS), len(drawn.nuggets))
+        prompt = importance_prompt(question, [each.text for each in extracted.nuggets])
+        labels = _labels(await self._reply(prompt, _LABEL_TOKENS), len(extracted.nuggets))
         if labels is None:
-            drawn.rejected[NuggetRejection.UNREADABLE] += len(drawn.nuggets)
-            drawn.nuggets = []
+            extracted.rejected[NuggetRejection.UNREADABLE] += len(extracted.nuggets)
+            extracted.nuggets = []
             return
-        pairs = zip(drawn.nuggets, labels, strict=True)
-        drawn.nuggets = [replace(each, importance=label) for each, label in pairs]
+        pairs = zip(extracted.nuggets, labels, strict=True)
+        extracted.nuggets = [replace(each, importance=label) for each, label in pairs]
 
     async def _reply(self, prompt: str, max_tokens: int) -> str:
         try:
@@ -183,17 +182,12 @@ def writing_prompt(question: str, documents: Sequence[Document], known: Sequence
     """Asks a model for facts of the documents that answer the question."""
     texts = [f"Title: {each.title}\n{each.text}" if each.title else each.text for each in documents]
     code = delimiter_code(question, *texts, *known)
-    shown = (
-        f"Document {place}:\n{delimited('document', code, text)}"
-        for place, text in enumerate(texts, start=1)
-    )
+    facts = "\n".join(f"- {each}" for each in known)
     return load_prompt("nugget_writing").fill(
         code=code,
         question=f"Question:\n{delimited('question', code, question)}",
-        documents="\n\n".join(shown),
-        known=delimited("fact", code, "\n".join(f"- {each}" for each in known))
-        if known
-        else "none",
+        documents=numbered("document", code, texts),
+        known=delimited("fact", code, facts) if known else "none",
         most=str(_FACTS_PER_WINDOW),
     )
 
@@ -205,10 +199,7 @@ def importance_prompt(question: str, nuggets: Sequence[str]) -> str:
         code=code,
         number=str(len(nuggets)),
         question=f"Question:\n{delimited('question', code, question)}",
-        facts="\n\n".join(
-            f"Fact {place}:\n{delimited('fact', code, text)}"
-            for place, text in enumerate(nuggets, start=1)
-        ),
+        facts=numbered("fact", code, nuggets),
     )
 
 
@@ -298,7 +289,7 @@ def _figures(text: str) -> set[str]:
 
 
 def _negations(text: str) -> int:
-    return sum(word in _NEGATIONS or word.endswith("n't") for word in words(text)) % 2
+    return sum(map(is_negation, words(text))) % 2
 
 
 def _add_document(nuggets: list[Nugget], place: int, doc_id: str) -> None:
@@ -306,10 +297,10 @@ def _add_document(nuggets: list[Nugget], place: int, doc_id: str) -> None:
     nuggets[place] = replace(nuggets[place], documents=documents)
 
 
-def _finish(drawn: DrawnNuggets) -> None:
+def _finish(extracted: ExtractedNuggets) -> None:
     """Merge once more, the vital ones first, and not too many."""
-    merged = merge_nuggets(drawn.nuggets)
-    drawn.rejected[NuggetRejection.MERGED] += len(drawn.nuggets) - len(merged)
+    merged = merge_nuggets(extracted.nuggets)
+    extracted.rejected[NuggetRejection.MERGED] += len(extracted.nuggets) - len(merged)
     merged.sort(key=lambda each: not each.vital)
-    drawn.rejected[NuggetRejection.SURPLUS] += max(0, len(merged) - MAX_NUGGETS)
-    drawn.nuggets = merged[:MAX_NUGGETS]
+    extracted.rejected[NuggetRejection.SURPLUS] += max(0, len(merged) - MAX_NUGGETS)
+    extracted.nuggets = merged[:MAX_NUGGETS]

@@ -1,15 +1,99 @@
-"""The sentences that questions are made of, with their quantities, dates and names."""
+"""The documents that questions are made of: read from files, and their sentences with quantities,
+dates and names.
+"""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
 
 from assay.answer.answerer import is_instruction
 from assay.answer.prompt import without_markers
 from assay.data.dataset import Document
+from assay.data.text_file import Findings, Record, plain_file, read_by_id
+from assay.data.trec_corpus import title_and_text
+from assay.errors import DataError
+from assay.files import read_text_file
 from assay.text import sentences, words
 
+_PAGES = (".html", ".htm")
+_KINDS = (".md", ".txt", *_PAGES)
+_MAX_BYTES = 2 * 2**20
+# A hard-wrapped line: a long one, with plain text on the next.
+_WRAPPED_LINE = re.compile(r"(?<=[^\n]{60})\n(?=[^\s#>|*+-])")
+_FORMS = "a data set, a corpus.jsonl, or a folder of .md, .txt and .html files"
+
+
+def is_dataset(path: Path) -> bool:
+    """Whether the path has questions too, so that it is read as a data set."""
+    inside = path.is_dir() and next(path.glob("**/queries.jsonl*"), None) is not None
+    return inside or path.suffix.lower() == ".zip"
+
+
+def read_source_documents(path: Path) -> dict[str, Document]:
+    """The documents of a corpus.jsonl or of a folder of text files, by id."""
+    if not path.exists():
+        raise DataError(f"does not exist; pass {_FORMS}", file=path)
+    corpus = path / "corpus.jsonl" if path.is_dir() else path
+    if corpus.is_file() and corpus.suffix == ".jsonl":
+        return read_by_id(plain_file(corpus), "_id", _document, Findings())
+    if not path.is_dir():
+        raise DataError(f"has no readable documents; pass {_FORMS}", file=path)
+    documents = {document.id: document for document in _notes(path)}
+    if not documents:
+        raise DataError(f"has no documents; pass {_FORMS}", file=path)
+    return documents
+
+
+def _document(record: Record, identifier: str) -> Document:
+    return Document(identifier, record.text("title"), record.text("text"))
+
+
+def _notes(folder: Path) -> Iterator[Document]:
+    """The id is the path within the folder. Hidden files and folders are skipped."""
+    for path in _files(folder):
+        if path.suffix.lower() in _KINDS:
+            content = _content(path)
+            page = path.suffix.lower() in _PAGES
+            title, text = title_and_text(content) if page else _title_and_text(content, path.stem)
+            yield Document(path.relative_to(folder).as_posix(), title or path.stem, text)
+
+
+def files_left_out(folder: Path) -> Counter[str]:
+    """How many files of a folder of documents are of a kind that is not read, by suffix."""
+    if not folder.is_dir() or (folder / "corpus.jsonl").is_file():
+        return Counter()
+    suffixes = (path.suffix.lower() for path in _files(folder))
+    return Counter(each or "without a suffix" for each in suffixes if each not in _KINDS)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.rglob("*")):
+        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if not hidden and path.is_file():
+            yield path
+
+
+def _content(path: Path) -> str:
+    if path.stat().st_size > _MAX_BYTES:
+        raise DataError(f"is larger than {_MAX_BYTES // 2**20} MiB; split it", file=path)
+    try:
+        return _WRAPPED_LINE.sub(" ", read_text_file(path, encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot be read as UTF-8 text: {error}", file=path) from None
+
+
+def _title_and_text(content: str, name: str) -> tuple[str, str]:
+    """A heading of Markdown on the first line is the title, else the file's name is."""
+    first, _, rest = content.lstrip().partition("\n")
+    if first.startswith("# "):
+        return first[2:].strip(), rest.strip()
+    return name, content.strip()
+
+
+_QUOTED = str.maketrans("’‘“”–—", "''\"\"--")
 BLANK = "____"
 """What stands for the part of a sentence that is asked for."""
 
@@ -75,12 +159,29 @@ class SourceSentence:
         return self.text.replace(part, BLANK)
 
 
+def quoted_in(quote: str, document: Document) -> bool:
+    """Word for word: only white space, case and the style of quotation marks may differ."""
+    return _plain(quote) in _plain(f"{document.title}\n{document.text}")
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.translate(_QUOTED).casefold().split())
+
+
+def plain_sentences(document: Document, lengths: range) -> list[str]:
+    """The sentences of a document in prose, with so many words, each once."""
+    return [
+        sentence
+        for sentence in dict.fromkeys(sentences(without_markers(document.text)))
+        if _SENTENCE.fullmatch(sentence) and len(sentence.split()) in lengths
+        if not is_instruction(sentence)
+    ]
+
+
 def sentences_of(document: Document) -> Iterator[SourceSentence]:
     """The sentences of a document that a question can be made of."""
-    for sentence in dict.fromkeys(sentences(without_markers(document.text))):
-        fits = _SENTENCE.fullmatch(sentence) and len(sentence.split()) in _WORDS
-        if fits and not is_instruction(sentence):
-            yield read_sentence(document, sentence)
+    for sentence in plain_sentences(document, _WORDS):
+        yield read_sentence(document, sentence)
 
 
 def read_sentence(document: Document, sentence: str) -> SourceSentence:
