@@ -13,10 +13,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from assay.measure import summarize
 from assay.measure.graded import Floats
 from assay.measure.resampling import bootstrap_means
-from assay.measure.statistics import student_t
+from assay.measure.statistics import student_t, summarize
 
 POPULATIONS = {"a third zeros": (0.35, 0.10), "70% zeros": (0.70, 0.10), "90% hits": (0.10, 0.90)}
 SIZES = (5, 10, 20, 50)

@@ -16,7 +16,9 @@ from collections.abc import Callable
 
 import pytrec_eval
 
-from assay.measure import nDCG, score, summarize
+from assay.measure.metrics import nDCG
+from assay.measure.scoring import score
+from assay.measure.statistics import summarize
 
 METRIC = nDCG @ 10
 

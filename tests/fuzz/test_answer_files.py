@@ -19,7 +19,8 @@ from assay.errors import DataError
 from assay.measure.answers.calibration_record import read_calibrations
 from assay.measure.answers.judge import parse_words
 from assay.measure.answers.rating_calibration import read_nugget_labels
-from assay.measure.grading.grade_file import read_grade_records, read_pool
+from assay.measure.grading.model_grades import read_grade_records
+from assay.measure.grading.pool import read_pool
 
 NUGGETS = (
     b'{"query_id": "q1", "query": "w", "nuggets": [{"id": "q1.1", "text": "Tea is hot", '

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from assay.errors import DataError
-from assay.measure import nDCG, parse_metric
 from assay.measure.audit import AuditResult, Flaw, audit_report
+from assay.measure.metrics import nDCG, parse_metric
 
 JUDGMENTS: dict[str, dict[str, int]] = {
     f"PLAIN-{number}": {f"MED-{number * 10 + place}": 1 + (place == 0) for place in range(8)}

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from assay.data import Dataset, Document, Query, load_dataset
-from assay.measure import queries_needed
 from assay.measure.describe import ASSUMED_STD, describe_dataset
+from assay.measure.statistics import queries_needed
 
 OFFICIAL = os.environ.get("NFCORPUS_ARCHIVE")  # read before the fixtures take it away
 

@@ -14,7 +14,6 @@ from assay.measure.grading.agreement import (
     grade_agreement,
     kendall_tau,
 )
-from assay.measure.grading.grade_file import read_grade_records, read_pool
 from assay.measure.grading.grader import (
     PassageGrade,
     PassagePair,
@@ -23,7 +22,8 @@ from assay.measure.grading.grader import (
     grade_prompt,
     unreliable_grades,
 )
-from assay.measure.grading.pool import GradingPool, choose_pairs, fill_judgments, grade_pool
+from assay.measure.grading.model_grades import fill_judgments, grade_pool, read_grade_records
+from assay.measure.grading.pool import GradingPool, choose_pairs, read_pool
 from assay.measure.statistics import weighted_kappa
 
 QUERY = re.compile(r"Query:\n<question \w+>\n(.*?)\n</question", re.DOTALL)

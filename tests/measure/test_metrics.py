@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from assay.errors import UsageError
-from assay.measure import (
+from assay.measure.metrics import (
     AP,
     MRR,
     CappedRecall,
@@ -17,10 +17,10 @@ from assay.measure import (
     Recall,
     Rprec,
     nDCG,
+    parse_figure,
     parse_metric,
-    score,
 )
-from assay.measure.metrics import parse_figure
+from assay.measure.scoring import score
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_cutoff_is_a_whole_number(cutoff: Any) -> None:
 
 
 def test_only_ndcg_has_a_gain() -> None:
-    with pytest.raises(UsageError, match="Recall has no gain"):
+    with pytest.raises(UsageError, match="apply only to nDCG, not to Recall"):
         Recall(gain="exp")
     with pytest.raises(UsageError, match="'linear' or 'exp', got 'cubic'"):
         nDCG(gain="cubic")

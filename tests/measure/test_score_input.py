@@ -9,8 +9,8 @@ import pytest
 from assay import score
 from assay.data import load_dataset
 from assay.errors import UsageError
-from assay.measure import AP, MRR, Precision, Recall, Scores, nDCG
-from assay.measure.scoring import read_qrels_value
+from assay.measure.metrics import AP, MRR, Precision, Recall, nDCG
+from assay.measure.scoring import Scores, read_qrels_value
 
 RUN = {"q1": ["d3", "d1"], "q2": ["d2"]}
 QRELS = {"q1": {"d1": 2, "d9": 1}, "q2": {"d2": 1}}

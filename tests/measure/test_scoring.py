@@ -6,19 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.errors import UsageError
-from assay.measure import (
-    AP,
-    MRR,
-    Hit,
-    Metric,
-    Precision,
-    Recall,
-    Scores,
-    Violation,
-    nDCG,
-    score_rankings,
-)
-from assay.measure.violations import Inspector
+from assay.measure.metrics import AP, MRR, Hit, Metric, Precision, Recall, nDCG
+from assay.measure.scoring import Scores, score_rankings
+from assay.measure.violations import Inspector, Violation
 
 METRICS: list[Metric] = [nDCG @ 5, Recall @ 5, Precision @ 5, MRR @ 5, AP]
 

@@ -5,7 +5,6 @@ import pytest
 
 from assay.answer.prompt import without_markers
 from assay.data import Document, Fact, ReferenceAnswer
-from assay.measure import compare_paired, summarize
 from assay.measure.answers.answer_metrics import (
     ANSWER_METRICS,
     AnswerCase,
@@ -27,6 +26,7 @@ from assay.measure.answers.lexical import (
     faithfulness,
     unsupported,
 )
+from assay.measure.statistics import compare_paired, summarize
 from assay.text import sentences
 
 

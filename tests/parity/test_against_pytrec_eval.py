@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from assay.data import read_run
 from assay.data.beir import read_beir
 from assay.data.dataset import Judgments
-from assay.measure import (
+from assay.measure.metrics import (
     AP,
     MRR,
     CappedRecall,
@@ -25,9 +25,8 @@ from assay.measure import (
     Rprec,
     bpref,
     nDCG,
-    score,
-    score_rankings,
 )
+from assay.measure.scoring import score, score_rankings
 
 Rankings = Mapping[str, Sequence[str]]
 

@@ -15,7 +15,8 @@ import pytest
 from tests.rag_evaluation.conftest import DEPTH, Retrieve
 
 from assay.answer.ground_truth.generation import SELECTED
-from assay.measure import CappedRecall, Metric, Recall, score
+from assay.measure.metrics import CappedRecall, Metric, Recall
+from assay.measure.scoring import score
 from assay.pytest_plugin.cases import RagCase, RagTestData
 from assay.pytest_plugin.fixtures import Record
 

@@ -16,9 +16,9 @@ from tests.ui.test_browser import (
     go,
 )
 
-from assay.measure.grading.grade_file import write_pool
-from assay.measure.grading.graded_pool import GradedPool
 from assay.measure.grading.grader import PassagePair
+from assay.measure.grading.human_grades import GradedPool
+from assay.measure.grading.pool import write_pool
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from assay.data.dataset import Dataset
     from assay.measure.grading.agreement import GradeAgreement, SystemOrder
-    from assay.measure.grading.pool import GradingPool, GradingResult
+    from assay.measure.grading.model_grades import GradingResult
+    from assay.measure.grading.pool import GradingPool
 
 _POOLS = (".csv", ".tsv", ".jsonl", ".parquet")
 
@@ -132,7 +133,7 @@ def grade(
     from assay.answer.providers.opening import open_provider
     from assay.cli.console import progress_bar
     from assay.measure.grading.grader import RelevanceGrader
-    from assay.measure.grading.pool import grade_pool
+    from assay.measure.grading.model_grades import grade_pool
 
     found = read_sources(sources, dataset, split, runs, depth, check, columns or ())
     if not found.pool.pairs:
@@ -196,8 +197,7 @@ def read_sources(
 ) -> GradingSources:
     """The pool that runs, run files or a table of passages make, and where it comes from."""
     from assay.data import read_run
-    from assay.measure.grading.grade_file import read_pool
-    from assay.measure.grading.pool import GradingPool, choose_pairs
+    from assay.measure.grading.pool import GradingPool, choose_pairs, read_pool
     from assay.run.folder import find_run, find_run_dataset
 
     first = Path(sources[0])
@@ -290,7 +290,7 @@ class _Summary:
             yield _systems(orders)
 
     def _facts(self, out: Path, agreement: "GradeAgreement | None") -> Iterator[tuple[str, str]]:
-        from assay.measure.grading.pool import qrels_beside
+        from assay.measure.grading.model_grades import qrels_beside
         from assay.report.numbers import count, figure, with_interval
 
         yield "judged by", f"{self.model}: model-made, not by people"
@@ -336,7 +336,7 @@ def _systems(orders: "SystemOrder") -> "RenderableType":
 
 def _write_dataset(found: GradingSources, result: "GradingResult", folder: Path) -> None:
     from assay.data.beir import write_new_beir
-    from assay.measure.grading.pool import fill_judgments
+    from assay.measure.grading.model_grades import fill_judgments
 
     if found.dataset is None:
         raise UsageError("--dataset-out needs runs; the table of grades is itself a data set")

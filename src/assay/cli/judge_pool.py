@@ -11,7 +11,7 @@ from assay.cli.options import ColumnsOption, RunsOption
 from assay.errors import UsageError
 
 if TYPE_CHECKING:
-    from assay.measure.grading.grade_file import GraderAgreement
+    from assay.measure.grading.agreement import GraderAgreement
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 DatasetOption = Annotated[
@@ -48,7 +48,7 @@ def pool(
     with grades from 0, or a model with `assay judge grade`. `assay judge labels` reads it back.
     """
     from assay.cli.judge_grade import read_sources
-    from assay.measure.grading.grade_file import write_pool
+    from assay.measure.grading.pool import write_pool
 
     if out.suffix.lower() != ".csv":
         raise UsageError(f"a pool is written to a .csv file, got {out.name!r}")
@@ -104,7 +104,9 @@ def labels(
     """
     from itertools import combinations
 
-    from assay.measure.grading.grade_file import combine_labels, grader_agreement, write_label_qrels
+    from assay.data.qrels import write_trec_qrels
+    from assay.measure.grading.agreement import grader_agreement
+    from assay.measure.grading.pool import combine_labels, label_rows
 
     if (dataset is None) != (dataset_out is None):
         raise UsageError("--dataset names what --dataset-out adds to: pass both or none")
@@ -117,7 +119,7 @@ def labels(
     judged = combine_labels(list(read.values()))
     agreement = [(a, b, grader_agreement(read[a], read[b])) for a, b in combinations(read, 2)]
     if out is not None:
-        write_label_qrels(out, judged)
+        write_trec_qrels(out, label_rows(judged), instead="--dataset-out")
     if dataset is not None and dataset_out is not None:
         _add_to_dataset(dataset, columns or (), split, judged, dataset_out)
     if as_json:
@@ -132,7 +134,7 @@ def labels(
 
 def _graders_of(path: Path) -> tuple[dict[str, dict[tuple[str, str], int]], int]:
     """The labels of a table and of those who graded it in the web UI, and how many rows it has."""
-    from assay.measure.grading.graded_pool import TABLE_GRADER, GradedPool
+    from assay.measure.grading.human_grades import TABLE_GRADER, GradedPool
 
     pool = GradedPool(path)
     found = {

@@ -37,7 +37,9 @@ from assay.run.options import settings
 
 if TYPE_CHECKING:
     from assay.evaluation.gates import Gate
-    from assay.measure import Metric, SampleSummary, Scores
+    from assay.measure.metrics import Metric
+    from assay.measure.scoring import Scores
+    from assay.measure.statistics import SampleSummary
 
 _WRONG = {
     "duplicate": "repeated; duplicates score nothing",
@@ -128,8 +130,7 @@ def score_command(
         raise typer.Exit(code)
     from assay.data import read_run
     from assay.evaluation.gates import refuse_impossible
-    from assay.measure import score_rankings
-    from assay.measure.scoring import as_metrics
+    from assay.measure.scoring import as_metrics, score_rankings
     from assay.report.terminal import ScoreLine, scores_table
     from assay.run.run_record import GateResult
 
@@ -244,7 +245,7 @@ def _summary(scores: "Scores", metric: "Metric") -> "SampleSummary":
 
 
 def _usual(top_k: int | None) -> list["Metric"]:
-    from assay.measure import AP, MRR, CappedRecall, Judged, Precision, Recall, nDCG
+    from assay.measure.metrics import AP, MRR, CappedRecall, Judged, Precision, Recall, nDCG
 
     k = top_k or 10
     deep = [Recall @ 100] if top_k is None else []

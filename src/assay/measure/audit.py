@@ -1,4 +1,4 @@
-"""Whether the figures of a report by another evaluator follow from its own retrieved lists.
+"""Audits another evaluator's report: do its figures follow from its own retrieved lists?
 
 Evaluators of this kind are known to take the ideal ranking from the retrieved documents, to
 credit repeats and to drop failed queries, each of which raises the mean. So a claim is recomputed
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from assay.data.dataset import Judgments
 from assay.errors import DataError
 from assay.measure.foreign_report import ForeignReport, ReportedQuery, read_report
-from assay.measure.graded import Floats, GradedLists
+from assay.measure.graded import Floats, GradedLists, has_relevant
 from assay.measure.metrics import Metric, nDCG
 from assay.measure.violations import Inspector
 from assay.net.json import JsonObject
@@ -163,7 +163,8 @@ def audit_report(report: JsonObject, judgments: Judgments) -> AuditResult:
         judgments: The judgments of the data set and split that it was made on.
     """
     foreign = read_report(report)
-    rows = [row for row in foreign.rows if _is_judged(row, judgments)]
+    rows = [row for row in foreign.rows if has_relevant(judgments.get(row.query_id, {}))]
+    judged = {row.query_id for row in rows}
     if not rows:
         raise DataError(
             f"none of the report's queries (the first is {foreign.rows[0].query_id!r}) has a "
@@ -174,7 +175,7 @@ def audit_report(report: JsonObject, judgments: Judgments) -> AuditResult:
         claims=tuple(_audit_claim(foreign, lists, metric) for metric in foreign.claims),
         queries=len(rows) + foreign.missing,
         failed=sum(row.failed for row in rows) + foreign.missing,
-        unjudged=tuple(r.query_id for r in foreign.rows if not _is_judged(r, judgments)),
+        unjudged=tuple(r.query_id for r in foreign.rows if r.query_id not in judged),
         contradictions=foreign.contradictions,
     )
 
@@ -222,10 +223,6 @@ def _disagreements(
         for row, value in zip(lists.rows, lists.values(metric, flaws).tolist(), strict=True)
         if metric.key in row.claimed and abs(row.claimed[metric.key] - value) > tolerance
     )
-
-
-def _is_judged(row: ReportedQuery, judgments: Judgments) -> bool:
-    return any(grade > 0 for grade in judgments.get(row.query_id, {}).values())
 
 
 def _sorted_by_grade(lists: GradedLists) -> GradedLists:

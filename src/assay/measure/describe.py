@@ -1,4 +1,4 @@
-"""Facts about a data set that decide how far a score on it can be trusted."""
+"""Statistics of a data set that say how far a score on it can be trusted."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -7,7 +7,7 @@ from math import ceil
 from statistics import median
 
 from assay.data.dataset import Dataset, Judgments, Query
-from assay.measure.graded import GradedLists
+from assay.measure.graded import GradedLists, has_relevant
 from assay.measure.metrics import Metric, Precision, Recall
 from assay.measure.statistics import queries_needed
 from assay.text import words
@@ -125,18 +125,14 @@ def _split_facts(judgments: Judgments) -> SplitFacts:
     grades = Counter(grade for judged in judgments.values() for grade in judged.values())
     return SplitFacts(
         queries=len(judgments),
-        measurable=sum(_is_measurable(judged) for judged in judgments.values()),
+        measurable=sum(has_relevant(judged) for judged in judgments.values()),
         judgments=grades.total(),
         grades={str(grade): grades[grade] for grade in sorted(grades)},
     )
 
 
-def _is_measurable(judged: Mapping[str, int]) -> bool:
-    return any(grade > 0 for grade in judged.values())
-
-
 def _ceilings(judgments: Judgments) -> dict[str, float]:
-    ideal = GradedLists.ideal(judged for judged in judgments.values() if _is_measurable(judged))
+    ideal = GradedLists.ideal(judged for judged in judgments.values() if has_relevant(judged))
     metrics: list[Metric] = [metric @ k for metric in (Recall, Precision) for k in CUTOFFS]
     if not ideal.size:
         return {}
@@ -191,14 +187,14 @@ def similar_pairs(these: Iterable[Query], those: Iterable[Query]) -> list[tuple[
     n - ceil(SIMILAR * n) + 1 words in any order (Bayardo, Ma and Srikant 2007), and the order by
     rarity keeps the candidates few.
     """
-    sets = {query.id: _words(query.text) for query in those}
+    sets = {query.id: frozenset(words(query.text)) for query in those}
     holders: defaultdict[str, list[str]] = defaultdict(list)
     for identifier, held in sets.items():
         for word in held:
             holders[word].append(identifier)
     pairs = []
     for query in these:
-        own = _words(query.text)
+        own = frozenset(words(query.text))
         rarest = sorted(own, key=lambda word: (len(holders.get(word, ())), word))
         probes = rarest[: len(own) - ceil(SIMILAR * len(own)) + 1]
         candidates = (other for word in probes for other in holders.get(word, ()))
@@ -206,10 +202,6 @@ def similar_pairs(these: Iterable[Query], those: Iterable[Query]) -> list[tuple[
         if match:
             pairs.append((query.id, match))
     return pairs
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(words(text))
 
 
 def _jaccard(a: frozenset[str], b: frozenset[str]) -> float:

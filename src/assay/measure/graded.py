@@ -18,6 +18,11 @@ Integers = NDArray[np.int64]
 _UNJUDGED = int(np.iinfo(np.int64).min)
 
 
+def has_relevant(grades: Mapping[str, int]) -> bool:
+    """Whether any document of a query is relevant: only such a query can be measured."""
+    return any(grade > 0 for grade in grades.values())
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class GradedLists:
     """Entry i says: in list `owner[i]`, at `rank[i]` (from 0), is a document of `grade[i]`.

@@ -77,9 +77,9 @@ class Metric:
     def __call__(self, *, gain: str = "linear", judged_only: bool = False) -> "Metric":
         """The same metric with another gain, `nDCG(gain="exp") @ 5`, or on condensed lists."""
         if self.name not in ("nDCG", _EXPONENTIAL, _CONDENSED):
-            raise UsageError(f"{self.name} has no gain and no judged_only; only nDCG has")
+            raise UsageError(f"gain and judged_only apply only to nDCG, not to {self.name}")
         if judged_only and gain != "linear":
-            raise UsageError("nDCG has gain='exp' or judged_only=True, not both")
+            raise UsageError("nDCG takes gain='exp' or judged_only=True, not both")
         if judged_only:
             return replace(self, name=_CONDENSED)
         if gain not in ("linear", "exp"):
@@ -160,6 +160,8 @@ def parse_metric(text: str, *, also: str = "") -> Metric:
 
     `also`: what else may stand in this place, for the message about an unknown name.
     """
+    if not isinstance(text, str):
+        raise UsageError(f"the name of a metric is a string such as 'ndcg@10', got {text!r}")
     written = re.sub(r"[\s\"']", "", text.lower()).replace("-", "_")
     match = _WRITTEN.fullmatch(written)
     if match is None or match["name"] not in _NAMES:

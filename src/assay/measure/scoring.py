@@ -14,8 +14,8 @@ import numpy as np
 
 from assay.data.dataset import Dataset, Judgments
 from assay.data.qrels import MAX_GRADE, rank_by_score
-from assay.errors import UsageError
-from assay.measure.graded import Floats, GradedLists
+from assay.errors import UsageError, suggests_keywords
+from assay.measure.graded import Floats, GradedLists, has_relevant
 from assay.measure.metrics import Metric, parse_metric
 from assay.measure.violations import Inspector, Violations
 
@@ -136,6 +136,7 @@ class Scores:
         return wanted
 
 
+@suggests_keywords()
 def score(
     run: Run,
     qrels: Qrels,
@@ -182,7 +183,7 @@ def score(
         raise UsageError(f"top_k must be an integer >= 1, got {top_k!r}")
     judgments = read_qrels_value(qrels)
     rankings = read_run_value(run)
-    if not any(_has_relevant(grades) for grades in judgments.values()):
+    if not any(has_relevant(grades) for grades in judgments.values()):
         raise UsageError("the qrels have no relevant document: every grade is 0 or less")
     if not rankings.keys() & judgments.keys():
         ours, theirs = next(iter(rankings)), next(iter(judgments))
@@ -209,7 +210,7 @@ def score_rankings(
     """
     for metric in metrics:
         metric.require_cutoff()
-    query_ids = [query_id for query_id, grades in judgments.items() if _has_relevant(grades)]
+    query_ids = [query_id for query_id, grades in judgments.items() if has_relevant(grades)]
     grades = [judgments[query_id] for query_id in query_ids]
     inspector = Inspector(known, top_k)
     depth = _depth(metrics)
@@ -360,10 +361,6 @@ def _existing(
     return GradedLists.ideal(
         {doc_id: grade for doc_id, grade in each.items() if doc_id in known} for each in grades
     )
-
-
-def _has_relevant(grades: Mapping[str, int]) -> bool:
-    return any(grade > 0 for grade in grades.values())
 
 
 def _depth(metrics: Sequence[Metric]) -> int | None:

@@ -1,7 +1,8 @@
 """Confidence intervals of means, and tests whether two systems differ."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TypeVar
@@ -17,6 +18,9 @@ Interval = tuple[float | None, float | None]
 Item = TypeVar("Item")
 
 _NEWTON_STEPS = 100
+_TAIL = (1 - 0.95) / 2
+"""What a 95% interval leaves out on each side."""
+_POWER, _ALPHA = 0.8, 0.05
 _SAME = 1e-12
 """Below this, two scores of one query differ by rounding alone."""
 
@@ -36,6 +40,15 @@ class SampleSummary:
     std: float
     minimum: float
     maximum: float
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean with its interval; no interval with fewer than two values."""
+
+    mean: float
+    low: float | None
+    high: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +77,19 @@ class PairedComparison:
     losses: int
 
 
-def summarize(values: ArrayLike, *, seed: int = 0, confidence: float = 0.95) -> SampleSummary:
-    """The mean with an interval that holds for few queries too: see `bounded_means`.
+def summarize(values: ArrayLike, *, seed: int = 0) -> SampleSummary:
+    """The mean with a 95% interval that holds for few queries too: see `bounded_means`.
 
     Values outside [0, 1] are no scores; their interval is that of `compare_paired`. `std` is the
     population figure (ddof 0). No queries give zeros, not NaN, which JSON lacks.
     """
-    array = _finite(values)
+    array = finite(values)
     if array.size == 0:
         return SampleSummary(0, 0.0, None, None, 0.0, 0.0, 0.0, 0.0)
     if _are_scores([array]):
-        low, high = _bounded_interval([array], seed, confidence)
+        low, high = _bounded_interval([array], seed)
     else:
-        low, high = _interval(array, seed, confidence)
+        low, high = _interval(array, seed)
     return SampleSummary(
         n=array.size,
         mean=float(array.mean()),
@@ -87,6 +100,12 @@ def summarize(values: ArrayLike, *, seed: int = 0, confidence: float = 0.95) -> 
         minimum=float(array.min()),
         maximum=float(array.max()),
     )
+
+
+def estimate_mean(values: ArrayLike) -> Estimate:
+    """The mean with the interval of `summarize`."""
+    summary = summarize(values)
+    return Estimate(summary.mean, summary.low, summary.high)
 
 
 def below(bound: float | None, ceiling: float) -> float | None:
@@ -103,7 +122,7 @@ def compare_paired(a: ArrayLike, b: ArrayLike, *, seed: int = 0) -> PairedCompar
     each query could be swapped. The observed labelling counts as one of the resamples, so no
     number of them ever gives p = 0 (Phipson and Smyth 2010).
     """
-    first, second = _finite(a), _finite(b)
+    first, second = finite(a), finite(b)
     if first.size != second.size:
         raise UsageError(
             f"paired scores must cover the same queries, got {first.size} and {second.size}"
@@ -112,7 +131,7 @@ def compare_paired(a: ArrayLike, b: ArrayLike, *, seed: int = 0) -> PairedCompar
         return PairedComparison(0, 0.0, 0.0, 0.0, None, None, 1.0, 0, 0, 0)
     differences = second - first
     differences[np.abs(differences) < _SAME] = 0.0
-    low, high = _interval(differences, seed, 0.95)
+    low, high = _interval(differences, seed)
     wins, losses = int((differences > 0).sum()), int((differences < 0).sum())
     return PairedComparison(
         n=first.size,
@@ -135,11 +154,11 @@ def summarize_strata(strata: Sequence[ArrayLike]) -> tuple[float, float | None, 
     interval of a single set is that of `summarize`. It is None where a set has fewer than two
     queries.
     """
-    arrays = [_finite(values) for values in strata]
+    arrays = [finite(values) for values in strata]
     mean = _mean_of_means(arrays)
     if not _are_scores(arrays):
         return mean, *_welch_interval(arrays, mean)
-    return mean, *_bounded_interval(arrays, 0, 0.95)
+    return mean, *_bounded_interval(arrays, 0)
 
 
 def compare_strata(
@@ -150,7 +169,7 @@ def compare_strata(
     Each pair has the scores of a and b on the same queries of one set. The randomization test of
     `compare_paired`, on the mean over the sets: labels are swapped query by query.
     """
-    differences = [_finite(b) - _finite(a) for a, b in strata]
+    differences = [finite(b) - finite(a) for a, b in strata]
     mean = _mean_of_means(differences)
     low, high = _welch_interval(differences, mean)
     total = sum(each.size for each in differences)
@@ -183,6 +202,26 @@ def shared_ranks(items: Sequence[Item], separates: Callable[[Item, Item], bool])
     return ranks
 
 
+def sign_test(wins: int, losses: int) -> float:
+    """The two-sided p-value of so unequal a number of wins if both were as likely (exact)."""
+    n, most = wins + losses, max(wins, losses)
+    tail = sum(math.comb(n, each) for each in range(most, n + 1))
+    return min(1.0, 2 * tail / (1 << n))
+
+
+def cohen_kappa(labels: Sequence[Hashable], verdicts: Sequence[Hashable]) -> float | None:
+    """Agreement beyond chance (Cohen 1960): 1 all, 0 as much as chance, below 0 less.
+
+    None if it does not exist: both always say the same one thing, so that chance alone agrees
+    everywhere. An undecided verdict, None, is a category of its own.
+    """
+    n = len(labels)
+    agreed = sum(v == y for v, y in zip(verdicts, labels, strict=True)) / n
+    ours, theirs = Counter(labels), Counter(verdicts)
+    by_chance = sum(ours[value] * theirs[value] for value in ours) / n**2
+    return None if by_chance == 1 else (agreed - by_chance) / (1 - by_chance)
+
+
 def weighted_kappa(first: Sequence[int], second: Sequence[int]) -> float | None:
     """Agreement of two graders beyond chance, with quadratic weights (Cohen 1968).
 
@@ -196,24 +235,30 @@ def weighted_kappa(first: Sequence[int], second: Sequence[int]) -> float | None:
     return None if by_chance <= _SAME else 1 - seen / by_chance
 
 
-def queries_needed(
-    std_of_differences: float, difference: float, *, power: float = 0.8, alpha: float = 0.05
-) -> int:
+def fewest_queries(comparisons: int = 1) -> int:
+    """With fewer queries, no difference is significant at 0.05, however large it is.
+
+    The randomization test of n queries has no p-value below 2 / 2**n, which `holm` multiplies by
+    up to the number of comparisons.
+    """
+    return math.floor(math.log2(comparisons / _ALPHA)) + 2
+
+
+def queries_needed(std_of_differences: float, difference: float, comparisons: int = 1) -> int:
     """How many queries a paired two-sided test needs to find a true mean difference.
 
-    The normal approximation with its correction for the t distribution, as in Sakai 2016, "Topic
-    set size design".
+    At a power of 0.8 and a significance of 0.05. The normal approximation with its correction for
+    the t distribution, as in Sakai 2016, "Topic set size design"; never less than `fewest_queries`.
     """
     if difference <= 0 or std_of_differences < 0:
         raise UsageError(
             "the difference must be > 0 and its standard deviation >= 0, "
             f"got {difference!r} and {std_of_differences!r}"
         )
-    if not (0 < power < 1 and 0 < alpha < 1):
-        raise UsageError(f"power and alpha must be between 0 and 1, got {power!r} and {alpha!r}")
-    critical = NormalDist().inv_cdf(1 - alpha / 2)
-    reach = critical + NormalDist().inv_cdf(power)
-    return max(2, math.ceil((reach * std_of_differences / difference) ** 2 + critical**2 / 2))
+    critical = NormalDist().inv_cdf(1 - _ALPHA / 2)
+    reach = critical + NormalDist().inv_cdf(_POWER)
+    by_power = math.ceil((reach * std_of_differences / difference) ** 2 + critical**2 / 2)
+    return max(by_power, fewest_queries(comparisons))
 
 
 def student_t(degrees: int, tail: float) -> float:
@@ -246,10 +291,6 @@ def student_t(degrees: int, tail: float) -> float:
     return math.sqrt(degrees) * math.tan(angle)
 
 
-def _normal_cdf(value: float) -> float:
-    return 0.5 * math.erfc(-value / math.sqrt(2))
-
-
 def _mean_of_means(arrays: Sequence[Floats]) -> float:
     if not arrays or any(array.size == 0 for array in arrays):
         raise UsageError("a mean over data sets needs at least one query of each")
@@ -260,15 +301,14 @@ def _are_scores(arrays: Sequence[Floats]) -> bool:
     return all(array.min() >= 0 and array.max() <= 1 for array in arrays)
 
 
-def _bounded_interval(arrays: Sequence[Floats], seed: int, confidence: float) -> Interval:
+def _bounded_interval(arrays: Sequence[Floats], seed: int) -> Interval:
     """Of the mean of the arrays' means."""
-    tail = _tail(confidence)
     if any(array.size < 2 for array in arrays):
         return None, None
     drawn = [bounded_means(array, seed + place) for place, array in enumerate(arrays)]
     rounds = min(lows.size for lows, _ in drawn)
     lows, highs = np.mean([(lows[:rounds], highs[:rounds]) for lows, highs in drawn], axis=0)
-    low, high = float(np.quantile(lows, tail)), float(np.quantile(highs, 1 - tail))
+    low, high = float(np.quantile(lows, _TAIL)), float(np.quantile(highs, 1 - _TAIL))
     return max(0.0, low), min(1.0, high)  # rounding leads out by a digit
 
 
@@ -282,30 +322,24 @@ def _welch_interval(arrays: Sequence[Floats], mean: float) -> Interval:
         return mean, mean
     # Welch and Satterthwaite: as many degrees of freedom as the smaller sets allow.
     freedom = total**2 / sum(v**2 / (a.size - 1) for v, a in zip(variances, arrays, strict=True))
-    half = student_t(max(1, int(freedom)), 0.025) * math.sqrt(total) / len(arrays)
+    half = student_t(max(1, int(freedom)), _TAIL) * math.sqrt(total) / len(arrays)
     return mean - half, mean + half
 
 
-def _interval(values: Floats, seed: int, confidence: float) -> Interval:
+def _interval(values: Floats, seed: int) -> Interval:
     """Percentiles of the bootstrap, taken further out by as much as few values make them narrow.
 
     Plain percentiles are too narrow by sqrt((n-1)/n) and know nothing of Student's t: the tails
     are those that would give the t interval if the means were normal (Hesterberg 2015, "What
     teachers should know about the bootstrap", section 5.3).
     """
-    tail = _tail(confidence)
     n = values.size
     if n < 2:
         return None, None
-    tail = _normal_cdf(-student_t(n - 1, tail) * math.sqrt(n / (n - 1)))
+    reach = student_t(n - 1, _TAIL) * math.sqrt(n / (n - 1))
+    tail = 0.5 * math.erfc(reach / math.sqrt(2))  # of the normal distribution
     low, high = np.quantile(bootstrap_means(values, seed), [tail, 1 - tail])
     return float(low), float(high)
-
-
-def _tail(confidence: float) -> float:
-    if not 0 < confidence < 1:
-        raise UsageError(f"confidence must be between 0 and 1, got {confidence!r}")
-    return (1 - confidence) / 2
 
 
 def _randomization_p(differences: Floats, seed: int) -> float:
@@ -314,7 +348,8 @@ def _randomization_p(differences: Floats, seed: int) -> float:
     return (as_extreme + 1) / (flipped.size + 1)
 
 
-def _finite(values: ArrayLike) -> Floats:
+def finite(values: ArrayLike) -> Floats:
+    """The values as an array. Raises `UsageError` for anything but one flat list of numbers."""
     array = np.array(values, dtype=np.float64)
     if array.ndim != 1 or not np.isfinite(array).all():
         raise UsageError("scores must be one flat list of finite numbers")

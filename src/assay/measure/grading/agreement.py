@@ -1,4 +1,4 @@
-"""Agreement of a model's grades with people's labels: kappa, confusion, and order of systems."""
+"""Agreement of a model's grades with people's labels, and of people: kappa, order of systems."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -9,10 +9,11 @@ import numpy as np
 
 from assay.data.dataset import Judgments
 from assay.errors import UsageError
-from assay.measure.answers.calibration import Estimate, cohen_kappa
+from assay.measure.graded import has_relevant
+from assay.measure.grading.grader import PairName
 from assay.measure.metrics import nDCG
 from assay.measure.scoring import score_rankings
-from assay.measure.statistics import summarize, weighted_kappa
+from assay.measure.statistics import Estimate, cohen_kappa, estimate_mean, weighted_kappa
 
 FEW_LABELS = 30
 """Below this many labels a kappa says little."""
@@ -39,28 +40,26 @@ class GradeAgreement:
 
 
 def grade_agreement(
-    labels: Sequence[int], grades: Sequence[int], relevant_from: int = 2, label_from: int = 1
+    labels: Sequence[int], grades: Sequence[int], relevant_from: int = 2
 ) -> GradeAgreement:
     """Compare grades with labels of the same pairs.
 
     Args:
-        labels: what people say, in their own scale.
+        labels: what people say, in their own scale: above 0 is relevant.
         grades: what the model says, 0 to 3.
         relevant_from: the lowest grade that counts as relevant.
-        label_from: the lowest label that counts as relevant.
     """
     if len(labels) != len(grades):
         raise UsageError(f"every label needs its grade, got {len(labels)} and {len(grades)}")
     if not labels:
         raise UsageError("no passage has both a label and a grade, so nothing can be compared")
-    ours = [label >= label_from for label in labels]
+    ours = [label > 0 for label in labels]
     theirs = [grade >= relevant_from for grade in grades]
-    same = summarize(np.array([a is b for a, b in zip(ours, theirs, strict=True)], np.float64))
     on_scale = all(0 <= label <= 3 for label in labels) and max(labels) == 3
     pairs = Counter(zip(labels, grades, strict=True))
     return GradeAgreement(
         labelled=len(labels),
-        agreement=Estimate(same.mean, same.low, same.high),
+        agreement=estimate_mean([a is b for a, b in zip(ours, theirs, strict=True)]),
         kappa=cohen_kappa(ours, theirs),
         weighted_kappa=weighted_kappa(labels, grades) if on_scale else None,
         confusion={
@@ -115,8 +114,8 @@ def compare_orders(
     shared = [
         query_id
         for query_id, grades in people.items()
-        if _any(grades)
-        and _any(model.get(query_id, {}))
+        if has_relevant(grades)
+        and has_relevant(model.get(query_id, {}))
         and all(
             doc_id in model[query_id]
             for rankings in runs.values()
@@ -133,10 +132,6 @@ def compare_orders(
     return SystemOrder(len(shared), depth, means[0], means[1], tau)
 
 
-def _any(grades: Mapping[str, int]) -> bool:
-    return any(grade > 0 for grade in grades.values())
-
-
 def _mean(
     rankings: Mapping[str, Sequence[str]], judgments: Judgments, queries: Sequence[str], depth: int
 ) -> float:
@@ -147,3 +142,28 @@ def _mean(
         [metric],
     )
     return float(scores.values[metric].mean())
+
+
+@dataclass(frozen=True, slots=True)
+class GraderAgreement:
+    """Two graders on the documents that both graded.
+
+    `kappa` is about relevant or not, `weighted_kappa` about the grades; None where both always give
+    the same one.
+    """
+
+    both: int
+    same: float | None
+    kappa: float | None
+    weighted_kappa: float | None
+
+
+def grader_agreement(a: Mapping[PairName, int], b: Mapping[PairName, int]) -> GraderAgreement:
+    """How far two graders agree."""
+    both = [name for name in a if name in b]
+    if not both:
+        return GraderAgreement(0, None, None, None)
+    first, second = [a[name] for name in both], [b[name] for name in both]
+    same = sum(x == y for x, y in zip(first, second, strict=True)) / len(both)
+    relevant = [grade > 0 for grade in first], [grade > 0 for grade in second]
+    return GraderAgreement(len(both), same, cohen_kappa(*relevant), weighted_kappa(first, second))

@@ -34,6 +34,10 @@ _FEWEST = 2
 _ALL_THE_SAME = 20
 
 
+PairName = tuple[str, str]
+"""Query id and document id."""
+
+
 class PassagePair(NamedTuple):
     """A query and a passage that was retrieved for it; `title` is shown to people."""
 
@@ -42,6 +46,11 @@ class PassagePair(NamedTuple):
     doc_id: str
     passage: str
     title: str = ""
+
+    @property
+    def name(self) -> PairName:
+        """What tells it from the other pairs of a pool."""
+        return self.query_id, self.doc_id
 
 
 @dataclass(frozen=True, slots=True)

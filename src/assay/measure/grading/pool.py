@@ -1,38 +1,36 @@
-"""Grade a pool of passages into a file: resumable, bounded in cost, checked by controls."""
+"""A pool of passages that a model or people grade: how it is chosen, and its table.
+
+A table with an empty column `label` is what people fill in; `human_grades` and `model_grades` have
+what is done with a pool.
+"""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
 from assay.data.dataset import Dataset, Document, Judgments
-from assay.data.journal import Journal, check_writable
-from assay.data.qrels import describe_model_judgments
-from assay.data.text_file import Record
-from assay.errors import UsageError
-from assay.measure.answers.judge_controls import ControlResult
-from assay.measure.grading.grade_file import (
-    GradeRecord,
-    grade_record,
-    read_grade_records,
-    record_of_row,
-    write_grades,
-    write_qrels,
-)
-from assay.measure.grading.grader import (
-    PassageGrade,
-    PassagePair,
-    RelevanceGrader,
-    ask_grade_controls,
-    grade_pairs,
-    unreliable_grades,
-)
-from assay.progress import Progress, silent
+from assay.data.qrels import parse_grade, wrong_grade
+from assay.data.table import cell_text, csv_row, read_table, text_cell
+from assay.data.text_file import Record, write_file
+from assay.errors import DataError
+from assay.measure.grading.grader import MAX_PASSAGE, PairName, PassagePair
 
-PairName = tuple[str, str]
 _NO_TEXT = Document("", "", "")
-"""Query id and document id."""
+_SEED = 42
+_POOL: Mapping[str, tuple[str, ...]] = {
+    "query_id": ("query_id", "qid"),
+    "query": ("query", "question", "query_text"),
+    "doc_id": ("doc_id", "document_id", "docid", "id"),
+    "passage": ("passage", "text", "content", "document"),
+    "label": ("label", "grade", "relevance"),
+    "title": ("title",),
+}
+PairLabels = Mapping[PairName, int]
+"""Grades by query id and document id."""
+
+POOL_COLUMNS = ("query_id", "query", "doc_id", "title", "passage", "label")
+"""A text is cut at `MAX_PASSAGE` characters; spreadsheets cut cells at 32,767."""
 
 
 @dataclass(frozen=True)
@@ -48,21 +46,6 @@ class GradingPool:
     labels: Mapping[PairName, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class GradingResult:
-    """What was graded; `doubt` says why it is not believed, where that is so.
-
-    `kept` are grades of an earlier run, `unreadable` pairs without a grade.
-    """
-
-    records: list[GradeRecord]
-    kept: int
-    unreadable: int
-    unsteady: int
-    controls: ControlResult | None
-    doubt: str | None
-
-
 def choose_pairs(
     rankings: Sequence[Mapping[str, Sequence[str]]],
     dataset: Dataset,
@@ -70,7 +53,6 @@ def choose_pairs(
     *,
     depth: int = 10,
     check: int = 50,
-    seed: int = 42,
     texts: bool = True,
 ) -> GradingPool:
     """The unjudged documents that systems returned, and judged ones to check the model by.
@@ -81,7 +63,6 @@ def choose_pairs(
         judgments: what people have judged.
         depth: how many documents of each ranking are taken.
         check: how many judged pairs are drawn, as many of each grade where there are enough.
-        seed: decides which ones.
         texts: whether texts are needed. People can look documents up by their ids: without it,
             those of a data set that has no documents are taken, and their passages are empty.
     """
@@ -104,7 +85,7 @@ def choose_pairs(
         for doc_id in found:
             if doc_id not in known and (not has_texts or doc_id in documents):
                 wanted[query_id, doc_id] = None
-    labels = _drawn(judged, check, seed)
+    labels = _drawn(judged, check)
     pairs = []
     texts_of: dict[str, tuple[str, str]] = {}
     for query_id, doc_id in [*wanted, *labels]:
@@ -117,9 +98,9 @@ def choose_pairs(
     return GradingPool(pairs, labels)
 
 
-def _drawn(judged: Mapping[PairName, int], number: int, seed: int) -> dict[PairName, int]:
+def _drawn(judged: Mapping[PairName, int], number: int) -> dict[PairName, int]:
     """As many of each grade as there are, at most `number` in all."""
-    chooser = random.Random(seed)
+    chooser = random.Random(_SEED)
     by_grade: dict[int, list[PairName]] = {}
     for name in sorted(judged):
         by_grade.setdefault(judged[name], []).append(name)
@@ -133,106 +114,88 @@ def _drawn(judged: Mapping[PairName, int], number: int, seed: int) -> dict[PairN
     return drawn
 
 
-async def grade_pool(
-    grader: RelevanceGrader,
-    pool: GradingPool,
-    out: Path,
-    *,
-    resume: bool = False,
-    relevant_from: int = 2,
-    controls: int = 5,
-    progress: Progress = silent,
-) -> GradingResult:
-    """Grade a pool; writes the table `out` and, beside it, qrels of the same name.
+def good_row(row: Record | DataError) -> Record:
+    """The row, or the error that was found in its place, which is raised."""
+    if isinstance(row, DataError):
+        raise row
+    return row
 
-    A model that is not believed leaves no file. If it fails or the budget is used up, the grades so
-    far stay in the journal beside `out`.
 
-    Args:
-        grader: who grades.
-        pool: what is graded.
-        out: the table, a `.csv` file.
-        resume: keep grades of `out` and its journal that were given by the same model, prompt and
-            number of votes to the same text.
-        relevant_from: the lowest grade that counts as relevant; lower ones become 0.
-        controls: how many passages of other queries are put before the model first.
+def grade_in(row: Record, text: str) -> int:
+    """The grade in a cell of a row. Raises `DataError` for any other text."""
+    grade = parse_grade(text.strip())
+    if grade is None:
+        raise row.refusal(wrong_grade(text))
+    return grade
+
+
+def read_pool(path: Path, *, texts: bool = True) -> tuple[list[PassagePair], dict[PairName, int]]:
+    """The pairs of a table with query, doc_id and passage, and people's labels of some of them.
+
+    Without `texts` a passage may be missing: people look the document up by its id.
+
+    Raises:
+        DataError: a row is wrong, or a pair is there twice with different texts.
     """
-    if out.suffix.lower() != ".csv":
-        raise UsageError(f"grades are written to a .csv file, got {out.name!r}")
-    check_writable(out)
-    journal = Journal(out)
-    known = _earlier(out, journal, resume)
-    created = datetime.now(UTC).date().isoformat()
-    asked = await ask_grade_controls(grader, pool.pairs, controls)
-    if doubt := unreliable_grades([], asked):
-        return GradingResult([], 0, 0, 0, asked, doubt)
-
-    def made(found: PassageGrade) -> GradeRecord | None:
-        label = pool.labels.get((found.pair.query_id, found.pair.doc_id))
-        return grade_record(found, grader, created, label, relevant_from)
-
-    def keep(found: PassageGrade) -> None:
-        if (record := made(found)) is not None:
-            journal.append(record.to_json())
-
-    def is_known(pair: PassagePair) -> bool:
-        name = (pair.query_id, pair.doc_id)
-        return name in known and known[name].is_of(pair, grader)
-
-    left = [pair for pair in pool.pairs if not is_known(pair)]
-    grades = await grade_pairs(grader, left, on_grade=keep, progress=progress)
-    before = [
-        PassageGrade(pair, known[pair.query_id, pair.doc_id].votes)
-        for pair in pool.pairs
-        if is_known(pair)
-    ]
-    every = [*before, *grades]
-    records = [record for each in every if (record := made(each)) is not None]
-    doubt = unreliable_grades(every, asked)
-    result = GradingResult(
-        records=records,
-        kept=len(before),
-        unreadable=len(every) - len(records),
-        unsteady=sum(each.unsteady for each in every),
-        controls=asked,
-        doubt=doubt,
-    )
-    if doubt is None:
-        write_grades(out, records)
-        write_qrels(qrels_beside(out), records)
-        journal.remove()
-    return result
-
-
-def qrels_beside(out: Path) -> Path:
-    """Where the qrels of a table of grades are."""
-    return out.with_suffix(".qrels")
-
-
-def _earlier(out: Path, journal: Journal, resume: bool) -> dict[PairName, GradeRecord]:
-    if resume:
-        rows = [
-            record_of_row(Record(str(journal.path), place, fields))
-            for place, fields in enumerate(journal.read(), start=1)
-        ]
-        known = [*(read_grade_records(out) if out.exists() else []), *rows]
-        return {(each.query_id, each.doc_id): each for each in known}
-    for path in (out, journal.path):
-        if path.exists():
-            raise UsageError(
-                f"{str(path)!r} already exists: pass --resume to keep its grades and add the "
-                "missing ones; to start over, delete it or choose another --out"
+    pairs: dict[PairName, PassagePair] = {}
+    labels: dict[PairName, int] = {}
+    for each in read_table(path):
+        row = good_row(each)
+        found = {}
+        for key, columns in _POOL.items():
+            given = (row.fields[name] for name in columns if row.fields.get(name) is not None)
+            found[key] = cell_text(str(next(given, "")))
+        for key in ("query", "doc_id", *(("passage",) if texts else ())):
+            if not found[key].strip():
+                names = ", ".join(_POOL[key])
+                raise row.refusal(f"has no {key} (a column {names}), which a pool needs")
+        query_id = found["query_id"] or found["query"]
+        pair = PassagePair(
+            query_id, found["query"], found["doc_id"], found["passage"], found["title"].strip()
+        )
+        if pairs.setdefault(pair.name, pair) != pair:
+            raise row.refusal(
+                f"document {pair.doc_id!r} has another text or query for {pair.query_id!r} before; "
+                "ids must be unique: rename one of the two"
             )
-    return {}
+        if found["label"].strip():
+            labels[pair.name] = grade_in(row, found["label"])
+    if not pairs:
+        raise DataError("has no passages to grade", file=path)
+    return list(pairs.values()), labels
 
 
-def fill_judgments(people: Judgments, records: Sequence[GradeRecord]) -> tuple[Judgments, str]:
-    """People's judgments with a model's where they have none; and in words, which are whose."""
-    filled = {query_id: dict(grades) for query_id, grades in people.items()}
-    models: dict[str, int] = {}
-    for each in records:
-        grades = filled.setdefault(each.query_id, {})
-        if each.doc_id not in grades:
-            grades[each.doc_id] = each.grade
-            models[each.judged_by] = models.get(each.judged_by, 0) + 1
-    return filled, describe_model_judgments(models, sum(map(len, filled.values())))
+def write_pool(path: Path, pairs: Iterable[PassagePair]) -> None:
+    """Write the table with an empty column `label`, query by query."""
+    write_file(path, pool_table(sorted(pairs, key=lambda pair: pair.query_id)))
+
+
+def pool_table(pairs: Iterable[PassagePair], labels: PairLabels | None = None) -> bytes:
+    """The table that a person fills in, with the labels that there are, as CSV."""
+    # A document is found for many queries: its cells, most of the table, are written out once.
+    cells: dict[tuple[str, ...], str] = {}
+    lines = [csv_row(POOL_COLUMNS)]
+    for pair in pairs:
+        query, document = pair[:2], pair[2:]
+        if query not in cells:
+            cells[query] = csv_row(map(text_cell, query))
+        if document not in cells:
+            shown = (pair.doc_id, pair.title, pair.passage[:MAX_PASSAGE])
+            cells[document] = csv_row(map(text_cell, shown))
+        label = (labels or {}).get(pair.name, "")
+        lines.append(f"{cells[query]},{cells[document]},{label}")
+    return ("\n".join(lines) + "\n").encode("utf-8", "replace")
+
+
+def combine_labels(graders: Sequence[PairLabels]) -> dict[PairName, int]:
+    """One grade for each document: the median, the lower one of two in the middle."""
+    grades: dict[PairName, list[int]] = {}
+    for each in graders:
+        for name, grade in each.items():
+            grades.setdefault(name, []).append(grade)
+    return {name: sorted(found)[(len(found) - 1) // 2] for name, found in grades.items()}
+
+
+def label_rows(labels: PairLabels) -> Iterator[tuple[str, str, str, int]]:
+    """Labels of people as rows of qrels."""
+    return ((query_id, "0", doc_id, grade) for (query_id, doc_id), grade in labels.items())

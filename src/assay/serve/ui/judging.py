@@ -20,12 +20,18 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from assay.data.qrels import trec_qrels
 from assay.errors import AssayError, UsageError
 from assay.files import staging_folder
-from assay.measure.grading.grade_file import combine_labels, label_qrels, read_pool, write_pool
-from assay.measure.grading.graded_pool import GradedPool, check_grade, check_grader
-from assay.measure.grading.grader import GRADES, MAX_PASSAGE, PassagePair
-from assay.measure.grading.pool import PairName, choose_pairs
+from assay.measure.grading.grader import GRADES, MAX_PASSAGE, PairName, PassagePair
+from assay.measure.grading.human_grades import GradedPool, check_grade, check_grader
+from assay.measure.grading.pool import (
+    choose_pairs,
+    combine_labels,
+    label_rows,
+    read_pool,
+    write_pool,
+)
 from assay.run.folder import RunFolder
 from assay.serve.ui.context import Ui, chosen_runs, ui_of
 
@@ -342,7 +348,7 @@ async def qrels_file(request: Request) -> Response:
     """The judgments that the graders make together."""
     pool = await _pool(request)
     grades = await asyncio.to_thread(pool.grades)
-    content = label_qrels(combine_labels(list(grades.values())))
+    content = trec_qrels(label_rows(combine_labels(list(grades.values()))))
     return _download(content, f"{request.path_params['pool']}.qrels", "text/plain")
 
 

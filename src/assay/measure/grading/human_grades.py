@@ -1,8 +1,8 @@
-"""A pool that several people grade at once: a table, and a journal of their grades beside it.
+"""People grade a pool: a journal of what several of them graded at once, beside its table.
 
-Each grade is a line of `TABLE.journal.jsonl`, on disk before the page says that it was saved.
-Writers take turns by a lock, so that graders at two browsers, or two servers over one folder, lose
-nothing to each other.
+In the web UI each grade is a line of `TABLE.journal.jsonl`, on disk before the page says that it
+was saved. Writers take turns by a lock, so that graders at two browsers, or two servers over one
+folder, lose nothing to each other.
 """
 
 import re
@@ -18,14 +18,9 @@ from threading import RLock
 from assay.data.journal import Journal
 from assay.errors import DataError, UsageError
 from assay.files import FileLock
-from assay.measure.grading.grade_file import (
-    GraderAgreement,
-    grader_agreement,
-    pool_table,
-    read_pool,
-)
-from assay.measure.grading.grader import GRADES, PassagePair
-from assay.measure.grading.pool import PairName
+from assay.measure.grading.agreement import GraderAgreement, grader_agreement
+from assay.measure.grading.grader import GRADES, PairName, PassagePair
+from assay.measure.grading.pool import pool_table, read_pool
 from assay.net.json import JsonObject
 
 TABLE_GRADER = "table"
@@ -69,7 +64,7 @@ class GradedPool:
         self.path = table
         pairs, self._given = read_pool(table, texts=False)
         self.pairs: list[PassagePair] = pairs
-        self.place = {(pair.query_id, pair.doc_id): place for place, pair in enumerate(pairs)}
+        self.place = {pair.name: place for place, pair in enumerate(pairs)}
         self._journal = Journal(table, limit=_MAX_JOURNAL)
         self._lock = RLock()
         self._start_over()
@@ -108,7 +103,10 @@ class GradedPool:
             check_grade(grade)
         with self._writing():
             if grader not in self._graders and len(self._graders) >= _MOST_GRADERS:
-                raise UsageError(f"{_MOST_GRADERS} people have graded this pool: no more can")
+                raise UsageError(
+                    f"this pool already has the grades of {_MOST_GRADERS} people, the most that it "
+                    "may have; make another pool with: assay judge pool"
+                )
             self._append(*(_record(grader, name, grade) for name, grade in labels.items()))
 
     def undo(self, grader: str) -> PairName | None:
@@ -129,8 +127,7 @@ class GradedPool:
 
     def name(self, place: int) -> PairName:
         """Query id and document id of a pair."""
-        pair = self.pairs[place]
-        return pair.query_id, pair.doc_id
+        return self.pairs[place].name
 
     def table(self, grader: str) -> bytes:
         """The table as this person would have filled it in, for `assay judge labels`."""
@@ -147,7 +144,7 @@ class GradedPool:
             self._start_over()
         records, offset = self._journal.read_from(self._offset)
         lines = [self._checked(each) for each in records]
-        # Only now: a damaged line is told each time, and none of those around it is lost.
+        # Only now: a damaged line is reported each time, and none of those around it is lost.
         self._offset = offset
         for grader, name, grade, undo in lines:
             self._graders.setdefault(grader, _Grades()).apply(name, grade, undo=undo)
@@ -157,11 +154,14 @@ class GradedPool:
             case {"grader": str(grader), "query_id": str(query_id), "doc_id": str(doc_id)}:
                 grade = record.get("grade")
                 if grade is not None and (type(grade) is not int or grade not in GRADES):
-                    raise DataError(f"has the grade {grade!r:.80}", file=self._journal.path)
+                    raise self._damaged(f"the grade {grade!r:.80}")
                 if not _GRADER.fullmatch(grader):
-                    raise DataError(f"has the grader {grader[:80]!r}", file=self._journal.path)
+                    raise self._damaged(f"the grader {grader[:80]!r}")
                 return grader, (query_id, doc_id), grade, record.get("undo") is True
-        raise DataError("has a line that is no grade", file=self._journal.path)
+        raise self._damaged("a line without grader, query_id and doc_id")
+
+    def _damaged(self, what: str) -> DataError:
+        return DataError(f"is damaged: it has {what}; delete that line", file=self._journal.path)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -184,14 +184,9 @@ class GradedPool:
 
 
 def _record(grader: str, name: PairName, grade: int | None) -> JsonObject:
+    query_id, doc_id = name
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    return {
-        "grader": grader,
-        "query_id": name[0],
-        "doc_id": name[1],
-        "grade": grade,
-        "at": now,
-    }
+    return {"grader": grader, "query_id": query_id, "doc_id": doc_id, "grade": grade, "at": now}
 
 
 def check_grade(grade: int | None) -> None:

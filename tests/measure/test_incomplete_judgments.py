@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from assay.errors import UsageError
-from assay.measure import bpref, infNDCG, nDCG, parse_metric, score
 from assay.measure.formulas import inferred_ndcg
 from assay.measure.graded import GradedLists
+from assay.measure.metrics import bpref, infNDCG, nDCG, parse_metric
+from assay.measure.scoring import score
 
 
 def test_unjudged_documents_leave_the_condensed_list() -> None:

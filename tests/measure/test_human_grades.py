@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from assay.errors import AssayError, DataError, UsageError
-from assay.measure.grading import graded_pool
-from assay.measure.grading.grade_file import read_pool, write_pool
-from assay.measure.grading.graded_pool import TABLE_GRADER, GradedPool
+from assay.measure.grading import human_grades
 from assay.measure.grading.grader import PassagePair
+from assay.measure.grading.human_grades import TABLE_GRADER, GradedPool
+from assay.measure.grading.pool import read_pool, write_pool
 
 PAIRS = [PassagePair(f"q{i % 3}", f"query {i % 3}", f"d{i}", f"text {i}", "t") for i in range(12)]
 
@@ -110,14 +110,14 @@ def test_what_is_no_grade_of_this_pool_is_refused(table: Path) -> None:
     with pytest.raises(UsageError, match="one of 0, 1, 2, 3, got 4"):
         pool.save("Ann", {pool.name(0): 4})
     table.with_name("pool.csv.journal.jsonl").write_text('{"grade": 9}\n')
-    with pytest.raises(DataError, match="a line that is no grade"):
+    with pytest.raises(DataError, match="is damaged: it has a line without grader"):
         GradedPool(table).grades()
 
 
 def test_a_journal_is_read_and_written_up_to_a_limit(
     table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(graded_pool, "_MAX_JOURNAL", 250)
+    monkeypatch.setattr(human_grades, "_MAX_JOURNAL", 250)
     pool = GradedPool(table)
     for place in range(2):
         pool.save("Ann", {pool.name(place): 1})
