@@ -21,30 +21,38 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from scripts.train_contradiction import Matrix, build, cross_validated, fit_linear, table
+from scripts.train_contradiction import (
+    Matrix,
+    build,
+    corpus_claims,
+    cross_validated,
+    fit_linear,
+    table,
+    unrelated_claims,
+)
 
 from assay.data import load_dataset
 from assay.data.dataset import Dataset
-from assay.measure.answers.claim_sets import (
+from assay.measure.answers.contradiction.model import (
+    BUNDLED,
+    ContradictionModel,
+    load_contradiction_model,
+    pair_features,
+    parse_model,
+)
+from assay.measure.answers.contradiction.rules import (
+    ContradictionChecker,
+    analyzed_sources,
+    find_contradiction,
+)
+from assay.measure.answers.contradiction.sentence import analyze
+from assay.measure.answers.judge_bench import (
     CONTRADICTED,
     SUPPORTED,
     LabeledClaim,
-    corpus_claims,
     notes_claims,
     scifact_claims,
-    unrelated_claims,
 )
-from assay.measure.answers.contradiction.features import pair_features
-from assay.measure.answers.contradiction.model import (
-    BUNDLED,
-    ContradictionChecker,
-    ContradictionModel,
-    analyzed_sources,
-    load_contradiction_model,
-    parse_model,
-)
-from assay.measure.answers.contradiction.rules import find_contradiction
-from assay.measure.answers.contradiction.sentence import analyze
 from assay.text import stems, words
 
 Score = Callable[[LabeledClaim], float]

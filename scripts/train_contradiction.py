@@ -12,7 +12,8 @@ of numbers; whether its file may be passed on is up to the licence of the corpus
 """
 
 import argparse
-from collections.abc import Sequence
+import random
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,13 @@ import orjson
 from numpy.typing import NDArray
 
 from assay.data import load_dataset
-from assay.measure.answers.claim_sets import (
-    CONTRADICTED,
-    LabeledClaim,
-    corpus_claims,
-    notes_claims,
-)
-from assay.measure.answers.contradiction.features import pair_features
-from assay.measure.answers.contradiction.model import BUNDLED, analyzed_sources
+from assay.data.dataset import Dataset
+from assay.measure.answers.contradiction.model import BUNDLED, pair_features
+from assay.measure.answers.contradiction.rules import analyzed_sources
 from assay.measure.answers.contradiction.sentence import analyze
+from assay.measure.answers.judge_bench import CONTRADICTED, SUPPORTED, LabeledClaim, notes_claims
+from assay.measure.answers.judge_controls import contradict
+from assay.text import sentences
 
 Matrix = NDArray[np.float64]
 STRENGTH = 0.5  # of the L2 penalty, for each pair
@@ -48,6 +47,39 @@ TREES = {
     "seed": 0,
 }
 ROUNDS = 300
+
+
+def unrelated_claims(claims: Sequence[LabeledClaim], seed: int = 0) -> list[LabeledClaim]:
+    """Each supported claim with the sources of another one."""
+    supported = [each for each in claims if each.supported]
+    groups = {each.group: each.sources for each in claims}
+    rng = random.Random(seed)
+    others = [rng.choice([g for g in groups if g != each.group]) for each in supported]
+    return [
+        LabeledClaim(each.claim, groups[other], "unrelated", each.group)
+        for each, other in zip(supported, others, strict=True)
+    ]
+
+
+def corpus_claims(dataset: Dataset, seed: int = 0) -> Iterator[LabeledClaim]:
+    """Titles and last sentences of documents against the rest of them, as they are and changed.
+
+    What an abstract concludes, the rest of it supports; so no label is needed. Short documents,
+    and sentences without anything to change, are left out.
+    """
+    rng = random.Random(seed)
+    for document in dataset.documents.values():
+        said = sentences(document.text)
+        if len(said) < 4:
+            continue
+        title, last = document.title, said[-1]
+        for claim, rest in ((title, said), (last, [title, *said[:-1]])):
+            kind = rng.choice(("negation", "opposite", "opposite"))
+            changed = contradict(claim, rng, (kind,)) if len(claim.split()) <= 40 else None
+            if changed is not None:
+                sources = (rest[0], " ".join(rest[1:]))
+                yield LabeledClaim(claim, sources, SUPPORTED, document.id, kind)
+                yield LabeledClaim(changed[0], sources, CONTRADICTED, document.id, kind)
 
 
 def table(claims: Sequence[LabeledClaim]) -> tuple[list[str], Matrix, Matrix]:

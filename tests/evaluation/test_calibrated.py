@@ -14,7 +14,7 @@ import assay
 from assay.cli.app import app
 from assay.data import Dataset
 from assay.errors import DataError, GateError, UsageError
-from assay.measure.answers.calibration_record import (
+from assay.measure.answers.calibration_files import (
     add_record,
     calibration_status,
     make_record,
@@ -93,7 +93,7 @@ def test_a_gate_says_that_its_judge_was_not_calibrated(server: ModelServer) -> N
 
 def test_required_calibration_refuses_the_gate_before_any_call(server: ModelServer) -> None:
     with pytest.raises(
-        GateError, match=r"refused by --require-calibrated.*there is no calibration"
+        GateError, match=r"refused by --require-calibrated.*there is not a calibration record"
     ):
         evaluate(require_calibrated=True)
     assert server.requests == []
@@ -164,7 +164,7 @@ def test_the_options_need_a_judge(server: ModelServer) -> None:
 
 def test_a_file_that_is_no_calibration_is_refused(server: ModelServer) -> None:
     Path("c.jsonl").write_text('{"kind": "correctness", "judge": "m"}')
-    with pytest.raises(DataError, match=r"c\.jsonl:1: is no calibration"):
+    with pytest.raises(DataError, match=r"c\.jsonl:1: is not a calibration record"):
         evaluate(judge_calibration="c.jsonl")
     with pytest.raises(DataError, match="no such file"):
         evaluate(judge_calibration="nowhere.jsonl")
@@ -249,5 +249,5 @@ def test_a_record_whose_figures_are_none_is_refused(
 ) -> None:
     record = make_record("correctness", "m", 2, ("p",), ["q"] * 40, 0.5, 0.4)
     (tmp_path / "c.jsonl").write_text(json.dumps(asdict(record) | changed))
-    with pytest.raises(DataError, match=r"c\.jsonl:1: is no calibration"):
+    with pytest.raises(DataError, match=r"c\.jsonl:1: is not a calibration record"):
         read_calibrations(tmp_path / "c.jsonl")

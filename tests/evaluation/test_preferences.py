@@ -14,14 +14,9 @@ from assay.cli.app import app
 from assay.errors import BudgetExceeded, RunError, UsageError
 from assay.evaluation.answers.preferences import answer_pairs, prefer_answers
 from assay.evaluation.run import Run
+from assay.measure.answers.criteria import AnswerPair, Preference, prefer, preference_prompt
 from assay.measure.answers.judge import Judge
-from assay.measure.answers.preference import (
-    AnswerPair,
-    Preference,
-    prefer,
-    preference_prompt,
-    sign_test,
-)
+from assay.measure.statistics import sign_test
 from assay.run.answers import PreferenceReport
 from assay.run.config import RunConfig
 

@@ -16,9 +16,8 @@ from assay.answer.ground_truth.nugget_extraction import ModelExtractor, Sentence
 from assay.answer.ground_truth.nugget_file import nuggets_to_json, read_edits, read_nuggets
 from assay.data.dataset import Document
 from assay.errors import DataError
-from assay.measure.answers.calibration_record import read_calibrations
+from assay.measure.answers.calibration_files import read_calibrations, read_nugget_labels
 from assay.measure.answers.judge import parse_words
-from assay.measure.answers.rating_calibration import read_nugget_labels
 from assay.measure.grading.model_grades import read_grade_records
 from assay.measure.grading.pool import read_pool
 

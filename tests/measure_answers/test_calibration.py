@@ -7,13 +7,10 @@ import numpy as np
 import pytest
 
 from assay.errors import DataError, UsageError
-from assay.measure.answers.calibration import (
-    calibrate_judge,
-    cohen_kappa,
-    prediction_powered_mean,
-    read_labels,
-)
+from assay.measure.answers.calibration import calibrate_judge, prediction_powered_mean
+from assay.measure.answers.calibration_files import read_labels
 from assay.measure.answers.judge import Judgment, Vote
+from assay.measure.statistics import cohen_kappa
 
 TRUE, FALSE, NONE = (Judgment((vote,)) for vote in (Vote.TRUE, Vote.FALSE, Vote.UNPARSEABLE))
 

@@ -8,31 +8,26 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scripts.train_contradiction import unrelated_claims
 
 from assay.answer.passages import ContextChunk
 from assay.data.dataset import ReferenceAnswer
 from assay.errors import DataError
 from assay.measure.answers.answer_metrics import AnswerCase
 from assay.measure.answers.answer_view import AnswerView
-from assay.measure.answers.claim_sets import (
-    CONTRADICTED,
-    LabeledClaim,
-    contradict,
-    notes_claims,
-    unrelated_claims,
-)
-from assay.measure.answers.contradiction import model
-from assay.measure.answers.contradiction.features import pair_features
+from assay.measure.answers.contradiction import rules
 from assay.measure.answers.contradiction.model import (
     BUNDLED,
     MODEL_VARIABLE,
-    ContradictionChecker,
     ContradictionModel,
-    analyzed_sources,
     load_contradiction_model,
     open_contradiction_model,
+    pair_features,
 )
+from assay.measure.answers.contradiction.rules import ContradictionChecker, analyzed_sources
 from assay.measure.answers.contradiction.sentence import analyze
+from assay.measure.answers.judge_bench import CONTRADICTED, LabeledClaim, notes_claims
+from assay.measure.answers.judge_controls import contradict
 from assay.measure.answers.lexical import faithfulness, unsupported
 from assay.measure.answers.quantities import Quantity
 
@@ -274,7 +269,7 @@ def test_an_answer_of_one_long_sentence_takes_linear_time(word: str) -> None:
 def test_sentences_and_sources_are_compared_up_to_a_number_of_pairs(
     monkeypatch: pytest.MonkeyPatch, more: int, found: int
 ) -> None:
-    monkeypatch.setattr(model, "MAX_PAIRS", 10)
+    monkeypatch.setattr(rules, "MAX_PAIRS", 10)
     said = ["The museum opens at 9 today.", *["Cats are grey."] * 4]
     sources = [*["Dogs bark."] * (1 + more), "The museum opens at 10 today."]
     assert len(ContradictionChecker().find(" ".join(said), sources)) == found

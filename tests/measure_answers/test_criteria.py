@@ -95,7 +95,7 @@ def test_an_empty_folder_and_a_name_twice_are_refused(tmp_path: Path) -> None:
         read_criteria(tmp_path)
     (tmp_path / "a.md").write_text("How?")
     (tmp_path / "b.md").write_text("---\nname: a\n---\nHow?")
-    with pytest.raises(DataError, match="has the name 'a' of another criterion"):
+    with pytest.raises(DataError, match="has the same name as another criterion, 'a'"):
         read_criteria(tmp_path)
 
 

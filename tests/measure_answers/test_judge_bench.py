@@ -5,22 +5,19 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from scripts.train_contradiction import unrelated_claims
 from typer.testing import CliRunner
 
 from assay.cli.judge import judge_app
 from assay.errors import DataError
-from assay.measure.answers.claim_sets import (
-    LabeledClaim,
-    read_claims,
-    scifact_claims,
-    table_claims,
-    unrelated_claims,
-)
 from assay.measure.answers.judge import Judge, support_prompt
 from assay.measure.answers.judge_bench import (
     AskedJudge,
+    LabeledClaim,
     LexicalJudge,
     bench_judge,
+    read_claims,
+    table_claims,
 )
 
 TRUE = LabeledClaim(
@@ -106,7 +103,6 @@ def scifact(tmp_path: Path) -> Path:
     with zipfile.ZipFile(path, "w") as archive:
         for name, rows in (("corpus", corpus), ("queries", queries)):
             archive.writestr(f"scifact/{name}.jsonl", "\n".join(map(json.dumps, rows)))
-        archive.writestr("scifact/qrels/test.tsv", "query-id\tcorpus-id\tscore\n2\td1\t1\n")
     return path
 
 
@@ -114,9 +110,6 @@ def test_the_labels_of_scifact_are_read(scifact: Path) -> None:
     claims = read_claims(str(scifact))
     assert [each.label for each in claims] == ["supported", "contradicted"]
     assert claims[0].sources == ("Tea", "Tea lowers blood pressure.")
-    assert [each.claim for each in scifact_claims(scifact, "test")] == [
-        "Tea raises blood pressure."
-    ]
 
 
 def test_a_table_with_claim_doc_and_label_is_read(tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ from typer.testing import CliRunner
 
 from assay.cli.app import app
 from assay.errors import DataError
+from assay.measure.answers.calibration import calibrate_ratings
+from assay.measure.answers.calibration_files import read_rating_labels
 from assay.measure.answers.criteria import Criterion, rating_of
-from assay.measure.answers.rating_calibration import calibrate_ratings, read_rating_labels
 from assay.measure.statistics import weighted_kappa
 
 DEPTH = Criterion("depth", "How deep?", ("1", "2", "3", "4", "5"))

@@ -9,7 +9,7 @@ from tests.planted.workshop_faults import WorkshopFault
 
 from assay.evaluation.api import evaluate
 from assay.measure.answers.abstention import abstained
-from assay.measure.answers.contradiction.model import ContradictionChecker
+from assay.measure.answers.contradiction.rules import ContradictionChecker
 from assay.run.answers import AnswersReport
 
 

@@ -18,7 +18,7 @@ from tests.rag_evaluation.conftest import AskForAnswer
 
 from assay.answer.ground_truth.generation import SELECTED
 from assay.measure.answers.abstention import abstained
-from assay.measure.answers.answer_metrics import citation_precision
+from assay.measure.answers.answer_metrics import share_relevant
 from assay.measure.answers.judge import Judge
 from assay.measure.answers.lexical import answer_relevance, faithfulness
 from assay.pytest_plugin.cases import RagCase, RagTestData
@@ -60,7 +60,7 @@ async def test_answer_rests_on_its_sources(
         answered=float(not abstained(answer)),
         faithfulness=faithful(result),
         answer_relevance=answer_relevance(rag_case.query, answer),
-        citation_precision=None if cited is None else citation_precision(cited, relevant),
+        citation_precision=None if cited is None else share_relevant(cited, relevant),
         written_by=result["model_used"],
         judge="none: words counted",
     )

@@ -26,10 +26,10 @@ from assay.errors import UsageError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from assay.measure.answers.calibration import Calibration, LabeledAnswer
-    from assay.measure.answers.claim_sets import LabeledClaim
+    from assay.measure.answers.calibration import Calibration
+    from assay.measure.answers.calibration_files import LabeledAnswer
     from assay.measure.answers.judge import Judgment
-    from assay.measure.answers.judge_bench import BenchResult
+    from assay.measure.answers.judge_bench import BenchResult, LabeledClaim
     from assay.progress import Progress
 
 
@@ -109,7 +109,8 @@ def calibrate(
 ) -> None:
     """Measure how well the judge agrees with people. Accuracy, kappa, flips, corrected mean."""
     from assay.cli.console import progress_bar
-    from assay.measure.answers.calibration import calibrate_judge, read_labels
+    from assay.measure.answers.calibration import calibrate_judge
+    from assay.measure.answers.calibration_files import read_labels
     from assay.measure.answers.judge import unreliable
 
     opened = {
@@ -151,7 +152,7 @@ def _keep(
     out: Path, rows: Sequence["LabeledAnswer"], record: dict[str, Any], result: "Calibration"
 ) -> None:
     from assay.evaluation.calibrated import CORRECTNESS
-    from assay.measure.answers.calibration_record import add_record, make_record
+    from assay.measure.answers.calibration_files import add_record, make_record
     from assay.measure.answers.judge import correctness_prompts
 
     labeled = [row for row in rows if row.label is not None]
@@ -278,8 +279,7 @@ def bench_judges(
     """
     from assay.answer.provider_kinds import split_provider
     from assay.cli.console import progress_bar
-    from assay.measure.answers.claim_sets import read_claims
-    from assay.measure.answers.judge_bench import MODEL_FREE
+    from assay.measure.answers.judge_bench import MODEL_FREE, read_claims
 
     for spec in set(judges or ()).difference(MODEL_FREE):
         try:

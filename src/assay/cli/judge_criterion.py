@@ -12,15 +12,11 @@ from assay.errors import UsageError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from assay.measure.answers.calibration import Estimate
+    from assay.measure.answers.calibration import NuggetCalibration, RatingCalibration
+    from assay.measure.answers.calibration_files import LabeledNugget, LabeledRating
     from assay.measure.answers.criteria import Criterion, CriterionRating
     from assay.measure.answers.nuggets import NuggetAssignment
-    from assay.measure.answers.rating_calibration import (
-        LabeledNugget,
-        LabeledRating,
-        NuggetCalibration,
-        RatingCalibration,
-    )
+    from assay.measure.statistics import Estimate
     from assay.progress import Progress
 
 
@@ -43,10 +39,9 @@ def calibrate_nuggets(
     from assay.answer.prompt import load_prompt
     from assay.cli.console import progress_bar
     from assay.evaluation.calibrated import NUGGETS
-    from assay.measure.answers.calibration import MIN_LABELS
-    from assay.measure.answers.calibration_record import add_record, make_record
+    from assay.measure.answers.calibration import MIN_LABELS, calibrate_assignments
+    from assay.measure.answers.calibration_files import add_record, make_record, read_nugget_labels
     from assay.measure.answers.nuggets import PROMPT, assign_by_rules
-    from assay.measure.answers.rating_calibration import calibrate_assignments, read_nugget_labels
 
     rows = read_nugget_labels(labels)
     record: dict[str, Any] = {"provider": _RULES}
@@ -114,9 +109,9 @@ def calibrate_criterion(
 ) -> None:
     """Compare a judge's ratings by one criterion with those of people, and print the result."""
     from assay.cli.console import progress_bar
-    from assay.measure.answers.calibration import MIN_LABELS
+    from assay.measure.answers.calibration import MIN_LABELS, calibrate_ratings
+    from assay.measure.answers.calibration_files import read_rating_labels
     from assay.measure.answers.criteria import read_criteria
-    from assay.measure.answers.rating_calibration import calibrate_ratings, read_rating_labels
 
     (asked, *more) = read_criteria(criterion)
     if more:
@@ -132,7 +127,7 @@ def calibrate_criterion(
         [rating for row, rating in pairs if row.label is None],
     )
     if out is not None:
-        from assay.measure.answers.calibration_record import add_record, make_record
+        from assay.measure.answers.calibration_files import add_record, make_record
         from assay.measure.answers.criteria import VOTES, criterion_prompts
 
         labeled = [row for row in rows if row.label is not None]

@@ -10,7 +10,7 @@ from assay.measure.answers.answer_metrics import JUDGED_METRICS, NUGGET_METRICS,
 from assay.run.config import RunConfig
 
 if TYPE_CHECKING:  # a run without a judge imports nothing of it
-    from assay.measure.answers.calibration_record import CalibrationStatus
+    from assay.measure.answers.calibration_files import CalibrationStatus
 
 CORRECTNESS = "correctness"
 NUGGETS = "nuggets"
@@ -42,7 +42,7 @@ def figure_calibration(
     kind = _kind(name) if config.judge else None
     if kind is None:
         return None
-    from assay.measure.answers.calibration_record import (
+    from assay.measure.answers.calibration_files import (
         CalibrationStatus,
         calibration_status,
         read_calibrations,
@@ -60,7 +60,7 @@ def refuse_uncalibrated(
 ) -> None:
     """With `--require-calibrated`, raise `GateError` for a gate whose judge is not calibrated."""
     if config.judge_calibration:
-        from assay.measure.answers.calibration_record import read_calibrations
+        from assay.measure.answers.calibration_files import read_calibrations
 
         read_calibrations(Path(config.judge_calibration))  # a wrong file is an error at once
     if not config.require_calibrated:

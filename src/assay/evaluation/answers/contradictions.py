@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from assay.data.dataset import Document
 from assay.measure.answers.abstention import abstained
 from assay.measure.answers.answer_metrics import AnswerCase
-from assay.measure.answers.contradiction.model import ContradictionChecker, open_contradiction_model
-from assay.measure.answers.contradiction.rules import Contradiction
+from assay.measure.answers.contradiction.model import open_contradiction_model
+from assay.measure.answers.contradiction.rules import Contradiction, ContradictionChecker
 from assay.measure.answers.judge import Judge, Vote
 from assay.net.gather import gather
 from assay.run.answers import AnswerContradiction, ContradictionsReport

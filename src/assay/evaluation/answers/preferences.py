@@ -10,19 +10,18 @@ from assay.answer.prompt import load_prompt
 from assay.answer.providers.provider import LLMProvider
 from assay.errors import BudgetExceeded, ProviderError, RunError, UsageError
 from assay.evaluation.answers.judge_opening import JudgeUse, UnreliableJudge, open_judge
-from assay.measure.answers.criteria import read_criteria
-from assay.measure.answers.judge import Judge
-from assay.measure.answers.preference import (
+from assay.measure.answers.criteria import (
     BETTER,
     AnswerPair,
     Preference,
     control_failure,
     prefer,
     preference_controls,
-    sign_test,
+    read_criteria,
     unreliable_preferences,
 )
-from assay.measure.statistics import summarize
+from assay.measure.answers.judge import Judge
+from assay.measure.statistics import sign_test, summarize
 from assay.net.gather import for_each, gather
 from assay.progress import Progress, silent
 from assay.run.answers import JudgeSpending, PreferenceReport, PreferenceRow

@@ -1,4 +1,4 @@
-"""Whether an answer declines: the phrases of refusals in seven languages, and what stands around.
+"""Detects answers that decline: phrases of refusals in seven languages, and their context.
 
 Rules over words, narrow on purpose: "no evidence of harm" is an answer. A refusal in other words is
 taken for an answer.

@@ -127,51 +127,27 @@ def outcome_of(case: AnswerCase, correct: bool) -> Outcome:
     return Outcome.DECLINED if abstained(case.answer) else Outcome.INVENTED
 
 
-def context_recall(retrieved: Sequence[str], needed: Collection[str]) -> float:
-    """The share of the needed documents that were retrieved; says nothing about their use."""
-    return _share(set(needed) & set(retrieved), needed)
+def share_relevant(found: Collection[str], relevant: Collection[str]) -> float:
+    """The share of the documents found or cited that are relevant: precision; order does not count.
 
-
-def context_precision(retrieved: Sequence[str], relevant: Collection[str]) -> float:
-    """The share of the retrieved documents that are relevant; order does not count.
-
-    Unjudged documents count as not relevant, so where judgments are sparse this is a lower bound.
-    A document that is sent twice counts once.
+    A document that is not judged, or does not exist, is not relevant: where judgments are sparse
+    this is a lower bound. One that is there twice counts once, and nothing found scores 0.
     """
-    distinct = set(retrieved)
-    return _share(distinct & set(relevant), distinct)
+    distinct = set(found)
+    return len(distinct & set(relevant)) / len(distinct) if distinct else 0.0
 
 
-def citation_precision(cited: Sequence[str], relevant: Collection[str]) -> float:
-    """The share of the cited documents that are relevant.
+def share_found(found: Collection[str], wanted: Collection[str]) -> float:
+    """The share of the wanted documents that were found or cited: recall.
 
-    A document that does not exist is not relevant, and an answer that cites nothing scores 0.
+    Of documents that are relevant and not needed, an answer may leave out any without being worse.
     """
-    distinct = set(cited)
-    return _share(distinct & set(relevant), distinct)
-
-
-def citation_recall(cited: Sequence[str], relevant: Collection[str]) -> float:
-    """The share of the relevant documents that are cited.
-
-    An answer that needs one of ten relevant documents is not worse for leaving out nine: see
-    `multi_hop_coverage` for what is needed.
-    """
-    return _share(set(relevant) & set(cited), relevant)
-
-
-def multi_hop_coverage(cited: Sequence[str], needed: Collection[str]) -> float:
-    """The share of the documents that only together hold the answer, and that the answer cites."""
-    return _share(set(needed) & set(cited), needed)
+    return len(set(wanted) & set(found)) / len(set(wanted)) if wanted else 0.0
 
 
 def unknown_citations(cited: Sequence[str], known: Collection[str]) -> list[str]:
     """Citations of documents that do not exist, in the order of the answer."""
     return [each for each in dict.fromkeys(cited) if each not in known]
-
-
-def _share(part: Collection[str], whole: Collection[str]) -> float:
-    return len(part) / len(set(whole)) if whole else 0.0
 
 
 @dataclass(frozen=True, repr=False)
@@ -189,16 +165,6 @@ class AnswerMetric:
 
     def __repr__(self) -> str:
         return self.name
-
-    @property
-    def key(self) -> str:
-        """The name, as metrics of rankings have a key too."""
-        return self.name
-
-    @property
-    def higher_is_better(self) -> bool:
-        """True for all metrics of answers."""
-        return True
 
     def measure(self, case: AnswerCase, documents: Documents) -> float:
         """The value for one question; 0 for an agent that failed."""
@@ -263,27 +229,27 @@ _ALL = [
         "citation_precision",
         "cited documents that are judged relevant",
         _judged,
-        lambda case, answer, _: citation_precision(case.citations, case.relevant_ids),
+        lambda case, answer, _: share_relevant(case.citations, case.relevant_ids),
     ),
     AnswerMetric(
         "citation_recall",
         "relevant documents that are cited",
         _judged,
-        lambda case, answer, _: citation_recall(case.citations, case.relevant_ids),
+        lambda case, answer, _: share_found(case.citations, case.relevant_ids),
         lambda case: len(case.relevant_ids),
     ),
     AnswerMetric(
         "context_precision",
         "retrieved documents that are judged relevant",
         _judged,
-        lambda case, answer, _: context_precision(case.seen_ids, case.relevant_ids),
+        lambda case, answer, _: share_relevant(case.seen_ids, case.relevant_ids),
         of_retrieval=True,
     ),
     AnswerMetric(
         "context_recall",
         "needed documents that were retrieved",
         lambda case: case.answerable and bool(case.needed),
-        lambda case, answer, _: context_recall(case.seen_ids, case.needed),
+        lambda case, answer, _: share_found(case.seen_ids, case.needed),
         lambda case: len(case.needed),
         of_retrieval=True,
     ),
@@ -291,7 +257,7 @@ _ALL = [
         "multi_hop_coverage",
         "needed documents that are cited, where two or more are needed",
         lambda case: case.answerable and len(case.reference.documents) > 1,
-        lambda case, answer, _: multi_hop_coverage(case.citations, case.needed),
+        lambda case, answer, _: share_found(case.citations, case.needed),
         lambda case: len(case.needed),
     ),
 ]
@@ -363,15 +329,11 @@ class AnswerScores:
         return float(values.mean()) if values.size else 0.0
 
 
-def measure_answers(
-    cases: Sequence[AnswerCase],
-    documents: Documents,
-    metrics: Sequence[AnswerMetric] = tuple(_ALL),
-) -> AnswerScores:
+def measure_answers(cases: Sequence[AnswerCase], documents: Documents) -> AnswerScores:
     """Score every case by every metric that covers it."""
     query_ids: dict[str, list[str]] = {}
     values: dict[str, Floats] = {}
-    for metric in metrics:
+    for metric in _ALL:
         covered = [case for case in cases if metric.covers(case)]
         query_ids[metric.name] = [case.query_id for case in covered]
         figures = [metric.measure(case, documents) for case in covered]

@@ -1,7 +1,7 @@
-"""One answer beside what it can be held against: what was shown, cited, asked and expected."""
+"""One answer with all that it is checked against: contexts, citations, question, reference."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -9,8 +9,7 @@ from assay.data.dataset import Fact
 from assay.measure.answers.abstention import abstained, declined
 from assay.measure.answers.answer_metrics import AnswerCase, Documents
 from assay.measure.answers.assertion import Assertion, is_negative
-from assay.measure.answers.contradiction.model import MAX_PAIRS
-from assay.measure.answers.contradiction.rules import Contradiction
+from assay.measure.answers.contradiction.rules import MAX_PAIRS, Contradiction
 from assay.measure.answers.contradiction.sentence import without_yes_or_no
 from assay.measure.answers.diagnosis import NOT_TRIED, Counterfactuals
 from assay.measure.answers.framing import (
@@ -77,7 +76,16 @@ class AnswerView:
     @cached_property
     def shown(self) -> list[str]:
         """The texts that the model was shown, as far as they are known."""
-        return self.case.seen_texts(self.documents)
+        return [text for _, text in self.passages]
+
+    @cached_property
+    def passages(self) -> list[tuple[str, str]]:
+        """The same with the id of each document."""
+        return [(each.doc_id, each.text) for each in self.case.contexts] or [
+            (each, self.documents[each].full_text)
+            for each in self.case.retrieved
+            if each in self.documents
+        ]
 
     @cached_property
     def shown_stems(self) -> frozenset[str]:
@@ -131,18 +139,13 @@ class AnswerView:
     def wrong_value(self) -> WrongValue | None:
         """What a wrong answer has in the place of an expected value."""
         case = self.case
-        texts = [(each.doc_id, each.text) for each in case.contexts] or [
-            (each, self.documents[each].full_text)
-            for each in case.retrieved
-            if each in self.documents
-        ]
         return find_wrong_value(
             self.text,
             case.question,
             case.reference.answer or "",
             self.unstated,
-            [text for doc_id, text in texts if doc_id in case.needed],
-            [text for doc_id, text in texts if doc_id not in case.needed],
+            [text for doc_id, text in self.passages if doc_id in case.needed],
+            [text for doc_id, text in self.passages if doc_id not in case.needed],
         )
 
     @cached_property
@@ -181,10 +184,10 @@ class AnswerView:
     def foreign_names(self) -> set[str]:
         """Capitalized words inside sentences that are neither shown nor asked nor expected."""
         names = {normalize(name) for each in self.sentences for name in _NAME.findall(each)}
-        known = self._known(_words) if names else set()
+        known = self._known(words) if names else set()
         return {name for name in names if not set(words(name)) <= known}
 
-    def _known(self, read: Callable[[str], set[str]]) -> set[str]:
+    def _known(self, read: Callable[[str], Iterable[str]]) -> set[str]:
         return set[str]().union(*(_read_once(read, each) for each in self._known_texts))
 
     @property
@@ -210,11 +213,12 @@ class AnswerCheck:
     kind: str
     words: str
     covers: Callable[[AnswerView], bool]
-    holds: Callable[[AnswerView], bool]
+    holds: Callable[[AnswerView], bool | str]
+    """Whether it holds; or the text that it found, of which the words quote the first."""
     share: float = 0.1
     what: str = "answers"
     fewest: int = 2
-    detail: Callable[[Sequence[AnswerView]], str] = lambda _hit: ""
+    detail: Callable[[Sequence[AnswerView]], str] | None = None
     """What the words end with, from the answers it holds for: may hold text of a run."""
     explained_by: tuple[str, ...] = ()
     """Kinds that say the same in a more telling way, where they are about most of these answers."""
@@ -228,12 +232,13 @@ def in_quotes(text: str) -> str:
 
 def example(quote: Callable[[AnswerView], str]) -> Callable[[Sequence[AnswerView]], str]:
     """A `detail` that quotes the first answer of which there is something to quote."""
+    return lambda hit: for_example(map(quote, hit))
 
-    def quoted(hit: Sequence[AnswerView]) -> str:
-        found = next((text for view in hit if (text := quote(view).strip())), "")
-        return f", for example {in_quotes(found)}" if found else ""
 
-    return quoted
+def for_example(texts: Iterable[str]) -> str:
+    """The first of the texts that is not empty, in the words of a finding."""
+    found = next((text for each in texts if (text := each.strip())), "")
+    return f", for example {in_quotes(found)}" if found else ""
 
 
 def _negates(sentence: str, negations: frozenset[str]) -> bool:
@@ -254,10 +259,6 @@ def _reverses(
 
 
 @lru_cache(maxsize=256)
-def _read_once(read: Callable[[str], set[str]], text: str) -> frozenset[str]:
+def _read_once(read: Callable[[str], Iterable[str]], text: str) -> frozenset[str]:
     """What is read from a document, which many answers were shown."""
     return frozenset(read(text))
-
-
-def _words(text: str) -> set[str]:
-    return set(words(text))

@@ -1,118 +1,43 @@
-"""Agreement of a judge with people, and means corrected by its known errors."""
+"""Agreement of a judge with people, and means corrected by its known errors.
+
+About three kinds of verdicts: whether answers are correct, ratings by a criterion, and which
+nuggets answers state.
+"""
 
 import math
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from assay.data.text_file import Record, plain_file, records, short_repr
-from assay.errors import DataError, UsageError
+from assay.errors import UsageError
+from assay.measure.answers.criteria import Criterion, CriterionRating
 from assay.measure.answers.judge import Judgment, Vote, correctness_values, flip_rate
-from assay.measure.graded import Floats
-from assay.measure.statistics import summarize
-
-_TRUTHS = {"true": True, "false": False}
-_VOTES = {"true": Vote.TRUE, "false": Vote.FALSE, "unparseable": Vote.UNPARSEABLE}
-
-
-@dataclass(frozen=True, slots=True)
-class LabeledAnswer:
-    """An answer with a person's label, or None, and the judge's verdict if it was recorded."""
-
-    question: str
-    answer: str
-    reference: str | None
-    label: bool | None
-    recorded: Judgment | None
-
-
-def read_labels(path: Path) -> list[LabeledAnswer]:
-    """Read JSON lines of answers, some of them labeled by people.
-
-    Fields: `question`, `answer`, `reference` (null: there is no answer), `label`, and `verdict` or
-    `verdicts` where a judge has judged already. The calibrated judge estimates the
-    lines without a label.
-    """
-    rows = [_row(record) for record in records(plain_file(path))]
-    if not any(row.label is not None for row in rows):
-        raise DataError(
-            "has no line with a label; add 'label': true or false, by a person, to some lines",
-            file=path,
-        )
-    return rows
-
-
-def _row(record: Record) -> LabeledAnswer:
-    recorded = _recorded(record)
-    if recorded is None:
-        for key in ("question", "answer"):
-            if key not in record.fields:
-                raise record.refusal(
-                    f"has no {key!r}, which the judge needs; add it, or a 'verdict'"
-                )
-        if "reference" not in record.fields:
-            raise record.refusal("has no 'reference'; add it, or null if there is no answer")
-    label = record.fields.get("label")
-    return LabeledAnswer(
-        question=record.text("question"),
-        answer=record.text("answer"),
-        reference=record.text("reference") or None,
-        label=None if label is None else _truth(record, "label", label),
-        recorded=recorded,
-    )
-
-
-def _recorded(record: Record) -> Judgment | None:
-    given: Any = record.fields.get("verdicts", record.fields.get("verdict"))
-    if given is None:
-        return None
-    votes: Sequence[Any] = given if isinstance(given, list) else [given]
-    if not votes:
-        raise record.refusal("'verdicts' must hold at least one verdict, got []")
-    return Judgment(tuple(_vote(record, each) for each in votes))
-
-
-def _vote(record: Record, value: Any) -> Vote:
-    vote = _VOTES.get(str(value).strip().lower())
-    if vote is None:
-        raise record.refusal(f"a verdict is true, false or 'unparseable', got {short_repr(value)}")
-    return vote
-
-
-def _truth(record: Record, key: str, value: Any) -> bool:
-    truth = _TRUTHS.get(str(value).strip().lower())
-    if truth is None:
-        raise record.refusal(f"{key!r} must be true or false, got {short_repr(value)}")
-    return truth
-
+from assay.measure.answers.nuggets import SUPPORT_RANK, NuggetAssignment, Support
+from assay.measure.statistics import (
+    Estimate,
+    cohen_kappa,
+    estimate_mean,
+    finite,
+    weighted_kappa,
+)
 
 MIN_LABELS = 30
 """Below this many labels the normal approximation is not reliable."""
 
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A mean with its interval; no interval with fewer than two labels."""
-
-    mean: float
-    low: float | None
-    high: float | None
+_UNDECIDED = "undecided"
+_CONFIDENCE = 0.95
+_TRUTHS = {Vote.TRUE.value: True, Vote.FALSE.value: False}
 
 
 def prediction_powered_mean(
-    labels: ArrayLike,
-    judged: ArrayLike,
-    unlabelled: ArrayLike,
-    *,
-    confidence: float = 0.95,
+    labels: ArrayLike, judged: ArrayLike, unlabelled: ArrayLike
 ) -> Estimate:
-    """The mean that people's labels would have over `unlabelled`, whose verdicts are given.
+    """The mean that people's labels would have over `unlabelled`, whose verdicts are given, with
+    its 95% interval.
 
     `judged` are the judge's verdicts on the labeled answers. Prediction-powered inference
     (Angelopoulos, Bates, Fannjiang, Jordan and Zrnic 2023, "Prediction-powered inference",
@@ -122,44 +47,32 @@ def prediction_powered_mean(
     the same on every labeled answer (mostly: none), its variance is not known to be 0, so what so
     many answers cannot rule out (Clopper and Pearson 1934) is added to the interval.
     """
-    truth, seen, rest = _floats(labels), _floats(judged), _floats(unlabelled)
+    truth, seen, rest = finite(labels), finite(judged), finite(unlabelled)
     if truth.size != seen.size:
         raise UsageError(
             f"every label needs its verdict, got {truth.size} labels and {seen.size} verdicts"
         )
     if not truth.size or not rest.size:
         raise UsageError("both labeled and unlabeled answers are needed; one of them is empty")
-    if not 0 < confidence < 1:
-        raise UsageError(f"confidence must be between 0 and 1, got {confidence!r}")
     error = seen - truth
     mean = float(rest.mean() - error.mean())
     if truth.size < 2:
         return Estimate(_clip(mean), None, None)
     # The population variance, as in the paper; one unlabeled answer then has none.
     spread = float(np.sqrt(rest.var() / rest.size + error.var() / truth.size))
-    reach = NormalDist().inv_cdf((1 + confidence) / 2) * spread
+    reach = NormalDist().inv_cdf((1 + _CONFIDENCE) / 2) * spread
     if not error.var():
-        reach += _unseen(truth.size, confidence)
+        reach += _unseen(truth.size)
     return Estimate(_clip(mean), _clip(mean - reach), _clip(mean + reach))
 
 
-def _unseen(count: int, confidence: float) -> float:
+def _unseen(count: int) -> float:
     """The highest share of answers that are judged otherwise, although none of `count` was."""
-    return 1.0 - math.pow((1 - confidence) / 2, 1 / count)
+    return 1.0 - math.pow((1 - _CONFIDENCE) / 2, 1 / count)
 
 
 def _clip(value: float) -> float:
     return min(1.0, max(0.0, value))
-
-
-def _floats(values: ArrayLike) -> Floats:
-    array = np.array(values, dtype=np.float64)
-    if array.ndim != 1 or not np.isfinite(array).all():
-        raise UsageError("verdicts and labels must be flat lists of finite numbers")
-    return array
-
-
-UNDECIDED = "undecided"
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,46 +119,150 @@ def calibrate_judge(
     return Calibration(
         labelled=len(labels),
         unlabelled=len(unlabelled),
-        accuracy=_bootstrapped([v is y for v, y in zip(verdicts, labels, strict=True)]),
+        accuracy=estimate_mean([v is y for v, y in zip(verdicts, labels, strict=True)]),
         kappa=cohen_kappa(labels, verdicts),
-        confusion=_confusion(labels, verdicts),
+        confusion=_confusion(_TRUTHS, labels, verdicts),
         flip_rate=flip_rate(everything),
         unparseable_votes=sum(each.unparseable for each in everything),
         undecided=sum(each.verdict is None for each in everything),
-        labels_mean=_bootstrapped(labels),
+        labels_mean=estimate_mean(labels),
         uncorrected=float(rest.mean()) if rest.size else None,
         corrected=prediction_powered_mean(labels, values, rest) if rest.size else None,
     )
 
 
-def cohen_kappa(labels: Sequence[Hashable], verdicts: Sequence[Hashable]) -> float | None:
-    """Agreement beyond chance (Cohen 1960): 1 all, 0 as much as chance, below 0 less.
-
-    None if it does not exist: both always say the same one thing, so that chance alone agrees
-    everywhere. An undecided verdict, None, is a category of its own.
-    """
-    n = len(labels)
-    agreed = sum(v == y for v, y in zip(verdicts, labels, strict=True)) / n
-    ours, theirs = Counter(labels), Counter(verdicts)
-    by_chance = sum(ours[value] * theirs[value] for value in ours) / n**2
-    return None if by_chance == 1 else (agreed - by_chance) / (1 - by_chance)
-
-
 def _confusion(
-    labels: Sequence[bool], verdicts: Sequence[bool | None]
+    names: Mapping[str, Hashable], labels: Sequence[Hashable], verdicts: Sequence[Hashable]
 ) -> dict[str, dict[str, int]]:
+    """Counts by label, then by verdict; `names` are what tables call the values of both."""
     pairs = Counter(zip(labels, verdicts, strict=True))
-    columns: dict[str, bool | None] = {
-        Vote.TRUE.value: True,
-        Vote.FALSE.value: False,
-        UNDECIDED: None,
-    }
+    columns = {**names, _UNDECIDED: None}
     return {
-        row.value: {name: pairs[row is Vote.TRUE, value] for name, value in columns.items()}
-        for row in (Vote.TRUE, Vote.FALSE)
+        row: {name: pairs[label, verdict] for name, verdict in columns.items()}
+        for row, label in names.items()
     }
 
 
-def _bootstrapped(values: Sequence[bool]) -> Estimate:
-    summary = summarize(np.array(values, dtype=np.float64))
-    return Estimate(summary.mean, summary.low, summary.high)
+@dataclass(frozen=True, slots=True)
+class RatingCalibration:
+    """Agreement of a judge with people about one criterion.
+
+    `agreement` is the share of answers with the same level, `within_one` that with the same or a
+    neighboring one. `kappa` is weighted by the square of the distance. `bias` is by how many levels
+    the judge is above people, on average, and `error` how far it is from them. An undecided judge
+    agrees with no label, and is in neither kappa, bias nor error.
+
+    `labels_mean`, `uncorrected` and `corrected` are means between 0 and 1, as in `Calibration`.
+    """
+
+    criterion: str
+    labelled: int
+    unlabelled: int
+    agreement: Estimate
+    within_one: Estimate
+    kappa: float | None
+    bias: Estimate | None
+    error: float | None
+    confusion: Mapping[str, Mapping[str, int]]
+    differing: float | None
+    undecided: int
+    labels_mean: Estimate
+    uncorrected: float | None
+    corrected: Estimate | None
+
+
+def calibrate_ratings(
+    criterion: Criterion,
+    labels: Sequence[str],
+    ratings: Sequence[CriterionRating],
+    unlabelled: Sequence[CriterionRating] = (),
+) -> RatingCalibration:
+    """Compare ratings with labels, one for each; the mean of `unlabelled` ones is corrected."""
+    if not labels or len(labels) != len(ratings):
+        raise UsageError(f"every label needs its rating, got {len(labels)} and {len(ratings)}")
+    top = len(criterion.levels) - 1
+    people = [criterion.levels.index(label) for label in labels]
+    judge = [None if each.value is None else int(each.value * top + 0.5) for each in ratings]
+    pairs = [(y, v) for y, v in zip(people, judge, strict=True) if v is not None]
+    exact = [
+        each.value * top - y
+        for each, y in zip(ratings, people, strict=True)
+        if each.value is not None
+    ]
+    rest = [each.value or 0.0 for each in unlabelled]
+    repeated = [each for each in (*ratings, *unlabelled) if len(each.votes) > 1]
+    differing = [len(set(each.votes)) > 1 for each in repeated]
+    values = [each.value or 0.0 for each in ratings]
+    truth = [y / top for y in people]
+    return RatingCalibration(
+        criterion=criterion.name,
+        labelled=len(labels),
+        unlabelled=len(unlabelled),
+        agreement=estimate_mean([v == y for y, v in zip(people, judge, strict=True)]),
+        within_one=estimate_mean(
+            [v is not None and abs(v - y) <= 1 for y, v in zip(people, judge, strict=True)]
+        ),
+        kappa=weighted_kappa(*zip(*pairs, strict=True)) if pairs else None,
+        bias=estimate_mean(exact) if exact else None,
+        error=float(np.mean(np.abs(exact))) if exact else None,
+        confusion=_confusion({level: y for y, level in enumerate(criterion.levels)}, people, judge),
+        differing=sum(differing) / len(differing) if differing else None,
+        undecided=sum(each.value is None for each in (*ratings, *unlabelled)),
+        labels_mean=estimate_mean(truth),
+        uncorrected=sum(rest) / len(rest) if rest else None,
+        corrected=prediction_powered_mean(truth, values, rest) if rest else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class NuggetCalibration:
+    """How assignments agree with people's.
+
+    Attributes:
+        labelled: how many labels there are.
+        agreement: the share with the same label.
+        kappa: the same beyond chance (Cohen 1960).
+        weighted_kappa: with quadratic weights, so that partial is nearer to both than they are to
+            each other; over those that are decided.
+        confusion: counts by people's label, then by the judge's.
+        labels_mean: the recall that people's labels give; `judged_mean` that of the judge.
+        flip_rate: how often the judge said both support and none; None for the rules.
+        undecided: how many labels of the judge could not be read.
+    """
+
+    labelled: int
+    agreement: Estimate
+    kappa: float | None
+    weighted_kappa: float | None
+    confusion: Mapping[str, Mapping[str, int]]
+    labels_mean: float
+    judged_mean: float
+    flip_rate: float | None
+    undecided: int
+
+
+def calibrate_assignments(
+    labels: Sequence[Support], assigned: Sequence[NuggetAssignment]
+) -> NuggetCalibration:
+    """Compare assignments with the labels of the same nuggets."""
+    if len(labels) != len(assigned) or not labels:
+        raise UsageError(f"every label needs its assignment, got {len(labels)}, {len(assigned)}")
+    found = [each.support for each in assigned]
+    decided = [(a, b) for a, b in zip(labels, found, strict=True) if b is not None]
+    ranks = [(SUPPORT_RANK[a], SUPPORT_RANK[b]) for a, b in decided]
+    asked = [each for each in assigned if each.votes]
+    return NuggetCalibration(
+        labelled=len(labels),
+        agreement=estimate_mean([a is b for a, b in zip(labels, found, strict=True)]),
+        kappa=cohen_kappa(labels, found),
+        weighted_kappa=weighted_kappa(*zip(*ranks, strict=True)) if ranks else None,
+        confusion=_confusion({each.value: each for each in Support}, labels, found),
+        labels_mean=_mean_support(labels),
+        judged_mean=_mean_support([each or Support.NONE for each in found]),
+        flip_rate=sum(each.flipped for each in asked) / len(asked) if asked else None,
+        undecided=found.count(None),
+    )
+
+
+def _mean_support(labels: Sequence[Support]) -> float:
+    return sum(SUPPORT_RANK[each] / 2 for each in labels) / len(labels)

@@ -1,4 +1,6 @@
-"""Criteria of your own: a file each, a question that a judge answers with yes or no or on a scale.
+"""Criteria and preferences: what a judge thinks of answers, beyond right and wrong.
+
+A criterion of your own is a file, a question that a judge answers with yes or no or on a scale:
 
     ---
     name: polite
@@ -8,19 +10,26 @@
 
 The lines between `---` may be left out: the name is then the file's, the scale yes/no. A scale of
 numbers is written `1-5`. What follows is shown to the judge as it is, examples included.
+
+Which of two answers is better is asked in both orders, and a win must hold in each. Judges prefer a
+place: many choose what stands first (Zheng et al. 2023, "Judging LLM-as-a-judge"). Asked once, such
+a preference is a win; asked in both orders it is a flip, which wins nothing.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from assay.answer.prompt import delimited, delimiter_code, load_prompt
 from assay.errors import DataError
-from assay.files import open_file
+from assay.files import read_text_file
 from assay.measure.answers.answer_metrics import CRITERION_PREFIX
 from assay.measure.answers.judge import Judge
+from assay.measure.answers.judge_controls import control_pairs
 from assay.net.gather import gather
+from assay.text import normalize
 
 VOTES = 2
 _MAX_FILE = 64 * 2**10
@@ -29,6 +38,12 @@ _REASON_TOKENS = 80
 _REASON_LENGTH = 400
 _HEADER = re.compile(r"---[ \t]*\n(.*?\n)?---[ \t]*(?:\n|$)", re.DOTALL)
 _RANGE = re.compile(r"(\d)\s*(?:-|–|to)\s*(\d{1,2})")
+_CHOICES = ("FIRST", "SECOND", "TIE")
+BETTER = (
+    "It says what the reference says, where there is one, and what the question asks for, "
+    "completely and with nothing that is wrong. Where both do, the plainer one is better."
+)
+"""What is preferred where the user gives no criterion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,22 +98,20 @@ def read_criteria(path: Path) -> list[Criterion]:
     for file in files:
         criterion = _read(file)
         if criterion.name in criteria:
-            raise DataError(f"has the name {criterion.name!r} of another criterion", file=file)
+            raise DataError(
+                f"has the same name as another criterion, {criterion.name!r}; rename one", file=file
+            )
         criteria[criterion.name] = criterion
     return list(criteria.values())
 
 
 def _read(path: Path) -> Criterion:
     try:
-        with open_file(path) as file:
-            content = file.read(_MAX_FILE + 1)
-        text = content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+        text = read_text_file(path, encoding="utf-8-sig", limit=_MAX_FILE)
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=path) from None
     except UnicodeDecodeError:
         raise DataError("is not UTF-8", file=path) from None
-    if len(content) > _MAX_FILE:
-        raise DataError(f"is larger than {_MAX_FILE // 1024} KB, for one criterion", file=path)
     header = _HEADER.match(text)
     if header is None and text.startswith("---"):  # else its scale would be part of the question
         raise DataError("begins with --- and has no second line --- after its fields", file=path)
@@ -207,3 +220,114 @@ def _blocks(code: str, question: str, answer: str, vote: int) -> tuple[str, str]
     asked = f"Question:\n{delimited('question', code, question)}"
     said = f"Answer:\n{delimited('answer', code, answer)}"
     return (said, asked) if vote % 2 else (asked, said)
+
+
+class AnswerPair(NamedTuple):
+    """Two answers to one question; None where an agent gave none."""
+
+    query_id: str
+    question: str
+    a: str | None
+    b: str | None
+    reference: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """The choices about one pair: `votes` are `a`, `b`, `tie` or None, every second one with B
+    first. `by_rule` where no model had to be asked.
+    """
+
+    query_id: str
+    votes: tuple[str | None, ...]
+    by_rule: bool = False
+
+    @property
+    def winner(self) -> str:
+        """`a` or `b` where every vote, so both orders, says so; else `tie`."""
+        said = set(self.votes)
+        return said.pop() or "tie" if len(said) == 1 else "tie"
+
+    @property
+    def flipped(self) -> bool:
+        """Whether both answers were preferred, each in one of the orders."""
+        return {"a", "b"} <= set(self.votes)
+
+    @property
+    def mute(self) -> bool:
+        """Whether a reply was none of the choices."""
+        return None in self.votes
+
+
+async def prefer(judge: Judge, pair: AnswerPair, criterion: str = BETTER) -> Preference:
+    """Ask about one pair. The same text twice is a tie, and a missing answer loses, by rule."""
+    if pair.a is None or pair.b is None:
+        winner = "tie" if pair.a is pair.b else "b" if pair.a is None else "a"
+        return Preference(pair.query_id, (winner,), by_rule=True)
+    if normalize(pair.a) == normalize(pair.b):
+        return Preference(pair.query_id, ("tie",), by_rule=True)
+    prompts = [preference_prompt(pair, criterion, vote) for vote in range(judge.votes)]
+    words = await gather(judge.choose(each, _CHOICES) for each in prompts)
+    votes = (_choice(word, reverse=place % 2 == 1) for place, word in enumerate(words))
+    return Preference(pair.query_id, tuple(votes))
+
+
+def _choice(word: str | None, *, reverse: bool) -> str | None:
+    if word in (None, "TIE"):
+        return word and "tie"
+    return "b" if (word == "FIRST") is reverse else "a"
+
+
+def preference_prompt(pair: AnswerPair, criterion: str = BETTER, vote: int = 0) -> str:
+    """Asks for the better one; B is first in every second vote."""
+    a, b = pair.a or "", pair.b or ""
+    code = delimiter_code(pair.question, a, b, pair.reference, criterion, str(vote))
+    first, second = (b, a) if vote % 2 else (a, b)
+    shown = f"Reference:\n{delimited('answer', code, pair.reference)}" if pair.reference else ""
+    return load_prompt("judge_preference").fill(
+        code=code,
+        question=delimited("question", code, pair.question),
+        reference=shown,
+        first=delimited("answer", code, first),
+        second=delimited("answer", code, second),
+        criterion=criterion,
+    )
+
+
+def preference_controls(pairs: Sequence[AnswerPair], number: int) -> list[AnswerPair]:
+    """Pairs whose better answer, A, is known: a reference against another question's reference."""
+    known = [(pair.question, pair.reference) for pair in pairs]
+    return [
+        AnswerPair("", each.question, each.reference, each.answer, each.reference)
+        for each in control_pairs(known, number)
+        if not each.same
+    ]
+
+
+def control_failure(asked: Sequence[Preference]) -> str | None:
+    """Why a judge is not believed that does not prefer the reference in most controls."""
+    wrong = sum(each.winner != "a" for each in asked)
+    if len(asked) < 2 or 2 * wrong <= len(asked):
+        return None
+    return (
+        f"the judge does not prefer a reference to another question's in {wrong} of {len(asked)} "
+        "controls; choose another model (--judge-controls 0 asks for no control)"
+    )
+
+
+def unreliable_preferences(found: Sequence[Preference], max_flips: float) -> str | None:
+    """Why these choices are worth nothing, in words; None if nothing speaks against them."""
+    asked = [each for each in found if not each.by_rule]
+    mute, flips = sum(each.mute for each in asked), sum(each.flipped for each in asked)
+    if 2 * mute > len(asked):
+        return (
+            f"the judge made no choice for {mute} of {len(asked)} pairs; choose another model, or "
+            "allow it more tokens"
+        )
+    if asked and flips > max_flips * len(asked):
+        return (
+            f"the judge preferred the other answer in {flips} of {len(asked)} pairs "
+            f"({100 * flips / len(asked):.0f}%) when their order changed; at most "
+            f"{100 * max_flips:g}% are accepted (--judge-max-flips); choose another model"
+        )
+    return None

@@ -1,23 +1,19 @@
-"""Diagnoses wrong answers: is retrieval at fault, generation, or neither?
+"""Diagnoses wrong answers: whether retrieval or generation is at fault, or neither.
 
 From one run alone this is a guess by what was retrieved. Asking the same question again with other
 contexts settles it: with the needed documents alone (gold), with none, with those and others that
 do not help (distractors).
 """
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from assay.measure.answers.abstention import abstained
-from assay.measure.answers.answer_metrics import (
-    FEW_UNDECIDED,
-    AnswerCase,
-    Documents,
-)
+from assay.measure.answers.answer_metrics import FEW_UNDECIDED, AnswerCase, Documents
 from assay.measure.answers.lexical import contains_any
+from assay.measure.statistics import sign_test
 
 _SHOWN = 3
 """Findings that the sentence names; the report has all of them."""
@@ -169,29 +165,21 @@ def _missing(seen: Observation) -> str:
 
 def _with_evidence(seen: Observation, others: Counterfactuals) -> Diagnosis:
     failure = _misuse(seen)
-    if others.gold is False:
-        return _found(seen, failure, True, "wrong even with the needed documents alone")
-    if others.gold and others.distractors is False:
-        return _found(
-            seen,
-            failure,
-            True,
-            "right with only the needed documents, wrong when others are added",
-        )
     if others.gold and others.distractors:
-        return _found(
-            seen,
-            failure,
-            True,
-            "right with the needed documents, also "
-            "with others added: what this retrieval adds misleads",
-            component=Component.RETRIEVAL,
+        why = (
+            "right with the needed documents, also with others added: what this retrieval adds "
+            "misleads"
         )
-    if others.no_context:
-        return _found(
-            seen, failure, True, "right without any document: what was retrieved misleads"
-        )
-    return _found(seen, failure, False, "everything needed was retrieved")
+        return _found(seen, failure, True, why, component=Component.RETRIEVAL)
+    if others.gold is False:
+        why = "wrong even with the needed documents alone"
+    elif others.gold and others.distractors is False:
+        why = "right with only the needed documents, wrong when others are added"
+    elif others.no_context:
+        why = "right without any document: what was retrieved misleads"
+    else:
+        return _found(seen, failure, False, "everything needed was retrieved")
+    return _found(seen, failure, True, why)
 
 
 def _misuse(seen: Observation) -> Failure:
@@ -237,21 +225,17 @@ class DiagnosisSummary:
         """The advice: what to fix first, how sure that is, and what else is wrong."""
         if not self.questions:
             return "No question was answered, so there is nothing to diagnose."
+        said = self._nothing_wrong
+        if self.diagnoses:
+            said = self._advised + (f" {self._shown_findings}." if self.findings else "")
         if not self.unknown:
-            return self._of_decided
+            return said
         number = f"{self.unknown} of {self.questions + self.unknown} questions are undecided"
-        return f"{number}: {self.why_unknown}. Of the others: {self._of_decided}"
+        return f"{number}: {self.why_unknown}. Of the others: {said}"
 
     @property
-    def _of_decided(self) -> str:
-        if not self.diagnoses:
-            return self._nothing_wrong
-        more = f" {'; '.join(self._shown_findings)}." if self.findings else ""
-        return f"{self._advised}{more}"
-
-    @property
-    def _shown_findings(self) -> tuple[str, ...]:
-        return self.findings[:_SHOWN]
+    def _shown_findings(self) -> str:
+        return "; ".join(self.findings[:_SHOWN])
 
     @property
     def _advised(self) -> str:
@@ -273,7 +257,7 @@ class DiagnosisSummary:
 
     @property
     def _nothing_wrong(self) -> str:
-        but = f", but {'; '.join(self._shown_findings)}." if self.findings else ""
+        but = f", but {self._shown_findings}." if self.findings else ""
         if self.undecided > FEW_UNDECIDED * self.answerable:
             left = f"The judge leaves {self.undecided} of {self.questions} questions undecided"
             return f"{left}; all others are right{but or '.'}"
@@ -296,11 +280,8 @@ class DiagnosisSummary:
         if first is Component.BOTH:
             return "Fix retrieval and generation, neither helps alone: they are"
         counts = Counter(each.component for each in self.diagnoses if each.component)
-        if any(
-            not significantly_more(counts[first], counts[part])
-            for part in counts
-            if part not in (first, Component.BOTH)
-        ):
+        others = [counts[part] for part in counts if part not in (first, Component.BOTH)]
+        if any(counts[first] <= each or sign_test(counts[first], each) >= 0.05 for each in others):
             return f"No component is significantly worse; begin with {first}, which is"
         if first is Component.AGENT:
             return "Fix the agent's errors first: they are"
@@ -363,10 +344,3 @@ def summarize_diagnoses(
         unknown=unknown[0],
         why_unknown=unknown[1],
     )
-
-
-def significantly_more(more: int, fewer: int) -> bool:
-    """Whether two counts differ by more than a fair coin would explain (two-sided, 5%)."""
-    total = more + fewer
-    tail = sum(math.comb(total, heads) for heads in range(max(more, fewer), total + 1))
-    return more > fewer and 2 * tail / 2**total < 0.05

@@ -1,37 +1,34 @@
 """The checks of single answers: which answers each can be about, and for which of them it holds.
 
 A finding is one row of a table: those of an answer's text are in `form_checks`, those of what it
-rests on in `grounding_checks`, those of what it was shown and of what is right here. `share`
-depends on how often a check is wrong: the shares were chosen so that neither the reference answers
-of `notes` nor the sentences that `builtin:bm25` quotes get a finding that is not true.
+rests on in `grounding_checks`, those of what is right in `fact_checks`, those of what it was shown
+and of what it cites here. `share` depends on how often a check is wrong: the shares were chosen so
+that neither the reference answers of `notes` nor the sentences that `builtin:bm25` quotes get a
+finding that is not true.
 """
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
-from assay.measure.answers.abstention import abstained
-from assay.measure.answers.answer_view import AnswerCheck, AnswerView, in_quotes
-from assay.measure.answers.assertion import Assertion, hedges, is_negative, takes_back
+from assay.measure.answers.answer_view import AnswerCheck, AnswerView, example, in_quotes
+from assay.measure.answers.assertion import Assertion, hedges, takes_back
 from assay.measure.answers.contradiction.rules import VALUES
 from assay.measure.answers.diagnosis import shows_another_part
-from assay.measure.answers.form_checks import FORM_CHECKS, answered, asked, attempted
+from assay.measure.answers.fact_checks import FACT_CHECKS, VALUE_CHECKS
+from assay.measure.answers.form_checks import FORM_CHECKS, answered, asked, attempted, citing
 from assay.measure.answers.grounding_checks import (
     CONTRADICTION_CHECKS,
     GROUNDING_CHECKS,
+    NO_ANSWER,
     contradicted,
 )
 from assay.measure.answers.instructions import follows_a_document
-from assay.measure.answers.lexical import yes_or_no
-from assay.measure.answers.list_checks import LIST_CHECKS
-from assay.measure.answers.quantities import numbers, quantities
-from assay.measure.answers.wrong_values import ValueKind
+from assay.measure.answers.quantities import quantities
 from assay.text import normalize, stems, words
 
 _MANY = 4
 _STALE = 0.8
 _COPY, _COPY_WORDS, _COPY_LENGTH = 0.8, 8, 20_000
-_BEGINNING = 8
 
 
 def _only_empty(view: AnswerView) -> bool:
@@ -75,45 +72,6 @@ def _follows_a_document(view: AnswerView) -> bool:
     return follows_a_document(view.case.answer or "", view.shown, expected)
 
 
-def _wrong(view: AnswerView) -> bool:
-    """Known to be wrong although everything was shown that is needed: no matter of retrieval, as
-    far as anybody knows.
-    """
-    evidence = view.evidence or not view.case.needed
-    return answered(view) and view.correct is False and evidence
-
-
-def _gives_another(kind: ValueKind) -> Callable[[AnswerView], bool]:
-    return lambda view: view.wrong_value is not None and view.wrong_value.kind is kind
-
-
-def _values(hit: Sequence[AnswerView]) -> str:
-    """The first value with what was expected, and where the values come from."""
-    found = [value for view in hit if (value := view.wrong_value)]
-    origins = Counter(value.origin for value in found if value.origin).most_common()
-    where = ", ".join(f"{number} {origin}" for origin, number in origins)
-    first = f' (for example "{found[0].said}" for "{found[0].expected}")'
-    return f"{first}: {where}" if where else first
-
-
-def _unstated(hit: Sequence[AnswerView]) -> str:
-    """What the first answer says, and the first key fact that it does not."""
-    view = hit[0]
-    return f', for example {in_quotes(view.text)} without "{view.unstated[0].text}"'
-
-
-def _is_incomplete(view: AnswerView) -> bool:
-    return 0 < view.stated < len(view.case.reference.facts)
-
-
-def _says_something_else(view: AnswerView) -> bool:
-    return not view.stated and view.evidence and view.shows_a_fact
-
-
-def _declined_with_evidence(view: AnswerView) -> bool:
-    return view.declined and view.evidence and (view.shows_a_fact or not view.shown)
-
-
 def _is_stale(view: AnswerView) -> bool:
     for chunk in view.case.contexts:
         document = view.documents.get(chunk.doc_id)
@@ -143,11 +101,9 @@ def _near_copy(view: AnswerView) -> tuple[str, str] | None:
     return None
 
 
-def _plain_words(text: str) -> frozenset[str]:
+@lru_cache(maxsize=256)
+def _document_words(text: str) -> frozenset[str]:
     return frozenset(each for each in stems(text) if not each[0].isdigit())
-
-
-_document_words = lru_cache(maxsize=256)(_plain_words)
 
 
 def _copies(hit: Sequence[AnswerView]) -> str:
@@ -155,41 +111,28 @@ def _copies(hit: Sequence[AnswerView]) -> str:
     return f", for example {in_quotes(found[0])} for {in_quotes(found[1])}" if found else ""
 
 
-def _says_yes_for_no(view: AnswerView) -> bool:
-    """Yes where the reference says no or the other way round; or the question's own words without a
-    negation, where the reference begins with one: a false premise that is taken for true.
-    """
-    said, expected = normalize(view.text), normalize(view.case.reference.answer or "")
-    if {yes_or_no(view.text), yes_or_no(view.case.reference.answer or "")} == {"yes", "no"}:
-        return True
-    first = " ".join(expected.split()[:_BEGINNING])
-    asked = set(stems(view.case.question))
-    about = 2 * len(asked & set(stems(said))) >= len(asked) > 0
-    return about and is_negative(first) and not is_negative(f"{said} {view.case.question.lower()}")
+def _judged_citing(view: AnswerView) -> bool:
+    """An answer that could have cited the right document: it was shown, or the answer is right."""
+    known = view.case.needed | view.case.relevant_ids
+    could = bool(known & set(view.case.seen_ids)) or view.correct is True
+    return citing(view) and view.case.answerable and bool(known) and could
 
 
-def _beside_the_reference(hit: Sequence[AnswerView]) -> str:
-    view = hit[0]
-    expected = in_quotes(view.case.reference.answer or "")
-    return f", for example {in_quotes(view.text)} for {expected}"
+def _cites_unshown(view: AnswerView) -> bool:
+    known = [each for each in view.case.citations if each in view.documents]
+    return bool(set(known) - set(view.case.seen_ids) - set(view.case.retrieved))
 
 
-def _gives_no_number(view: AnswerView) -> bool:
-    """No key fact and no number at all, where a key fact is one and the answer has the words of it
-    or of the reference around it.
-    """
-    if view.stated or numbers(view.text):
-        return False
-    around = _plain_words(view.case.reference.answer or "")
-    facts = view.case.reference.facts
-    expected = any(fact.accept and all(map(numbers, fact.accept)) for fact in facts)
-    return expected and 2 * len(around & set(stems(view.text))) >= len(around)
+def _cites_all(view: AnswerView) -> bool:
+    cited, shown = set(view.case.citations), set(view.case.seen_ids)
+    right = cited & (view.case.needed | view.case.relevant_ids)
+    return len(cited) >= 3 and cited >= shown and 2 * len(right) < len(cited)
 
 
 DOCUMENT_CHECKS = (
     AnswerCheck(
         "follows documents",
-        "repeat or follow an instruction that a document gives to whoever answers",
+        "repeat or follow an instruction that a document gives to the answering model",
         attempted,
         _follows_a_document,
         0.0,
@@ -247,96 +190,49 @@ DOCUMENT_CHECKS = (
     ),
 )
 
-_OTHERWISE_WRONG = (
-    *("breaks off", "hedges", "denies", "other language", "stale text", "wrong part"),
-    *("answers other questions", "same answer", "unfilled template", "broken characters"),
-)
-
-_NO_VALUE = (
-    *(*_OTHERWISE_WRONG, "raw format", "nothing shown", "names a document"),
-    *("asks back", "ignores its context", "padded", "same documents"),
-    "repeats the question",
-)
-
-VALUE_CHECKS = (
-    *(
-        AnswerCheck(
-            f"wrong {kind.split()[0]}",
-            f"give another {kind} than expected",
-            _wrong,
-            _gives_another(kind),
-            0.2,
-            what="wrong answers",
-            fewest=1,
-            detail=_values,
-            explained_by=_NO_VALUE,
-        )
-        for kind in ValueKind
+CITATION_CHECKS = (
+    AnswerCheck(
+        "cites unknown documents",
+        "cite a document that does not exist",
+        lambda view: citing(view) and bool(view.documents),
+        lambda view: any(each not in view.documents for each in view.case.citations),
+        detail=example(
+            lambda view: next(each for each in view.case.citations if each not in view.documents)
+        ),
     ),
     AnswerCheck(
-        "no number",
-        "give no number where one is expected",
-        _wrong,
-        _gives_no_number,
+        "cites wrong documents",
+        "cite the wrong document",
+        _judged_citing,
+        lambda view: (view.case.needed | view.case.relevant_ids).isdisjoint(view.case.citations),
+        explained_by=(
+            *("cites unknown documents", "same answer", "answers from memory"),
+            "answers other questions",
+        ),
+    ),
+    AnswerCheck(
+        "cites unretrieved documents",
+        "cite a document that was not retrieved",
+        lambda view: citing(view) and bool(view.case.seen_ids),
+        _cites_unshown,
+        explained_by=("answers other questions",),
+    ),
+    AnswerCheck(
+        "cites everything", "cite everything that was retrieved", _judged_citing, _cites_all, 0.5
+    ),
+    AnswerCheck(
+        "cites nothing",
+        "cite nothing",
+        answered,
+        lambda view: not view.case.citations,
         0.3,
-        what="wrong answers",
-        detail=_unstated,
-        explained_by=(*_NO_VALUE, "denies", "wrong yes or no"),
+        explained_by=("nothing shown", *NO_ANSWER),
     ),
     AnswerCheck(
-        "wrong yes or no",
-        "say yes for no or no for yes, or take for granted what the reference denies",
-        _wrong,
-        _says_yes_for_no,
-        0.2,
-        what="wrong answers",
-        detail=_beside_the_reference,
-        explained_by=_NO_VALUE,
-    ),
-)
-
-FACT_CHECKS = (
-    AnswerCheck(
-        "declines wrongly",
-        "decline although what was shown holds the answer",
-        lambda view: asked(view) and view.case.answerable and view.evidence,
-        _declined_with_evidence,
-        explained_by=("empty answer", "answers and declines"),
-    ),
-    AnswerCheck(
-        "never declines",
-        "that no document answers are answered all the same",
-        lambda view: asked(view) and not view.case.answerable,
-        # One that declines after other words is no invention.
-        lambda view: view.attempted and not any(map(abstained, view.sentences)),
-        0.5,
-        what="questions",
-    ),
-    *LIST_CHECKS,
-    AnswerCheck(
-        "incomplete",
-        "state only a part of the key facts",
-        lambda view: answered(view) and len(view.case.reference.facts) > 1,
-        _is_incomplete,
-        detail=_unstated,
-        explained_by=(
-            *(*_OTHERWISE_WRONG, "foreign numbers", "foreign names"),
-            *(check.kind for check in VALUE_CHECKS),
-        ),
-    ),
-    AnswerCheck(
-        "something else",
-        "state none of the key facts although what was shown holds them",
-        lambda view: answered(view) and bool(view.case.reference.facts),
-        _says_something_else,
-        detail=_unstated,
-        explained_by=(
-            *(*_OTHERWISE_WRONG, "foreign numbers", "foreign names", "incomplete"),
-            *("repeats the question", "raw format", "ignores its context", "same documents"),
-            *("padded", "contradicts its citations", "contradicts its context", "empty answer"),
-            *("drops units", "names a document", "asks back"),
-            *(check.kind for check in VALUE_CHECKS),
-        ),
+        "repeats citations",
+        "cite the same document twice",
+        citing,
+        lambda view: view.case.repeated_citations > 0,
     ),
 )
 
@@ -361,6 +257,7 @@ ANSWER_CHECKS = (
     *VALUE_CHECKS,
     *CONTRADICTION_CHECKS,
     *GROUNDING_CHECKS,
+    *CITATION_CHECKS,
     *FACT_CHECKS,
 )
 """The most telling first."""
@@ -375,14 +272,3 @@ TENTATIVE = AnswerCheck(
     detail=contradicted,
 )
 """Where nothing else is found at all: the few values that a source has otherwise."""
-
-UNNAMED = AnswerCheck(
-    "unlike the reference",
-    "differ from the reference",
-    _wrong,
-    lambda view: True,
-    what="wrong answers",
-    fewest=1,
-    detail=_beside_the_reference,
-)
-"""Where nothing else is found about wrong answers: what one says."""

@@ -14,11 +14,12 @@ from itertools import islice
 from typing import NamedTuple
 
 from assay.data.dataset import Fact, ReferenceAnswer
-from assay.measure.answers.answer_view import AnswerCheck, AnswerView, in_quotes
-from assay.measure.answers.finding_checks import ANSWER_CHECKS, TENTATIVE, UNNAMED
-from assay.measure.answers.framing import content_stems
+from assay.measure.answers.answer_view import AnswerCheck, AnswerView, for_example, in_quotes
+from assay.measure.answers.fact_checks import UNNAMED
+from assay.measure.answers.finding_checks import ANSWER_CHECKS, TENTATIVE
+from assay.measure.answers.framing import content_stems, stemmed
 from assay.measure.answers.lexical import stated_facts
-from assay.text import normalize, stem, stems, words
+from assay.text import normalize, stems, words
 
 _EXAMPLES = 5
 
@@ -128,10 +129,12 @@ def _at_least(number: int, of: int) -> float:
 
 def _apply(check: AnswerCheck, views: Sequence[AnswerView]) -> Covered:
     covered = [view for view in views if check.covers(view)]
-    hit = [view for view in covered if check.holds(view)]
-    if len(hit) < max(check.fewest, check.share * len(covered)):
+    found = [(view, held) for view in covered if (held := check.holds(view))]
+    if len(found) < max(check.fewest, check.share * len(covered)):
         return _NONE
-    return Covered(covered, hit, check.detail(hit))
+    hit = [view for view, _ in found]
+    texts = (held for _, held in found if isinstance(held, str))
+    return Covered(covered, hit, check.detail(hit) if check.detail else for_example(texts))
 
 
 _FEWEST, _FEWEST_IN_RUN = 2, 3
@@ -273,15 +276,10 @@ _SOURCE = re.compile(
     r"(?P<name>[^\W\d_a-zß-ÿ][\w'’-]*(?: (?:(?:of|and|the|for) )*[^\Wa-zß-ÿ][\w'’-]*)+)"
 )
 _PARTS = re.compile(r",|;|\n| - ")
-_OF_ANY_SOURCE = frozenset(
-    map(
-        stem,
-        words(
-            "source document page section chapter edition version article file paragraph context "
-            "passage table figure title http https www com org net html pdf"
-        ),
-    )
-)
+_OF_ANY_SOURCE = stemmed("""
+    source document page section chapter edition version article file paragraph context
+    passage table figure title http https www com org net html pdf
+""")
 _ALIKE = 2 / 3
 
 

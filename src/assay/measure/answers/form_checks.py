@@ -1,11 +1,11 @@
-"""The checks of an answer's text: broken, cut off, not for its reader, or no answer at all.
+"""Finding checks of an answer's text: broken, cut off, not for its reader, or no answer at all.
 
 Each is one row of `FORM_CHECKS`, and needs no judgment of what is right.
 """
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from assay.answer.answerer import is_instruction
 from assay.measure.answers.abstention import abstained
@@ -14,6 +14,7 @@ from assay.measure.answers.assertion import is_negative
 from assay.measure.answers.framing import (
     bare_text,
     is_question,
+    stemmed,
     without_asking_again,
     without_source_lines,
 )
@@ -78,10 +79,8 @@ _LONG, _LONGER = 60, 5
 _STUTTERS, _GROUP = 4, 4
 _PASSAGE, _WHOLE = 60, 10
 # What may stand around a title that is named in place of an answer.
-_POINTERS = frozenset(
-    map(stem, words("see refer read consult check look page document article section please find"))
-)
-_ASIDES = frozenset(map(stem, words("however actually instead correction correct fact rather yet")))
+_POINTERS = stemmed("see refer read consult check look page document article section please find")
+_ASIDES = stemmed("however actually instead correction correct fact rather yet")
 _CORRECTS = re.compile(
     r"\W*(?:correction|actually|no, wait|wait|sorry|i mean|or rather|in fact|korrektur|"
     r"correcci[oó]n)\b",
@@ -103,6 +102,11 @@ def answered(view: AnswerView) -> bool:
 def asked(view: AnswerView) -> bool:
     """Whether the agent replied."""
     return view.case.answer is not None
+
+
+def citing(view: AnswerView) -> bool:
+    """Whether there is an answer that cites something."""
+    return view.attempted and bool(view.case.citations)
 
 
 def is_formatted(view: AnswerView) -> bool:
@@ -133,10 +137,6 @@ def repeats_the_question(view: AnswerView) -> bool:
     said = set(stems(without_asking_again(view.text)))
     asked = set(stems(view.case.question))
     return bool(said) and said <= asked and 2 * len(said) >= len(asked) and not view.stated
-
-
-def _asks_back(view: AnswerView) -> bool:
-    return bool(view.sentences) and not view.stated and all(map(is_question, view.sentences))
 
 
 def _names_a_document(view: AnswerView) -> bool:
@@ -248,20 +248,17 @@ def _is_padded(view: AnswerView) -> bool:
     return len(words(view.text)) >= max(_LONG, _LONGER * expected)
 
 
-def _foreign(pattern: re.Pattern[str], view: AnswerView) -> list[str]:
-    """What the answer has of such characters; a document that has them itself may be quoted."""
+def _foreign(pattern: re.Pattern[str], view: AnswerView) -> str:
+    """What the answer first has of such characters; a document that has them may be quoted."""
     found = [match[0].strip() for match in pattern.finditer(_RULE.sub("", view.text))]
     known = [*view.shown, *view.documents.keys() & {each[1:-1] for each in found}]
-    return [each for each in found if not any(each.strip("[]<>") in text for text in known)]
+    foreign = (each for each in found if not any(each.strip("[]<>") in text for text in known))
+    return next(foreign, "")
 
 
 def _declines_too(view: AnswerView) -> bool:
     both = view.attempted or view.stated > 0
     return both and len(view.sentences) > 1 and any(map(abstained, view.sentences))
-
-
-def _first(read: Callable[[AnswerView], Sequence[str] | None]) -> Callable[[AnswerView], str]:
-    return lambda view: next(iter(read(view) or ()), "")
 
 
 _UNREADABLE = ("unfilled template", "broken characters")
@@ -274,8 +271,7 @@ FORM_CHECKS = (
         "unfilled template",
         "hold a placeholder or an empty value in place of a text",
         attempted,
-        lambda view: bool(_foreign(_UNFILLED, view)),
-        detail=example(_first(lambda view: _foreign(_UNFILLED, view))),
+        lambda view: _foreign(_UNFILLED, view),
     ),
     AnswerCheck(
         "broken characters",
@@ -287,8 +283,7 @@ FORM_CHECKS = (
         "ambiguous dates",
         "write a date in figures of which day and month may be taken for each other",
         attempted,
-        lambda view: bool(_foreign(_EITHER_DATE, view)),
-        detail=example(_first(lambda view: _foreign(_EITHER_DATE, view))),
+        lambda view: _foreign(_EITHER_DATE, view),
     ),
     AnswerCheck(
         "shows its reasoning",
@@ -300,8 +295,7 @@ FORM_CHECKS = (
         "repeats instructions",
         "repeat an instruction or a part of the prompt",
         attempted,
-        lambda view: bool(_instruction(view)),
-        detail=example(_instruction),
+        _instruction,
         explained_by=("same answer", "follows documents"),
     ),
     AnswerCheck(
@@ -352,7 +346,9 @@ FORM_CHECKS = (
         "asks back",
         "ask a question in place of answering",
         answered,
-        _asks_back,
+        lambda view: (
+            bool(view.sentences) and not view.stated and all(map(is_question, view.sentences))
+        ),
         detail=example(lambda view: view.text),
         explained_by=("repeats the question",),
     ),

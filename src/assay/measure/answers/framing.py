@@ -1,9 +1,10 @@
-"""What stands around an answer and states nothing of its subject: emphasis, sources, courtesy.
+"""Detects text around an answer that states nothing: emphasis, lines of sources, courtesy.
 
 "Thanks for your question!", "**84** pounds" and "Source: Prices" are a style. A check that takes
-them for statements finds faults in right answers. Courtesy is told by its words: every one that
-carries meaning belongs to a conversation and not to a subject, or the sentence offers help or names
-whom to ask. One with a figure or a name states something, whatever else it says.
+them for statements finds faults in right answers. Courtesy is recognized by its words:
+every one that carries meaning belongs to a conversation and not to a subject, or the sentence
+offers help or names whom to ask. One with a figure or a name states something,
+whatever else it says.
 """
 
 import re
@@ -11,6 +12,12 @@ import re
 from assay.answer.prompt import without_markers
 from assay.measure.answers.quantities import numbers
 from assay.text import is_stop, normalize, remember_short, sentences, stem, stems, words
+
+
+def stemmed(text: str) -> frozenset[str]:
+    """The stems of all words of a text."""
+    return frozenset(map(stem, words(text)))
+
 
 # Not "2 * 3 * 4", and not "snake_case_name".
 _EMPHASIS = re.compile(
@@ -66,33 +73,23 @@ _NO_STATEMENT = re.compile(
 _FIGURE = re.compile(r"\d")
 _NAME_INSIDE = re.compile(rf"(?<=[^\s.!?:\"'“({PICTURES}] )[\"'“(]?(?!I\b)[A-ZÀ-Þ]")
 _MOST_WORDS = 25
-_PLEASANTRIES = frozenset(
-    map(
-        stem,
-        words(
-            "hello hi hey dear greetings welcome good great excellent nice interesting morning day "
-            "afternoon evening thank thanks many question questions ask asked asking reach reached "
-            "reaching contact contacting touch hope hopes help helps helped helpful assist "
-            "assistance useful happy glad pleased pleasure please sure certainly course absolutely "
-            "let know need like want look looking forward hear feel hesitate else anything "
-            "something further additional more detail details information answer answers answered "
-            "here summary summarize short brief briefly best kind regards sincerely "
-            "cheers bye goodbye enjoy luck wish news clarify clarification clarifies follow "
-            "concern concerns find found sorry apologies unfortunately may "
-            "understand us wonderful lovely always provide provided"
-        ),
-    )
-)
+_PLEASANTRIES = stemmed("""
+    hello hi hey dear greetings welcome good great excellent nice interesting morning day
+    afternoon evening thank thanks many question questions ask asked asking reach reached
+    reaching contact contacting touch hope hopes help helps helped helpful assist
+    assistance useful happy glad pleased pleasure please sure certainly course absolutely
+    let know need like want look looking forward hear feel hesitate else anything
+    something further additional more detail details information answer answers answered
+    here summary summarize short brief briefly best kind regards sincerely
+    cheers bye goodbye enjoy luck wish news clarify clarification clarifies follow
+    concern concerns find found sorry apologies unfortunately may
+    understand us wonderful lovely always provide provided
+""")
 # Words of documents and answers in general, and not of a subject.
-_GENERAL = _PLEASANTRIES | set(
-    map(
-        stem,
-        words(
-            "documentation docs document context official latest example explain reflect given "
-            "check show say mention confidence tl dr"
-        ),
-    )
-)
+_GENERAL = _PLEASANTRIES | stemmed("""
+    documentation docs document context official latest example explain reflect given
+    check show say mention confidence tl dr
+""")
 # Alone these words may be what was asked for: "change the key", "the front page".
 _CAVEAT = re.compile(
     r"^\W*(?:please )?note(?: that\b|:)|\bkey points?(?=:)|\b(?:on|in|see) (?:this|the) page\b|"

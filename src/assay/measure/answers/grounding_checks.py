@@ -1,14 +1,15 @@
-"""The checks of what an answer rests on: its words against what was shown, and its citations."""
+"""Finding checks of grounding: an answer's words, figures and links against what was shown."""
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import dropwhile
+from urllib.parse import unquote
 
 from assay.answer.prompt import cited_places
-from assay.measure.answers.addresses import foreign_address
+from assay.data.dataset import Document
 from assay.measure.answers.answer_view import AnswerCheck, AnswerView, example, in_quotes
-from assay.measure.answers.form_checks import answered, attempted
+from assay.measure.answers.form_checks import answered, attempted, citing
 from assay.measure.answers.framing import content_stems
 from assay.measure.answers.lexical import held_words, is_supported
 from assay.measure.answers.quantities import quantities, spellings_of
@@ -18,36 +19,15 @@ _ITEMS = re.compile(
     r",|;|\b(?:and|or|as well as|und|oder|et|y|e|for|by|with|without|during|except|unless)\b"
 )
 _ITEM_WORDS, _STRAY_WORDS = 4, 4
+_ADDRESS = re.compile(
+    r"(?:https?://|\bwww\.)[^\s()<>\[\]\"'`]{3,200}|\b[\w.+-]{1,64}@[\w-]{1,60}\.[\w.-]{2,60}"
+)
+_TITLED = re.compile(r"\[([^\[\]\n]{1,200})\]\([^()\s]{1,500}\)")  # "[Prices](https://host/x7)"
+_SCHEME = re.compile(r"^(?:https?://|mailto:)?(?:www\.)?")
 
 
 def _shown(view: AnswerView) -> bool:
     return view.attempted and bool(view.shown)
-
-
-def _citing(view: AnswerView) -> bool:
-    return view.attempted and bool(view.case.citations)
-
-
-def _judged_citing(view: AnswerView) -> bool:
-    """An answer that could have cited the right document: it was shown, or the answer is right."""
-    known = view.case.needed | view.case.relevant_ids
-    could = bool(known & set(view.case.seen_ids)) or view.correct is True
-    return _citing(view) and view.case.answerable and bool(known) and could
-
-
-def _cites_wrong(view: AnswerView) -> bool:
-    return not (view.case.needed | view.case.relevant_ids) & set(view.case.citations)
-
-
-def _cites_unshown(view: AnswerView) -> bool:
-    known = [each for each in view.case.citations if each in view.documents]
-    return bool(set(known) - set(view.case.seen_ids) - set(view.case.retrieved))
-
-
-def _cites_all(view: AnswerView) -> bool:
-    cited, shown = set(view.case.citations), set(view.case.seen_ids)
-    right = cited & (view.case.needed | view.case.relevant_ids)
-    return len(cited) >= 3 and cited >= shown and 2 * len(right) < len(cited)
 
 
 def _from_memory(view: AnswerView) -> bool:
@@ -103,17 +83,12 @@ def _other_source(view: AnswerView) -> str:
     """The document that a whole answer is from, where that is none of the needed ones."""
     if not view.sentences:
         return ""
-    texts = [(each.doc_id, each.text) for each in view.case.contexts] or [
-        (each, view.documents[each].full_text)
-        for each in view.case.retrieved
-        if each in view.documents
-    ]
     said = frozenset(word for each in view.sentences for word in stems(each))
-    needed = held_words(text for doc_id, text in texts if doc_id in view.case.needed)
+    needed = held_words(text for doc_id, text in view.passages if doc_id in view.case.needed)
     plain = frozenset(each for each in said if not each[0].isdigit())
     if len(plain) < _STRAY_WORDS or is_supported(plain, needed):
         return ""
-    others = (each for each in texts if each[0] not in view.case.needed)
+    others = (each for each in view.passages if each[0] not in view.case.needed)
     return next((doc_id for doc_id, text in others if said <= held_words([text])), "")
 
 
@@ -124,6 +99,43 @@ def _unsupported(hit: Sequence[AnswerView]) -> str:
     if number > 1 and 2 * number > len(hit):
         return f", {number} of them the same: {in_quotes(sentence)}"
     return example(lambda view: view.unsupported[0])(hit)
+
+
+def _foreign_address(view: AnswerView) -> str:
+    """A link or mail address of the answer that nothing shown has, and no id or title of it; not
+    where the text of the link is the title of a document that was shown.
+    """
+    seen = [view.documents[each] for each in view.case.seen_ids if each in view.documents]
+    known = [*view.shown, view.case.question, view.case.reference.answer or ""]
+    known += [str(value) for each in seen for value in each.metadata.values()]
+    titles = [set(words(each.title)) for each in seen if each.title]
+    answer = _TITLED.sub(
+        lambda link: "" if set(words(link[1])) in titles else link[0], view.case.answer or ""
+    )
+    for match in _ADDRESS.finditer(answer):
+        if not _is_known(match[0], known, seen):
+            return match[0].rstrip(".,;:!?*_")
+    return ""
+
+
+def _is_known(address: str, texts: Iterable[str], documents: Iterable[Document]) -> bool:
+    """Whether a text has a link or mail address in any spelling, or it names a document: by all
+    words of a title, or by an id that is a whole segment of its path or value of its query.
+    """
+    plain = _plain_address(address)
+    said = set(words(plain))
+    for each in documents:
+        wanted = re.escape(_plain_address(each.id))
+        whole = rf"(?:^|[/?&=#]){wanted}(?:\.(?:html?|md|pdf|php|txt|json))?(?:[/?&#]|$)"
+        if (each.title and set(words(each.title)) <= said) or re.search(whole, plain):
+            return True
+    held = re.compile(rf"(?<![\w.+-])(?:www\.)?{re.escape(plain)}(?!\w)")
+    return any(held.search(unquote(text).lower()) for text in texts)
+
+
+def _plain_address(address: str) -> str:
+    """Without scheme, "www.", upper case and what stands around."""
+    return _SCHEME.sub("", unquote(address).lower().strip("`*_")).rstrip(".,;:!?*_`/")
 
 
 def _added_item(view: AnswerView) -> str:
@@ -150,13 +162,11 @@ def _drops_a_unit(view: AnswerView) -> bool:
     for value, unit in quantities(view.text):
         shown = units.get(value, {""})
         wanted = [each.unit for each in expected if each.value == value and each.unit]
-        if not unit and wanted and "" not in shown and not asked & _unit_stems(wanted[0]):
-            return True
+        if not unit and wanted and "" not in shown:
+            names = {stem(each) for each in (wanted[0], *spellings_of(wanted[0]))}
+            if asked.isdisjoint(names):
+                return True
     return False
-
-
-def _unit_stems(unit: str) -> set[str]:
-    return {stem(each) for each in (unit, *spellings_of(unit))}
 
 
 def _in_sentence(find: Callable[[AnswerView], str]) -> Callable[[Sequence[AnswerView]], str]:
@@ -184,7 +194,8 @@ def contradicted(hit: Sequence[AnswerView]) -> str:
 _NOT_ITS_OWN = ("same answer", "answers other questions", "nothing shown", "stale text")
 _OTHER_TEXT = ("other language", "repeats instructions", "shows its reasoning", "raw format")
 _UNREADABLE = ("unfilled template", "broken characters")
-_NO_ANSWER = ("asks back", "names a document", "repeats the question")
+NO_ANSWER = ("asks back", "names a document", "repeats the question")
+"""Kinds of answers that say nothing about what was asked."""
 _OF_A_SOURCE = ("names unknown sources", "contradicts itself")
 
 _CONTRADICTIONS = (
@@ -196,7 +207,7 @@ CONTRADICTION_CHECKS = (
     AnswerCheck(
         "contradicts its citations",
         "contradict what they cite",
-        _citing,
+        citing,
         lambda view: bool(view.contradictions),
         detail=contradicted,
         explained_by=_CONTRADICTIONS,
@@ -222,11 +233,10 @@ GROUNDING_CHECKS = (
         "foreign items",
         "add an item or a clause that nothing shown holds",
         _shown,
-        lambda view: bool(_added_item(view)),
+        _added_item,
         0.2,
-        detail=example(_added_item),
         explained_by=(
-            *(*_NOT_ITS_OWN, *_OTHER_TEXT, *_UNREADABLE, *_NO_ANSWER, *_OF_A_SOURCE, "padded"),
+            *(*_NOT_ITS_OWN, *_OTHER_TEXT, *_UNREADABLE, *NO_ANSWER, *_OF_A_SOURCE, "padded"),
             *("hedges", "ignores its context", "denies", "answers from memory"),
             "answers and declines",
         ),
@@ -254,7 +264,7 @@ GROUNDING_CHECKS = (
         0.3,
         detail=example(lambda view: view.sentences[0]),
         explained_by=(
-            *(*_NOT_ITS_OWN, *_UNREADABLE, *_NO_ANSWER, "other language"),
+            *(*_NOT_ITS_OWN, *_UNREADABLE, *NO_ANSWER, "other language"),
             "answers from memory",
         ),
     ),
@@ -266,7 +276,7 @@ GROUNDING_CHECKS = (
         0.25,
         detail=_unsupported,
         explained_by=(
-            *(*_NOT_ITS_OWN, *_OTHER_TEXT, *_UNREADABLE, *_NO_ANSWER, *_OF_A_SOURCE),
+            *(*_NOT_ITS_OWN, *_OTHER_TEXT, *_UNREADABLE, *NO_ANSWER, *_OF_A_SOURCE),
             *("ignores its context", "padded", "foreign numbers", "denies", "foreign items"),
             *("answers and declines", "hedges", "wrong number", "wrong date", "wrong name"),
             "foreign addresses",
@@ -276,17 +286,15 @@ GROUNDING_CHECKS = (
         "foreign addresses",
         "give a link or address that nothing shown holds",
         _shown,
-        lambda view: bool(foreign_address(view)),
-        detail=example(foreign_address),
+        _foreign_address,
         explained_by=_NOT_ITS_OWN,
     ),
     AnswerCheck(
         "mixes documents",
         "have a sentence of another document than they cite or need",
-        lambda view: _citing(view) and answered(view) and bool(view.shown),
-        lambda view: bool(_stray_sentence(view)),
+        lambda view: citing(view) and answered(view) and bool(view.shown),
+        _stray_sentence,
         0.2,
-        detail=example(_stray_sentence),
         explained_by=(
             *(*_NOT_ITS_OWN, "cites wrong documents", "padded", "whole passages"),
             "uses another document",
@@ -296,17 +304,15 @@ GROUNDING_CHECKS = (
         "uses another document",
         "are from a document that was shown beside the needed one",
         lambda view: answered(view) and view.correct is False and view.evidence,
-        lambda view: bool(_other_source(view)),
+        _other_source,
         what="wrong answers",
-        detail=example(_other_source),
         explained_by=("same answer", "stale text", "same documents"),
     ),
     AnswerCheck(
         "lost conditions",
         'say "always", "everybody" or the like, and nothing shown does',
         lambda view: answered(view) and bool(view.shown),
-        lambda view: bool(_lost_condition(view)),
-        detail=example(_lost_condition),
+        _lost_condition,
         explained_by=(*_NOT_ITS_OWN, "ignores its context", "padded"),
     ),
     AnswerCheck(
@@ -329,51 +335,8 @@ GROUNDING_CHECKS = (
         0.25,
         detail=_in_sentence(lambda view: min(view.foreign_names)),
         explained_by=(
-            *(*_NOT_ITS_OWN, *_OTHER_TEXT, *_UNREADABLE, *_NO_ANSWER, *_OF_A_SOURCE),
+            *(*_NOT_ITS_OWN, *_OTHER_TEXT, *_UNREADABLE, *NO_ANSWER, *_OF_A_SOURCE),
             *("ignores its context", "foreign items", "wrong name", "foreign addresses"),
         ),
-    ),
-    AnswerCheck(
-        "cites unknown documents",
-        "cite a document that does not exist",
-        lambda view: _citing(view) and bool(view.documents),
-        lambda view: any(each not in view.documents for each in view.case.citations),
-        detail=example(
-            lambda view: next(each for each in view.case.citations if each not in view.documents)
-        ),
-    ),
-    AnswerCheck(
-        "cites wrong documents",
-        "cite the wrong document",
-        _judged_citing,
-        _cites_wrong,
-        explained_by=(
-            *("cites unknown documents", "same answer", "answers from memory"),
-            "answers other questions",
-        ),
-    ),
-    AnswerCheck(
-        "cites unretrieved documents",
-        "cite a document that was not retrieved",
-        lambda view: _citing(view) and bool(view.case.seen_ids),
-        _cites_unshown,
-        explained_by=("answers other questions",),
-    ),
-    AnswerCheck(
-        "cites everything", "cite everything that was retrieved", _judged_citing, _cites_all, 0.5
-    ),
-    AnswerCheck(
-        "cites nothing",
-        "cite nothing",
-        answered,
-        lambda view: not view.case.citations,
-        0.3,
-        explained_by=("nothing shown", *_NO_ANSWER),
-    ),
-    AnswerCheck(
-        "repeats citations",
-        "cite the same document twice",
-        _citing,
-        lambda view: view.case.repeated_citations > 0,
     ),
 )

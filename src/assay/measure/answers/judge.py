@@ -291,12 +291,7 @@ class Judge:
 
     async def explain(self, prompt: str, max_tokens: int) -> str:
         """What the model says in its own words; empty where it refuses. It never decides."""
-        try:
-            return await self.provider.generate(prompt, max_tokens)
-        except ProviderError as error:
-            if error.kind is ProviderFailure.REFUSAL:
-                return ""
-            raise
+        return await self._generate(prompt, max_tokens) or ""
 
     async def _vote(self, prompt: str) -> Vote:
         reply = await self._reply(prompt)
@@ -304,11 +299,15 @@ class Judge:
 
     async def _reply(self, prompt: str, max_tokens: int | None = None) -> str | None:
         most = max_tokens or self._max_tokens
+        reply = await self._generate(prompt, most)
+        if reply is not None and most < _TOKENS_TO_THINK and _THINKING.fullmatch(reply):
+            return await self._generate(prompt, _TOKENS_TO_THINK)
+        return reply
+
+    async def _generate(self, prompt: str, max_tokens: int) -> str | None:
+        """The reply; None where the model refuses."""
         try:
-            reply = await self.provider.generate(prompt, most)
-            if most < _TOKENS_TO_THINK and _THINKING.fullmatch(reply):
-                reply = await self.provider.generate(prompt, _TOKENS_TO_THINK)
-            return reply
+            return await self.provider.generate(prompt, max_tokens)
         except ProviderError as error:
             if error.kind is ProviderFailure.REFUSAL:
                 return None

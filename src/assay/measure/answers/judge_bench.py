@@ -1,24 +1,161 @@
 """How good a judge of support is: its verdicts about claims whose labels are known.
 
 A judge is anything that says whether sources support a claim: a language model that is asked, or
-the rules and the small model that need none.
+the rules and the small model that need none. The claims are from one of these sets:
+
+| set | claims | labels |
+|---|---|---|
+| `notes` | sentences of the reference answers, and the same with one change | made by rule |
+| SciFact | claims that experts wrote about abstracts, in BEIR's archive | by people |
+| a table | `claim`, `doc` and `label` 1 or 0, as LLM-AggreFact has them | as given |
 """
 
+import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.measure.answers.calibration import cohen_kappa
-from assay.measure.answers.claim_sets import LabeledClaim
-from assay.measure.answers.contradiction.model import ContradictionChecker, open_contradiction_model
+from assay.data.archive import archive_files
+from assay.data.load import load_dataset
+from assay.data.table import read_table, table_suffix
+from assay.data.text_file import TextFile, plain_file, records, short_repr
+from assay.errors import DataError, did_you_mean
+from assay.measure.answers.contradiction.model import open_contradiction_model
+from assay.measure.answers.contradiction.rules import ContradictionChecker
 from assay.measure.answers.judge import Judge, Judgment, Vote, flip_rate
+from assay.measure.answers.judge_controls import KINDS, contradict, names_in
 from assay.measure.answers.lexical import unsupported
+from assay.measure.statistics import cohen_kappa
 from assay.net.gather import gather
 from assay.progress import Progress, silent
+from assay.text import sentences
+
+SUPPORTED, CONTRADICTED = "supported", "contradicted"
+_TRUE = {"1", "1.0", "true", "supported", "support", "yes"}
+_FALSE = {"0", "0.0", "false", "unsupported", "contradicted", "contradict", "no"}
+
+
+@dataclass(frozen=True, slots=True)
+class LabeledClaim:
+    """A claim, its sources, and whether they support it.
+
+    `label` is `supported`, `contradicted`, `unrelated`, or `unsupported` where the set does not say
+    which. Claims of one `group` share a source and belong on one side of a split. `kind` says
+    what was changed, where a rule made the claim.
+    """
+
+    claim: str
+    sources: tuple[str, ...]
+    label: str
+    group: str
+    kind: str = ""
+
+    @property
+    def supported(self) -> bool:
+        """Whether the sources support the claim."""
+        return self.label == SUPPORTED
+
+
+def read_claims(name: str) -> list[LabeledClaim]:
+    """The claims of `notes`, of SciFact's archive, or of a table.
+
+    Raises:
+        DataError: there is no such file, or it has no labeled claim.
+    """
+    if name == "notes":
+        return notes_claims()
+    path = Path(name).expanduser()
+    if not path.exists():
+        raise DataError(
+            f"no set of claims {name!r}: it is neither a file nor 'notes'"
+            f"{did_you_mean(name, ['notes'])}"
+        )
+    if table_suffix(path) in (".zip", ""):
+        return scifact_claims(path)
+    return table_claims(path)
+
+
+def notes_claims() -> list[LabeledClaim]:
+    """For each change that a sentence of a reference answer of `notes` allows: the sentence and
+    what the change makes of it.
+    """
+    notes = load_dataset("notes")
+    names = names_in([each.text for each in notes.documents.values()])
+    rng = random.Random(0)
+    claims: list[LabeledClaim] = []
+    for reference in notes.answers.values():
+        sources = tuple(
+            text
+            for doc_id in reference.documents
+            for text in (notes.documents[doc_id].title, notes.documents[doc_id].text)
+        )
+        for sentence in sentences(reference.answer or ""):
+            for kind in KINDS:
+                changed = contradict(sentence, rng, (kind,), names)
+                if changed is not None:
+                    group = reference.query_id
+                    claims.append(LabeledClaim(sentence, sources, SUPPORTED, group, kind))
+                    claims.append(LabeledClaim(changed[0], sources, CONTRADICTED, group, kind))
+    return claims
+
+
+def scifact_claims(path: Path) -> list[LabeledClaim]:
+    """SciFact's claims with their labels, from BEIR's archive or its unpacked folder."""
+    files = _beir_files(path)
+    documents = {record.identifier("_id"): record for record in records(files["corpus.jsonl"])}
+    claims = []
+    for record in records(files["queries.jsonl"]):
+        labels: Any = record.fields.get("metadata") or {}
+        for doc_id, evidence in labels.items() if isinstance(labels, dict) else ():
+            if doc_id not in documents:
+                continue
+            document = documents[doc_id]
+            label = CONTRADICTED if evidence[0]["label"] == "CONTRADICT" else SUPPORTED
+            sources = (document.text("title"), document.text("text"))
+            claims.append(LabeledClaim(record.text("text"), sources, label, doc_id))
+    if not claims:
+        raise DataError("has no claim with a label in queries.jsonl", file=path)
+    return claims
+
+
+def _beir_files(path: Path) -> dict[str, TextFile]:
+    names = ("corpus.jsonl", "queries.jsonl")
+    if path.is_dir():
+        return {name: plain_file(path / name) for name in names}
+    files = {name.partition("/")[2]: file for name, file in archive_files(path).items()}
+    for name in names:
+        if name not in files:
+            raise DataError(f"has no {name}", file=path)
+    return files
+
+
+def table_claims(path: Path) -> list[LabeledClaim]:
+    """The rows of a table with `claim`, `doc` (a text, or a list of texts) and `label`.
+
+    A label is 1 or 0, true or false, `supported`, `contradicted` or `unsupported`.
+    """
+    claims = []
+    for number, row in enumerate(read_table(path), start=1):
+        if isinstance(row, DataError):
+            raise row
+        claim, sources = row.fields.get("claim"), row.fields.get("doc", row.fields.get("sources"))
+        label = str(row.fields.get("label", "")).strip().lower()
+        if not isinstance(claim, str) or not isinstance(sources, str | list):
+            raise row.refusal("has no 'claim' and 'doc' with texts; both are needed")
+        if label not in _TRUE | _FALSE:
+            raise row.refusal(f"'label' must be 1 or 0, got {short_repr(row.fields.get('label'))}")
+        word = SUPPORTED if label in _TRUE else CONTRADICTED if "contra" in label else "unsupported"
+        texts = (sources,) if isinstance(sources, str) else tuple(map(str, sources))
+        claims.append(LabeledClaim(claim, texts, word, str(number)))
+    if not claims:
+        raise DataError("has no row", file=path)
+    return claims
+
 
 WORDS, RULES, SMALL_MODEL = "words", "rules", "small-model"
 MODEL_FREE = (WORDS, RULES, SMALL_MODEL)

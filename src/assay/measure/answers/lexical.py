@@ -14,7 +14,7 @@ from assay.measure.answers.assertion import (
     long_forms,
     takes_back,
 )
-from assay.measure.answers.contradiction.model import ContradictionChecker
+from assay.measure.answers.contradiction.rules import ContradictionChecker
 from assay.measure.answers.framing import bare_text, contents, without_emphasis
 from assay.measure.answers.quantities import bare_number, canonical, numbers
 from assay.text import normalize, sentences, stems

@@ -15,8 +15,7 @@ from assay.answer.ground_truth.nugget_file import Nugget
 from assay.answer.prompt import delimited, delimiter_code, load_prompt
 from assay.measure.answers.abstention import abstained
 from assay.measure.answers.assertion import Assertion, assertion_at, hedges, is_negative, takes_back
-from assay.measure.answers.contradiction.model import analyzed_sources
-from assay.measure.answers.contradiction.rules import find_contradiction
+from assay.measure.answers.contradiction.rules import analyzed_sources, find_contradiction
 from assay.measure.answers.contradiction.sentence import analyze
 from assay.measure.answers.judge import Judge
 from assay.measure.answers.judge_controls import ControlResult
@@ -48,8 +47,7 @@ class Support(StrEnum):
     SUPPORT = "support"
 
 
-_RANK = {each: rank for rank, each in enumerate(Support)}
-_CREDIT = {Support.NONE: 0.0, Support.PARTIAL: 0.5, Support.SUPPORT: 1.0}
+SUPPORT_RANK = {each: rank for rank, each in enumerate(Support)}
 _WORDS = tuple(each.value.upper() for each in Support)
 
 
@@ -74,7 +72,7 @@ class NuggetAssignment:
             return self.ruled
         orders = [_majority(self.votes[place::2]) for place in (0, 1)]
         decided = [each for each in orders if each is not None]
-        return min(decided, key=_RANK.__getitem__) if len(decided) == len(orders) else None
+        return min(decided, key=SUPPORT_RANK.__getitem__) if len(decided) == len(orders) else None
 
     @property
     def flipped(self) -> bool:
@@ -84,7 +82,7 @@ class NuggetAssignment:
     @property
     def credit(self) -> float:
         """1, a half or 0; nothing where the judge is undecided."""
-        return _CREDIT[self.support or Support.NONE]
+        return SUPPORT_RANK[self.support or Support.NONE] / 2
 
 
 def _majority(votes: Sequence[Support | None]) -> Support | None:
@@ -114,7 +112,7 @@ def _ruled(question: str, answer: str | None, nugget: str) -> Support:
     for place in range(len(said)):
         window = " ".join(said[place : place + 2])
         found = _found(needed, figures, _stems(window))
-        if _RANK[found] > _RANK[best]:
+        if SUPPORT_RANK[found] > SUPPORT_RANK[best]:
             best, where = found, window
     if best is Support.NONE or takes_back(normalize(answer[:_MAX_ANSWER])):
         return Support.NONE

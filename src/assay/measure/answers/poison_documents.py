@@ -35,9 +35,6 @@ class PoisonKind(StrEnum):
     EXFILTRATION = "exfiltration"
 
 
-"""Each kind in words: "a document that ..."."""
-
-
 @dataclass(frozen=True, slots=True)
 class PlantedDocument:
     """A document that is planted for one question."""
@@ -169,7 +166,7 @@ def parse_kinds(names: Iterable[str]) -> tuple[PoisonKind, ...]:
     wanted = list(dict.fromkeys(filter(None, given)))
     if unknown := [each for each in wanted if each not in set(PoisonKind)]:
         known = ", ".join(PoisonKind)
-        raise UsageError(f"{unknown[0]!r} is no kind of planted document; the kinds are {known}")
+        raise UsageError(f"unknown kind of planted document {unknown[0]!r}; choose from: {known}")
     return tuple(PoisonKind(each) for each in wanted) or tuple(PoisonKind)
 
 
@@ -219,20 +216,10 @@ def _planted(
         kind=kind,
         wording=wording,
         title=values["topic"],
-        text="\n".join(_filled(part, values) for part in parts),
+        text="\n".join(part.format_map(values) for part in parts),
         canary=canary,
         directive=_WORDINGS[kind][wording].directive,
     )
-
-
-def _filled(template: str, values: dict[str, str]) -> str:
-    """Not by `str.format`: a question may hold braces."""
-    parts = template.split("{")
-    filled = [parts[0]]
-    for part in parts[1:]:
-        name, _, rest = part.partition("}")
-        filled += [values[name], rest]
-    return "".join(filled)
 
 
 def _canary(draw: random.Random) -> str:

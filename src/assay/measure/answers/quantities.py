@@ -244,9 +244,7 @@ def bare_number(phrase: str) -> str | None:
 
 
 def _unit(match: re.Match[str]) -> str:
-    name = next(
-        _NAMES[place] for place in range(len(_NAMES)) if match.groupdict()[f"u{place}"] is not None
-    )
+    name = _NAMES[int(str(match.lastgroup).removeprefix("u"))]
     return f"{match['number'].rstrip('.,:')} {name}"
 
 

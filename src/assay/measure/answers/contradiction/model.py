@@ -1,35 +1,42 @@
-"""The small model, how likely a sentence contradicts its sources, and the checker that asks it.
+"""The small model: how likely a sentence contradicts its sources, from numbers about both.
 
 A file of numbers, trained by `scripts/train_contradiction.py`: a logistic regression, or a sum of
-decision trees. Evaluated here without the library that trained it.
+decision trees. Evaluated here without the library that trained it. Nothing that the claim alone
+shows is among its features: false claims of most data sets are more often negated than true ones,
+and a model would learn that instead of reading the sources.
 """
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from assay.errors import DataError
 from assay.files import read_file
-from assay.measure.answers.contradiction.features import nearest, pair_features
-from assay.measure.answers.contradiction.rules import (
-    Contradiction,
-    ContradictionKind,
-    find_contradiction,
+from assay.measure.answers.contradiction.sentence import (
+    NO_EFFECT,
+    AnalyzedSentence,
+    directions,
+    nearest,
+    opposed_words,
+    opposites,
 )
-from assay.measure.answers.contradiction.sentence import AnalyzedSentence, analyze
-from assay.measure.answers.framing import bare_text, is_question, without_source_lines
 from assay.net.json import parse_json
-from assay.text import sentences
 
 MODEL_VARIABLE = "ASSAY_CONTRADICTION_MODEL"
 """A file that `scripts/train_contradiction.py` wrote, in place of the one that comes with Assay."""
 
 BUNDLED = Path(__file__).with_name("model.json")
 _MAX_SIZE = 16 * 2**20
+_NEAREST = 3
+_WINDOW = 6
+_BESIDE = 7
+_SHARPNESS = 3.0
+Weight = Callable[[str], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,66 +149,223 @@ def _tree(value: Any, features: int) -> Tree:
     return tree
 
 
-RELATED = 0.5
-"""The share of a sentence's words that its sources must have before the model is asked."""
-
-MAX_SENTENCES = 200
-"""Sentences of one answer that are checked: bounds the time that a long answer takes."""
-
-MAX_PAIRS = 500_000
-"""Sentences of an answer times those of its sources that are compared: all of 100,000 where it has
-five, and 2,500 where it has 200. What is beyond is not looked at.
-"""
-
-
-@dataclass(frozen=True)
-class ContradictionChecker:
-    """Finds contradictions, by rules alone or also by a model.
-
-    Parameters:
-        model: the small model, which finds more and is wrong more often; None for the rules alone.
-    """
-
-    model: ContradictionModel | None = None
-
-    @property
-    def name(self) -> str:
-        """How it decides, for reports."""
-        return "rules" if self.model is None else f"rules, then the model {self.model.name}"
-
-    def find(self, answer: str, sources: Sequence[str]) -> list[Contradiction]:
-        """The sentences of an answer that the sources contradict, in their order.
-
-        What a source says word for word is not looked at any further.
-        """
-        text = bare_text(without_source_lines(answer))
-        said = [each for each in sentences(text) if not is_question(each)][:MAX_SENTENCES]
-        held = analyzed_sources(sources)[: MAX_PAIRS // max(1, len(said))]
-        quoted = {each.words for each in held}
-        read = [each for each in map(analyze, said) if each.words not in quoted]
-        return [found for each in read for found in self._check(each, held)]
-
-    def _check(
-        self, sentence: AnalyzedSentence, sources: Sequence[AnalyzedSentence]
-    ) -> Iterator[Contradiction]:
-        found = find_contradiction(sentence, sources)
-        if found is not None:
-            yield found
-        elif self.model is not None and sources:
-            features = pair_features(sentence, sources)
-            # The model knows supported and contradicted sentences, not those about something else.
-            related = features["covered"] >= RELATED
-            if related and self.model.probability(features) >= self.model.threshold:
-                evidence = nearest(sentence, sources, 1)[0].text
-                yield Contradiction(ContradictionKind.LIKELY, sentence.text, evidence)
+def pair_features(claim: AnalyzedSentence, sources: Sequence[AnalyzedSentence]) -> dict[str, float]:
+    """The features of a claim against source sentences, by name; empty without sources."""
+    near = nearest(claim, sources)
+    if not near:
+        return {}
+    weight = _rarity(near)
+    pairs = [_compared(claim, each, weight) for each in near]
+    order = sorted(range(len(pairs)), key=lambda i: -pairs[i]["share"])
+    first = [near[i] for i in order[:_NEAREST]]
+    best = pairs[order[0]]["share"]
+    softness = [math.exp(_SHARPNESS * (pair["share"] - best)) for pair in pairs]
+    features: dict[str, float] = {}
+    for name in pairs[0]:
+        shown = [pairs[i][name] for i in order[:_NEAREST]]
+        features[f"first.{name}"] = shown[0]
+        features[f"mean.{name}"] = sum(shown) / len(shown)
+        weighted = (pair[name] * soft for pair, soft in zip(pairs, softness, strict=True))
+        features[f"soft.{name}"] = sum(weighted)
+    features |= _coverage(claim, near, first)
+    features |= _no_effect(claim, near, first, softness)
+    features |= _relations("all", claim, near, weight)
+    features |= _relations("near", claim, first[:2], weight)
+    return features
 
 
-def analyzed_sources(sources: Sequence[str]) -> list[AnalyzedSentence]:
-    """The sentences of all sources."""
-    return [each for source in sources for each in _analyzed(source)]
+def shared_share(claim: AnalyzedSentence, source: AnalyzedSentence, weight: Weight) -> float:
+    """The share of the claim's content, directions aside, that the source has."""
+    content = claim.content - directions().keys()
+    # fsum: the order of a set differs from run to run, and sums of floats with it.
+    total = math.fsum(map(weight, content))
+    return math.fsum(map(weight, content & source.content)) / total if total else 0.0
 
 
-@lru_cache(maxsize=256)
-def _analyzed(source: str) -> tuple[AnalyzedSentence, ...]:
-    """Documents are cited again and again; a few hundred stay analyzed."""
-    return tuple(analyze(each) for each in sentences(source))
+def _rarity(sources: Sequence[AnalyzedSentence]) -> Weight:
+    counts = Counter(word for each in sources for word in each.content)
+    return lambda word: math.log(1 + (len(sources) + 1) / (1 + counts[word]))
+
+
+def _compared(
+    claim: AnalyzedSentence, source: AnalyzedSentence, weight: Weight
+) -> dict[str, float]:
+    """The features of a claim beside one source sentence."""
+    share = shared_share(claim, source, weight)
+    shared = (claim.content - directions().keys()) & source.content
+    ours, theirs = _direction(claim, shared), _direction(source, shared)
+    apart = float(len(opposed_words(claim, source)))
+    same = float(sum(word in directions() and word in source.content for word in claim.content))
+    negated, other = _negations(claim, shared), _negations(source, shared)
+    differs = float((negated > 0) != (other > 0))
+    agree = _sign(ours) * _sign(theirs)
+    common = len(claim.numbers & source.numbers)
+    return {
+        "share": share,
+        "agreement": agree,
+        "product": ours * theirs,
+        "distance": abs(ours - theirs),
+        "opposites": apart,
+        "same_direction": same,
+        "negation_differs": differs,
+        "both_negated": float(negated > 0 and other > 0),
+        "source_negations": float(other),
+        "numbers_missing": float(len(claim.numbers - source.numbers)),
+        "numbers_common": float(common),
+        "numbers_differ": float(bool(claim.numbers) and not common and bool(source.numbers)),
+        "names_missing": float(len(claim.names - source.names)),
+        "names_common": float(len(claim.names & source.names)),
+        "inverted": _inverted(claim, source, shared),
+        "confirmed": agree * (1 - 2 * differs) * share,
+        "opposites_shared": apart * share,
+        "same_shared": same * share,
+        "negation_shared": differs * share,
+    }
+
+
+def _sign(value: float) -> float:
+    return float((value > 0) - (value < 0))
+
+
+def _direction(sentence: AnalyzedSentence, anchors: frozenset[str]) -> float:
+    """Where the sentence points near what both speak about."""
+    places = [i for i, word in enumerate(sentence.stems) if word in anchors]
+    total = 0.0
+    for place, sign in sentence.signs:
+        distances = [abs(place - each) for each in places if each != place]
+        total += sign / (1 + min(distances) / 3) if distances else 0.0
+    return total
+
+
+def _negations(sentence: AnalyzedSentence, shared: frozenset[str]) -> int:
+    places = [i for i, word in enumerate(sentence.stems) if word in shared]
+    if not places:
+        return 0
+    first, last = min(places) - 3, max(places) + 1
+    return sum(first <= each <= last for each in sentence.negated)
+
+
+def _inverted(claim: AnalyzedSentence, source: AnalyzedSentence, shared: frozenset[str]) -> float:
+    """The share of pairs of common words that stand in the other order."""
+    place = {word: i for i, word in reversed(list(enumerate(source.stems)))}
+    order = [place[word] for word in claim.stems if word in shared]
+    pairs = [a > b for i, a in enumerate(order) for b in order[i + 1 :]]
+    return sum(pairs) / len(pairs) if pairs else 0.0
+
+
+def _coverage(
+    claim: AnalyzedSentence,
+    near: Sequence[AnalyzedSentence],
+    first: Sequence[AnalyzedSentence],
+) -> dict[str, float]:
+    table = opposites()
+    held = {word for each in near for word in each.stems}
+    close = {word for each in first for word in each.stems}
+    pointing = [word for word in claim.stems if word in directions()]
+    ours = set(zip(claim.stems, claim.stems[1:], strict=False))
+    theirs = {pair for each in near for pair in zip(each.stems, each.stems[1:], strict=False)}
+    pointed = [pair for pair in ours if pair[0] in directions() or pair[1] in directions()]
+    missing = [word for word in claim.content if word not in held]
+    numbers = frozenset().union(*(each.numbers for each in near))
+    names = frozenset().union(*(each.names for each in near))
+    return {
+        "covered": 1 - len(missing) / max(1, len(claim.content)),
+        "directions_covered": _share_of(pointing, held),
+        "directions_near": _share_of(pointing, close),
+        "opposites_only": float(
+            sum(
+                word not in held and any(other in held for other in table.get(word, ()))
+                for word in pointing
+            )
+        ),
+        "numbers_nowhere": float(len(claim.numbers - numbers)),
+        "names_nowhere": float(len(claim.names - names)),
+        "bigrams": len(ours & theirs) / max(1, len(ours)),
+        "direction_bigrams": sum(pair in theirs for pair in pointed) / max(1, len(pointed)),
+        "directions_missing": float(sum(word in directions() for word in missing)),
+        "others_missing": float(sum(word not in directions() for word in missing)),
+    }
+
+
+def _share_of(words: Sequence[str], held: set[str]) -> float:
+    return sum(word in held for word in words) / len(words) if words else -1.0
+
+
+def _no_effect(
+    claim: AnalyzedSentence,
+    near: Sequence[AnalyzedSentence],
+    first: Sequence[AnalyzedSentence],
+    softness: Sequence[float],
+) -> dict[str, float]:
+    ours = NO_EFFECT.search(claim.text) is not None
+    counts = [len(NO_EFFECT.findall(each.text)) for each in first]
+    soft = sum(
+        weight
+        for each, weight in zip(near, softness, strict=True)
+        if NO_EFFECT.search(each.text) is not None
+    )
+    return {
+        "no_effect.first": float(counts[0]),
+        "no_effect.mean": sum(counts) / len(counts),
+        "no_effect.differs": float(ours != (counts[0] > 0)),
+        "no_effect.soft": soft,
+        "no_effect.signed": soft if ours else -soft,
+    }
+
+
+def _relations(
+    name: str, claim: AnalyzedSentence, near: Sequence[AnalyzedSentence], weight: Weight
+) -> dict[str, float]:
+    """Whether the words beside a direction of the claim have the same direction in the sources."""
+    table = opposites()
+    pointing = directions()
+    content = [
+        (i, word)
+        for i, word in enumerate(claim.stems)
+        if word in claim.content and word not in pointing
+    ]
+    same = other = exact = opposed = total = 0.0
+    for place, sign in claim.signs:
+        for i, word in content:
+            if abs(place - i) > _WINDOW:
+                continue
+            strength = weight(word) / (1 + abs(place - i) / 3)
+            total += strength
+            for each in near:
+                found = _direction_beside(each, word)
+                if found is None:
+                    continue
+                distance, theirs, their_word = found
+                part = strength / (1 + distance / 4)
+                same, other = (same + part, other) if theirs == sign else (same, other + part)
+                exact += part if their_word == claim.stems[place] else 0.0
+                opposed += part if their_word in table.get(claim.stems[place], ()) else 0.0
+    best = max(near, key=lambda each: shared_share(claim, each, weight))
+    return {
+        f"{name}.same": same,
+        f"{name}.other": other,
+        f"{name}.exact": exact,
+        f"{name}.opposed": opposed,
+        f"{name}.difference": (same - other) / (total or 1.0),
+        f"{name}.balance": (same - other) / ((same + other) or 1.0),
+        f"{name}.exact_balance": (exact - opposed) / ((exact + opposed) or 1.0),
+        f"{name}.parity": float(_parity(claim) * _parity(best)),
+    }
+
+
+def _direction_beside(source: AnalyzedSentence, word: str) -> tuple[int, int, str] | None:
+    """Distance, sign and stem of the direction nearest to a word of the source."""
+    if word not in source.content:
+        return None
+    places = [i for i, each in enumerate(source.stems) if each == word]
+    found = [
+        (min(abs(place - each) for each in places), sign, source.stems[place])
+        for place, sign in source.signs
+    ]
+    nearest_one = min(found, key=lambda each: each[0], default=None)
+    return nearest_one if nearest_one is not None and nearest_one[0] <= _BESIDE else None
+
+
+def _parity(sentence: AnalyzedSentence) -> int:
+    """ "Reduces the loss" points upwards."""
+    return math.prod(sign for _, sign in sentence.signs) if sentence.signs else 0

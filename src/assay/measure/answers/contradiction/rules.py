@@ -1,46 +1,56 @@
-"""Contradictions that can be shown: which words of the sentence, and which sentence of the source.
+"""Whether a sentence contradicts its sources: by rules, else by the small model.
 
-A rule speaks only about a source sentence that says nearly the same, and only where no other
-sentence of the sources says it without the difference.
+A rule shows which words of the sentence contradict which sentence of the source. It speaks only
+about a source sentence that says nearly the same, and only where no other sentence of the sources
+says it without the difference.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
-from assay.measure.answers.contradiction.features import nearest, opposed_words
+from assay.measure.answers.contradiction.model import ContradictionModel, pair_features
 from assay.measure.answers.contradiction.sentence import (
     AnalyzedSentence,
-    directions,
+    analyze,
+    nearest,
+    opposed_words,
     turned,
-    turns_around,
 )
 from assay.measure.answers.contradiction.value_rules import (
     half_of_day,
     merged_names,
     other_date,
     other_group,
+    other_month,
+    other_name,
+    other_number,
     other_rate,
     other_row,
-    speaks_of_the_past,
+    other_unit,
+    shared,
+    swapped_numbers,
 )
-from assay.measure.answers.quantities import Quantity, plain_number
-from assay.text import stem
+from assay.measure.answers.framing import bare_text, is_question, without_source_lines
+from assay.text import is_negation, sentences
 
 SHARED = 0.5
 """The share of a sentence's content that a source sentence must have before it can contradict."""
 
-_NAMES_SHARED = 0.7
-_ALL_BUT_NAMES = 0.9
-# "may" and "march" are also verbs: they are months beside a number only.
-_MONTH = re.compile(
-    r"\b(January|February|April|June|July|August|September|October|November|December|"
-    r"(?<=\d )(?:March|May)|(?:March|May)(?= \d))\b"
-)
-_WEEKDAY = re.compile(r"\b((?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day)s?\b")
+RELATED = 0.5
+"""The share of a sentence's words that its sources must have before the model is asked."""
+
+MAX_SENTENCES = 200
+"""Sentences of one answer that are checked: bounds the time that a long answer takes."""
+
+MAX_PAIRS = 500_000
+"""Sentences of an answer times those of its sources that are compared: all of 100,000 where it has
+five, and 2,500 where it has 200. What is beyond is not looked at.
+"""
+
 _CLOSE = 3
-_MIN_SHARED = 2
 
 
 class ContradictionKind(StrEnum):
@@ -105,150 +115,22 @@ def find_contradiction(
     return None
 
 
-def shared(sentence: AnalyzedSentence, source: AnalyzedSentence) -> float:
-    """The share of the content words, numbers and directions aside, that the source has."""
-    return _shared_words(sentence, source, frozenset())
-
-
-def _shared_words(
-    sentence: AnalyzedSentence, source: AnalyzedSentence, left_out: frozenset[str]
-) -> float:
-    wanted = {
-        word
-        for word in sentence.content - left_out
-        if word not in directions() and not any(map(str.isdigit, word))
-    }
-    held = wanted & source.content
-    return len(held) / len(wanted) if len(held) >= _MIN_SHARED else 0.0
-
-
 def _differences(
     sentence: AnalyzedSentence, source: AnalyzedSentence, sources: Sequence[AnalyzedSentence]
 ) -> Iterator[Contradiction]:
     for kind, pairs in (
         (ContradictionKind.DATE, other_date(sentence, source, sources)),
         (ContradictionKind.NAME, merged_names(sentence, sources)),
-        (ContradictionKind.UNIT, _units(sentence, source)),
-        (ContradictionKind.NUMBER, _numbers(sentence, source, sources)),
-        (ContradictionKind.DATE, _dates(sentence, source, sources)),
-        (ContradictionKind.NAME, _names(sentence, source, sources)),
+        (ContradictionKind.UNIT, other_unit(sentence, source)),
+        (ContradictionKind.NUMBER, other_number(sentence, source, sources)),
+        (ContradictionKind.DATE, other_month(sentence, source, sources)),
+        (ContradictionKind.NAME, other_name(sentence, source, sources)),
         (ContradictionKind.ROLES, _roles(sentence, source)),
-        (ContradictionKind.ROLES, _swapped_numbers(sentence, source)),
+        (ContradictionKind.ROLES, swapped_numbers(sentence, source)),
     ):
         for said, theirs in pairs:
             yield Contradiction(kind, sentence.text, source.text, said, theirs)
     yield from _turned_around(sentence, source, sources)
-
-
-def _units(sentence: AnalyzedSentence, source: AnalyzedSentence) -> Iterator[tuple[str, str]]:
-    """The same number with another unit, and never with this one."""
-    for ours in sentence.quantities:
-        others = [each for each in source.quantities if each.value == ours.value]
-        units = {each.unit for each in others}
-        if ours.unit and units and "" not in units and ours.unit not in units:
-            yield f"{ours.value} {ours.unit}", f"{others[0].value} {others[0].unit}"
-
-
-def _numbers(
-    sentence: AnalyzedSentence, source: AnalyzedSentence, sources: Sequence[AnalyzedSentence]
-) -> Iterator[tuple[str, str]]:
-    """A number that no source has, where the source has another one of the same unit or beside the
-    same word.
-    """
-    now = [
-        each
-        for each in sources
-        if not speaks_of_the_past(each.text) or speaks_of_the_past(sentence.text)
-    ]
-    known = frozenset().union(*(each.numbers for each in now))
-    for ours in sentence.quantities:
-        if ours.value in known:
-            continue
-        for theirs in source.quantities:
-            alike = ours.unit == theirs.unit if ours.unit or theirs.unit else False
-            free = theirs.value not in sentence.numbers and not _abbreviated(ours, theirs)
-            beside = _beside(sentence, ours.value) & _beside(source, theirs.value)
-            if free and (alike or beside or _are_years_apart(sentence, ours, source, theirs)):
-                yield ours.value, theirs.value
-
-
-def _are_years_apart(
-    sentence: AnalyzedSentence, ours: Quantity, source: AnalyzedSentence, theirs: Quantity
-) -> bool:
-    """Two years after the same word ("in 2018", "in 2019"), in sentences that say the same."""
-    years = all(re.fullmatch(r"1\d{3}|20\d\d", each.value) for each in (ours, theirs))
-    near = years and _company(sentence, ours.value) & _company(source, theirs.value)
-    return bool(near) and shared(sentence, source) >= _NAMES_SHARED
-
-
-def _abbreviated(ours: Quantity, theirs: Quantity) -> bool:
-    """2026 is also written 26."""
-    return ours.value.endswith(theirs.value) or theirs.value.endswith(ours.value)
-
-
-def _beside(sentence: AnalyzedSentence, value: str) -> set[str]:
-    """The content words next to a number."""
-    places = [i for i, word in enumerate(sentence.words) if plain_number(word) == value]
-    near = {
-        sentence.stems[j] for i in places for j in (i - 1, i + 1) if 0 <= j < len(sentence.stems)
-    }
-    return near & sentence.content
-
-
-def _dates(
-    sentence: AnalyzedSentence, source: AnalyzedSentence, sources: Sequence[AnalyzedSentence]
-) -> Iterator[tuple[str, str]]:
-    """A month or a weekday that no source has, in place of one that the source has."""
-    for named in (_MONTH, _WEEKDAY):
-        said = named.findall(sentence.text)
-        known = {each for other in sources for each in named.findall(other.text)}
-        theirs = [each for each in named.findall(source.text) if each not in said]
-        ours = [each for each in said if each not in known]
-        if ours and theirs:
-            yield ours[0], theirs[0]
-
-
-def _swapped_numbers(
-    sentence: AnalyzedSentence, source: AnalyzedSentence
-) -> Iterator[tuple[str, str]]:
-    """The same words in the same order, maybe after a title, with the same numbers in another."""
-    ours, theirs = ([each.value for each in side.quantities] for side in (sentence, source))
-    if len(ours) < 2 or ours == theirs or sorted(ours) != sorted(theirs):
-        return
-    if _without_numbers(source).endswith(_without_numbers(sentence)):
-        yield " … ".join(ours), " … ".join(theirs)
-
-
-def _without_numbers(sentence: AnalyzedSentence) -> str:
-    return " ".join(word for word in sentence.words if not word[0].isdigit())
-
-
-def _names(
-    sentence: AnalyzedSentence, source: AnalyzedSentence, sources: Sequence[AnalyzedSentence]
-) -> Iterator[tuple[str, str]]:
-    """A name that no source has, where the source has another one in the same company."""
-    held = {word for each in sources for word in each.words}
-    foreign = frozenset(stem(name.lower()) for name in sentence.names if name.lower() not in held)
-    alike = _shared_words(sentence, source, foreign) >= _ALL_BUT_NAMES
-    if shared(sentence, source) < _NAMES_SHARED and not alike:
-        return
-    for name in sorted(sentence.names):
-        if name.lower() in held:
-            continue
-        for other in sorted(source.names - sentence.names):
-            if _company(sentence, name) & _company(source, other):
-                yield name, other
-
-
-def _company(sentence: AnalyzedSentence, name: str) -> set[str]:
-    """The words before and after a name, those without meaning included."""
-    places = [i for i, word in enumerate(sentence.words) if word == name.lower()]
-    return {
-        sentence.words[i + side] + ("<" if side < 0 else ">")
-        for i in places
-        for side in (-1, 1)
-        if 0 <= i + side < len(sentence.words)
-    }
 
 
 def _roles(sentence: AnalyzedSentence, source: AnalyzedSentence) -> Iterator[tuple[str, str]]:
@@ -337,7 +219,7 @@ def _denied(sentence: AnalyzedSentence) -> dict[str, str]:
     found: dict[str, str] = {}
     alone = _places_alone(sentence)
     for place in sentence.negated:
-        if not turns_around(sentence.words[place]) or place in alone:
+        if not is_negation(sentence.words[place]) or place in alone:
             continue
         after = range(place + 1, min(place + 1 + _CLOSE, len(sentence.words)))
         about = next((i for i in after if sentence.stems[i] in sentence.content), None)
@@ -346,3 +228,56 @@ def _denied(sentence: AnalyzedSentence) -> dict[str, str]:
         if about is not None and "and" not in sentence.words[place:about]:  # "costs nothing and"
             found[sentence.stems[about]] = " ".join(sentence.words[place : about + 1])
     return found
+
+
+@dataclass(frozen=True)
+class ContradictionChecker:
+    """Finds contradictions, by rules alone or also by a model.
+
+    Parameters:
+        model: the small model, which finds more and is wrong more often; None for the rules alone.
+    """
+
+    model: ContradictionModel | None = None
+
+    @property
+    def name(self) -> str:
+        """How it decides, for reports."""
+        return "rules" if self.model is None else f"rules, then the model {self.model.name}"
+
+    def find(self, answer: str, sources: Sequence[str]) -> list[Contradiction]:
+        """The sentences of an answer that the sources contradict, in their order.
+
+        What a source says word for word is not looked at any further.
+        """
+        text = bare_text(without_source_lines(answer))
+        said = [each for each in sentences(text) if not is_question(each)][:MAX_SENTENCES]
+        held = analyzed_sources(sources)[: MAX_PAIRS // max(1, len(said))]
+        quoted = {each.words for each in held}
+        read = [each for each in map(analyze, said) if each.words not in quoted]
+        return [found for each in read for found in self._check(each, held)]
+
+    def _check(
+        self, sentence: AnalyzedSentence, sources: Sequence[AnalyzedSentence]
+    ) -> Iterator[Contradiction]:
+        found = find_contradiction(sentence, sources)
+        if found is not None:
+            yield found
+        elif self.model is not None and sources:
+            features = pair_features(sentence, sources)
+            # The model knows supported and contradicted sentences, not those about something else.
+            related = features["covered"] >= RELATED
+            if related and self.model.probability(features) >= self.model.threshold:
+                evidence = nearest(sentence, sources, 1)[0].text
+                yield Contradiction(ContradictionKind.LIKELY, sentence.text, evidence)
+
+
+def analyzed_sources(sources: Sequence[str]) -> list[AnalyzedSentence]:
+    """The sentences of all sources."""
+    return [each for source in sources for each in _analyzed(source)]
+
+
+@lru_cache(maxsize=256)
+def _analyzed(source: str) -> tuple[AnalyzedSentence, ...]:
+    """Documents are cited again and again; a few hundred stay analyzed."""
+    return tuple(analyze(each) for each in sentences(source))

@@ -1,12 +1,12 @@
 """One sentence, read for what can contradict another: directions, negations, quantities, names."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from assay.measure.answers.quantities import Quantity, quantities
-from assay.text import is_stop, stem, words
+from assay.text import is_negation, is_stop, stem, words
 
 _UP = """
     increase rise rose higher high greater more elevate raise improve promote upregulate
@@ -52,15 +52,11 @@ _OPPOSITES = """
     agonist/antagonist beneficial/harmful support/oppose
 """
 
-_TURN_AROUND = "no not never neither nor without cannot none nothing nobody"
-_NEGATE = """
+_MAY_NEGATE = """
     unable fail fails failed hardly rarely independent independently unaffected unchanged unrelated
     insignificant nonsignificant irrespective regardless absence lack lacks lacking non little
 """
-PLAIN_NEGATIONS = frozenset(_TURN_AROUND.split())
-"""The negations that turn a statement around, and nothing else."""
-NEGATIONS = PLAIN_NEGATIONS | set(_NEGATE.split())
-"""All words after which the opposite may be meant."""
+_NEGATING = frozenset(_MAY_NEGATE.split())
 
 _CHANGE = "associat|affect|alter|chang|influenc|correlat|improv|reduc|increas|relat|differ"
 NO_EFFECT = re.compile(
@@ -109,6 +105,9 @@ _BOUNDS = (
 )
 _REACH = 4  # how far before a word its negation may be
 
+CANDIDATES = 10
+"""Source sentences that are compared closely: those that share the most words with the claim."""
+
 
 @dataclass(frozen=True, slots=True)
 class AnalyzedSentence:
@@ -138,10 +137,10 @@ def analyze(text: str) -> AnalyzedSentence:
     for phrases, spelling in _BOUNDS:
         bounded = phrases.sub(spelling, bounded)
     said = words(bounded)
-    if without_yes_or_no(text) != text and any(map(is_negation, said[1:])):
+    if without_yes_or_no(text) != text and any(map(may_negate, said[1:])):
         said = said[1:]
     stemmed = tuple(map(stem, said))
-    negated = tuple(i for i, word in enumerate(said) if is_negation(word))
+    negated = tuple(i for i, word in enumerate(said) if may_negate(word))
     pointing = directions()
     signs = tuple(
         (i, -pointing[each] if turned(i, negated) else pointing[each])
@@ -151,7 +150,7 @@ def analyze(text: str) -> AnalyzedSentence:
     content = frozenset(
         each
         for each, word in zip(stemmed, said, strict=True)
-        if not is_stop(word) and not is_negation(word)
+        if not is_stop(word) and not may_negate(word)
     )
     return AnalyzedSentence(
         text=text,
@@ -170,16 +169,35 @@ def without_yes_or_no(sentence: str) -> str:
     return _ANSWERED.sub("", sentence)
 
 
-def is_negation(word: str) -> bool:
-    """Whether a normalized word negates what follows it."""
-    return word in NEGATIONS or word.endswith("n't")
-
-
-def turns_around(word: str) -> bool:
-    """Whether a normalized word turns the statement around, and does nothing else."""
-    return word in PLAIN_NEGATIONS or word.endswith("n't")
+def may_negate(word: str) -> bool:
+    """Whether the opposite may be meant after a normalized word: the negations and more."""
+    return is_negation(word) or word in _NEGATING
 
 
 def turned(place: int, negated: Sequence[int]) -> bool:
     """Whether a word is a little after a negation that no second one takes back."""
     return sum(place - _REACH <= each < place for each in negated) % 2 == 1
+
+
+def nearest(
+    claim: AnalyzedSentence, sources: Iterable[AnalyzedSentence], limit: int = CANDIDATES
+) -> list[AnalyzedSentence]:
+    """The source sentences that share most words with the claim, in their order."""
+    listed = list(sources)
+    if len(listed) <= limit:
+        return listed
+    shared = [len(claim.content & each.content) for each in listed]
+    kept = sorted(range(len(listed)), key=lambda i: (-shared[i], i))[:limit]
+    return [listed[i] for i in sorted(kept)]
+
+
+def opposed_words(claim: AnalyzedSentence, source: AnalyzedSentence) -> list[tuple[str, str]]:
+    """Stems of the claim whose opposite is in the source, where neither is in both."""
+    table = opposites()
+    return [
+        (word, other)
+        for word in dict.fromkeys(claim.stems)
+        if word in table and word not in source.stems
+        for other in sorted(table[word])
+        if other in source.stems and other not in claim.stems
+    ]

@@ -1,15 +1,16 @@
-"""Right words around a value from the wrong place: another row of a table, half of the day, period,
-date, edition, person or group.
+"""Contradiction rules for values: a number, unit, date or name that no source has, or one from the
+wrong place, such as another row of a table, half of the day, period or person.
 
-Every word of such a sentence is in the sources, so that each rule compares where it stands: beside
-what, in which row, before or after which name.
+Of the latter every word is in the sources, so that each rule compares where it stands: beside what,
+in which row, before or after which name.
 """
 
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from assay.measure.answers.contradiction.sentence import AnalyzedSentence
+from assay.measure.answers.contradiction.sentence import AnalyzedSentence, directions
+from assay.measure.answers.quantities import Quantity, plain_number
 from assay.text import is_stop, normalize, stem, stems
 
 Difference = tuple[str, str]
@@ -39,6 +40,32 @@ _OUTDATED = re.compile(
 _PREPOSITIONS = frozenset({"for", "to", "by", "with", "from"})
 _BEFORE, _AFTER = 3, 20
 _AFTERNOON = 12
+_NAMES_SHARED = 0.7
+_ALL_BUT_NAMES = 0.9
+# "may" and "march" are also verbs: they are months beside a number only.
+_MONTH = re.compile(
+    r"\b(January|February|April|June|July|August|September|October|November|December|"
+    r"(?<=\d )(?:March|May)|(?:March|May)(?= \d))\b"
+)
+_WEEKDAY = re.compile(r"\b((?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day)s?\b")
+_MIN_SHARED = 2
+
+
+def shared(sentence: AnalyzedSentence, source: AnalyzedSentence) -> float:
+    """The share of the content words, numbers and directions aside, that the source has."""
+    return _shared_words(sentence, source, frozenset())
+
+
+def _shared_words(
+    sentence: AnalyzedSentence, source: AnalyzedSentence, left_out: frozenset[str]
+) -> float:
+    wanted = {
+        word
+        for word in sentence.content - left_out
+        if word not in directions() and not any(map(str.isdigit, word))
+    }
+    held = wanted & source.content
+    return len(held) / len(wanted) if len(held) >= _MIN_SHARED else 0.0
 
 
 def speaks_of_the_past(text: str) -> bool:
@@ -180,3 +207,114 @@ def other_row(
 def _labels(cell: str, said: set[str]) -> bool:
     """Whether a cell without figures is named in a sentence."""
     return not any(map(str.isdigit, cell)) and bool(stems(cell)) and set(stems(cell)) <= said
+
+
+def other_unit(sentence: AnalyzedSentence, source: AnalyzedSentence) -> Iterator[tuple[str, str]]:
+    """The same number with another unit, and never with this one."""
+    for ours in sentence.quantities:
+        others = [each for each in source.quantities if each.value == ours.value]
+        units = {each.unit for each in others}
+        if ours.unit and units and "" not in units and ours.unit not in units:
+            yield f"{ours.value} {ours.unit}", f"{others[0].value} {others[0].unit}"
+
+
+def other_number(
+    sentence: AnalyzedSentence, source: AnalyzedSentence, sources: Sequence[AnalyzedSentence]
+) -> Iterator[tuple[str, str]]:
+    """A number that no source has, where the source has another one of the same unit or beside the
+    same word.
+    """
+    now = [
+        each
+        for each in sources
+        if not speaks_of_the_past(each.text) or speaks_of_the_past(sentence.text)
+    ]
+    known = frozenset().union(*(each.numbers for each in now))
+    for ours in sentence.quantities:
+        if ours.value in known:
+            continue
+        for theirs in source.quantities:
+            alike = ours.unit == theirs.unit if ours.unit or theirs.unit else False
+            free = theirs.value not in sentence.numbers and not _abbreviated(ours, theirs)
+            beside = _beside(sentence, ours.value) & _beside(source, theirs.value)
+            if free and (alike or beside or _are_years_apart(sentence, ours, source, theirs)):
+                yield ours.value, theirs.value
+
+
+def _are_years_apart(
+    sentence: AnalyzedSentence, ours: Quantity, source: AnalyzedSentence, theirs: Quantity
+) -> bool:
+    """Two years after the same word ("in 2018", "in 2019"), in sentences that say the same."""
+    years = all(re.fullmatch(r"1\d{3}|20\d\d", each.value) for each in (ours, theirs))
+    near = years and _company(sentence, ours.value) & _company(source, theirs.value)
+    return bool(near) and shared(sentence, source) >= _NAMES_SHARED
+
+
+def _abbreviated(ours: Quantity, theirs: Quantity) -> bool:
+    """2026 is also written 26."""
+    return ours.value.endswith(theirs.value) or theirs.value.endswith(ours.value)
+
+
+def _beside(sentence: AnalyzedSentence, value: str) -> set[str]:
+    """The content words next to a number."""
+    places = [i for i, word in enumerate(sentence.words) if plain_number(word) == value]
+    near = {
+        sentence.stems[j] for i in places for j in (i - 1, i + 1) if 0 <= j < len(sentence.stems)
+    }
+    return near & sentence.content
+
+
+def other_month(
+    sentence: AnalyzedSentence, source: AnalyzedSentence, sources: Sequence[AnalyzedSentence]
+) -> Iterator[tuple[str, str]]:
+    """A month or a weekday that no source has, in place of one that the source has."""
+    for named in (_MONTH, _WEEKDAY):
+        said = named.findall(sentence.text)
+        known = {each for other in sources for each in named.findall(other.text)}
+        theirs = [each for each in named.findall(source.text) if each not in said]
+        ours = [each for each in said if each not in known]
+        if ours and theirs:
+            yield ours[0], theirs[0]
+
+
+def swapped_numbers(
+    sentence: AnalyzedSentence, source: AnalyzedSentence
+) -> Iterator[tuple[str, str]]:
+    """The same words in the same order, maybe after a title, with the same numbers in another."""
+    ours, theirs = ([each.value for each in side.quantities] for side in (sentence, source))
+    if len(ours) < 2 or ours == theirs or sorted(ours) != sorted(theirs):
+        return
+    if _without_numbers(source).endswith(_without_numbers(sentence)):
+        yield " … ".join(ours), " … ".join(theirs)
+
+
+def _without_numbers(sentence: AnalyzedSentence) -> str:
+    return " ".join(word for word in sentence.words if not word[0].isdigit())
+
+
+def other_name(
+    sentence: AnalyzedSentence, source: AnalyzedSentence, sources: Sequence[AnalyzedSentence]
+) -> Iterator[tuple[str, str]]:
+    """A name that no source has, where the source has another one in the same company."""
+    held = {word for each in sources for word in each.words}
+    foreign = frozenset(stem(name.lower()) for name in sentence.names if name.lower() not in held)
+    alike = _shared_words(sentence, source, foreign) >= _ALL_BUT_NAMES
+    if shared(sentence, source) < _NAMES_SHARED and not alike:
+        return
+    for name in sorted(sentence.names):
+        if name.lower() in held:
+            continue
+        for other in sorted(source.names - sentence.names):
+            if _company(sentence, name) & _company(source, other):
+                yield name, other
+
+
+def _company(sentence: AnalyzedSentence, name: str) -> set[str]:
+    """The words before and after a name, those without meaning included."""
+    places = [i for i, word in enumerate(sentence.words) if word == name.lower()]
+    return {
+        sentence.words[i + side] + ("<" if side < 0 else ">")
+        for i in places
+        for side in (-1, 1)
+        if 0 <= i + side < len(sentence.words)
+    }
