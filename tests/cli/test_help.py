@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from assay.cli.app import app
 from assay.cli.help import GROUPS
 from assay.errors import closest, did_you_mean
-from assay.run.options import command_settings
+from assay.run.settings import command_settings
 
 
 def invoke(*arguments: str) -> str:

@@ -12,7 +12,7 @@ from tests.cli.conftest import RunAssay
 
 from assay.errors import UsageError
 from assay.run.config import RunConfig
-from assay.run.options import arguments, parse_shard
+from assay.run.settings import arguments, parse_shard
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 EVAL = ("eval", "builtin:bm25", "--dataset", "notes", "--json")

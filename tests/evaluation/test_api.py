@@ -16,7 +16,7 @@ from assay.agents.protocol import AgentAnswer, AgentInfo
 from assay.errors import RunError, UsageError
 from assay.evaluation.api import evaluate
 from assay.run.folder import list_runs
-from assay.run.options import command_settings
+from assay.run.settings import command_settings
 
 
 def first(query: str, top_k: int) -> list[str]:

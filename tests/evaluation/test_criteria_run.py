@@ -15,7 +15,7 @@ from assay.evaluation.evaluation import Evaluation
 from assay.evaluation.run import Run
 from assay.report.terminal import plain_text, render_report
 from assay.run.config import RunConfig
-from assay.run.options import require_same
+from assay.run.settings import require_same
 
 NOTES = assay.load_dataset("notes")
 ANSWERS = {

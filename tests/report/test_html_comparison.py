@@ -15,7 +15,8 @@ from assay.report.html_comparison import (
 )
 from assay.report.terminal import verdict
 from assay.run.models import QueryRow
-from assay.run.paired_rows import SHOWN, LargestChanges, gains_and_losses, pair_rows
+from assay.run.overlap import pair_rows
+from assay.run.paired_rows import SHOWN, LargestChanges, gains_and_losses
 
 
 def side(run: Run) -> ComparedSide:

@@ -19,7 +19,7 @@ from assay.report.html_templates import breakable, label_cells, moment
 from assay.report.numbers import figure, interval
 from assay.run.config import RunConfig
 from assay.run.models import QueryRow
-from assay.run.options import command_settings
+from assay.run.settings import command_settings
 
 
 @pytest.fixture(scope="module")

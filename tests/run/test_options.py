@@ -11,7 +11,7 @@ import pytest
 import assay
 from assay.errors import RunError, UsageError
 from assay.run.config import RunConfig, option_table
-from assay.run.options import (
+from assay.run.settings import (
     arguments,
     command_settings,
     form_fields,
@@ -178,9 +178,9 @@ def test_a_toy_option_in_one_place_is_seen_everywhere(tmp_path: Path) -> None:
     shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__"))
     config = copy / "run" / "config.py"
     text = config.read_text(encoding="utf-8")
-    anchor = "    shard_index: int = _option(\n"
+    anchor = "    shard_index: int = _data(\n"
     toy = (
-        '    toy: int = _option(7, "A toy setting.", metavar="N", label="Toy", widget="number", '
+        '    toy: int = _option(7, "A toy setting.", metavar="N", label="Toy", '
         'low=1, on_resume="free", same_in_shards=True, '
         'request_field="toy_value", group="Data")\n'
     )
@@ -211,7 +211,7 @@ from assay.errors import RunError, UsageError
 from assay.report.html import command_of
 from assay.run.config import RunConfig
 from assay.run.models import RunHeader
-from assay.run.options import arguments, form_fields, read_form, require_same, resumed
+from assay.run.settings import arguments, form_fields, read_form, require_same, resumed
 
 runner = CliRunner(env={"COLUMNS": "100", "NO_COLOR": "1"})
 shown = runner.invoke(app, ["eval", "--help"]).output

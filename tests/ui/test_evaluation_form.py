@@ -11,7 +11,7 @@ from assay.cli.settings import named_configs
 from assay.net.outbound import OutboundPolicy
 from assay.net.redact import full_text
 from assay.run.config import option_table
-from assay.run.options import form_settings
+from assay.run.settings import form_settings
 from assay.serve.ui.context import Ui
 from assay.serve.ui.evaluation_form import (
     allowed_targets,

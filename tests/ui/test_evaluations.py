@@ -19,7 +19,7 @@ from assay.net.outbound import POLICY_VARIABLE, OutboundPolicy
 from assay.net.sse import EventReader
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
-from assay.run.options import form_settings, unset_variables
+from assay.run.settings import form_settings, unset_variables
 from assay.serve.ui import evaluations
 from assay.serve.ui.evaluation_form import (
     FormField,

@@ -20,7 +20,7 @@ from assay.extras import PACKAGES
 from assay.privacy import private_mode
 from assay.report.numbers import counted
 from assay.run.config import RunConfig
-from assay.run.options import settings
+from assay.run.settings import settings
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

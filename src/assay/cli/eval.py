@@ -38,7 +38,7 @@ from assay.cli.options import (
 from assay.errors import DownloadError, UsageError
 from assay.privacy import private_mode
 from assay.run.config import RunConfig
-from assay.run.options import command_settings, parse_shard, resumed
+from assay.run.settings import command_settings, parse_shard, resumed
 
 if TYPE_CHECKING:
     from assay.data.dataset import Dataset

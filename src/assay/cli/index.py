@@ -212,7 +212,7 @@ def _embed_shard(
     progress: "Progress",
     as_json: bool,
 ) -> None:
-    from assay.run.options import parse_shard
+    from assay.run.settings import parse_shard
     from assay.search.distributed_index import IndexPart, write_part
     from assay.search.embedding import open_embedder
 

@@ -11,7 +11,7 @@ import typer
 from assay.cli.console import progress_bar, warn
 from assay.cli.settings import named_target
 from assay.errors import UsageError
-from assay.run.options import RunSetting
+from assay.run.settings import RunSetting
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence

@@ -19,7 +19,7 @@ from assay.cli.page_files import (
 )
 from assay.errors import UsageError
 from assay.net.json import parse_object
-from assay.run.options import RunSetting, settings
+from assay.run.settings import RunSetting, settings
 
 if TYPE_CHECKING:
     from assay.run.answers import PreferenceReport

@@ -33,7 +33,7 @@ from assay.cli.score_answers import (
     table_columns,
 )
 from assay.errors import DataError, UsageError
-from assay.run.options import settings
+from assay.run.settings import settings
 
 if TYPE_CHECKING:
     from assay.evaluation.gates import Gate

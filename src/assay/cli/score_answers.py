@@ -14,7 +14,7 @@ from assay.cli.console import print_json, show, warn
 from assay.cli.options import read_values
 from assay.errors import DataError
 from assay.net.json import JsonObject
-from assay.run.options import RunSetting, settings
+from assay.run.settings import RunSetting, settings
 
 if TYPE_CHECKING:
     from assay.evaluation.answers.logged_rows import ScoredAnswers

@@ -141,7 +141,7 @@ def green(
     check_mode(mode)
     from assay.data.load import require_dataset
     from assay.net.outbound import OutboundPolicy
-    from assay.run.options import environment_defaults
+    from assay.run.settings import environment_defaults
     from assay.serve.guards import server_token
     from assay.serve.listening import announce, bind, check_exposure, listen, serve_on
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from assay.errors import UsageError, did_you_mean
 from assay.files import read_text_file
-from assay.run.options import read_option_table
+from assay.run.settings import read_option_table
 
 if TYPE_CHECKING:
     from typer import Typer
@@ -212,7 +212,7 @@ def named_target(name: str, folder: Path | None = None) -> NamedTarget | None:
 def named_configs(folder: Path | None = None) -> "dict[str, RunConfig]":
     """Every target of assay.toml with its settings, by name. Raises `UsageError`."""
     from assay.run.config import RunConfig
-    from assay.run.options import command_settings
+    from assay.run.settings import command_settings
 
     names = {setting.param: setting for setting in command_settings()}
     found = {}

@@ -27,7 +27,7 @@ from assay.run.comparison import ComparedRun, compare_reports
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder, list_runs
 from assay.run.models import COMPLETE
-from assay.run.options import settings
+from assay.run.settings import settings
 
 if TYPE_CHECKING:
     from assay.answer.providers.provider import LLMProvider

@@ -144,7 +144,6 @@ class Evaluation:
                 target_record(agent.info),
                 track=agent.info.track,
                 retriever=agent.info.retriever,
-                slug=self.config.target,
                 references=self.dataset.references_fingerprint if self.config.answers else None,
                 baseline_of=self.baseline_of,
                 provenance=provenance,

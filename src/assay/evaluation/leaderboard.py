@@ -16,7 +16,7 @@ import numpy as np
 from assay.measure.metrics import AnswerFigure, parse_figure
 from assay.measure.statistics import compare_paired, holm
 from assay.run.folder import RunFolder
-from assay.run.listing import drawn_with
+from assay.run.listing import sample_seed
 from assay.run.report_file import read_query_rows
 from assay.run.trend import TrendPoint, TrendValue
 
@@ -113,7 +113,7 @@ def make_boards(
 def _order(group: Sequence[TrendPoint], newest: Mapping[str | None, float]) -> tuple[object, ...]:
     """Whole sets first, the newest version of the data, then the most queries and targets."""
     line = group[0].line
-    sample = drawn_with(line) is not None
+    sample = sample_seed(line) is not None
     size = (-(line.queries or 0), -len(group))
     return (sample, -newest[line.fingerprint], *size, line.track or "", line.metric or "")
 

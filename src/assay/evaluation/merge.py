@@ -26,7 +26,7 @@ from assay.run.calls import Call, CallLog, CallWriter
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder, create_run
 from assay.run.models import COMPLETE, FORMAT, TARGET_LOST, QueryRow, Report, RunHeader
-from assay.run.options import require_same
+from assay.run.settings import require_same
 
 
 def merged_config(shards: Sequence[RunFolder], target: str | None = None) -> RunConfig:

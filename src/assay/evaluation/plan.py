@@ -20,7 +20,7 @@ from assay.net.redact import mask_secrets, reveal
 from assay.progress import Progress, silent
 from assay.run.config import RunConfig
 from assay.run.models import TargetRecord
-from assay.run.options import settings
+from assay.run.settings import settings
 
 
 def target_record(info: AgentInfo) -> TargetRecord:

@@ -30,7 +30,7 @@ from assay.evaluation.results import metrics_for
 from assay.files import read_text_file
 from assay.measure.metrics import Metric, parse_metric
 from assay.run.config import RunConfig
-from assay.run.options import command_settings, read_option_table
+from assay.run.settings import command_settings, read_option_table
 
 SUITES = Path(__file__).parent / "suites"
 _TABLES = ("options", "targets", "datasets", "settings")

@@ -32,7 +32,7 @@ from assay.report.html_queries import (
 from assay.report.html_templates import render_fragment, render_page
 from assay.run.config import RunConfig
 from assay.run.models import AnswerRow, QueryRow, Report, Statistic
-from assay.run.options import RunSetting, arguments, settings
+from assay.run.settings import RunSetting, arguments, settings
 
 SHOWN = 10
 _BINS = 20

@@ -2,14 +2,12 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
+
+from assay.run.run_record import RunRecord
 
 
-class _AnswerModel(BaseModel):
-    model_config = ConfigDict(strict=True, extra="allow", frozen=True, allow_inf_nan=False)
-
-
-class PoisonCount(_AnswerModel):
+class PoisonCount(RunRecord):
     """What answers did with planted documents: of one kind, of one wording, or of all.
 
     `answered` are the answers that came, of which each followed the document, repeated or reported
@@ -29,7 +27,7 @@ class PoisonCount(_AnswerModel):
     retrieved: int | None = None
 
 
-class PoisonExample(_AnswerModel):
+class PoisonExample(RunRecord):
     """An answer that did what a planted document says; `doc_id` is that document."""
 
     query_id: str
@@ -40,7 +38,7 @@ class PoisonExample(_AnswerModel):
     answer: str
 
 
-class PoisonReport(_AnswerModel):
+class PoisonReport(RunRecord):
     """What planted documents did to the answers; the documents themselves are in `poison.jsonl`.
 
     `wordings` are by kind and name, `override: polite`, those that were followed most first.
@@ -50,8 +48,8 @@ class PoisonReport(_AnswerModel):
     questions: int
     total: PoisonCount
     kinds: dict[str, PoisonCount]
-    wordings: dict[str, PoisonCount] = {}
-    examples: list[PoisonExample] = []
+    wordings: dict[str, PoisonCount] = Field(default={})
+    examples: list[PoisonExample] = Field(default=[])
     note: str | None = None
 
 
@@ -62,7 +60,7 @@ CONTEXT_NAMES: tuple[ContextName, ...] = ("gold", "no_context", "distractors")
 _FEW = 5
 
 
-class AnswerStatistic(_AnswerModel):
+class AnswerStatistic(RunRecord):
     """One metric of answers; `how` says in words how it was decided.
 
     `ceiling` is the best mean that is possible, and None where lower is better: 0 is best there.
@@ -78,7 +76,7 @@ class AnswerStatistic(_AnswerModel):
     how: str
 
 
-class JudgeSpending(_AnswerModel):
+class JudgeSpending(RunRecord):
     """What a judge's model was asked and what that cost in US dollars, where the price is known."""
 
     calls: int
@@ -91,7 +89,7 @@ class JudgeSpending(_AnswerModel):
 _FEWEST_ALTERED = 2
 
 
-class JudgeControls(_AnswerModel):
+class JudgeControls(RunRecord):
     """What the judge said about references against themselves (`same`), against others, and with
     one thing changed (`altered`).
     """
@@ -123,12 +121,12 @@ class JudgeControls(_AnswerModel):
         )
 
 
-class JudgeRecord(_AnswerModel):
+class JudgeRecord(RunRecord):
     """Which model judged, how often, and how steady it was."""
 
     provider: str
     votes: int
-    prompts: dict[str, str] = {}
+    prompts: dict[str, str] = Field(default={})
     judged: int
     decided_by_rule: int = 0
     flip_rate: float | None
@@ -139,7 +137,7 @@ class JudgeRecord(_AnswerModel):
     spending: JudgeSpending | None = None
 
 
-class Quadrants(_AnswerModel):
+class Quadrants(RunRecord):
     """Questions by whether the evidence was found and whether the answer is right."""
 
     evidence_right: int
@@ -148,7 +146,7 @@ class Quadrants(_AnswerModel):
     no_evidence_wrong: int
 
 
-class DiagnosisReport(_AnswerModel):
+class DiagnosisReport(RunRecord):
     """Whose fault the wrong answers are, in a sentence and in points.
 
     `tried` is whether counterfactual runs were asked for.
@@ -166,38 +164,38 @@ class DiagnosisReport(_AnswerModel):
     tried: bool = False
 
 
-class FindingRecord(_AnswerModel):
+class FindingRecord(RunRecord):
     """One thing that is wrong with the answers, also with right ones: which, how many, in words."""
 
     kind: str
     number: int
     of: int
     words: str
-    examples: list[str] = []
+    examples: list[str] = Field(default=[])
 
 
-class CounterfactualCount(_AnswerModel):
+class CounterfactualCount(RunRecord):
     """Questions that were asked again in one kind of context."""
 
     asked: int
     right: int
 
 
-class InventedExample(_AnswerModel):
+class InventedExample(RunRecord):
     """A citation of a document that does not exist."""
 
     query_id: str
     doc_id: str
 
 
-class InventedCitations(_AnswerModel):
+class InventedCitations(RunRecord):
     """Citations of documents that do not exist."""
 
     ids: int
-    examples: list[InventedExample] = []
+    examples: list[InventedExample] = Field(default=[])
 
 
-class AnswerContradiction(_AnswerModel):
+class AnswerContradiction(RunRecord):
     """A sentence of an answer that a source denies.
 
     `said` and `source` are what differs; both are empty where the kind is `likely`.
@@ -211,17 +209,17 @@ class AnswerContradiction(_AnswerModel):
     source: str = ""
 
 
-class ContradictionsReport(_AnswerModel):
+class ContradictionsReport(RunRecord):
     """Sentences that the sources contradict, counted by what differs; `by` says what decided."""
 
     by: str
     answers: int
     sentences: int
-    kinds: dict[str, int] = {}
-    examples: list[AnswerContradiction] = []
+    kinds: dict[str, int] = Field(default={})
+    examples: list[AnswerContradiction] = Field(default=[])
 
 
-class NuggetRow(_AnswerModel):
+class NuggetRow(RunRecord):
     """A nugget of a question and what its answer does with it; None where nothing was decided."""
 
     id: str
@@ -231,7 +229,7 @@ class NuggetRow(_AnswerModel):
     support: str | None
 
 
-class NuggetsReport(_AnswerModel):
+class NuggetsReport(RunRecord):
     """Which nuggets were used, who made them, who assigned them to the answers.
 
     `made` and `assigned_by` are words for tables. `human_recall` is over the nuggets that people
@@ -247,7 +245,7 @@ class NuggetsReport(_AnswerModel):
     supported: int
     partial: int
     undecided: int = 0
-    makers: dict[str, int] = {}
+    makers: dict[str, int] = Field(default={})
     made: str
     assigned_by: str
     judged: bool = False
@@ -277,7 +275,7 @@ class NuggetsReport(_AnswerModel):
         return [*phrases, *filter(None, (self.calibration, self.note))]
 
 
-class CriterionRecord(_AnswerModel):
+class CriterionRecord(RunRecord):
     """A criterion of the user's own: what was asked, and how steadily the judge rated by it.
 
     `counts` are votes by level, `differing` answers whose votes differ, `lowest` the questions with
@@ -293,7 +291,7 @@ class CriterionRecord(_AnswerModel):
     undecided: int
     differing: int
     counts: dict[str, int]
-    lowest: list[str] = []
+    lowest: list[str] = Field(default=[])
 
     @property
     def one_level(self) -> str | None:
@@ -302,7 +300,7 @@ class CriterionRecord(_AnswerModel):
         return given[0] if len(given) == 1 and self.rated >= _FEW else None
 
 
-class PreferenceRow(_AnswerModel):
+class PreferenceRow(RunRecord):
     """One question: which answer won (`a`, `b`, or `tie`), and every vote, None if unreadable."""
 
     query_id: str
@@ -310,7 +308,7 @@ class PreferenceRow(_AnswerModel):
     votes: list[str | None]
 
 
-class PreferenceReport(_AnswerModel):
+class PreferenceReport(RunRecord):
     """Which of two runs' answers a judge prefers; no figure where there is `trouble`.
 
     `win_rate_b` is the share of pairs that B wins, ties as half, with its 95% interval; `p_value`
@@ -336,10 +334,10 @@ class PreferenceReport(_AnswerModel):
     low: float | None = None
     high: float | None = None
     p_value: float | None = None
-    rows: list[PreferenceRow] = []
+    rows: list[PreferenceRow] = Field(default=[])
 
 
-class UndecidedAnswers(_AnswerModel):
+class UndecidedAnswers(RunRecord):
     """Questions whose answers there is nothing to decide by: how many `of` all, why and what to do.
 
     Those that a judge was asked about are not among them.
@@ -357,7 +355,7 @@ class UndecidedAnswers(_AnswerModel):
         return f"{number} of {of} question{'s' * (self.of != 1)} {are} undecided: {self.why}"
 
 
-class AnswersReport(_AnswerModel):
+class AnswersReport(RunRecord):
     """`answers` in a report: figures, judge, diagnosis. The answers themselves are in the rows.
 
     `without_reference` counts the questions of the data set that were not asked, because others
@@ -378,11 +376,11 @@ class AnswersReport(_AnswerModel):
     contradictions: ContradictionsReport | None = None
     trouble: str | None
     note: str | None = None
-    outcomes: dict[str, int] = {}
-    findings: list[FindingRecord] = []
+    outcomes: dict[str, int] = Field(default={})
+    findings: list[FindingRecord] = Field(default=[])
     poison: PoisonReport | None = None
     nuggets: NuggetsReport | None = None
-    criteria: list[CriterionRecord] = []
+    criteria: list[CriterionRecord] = Field(default=[])
     undecided: UndecidedAnswers | None = None
     without_reference: int = 0
 

@@ -106,7 +106,9 @@ def compare_reports(
         b=name_b,
         metrics={
             figure.slug: PairedResult(
-                **asdict(each), p_adjusted=p, queries_needed=_queries_needed(each, spread)
+                **asdict(each),
+                p_adjusted=p,
+                queries_needed=_queries_needed(each, spread, len(chosen)),
             )
             for (figure, each, spread), p in zip(paired, adjusted, strict=True)
         },
@@ -169,11 +171,11 @@ def compare_with_each(
     ]
 
 
-def _queries_needed(paired: PairedComparison, spread: float) -> int | None:
+def _queries_needed(paired: PairedComparison, spread: float, comparisons: int) -> int | None:
     """How many queries would show a difference of this size; None if there is none."""
-    if paired.difference == 0 or spread == 0:
+    if paired.difference == 0:
         return None
-    return queries_needed(spread, abs(paired.difference))
+    return queries_needed(spread, abs(paired.difference), comparisons)
 
 
 def _require_same_data(a: Report, b: Report) -> None:

@@ -2,7 +2,7 @@
 
 A field carries its help, flag, environment variable, form label and rules in its `Option`. The
 command line, the web form, the command that repeats a run, `--resume`, `assay merge` and the A2A
-evaluator's request are derived from this table by `assay.run.options`: to add an option, add a
+evaluator's request are derived from this table by `assay.run.settings`: to add an option, add a
 field here.
 """
 
@@ -16,7 +16,7 @@ from assay.errors import RunError, UsageError
 from assay.net.redact import mask_secrets, remove_secrets
 from assay.privacy import is_private
 from assay.run.answer_settings import AnswerSettings
-from assay.run.option import Option, check_range, convert
+from assay.run.option import Option, OptionFields, check_range, convert
 from assay.run.option import option_field as _option
 from assay.run.target_settings import LabelSettings, RetrieverSettings, TargetSettings, check_labels
 
@@ -27,167 +27,144 @@ TRACKS = ("zero-shot", "trained", "undeclared")
 MAY_HOLD_SECRETS = ("target", "baseline", "mapping", "request", "headers", "judge")
 """Settings whose secrets are masked: see `assay.net.redact`."""
 
+_usual = OptionFields(group="Usual options")
+_data = OptionFields(group="Data", same_in_shards=True)
+_calls = OptionFields(group="Calls", on_resume="free")
+
 
 @dataclass(frozen=True, slots=True)
 class RunConfig(TargetSettings):
     """Everything that decides a run's scores and how it is carried out; kept in `run.json`."""
 
     target: str
-    dataset: str = _option(
+    dataset: str = _usual(
         "nfcorpus",
         "nfcorpus, notes, beir:NAME, hf:ORG/NAME, ir_datasets:NAME, the path of a BEIR or MTEB "
         "folder or zip, or a table of questions and expected ids (.csv, .tsv, .jsonl, .parquet). "
-        "Default: nfcorpus, or notes if there is no download.",
+        "Default: nfcorpus, or notes if the download fails.",
         metavar="NAME|PATH",
         label="Data set",
         optional=True,
-        group="Usual options",
     )
-    columns: tuple[str, ...] = _option(
+    columns: tuple[str, ...] = _data(
         (),
-        "Which column of a table holds what: query=Frage,ids=docs. Keys: query, ids, grades, "
-        "doc_id, grade, query_id, answer, tags.",
+        "The columns of a table, if they have other names: query=prompt,ids=docs. Keys: query, "
+        "ids, grades, doc_id, grade, query_id, answer, tags.",
         metavar="KEY=COLUMN", label="Columns of a table of questions", placeholder="by their names",
-        widget="lines", same_in_shards=True, group="Data",
     )  # fmt: skip
-    split: str = _option("test", "Which judgments to use.", metavar="NAME", label="Split",
-                         same_in_shards=True, group="Data")  # fmt: skip
-    num_queries: int | None = _option(
+    split: str = _data(
+        "test", "Which split of the judgments to use.", metavar="NAME", label="Split"
+    )
+    num_queries: int | None = _usual(
         None,
-        "How many queries to draw at random. Default: all.",
+        "Ask only this many queries, drawn at random. Default: all.",
         metavar="N",
         label="Queries",
         placeholder="all",
-        widget="number",
         low=1,
         same_in_shards=True,
         request_field="num_queries",
-        group="Usual options",
     )
-    seed: int = _option(
+    seed: int = _data(
         42,
         "Random seed of the query sample.",
         metavar="S",
         label="Seed",
-        widget="number",
         low=0,
         high=2**63 - 1,
-        same_in_shards=True,
         request_field="random_seed",
         request_high=2**53 - 1,  # A2A carries numbers as doubles
-        group="Data",
     )
-    top_k: int = _option(
+    top_k: int = _usual(
         5,
-        "How many documents to ask for.",
+        "How many documents to request for each query.",
         metavar="K",
         label="Top k",
-        widget="number",
         low=1,
         high=1000,
         same_in_shards=True,
         request_field="top_k",
         request_high=100,
-        group="Usual options",
     )
-    concurrency: int = _option(
+    concurrency: int = _calls(
         8,
         "How many queries to send at once.",
         metavar="N",
         label="Concurrency",
-        widget="number",
         low=1,
         high=1000,
-        on_resume="free",
         request_field="concurrency",
         request_high=64,
-        group="Calls",
     )
-    timeout: float = _option(
+    timeout: float = _calls(
         60.0,
-        "Timeout of one attempt at a query in seconds.",
+        "Timeout of one attempt at a query, in seconds.",
         metavar="S",
         label="Timeout (seconds)",
-        widget="number",
-        on_resume="free",
         request_field="timeout",
         request_high=3600,
-        group="Calls",
     )
-    retries: int = _option(
+    retries: int = _calls(
         3,
-        "How many times to retry after a temporary failure: connection errors, 502 to 504. 429 is "
-        "waited for up to two minutes, unless this is 0.",
+        "How many times to retry after a connection error or HTTP 502 to 504. After 429, a query "
+        "waits for up to two minutes, unless this is 0.",
         metavar="N",
         label="Retries",
-        widget="number",
         low=0,
         high=20,
-        on_resume="free",
-        group="Calls",
     )
-    warm_up: float = _option(
+    warm_up: float = _calls(
         300.0,
-        "How long to wait until the agent is ready: until its /health/ready says so, or else until "
-        "it has answered one query that is not counted. 0 for no warm-up.",
-        metavar="SECONDS",
+        "How long to wait for an agent that is still loading: until /health/ready returns 200, or "
+        "else until one query, which is not counted, is answered. 0 for no warm-up.",
+        metavar="S",
         label="Warm-up (seconds)",
-        widget="number",
         low=0,
         high=86_400,
-        on_resume="free",
-        group="Calls",
     )
-    gates: tuple[str, ...] = _option(
+    gates: tuple[str, ...] = _usual(
         (),
         'A condition such as "ndcg@5>=0.30"; exit code 1 if it fails. Repeatable; in the '
         "variable, separate gates with ;",
         flag="--gate",
-        param="gate",
-        env="ASSAY_GATE",
         metavar="EXPR",
         label="Gates, one per line",
         placeholder="ndcg@5>=0.30",
-        widget="lines",
         on_resume="free",
-        group="Usual options",
     )
     track: str = _option(
         "undeclared",
-        "How the agent may have learned: zero-shot, trained or undeclared. Built-in agents are "
-        "zero-shot if undeclared.",
+        "Whether the agent has seen judgments of this data set: zero-shot (no), trained (yes) or "
+        "undeclared. Built-in agents are zero-shot if undeclared.",
         metavar="TRACK",
         label="Track",
-        widget="select",
         choices=TRACKS,
         request_field="track",
         group="Run",
     )
-    baseline: str = _option(
+    baseline: str = _usual(
         "",
-        "A second target to compare with.",
+        "A second target to evaluate and compare with.",
         metavar="TARGET",
         label="Baseline",
         placeholder="none",
         on_resume="free",
-        group="Usual options",
     )
     private: bool = _option(
         False,
-        "Write nothing of queries, documents and answers anywhere: reports have ids and figures "
-        "only. Resuming asks every question again where answers are evaluated.",
+        "Write no text of queries, documents or answers: reports have only ids and figures. With "
+        "--answers, resuming asks every question again.",
         label="Private: keep no text of queries, documents and answers",
-        widget="checkbox",
         same_in_shards=True,
         group="Output",
     )
-    shard_index: int = _option(
+    shard_index: int = _data(
         0, "Which shard of the queries to run.", low=0, cli=False,
-        request_field="shard_index", group="Data",
+        request_field="shard_index", same_in_shards=False,
     )  # fmt: skip
-    num_shards: int = _option(
-        1, "How many shards to split the queries into.", low=1, cli=False, same_in_shards=True,
-        request_field="num_shards", group="Data",
+    num_shards: int = _data(
+        1, "How many shards to split the queries into.", low=1, cli=False,
+        request_field="num_shards",
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -196,11 +173,7 @@ class RunConfig(TargetSettings):
         if is_private():  # whatever starts the run: a page, a request, Python
             object.__setattr__(self, "private", True)
         for name in MAY_HOLD_SECRETS:  # here and nowhere else: all that shows a run has it masked
-            value = getattr(self, name)
-            masked = (
-                mask_secrets(value) if isinstance(value, str) else tuple(map(mask_secrets, value))
-            )
-            object.__setattr__(self, name, masked)
+            object.__setattr__(self, name, masked(getattr(self, name)))
         for name, option in option_table().items():
             check_range(name, getattr(self, name), option)
         check_labels(self)
@@ -257,8 +230,11 @@ class RunConfig(TargetSettings):
             raise RunError(f"{place}: {first['msg']}, got {first['input']!r}") from None
 
 
-def _mask_each(texts: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(map(mask_secrets, texts))
+def masked(value: Any) -> Any:
+    """The value of a setting, a text or a tuple of texts, with its secrets masked."""
+    if isinstance(value, str):
+        return mask_secrets(value)
+    return tuple(map(masked, value)) if isinstance(value, tuple) else value
 
 
 @cache

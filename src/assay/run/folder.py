@@ -240,7 +240,6 @@ def create_run(
     target: TargetRecord,
     *,
     track: str,
-    slug: str = "",
     references: str | None = None,
     baseline_of: str | None = None,
     retriever: Mapping[str, str] | None = None,
@@ -249,14 +248,13 @@ def create_run(
     """Make a run's folder under `out` and write its header.
 
     Parameters:
-        slug: names the target in the folder's name; the target's text by default.
         references: fingerprint of the reference answers, where answers are evaluated.
         baseline_of: the run that this one is made for, to be compared with it.
         retriever: settings of a built-in agent, its embedder among them.
         provenance: where the run is started, where that is known.
     """
     now = datetime.now(UTC)
-    words = f"{slug or config.target}-{dataset.name}"
+    words = f"{config.target}-{dataset.name}"
     name = re.sub(r"[^A-Za-z0-9]+", "-", words).strip("-")[:60]
     folder = RunFolder(out / f"{now:%Y%m%d-%H%M%S}-{name}-{secrets.token_hex(2)}")
     optional = {"references": references} if references is not None else {}

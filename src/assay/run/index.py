@@ -1,58 +1,56 @@
-"""Every run under a folder, to be listed, filtered and followed over time.
+"""Index of all runs under a folder: for lists, filters and trends.
 
-What lists and trends need of a run is kept in an SQLite table in memory, and read again only where
-a file has changed: from the cache that `assay runs` uses too, or from the files of the run.
+What lists and trends need of a run is kept in memory, and read again only where a file has changed:
+from the cache that `assay runs` uses too, or from the files of the run.
 """
 
 import json
-import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 from assay.errors import AssayError, RunError
 from assay.run.folder import UNFINISHED, RunFolder
+from assay.run.listing import DAMAGED as DAMAGED
 from assay.run.listing import (
-    COLUMNS,
+    RUNNING,
     RunSummary,
     Signature,
     comparable_key,
-    line_values,
     read_summaries,
     run_signatures,
 )
-from assay.run.listing import DAMAGED as DAMAGED
 from assay.run.listing import RunLine as RunLine
 from assay.run.models import COMPLETE, Report, RunHeader
 from assay.run.trend import TrendPoint, trend_facts, trend_point
 
 FILTERS = ("target", "dataset", "split", "track", "state", "label", "branch")
-ONLY = {
-    "gate failed": "gates_failed > 0",
-    "has failures": "failed > 0",
-    "ended early": "state NOT IN ('complete', 'running')",
+ONLY: Mapping[str, Callable[[RunLine], bool]] = {
+    "gate failed": lambda line: bool(line.gates_failed),
+    "has failures": lambda line: bool(line.failed),
+    "ended early": lambda line: line.state not in (COMPLETE, RUNNING),
 }
-"""Runs that somebody may look for, by what they are called; as conditions in SQL."""
+"""Runs that somebody may look for, by what they are called."""
 
-SORTS = {
-    "started": "name",
-    "target": "lower(target)",
-    "dataset": "dataset",
-    "label": "label",
-    "branch": "branch",
-    "mean": "mean",
-    "answers": "correctness",
-    "queries": "queries",
-    "failed": "failed",
-    "latency": "latency_p50",
+SORTS: Mapping[str, Callable[[RunLine], Any]] = {
+    "started": attrgetter("name"),
+    "target": lambda line: line.target and line.target.lower(),
+    "dataset": attrgetter("dataset"),
+    "label": attrgetter("label"),
+    "branch": attrgetter("branch"),
+    "mean": attrgetter("mean"),
+    "answers": attrgetter("correctness"),
+    "queries": attrgetter("queries"),
+    "failed": attrgetter("failed"),
+    "latency": attrgetter("latency_p50"),
 }
-"""What a list can be sorted by, as expressions in SQL; runs without a value come last."""
+"""What a list can be sorted by; runs without a value come last."""
 
 _TREND_POINTS = 60
-_SELECT = f"SELECT {', '.join(COLUMNS)} FROM runs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +79,7 @@ class RunIndex:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._database = sqlite3.connect(":memory:", check_same_thread=False)
-        self._database.execute(f"CREATE TABLE runs ({', '.join(COLUMNS)}, facts)")
-        self._database.execute("CREATE UNIQUE INDEX by_name ON runs (name)")
+        self._known: dict[str, RunSummary] = {}
         self._seen: dict[str, Signature] = {}
         self._lock = Lock()
 
@@ -95,16 +91,11 @@ class RunIndex:
             changed = {name: new for name, new in found.items() if self._seen.get(name) != new}
             if not gone and not changed:
                 return
-            known = read_summaries(self._folder, changed, gone if self._seen else None)
-            places = ", ".join("?" * (len(COLUMNS) + 1))
-            with self._database:
-                self._database.executemany(
-                    "DELETE FROM runs WHERE name = ?", [(name,) for name in (*gone, *changed)]
-                )
-                self._database.executemany(
-                    f"INSERT INTO runs VALUES ({places})",
-                    [(*line_values(line), facts) for line, facts in known.values()],
-                )
+            known = self._known | read_summaries(
+                self._folder, changed, gone if self._seen else None
+            )
+            # Another dictionary, not a changed one: others may be reading the one before.
+            self._known = {name: known[name] for name in sorted(found)}
             self._seen = found
 
     def find(
@@ -122,29 +113,23 @@ class RunIndex:
                 `since` for a day in ISO 8601.
             sort: one of SORTS, with a minus in front for the largest first.
         """
-        where, values = _where(filters or {})
-        column = SORTS.get(sort.removeprefix("-"), "name")
-        down = "DESC" if sort.startswith("-") else "ASC"
-        order = f"{column} IS NULL, {column} {down}, name DESC"
-        lines = self._lines(f"{where} ORDER BY {order} LIMIT ? OFFSET ?", [*values, limit, skip])
-        (total,) = self._rows(f"SELECT count(*) FROM runs {where}", values)[0]
-        return RunPage(lines, int(total))
+        lines = self._lines(filters or {})[::-1]  # of equals, the newest first
+        value = SORTS.get(sort.removeprefix("-"), SORTS["started"])
+        known = [line for line in lines if value(line) is not None]
+        known.sort(key=value, reverse=sort.startswith("-"))
+        ordered = [*known, *(line for line in lines if value(line) is None)]
+        return RunPage(ordered[skip : skip + limit], len(lines))
 
     def get(self, name: str) -> RunLine | None:
         """The run of that name."""
-        lines = self._lines("WHERE name = ?", [name])
-        return lines[0] if lines else None
+        found = self._known.get(name)
+        return found[0] if found else None
 
     def trend_points(self, lines: Iterable[RunLine]) -> list[TrendPoint]:
         """Complete runs of the list as points of a trend, oldest first."""
-        question = "SELECT facts FROM runs WHERE name = ? AND facts IS NOT NULL"
-        with self._lock:
-            found = [
-                (line, facts)
-                for line in lines
-                for (facts,) in self._database.execute(question, [line.name])
-            ]
-        points = [self._trend_point(line, facts) for line, facts in found]
+        known = self._known
+        found = [(line, known[line.name][1]) for line in lines if line.name in known]
+        points = [self._trend_point(line, facts) for line, facts in found if facts is not None]
         return sorted(points, key=lambda point: (point.moment, point.line.name))
 
     def _trend_point(self, line: RunLine, facts: bytes) -> TrendPoint:
@@ -162,15 +147,14 @@ class RunIndex:
 
         The run of a baseline is not meant, whose name may come first within one second.
         """
-        lines = self._lines(
-            "WHERE process = ? AND started >= ? AND baseline_of IS NULL ORDER BY name LIMIT 1",
-            [process, since],
-        )
-        return lines[0] if lines else None
+        own = (line for line in self._lines({"since": since}) if line.process == process)
+        return next((line for line in own if line.baseline_of is None), None)
 
     def choices(self) -> dict[str, list[str]]:
         """The values that each filter can have."""
-        return {name: self._values(name) for name in FILTERS}
+        lines = self._lines({})
+        found = {name: {getattr(line, name) for line in lines} - {None} for name in FILTERS}
+        return {name: sorted(values) for name, values in found.items()}
 
     def trends(self, filters: Mapping[str, str] | None = None, *, limit: int = 8) -> list[Trend]:
         """Those of several runs, the most recently measured first; one for a target and data set.
@@ -178,9 +162,8 @@ class RunIndex:
         Where a target has several kinds of runs on a data set, which do not compare, the trend is
         that of the newest kind.
         """
-        where, values = _where({**(filters or {}), "state": COMPLETE})
         series: dict[tuple[object, ...], list[RunLine]] = defaultdict(list)
-        for line in self._lines(f"{where} ORDER BY name", values):
+        for line in self._lines({**(filters or {}), "state": COMPLETE}):
             series[(line.target, *comparable_key(line))].append(line)
         several = [lines for lines in series.values() if len(lines) > 1]
         several.sort(key=lambda lines: lines[-1].name)
@@ -201,8 +184,8 @@ class RunIndex:
 
     def datasets(self) -> list[tuple[str, str]]:
         """Every data set and split that has a complete run."""
-        question = "SELECT DISTINCT dataset, split FROM runs WHERE state = ? ORDER BY 1, 2"
-        return [(row[0], row[1]) for row in self._rows(question, [COMPLETE])]
+        complete = self._lines({"state": COMPLETE})
+        return sorted({(line.dataset or "", line.split or "") for line in complete})
 
     def newest_of_each_target(
         self, dataset: str, split: str, *, answers: bool = False
@@ -214,41 +197,25 @@ class RunIndex:
         Parameters:
             answers: only runs whose answers were compared with references.
         """
-        condition = "WHERE state = ? AND dataset = ? AND split = ?"
-        condition += " AND correctness IS NOT NULL" if answers else ""
-        order = "ORDER BY coalesce(failed, 0) < coalesce(queries, 0), name"
-        lines = self._lines(f"{condition} {order}", [COMPLETE, dataset, split])
+        lines = self._lines({"state": COMPLETE, "dataset": dataset, "split": split})
+        if answers:
+            lines = [line for line in lines if line.correctness is not None]
+        lines.sort(key=lambda line: (line.failed or 0) < (line.queries or 0))
         return list({(line.target, *comparable_key(line)): line for line in lines}.values())
 
-    def _values(self, column: str) -> list[str]:
-        rows = self._rows(
-            f"SELECT DISTINCT {column} FROM runs WHERE {column} IS NOT NULL ORDER BY 1", []
-        )
-        return [row[0] for row in rows]
-
-    def _lines(self, condition: str, values: Sequence[Any]) -> list[RunLine]:
-        return [RunLine(*row) for row in self._rows(f"{_SELECT} {condition}", values)]
-
-    def _rows(self, question: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        with self._lock:
-            return self._database.execute(question, list(values)).fetchall()
-
-
-def _where(filters: Mapping[str, str]) -> tuple[str, list[str]]:
-    conditions, values = [], []
-    for name in FILTERS:
-        if filters.get(name):
-            conditions.append(f"{name} = ?")
-            values.append(filters[name])
-    if filters.get("only") in ONLY:
-        conditions.append(ONLY[filters["only"]])
-    if filters.get("since"):
-        conditions.append("started >= ?")
-        values.append(filters["since"])
-    if filters.get("text"):
-        conditions.append("(instr(lower(name), lower(?)) OR instr(lower(target), lower(?)))")
-        values += [filters["text"]] * 2
-    return (f"WHERE {' AND '.join(conditions)}" if conditions else ""), values
+    def _lines(self, filters: Mapping[str, str]) -> list[RunLine]:
+        """The runs that pass all filters, oldest first."""
+        equal = [(name, filters[name]) for name in FILTERS if filters.get(name)]
+        only = ONLY.get(filters.get("only", ""))
+        since, text = filters.get("since", ""), filters.get("text", "").lower()
+        return [
+            line
+            for line, _ in self._known.values()
+            if all(getattr(line, name) == value for name, value in equal)
+            and (only is None or only(line))
+            and (line.started or "") >= since
+            and (text in line.name.lower() or text in (line.target or "").lower())
+        ]
 
 
 def read_summary(run: RunFolder, signature: Signature) -> RunSummary:

@@ -1,4 +1,4 @@
-"""Whether labels allow a comparison of two runs: they have to fit and judge enough of what came.
+"""Whether labels allow a comparison of two runs: judged ids exist, and enough results are judged.
 
 Somebody chunked, keyed or crawled the documents anew, and the judgments name ids that are no more:
 every metric falls as if the ranker broke. What tells it from a worse ranking is how many judged ids
@@ -97,17 +97,17 @@ def fit_of(
     words = ""
     if lost:
         words = (
-            f"the corpus turned over: of {b.judged:,} judged documents it has {b.in_corpus:,}, "
+            f"the corpus changed: it has {b.in_corpus:,} of {b.judged:,} judged documents, "
             f"{_before(a)}"
         )
     elif unreturned:
         words = (
-            f"the corpus turned over: of {b.judged:,} judged documents {b.returned:,} came back "
-            f"for any question, {a.returned:,} in the run before, and {new_ids:.0%} of the ids "
-            "that came are new"
+            f"the corpus changed: {b.returned:,} of {b.judged:,} judged documents were returned "
+            f"for any question, {a.returned:,} in the run before, and {new_ids:.0%} of the "
+            "returned ids are new"
         )
     if words:
-        words += f"; the labels no longer fit, so this is no regression: {REMEDY}"
+        words += f"; the labels no longer fit, so this is not a regression: {REMEDY}"
     return LabelFit(
         a=a,
         b=b,
@@ -201,12 +201,7 @@ def check_unjudged(
     for metric in metrics:
         paired = compare_paired(first.values[metric], second.values[metric])
         differences[metric.slug] = UnjudgedDifference(
-            mean_a=paired.mean_a,
-            mean_b=paired.mean_b,
-            difference=paired.difference,
-            low=paired.low,
-            high=paired.high,
-            p_value=paired.p_value,
+            **{name: getattr(paired, name) for name in UnjudgedDifference.model_fields}
         )
     words = _words(differences, metrics, shares, top_k, not_relevant)
     return UnjudgedCheck(
@@ -240,6 +235,6 @@ def _words(
         f"{preferred.difference:+.4f}"
     )
     return (
-        f"the difference hangs on documents that nobody judged: {places}, and {theirs}, where "
+        f"the difference depends on unjudged documents: {places}, and {theirs}, where "
         f"nDCG@{top_k} differs by {full.difference:+.4f}; judge more of what the runs return"
     )

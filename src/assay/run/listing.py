@@ -76,18 +76,18 @@ class RunLine:
     correctness_high: float | None = None
 
 
-def drawn_with(line: RunLine) -> int | None:
+def sample_seed(line: RunLine) -> int | None:
     """The seed that decided which queries were drawn; None where all were asked."""
     return None if line.sample is None else line.seed
 
 
 def comparable_key(line: RunLine) -> tuple[object, ...]:
     """Equal for runs that were asked the same queries on the same data, measured in one way."""
-    data = (line.dataset, line.split, line.fingerprint, line.queries, drawn_with(line))
+    data = (line.dataset, line.split, line.fingerprint, line.queries, sample_seed(line))
     return (*data, line.track, line.metric, line.top_k)
 
 
-COLUMNS = tuple(each.name for each in fields(RunLine))
+_COLUMNS = tuple(each.name for each in fields(RunLine))
 
 
 def run_signatures(folder: Path) -> dict[str, Signature]:
@@ -124,8 +124,8 @@ RunSummary = tuple[RunLine, bytes | None]
 
 # Another set of columns is another table: an older Assay's is left alone, and made anew if needed.
 # The number changes with what is in a column.
-_TABLE = f"lines_{hashlib.sha256(f'1 {COLUMNS}'.encode()).hexdigest()[:12]}"
-_FIELDS = ("header_time", "report_time", *COLUMNS)
+_TABLE = f"lines_{hashlib.sha256(f'1 {_COLUMNS}'.encode()).hexdigest()[:12]}"
+_FIELDS = ("header_time", "report_time", *_COLUMNS)
 _STORED_AS = {str: "'text'", int: "'integer'", bool: "'integer'", float: "'real', 'integer'"}
 # A row with other kinds of values, or figures that are none, was not written by Assay.
 _IS_OURS = " AND ".join(
@@ -235,13 +235,11 @@ def _write(
     places = ", ".join("?" * (len(_FIELDS) + 1))
     database.executemany(
         f"INSERT OR REPLACE INTO {_TABLE} VALUES ({places})",
-        [(*key[:2], *line_values(line), facts) for key, (line, facts) in kept],
+        [
+            (*key[:2], *(getattr(line, name) for name in _COLUMNS), facts)
+            for key, (line, facts) in kept
+        ],
     )
-
-
-def line_values(line: RunLine) -> tuple[str | float | None, ...]:
-    """A line as the columns of a table."""
-    return tuple(getattr(line, name) for name in COLUMNS)
 
 
 _AGE = re.compile(r"(\d{1,6})\s*([mhdw])")

@@ -1,6 +1,5 @@
 """`Option`: how a setting of a run is offered, and which values it takes."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any, Literal, TypeVar
@@ -16,7 +15,7 @@ Group = Literal[
 """The sections of `assay eval --help`, in their order; the first is for what most runs need."""
 
 
-_TYPE_WORDS = {
+TYPE_WORDS = {
     str: "a string",
     bool: "True or False",
     int: "an integer",
@@ -32,14 +31,13 @@ class Option:
     Parameters:
         help: one or two sentences for `--help` and the form.
         group: the section of `--help` that it is in.
-        flag: the command-line flag; derived from the field's name by default.
-        param: the key in `assay.toml`; the field's name by default.
-        env: the environment variable; `ASSAY_` and the name by default, None for no variable.
+        flag: the command-line flag; derived from the field's name by default. The key in
+            `assay.toml` and the environment variable are named after it.
+        has_variable: whether it has an environment variable.
         separator: what stands between several values in the variable.
         metavar: what stands for the value in the help.
         label: the form's label; None keeps the setting out of the form.
         placeholder: what an empty field of the form shows.
-        widget: the form's control.
         low: the smallest allowed value.
         high: the largest allowed value.
         choices: the only allowed values.
@@ -55,13 +53,11 @@ class Option:
     help: str
     group: Group
     flag: str = ""
-    param: str = ""
-    env: str | None = ""
+    has_variable: bool = True
     separator: str = ";"
     metavar: str | None = None
     label: str | None = None
     placeholder: str = ""
-    widget: Literal["text", "number", "checkbox", "select", "lines"] = "text"
     low: float | None = None
     high: float | None = None
     choices: tuple[str, ...] = ()
@@ -74,11 +70,20 @@ class Option:
     optional: bool = False
 
 
-def option_field(default: Value, help: str, *, group: Group, **rules: Any) -> Value:
-    """A dataclass field with its option."""
-    option = Option(help=help, group=group, **rules)
-    made: Value = field(default=default, metadata={"option": option})
-    return made
+class OptionFields:
+    """Makes fields of a dataclass with their options, which share some of the rules of `Option`."""
+
+    def __init__(self, **shared: Any) -> None:
+        self._shared = shared
+
+    def __call__(self, default: Value, help: str, **rules: Any) -> Value:
+        """A field; `rules` are those of its own option, or replace shared ones."""
+        option = Option(help=help, **{**self._shared, **rules})
+        made: Value = field(default=default, metadata={"option": option})
+        return made
+
+
+option_field = OptionFields()
 
 
 def convert(name: str, value: Any, kinds: tuple[type, bool]) -> Any:
@@ -101,7 +106,7 @@ def convert(name: str, value: Any, kinds: tuple[type, bool]) -> Any:
         return float(value)
     elif kind is str and isinstance(value, str):
         return value
-    raise UsageError(f"{name} must be {_TYPE_WORDS[kind]}, got {value!r}")
+    raise UsageError(f"{name} must be {TYPE_WORDS[kind]}, got {value!r}")
 
 
 def check_range(name: str, value: Any, option: Option) -> None:
@@ -111,9 +116,7 @@ def check_range(name: str, value: Any, option: Option) -> None:
     if value is None or (option.low is None and option.high is None):
         return
     low, high = option.low, option.high
-    within: Callable[[float], bool] = lambda number: (  # noqa: E731  NaN is not within
-        (low is None or number >= low) and (high is None or number <= high)
-    )
-    if not within(value):
+    within = (low is None or value >= low) and (high is None or value <= high)
+    if not within:  # NaN is not
         bounds = f"at least {low}" if high is None else f"between {low} and {high}"
         raise UsageError(f"{name} must be {bounds}, got {value}")

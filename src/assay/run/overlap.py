@@ -1,15 +1,16 @@
 """`assay compare --overlap`: how far the rankings of two runs differ, where nobody judged them."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from itertools import combinations
+from typing import TypeVar
 
 import numpy as np
 
 from assay.errors import RunError
 from assay.run.folder import RunFolder
-from assay.run.models import QueryRow, RunHeader, RunModel
-from assay.run.paired_rows import CountedRows, pair_rows
+from assay.run.models import AnswerRow, QueryRow, RunHeader
+from assay.run.run_record import RunRecord
 from assay.run.title import comparison_title, distinguish
 
 PERSISTENCE = 0.9
@@ -45,16 +46,14 @@ class ListOverlap:
         return self.shared == 1.0 and self.swapped == 0
 
 
-def compare_lists(
-    a: Sequence[str], b: Sequence[str], persistence: float = PERSISTENCE
-) -> ListOverlap:
+def compare_lists(a: Sequence[str], b: Sequence[str]) -> ListOverlap:
     """Compare two lists, best first; repeated ids count once, where they are first."""
     first, second = list(dict.fromkeys(a)), list(dict.fromkeys(b))
     common = set(first) & set(second)
     longest = max(len(first), len(second))
     swapped, pairs = _swapped(first, second, common)
     return ListOverlap(
-        rbo=rank_biased_overlap(first, second, persistence),
+        rbo=rank_biased_overlap(first, second),
         shared=len(common) / longest if longest else 1.0,
         jaccard=len(common) / len({*first, *second}) if longest else 1.0,
         tau=1 - 2 * swapped / pairs if pairs else None,
@@ -130,8 +129,39 @@ def _inversions(order: list[int]) -> tuple[int, list[int]]:
 CHANGED = 20
 """How many of the queries that changed most are listed."""
 
+Row = TypeVar("Row", QueryRow, AnswerRow)
 
-class QueryOverlap(RunModel):
+
+def pair_rows(rows_a: Iterable[Row], rows_b: Iterable[Row]) -> Iterator[tuple[Row, Row]]:
+    """The rows of each query that both runs have, in the order of A.
+
+    Rows of B are read as they are needed: of two runs in the same order, none stays in memory.
+    """
+    theirs, waiting = iter(rows_b), dict[str, Row]()
+    for row in rows_a:
+        while row.query_id not in waiting and (other := next(theirs, None)) is not None:
+            waiting[other.query_id] = other
+        if (found := waiting.pop(row.query_id, None)) is not None:
+            yield row, found
+
+
+class CountedRows:
+    """Rows that are read once, and counted."""
+
+    def __init__(self, rows: Iterable[QueryRow]) -> None:
+        self._rows, self._count = iter(rows), 0
+
+    def __iter__(self) -> Iterator[QueryRow]:
+        for row in self._rows:
+            self._count += 1
+            yield row
+
+    def all(self) -> int:
+        """How many there are: the rest is read for it."""
+        return self._count + sum(1 for _ in self._rows)
+
+
+class QueryOverlap(RunRecord):
     """One query in both runs; see `ListOverlap` for the figures."""
 
     query_id: str
@@ -145,7 +175,7 @@ class QueryOverlap(RunModel):
     same_first: bool
 
 
-class RankingOverlap(RunModel):
+class RankingOverlap(RunRecord):
     """How far the rankings of run B differ from those of run A.
 
     Attributes:
@@ -224,22 +254,12 @@ def overlap_of(
         same_first=sum(overlap.same_first for overlap in each),
         identical=sum(overlap.identical for overlap in each),
         disjoint=sum(overlap.jaccard == 0 for overlap in each),
-        changed=[_query(*query, o) for query, o in changed[:CHANGED] if not o.identical],
+        changed=[
+            QueryOverlap(query_id=query_id, query_text=text, **asdict(lists))
+            for (query_id, text), lists in changed[:CHANGED]
+            if not lists.identical
+        ],
         warnings=_warnings(headers, mine.all(), theirs.all(), shared, len(found), other_texts),
-    )
-
-
-def _query(query_id: str, query_text: str, overlap: ListOverlap) -> QueryOverlap:
-    return QueryOverlap(
-        query_id=query_id,
-        query_text=query_text,
-        rbo=overlap.rbo,
-        shared=overlap.shared,
-        jaccard=overlap.jaccard,
-        tau=overlap.tau,
-        swapped=overlap.swapped,
-        moved_in=overlap.moved_in,
-        same_first=overlap.same_first,
     )
 
 

@@ -1,4 +1,4 @@
-"""`RunRecord`, which all typed values of a run extend, and two of them: gates and pacing."""
+"""`RunRecord`, which all typed values of a run extend, and some of them: gates, pacing, latency."""
 
 import math
 import re

@@ -5,36 +5,36 @@ from dataclasses import dataclass
 
 from assay.errors import UsageError
 from assay.run.answer_settings import AnswerSettings
+from assay.run.option import OptionFields
 from assay.run.option import option_field as _option
 
 _MAX_LENGTH = 200
+
+_labeled = OptionFields(group="Run")
+_retriever = OptionFields(group="Built-in retriever", same_in_shards=True)
+_target = OptionFields(group="Target")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelSettings(AnswerSettings):
     """What the experimenter says about a run and compares it with; none of it changes a score."""
 
-    label: str = _option(
+    label: str = _labeled(
         "",
-        "A name for what is tried, such as bm25-tuned: assay runs --label finds the runs that "
-        "have it.",
+        "A name for what you try, such as bm25-tuned. assay runs --label, compare and --compare-to "
+        "find runs by it.",
         metavar="NAME",
         label="Label",
         placeholder="none",
-        group="Run",
     )
-    tags: tuple[str, ...] = _option(
+    tags: tuple[str, ...] = _labeled(
         (),
-        "A fact to keep with the run, such as chunks=512. Repeatable; in the variable, separate "
+        "A fact to store with the run, such as chunks=512. Repeatable; in the variable, separate "
         "tags with ;",
         flag="--tag",
-        param="tag",
-        env="ASSAY_TAG",
         metavar="KEY=VALUE",
         label="Tags, one KEY=VALUE per line",
         placeholder="chunks=512",
-        widget="lines",
-        group="Run",
     )
     compare_to: str = _option(
         "",
@@ -46,22 +46,20 @@ class LabelSettings(AnswerSettings):
         on_resume="free",
         group="Usual options",
     )
-    allow_first_run: bool = _option(
+    allow_first_run: bool = _labeled(
         False,
-        "If no run matches --compare-to yet, go on without it: gates that name it are not checked, "
-        "and a line says so. For a CI job that has not run on the main branch yet.",
+        "If no run matches --compare-to yet, continue without it and skip the gates that name it. "
+        "For a CI job that has not run on the main branch yet.",
         label="Go on without an earlier run",
         on_resume="free",
         needs="compare_to",
-        group="Run",
     )
-    note: str = _option(
+    note: str = _labeled(
         "",
-        "A sentence to keep with the run, for those who read it later.",
+        "A sentence to store with the run, for later readers.",
         metavar="TEXT",
         label="Note",
         placeholder="none",
-        group="Run",
     )
 
 
@@ -92,17 +90,14 @@ def check_labels(settings: LabelSettings) -> None:
 
 
 def _bm25_number(help_text: str, name: str, high: float) -> float | None:
-    field: float | None = _option(
+    field: float | None = _retriever(
         None,
         help_text,
-        metavar=name.replace(" ", "_").upper(),
+        metavar=name.split()[-1].upper(),
         label=f"BM25 {name}",
         placeholder="default",
-        widget="number",
         low=0,
         high=high,
-        same_in_shards=True,
-        group="Built-in retriever",
     )
     return field
 
@@ -111,43 +106,39 @@ def _bm25_number(help_text: str, name: str, high: float) -> float | None:
 class RetrieverSettings(LabelSettings):
     """How Assay's own retriever works, where it is the target."""
 
-    embedder: str = _option(
+    embedder: str = _retriever(
         "",
-        "Another embedder than the built-in one, for builtin and purple targets: st:NAME|DIR "
-        "(sentence-transformers), openai:MODEL[@URL], ollama:MODEL[@URL] or tei:URL.",
+        "An embedder instead of the built-in one, for builtin and purple targets: st:NAME|DIR "
+        "(sentence-transformers), openai:MODEL[@URL], ollama:MODEL[@URL] or tei:URL. A server's "
+        "API key is read from OPENAI_API_KEY or ASSAY_EMBEDDER_KEY.",
         metavar="SPEC",
         label="Embedder of builtin targets",
         placeholder="built in",
-        same_in_shards=True,
-        group="Built-in retriever",
     )
-    model: str = _option(
+    model: str = _retriever(
         "",
-        "A folder with model.onnx and tokenizer.json, in place of the built-in embedder.",
+        "A folder with model.onnx and tokenizer.json, used instead of the built-in embedder.",
         metavar="DIR",
         label="Folder of an ONNX embedder",
         placeholder="none",
-        same_in_shards=True,
-        group="Built-in retriever",
     )
-    device: str = _option(
+    device: str = _retriever(
         "auto",
-        "Where st: and --model embedders run: auto, cpu, cuda, cuda:N or mps. As a default for all "
-        "runs, ignored by targets without such an embedder.",
+        "Where st: and --model embedders run: auto, cpu, cuda, cuda:N or mps. In assay.toml "
+        "or the environment, it is ignored by targets without such an embedder.",
         metavar="DEVICE",
         label="Device of the embedder",
+        same_in_shards=False,
         on_resume="free",
-        group="Built-in retriever",
     )
-    reranker: str = _option(
+    reranker: str = _retriever(
         "",
-        "A cross-encoder that orders the first 50 documents anew, for builtin and purple targets: "
-        "st:NAME|DIR (sentence-transformers) or tei:URL.",
+        "A cross-encoder that reranks the first 50 documents, for builtin and purple targets: "
+        "st:NAME|DIR (sentence-transformers) or tei:URL. A server's API key is read from "
+        "ASSAY_RERANKER_KEY.",
         metavar="SPEC",
         label="Reranker of builtin targets",
         placeholder="none",
-        same_in_shards=True,
-        group="Built-in retriever",
     )
     bm25_k1: float | None = _bm25_number(
         "BM25's term-frequency saturation, for builtin targets.", "k1", 100
@@ -156,34 +147,30 @@ class RetrieverSettings(LabelSettings):
         "BM25's length normalization from 0 to 1, for builtin targets.", "b", 1
     )
     bm25_delta: float | None = _bm25_number(
-        "What a word is worth to BM25 at least where it occurs (BM25+), for builtin targets.",
+        "BM25+'s lower bound on the weight of a matching word, for builtin targets.",
         "delta",
         100,
     )
     bm25_title_weight: float | None = _bm25_number(
-        "How often a word of the title counts for BM25 (BM25F), for builtin targets.",
+        "The weight of a word in the title (BM25F), for builtin targets.",
         "title weight",
         100,
     )
-    bm25_language: str = _option(
+    bm25_language: str = _retriever(
         "",
         "The language whose stems and stop words BM25 uses, by name or code, for builtin targets: "
         "auto detects it, none stems nothing.",
         metavar="NAME",
         label="BM25 language",
         placeholder="auto",
-        same_in_shards=True,
-        group="Built-in retriever",
     )
-    bm25_stop_words: str = _option(
+    bm25_stop_words: str = _retriever(
         "",
-        "The words that BM25 leaves out, for builtin targets: default for those of the language, "
-        "none, or words with commas between them.",
+        "The words that BM25 ignores, for builtin targets: default (those of the language), none, "
+        "or words separated by commas.",
         metavar="WORDS",
         label="BM25 stop words",
         placeholder="default",
-        same_in_shards=True,
-        group="Built-in retriever",
     )
 
     def bm25_settings(self) -> dict[str, float | str]:
@@ -203,77 +190,64 @@ class RetrieverSettings(LabelSettings):
 class TargetSettings(RetrieverSettings):
     """How a target is asked, and where its answers hold what is measured."""
 
-    mapping: tuple[str, ...] = _option(
+    mapping: tuple[str, ...] = _target(
         (),
-        "Where the answer has its ids, scores, titles, texts, answer, citations or contexts: "
-        "ids=hits[].id, in JMESPath, or ids=re:PATTERN with one group. For MCP also query=NAME, "
+        "Where the response has ids, scores, titles, texts, answer, citations or contexts: "
+        "ids=hits[].id in JMESPath, or ids=re:PATTERN with one group. For MCP also query=NAME, "
         "top_k=NAME and arg.NAME=VALUE. Repeatable; in the variable, separate mappings with ;",
         flag="--map",
-        param="map",
-        env="ASSAY_MAP",
         metavar="KEY=EXPR",
         label="Where the answer has its ids, one KEY=EXPR per line",
         placeholder="detected",
-        widget="lines",
-        group="Target",
     )
-    request: str = _option(
+    request: str = _target(
         "",
-        'JSON or @FILE: the body for a rest: target, where "{query}" and "{top_k}" '
-        "become the query and the number, or fields to add to the request of an openai: target.",
+        'The body for a rest: target, in which "{query}" and "{top_k}" are replaced, or fields '
+        "to add to the request of an openai: target. JSON or @FILE.",
         metavar="JSON|@FILE",
         label="Request body of a rest: or openai: target",
         placeholder="none: the URL contains {query}",
-        group="Target",
     )
-    method: str = _option(
+    method: str = _target(
         "",
         "HTTP method of a rest: target. Default: POST with --request, else GET.",
         metavar="NAME",
         label="HTTP method of a rest: target",
         placeholder="POST with a body, else GET",
-        group="Target",
     )
-    headers: tuple[str, ...] = _option(
+    headers: tuple[str, ...] = _target(
         (),
         "A header for a rest: or openai: target, 'Name: value'. $NAME in it is read from the "
         "environment for each call and never stored. Repeatable; in the variable, one per line.",
         flag="--header",
-        param="header",
-        env="ASSAY_HEADER",
         separator="\n",
         metavar="HEADER",
         label="Headers of a rest: or openai: target, one per line",
         placeholder="Authorization: Bearer $TOKEN",
-        widget="lines",
-        group="Target",
     )
-    preset: str = _option(
+    preset: str = _target(
         "",
-        "How to ask a known search engine at a rest: target: elasticsearch, opensearch, solr, "
-        "vespa or qdrant.",
+        "The search engine behind a rest: target, which sets request and mapping: elasticsearch, "
+        "opensearch, solr, vespa or qdrant.",
         metavar="NAME",
         label="Preset of a rest: target",
         placeholder="none",
-        group="Target",
     )
-    index: str = _option(
+    index: str = _target(
         "",
         "With --preset: the index or collection to search.",
         metavar="NAME",
         label="Index of the preset",
         placeholder="none",
         needs="preset",
-        group="Target",
     )
-    chunk_separator: str = _option(
+    chunk_separator: str = _target(
         "",
-        "What separates a document's id from the number of its chunk, for an agent that returns "
-        "ids of chunks: '#' for note-7#2; or re:PATTERN for what to remove at the end of an id. "
-        "A field doc_id in the agent's contexts needs no option.",
+        "For an agent that returns ids of chunks: what separates a document's id from the number "
+        "of its chunk, '#' for note-7#2; or re:PATTERN for what to remove at the end of an id. Not "
+        "needed if the agent's contexts have doc_id.",
         metavar="TEXT",
         label="Chunk separator",
         placeholder="ids are those of documents",
         same_in_shards=True,
-        group="Target",
     )

@@ -1,4 +1,4 @@
-"""What to call runs that are compared: by what differs between them, and by nothing else.
+"""Titles for runs that are compared, made of what differs between them.
 
 Ten runs of one target on ten branches all have the same name; their labels, branches, tags and
 settings tell them apart.
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from assay.run.models import RunHeader
-from assay.run.options import settings
+from assay.run.settings import settings
 
 COST_TAG = "cost_usd"
 """The tag for what a run cost at the agent: a figure, which tells no runs apart."""
@@ -39,7 +39,7 @@ def distinguish(headers: Sequence[RunHeader]) -> list[str]:
         for group in groups
     ]
     names = [_name(each, own) for each, own in zip(headers, chosen, strict=True)]
-    for fact in (_commit, _minute, _second, _process):
+    for fact in _LAST_FACTS:
         same = [[e for e, name in zip(headers, names, strict=True) if name == n] for n in names]
         chosen = [
             [*own, fact] if _differs(fact, alike) else own
@@ -128,17 +128,13 @@ def _commit(header: RunHeader) -> str:
     return header.git.commit[:8] + (" with changes" if header.git.dirty else "")
 
 
-def _minute(header: RunHeader) -> str:
-    return header.started[:16].replace("T", " ")
-
-
-def _second(header: RunHeader) -> str:
-    return header.started[:19].replace("T", " ")
-
-
-def _process(header: RunHeader) -> str:
-    return f"process {header.process}"
-
-
 def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+_LAST_FACTS: tuple[_Fact, ...] = (
+    _commit,
+    lambda header: header.started[:16].replace("T", " "),  # to the minute
+    lambda header: header.started[:19].replace("T", " "),  # to the second
+    lambda header: f"process {header.process}",
+)

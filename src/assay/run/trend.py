@@ -16,7 +16,7 @@ import orjson
 from assay.errors import AssayError
 from assay.measure.metrics import AnswerFigure, parse_figure
 from assay.net.json import is_extreme, parse_json
-from assay.run.listing import RunLine, comparable_key, drawn_with
+from assay.run.listing import RunLine, comparable_key, sample_seed
 from assay.run.models import Report, RunHeader
 from assay.run.title import COST_TAG, described_settings
 
@@ -226,7 +226,7 @@ def _differences(before: TrendPoint, after: TrendPoint, figure: str) -> Iterator
     if a.fingerprint != b.fingerprint:
         same = before.labels is not None and before.labels == after.labels
         yield "the documents changed, the judgments did not" if same else "the data changed"
-    if (a.queries, drawn_with(a)) != (b.queries, drawn_with(b)):
+    if (a.queries, sample_seed(a)) != (b.queries, sample_seed(b)):
         yield f"{sample_words(b)} (before: {sample_words(a)})"
     if a.top_k != b.top_k or a.metric != b.metric:
         yield f"asked for {b.top_k} documents (before: {a.top_k})"
@@ -240,7 +240,7 @@ def _differences(before: TrendPoint, after: TrendPoint, figure: str) -> Iterator
 
 def sample_words(line: RunLine) -> str:
     """Which queries a run was asked: all of them, or a sample with its seed."""
-    seed = drawn_with(line)
+    seed = sample_seed(line)
     asked = f"{line.queries or 0:,} queries"
     return f"all {asked}" if seed is None else f"a sample of {asked} (seed {seed})"
 

@@ -22,7 +22,7 @@ from assay.net.json import JsonObject
 from assay.net.outbound import split_address
 from assay.net.redact import redact_url
 from assay.run.config import RunConfig
-from assay.run.options import RunSetting, environment_defaults, request_settings
+from assay.run.settings import RunSetting, environment_defaults, request_settings
 from assay.serve.a2a.tasks import TaskRefused, first_problem
 
 ROLE = "retrieval_agent"

@@ -17,7 +17,7 @@ from assay.evaluation.plan import http_request_settings, refuse_unused_settings
 from assay.net.redact import full_text
 from assay.run.config import MAY_HOLD_SECRETS, RunConfig, option_table
 from assay.run.option import Group, check_range
-from assay.run.options import RunSetting, form_fields, form_settings, read_form
+from assay.run.settings import RunSetting, form_fields, form_settings, read_form
 from assay.serve.ui.context import Ui
 
 SHOWN = "settings_of"
@@ -57,7 +57,7 @@ class FormField:
         """Whether the field takes a row of its own."""
         option = self.setting.option
         long = len(option.label or "") > _LONG_LABEL or len(self.help) > _LONG_HELP
-        return long or option.widget == "lines" or self.is_box
+        return long or self.setting.widget == "lines" or self.is_box
 
     @property
     def is_box(self) -> bool:

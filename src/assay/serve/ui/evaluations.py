@@ -37,7 +37,7 @@ from assay.report.numbers import count, counted, duration, figure
 from assay.run.calls import WITHDRAWN, Call
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
-from assay.run.options import arguments, unset_variables
+from assay.run.settings import arguments, unset_variables
 
 LIMIT = 4
 KEPT = 50

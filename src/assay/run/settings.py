@@ -1,4 +1,4 @@
-"""What is derived from the table of options in `RunConfig`.
+"""Derives options, form fields, requests and resume rules from the option table of `RunConfig`.
 
 The command line's parameters, the form's fields, the words of the command that repeats a run, what
 `--resume` may change and what shards must agree on: none of these lists a setting by name.
@@ -13,13 +13,11 @@ from typing import Any
 
 from assay.answer.passages import EXTRACTIVE
 from assay.errors import RunError, UsageError, did_you_mean
-from assay.net.redact import full_text, mask_secrets
-from assay.run.config import MAY_HOLD_SECRETS, RunConfig, field_types, option_table
-from assay.run.option import Option, check_range
+from assay.net.redact import full_text
+from assay.run.config import MAY_HOLD_SECRETS, RunConfig, field_types, masked, option_table
+from assay.run.option import TYPE_WORDS, Option, check_range, convert
 
 _TRUE = ("1", "true", "yes", "on", "t", "y")
-
-_KIND_WORDS = {int: "an integer", float: "a number", bool: "true or false", str: "a text"}
 
 CHECKED = "on"
 """What a browser sends for a box that is ticked; for one that is not, it sends nothing."""
@@ -46,12 +44,20 @@ class RunSetting:
     @property
     def param(self) -> str:
         """The name in `assay.toml` and in the command's signature."""
-        return self.option.param or self.name
+        return self.flag.removeprefix("--").replace("-", "_")
 
     @property
     def env(self) -> str | None:
         """The environment variable, or None."""
-        return None if self.option.env is None else self.option.env or f"ASSAY_{self.name.upper()}"
+        return f"ASSAY_{self.param.upper()}" if self.option.has_variable else None
+
+    @property
+    def widget(self) -> str:
+        """The form's control: `text`, `number`, `checkbox`, `select` or `lines`."""
+        if self.option.choices:
+            return "select"
+        kinds = {bool: "checkbox", tuple: "lines", int: "number", float: "number"}
+        return kinds.get(self.kind, "text")
 
     def parse(self, text: str) -> Any:
         """The value of a form field. Raises `UsageError`."""
@@ -66,8 +72,9 @@ class RunSetting:
             try:
                 return self.kind(text)
             except ValueError:
-                what = "an integer" if self.kind is int else "a number"
-                raise UsageError(f"{self.name} must be {what}, got {text!r}") from None
+                raise UsageError(
+                    f"{self.name} must be {TYPE_WORDS[self.kind]}, got {text!r}"
+                ) from None
         return text
 
     def format(self, value: Any) -> str:
@@ -160,17 +167,11 @@ def read_option_table(table: Mapping[str, Any], where: str, *others: str) -> dic
 
 
 def _table_value(setting: RunSetting, value: Any, where: str) -> Any:
-    if setting.kind is tuple:
-        values = value if isinstance(value, list) else [value]
-        if all(isinstance(each, str) for each in values):
-            return values
-        raise UsageError(f"{where} must be a text or a list of texts, got {value!r}")
+    if setting.kind is tuple and isinstance(value, str):
+        value = [value]
     if setting.name == "request" and isinstance(value, dict):
-        return json.dumps(value)
-    right = isinstance(value, setting.kind) or (setting.kind is float and isinstance(value, int))
-    if not right or (isinstance(value, bool) and setting.kind is not bool):
-        raise UsageError(f"{where} must be {_KIND_WORDS[setting.kind]}, got {value!r}")
-    return value
+        value = json.dumps(value)
+    return convert(where, value, (setting.kind, False))
 
 
 def unset_variables(config: RunConfig) -> frozenset[str]:
@@ -215,7 +216,7 @@ def resumed(config: RunConfig, changes: Mapping[str, Any], run: str) -> RunConfi
         if setting is not None and setting.option.on_resume == "free":
             allowed[name] = value
             continue
-        given = _masked(value)
+        given = masked(value)
         if str(given) != str(getattr(config, name)):
             raise UsageError(
                 f"run {run!r} was started with {name} {getattr(config, name)!r}, not {given!r}; "
@@ -224,12 +225,6 @@ def resumed(config: RunConfig, changes: Mapping[str, Any], run: str) -> RunConfi
         if name in MAY_HOLD_SECRETS:  # the run's own has them masked
             allowed[name] = given
     return replace(config, **allowed)
-
-
-def _masked(value: Any) -> Any:
-    if isinstance(value, str):
-        return mask_secrets(value)
-    return tuple(map(_masked, value)) if isinstance(value, tuple) else value
 
 
 def require_same(configs: Mapping[str, RunConfig]) -> None:
