@@ -111,7 +111,7 @@ def test_public_definitions_have_docstrings() -> None:
 # What exists once, by what it looks like and the one module that may have it.
 ONCE = {
     r"httpx\.(?:Async)?Client\(": {"net/client.py"},
-    r"httpx2\.AsyncClient\(": {"agents/mcp/wire.py", "agents/mcp/connection.py"},
+    r"httpx2\.AsyncClient\(": {"agents/mcp/connection.py"},
     r"(?i)retry-after.{0,80}parsedate|parsedate.{0,80}retry": {"net/retry.py"},
     r"\bos\.replace\(|\.replace\(path\)|\bpart\.replace\(": {"files.py"},
     r"\bflock\(|msvcrt": {"files.py"},

@@ -1,6 +1,5 @@
 """The client against agents that a test writes in a few lines, each on a real port."""
 
-import asyncio
 import gzip
 import json
 import logging
@@ -251,22 +250,6 @@ async def test_an_error_may_come_in_the_middle_of_a_stream() -> None:
         return Response(content, media_type="text/event-stream")
 
     assert str(await failure(answer, streaming=True)) == "error -32603"
-
-
-async def test_a_call_ends_with_its_own_time_limit() -> None:
-    async def hold(_request: Request) -> Response:
-        await asyncio.sleep(3600)
-        return Response()
-
-    app = agent_app(lambda _call: Response())
-    app.router.routes[1] = Route("/", hold, methods=["POST"])
-    async with running(app) as url:
-        agent = A2AAgent(url, timeout=0.1)
-        await agent.open()
-        with pytest.raises(AgentFailure, match=r"no answer within 0\.1 s") as caught:
-            await agent.ask("q", 1)
-        await agent.close()
-    assert caught.value.kind is FailureKind.TIMEOUT
 
 
 async def test_nobody_there_is_told_with_the_address_and_no_password() -> None:

@@ -64,7 +64,7 @@ async def test_a_card_behind_a_gateway_that_wants_a_key_is_found() -> None:
     async with running(Starlette(routes=routes)) as url, open_client(UNRESTRICTED) as http:
         found = await find_card(http, f"{url}?key=secret")
         assert found.card.name == "agent"
-        assert (await probe(http, f"{url}?key=secret")).protocol == "a2a"
+        assert (await probe(http, f"{url}?key=secret")).startswith("a2a:")
         with pytest.raises(TargetError) as raised:
             await find_card(http, f"{url}/elsewhere?key=wrong-secret")
     assert "secret" not in str(raised.value)

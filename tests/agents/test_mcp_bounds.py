@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import gzip
+from collections.abc import AsyncIterator
 
 import httpx2
 import pytest
@@ -109,5 +110,23 @@ async def test_an_event_stream_beside_the_answers_may_not_be_compressed() -> Non
     current_exchange.set(exchange)
     async with open_http(httpx2.MockTransport(handle)) as http:
         assert (await http.get("http://server/mcp")).status_code == 503
+    assert exchange.failure is not None
+    assert exchange.failure.kind is FailureKind.PROTOCOL
+
+
+async def test_an_answer_that_breaks_off_is_not_called_refused() -> None:
+    """The SDK passes these words on, and the report quotes them as what the server said."""
+
+    class BreaksOff(httpx2.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            yield b"{"
+            raise httpx2.RemoteProtocolError("the peer closed the connection")
+
+    exchange = ExchangeRecord()
+    current_exchange.set(exchange)
+    transport = httpx2.MockTransport(lambda request: httpx2.Response(200, stream=BreaksOff()))
+    async with open_http(transport) as http:
+        with pytest.raises(httpx2.StreamError, match="the response ended early"):
+            await http.post("http://server/mcp")
     assert exchange.failure is not None
     assert exchange.failure.kind is FailureKind.PROTOCOL

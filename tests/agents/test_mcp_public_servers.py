@@ -11,7 +11,7 @@ import pytest
 from assay.agents import open_target
 from assay.agents.mapping import parse_mapping
 from assay.agents.mcp.agent import McpSession
-from assay.agents.mcp.servers import StdioServer
+from assay.agents.mcp.connection import StdioServer
 from assay.data import Dataset, Document, Query
 from assay.errors import AgentFailure, TargetError
 from assay.evaluation.evaluation import Evaluation

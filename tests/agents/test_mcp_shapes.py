@@ -19,16 +19,13 @@ class InProcess:
     """A server in this process."""
 
     handshakes: tuple[str, ...] = ("legacy",)
-    advice = ""
+    advice = stderr_tail = ""
 
     def __init__(self, server: MCPServer[Any]) -> None:
         self._server = server
 
     def connect(self) -> AbstractAsyncContextManager[Any]:
         return InMemoryTransport(self._server)
-
-    def stderr_tail(self) -> str:
-        return ""
 
     async def readiness(self) -> AgentReadiness:
         return UNKNOWN

@@ -12,7 +12,7 @@ from tests.contract.running import running
 from tests.interop.server10 import agent_app
 
 from assay.agents import AgentAnswer, AgentInfo
-from assay.agents.probe import Probed, ProbedAgent, probe
+from assay.agents.probe import ProbedAgent, probe
 from assay.agents.targets import open_target
 from assay.data import Dataset
 from assay.errors import TargetError, UsageError
@@ -22,14 +22,14 @@ from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 NOTHING = Dataset(name="none", documents={}, queries={}, judgments={})
 
 
-async def probed(url: str, policy: OutboundPolicy = UNRESTRICTED) -> Probed:
+async def probed(url: str, policy: OutboundPolicy = UNRESTRICTED) -> str:
     async with open_client(policy) as http:
         return await probe(http, url, policy)
 
 
 async def test_an_a2a_agent_is_found() -> None:
     async with running(agent_app()) as url:
-        assert (await probed(url)).target == f"a2a:{url}"
+        assert await probed(url) == f"a2a:{url}"
 
 
 @pytest.mark.parametrize("path", ["", "/", "/mcp"])
@@ -38,8 +38,7 @@ async def test_an_mcp_server_is_found(path: str) -> None:
     app = mcp.streamable_http_app()
     async with running(app) as url, mcp.session_manager.run():
         found = await probed(url + path)
-    assert found.target == f"mcp:{url}/mcp"
-    assert found.tried[0].startswith("A2A: no agent card")
+    assert found == f"mcp:{url}/mcp"
 
 
 async def test_an_mcp_server_of_the_older_kind_is_found_and_its_session_ended() -> None:
@@ -61,7 +60,7 @@ async def test_an_mcp_server_of_the_older_kind_is_found_and_its_session_ended() 
 
     app = Starlette(routes=[Route("/search", rpc, methods=["POST", "DELETE"])])
     async with running(app) as url:
-        assert (await probed(f"{url}/search")).target == f"mcp:{url}/search"
+        assert await probed(f"{url}/search") == f"mcp:{url}/search"
     assert seen == ["server/discover", "initialize", "DELETE s1"]
 
 
@@ -85,7 +84,7 @@ def contract_app(task: str) -> Starlette:
 @pytest.mark.parametrize("task", ["RAG_RETRIEVE", "LIT_RETRIEVAL"])
 async def test_an_agent_of_the_http_contract_is_found_with_its_task(task: str) -> None:
     async with running(contract_app(task)) as url:
-        assert (await probed(url)).target == f"http:{url}={task}"
+        assert await probed(url) == f"http:{url}={task}"
 
 
 async def test_what_was_tried_is_told_where_nothing_is_recognised() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from assay.agents import PythonAgent
 from assay.agents.protocol import AgentAnswer, AgentInfo, context_taker
-from assay.agents.python_call import ObjectAgent, load_function, read_answer
+from assay.agents.python_call import ObjectAgent, as_agent, load_object, read_answer
 from assay.agents.threads import DaemonThreads
 from assay.errors import AgentFailure, FailureKind, UsageError
 
@@ -136,12 +136,17 @@ def test_a_module_that_does_not_import_says_why(
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(UsageError, match=message):
-        load_function("subject:f")
+        load_object("subject:f")
 
 
 def test_a_function_that_is_misspelled_is_suggested() -> None:
     with pytest.raises(UsageError, match=r"module 'json' has no 'laods'\. Did you mean 'loads'"):
-        load_function("json:laods")
+        load_object("json:laods")
+
+
+def test_what_cannot_be_asked_is_not_suggested() -> None:
+    with pytest.raises(UsageError, match=r"module 'string' has no 'digit'$"):
+        load_object("string:digit")
 
 
 async def test_a_thread_that_hangs_is_replaced() -> None:
@@ -232,6 +237,29 @@ async def test_methods_of_an_object_may_be_plain_functions() -> None:
     assert taker is not None
     assert (await taker.answer_from("query", [])).answer == "given"
     assert context_taker(ObjectAgent(Own())) is None
+
+
+async def test_an_object_needs_only_a_method_that_answers() -> None:
+    class Bare:
+        def ask(self, query: str, top_k: int) -> list[str]:
+            return [threading.current_thread().name]
+
+    agent = as_agent(Bare(), track="zero-shot")
+    await agent.open()
+    (thread,) = (await agent.ask("query", 2)).doc_ids
+    assert thread != threading.current_thread().name  # or it would hold up all other calls
+    assert agent.info.name.endswith(".Bare")
+    assert agent.info.track == "zero-shot"
+    await agent.close()
+
+
+def test_an_object_that_cannot_be_asked_so_is_refused() -> None:
+    class OneParameter:
+        def ask(self, query: str) -> list[str]:
+            return []
+
+    with pytest.raises(UsageError, match=r"f\(query, top_k\), and ask\(query: str\)"):
+        as_agent(OneParameter())
 
 
 async def test_an_object_that_cannot_be_closed_is_a_warning() -> None:

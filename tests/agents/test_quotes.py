@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tests.serve.serving import serving
 from typer.testing import CliRunner
 
-from assay.agents.remedies import remedy_for
+from assay.agents.protocol import remedy_for
 from assay.agents.targets import open_target
 from assay.cli.app import app as command
 from assay.data import Dataset

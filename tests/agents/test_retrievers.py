@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import assay
-from assay.agents.python_call import PythonAgent, load_function
+from assay.agents.python_call import as_agent, load_object
 from assay.agents.retrievers import to_plain_answer
 from assay.data import load_dataset
 from assay.errors import UsageError
@@ -81,13 +81,13 @@ async def test_an_object_is_asked_by_its_method_and_cut(
         "chain, index, number = LangChainRetriever(), LlamaIndexRetriever(), 7\n"
     )
     for name, expected in (("chain", ("d1", "d2")), ("index", ("d1", "d2"))):
-        agent = PythonAgent(load_function(f"my_retrievers:{name}"), name=name, known=KNOWN)
+        agent = as_agent(load_object(f"my_retrievers:{name}"), known=KNOWN)
         try:
             assert (await agent.ask("x", 2)).doc_ids == expected
         finally:
             await agent.close()
-    with pytest.raises(UsageError, match="is a int, not a function"):
-        load_function("my_retrievers:number")
+    with pytest.raises(UsageError, match="got int"):
+        as_agent(load_object("my_retrievers:number"))
 
 
 def test_a_retriever_is_evaluated_from_python(tmp_path: Path) -> None:

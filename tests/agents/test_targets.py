@@ -12,10 +12,9 @@ from typer.testing import CliRunner
 
 from assay.agents import AgentAnswer, AgentInfo, PythonAgent
 from assay.agents.probe import probe
-from assay.agents.python_call import ObjectAgent
+from assay.agents.python_call import ObjectAgent, as_agent
 from assay.agents.target_kinds import TARGET_KINDS, OpenContext, Target, TargetKind
 from assay.agents.targets import (
-    as_agent,
     check_permitted,
     complete_target,
     open_target,
@@ -39,7 +38,6 @@ TOY = TargetKind(
     description="a kind that only this test knows",
     agent="tests.agents.toy_agent:ToyAgent",
     runs_code=False,
-    starts_process=False,
     reaches=lambda target: (f"http://{target.address}",),
     reads=lambda target: (),
     examples=("toy:allowed.example",),
@@ -216,7 +214,6 @@ def test_the_rules_of_the_pages_follow_from_the_kind(
         rules.check_target("toy:other.example")
     harmful: list[dict[str, Any]] = [
         {"runs_code": True},
-        {"starts_process": True},
         {"reads": lambda target: ("/etc/passwd",)},
     ]
     for property in harmful:
@@ -252,8 +249,7 @@ async def test_a_bare_address_is_probed_for_a_new_kind(monkeypatch: pytest.Monke
     monkeypatch.setitem(TARGET_KINDS, "toy", TOY)
     async with open_client() as http:
         found = await probe(http, "http://h:1")
-    assert (found.target, found.protocol) == ("toy:http://h:1", "toy")
-    assert found.tried == ("toy: not asked",)
+    assert found == "toy:http://h:1"
 
 
 def test_every_kind_of_the_table_can_be_loaded() -> None:
@@ -293,6 +289,24 @@ def find(query: str, top_k: int) -> list[str]:
     return ["d1"][:top_k]
 
 
+class Finder:
+    def ask(self, query: str, top_k: int) -> dict[str, float]:
+        return {"d1": 0.2, "d2": 0.7}
+
+
+finder = Finder()
+
+
+async def test_a_target_may_name_an_object_with_a_method_ask() -> None:
+    agent = open_target(f"python:{__name__}:finder", NOTHING, track="zero-shot")
+    await agent.open()
+    assert agent.info == AgentInfo(f"python:{__name__}:finder", "python", "zero-shot")
+    assert (await agent.ask("q", 2)).doc_ids == ("d2", "d1")
+    await agent.close()
+    with pytest.raises(UsageError, match=":Finder: Finder is a class; pass an instance of it"):
+        open_target(f"python:{__name__}:Finder", NOTHING)
+
+
 async def test_python_objects_are_agents() -> None:
     own = as_agent(OwnAgent())
     assert isinstance(own, ObjectAgent)
@@ -303,7 +317,7 @@ async def test_python_objects_are_agents() -> None:
     assert (await agent.ask("q", 1)).doc_ids == ("d1",)
     await agent.close()
     assert as_agent(find, name="mine").info.name == "mine"
-    with pytest.raises(UsageError, match="not int"):
+    with pytest.raises(UsageError, match="got int"):
         as_agent(42)
     with pytest.raises(UsageError, match="pass an instance"):
         as_agent(OwnAgent)

@@ -64,7 +64,7 @@ def test_a_baseline_adds_a_paired_comparison(run_assay: RunAssay, folder: Path) 
         (("python:target",), 2, "write python:module:function"),
         (("python:absent:f",), 2, "no module 'absent'"),
         (("python:target:absent",), 2, "module 'target' has no 'absent'"),
-        (("python:target:number",), 2, "target:number is a int, not a function"),
+        (("python:target:number",), 2, "target:number: a target is a string such as"),
         (("python:target:right", "--gate", "p@5>=0.5"), 2, "the best possible Precision@5 is 0.4"),
         (("python:target:right", "--top-k", "0"), 2, "top_k must be between 1 and 1000, got 0"),
         (("python:target:right", "--split", "dev"), 2, "has no split 'dev'; it has: test"),

@@ -14,6 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.fuzz.mutation import almost, almost_text, examples
 
+from assay.agents.a2a.agent import find_answer
 from assay.agents.a2a.reply import A2AReply
 from assay.agents.mapping import AnswerReader, Received, parse_mapping
 from assay.agents.targets import parse_target, redact_target
@@ -156,7 +157,7 @@ def test_results_of_a2a(results: list[bytes]) -> None:
             except orjson.JSONDecodeError:
                 continue
             reply.feed(value)
-        found = reply.answer()
+        found = find_answer(reply.sources())
     except OURS:
         return
     orjson.dumps([found.doc_ids, found.answer])

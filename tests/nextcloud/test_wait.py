@@ -107,7 +107,7 @@ async def test_the_rest_between_rounds_does_not_grow_with_their_number() -> None
     async def find(query: str, top_k: int) -> Sequence[str]:
         return []
 
-    wait = _Wait(find, 10, 600.0, 4, {}, 20, latencies=[28.0])
+    wait = _Wait(find, 600.0, 4, {}, 20, latencies=[28.0])
     assert (wait.rest(2.0), round(wait.deadline() - wait.started)) == (15.0, 600)
     wait.timeout = 400.0
     assert wait.deadline() - wait.started == pytest.approx(2 * (5 * 28.0 * 1.5 + 15.0))

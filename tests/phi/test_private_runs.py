@@ -22,7 +22,7 @@ from tests.phi.recording import CANARY, Recording
 from tests.serve.serving import serving
 
 import assay
-from assay.agents.targets import as_agent
+from assay.agents.python_call import as_agent
 from assay.cli.app import app
 from assay.data import Dataset, Document, Query
 from assay.data.beir import write_beir

@@ -164,7 +164,7 @@ async def test_merged_shards_keep_where_they_come_from(
     monkeypatch.chdir(repository)
     from dataclasses import replace
 
-    from assay.agents.targets import as_agent
+    from assay.agents.python_call import as_agent
     from assay.evaluation.evaluation import Evaluation
 
     config = RunConfig(target="python:x:right", dataset=dataset.name, num_shards=2, label="half")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from assay.agents.protocol import Agent, AgentAnswer, AgentInfo
 from assay.agents.target_kinds import MODES, OpenContext, Target, builtin_track
 from assay.agents.threads import DaemonThreads
-from assay.answer.passages import Passage
+from assay.answer.passages import EXTRACTIVE, Passage
 from assay.data.dataset import Dataset, Document
 from assay.errors import (
     AgentFailure,
@@ -24,6 +24,7 @@ from assay.errors import (
     UsageError,
     did_you_mean,
 )
+from assay.extras import require_extras
 from assay.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -70,7 +71,10 @@ class BuiltinAgent:
             hint = did_you_mean(f"builtin:{mode}", [f"builtin:{each}" for each in MODES])
             raise UsageError(f"there is no target 'builtin:{mode}'; choose one of {known}{hint}")
         if provider and not answers:
-            raise UsageError(f"target 'builtin:{spec}' names a model that answers: add --answers")
+            raise UsageError(
+                f"target 'builtin:{spec}' names a model, which is used only for answers; "
+                "add --answers, or leave out the part after #"
+            )
         self._answers = BuiltinAnswers(dataset, provider) if answers else None
         self._bm25 = bm25 or Bm25Settings.from_environment()
         facts = [f"BM25 {self._bm25}"] * (mode != "dense" and self._bm25 != Bm25Settings())
@@ -207,6 +211,8 @@ class BuiltinAgent:
         return {"reranker": self._embedder.reranker} if self._embedder.reranker else {}
 
     def _load_retriever(self) -> _Search:
+        if self._mode == "tuned":  # this extra brings [search] too: one command, not two in turn
+            require_extras("builtin:tuned", "lightgbm", "scipy", "threadpoolctl")
         from assay.search.embedding import open_embedder
         from assay.search.index import open_retriever
         from assay.search.retriever import check_request
@@ -268,7 +274,6 @@ class BuiltinAnswers:
 
     def __init__(self, dataset: Dataset | None, provider: str = "") -> None:
         from assay.answer.answerer import open_answerer
-        from assay.answer.passages import EXTRACTIVE
 
         self._documents = dataset.documents if dataset else {}
         self._answerer = open_answerer(provider or EXTRACTIVE)

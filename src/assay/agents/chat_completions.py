@@ -15,9 +15,10 @@ import httpx
 import orjson
 
 from assay.agents.detection import IdDetector, known_form, marked_ids, marked_sources
+from assay.agents.http_agent import HttpAgent
 from assay.agents.mapping import AnswerReader, Received, refuse_arguments, shorten
 from assay.agents.protocol import AgentAnswer, AgentInfo
-from assay.agents.readiness import AgentReadiness, ask_readiness, ready_url
+from assay.agents.readiness import ready_url
 from assay.agents.request_template import (
     CONTEXTS,
     Contexts,
@@ -27,14 +28,13 @@ from assay.agents.request_template import (
     fill_json,
     fill_url,
     has_contexts,
-    read_request,
+    read_body_template,
 )
-from assay.agents.rest import MAX_BYTES, refuse_local, require_listener, status_failure
+from assay.agents.rest import MAX_BYTES, refuse_local, status_failure
 from assay.agents.target_kinds import OpenContext, Target
 from assay.agents.targets import redact_target
 from assay.answer.passages import Passage
 from assay.errors import AgentFailure, FailureKind, UsageError
-from assay.net.client import TOKEN_VARIABLE, open_client, token_for
 from assay.net.http import exchange, fetch, read_body, read_chunks, too_large
 from assay.net.json import JsonObject, parse_object
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy, split_address
@@ -53,7 +53,7 @@ _CITATION_FIELDS = ("id", "doc_id", "document_id", "file_id", "filename", "url",
 _MODELS_SECONDS = 10.0
 
 
-class ChatAgent:
+class ChatAgent(HttpAgent):
     """An application behind `POST URL/chat/completions`.
 
     Parameters:
@@ -89,8 +89,8 @@ class ChatAgent:
         self._extra = extra or {}
         self._headers = headers or HeaderTemplates()
         self._known = known
-        self._policy = policy
-        self._http: httpx.AsyncClient | None = None
+        self.policy = policy
+        self.ready_url = ready_url(self._base, below="")
         fragment = f"#{model}" if model else ""
         name = redact_target(f"openai:{self._base}{fragment}")
         self.info = AgentInfo(name=name, protocol="openai", track=track)
@@ -105,7 +105,7 @@ class ChatAgent:
         refuse_arguments(context.mapping or {}, target.kind)
         split_address(target.address)
         check_url(target.address)
-        extra = read_request(given.body)
+        extra = read_body_template(given.body)
         if extra is not None and not isinstance(extra, dict):
             raise UsageError('--request must be a JSON object here, such as {"stream": true}')
         headers = HeaderTemplates.parse(given.headers)
@@ -123,25 +123,12 @@ class ChatAgent:
 
     async def open(self) -> None:
         """Check that something listens, and choose a model. Raises `TargetError`."""
-        await self.close()
-        token = token_for(self._base, self._policy, TOKEN_VARIABLE)
-        self._http = open_client(self._policy, auth=token, max_bytes=MAX_BYTES)
-        await require_listener(self._http, self._base, self._policy)
+        await self.connect(self._base, max_bytes=MAX_BYTES)
+        await self.require_listener(self._base)
         if not self._model and "model" not in self._extra:
-            self._model = await self._first_model(self._http)
+            self._model = await self._first_model()
         model = f"model {self._model}" if self._model else "no model named"
         self.info = replace(self.info, details=f"POST {redact_url(self._base + _PATH)}, {model}")
-
-    async def close(self) -> None:
-        """Close the connections."""
-        if self._http is not None:
-            await self._http.aclose()
-            self._http = None
-
-    async def readiness(self) -> AgentReadiness:
-        """What `/health/ready` of the host says, where there is such an address."""
-        assert self._http is not None, "call open() before readiness()"
-        return await ask_readiness(self._http, ready_url(self._base, below=""))
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         """Send the query as a message."""
@@ -158,8 +145,7 @@ class ChatAgent:
         return await self._ask(query, max(1, len(passages)), given)
 
     async def _ask(self, query: str, top_k: int, more: Mapping[str, Contexts]) -> AgentAnswer:
-        assert self._http is not None, "call open() before ask()"
-        received = await self._complete(self._http, self._call(query, top_k, more))
+        received = await self._complete(self._call(query, top_k, more))
         answer = self.reader.read(received)
         message = received.value["choices"][0]["message"]
         mapped = self._maps_ids
@@ -189,9 +175,9 @@ class ChatAgent:
         headers["Content-Type"] = "application/json"
         return WireCall("POST", url, headers, orjson.dumps(body), self._headers.secrets())
 
-    async def _complete(self, http: httpx.AsyncClient, call: WireCall) -> Received:
+    async def _complete(self, call: WireCall) -> Received:
         async with exchange(
-            http, call.method, call.url, content=call.content, headers=call.headers
+            self.http, call.method, call.url, content=call.content, headers=call.headers
         ) as response:
             streamed = str(response.headers.get("content-type", "")).startswith("text/event-stream")
             if streamed and response.status_code < 300:
@@ -202,12 +188,12 @@ class ChatAgent:
             raise failure
         return _checked(Received.from_text(body))
 
-    async def _first_model(self, http: httpx.AsyncClient) -> str:
+    async def _first_model(self) -> str:
         """What the service lists first; empty if it lists nothing, which many applications do."""
         with suppress(AgentFailure, UsageError):
             url = fill_url(f"{self._base}/models", {})
             reply = await fetch(
-                http, "GET", url, headers=self._headers.expand(), timeout=_MODELS_SECONDS
+                self.http, "GET", url, headers=self._headers.expand(), timeout=_MODELS_SECONDS
             )
             listed = (parse_object(reply.body) or {}).get("data")
             if reply.status == 200 and isinstance(listed, list) and listed:

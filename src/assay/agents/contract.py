@@ -13,11 +13,10 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
-
 from assay.agents.contract_planting import PlantingAgent, ingest_address
+from assay.agents.http_agent import HttpAgent
 from assay.agents.protocol import Agent, AgentAnswer, AgentInfo, document_id
-from assay.agents.readiness import AgentReadiness, ask_readiness, ready_url
+from assay.agents.readiness import ready_url
 from assay.agents.target_kinds import CONTRACT_TARGET, OpenContext, Target
 from assay.answer.passages import Passage
 from assay.contract.client import AgentClient, ClientLimits, read_endpoints, resolve_agent
@@ -25,10 +24,9 @@ from assay.contract.envelope import AgentRunRequest, AgentRunResponse, ErrorCode
 from assay.contract.responses import AgentCallError, Fault
 from assay.data.dataset import Document
 from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
-from assay.net.client import TOKEN_VARIABLE, open_client, token_for
 from assay.net.http import GATEWAY_ERRORS, classify_http_errors, read_body
 from assay.net.json import JsonObject
-from assay.net.outbound import UNRESTRICTED, OutboundPolicy, OutboundRefused
+from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.net.redact import quote, redact_url
 
 _RANKS_NOTHING = frozenset({"RAG_INGEST", "POLICY_REVIEW", "CLAIM_VERIFY"})
@@ -45,18 +43,8 @@ _KINDS = {
     Fault.OVERLOADED: FailureKind.AGENT_ERROR,
     Fault.SERVER_ERROR: FailureKind.AGENT_ERROR,
     Fault.TOO_LARGE: FailureKind.INVALID_ANSWER,
-    Fault.CONTENT_TYPE: FailureKind.PROTOCOL,
-    Fault.CUT_OFF: FailureKind.PROTOCOL,
-    Fault.NOT_HTTP: FailureKind.PROTOCOL,
-    Fault.REDIRECT: FailureKind.PROTOCOL,
-    Fault.NOT_JSON: FailureKind.PROTOCOL,
-    Fault.NOT_CONTRACT: FailureKind.PROTOCOL,
-    Fault.FRAMING: FailureKind.PROTOCOL,
-    Fault.TRUNCATED: FailureKind.PROTOCOL,
-    Fault.SECOND_TERMINAL: FailureKind.PROTOCOL,
-    Fault.AFTER_TERMINAL: FailureKind.PROTOCOL,
-    Fault.ENDLESS: FailureKind.PROTOCOL,
 }
+"""Every other fault is one of the protocol."""
 
 _DOCUMENT_KEYS = ("doc_id", "docId", "document_id", "documentId")
 _CHUNK_KEYS = ("chunk_id", "chunkId", "id")
@@ -192,7 +180,7 @@ def parse_contract_target(target: str) -> ContractTarget | None:
     return ContractTarget(agent, match["task"], match["way"] is not None)
 
 
-class ContractAgent:
+class ContractAgent(HttpAgent):
     """An agent behind the HTTP contract, as an evaluation calls it.
 
     Parameters:
@@ -220,12 +208,12 @@ class ContractAgent:
             )
         self._target = target
         self._base = resolve_agent(target.agent, read_endpoints())
-        self._policy = policy
+        self.policy = policy
         self._limits = limits
         self._corpus = tuple(documents)
         self._knowledge_base = ""
         self._reader = OutputReader(self._corpus)
-        self._http: httpx.AsyncClient | None = None
+        self.ready_url = ready_url(self._base)
         self._client: AgentClient | None = None
         way = "#stream" if target.streaming else ""
         agent = redact_url(target.agent) if "://" in target.agent else target.agent
@@ -250,24 +238,14 @@ class ContractAgent:
 
     async def open(self) -> None:
         """Connect; `TargetError` if nothing responds there."""
-        try:
-            self._policy.check_url(self._base)
-        except OutboundRefused as error:
-            raise TargetError(str(error)) from None
-        auth = token_for(self._base, self._policy, TOKEN_VARIABLE)
-        self._http = open_client(self._policy, auth=auth)
+        await self.connect(self._base)
         self._client = AgentClient(
-            http=self._http,
+            http=self.http,
             endpoints={},
             limits=self._limits,
             failures_to_open=None,
         )
-        await self._check_health(self._http)
-
-    async def readiness(self) -> AgentReadiness:
-        """What the contract's `/health/ready` says."""
-        assert self._http is not None, "call open() before readiness()"
-        return await ask_readiness(self._http, ready_url(self._base))
+        await self._check_health()
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         """Run the task for one query."""
@@ -326,9 +304,8 @@ class ContractAgent:
 
     async def close(self) -> None:
         """Close the connections."""
-        if self._http is not None:
-            await self._http.aclose()
-            self._http = self._client = None
+        await super().close()
+        self._client = None
 
     async def _run(self, request: AgentRunRequest) -> AgentRunResponse:
         assert self._client is not None, "call open() before ask()"
@@ -340,13 +317,13 @@ class ContractAgent:
                     return event.response
         raise AssertionError("a stream ends in a response or an error")
 
-    async def _check_health(self, http: httpx.AsyncClient) -> None:
+    async def _check_health(self) -> None:
         """Any complete response will do; whether the agent works shows when it is called."""
         url, seconds = f"{self._base}/health", self._limits.connect_s
         problem = f"no complete response within {seconds:g} s"
         try:
             with classify_http_errors():
-                async with asyncio.timeout(seconds), http.stream("GET", url) as response:
+                async with asyncio.timeout(seconds), self.http.stream("GET", url) as response:
                     await read_body(response)
                     return
         except AgentFailure as error:
@@ -374,10 +351,9 @@ def _inputs(task: str, query: str, top_k: int) -> dict[str, str | int]:
 
 
 def _failure(error: AgentCallError) -> AgentFailure:
-    kind = _KINDS[error.fault]
-    if (
-        error.status_code in GATEWAY_ERRORS and error.response is None
-    ):  # said by a gateway, not by the agent
+    kind = _KINDS.get(error.fault, FailureKind.PROTOCOL)
+    # Without the contract's body, such a status is the gateway's and not the agent's.
+    if error.status_code in GATEWAY_ERRORS and error.response is None:
         kind = FailureKind.CONNECTION
     return AgentFailure(
         kind,

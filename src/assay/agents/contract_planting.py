@@ -1,4 +1,4 @@
-"""Documents for a while in the index of an agent that keeps the HTTP contract, by RAG_INGEST.
+"""Adds documents to the index of an HTTP contract agent by RAG_INGEST, and removes them afterward.
 
 They go into a knowledge base of their own together with the data set's documents, so that no index
 of the user's is touched, and are removed when the work is done, however it ends. That takes an

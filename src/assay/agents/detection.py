@@ -1,4 +1,4 @@
-"""Finds document ids in answers whose shape nobody has described, and JSON inside of text.
+"""Detects document ids in responses that no mapping describes, and JSON inside text.
 
 The list of results is found by its name, or as the only list there is. The field that holds the id
 is the first one whose values are documents of the data set.

@@ -6,14 +6,12 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from assay.agents.a2a.agent import A2AAgent, parse_ways
-from assay.agents.a2a.answers import PLAIN_TEXT_HINT
+from assay.agents.a2a.agent import PLAIN_TEXT_HINT, A2AAgent, parse_ways
 from assay.agents.a2a.card import WELL_KNOWN, Finding, base_address
 from assay.agents.chunks import suggest_separator
 from assay.agents.mapping import AnswerReader
 from assay.agents.probe import probe
-from assay.agents.protocol import Agent, AgentAnswer
-from assay.agents.remedies import remedy_for
+from assay.agents.protocol import Agent, AgentAnswer, remedy_for
 from assay.agents.suggestion import suggest_answer, suggest_mapping
 from assay.agents.target_kinds import TARGET_KINDS, Target, TargetKind
 from assay.agents.targets import parse_target, redact_target
@@ -162,7 +160,7 @@ async def _examine(
     target = parse_target(url)
     if target.kind == "url":
         async with open_client(policy) as http:
-            target = parse_target((await probe(http, target.address, policy)).target)
+            target = parse_target(await probe(http, target.address, policy))
     documents = frozenset() if dataset is None else dataset.known_ids
     if target.kind == "a2a":
         plain = "text" in parse_ways(target.fragment)

@@ -12,7 +12,7 @@ from mcp_types import CallToolResult, Tool
 
 from assay.agents.mapping import CONSTANT
 from assay.agents.mcp.agent import McpSession, ResultReader
-from assay.agents.mcp.servers import HttpServer
+from assay.agents.mcp.connection import HttpServer
 from assay.agents.mcp.tools import SearchTool, find_search_tool
 from assay.agents.protocol import AgentAnswer, AgentInfo
 from assay.agents.readiness import AgentReadiness
@@ -85,15 +85,13 @@ class NextcloudAgent:
     async def open(self) -> None:
         """Connect, and find the tool."""
         try:
-            client, tools = await self._session.open()
+            spoken, tools = await self._session.open()
         except TargetError as error:
             raise type(error)(f"{self.info.name}: {error}") from error
         declared = _declared(tools, self._wanted)
         preferred = {CONSTANT + key: value for key, value in _PREFERRED.items() if key in declared}
         self._tool = find_search_tool(tools, self._wanted, preferred)
         self._passages = 1 if "granularity" in declared else _PASSAGES
-        server = client.server_info
-        spoken = f"{server.name if server else 'a server'}, MCP {client.protocol_version}"
         self.info = replace(self.info, details=f"{spoken}, {self._tool.describe()}")
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:

@@ -5,7 +5,6 @@ import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import httpx
@@ -41,15 +40,6 @@ _NEWEST_MCP = "2026-07-28"
 _OLDER_MCP = "2025-06-18"
 _CLIENT = {"name": "assay", "version": "1"}
 _JSON = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
-
-
-@dataclass(frozen=True, slots=True)
-class Probed:
-    """What was found: a `target` for `open_target`, and what was tried before it."""
-
-    target: str
-    protocol: str
-    tried: tuple[str, ...]
 
 
 class ProbedAgent:
@@ -94,8 +84,8 @@ class ProbedAgent:
         """Probe the address and open what is there. Raises `TargetError`."""
         token = token_for(self._base, self._policy, TOKEN_VARIABLE, "MCP_SERVER_TOKEN")
         async with open_client(self._policy, auth=token) as http:
-            probed = await probe(http, self._base, self._policy)
-        self._agent = self._build(probed.target)
+            target = await probe(http, self._base, self._policy)
+        self._agent = self._build(target)
         await self._agent.open()
 
     async def readiness(self) -> AgentReadiness:
@@ -126,8 +116,8 @@ class ProbedAgent:
             await self._agent.close()
 
 
-async def probe(http: httpx.AsyncClient, url: str, policy: OutboundPolicy = UNRESTRICTED) -> Probed:
-    """Try each kind of target that can be probed, in the table's order.
+async def probe(http: httpx.AsyncClient, url: str, policy: OutboundPolicy = UNRESTRICTED) -> str:
+    """The target at an address: each kind that can be probed is tried, in the table's order.
 
     Raises `TargetError` with everything that was tried if nothing is recognized.
     """
@@ -140,7 +130,7 @@ async def probe(http: httpx.AsyncClient, url: str, policy: OutboundPolicy = UNRE
     for kind in TARGET_KINDS.values():
         found: str | None = await load(kind.probe)(http, base, tried) if kind.probe else None
         if found:
-            return Probed(found, kind.name, tuple(tried))
+            return found
     lines = "".join(f"\n  {line}" for line in tried)
     raise TargetError(
         f"cannot detect the protocol at {redact_url(base)}; tried:{lines}\n"
@@ -221,7 +211,8 @@ async def _end_session(http: httpx.AsyncClient, place: str, headers: Mapping[str
 async def probe_contract(http: httpx.AsyncClient, base: str, tried: list[str]) -> str | None:
     """The target for an agent of the HTTP contract, with the retrieval task that it supports."""
     base = base.partition("?")[0]  # the contract has no use for a query
-    status, _, health = await _get(http, f"{base}/health")
+    accept = {"Accept": "application/json"}
+    status, _, health = await _exchanged(http, "GET", f"{base}/health", None, accept)
     if not (isinstance(health.get("status"), str) and isinstance(health.get("service"), str)):
         tried.append(f"HTTP agent contract: {redact_url(base)}/health: {status}")
         return None
@@ -244,10 +235,6 @@ async def probe_contract(http: httpx.AsyncClient, base: str, tried: list[str]) -
 
 
 _Answer = tuple[str, Mapping[str, str], JsonObject]
-
-
-async def _get(http: httpx.AsyncClient, url: str) -> _Answer:
-    return await _exchanged(http, "GET", url, None, {"Accept": "application/json"})
 
 
 async def _post(

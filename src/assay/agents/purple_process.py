@@ -93,7 +93,10 @@ class PurpleProcess:
     def from_target(cls, target: Target, context: OpenContext) -> "PurpleProcess":
         """`purple:MODE`, or `purple:MODE#PROVIDER` for a model that answers."""
         if target.fragment and not context.answers:
-            raise UsageError(f"target '{target}' names a model that answers: add --answers")
+            raise UsageError(
+                f"target '{target}' names a model, which is used only for answers; "
+                "add --answers, or leave out the part after #"
+            )
         require_extras("the purple agent", "a2a", "onnxruntime", "starlette", "uvicorn")
         variables: dict[str, str] = {}
         if context.embedder is not None:
@@ -156,13 +159,14 @@ class PurpleProcess:
         command += ["--mode", self._mode, "--dataset", str(data)]
         command += ["--host", "127.0.0.1", "--port", "0"]
         command += ["--answers"] if self._answers else []
+        environment = {name: each for name, each in os.environ.items() if name not in _DROPPED}
         with self._log.open("wb") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *command,
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=log,
-                env=_environment() | self._variables,
+                env=environment | self._variables,
                 start_new_session=True,  # Ctrl-C is for us; we end the agent when we are done
             )
         assert self._process.stdout is not None
@@ -246,7 +250,3 @@ def _is_alive(pid: int) -> bool:
     except PermissionError:  # another user's
         return True
     return True
-
-
-def _environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name not in _DROPPED}

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from assay.agents.chunks import read_contexts
-from assay.agents.protocol import AgentAnswer, AgentInfo, document_id, is_unicode
+from assay.agents.protocol import Agent, AgentAnswer, AgentInfo, document_id, is_unicode
 from assay.agents.retrievers import (
     ANSWER_KEYS,
     DOCUMENT_KEYS,
     as_search_function,
+    retrieval_method,
     to_plain_answer,
 )
 from assay.agents.target_kinds import OpenContext, Target
@@ -58,16 +59,19 @@ class PythonAgent:
         self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004 - an object with an async __call__
         )
-        self.takes_context = _takes_context(function)
+        signature = _signature(function)
+        self.takes_context = signature is not None and "context" in signature.parameters
         self._threads = DaemonThreads()
         self._loop = LoopThread()
 
-    @classmethod
-    def from_target(cls, target: Target, context: OpenContext) -> "PythonAgent":
-        """`python:module:function`, imported now."""
-        function = load_function(target.address)
-        known = context.dataset.known_ids
-        return cls(function, name=str(target), track=context.track, known=known)
+    @staticmethod
+    def from_target(target: Target, context: OpenContext) -> Agent:
+        """The agent of `python:module:object`, which is imported now."""
+        found, known = load_object(target.address), context.dataset.known_ids
+        try:
+            return as_agent(found, name=str(target), track=context.track, known=known)
+        except UsageError as error:
+            raise UsageError(f"{target.address}: {error}") from None
 
     async def open(self) -> None:
         """Nothing to do: the function is loaded already."""
@@ -104,30 +108,44 @@ class PythonAgent:
 
 
 class ObjectAgent:
-    """An object of the caller's with the methods of `Agent`.
+    """An object of the caller's with a method `ask`, and `open`, `close` and `info` if it likes.
 
     Whatever its `ask` raises is a failed call, as for a function, and an answer may be all that a
     function may return: one bad call must not end the run. An error of `open` is the caller's to
     see; one of `close` is a warning, because the run is done.
+
+    Async methods run in our event loop, where `open` may have connected; others in threads.
     """
 
-    def __init__(self, agent: Any) -> None:
+    def __init__(
+        self,
+        agent: Any,
+        *,
+        name: str = "",
+        track: str = "undeclared",
+        known: Container[str] = (),
+    ) -> None:
+        _refuse_wrong_parameters(agent.ask)
         self._agent = agent
+        self._known = known
+        self._default_info = AgentInfo(name or type(agent).__name__, "python", track)
         self.takes_context = bool(getattr(agent, "takes_context", False))
+        self._threads = DaemonThreads()
 
     @property
     def info(self) -> AgentInfo:
-        """What the object says of itself."""
-        found: AgentInfo = self._agent.info
+        """What the object says of itself, if it does."""
+        found: AgentInfo = getattr(self._agent, "info", self._default_info)
         return found
 
     async def open(self) -> None:
         """Open the object, whose `info` is known then."""
-        await _result(self._agent.open())
+        if hasattr(self._agent, "open"):
+            await _result(self._agent.open())
         if not isinstance(self.info, AgentInfo):
             raise UsageError(
-                f"info of {type(self._agent).__name__} must be an "
-                f"assay.agents.protocol.AgentInfo, got {type(self.info).__name__}"
+                f"info of {type(self._agent).__name__} must be an assay.agents.protocol.AgentInfo, "
+                f"got {type(self.info).__name__}; or leave it out"
             )
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
@@ -139,7 +157,10 @@ class ObjectAgent:
         return await self._call(self._agent.answer_from, query, passages)
 
     async def close(self) -> None:
-        """Close the object."""
+        """Close the object, and end the threads."""
+        self._threads.close()
+        if not hasattr(self._agent, "close"):
+            return
         try:
             await _result(self._agent.close())
         except Exception as error:
@@ -148,12 +169,17 @@ class ObjectAgent:
 
     async def _call(self, method: Callable[..., Any], *values: Any) -> AgentAnswer:
         try:
-            answer = await _result(method(*values))
+            if inspect.iscoroutinefunction(method):
+                answer = await method(*values)
+            else:
+                answer = await _result(await self._threads.run(method, *values))
         except AgentFailure:
             raise
         except (Exception, SystemExit) as error:
             raise _failure_from(error) from error
-        return read_answer(asdict(answer) if isinstance(answer, AgentAnswer) else answer)
+        if isinstance(answer, AgentAnswer):
+            return read_answer(asdict(answer))
+        return read_answer(to_plain_answer(answer, self._known))
 
 
 async def _result(value: Any) -> Any:
@@ -162,9 +188,8 @@ async def _result(value: Any) -> Any:
 
 def _refuse_wrong_parameters(function: Callable[..., Any]) -> None:
     """Notice `f(top_k, query)`, which would search for a number, and `f(query)`."""
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # some built-in functions have no signature
+    signature = _signature(function)
+    if signature is None:
         return
     try:
         signature.bind("query", 5)
@@ -182,15 +207,66 @@ def _refuse_wrong_parameters(function: Callable[..., Any]) -> None:
         )
 
 
-def _takes_context(function: Callable[..., Any]) -> bool:
+def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
+    """None for some built-in functions."""
     try:
-        return "context" in inspect.signature(function).parameters
-    except (TypeError, ValueError):  # some built-in functions have no signature
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+
+
+def as_agent(
+    target: object, *, name: str = "", track: str = "undeclared", known: Container[str] = ()
+) -> Agent:
+    """An agent from a Python object.
+
+    Parameters:
+        target: an object with a method `ask(query, top_k)`, a function `f(query, top_k)`, or a
+            retriever of LangChain or LlamaIndex.
+        name: how a run calls it; by default `python:module:name`.
+        track: how it may have learned.
+        known: the ids of the data set, by which the id of a retriever's document is recognized.
+    """
+    own_name = python_name(target)  # raises for what is no target
+    name = name or own_name
+    if _is_asked(target):
+        return ObjectAgent(target, name=name, track=track, known=known)
+    function = target if callable(target) else as_search_function(target)
+    assert function is not None  # else it had no name
+    return PythonAgent(function, name=name, track=track, known=known)
+
+
+def python_name(target: object) -> str:
+    """What a run calls a Python object: where its function or class is.
+
+    Raises `UsageError` for an object that cannot be a target.
+    """
+    if isinstance(target, type):
+        raise UsageError(f"{target.__name__} is a class; pass an instance of it")
+    if not _is_target(target):
+        kind = type(target).__name__
+        hint = "; an earlier run is compared with by compare_to=" if kind.startswith("Run") else ""
+        raise UsageError(
+            "a target is a string such as 'builtin:bm25', a function f(query, top_k) or an object "
+            f"with a method ask(query, top_k), got {kind}{hint}"
+        )
+    name = getattr(target, "__qualname__", type(target).__qualname__)
+    return f"python:{getattr(target, '__module__', '?')}:{name}"
+
+
+def _is_target(value: object) -> bool:
+    return callable(value) or _is_asked(value) or retrieval_method(value) is not None
+
+
+def _is_asked(target: object) -> bool:
+    """Whether to call its `ask`; a callable object is called itself unless it is an `Agent`."""
+    if not callable(getattr(target, "ask", None)):
         return False
+    return not callable(target) or all(hasattr(target, each) for each in ("info", "open", "close"))
 
 
-def load_function(spec: str) -> Callable[..., Any]:
-    """Import `module:function`; the working folder is searched first, as `python -m` does."""
+def load_object(spec: str) -> object:
+    """Import `module:object`; the working folder is searched first, as `python -m` does."""
     module_name, _, attribute = spec.partition(":")
     if not module_name or not attribute:
         raise UsageError(
@@ -207,16 +283,11 @@ def load_function(spec: str) -> Callable[..., Any]:
         raise UsageError(f"importing {module_name!r} failed: {_describe(error)}") from error
     for part in attribute.split("."):
         if not hasattr(found, part):
-            hint = did_you_mean(part, dir(found))
+            usable = [name for name in dir(found) if _is_target(getattr(found, name, None))]
+            hint = did_you_mean(part, usable)
             raise UsageError(f"module {module_name!r} has no {attribute!r}{hint}")
         found = getattr(found, part)
-    if not callable(found) and (search := as_search_function(found)) is not None:
-        return search
-    if not callable(found):
-        kind = type(found).__name__
-        raise UsageError(f"{module_name}:{attribute} is a {kind}, not a function f(query, top_k)")
-    function: Callable[..., Any] = found
-    return function
+    return found
 
 
 def read_answer(value: object) -> AgentAnswer:

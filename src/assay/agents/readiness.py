@@ -1,7 +1,8 @@
-"""Whether an agent says that it is ready: `GET .../health/ready`, where it has such an address.
+"""Readiness probe of an agent.
 
-A server that loads a model or an index answers 503 there until it can work. Agents without the
-address say nothing, which is no failure: an evaluation then sends a call that it does not time.
+That is `GET .../health/ready`: a server that loads a model or an index answers 503 there until it
+can work. Agents without the address say nothing, which is no failure: an evaluation then sends a
+call that it does not time.
 """
 
 from dataclasses import dataclass
@@ -18,10 +19,10 @@ from assay.net.redact import redact_secrets
 
 READY_PATH = "/health/ready"
 
-_SECONDS = 10.0
+_TIMEOUT_S = 10.0
 _MAX_BYTES = 100_000
 _BUSY = 429
-_WORDS = 200
+_SHOWN_LENGTH = 200
 
 
 class ReadyState(StrEnum):
@@ -35,7 +36,7 @@ class ReadyState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AgentReadiness:
-    """An agent's own word; `why` is what it is waiting for, or why it cannot be asked.
+    """What an agent says about itself; `why` is what it is waiting for, or why it cannot be asked.
 
     `stage` changes as long as the loading makes progress; it is empty where the agent does not say.
     """
@@ -78,7 +79,7 @@ async def ask_readiness(http: httpx.AsyncClient, url: str) -> AgentReadiness:
         url: the address.
     """
     try:
-        reply = await fetch(http, "GET", url, timeout=_SECONDS, limit=_MAX_BYTES)
+        reply = await fetch(http, "GET", url, timeout=_TIMEOUT_S, limit=_MAX_BYTES)
     except AgentFailure as failure:
         if failure.retryable:  # it was there when it was opened
             return AgentReadiness(ReadyState.LOADING, str(failure))
@@ -94,12 +95,12 @@ def _not_ready(status: int, body: JsonObject) -> AgentReadiness:
     words = [each for each in body.values() if isinstance(each, str)]
     failed = next((each for each in words if each.startswith("failed")), None)
     if failed is not None:
-        return AgentReadiness(ReadyState.FAILED, redact_secrets(failed, length=_WORDS))
+        return AgentReadiness(ReadyState.FAILED, redact_secrets(failed, length=_SHOWN_LENGTH))
     stage = body.get("stage")
     what = stage.get("what") if isinstance(stage, dict) else None
     shown = what if isinstance(what, str) else f"HTTP {status} from {READY_PATH}"
     return AgentReadiness(
         ReadyState.LOADING,
-        redact_secrets(shown, length=_WORDS),
-        repr(stage)[:_WORDS] if isinstance(stage, dict) else "",
+        redact_secrets(shown, length=_SHOWN_LENGTH),
+        repr(stage)[:_SHOWN_LENGTH] if isinstance(stage, dict) else "",
     )

@@ -63,7 +63,7 @@ class HeaderTemplates:
         return cls(tuple(map(_parse_header, texts)))
 
     @property
-    def say_form(self) -> bool:
+    def sends_form(self) -> bool:
         """Whether the body is sent as a form and not as JSON."""
         return any(n.lower() == "content-type" and v.startswith(_FORM) for n, v in self.written)
 
@@ -116,13 +116,13 @@ class RequestTemplate:
             method: an HTTP method; by default POST with a body, else GET.
             headers: `Name: value` each.
         """
-        body = read_request(request)
+        body = read_body_template(request)
         verb = (method or ("POST" if request else "GET")).upper()
         if verb not in METHODS:
             raise UsageError(f"--method {method!r} is not one of {', '.join(METHODS)}")
         check_url(url)
         template = cls(verb, url, HeaderTemplates.parse(headers), body)
-        if template.headers.say_form and not _is_flat(body):
+        if template.headers.sends_form and not _is_flat(body):
             raise UsageError(
                 f"a body of {_FORM} needs an object of texts, numbers and lists of these in "
                 '--request: {"q": "{query}", "limit": "{top_k}"}'
@@ -162,8 +162,8 @@ class RequestTemplate:
         content = None
         if self.body is not None:
             filled = fill_json(self.body, values)
-            content = _form(filled) if self.headers.say_form else orjson.dumps(filled)
-            headers["Content-Type"] = _FORM if self.headers.say_form else "application/json"
+            content = _form(filled) if self.headers.sends_form else orjson.dumps(filled)
+            headers["Content-Type"] = _FORM if self.headers.sends_form else "application/json"
         given = self.headers.expand()
         headers = {n: v for n, v in headers.items() if n not in map(str.title, given)} | given
         return WireCall(self.method, url, headers, content, secrets)
@@ -188,7 +188,7 @@ def _is_flat(body: Any) -> bool:
     )
 
 
-def read_request(request: str) -> Any:
+def read_body_template(request: str) -> Any:
     """The JSON of `--request`, which may be `@FILE`; None for an empty text."""
     text = request.strip()
     if not text:

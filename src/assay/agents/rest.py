@@ -4,7 +4,6 @@ The request is a template (`request_template`), the answer is read by `--map` (`
 template has `{offset}` or `{page}`, further pages are requested until there are `top_k` documents.
 """
 
-import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -13,18 +12,18 @@ from types import MappingProxyType
 import httpx
 import orjson
 
+from assay.agents.http_agent import HttpAgent
 from assay.agents.mapping import AnswerReader, Received, refuse_arguments
 from assay.agents.protocol import AgentAnswer, AgentInfo
-from assay.agents.readiness import AgentReadiness, ask_readiness, ready_url
+from assay.agents.readiness import ready_url
 from assay.agents.request_template import CONTEXTS, Contexts, RequestTemplate, WireCall
 from assay.agents.target_kinds import OpenContext, RequestSettings, Target
 from assay.agents.targets import redact_target
 from assay.answer.passages import Passage
-from assay.errors import AgentFailure, FailureKind, TargetError, UsageError, did_you_mean
-from assay.net.client import open_client
-from assay.net.http import HttpReply, exchange, failure_of_status, fetch
+from assay.errors import AgentFailure, FailureKind, UsageError, did_you_mean
+from assay.net.http import HttpReply, failure_of_status, fetch
 from assay.net.json import parse_json
-from assay.net.outbound import UNRESTRICTED, OutboundPolicy, OutboundRefused, split_address
+from assay.net.outbound import UNRESTRICTED, OutboundPolicy, split_address
 from assay.net.redact import quote, redact_url
 from assay.net.sse import EventReader
 
@@ -108,11 +107,10 @@ MAX_BYTES = 8_000_000
 """Of one page: services send whole documents along with their ids."""
 
 _SECONDS = 600.0  # the evaluation bounds a call; this only ends what was forgotten
-_CONNECT_SECONDS = 10.0
 _REFUSED = (400, 404, 405, 411, 413, 414, 415, 422)
 
 
-class RestAgent:
+class RestAgent(HttpAgent):
     """A search service.
 
     Parameters:
@@ -138,8 +136,8 @@ class RestAgent:
         self.reader = reader
         self._template = template
         self._sends_top_k = "top_k" in template.placeholders()
-        self._policy = policy
-        self._http: httpx.AsyncClient | None = None
+        self.policy = policy
+        self.ready_url = ready_url(template.url, below="")
 
     @classmethod
     def from_target(cls, target: Target, context: OpenContext) -> "RestAgent":
@@ -177,20 +175,8 @@ class RestAgent:
 
     async def open(self) -> None:
         """Check that something listens there. Raises `TargetError`."""
-        await self.close()
-        self._http = open_client(self._policy, max_bytes=MAX_BYTES)
-        await require_listener(self._http, self._template.url, self._policy)
-
-    async def close(self) -> None:
-        """Close the connections."""
-        if self._http is not None:
-            await self._http.aclose()
-            self._http = None
-
-    async def readiness(self) -> AgentReadiness:
-        """What `/health/ready` of the host says, where there is such an address."""
-        assert self._http is not None, "call open() before readiness()"
-        return await ask_readiness(self._http, ready_url(self._template.url, below=""))
+        await self.connect(self._template.url, token=False, max_bytes=MAX_BYTES)
+        await self.require_listener(self._template.url)
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         """Send the request for one query, page by page if one page has too few documents."""
@@ -228,14 +214,13 @@ class RestAgent:
         page: int,
         more: Mapping[str, Contexts] = MappingProxyType({}),
     ) -> AgentAnswer:
-        assert self._http is not None, "call open() before ask()"
         values: dict[str, str | int | Contexts] = {"query": query, "top_k": top_k}
         values |= {"offset": offset, "page": page + 1, "page0": page, **more}
         try:
             call = self._template.fill(values)
         except UsageError as error:
             raise AgentFailure(FailureKind.PROTOCOL, str(error)) from None
-        received = received_reply(await send(self._http, call))
+        received = received_reply(await send(self.http, call))
         reported = _error_in(received, call)
         try:
             answer = self.reader.read(received)
@@ -314,33 +299,17 @@ def status_failure(
     return AgentFailure(FailureKind.AGENT_ERROR, f"HTTP {status}", said=said)
 
 
-async def require_listener(http: httpx.AsyncClient, url: str, policy: OutboundPolicy) -> None:
-    """Raise `TargetError` if no connection can be made to the host of `url`."""
-    scheme, _, rest = url.partition("://")
-    root = f"{scheme}://{rest.partition('/')[0].partition('?')[0]}/"
-    try:
-        policy.check_url(root)
-        async with asyncio.timeout(_CONNECT_SECONDS), exchange(http, "GET", root):
-            pass
-    except OutboundRefused as error:
-        raise TargetError(str(error)) from None
-    except TimeoutError:
-        return  # it listens, and its front page is slow: the queries will show
-    except AgentFailure as failure:
-        if failure.kind is FailureKind.CONNECTION:
-            raise TargetError(
-                f"nothing responds at {redact_url(root)}: {failure}; is the service running, and "
-                "is this its host and port?"
-            ) from None
-
-
 def refuse_local(given: RequestSettings, url: str) -> None:
     """Raise `UsageError` for what reads this machine's files or environment for a stranger."""
     if given.body.lstrip().startswith("@"):
-        raise UsageError("--request @FILE reads a file on this server, which visitors may not")
+        raise UsageError(
+            "--request @FILE reads a file on this server, which remote visitors may not do; "
+            "write the JSON itself"
+        )
     if any("$" in header for header in given.headers) or "${" in url:
         raise UsageError(
-            "$NAME reads the environment of this server, which visitors may not; leave it out"
+            "$NAME reads the environment of this server, which remote visitors may not do; "
+            "leave it out"
         )
 
 

@@ -119,8 +119,7 @@ class TargetKind:
         syntax: how it is written, for help texts.
         description: one line for people.
         agent: `module:Class`, whose `from_target(target, context)` makes the agent.
-        runs_code: whether evaluating it runs code that the target names.
-        starts_process: whether evaluating it starts a process.
+        runs_code: whether evaluating it runs code that the target names, or starts a process.
         reaches: every network address that evaluating the target contacts.
         reads: every local file that the target names.
         examples: values for completion and forms.
@@ -136,7 +135,6 @@ class TargetKind:
     description: str
     agent: str
     runs_code: bool
-    starts_process: bool
     reaches: Callable[[Target], tuple[str, ...]]
     reads: Callable[[Target], tuple[str, ...]]
     examples: tuple[str, ...] = ()
@@ -153,7 +151,7 @@ class TargetKind:
 
     def is_local(self, target: Target) -> bool:
         """Whether it uses this machine in a way that only the machine's own user may."""
-        return self.runs_code or self.starts_process or bool(self.reads(target))
+        return self.runs_code or bool(self.reads(target))
 
 
 def load(reference: str) -> Any:
@@ -178,8 +176,8 @@ def no_effect(flag: str, setting: str, kind: TargetKind) -> str:
     """That a kind of target does not use a setting, and which do."""
     users = [each.name for each in TARGET_KINDS.values() if setting in each.settings]
     names = ", ".join(f"{name}:" for name in users if name != "url")
-    own = ", which brings its own search" if setting in _RETRIEVER else ""
-    return f"{flag} has no effect on a {kind.name}: target{own}; it is for targets of {names}"
+    own = ", which has its own search" if setting in _RETRIEVER else ""
+    return f"{flag} has no effect on a {kind.name}: target{own}; leave it out, or use {names}"
 
 
 def _nothing(_target: Target) -> tuple[str, ...]:
@@ -241,7 +239,6 @@ _KINDS = (
         "answers",
         agent="assay.agents.builtin:BuiltinAgent",
         runs_code=False,
-        starts_process=False,
         reaches=lambda target: provider_addresses(target.fragment),
         reads=lambda target: provider_files(target.fragment),
         examples=tuple(f"builtin:{mode}" for mode in MODES),
@@ -253,10 +250,10 @@ _KINDS = (
     TargetKind(
         name="python",
         syntax="python:module:function",
-        description="a function f(query, top_k) that returns document ids, or a retriever",
+        description="a function f(query, top_k) that returns document ids, an object with such a "
+        "method ask, or a retriever",
         agent="assay.agents.python_call:PythonAgent",
         runs_code=True,
-        starts_process=False,
         reaches=_nothing,
         reads=_nothing,
         examples=("python:my_search:find",),
@@ -267,8 +264,7 @@ _KINDS = (
         description="the reference agent in a separate process, over A2A; #PROVIDER selects the "
         "model that writes answers",
         agent="assay.agents.purple_process:PurpleProcess",
-        runs_code=False,
-        starts_process=True,
+        runs_code=True,
         reaches=lambda target: provider_addresses(target.fragment),
         reads=lambda target: provider_files(target.fragment),
         examples=("purple:hybrid",),
@@ -282,7 +278,6 @@ _KINDS = (
         description="an A2A agent, protocol 0.3 or 1.0; #text sends the query without JSON",
         agent="assay.agents.a2a.agent:A2AAgent",
         runs_code=False,
-        starts_process=False,
         reaches=_own_address,
         reads=_nothing,
         examples=("a2a:http://localhost:9010",),
@@ -296,7 +291,6 @@ _KINDS = (
         description="an MCP server with a search tool",
         agent="assay.agents.mcp.agent:McpAgent",
         runs_code=False,
-        starts_process=False,
         reaches=_own_address,
         reads=_nothing,
         examples=("mcp:http://localhost:8000/mcp",),
@@ -311,7 +305,6 @@ _KINDS = (
         description="an MCP server started by a command, over stdio",
         agent="assay.agents.mcp.agent:McpAgent",
         runs_code=True,
-        starts_process=True,
         reaches=_nothing,
         reads=_nothing,
         examples=("mcp-stdio:uvx my-server",),
@@ -325,7 +318,6 @@ _KINDS = (
         description="the search of a Nextcloud MCP server over uploaded notes",
         agent="assay.agents.nextcloud:NextcloudAgent",
         runs_code=False,
-        starts_process=False,
         reaches=_own_address,
         reads=_nothing,
         examples=("nextcloud:http://localhost:8000",),
@@ -338,7 +330,6 @@ _KINDS = (
         description="an agent that implements the HTTP agent contract",
         agent="assay.agents.contract:ContractAgent",
         runs_code=False,
-        starts_process=False,
         reaches=_contract_address,
         reads=_nothing,
         examples=("http:http://localhost:8000=RAG_RETRIEVE",),
@@ -351,7 +342,6 @@ _KINDS = (
         description="any search service over HTTP; {query} and {top_k} stand in the URL or body",
         agent="assay.agents.rest:RestAgent",
         runs_code=False,
-        starts_process=False,
         reaches=_own_address,
         reads=_variables,
         examples=("rest:http://localhost:9200/docs/_search?q={query}&size={top_k}",),
@@ -363,7 +353,6 @@ _KINDS = (
         description="an application that speaks chat completions, such as a RAG service",
         agent="assay.agents.chat_completions:ChatAgent",
         runs_code=False,
-        starts_process=False,
         reaches=_own_address,
         reads=_variables,
         examples=("openai:http://localhost:8000/v1",),
@@ -376,7 +365,6 @@ _KINDS = (
         description="a plain URL: the protocol is detected",
         agent="assay.agents.probe:ProbedAgent",
         runs_code=False,
-        starts_process=False,
         reaches=_own_address,
         reads=_nothing,
         examples=("http://localhost:9010",),

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,8 +19,6 @@ from assay.net.redact import full_text, mask_secrets, reveal
 from assay.progress import Progress, silent
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from assay.agents.protocol import Agent
     from assay.data.dataset import Dataset
     from assay.net.outbound import OutboundPolicy
@@ -72,7 +70,7 @@ def open_target(
     track: str = "undeclared",
     mapping: Mapping[str, str] | None = None,
     answers: bool = False,
-    note_mapping: "Path | None" = None,
+    note_mapping: Path | None = None,
     progress: Progress = silent,
     policy: "OutboundPolicy | None" = None,
     bm25: "Bm25Settings | None" = None,
@@ -133,42 +131,6 @@ def check_permitted(target: Target, policy: "OutboundPolicy") -> None:
                 f"{host!r} is not an allowed host of this server; its operator "
                 f"can add it with --allow-hosts or {VARIABLE}"
             )
-
-
-def as_agent(
-    target: object, *, name: str = "", track: str = "undeclared", known: Container[str] = ()
-) -> "Agent":
-    """An agent from a Python object: one with the methods of `Agent`, any callable, or a retriever.
-
-    Parameters:
-        target: an object with `info`, `open`, `ask` and `close`, `f(query, top_k)`, or a retriever
-            of LangChain or LlamaIndex.
-        name: how a run calls a function; by default `python:module:name`.
-        track: how the function may have learned.
-        known: the ids of the data set, by which the id of a retriever's document is recognized.
-    """
-    if all(hasattr(target, part) for part in ("info", "open", "ask", "close")):
-        if isinstance(target, type):
-            raise UsageError(f"{target.__name__} is a class; pass an instance of it")
-        from assay.agents.python_call import ObjectAgent
-
-        return ObjectAgent(target)
-    from assay.agents.retrievers import as_search_function
-
-    function = target if callable(target) else as_search_function(target)
-    if function is None:
-        raise UsageError(
-            "a target is a string such as 'builtin:bm25', a function f(query, top_k) or an object "
-            f"with info, open, ask and close, not {type(target).__name__}"
-        )
-    from assay.agents.python_call import PythonAgent
-
-    return PythonAgent(function, name=name or _function_name(target), track=track, known=known)
-
-
-def _function_name(function: object) -> str:
-    name = getattr(function, "__qualname__", type(function).__qualname__)
-    return f"python:{getattr(function, '__module__', '?')}:{name}"
 
 
 def redact_target(text: str) -> str:

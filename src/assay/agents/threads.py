@@ -1,4 +1,4 @@
-"""Runs foreign code beside our event loop, without ever waiting for a call that hangs.
+"""Runs users' functions outside of Assay's event loop, and never waits for a call that hangs.
 
 Blocking functions run in daemon threads: `concurrent.futures` joins its threads when the
 interpreter exits, so a target that never returns would keep Assay from ending. A thread that hangs

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from assay.agents.protocol import Agent
+from assay.agents.python_call import as_agent
 from assay.agents.retrievers import InvokableRetriever, NodeRetriever, retrieval_method
-from assay.agents.targets import as_agent
 from assay.data import Dataset, load_dataset
 from assay.errors import SanityWarning, UsageError, suggests_keywords
 from assay.evaluation.compare_to import regression_gate, with_reference, without_reference

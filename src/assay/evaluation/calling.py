@@ -9,8 +9,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from assay.agents.protocol import AgentAnswer
-from assay.agents.remedies import RATE_LIMITED, REFUSED_CREDENTIALS, status_of
+from assay.agents.protocol import RATE_LIMITED, REFUSED_CREDENTIALS, AgentAnswer, status_of
 from assay.data.dataset import Query
 from assay.errors import AgentFailure, FailureKind, RunError
 from assay.net.retry import CircuitBreaker, CircuitLost, RetryPolicy

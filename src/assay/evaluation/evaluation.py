@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assay.agents.chunks import ChunkResolver, parse_separator
-from assay.agents.protocol import Agent, AgentAnswer, context_taker
+from assay.agents.protocol import Agent, AgentAnswer, context_taker, remedy_for
 from assay.agents.readiness import ReportsReadiness
-from assay.agents.remedies import remedy_for
 from assay.agents.target_kinds import TARGET_KINDS
 from assay.agents.targets import parse_target
 from assay.data.dataset import Dataset, Query

@@ -6,7 +6,7 @@ systems dislike, and cuts the name after 100. What it would cut is kept in the n
 
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from assay.data.dataset import Document
 from assay.errors import DataError, UsageError
@@ -45,10 +45,6 @@ class Note:
             category=_writable(str(value.get("category", ""))),
             modified=int(value.get("modified", 0)),
         )
-
-    def as_json(self) -> JsonObject:
-        """The object that `from_json` reads."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ the queries: a search for a title should find its note.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import orjson
@@ -64,7 +64,7 @@ def write_sync_state(folder: Path, seen: SyncState) -> None:
         "source": seen.source,
         "etag": seen.etag,
         "last_modified": seen.last_modified,
-        "notes": [note.as_json() for note in seen.notes.values()],
+        "notes": [asdict(note) for note in seen.notes.values()],
     }
     write_file(folder / _FILE, orjson.dumps(value))
 
@@ -135,18 +135,19 @@ async def _merged(before: SyncState, listing: Listing, client: NotesClient) -> S
 
 
 def _compared(before: SyncState, now: SyncState, fetched: int) -> SyncReport:
-    common = before.notes.keys() & now.notes.keys()
+    old, new = before.notes, now.notes
+    changed = [
+        each
+        for each in old.keys() & new.keys()
+        if (old[each].title, old[each].content) != (new[each].title, new[each].content)
+    ]
     return SyncReport(
-        notes=len(now.notes),
-        added=len(now.notes.keys() - before.notes.keys()),
-        changed=sum(_differ(before.notes[each], now.notes[each]) for each in common),
-        removed=len(before.notes.keys() - now.notes.keys()),
+        notes=len(new),
+        added=len(new.keys() - old.keys()),
+        changed=len(changed),
+        removed=len(old.keys() - new.keys()),
         fetched=fetched,
     )
-
-
-def _differ(one: Note, other: Note) -> bool:
-    return (one.title, one.content) != (other.title, other.content)
 
 
 def _dataset(name: str, documents: Sequence[Document], questions: Dataset | None) -> Dataset:

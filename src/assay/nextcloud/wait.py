@@ -20,6 +20,7 @@ Find = Callable[[str, int], Awaitable[Sequence[str]]]
 """Takes a query and a number, returns document ids, best first. An exception counts as a miss."""
 
 TOP_K = 10
+"""Among how many results a document must be."""
 CONCURRENCY = 4
 _QUERY_CHARACTERS = 400
 _SHOWN = 10
@@ -88,7 +89,6 @@ class _Wait:
     """One wait: who is missing, and how long a search takes."""
 
     find: Find
-    top_k: int
     timeout: float
     concurrency: int
     missing: dict[str, _Searches]
@@ -118,7 +118,7 @@ class _Wait:
         searches.sent += 1
         began = time.monotonic()
         try:
-            found = await self.find(searches.document.full_text[:_QUERY_CHARACTERS], self.top_k)
+            found = await self.find(searches.document.full_text[:_QUERY_CHARACTERS], TOP_K)
         except Exception as error:
             searches.failure = str(error) or type(error).__name__
             return
@@ -135,7 +135,6 @@ async def wait_until_found(
     *,
     timeout: float = 600.0,
     pause: float = 2.0,
-    top_k: int = TOP_K,
     concurrency: int = CONCURRENCY,
     progress: Progress = silent,
 ) -> WaitReport:
@@ -150,12 +149,11 @@ async def wait_until_found(
         timeout: seconds after which to give up. A search so slow that not every document could be
             asked for twice gets more time.
         pause: least seconds between two rounds.
-        top_k: among how many results a document must be.
         concurrency: how many searches to send at once.
         progress: called with the number of documents that are found.
     """
     missing = {each.id: _Searches(each) for each in documents}
-    wait = _Wait(find, top_k, timeout, concurrency, missing, len(missing))
+    wait = _Wait(find, timeout, concurrency, missing, len(missing))
 
     async def look(searches: _Searches) -> None:
         await wait.look(searches)

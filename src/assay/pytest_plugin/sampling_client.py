@@ -18,7 +18,7 @@ from mcp_types import (
     TextContent,
 )
 
-from assay.agents.mcp.servers import server_of
+from assay.agents.mcp.connection import server_of
 from assay.agents.target_kinds import MODES, TARGET_KINDS
 from assay.agents.targets import parse_target
 from assay.answer.providers.opening import CachedProvider
@@ -94,7 +94,7 @@ async def connected(
             async with asyncio.timeout(_OPEN_SECONDS):
                 await stack.enter_async_context(client)
         except Exception as error:
-            raise _no_session(target, error, server.stderr_tail()) from error
+            raise _no_session(target, error, server.stderr_tail) from error
         yield client
 
 

@@ -3,18 +3,23 @@
 The calls are made directly over HTTP instead of through the protocol's own library: its client
 limits neither the size of an answer nor that of a stream, hides Retry-After, and turns integers
 into floats.
+
+The answer of a reply, `{"doc_ids": [...]}`, may be a data part, or text that is JSON, has it in a
+code fence, or wraps it in prose. A list without its object violates the contract and is reported as
+such, with the mapping that would read it. `--map` reads any other form, and `#text` takes prose for
+the answer.
 """
 
 import asyncio
+import json
 import logging
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
-import httpx
 import orjson
 
-from assay.agents.a2a.answers import ReplyReader
 from assay.agents.a2a.card import (
     Card,
     Finding,
@@ -26,28 +31,37 @@ from assay.agents.a2a.card import (
 from assay.agents.a2a.reply import (
     A2AReply,
     Dialect,
+    Sources,
     UnknownMethod,
-    WireRequest,
     bad_reply,
     read_response,
+    texts_of,
 )
-from assay.agents.mapping import refuse_arguments
+from assay.agents.detection import json_values, marked_ids
+from assay.agents.http_agent import HttpAgent
+from assay.agents.mapping import AnswerReader, Received, refuse_arguments
 from assay.agents.protocol import AgentAnswer, AgentInfo
-from assay.agents.readiness import AgentReadiness, ask_readiness, ready_url
+from assay.agents.python_call import read_answer
+from assay.agents.readiness import ready_url
+from assay.agents.request_template import WireCall
+from assay.agents.suggestion import suggest_pattern
 from assay.agents.target_kinds import OpenContext, Target
-from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
-from assay.net.client import TOKEN_VARIABLE, open_client, token_for
+from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.net.http import exchange
-from assay.net.outbound import UNRESTRICTED, OutboundPolicy, OutboundRefused
+from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.net.redact import printable, redact_url
 
+_FEWEST_PIECES = 4
+_LONGEST_PIECE = 40
+PLAIN_TEXT_HINT = "for an agent that takes a question in plain text, use a2a:URL#text"
+_NO_JSON = "the agent's answer contains no JSON"
 _FIRST_POLL = 0.1
 _LONGEST_POLL = 2.0
 
 _log = logging.getLogger(__name__)
 
 
-class A2AAgent:
+class A2AAgent(HttpAgent):
     """An A2A agent. After `open()`, `card`, `dialect` and `findings` hold what was found.
 
     Parameters:
@@ -55,7 +69,6 @@ class A2AAgent:
         streaming: whether to ask for a stream.
         track: how the agent may have learned.
         policy: which addresses may be called.
-        timeout: seconds for one call; None if the caller bounds it, as an evaluation does.
         mapping: where answers have their ids; without it, they are `{"doc_ids": [...]}`.
         known: the ids of the data set.
         plain_text: whether to send the query itself instead of `{"query", "top_k"}`.
@@ -68,16 +81,14 @@ class A2AAgent:
         streaming: bool = False,
         track: str = "undeclared",
         policy: OutboundPolicy = UNRESTRICTED,
-        timeout: float | None = None,
         mapping: Mapping[str, str] | None = None,
         known: Container[str] = (),
         plain_text: bool = False,
     ) -> None:
         self._base = base_address(url)
         self._streaming = streaming
-        self._policy = policy
-        self._http: httpx.AsyncClient | None = None
-        self._timeout = timeout
+        self.policy = policy
+        self.ready_url = ready_url(self._base)
         self._plain_text = plain_text
         self._replies = ReplyReader(mapping, known, prose=plain_text)
         self.reader = self._replies.reader
@@ -106,16 +117,11 @@ class A2AAgent:
     async def open(self) -> None:
         """Find the card and choose an interface. Raises `TargetError` if there is none."""
         quiet_loggers()
-        try:
-            self._policy.check_url(self._base)
-        except OutboundRefused as error:
-            raise TargetError(str(error)) from None
-        token = token_for(self._base, self._policy, TOKEN_VARIABLE)
-        self._http = open_client(self._policy, auth=token)
-        self.found = await find_card(self._http, self._base)
+        await self.connect(self._base)
+        self.found = await find_card(self.http, self._base)
         # The user's address may be that of one interface; the card's own is the agent's.
         root = base_address(self.found.place)
-        self.card, replaced = await correct_addresses(self.found.card, root, self._policy)
+        self.card, replaced = await correct_addresses(self.found.card, root, self.policy)
         chosen = self.card.preferred(self._base)
         self._use_dialect(Dialect(chosen.binding, chosen.version, chosen.url, chosen.tenant))
         self._report(*self.card.findings, *replaced)
@@ -123,30 +129,14 @@ class A2AAgent:
             what = "the agent card does not declare streaming; trying it anyway"
             self._report(Finding(what, "remove '#stream' from the target"))
 
-    async def readiness(self) -> AgentReadiness:
-        """What `/health/ready` below the agent's address says."""
-        assert self._http is not None, "call open() before readiness()"
-        return await ask_readiness(self._http, ready_url(self._base))
-
-    async def close(self) -> None:
-        """Close the connections."""
-        if self._http is not None:
-            await self._http.aclose()
-            self._http = None
-
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         """Send the query as `{"query", "top_k"}`, in the other protocol version if necessary."""
         text = orjson.dumps({"query": query, "top_k": top_k}).decode()
-        try:
-            async with asyncio.timeout(self._timeout):
-                reply = await self._reply_to(query if self._plain_text else text)
-            answer = reply.answer(self._replies)
-            if self._plain_text:  # the agent is not told how many are wanted
-                return replace(answer, doc_ids=answer.doc_ids[:top_k])
-            return answer
-        except TimeoutError:
-            message = f"no answer within {self._timeout:g} s"
-            raise AgentFailure(FailureKind.TIMEOUT, message) from None
+        reply = await self._reply_to(query if self._plain_text else text)
+        answer = self._replies.read(reply.sources())
+        if self._plain_text:  # the agent is not told how many are wanted
+            return replace(answer, doc_ids=answer.doc_ids[:top_k])
+        return answer
 
     async def _reply_to(self, text: str) -> A2AReply:
         dialect = self.dialect
@@ -189,10 +179,9 @@ class A2AAgent:
             except UnknownMethod:
                 raise bad_reply("an unfinished task that it later does not recognize") from None
 
-    async def _exchange(self, dialect: Dialect, request: WireRequest, reply: A2AReply) -> None:
-        assert self._http is not None, "call open() before ask()"
+    async def _exchange(self, dialect: Dialect, request: WireCall, reply: A2AReply) -> None:
         async with exchange(
-            self._http,
+            self.http,
             request.method,
             request.url,
             content=request.content,
@@ -229,3 +218,120 @@ def quiet_loggers() -> None:
         logger = logging.getLogger(name)
         if logger.level == logging.NOTSET:
             logger.setLevel(logging.WARNING)
+
+
+class ReplyReader:
+    """Reads the answer from a reply.
+
+    Parameters:
+        mapping: what `--map` says, parsed; without it, the answer is `{"doc_ids": [...]}`.
+        known: the ids of the data set.
+        prose: whether the agent answers in prose, with ids in brackets.
+    """
+
+    def __init__(
+        self,
+        mapping: Mapping[str, str] | None = None,
+        known: Container[str] = (),
+        *,
+        prose: bool = False,
+    ) -> None:
+        self._mapping = mapping or {}
+        self._known = known
+        self._prose = prose
+        self.reader = AnswerReader(self._mapping, known)
+
+    def read(self, sources: Sources) -> AgentAnswer:
+        """The answer. Raises `AgentFailure` if there is none."""
+        received = _received(sources)
+        self.reader.last = received
+        if self._prose:
+            return self._read_prose(sources, received)
+        if self._mapping:
+            return read_mapped(sources, self.reader)
+        try:
+            return find_answer(sources)
+        except AgentFailure as failure:
+            raise self.reader.with_suggestion(failure, received) from None
+
+    def _read_prose(self, sources: Sources, received: Received) -> AgentAnswer:
+        if any(True for _ in _values(sources)):
+            return read_mapped(sources, self.reader)
+        if "ids" in self._mapping:
+            answer = self.reader.read(received)
+        elif ids := marked_ids(received.text, self._known):
+            answer = AgentAnswer(ids, citations=ids)
+        elif suggest_pattern(received.text, self._known):
+            message = "the answer names documents, but not as [ID]"
+            failure = AgentFailure(FailureKind.INVALID_ANSWER, message)
+            raise self.reader.with_suggestion(failure, received)
+        else:
+            answer = AgentAnswer(())  # it has named none
+        return answer if answer.answer is not None else replace(answer, answer=received.text)
+
+
+def find_answer(sources: Sources) -> AgentAnswer:
+    """The first object with `doc_ids`, in the order of `sources`."""
+    other: object = None
+    for value in _values(sources):
+        if isinstance(value, Mapping) and "doc_ids" in value:
+            return read_answer(value)
+        other = value if other is None else other
+    parts = sum(map(len, sources))
+    raise AgentFailure(FailureKind.INVALID_ANSWER, _what_instead(other, parts))
+
+
+def read_mapped(sources: Sources, reader: AnswerReader) -> AgentAnswer:
+    """What `--map` finds in the first value that it fits, or in the text of all parts."""
+    text = _text(sources)
+    failure: AgentFailure | None = None
+    for value in _values(sources):
+        try:
+            return reader.read(Received(text or json.dumps(value), value))
+        except AgentFailure as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+    return reader.read(Received(text, problem=_NO_JSON))
+
+
+def _text(sources: Sources) -> str:
+    return "\n".join(filter(None, map(_joined, sources)))
+
+
+def _joined(parts: Sequence[Mapping[str, Any]]) -> str:
+    """The texts of parts. Many short ones are the pieces of a text that was streamed."""
+    texts = list(texts_of(parts))
+    pieces = len(texts) >= _FEWEST_PIECES and sum(map(len, texts)) < _LONGEST_PIECE * len(texts)
+    return "".join(texts).strip() if pieces else "\n".join(text.strip() for text in texts)
+
+
+def _received(sources: Sources) -> Received:
+    """All text, and the first value that there is."""
+    text = _text(sources)
+    for value in _values(sources):
+        return Received(text or json.dumps(value), value)
+    return Received(text, problem=_NO_JSON)
+
+
+def _values(sources: Sources) -> Iterator[object]:
+    """Everything that could be the answer: data first, because text often only repeats it."""
+    for parts in sources:
+        for data in (part["data"] for part in parts if part.get("data") is not None):
+            yield data
+            if isinstance(data, Mapping) and isinstance(data.get("data"), Mapping):
+                yield data["data"]  # the protobuf form of 0.3 has one more layer
+        texts = list(texts_of(parts))
+        for text in texts:
+            yield from json_values(text)
+        if len(texts) > 1:  # a text that was streamed in pieces
+            yield from json_values("".join(texts))
+
+
+def _what_instead(other: object, parts: int) -> str:
+    if isinstance(other, Mapping):
+        return "the answer is an object without 'doc_ids'"
+    if other is not None:
+        return f"the answer is a {type(other).__name__}, not an object with 'doc_ids'"
+    missing = f"no JSON object with 'doc_ids' in {parts} part{'' if parts == 1 else 's'}"
+    return f"{missing}; {PLAIN_TEXT_HINT}" if parts else missing

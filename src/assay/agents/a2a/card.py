@@ -96,10 +96,6 @@ class Card:
         same = [each for each in self.interfaces if each.binding == first.binding]
         return max(same, key=lambda each: each.version == V10)
 
-    def with_interfaces(self, interfaces: tuple[Interface, ...]) -> "Card":
-        """The same card with other interfaces."""
-        return replace(self, interfaces=interfaces)
-
 
 def read_card(document: object) -> Card:
     """Parse the JSON of a card of any protocol version. Raises `CardError`."""
@@ -198,12 +194,11 @@ class AgentNotCallable(TargetError):
 
 @dataclass(frozen=True, slots=True)
 class FoundCard:
-    """A card with the place where it was found, its raw JSON, and the places tried before."""
+    """A card with the place where it was found, and its raw JSON."""
 
     card: Card
     place: str
     document: bytes
-    tried: tuple[str, ...]
 
 
 def base_address(url: str) -> str:
@@ -238,12 +233,12 @@ async def find_card(http: httpx.AsyncClient, base: str) -> FoundCard:
         try:
             async with asyncio.timeout(_CARD_SECONDS):
                 document = await _fetch(http, place)
-            return FoundCard(read_card(_json(document)), place, document, tuple(tried))
+            return FoundCard(read_card(_json(document)), place, document)
         except UnsupportedBindings as error:
             raise AgentNotCallable(f"{redact_url(base)} is an A2A agent, but {error}") from None
         except TimeoutError:
             raise TargetLoading(
-                f"{redact_url(place)} accepts connections, but does not answer in "
+                f"{redact_url(place)} accepts connections, but does not respond within "
                 f"{_CARD_SECONDS:g} s: the agent is still starting, or hangs"
             ) from None
         except (AgentFailure, CardError) as error:
@@ -252,8 +247,8 @@ async def find_card(http: httpx.AsyncClient, base: str) -> FoundCard:
                 raise _connection_unavailable(base, reason) from None
             if isinstance(error, AgentFailure) and error.kind is FailureKind.CONNECTION:
                 raise TargetLoading(
-                    f"{redact_url(place)} answers {reason}: the agent is not there yet, or its "
-                    "proxy cannot reach it"
+                    f"{redact_url(place)} responds with {reason}: the agent has not started "
+                    "yet, or its proxy cannot reach it"
                 ) from None
             tried.append(f"{redact_url(place)}: {reason}")
     lines = "".join(f"\n  {line}" for line in tried)
@@ -317,7 +312,7 @@ async def correct_addresses(
             there, here = redact_url(each.url)[:200], redact_url(url)
             what = f"the card's address {there!r} {reason}; calling {here!r} instead"
             findings.append(Finding(what, _REMEDY))
-    return card.with_interfaces(tuple(settled)), tuple(dict.fromkeys(findings))
+    return replace(card, interfaces=tuple(settled)), tuple(dict.fromkeys(findings))
 
 
 def rebase(url: str, base: str) -> str:

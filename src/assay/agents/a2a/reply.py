@@ -11,7 +11,7 @@ that mixes them up is still understood.
 import asyncio
 import re
 import uuid
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,8 +20,7 @@ from urllib.parse import quote as percent_encode
 import httpx
 import orjson
 
-from assay.agents.a2a.answers import Parts, ReplyReader, texts_of
-from assay.agents.protocol import AgentAnswer
+from assay.agents.request_template import WireCall
 from assay.errors import AgentFailure, FailureKind
 from assay.net.http import (
     MAX_BYTES,
@@ -35,6 +34,10 @@ from assay.net.json import JsonObject, parse_object
 from assay.net.redact import quote
 from assay.net.sse import EventReader, EventTooLarge
 
+Parts = list[Mapping[str, Any]]
+Sources = Sequence[Sequence[Mapping[str, Any]]]
+"""Where an answer may be, likeliest first; each is a list of parts."""
+
 JSON_RPC = "JSONRPC"
 HTTP_JSON = "HTTP+JSON"
 V03 = "0.3"
@@ -44,16 +47,6 @@ _METHODS = {
     V10: {"send": "SendMessage", "stream": "SendStreamingMessage", "get": "GetTask"},
     V03: {"send": "message/send", "stream": "message/stream", "get": "tasks/get"},
 }
-
-
-@dataclass(frozen=True, slots=True)
-class WireRequest:
-    """One HTTP request, ready to be sent."""
-
-    method: str
-    url: str
-    content: bytes | None
-    headers: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +73,7 @@ class Dialect:
         """The same interface in the other protocol version."""
         return replace(self, version=V03 if self.version == V10 else V10)
 
-    def question(self, text: str, *, stream: bool) -> WireRequest:
+    def question(self, text: str, *, stream: bool) -> WireCall:
         """The request that sends `text` as a message of one text part."""
         if self.binding == JSON_RPC:
             message = self._message(text, "parts")
@@ -91,7 +84,7 @@ class Dialect:
         body = self._params("request" if old else "message", message)
         return self._request("POST", "/message:stream" if stream else "/message:send", body)
 
-    def task(self, task_id: str) -> WireRequest:
+    def task(self, task_id: str) -> WireCall:
         """The request for the state of a task that was returned before it was done."""
         if self.binding == JSON_RPC:
             return self._call("get", {**self._tenant(), "id": task_id})
@@ -118,15 +111,15 @@ class Dialect:
         sent = self.tenant and self.version == V10 and self.binding == JSON_RPC
         return {"tenant": self.tenant} if sent else {}
 
-    def _call(self, name: str, params: JsonObject) -> WireRequest:
+    def _call(self, name: str, params: JsonObject) -> WireCall:
         method = _METHODS[self.version][name]
         call = {"jsonrpc": "2.0", "id": uuid.uuid4().hex, "method": method, "params": params}
-        return WireRequest("POST", self.url, orjson.dumps(call), self._headers())
+        return WireCall("POST", self.url, self._headers(), orjson.dumps(call))
 
-    def _request(self, method: str, path: str, body: JsonObject | None) -> WireRequest:
+    def _request(self, method: str, path: str, body: JsonObject | None) -> WireCall:
         content = None if body is None else orjson.dumps(body)
         url = self.url.rstrip("/") + self._path(path)
-        return WireRequest(method, url, content, self._headers())
+        return WireCall(method, url, self._headers(), content)
 
     def _path(self, path: str) -> str:
         if self.version == V03:
@@ -195,8 +188,8 @@ class A2AReply:
         if kind != "message" and isinstance(task_id := value.get("taskId", value.get("id")), str):
             self.task_id = task_id
 
-    def answer(self, reader: ReplyReader | None = None) -> AgentAnswer:
-        """The answer of a finished reply. Raises `AgentFailure` if there is none."""
+    def sources(self) -> Sources:
+        """Where the answer of a finished reply may be. Raises `AgentFailure` for a refusal."""
         if self.state in _REFUSALS and self._message is None:
             code = _code_in(self._status)
             message = f"the task ended {self.state!r}" + (f" ({code})" if code else "")
@@ -206,7 +199,7 @@ class A2AReply:
         if self._message is not None:
             sources.append(self._message)
         sources.append(self._status)
-        return (reader or ReplyReader()).read(sources)
+        return sources
 
     def _take_task(self, task: Mapping[str, Any]) -> None:
         artifacts = task.get("artifacts")
@@ -253,6 +246,13 @@ def _unwrap(result: object) -> tuple[str, Mapping[str, Any]]:
     if "status" in result:
         return "task", result
     raise bad_reply("a result that is neither a task nor a message")
+
+
+def texts_of(parts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The texts of parts."""
+    for part in parts:
+        if isinstance(part.get("text"), str):
+            yield part["text"]
 
 
 def _parts(holder: Mapping[str, Any]) -> Parts:

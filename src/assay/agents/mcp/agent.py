@@ -31,8 +31,7 @@ from pydantic import ValidationError
 
 from assay.agents.detection import detect_list, json_values
 from assay.agents.mapping import AnswerReader, Received
-from assay.agents.mcp.connection import ExchangeRecord, current_exchange
-from assay.agents.mcp.servers import Server, server_of
+from assay.agents.mcp.connection import ExchangeRecord, Server, current_exchange, server_of
 from assay.agents.mcp.tools import SearchTool, find_search_tool
 from assay.agents.protocol import AgentAnswer, AgentInfo
 from assay.agents.readiness import AgentReadiness
@@ -172,14 +171,12 @@ class McpAgent:
     async def open(self) -> None:
         """Open a session and find the search tool. Raises `TargetError`."""
         try:
-            client, tools = await self._session.open()
+            spoken, tools = await self._session.open()
         except TargetError as error:
-            stderr = self._server.stderr_tail()
+            stderr = self._server.stderr_tail
             detail = f"; its stderr ends with: {stderr}" if stderr else self._server.advice
             raise type(error)(f"{self.info.name}: {error}{detail}") from error
         self._tool = find_search_tool(tools, self._wanted, self._mapping)
-        server = client.server_info
-        spoken = f"{server.name if server else 'a server'}, MCP {client.protocol_version}"
         self.info = replace(self.info, details=f"{spoken}, {self._tool.describe()}")
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
@@ -215,13 +212,14 @@ class McpSession:
         self._connection: _Connection | None = None
         self._opening = asyncio.Lock()
 
-    async def open(self) -> tuple[Client, list[Tool]]:
-        """The client and the server's tools. Raises `TargetError` if there is no MCP server."""
+    async def open(self) -> tuple[str, list[Tool]]:
+        """What the server is and speaks, and its tools. Raises `TargetError` if there is none."""
         # Its errors quote what did not parse, which may be an answer.
         logging.getLogger("mcp.client").setLevel(logging.CRITICAL + 1)
         try:
             connection = await self._live_connection()
-            return connection.client, connection.tools
+            server, version = connection.client.server_info, connection.client.protocol_version
+            return f"{server.name if server else 'a server'}, MCP {version}", connection.tools
         except AgentFailure as failure:
             away = failure.kind is FailureKind.CONNECTION and str(failure).startswith("HTTP")
             raise (TargetLoading if away else TargetError)(str(failure)) from failure

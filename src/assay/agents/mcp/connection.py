@@ -1,46 +1,191 @@
-"""HTTP below MCP sessions: bounded, and with the outcome of every exchange.
+"""Connections to MCP servers, by URL or by command, with bounded HTTP.
 
-It is bounded, and its failures end one call instead of all: the SDK turns
-every HTTP status into one error and lets a broken connection end the session with all its calls.
-So the outcome of a call's own exchange is recorded here, and the SDK sees a plain 503 instead. An
-exchange finds its record by a context variable: the SDK runs each request in its caller's context.
+HTTP is bounded, and its failures end one call instead of all: the SDK turns every HTTP status into
+one error and lets a broken connection end the session with all its calls. So the outcome of a
+call's own exchange is recorded here, and the SDK sees a plain 503 instead. An exchange finds its
+record by a context variable: the SDK runs each request in its caller's context.
 """
 
 import asyncio
 import os
+import shlex
+import tempfile
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Protocol, TextIO, cast
+from urllib.parse import urlsplit
 
 import httpx
 import httpx2
+from mcp import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
 
-from assay.errors import AgentFailure, FailureKind
+from assay.agents.readiness import UNKNOWN, AgentReadiness, ask_readiness, ready_url
+from assay.agents.target_kinds import Target
+from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.net.client import (
     CONNECT_SECONDS,
     BoundedDecoder,
     EncodingRefused,
+    open_client,
     server_name,
     tls_context,
+    token_for,
 )
-from assay.net.http import MAX_BYTES, classify_http_errors, failure_of_status
-from assay.net.outbound import (
-    UNRESTRICTED,
-    OutboundPolicy,
-    Resolve,
-    permitted_addresses,
-    split_address,
+from assay.net.http import (
+    ERROR_BODY_BYTES,
+    ERROR_BODY_SECONDS,
+    MAX_BYTES,
+    classify_http_errors,
+    failure_of_status,
 )
+from assay.net.outbound import UNRESTRICTED, OutboundPolicy, permitted_addresses, split_address
 from assay.net.redact import quote
+from assay.privacy import is_private
 
 TOKEN_VARIABLE = "MCP_SERVER_TOKEN"
 
 # Longer than any call: the caller bounds the whole call, this only ends what was forgotten.
 _TIMEOUT = httpx2.Timeout(300.0, connect=CONNECT_SECONDS, write=30.0, pool=None)
 _LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=4.0)
-_WORDS_BYTES = 8_000
-_WORDS_SECONDS = 2.0
+# Secrets of ours, which the server under test does not get.
+_WITHHELD = ("ASSAY_TOKEN", "ASSAY_ADMIN_TOKEN")
+_STDERR_LENGTH = 300
+
+
+class Server(Protocol):
+    """An MCP server that sessions can be opened with."""
+
+    @property
+    def handshakes(self) -> tuple[str, ...]:
+        """The ways to open a session, in the order in which they are tried: `auto` asks which
+        versions the server speaks, `legacy` initializes a session at once."""
+        ...
+
+    @property
+    def advice(self) -> str:
+        """What to try if no session can be opened, as the end of a message."""
+        ...
+
+    @property
+    def stderr_tail(self) -> str:
+        """The last line that a started command wrote to stderr, if any."""
+        ...
+
+    def connect(self) -> AbstractAsyncContextManager[Any]:
+        """A fresh transport for `mcp.Client`."""
+        ...
+
+    async def readiness(self) -> AgentReadiness:
+        """What the server says about itself."""
+        ...
+
+    async def close(self) -> None:
+        """Release what all sessions share."""
+        ...
+
+
+class HttpServer:
+    """A server at an address. One HTTP client serves all sessions: making one is expensive."""
+
+    handshakes: tuple[str, ...] = ("auto",)
+    stderr_tail = ""
+
+    @property
+    def advice(self) -> str:
+        """The older transport has an address of its own, which is not supported."""
+        if urlsplit(self._url).path.rstrip("/").endswith("/sse"):
+            return (
+                "; /sse is the address of MCP's deprecated transport: start the server with "
+                "streamable HTTP, which is usually at /mcp, or as a command with mcp-stdio:"
+            )
+        return "; is the server running, and is this its address? MCP is usually at /mcp"
+
+    def __init__(self, url: str, policy: OutboundPolicy = UNRESTRICTED) -> None:
+        self._policy = policy
+        split_address(url)  # raises for anything but an http(s) URL
+        self._url = url.rstrip("/") + "/mcp" if urlsplit(url).path in ("", "/") else url
+        self._http: httpx2.AsyncClient | None = None
+
+    def connect(self) -> AbstractAsyncContextManager[Any]:
+        if self._http is None:
+            self._http = open_http(policy=self._policy)
+        return streamable_http_client(
+            self._url, http_client=self._http, max_sse_event_size=MAX_BYTES
+        )
+
+    async def readiness(self) -> AgentReadiness:
+        path = urlsplit(self._url).path.rstrip("/").removesuffix("/mcp")
+        token = token_for(self._url, self._policy, TOKEN_VARIABLE)
+        async with open_client(self._policy, auth=token) as http:
+            return await ask_readiness(http, ready_url(self._url, below=path))
+
+    async def close(self) -> None:
+        if self._http is not None:
+            await self._http.aclose()
+            self._http = None
+
+
+class StdioServer:
+    """A command. It gets our environment, as from a shell, and ends with the session."""
+
+    # A question about versions stops servers of the SDK up to 1.8, which then answer nothing.
+    handshakes: tuple[str, ...] = ("legacy", "auto")
+    advice = ""
+
+    def __init__(self, command: str) -> None:
+        try:
+            words = shlex.split(command)
+        except ValueError as error:
+            raise UsageError(f"cannot parse the command {command!r}: {error}") from None
+        if not words:
+            raise UsageError(
+                "no command given; write mcp-stdio:COMMAND, such as 'mcp-stdio:uvx server'"
+            )
+        environment = {key: value for key, value in os.environ.items() if key not in _WITHHELD}
+        self._parameters = StdioServerParameters(
+            command=words[0], args=words[1:], env=environment, encoding_error_handler="replace"
+        )
+        self.stderr_tail = ""
+
+    @asynccontextmanager
+    async def connect(self) -> AsyncIterator[Any]:
+        with _stderr_file() as stderr:
+            try:
+                errlog = cast(TextIO, stderr)
+                async with stdio_client(self._parameters, errlog=errlog) as streams:
+                    yield streams
+            finally:
+                self.stderr_tail = _last_line(stderr)
+
+    async def readiness(self) -> AgentReadiness:
+        return UNKNOWN
+
+    async def close(self) -> None:
+        pass
+
+
+def _stderr_file() -> IO[str]:
+    """A command may write what it was asked: in private mode that goes nowhere."""
+    if is_private():
+        return Path(os.devnull).open("w+", encoding="utf-8")
+    return tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
+
+
+def _last_line(stderr: IO[str]) -> str:
+    stderr.seek(0)
+    lines = [line.strip() for line in stderr if line.strip()]
+    return lines[-1][:_STDERR_LENGTH] if lines else ""
+
+
+def server_of(target: Target, policy: OutboundPolicy | None = None) -> Server:
+    """The server that a target names: a command for `mcp-stdio:`, else an address."""
+    if target.kind == "mcp-stdio":
+        return StdioServer(target.address)
+    return HttpServer(target.address, policy or UNRESTRICTED)
 
 
 @dataclass
@@ -59,7 +204,6 @@ current_exchange: ContextVar[ExchangeRecord | None] = ContextVar("current_exchan
 def open_http(
     transport: httpx2.AsyncBaseTransport | None = None,
     policy: OutboundPolicy = UNRESTRICTED,
-    resolve: Resolve | None = None,
 ) -> httpx2.AsyncClient:
     """A client for MCP sessions over HTTP.
 
@@ -67,12 +211,11 @@ def open_http(
         transport: replaces the network, in tests.
         policy: which addresses may be called. A restricted client sends no token: the address
             came in a request, not from the owner of the token.
-        resolve: replaces the system's name resolution, in tests.
     """
     token = None if policy.public_only else os.environ.get(TOKEN_VARIABLE)
     inner = transport or httpx2.AsyncHTTPTransport(limits=_LIMITS, verify=tls_context())
     return httpx2.AsyncClient(
-        transport=RecordingTransport(inner, policy, resolve),
+        transport=RecordingTransport(inner, policy),
         timeout=_TIMEOUT,
         headers={
             "User-Agent": "assay",
@@ -86,32 +229,21 @@ def open_http(
 class RecordingTransport(httpx2.AsyncBaseTransport):
     """Bounds responses and records how each exchange ended in its caller's `ExchangeRecord`."""
 
-    def __init__(
-        self,
-        inner: httpx2.AsyncBaseTransport,
-        policy: OutboundPolicy = UNRESTRICTED,
-        resolve: Resolve | None = None,
-    ) -> None:
+    def __init__(self, inner: httpx2.AsyncBaseTransport, policy: OutboundPolicy) -> None:
         self._inner = inner
         self._policy = policy
-        self._resolve = resolve
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         exchange = current_exchange.get() or ExchangeRecord()
         try:
-            addresses = await self._addresses(request)
-        except httpx.RequestError as error:
+            response = await self._send(request, await self._addresses(request))
+        except (httpx.RequestError, httpx2.TransportError) as error:
             exchange.failure = _failure_of(error)
-            return httpx2.Response(503, request=request)
-        try:
-            response = await self._send(request, addresses)
-        except httpx2.TransportError as error:
-            exchange.failure = _failure_of(_as_httpx(error))
             return httpx2.Response(503, request=request)
         exchange.status = response.status_code
         exchange.failure = _failure_of_status(response)
-        if exchange.failure is not None and isinstance(response.stream, httpx2.AsyncByteStream):
-            exchange.failure.said = await _take_words(response)
+        if exchange.failure is not None:
+            exchange.failure.said = await _take_error_body(response)
         try:
             decoder = _decoder_for(request, response)
         except httpx.RequestError as error:
@@ -131,7 +263,7 @@ class RecordingTransport(httpx2.AsyncBaseTransport):
             return []
         url = str(request.url)
         self._policy.check_url(url)
-        return await permitted_addresses(self._policy, *split_address(url), self._resolve)
+        return await permitted_addresses(self._policy, *split_address(url))
 
     async def _send(self, request: httpx2.Request, addresses: list[str]) -> httpx2.Response:
         """Nothing resolves the name a second time: it could answer with another address then."""
@@ -156,7 +288,7 @@ def _pinned(request: httpx2.Request, address: str) -> httpx2.Request:
     )
 
 
-async def _take_words(response: httpx2.Response) -> str:
+async def _take_error_body(response: httpx2.Response) -> str:
     """The start of an error's body, which is put back for the SDK."""
     body = b""
     if response.headers.get("content-encoding") or not isinstance(
@@ -164,10 +296,10 @@ async def _take_words(response: httpx2.Response) -> str:
     ):
         return ""
     with suppress(httpx2.HTTPError, httpx2.StreamError, TimeoutError):
-        async with asyncio.timeout(_WORDS_SECONDS):
+        async with asyncio.timeout(ERROR_BODY_SECONDS):
             async for chunk in response.stream:
                 body += chunk
-                if len(body) >= _WORDS_BYTES:
+                if len(body) >= ERROR_BODY_BYTES:
                     break
     await response.stream.aclose()
     response.headers.pop("content-length", None)
@@ -207,12 +339,11 @@ class _BoundedStream(httpx2.AsyncByteStream):
             async for chunk in self._inner:
                 yield self._decoder.feed(chunk)
             self._exchange.ended = True
-        except httpx2.TransportError as error:
-            self._exchange.failure = _failure_of(_as_httpx(error))
-            raise httpx2.StreamError("the response ended early") from error
-        except httpx.RequestError as error:
+        except (httpx.RequestError, httpx2.TransportError) as error:
             self._exchange.failure = _failure_of(error)
-            raise httpx2.StreamError("the response was refused") from error
+            ended = isinstance(error, httpx2.TransportError)  # the others are refusals of our own
+            said = "the response ended early" if ended else "the response was refused"
+            raise httpx2.StreamError(said) from error
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -233,10 +364,10 @@ def _as_httpx(error: httpx2.TransportError) -> httpx.TransportError:
     return translated
 
 
-def _failure_of(error: httpx.RequestError) -> AgentFailure:
+def _failure_of(error: httpx.RequestError | httpx2.TransportError) -> AgentFailure:
     try:
         with classify_http_errors():
-            raise error
+            raise _as_httpx(error) if isinstance(error, httpx2.TransportError) else error
     except AgentFailure as failure:
         return failure
 

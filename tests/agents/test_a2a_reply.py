@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.agents.a2a.answers import find_answer, read_mapped
+from assay.agents.a2a.agent import find_answer, read_mapped
 from assay.agents.a2a.reply import A2AReply
 from assay.agents.mapping import AnswerReader, parse_mapping
 from assay.errors import AgentFailure, FailureKind
@@ -105,7 +105,7 @@ def test_a_task_that_did_not_complete_is_an_agent_error(state: str, new: bool) -
     reply.feed(task(name, artifacts=[{"artifactId": "a", "parts": [{"data": GOOD}]}]))
     assert reply.finished
     with pytest.raises(AgentFailure, match=f"the task ended '{state}'") as caught:
-        reply.answer()
+        find_answer(reply.sources())
     assert caught.value.kind is FailureKind.AGENT_ERROR
 
 
@@ -123,23 +123,23 @@ def test_a_text_streamed_in_pieces_is_put_together() -> None:
         reply.feed({"artifactUpdate": {"taskId": "t", "artifact": artifact, "append": place > 0}})
     assert not reply.finished
     reply.feed({"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_COMPLETED"}}})
-    assert reply.answer().doc_ids == ("d1", "d2")
+    assert find_answer(reply.sources()).doc_ids == ("d1", "d2")
 
 
 def test_the_status_message_is_the_last_resort() -> None:
     reply = A2AReply()
     message = {"parts": text('{"doc_ids": ["from status"]}')}
     reply.feed({"kind": "task", "id": "t", "status": {"state": "completed", "message": message}})
-    assert reply.answer().doc_ids == ("from status",)
+    assert find_answer(reply.sources()).doc_ids == ("from status",)
     reply.feed(task("completed", artifacts=[{"parts": [{"data": GOOD}]}]))
-    assert reply.answer().doc_ids == ("d1", "d2")
+    assert find_answer(reply.sources()).doc_ids == ("d1", "d2")
 
 
 def test_what_was_asked_is_never_taken_for_the_answer() -> None:
     reply = A2AReply()
     reply.feed(task("completed", history=[{"role": "user", "parts": text(TEXT)}]))
     with pytest.raises(AgentFailure, match="in 0 parts"):
-        reply.answer()
+        find_answer(reply.sources())
 
 
 @pytest.mark.parametrize(
