@@ -20,7 +20,7 @@ from pathlib import Path
 
 from assay.data import load_dataset
 from assay.errors import AssayError
-from assay.run.bench import BenchCell, BenchReport
+from assay.report.bench import BenchCell, BenchReport
 
 ZERO_SHOT = ("bm25", "dense", "hybrid")
 TRAINED = ("hybrid", "tuned")

@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from assay.errors import NotTuned
-from assay.run.bench import BenchCell, BenchPair, BenchReport, BenchSystem
+from assay.report.bench import BenchCell, BenchPair, BenchReport, BenchSystem
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "generalise.py"
 

@@ -11,8 +11,7 @@ from assay.cli.app import app
 from assay.errors import UsageError
 from assay.evaluation.suite import SUITES, find_suite, read_suite
 from assay.measure.statistics import compare_paired, compare_strata, summarize_strata
-from assay.report.bench import bench_sentences
-from assay.run.bench import BenchCell, BenchReport, rank_systems
+from assay.report.bench import BenchCell, BenchReport, bench_sentences, rank_systems
 
 _AGENTS = """
 import os

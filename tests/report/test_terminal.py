@@ -232,11 +232,13 @@ def test_a_comparison_has_a_line_a_metric_a_verdict_and_its_warnings() -> None:
 def test_verdicts() -> None:
     worse = comparison(**{"ndcg@5": paired(difference=-0.05)})
     assert verdict(worse, a="A", b="B").startswith("B is 0.0500 worse in nDCG@5")
-    unsure = comparison(**{"ndcg@5": paired(p_adjusted=0.2)})
+    unsure = comparison(**{"ndcg@5": paired(p_adjusted=0.2, queries_needed=180)})
     assert verdict(unsure) == (
-        "b and a do not differ significantly in nDCG@5 with 100 queries; about 80 queries would be "
-        "needed."
+        "b and a do not differ significantly in nDCG@5 with 100 queries; about 180 queries would "
+        "be needed."
     )
+    enough = comparison(**{"ndcg@5": paired(p_adjusted=0.2, queries_needed=80)})
+    assert verdict(enough) == "b and a do not differ significantly in nDCG@5 with 100 queries."
     same = comparison(**{"ndcg@5": paired(wins=0, losses=0, queries_needed=None)})
     assert verdict(same) == "b and a score the same nDCG@5 on every query."
     both = comparison(**{"correctness": paired(), "ndcg@5": paired()})

@@ -10,11 +10,13 @@ import pytest
 from tests.run.test_trend import point
 
 from assay.report.export import write_rows
-from assay.report.pareto import ParetoPoint, frontier, pareto_chart
 from assay.report.svg import apart, date_ticks, place_labels, shortened, without_overlap
 from assay.report.trend_plots import WIDTHS, figure_title, trend_chart
 from assay.report.trends import (
+    ParetoPoint,
     figures_of_trend,
+    frontier,
+    pareto_chart,
     render_trend_page,
     trend_document,
     trend_rows,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def share_slice(folder: "RunFolder", name: str, html: Path | None, in_browser: bool) -> None:
     """The queries of a slice as one file. Raises `UsageError`."""
-    from assay.report.shared_pages import render_slice_page, rows_of_slice
+    from assay.report.matrix import render_slice_page, rows_of_slice
 
     page = _shared_page("--slice", html, in_browser, "slice.html")
     dataset = dataset_of(folder)
@@ -25,8 +25,7 @@ def share_slice(folder: "RunFolder", name: str, html: Path | None, in_browser: b
 
 def share_matrix(folders: "list[RunFolder]", html: Path | None, in_browser: bool) -> None:
     """Every query of some runs as one file. Raises `UsageError`."""
-    from assay.report.matrix import MATRIX_LIMIT, read_matrix
-    from assay.report.shared_pages import render_matrix_page
+    from assay.report.matrix import MATRIX_LIMIT, read_matrix, render_matrix_page
 
     page = _shared_page("--matrix", html, in_browser, "matrix.html")
     if len(folders) > MATRIX_LIMIT:

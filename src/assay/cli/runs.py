@@ -329,7 +329,7 @@ def compare(
     else:
         show(*(part for each in comparisons for part in (render_comparison(each), "")))
         if preference is not None:
-            from assay.report.preferences import render_preference
+            from assay.report.terminal_answers import render_preference
 
             show(render_preference(preference))
     if preference is not None and preference.trouble:

@@ -13,7 +13,7 @@ from assay.evaluation.run import Run
 from assay.evaluation.suite import Suite, SuiteCell
 from assay.files import atomic_write, make_private_folder
 from assay.measure.metrics import Metric
-from assay.run.bench import NOT_RUN, BenchCell, BenchReport, Scores, rank_systems
+from assay.report.bench import NOT_RUN, BenchCell, BenchReport, Scores, rank_systems
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder, list_runs
 from assay.run.models import COMPLETE, INTERRUPTED

@@ -25,13 +25,12 @@ from assay.report.html_queries import (
     QueryGroup,
     QueryGroups,
     QueryView,
-    ViolationLine,
     query_view,
     violation_lines,
 )
 from assay.report.html_templates import render_fragment, render_page
 from assay.run.config import RunConfig
-from assay.run.models import AnswerRow, QueryRow, Report, Statistic
+from assay.run.models import AnswerRow, QueryRow, Report, Statistic, ViolationCount
 from assay.run.settings import RunSetting, arguments, settings
 
 SHOWN = 10
@@ -159,7 +158,7 @@ class RunView:
     groups: Mapping[str, Sequence[QueryGroup]]
     latency: Markup | None
     failures: Sequence[FailureLine]
-    violations: Sequence[ViolationLine]
+    violations: Sequence[tuple[str, ViolationCount]]
     worst: Sequence[QueryView]
     best: Sequence[QueryView]
     answers: AnswersView | None

@@ -22,6 +22,7 @@ from assay.report.numbers import count, counted, percent
 from assay.run.answers import (
     AnswersReport,
     AnswerStatistic,
+    CounterfactualCount,
     DiagnosisReport,
     JudgeRecord,
     JudgeSpending,
@@ -75,15 +76,6 @@ class FailureKindLine:
 
 
 @dataclass(frozen=True, slots=True)
-class ContextLine:
-    """How the questions that were asked again in one context went."""
-
-    context: str
-    right: int
-    asked: int
-
-
-@dataclass(frozen=True, slots=True)
 class AnswersView:
     """What the templates `answers_body.html` and `answers_questions.html` show.
 
@@ -99,7 +91,7 @@ class AnswersView:
     points: Markup | None
     outside: int
     kinds: Sequence[FailureKindLine]
-    contexts: Sequence[ContextLine]
+    contexts: Sequence[tuple[str, CounterfactualCount]]
     judge_facts: Sequence[tuple[str, str]]
     groups: Sequence[QuestionGroup]
     links: str
@@ -202,13 +194,11 @@ def _kinds(diagnosis: DiagnosisReport | None, links: str) -> list[FailureKindLin
     return [FailureKindLine(kind, number, _href(links, kind)) for kind, number in ordered]
 
 
-def _contexts(answers: AnswersReport) -> list[ContextLine]:
+def _contexts(answers: AnswersReport) -> list[tuple[str, CounterfactualCount]]:
+    """How the questions that were asked again went, by what they were answered from."""
     tried = answers.counterfactuals or {}
-    return [
-        ContextLine(words, tried[name].right, tried[name].asked)
-        for name, words in CONTEXTS.items()
-        if name in tried and tried[name].asked
-    ]
+    found = [(words, tried[name]) for name, words in CONTEXTS.items() if name in tried]
+    return [(words, count) for words, count in found if count.asked]
 
 
 def _href(links: str, kind: str) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from markupsafe import Markup
 
@@ -9,12 +10,22 @@ from assay.data.dataset import Dataset
 from assay.errors import RunError
 from assay.measure.metrics import AnswerFigure, Metric, parse_figure
 from assay.report import plots
+from assay.report.changes import (
+    SHOWN,
+    LargestChanges,
+    PairedScores,
+    RowPair,
+    SliceChange,
+    compare_slices,
+    gains_and_losses,
+    paired_by,
+    score_of,
+    where_it_changed,
+)
 from assay.report.html_queries import JudgedDocuments, QueryView, query_view
-from assay.report.html_questions import QuestionView, question_view
+from assay.report.html_questions import PreferenceView, QuestionView, preference_view, question_view
 from assay.report.html_templates import render_page
 from assay.report.numbers import figure
-from assay.report.preferences import PreferenceView, preference_view
-from assay.report.slices import SliceChange, compare_slices, where_it_changed
 from assay.report.terminal import verdict
 from assay.run.answers import AnswerStatistic
 from assay.run.comparison import ComparedRun
@@ -29,17 +40,9 @@ from assay.run.models import (
     RunHeader,
 )
 from assay.run.overlap import RankingOverlap, overlap_of
-from assay.run.paired_rows import (
-    SHOWN,
-    LargestChanges,
-    PairedScores,
-    RowPair,
-    gains_and_losses,
-    paired_by,
-    score_of,
-)
 from assay.run.title import comparison_title, distinguish
 
+View = TypeVar("View", QueryView, QuestionView)
 _CORRECTNESS = AnswerFigure("correctness")
 
 
@@ -79,21 +82,12 @@ class SideView:
 
 
 @dataclass(frozen=True, slots=True)
-class QueryChange:
-    """One query in both runs; `difference` is that of the headline metric."""
+class RowChange(Generic[View]):
+    """One query or question in both runs; `difference` is that of the figure that is compared."""
 
     difference: float
-    a: QueryView
-    b: QueryView
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerChange:
-    """One question in both runs; `difference` is that of the figure that is compared."""
-
-    difference: float
-    a: QuestionView
-    b: QuestionView
+    a: View
+    b: View
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +108,8 @@ class AnswerChanges:
     agreement: Agreement | None
     gains: int
     losses: int
-    better: Sequence[AnswerChange]
-    worse: Sequence[AnswerChange]
+    better: Sequence[RowChange[QuestionView]]
+    worse: Sequence[RowChange[QuestionView]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +129,8 @@ class PairView:
     scatter: Markup | None
     win_loss: Markup
     ranked: bool
-    better: Sequence[QueryChange]
-    worse: Sequence[QueryChange]
+    better: Sequence[RowChange[QueryView]]
+    worse: Sequence[RowChange[QueryView]]
     answers: AnswerChanges | None
     preference: PreferenceView | None = None
     overlap: RankingOverlap | None = None
@@ -219,17 +213,12 @@ def _pair(
     figures = map(parse_figure, comparison.metrics)
     ranking = next((each for each in figures if isinstance(each, Metric)), None)
     scores = PairedScores()
-    better: Sequence[QueryChange] = ()
-    worse: Sequence[QueryChange] = ()
+    better: Sequence[RowChange[QueryView]] = ()
+    worse: Sequence[RowChange[QueryView]] = ()
     slices: Sequence[SliceChange] = ()
     if ranking is not None:
-        # One look at each row for the slices, the scores and the largest changes.
         changes = LargestChanges()
-        pairs = (
-            pair
-            for pair in paired_by(first.rows(), other.rows(), ranking)
-            if scores.add(pair, ranking) and changes.add(pair)
-        )
+        pairs = _noted(paired_by(first.rows(), other.rows(), ranking), ranking, scores, changes)
         slices = compare_slices(pairs, ranking, dataset)
         if not all(row.comparable for row in comparison.metrics.values()):
             slices = ()  # no difference says anything where the labels no longer fit
@@ -257,6 +246,19 @@ def _pair(
         where=where_it_changed(slices, str(ranking), named=metric != ranking),
         b_name=other.name,
     )
+
+
+def _noted(
+    pairs: Iterable[RowPair[QueryRow]],
+    metric: Metric,
+    scores: PairedScores,
+    changes: LargestChanges,
+) -> Iterator[RowPair[QueryRow]]:
+    """The pairs, each noted for the plots: rows of a large run are looked at once."""
+    for pair in pairs:
+        scores.add(pair, metric)
+        changes.add(pair)
+        yield pair
 
 
 def _preference(
@@ -295,14 +297,14 @@ def _changed_queries(
     other: ComparedSide,
     metric: Metric,
     dataset: Dataset | None,
-) -> tuple[list[QueryChange], list[QueryChange]]:
+) -> tuple[list[RowChange[QueryView]], list[RowChange[QueryView]]]:
     """The queries with the largest gains, and those with the largest losses."""
     judged_a = JudgedDocuments.of(first.report.config, dataset)
     judged_b = JudgedDocuments.of(other.report.config, dataset)
 
-    def changes(pairs: Sequence[RowPair[QueryRow]]) -> list[QueryChange]:
+    def changes(pairs: Sequence[RowPair[QueryRow]]) -> list[RowChange[QueryView]]:
         return [
-            QueryChange(gain, query_view(a, metric, judged_a), query_view(b, metric, judged_b))
+            RowChange(gain, query_view(a, metric, judged_a), query_view(b, metric, judged_b))
             for gain, a, b in pairs
         ]
 
@@ -324,9 +326,9 @@ def _changed_answers(
     judged_a = JudgedDocuments.of(first.report.config, dataset)
     judged_b = JudgedDocuments.of(other.report.config, dataset)
 
-    def changes(pairs: Sequence[RowPair[AnswerRow]]) -> list[AnswerChange]:
+    def changes(pairs: Sequence[RowPair[AnswerRow]]) -> list[RowChange[QuestionView]]:
         return [
-            AnswerChange(
+            RowChange(
                 gain,
                 question_view(a, judged_a, f"{prefix}-a"),
                 question_view(b, judged_b, f"{prefix}-b"),

@@ -2,7 +2,7 @@
 slices by length, form, tags and relevant documents.
 
 Which slice a query falls in depends on the query and its judgments alone, so two runs can be
-compared slice by slice: see `assay.report.slices`.
+compared slice by slice: see `assay.report.changes`.
 """
 
 import math
@@ -17,7 +17,7 @@ from assay.measure.metrics import Metric
 from assay.measure.violations import KINDS, Kind
 from assay.run.calls import with_quote
 from assay.run.config import RunConfig
-from assay.run.models import QueryRow, ViolationCount, ViolationExample
+from assay.run.models import QueryRow, ViolationCount
 
 LISTED = 10
 """Documents shown of each list: beyond that, neither people nor most metrics look."""
@@ -92,17 +92,6 @@ class QueryView:
     more_retrieved: int
     ideal: Sequence[DocumentView]
     more_ideal: int
-
-
-@dataclass(frozen=True, slots=True)
-class ViolationLine:
-    """One kind of rule violation that occurred, with the first examples."""
-
-    label: str
-    ids: int
-    queries: int
-    examples: Sequence[ViolationExample]
-    hint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,14 +196,12 @@ def timed_latency(row: QueryRow) -> float | None:
     return row.latency_ms if "latency_ms" in row.model_fields_set else None
 
 
-def violation_lines(violations: Mapping[Kind, ViolationCount]) -> list[ViolationLine]:
-    """The kinds of violations that occurred."""
-    found = [(kind, violations[kind]) for kind in KINDS if kind in violations]
-    return [
-        ViolationLine(_VIOLATION_LABELS[kind], each.ids, each.queries, each.examples, each.hint)
-        for kind, each in found
-        if each.ids
-    ]
+def violation_lines(
+    violations: Mapping[Kind, ViolationCount],
+) -> list[tuple[str, ViolationCount]]:
+    """The kinds of violations that occurred, each with what it is called."""
+    found = [(_VIOLATION_LABELS[kind], violations[kind]) for kind in KINDS if kind in violations]
+    return [(label, count) for label, count in found if count.ids]
 
 
 def _graded(grade: int) -> tuple[str, str, str]:

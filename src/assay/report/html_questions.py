@@ -1,4 +1,6 @@
-"""View models of a question and its answer: citations, documents, key facts, verdict."""
+"""View models of a question and its answer: citations, documents, key facts, verdict; and of the
+answers of two runs, with which of them a judge prefers.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,7 +12,8 @@ from assay.data.dataset import Dataset
 from assay.measure.answers.answer_metrics import CRITERION_PREFIX
 from assay.measure.answers.lexical import stated_facts
 from assay.report.html_queries import LISTED, DocumentView, JudgedDocuments, Remark
-from assay.run.answers import ContextName, NuggetRow
+from assay.report.terminal_answers import preference_facts, preference_verdict
+from assay.run.answers import ContextName, NuggetRow, PreferenceReport
 from assay.run.models import AnswerDiagnosis, AnswerRow
 
 RIGHT, WRONG, UNDECIDED = "right", "wrong", "not decided"
@@ -22,6 +25,10 @@ CONTEXTS: Mapping[ContextName, str] = {
 _TONES = {RIGHT: "good", WRONG: "bad", UNDECIDED: "plain"}
 _LONGEST = 4000
 """Characters of an answer: nobody reads more, and an agent may send a book."""
+
+_PREFERRED = 5
+"""Questions shown of each run whose answers are preferred."""
+_LONGEST_PREFERRED = 600
 
 _CITED = Remark("cited")
 _NEEDED = Remark("needed", "good")
@@ -281,3 +288,52 @@ def _facts(row: AnswerRow, dataset: Dataset | None) -> list[FactView]:
     known = {fact.text for fact in facts}
     stated = {fact.text for fact in stated_facts(row.answer or "", facts)}
     return [FactView(text, text in stated if text in known else None) for text in row.facts]
+
+
+@dataclass(frozen=True, slots=True)
+class PreferredAnswer:
+    """A question with both answers, for the page."""
+
+    query_id: str
+    text: str
+    a: str
+    b: str
+
+
+@dataclass(frozen=True, slots=True)
+class PreferenceView:
+    """What the template `preference.html` shows; `examples` by who won, a then b."""
+
+    report: PreferenceReport
+    verdict: str
+    facts: Sequence[tuple[str, str]]
+    examples: Sequence[tuple[str, Sequence[PreferredAnswer]]]
+
+
+def preference_view(
+    found: PreferenceReport,
+    rows_a: Mapping[str, AnswerRow],
+    rows_b: Mapping[str, AnswerRow],
+    a: str,
+    b: str,
+) -> PreferenceView:
+    """What a page shows of a preference; the runs are called `a` and `b`."""
+
+    def examples(winner: str) -> list[PreferredAnswer]:
+        ids = [row.query_id for row in found.rows if row.winner == winner][:_PREFERRED]
+        return [
+            PreferredAnswer(
+                each,
+                rows_a[each].query_text,
+                (rows_a[each].answer or "")[:_LONGEST_PREFERRED],
+                (rows_b[each].answer or "")[:_LONGEST_PREFERRED],
+            )
+            for each in ids
+        ]
+
+    return PreferenceView(
+        found,
+        preference_verdict(found, a, b),
+        list(preference_facts(found)),
+        [(f"{name} is preferred", examples(winner)) for winner, name in (("a", a), ("b", b))],
+    )

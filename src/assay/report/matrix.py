@@ -1,13 +1,16 @@
-"""Queries by runs: a row a query, a column a run, each cell a score."""
+"""Matrix of queries by runs, and parts of runs as one HTML file to send."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from assay.errors import RunError
+from assay.data.dataset import Dataset
+from assay.errors import RunError, UsageError, did_you_mean
 from assay.measure.metrics import parse_metric
-from assay.report.html_queries import slice_key, slices_of
+from assay.report.html_queries import JudgedDocuments, query_view, slice_key, slices_of
+from assay.report.html_templates import render_page
 from assay.run.folder import RunFolder
+from assay.run.models import QueryRow
 from assay.run.report_file import read_query_scores
 from assay.run.title import distinguish
 
@@ -23,6 +26,12 @@ MATRIX_ORDERS = {
 }
 
 _STEPS = 5
+
+SHARED_ROWS = 2000
+"""Queries that the page of a matrix has at most."""
+
+SHARED_QUERIES = 200
+"""Queries with their documents that the page of a slice has at most; each takes some kilobytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +118,7 @@ def read_matrix(folders: Sequence[RunFolder], tags: Mapping[str, Sequence[str]])
             )
     shared = [name for name in first.statistics if all(name in r.statistics for r in reports)]
     if not shared:
-        raise RunError("these runs have no metric in common: each asks for another number of ids")
+        raise RunError("these runs have no metric in common: they were run with different --top-k")
     key = parse_metric(shared[0]).key
     texts: dict[str, str] = {}
     slices: dict[str, frozenset[str]] = {}
@@ -137,3 +146,72 @@ def read_matrix(folders: Sequence[RunFolder], tags: Mapping[str, Sequence[str]])
         for folder, label, report in zip(folders, labels, reports, strict=True)
     ]
     return Matrix(shared[0], columns, rows, target)
+
+
+def render_matrix_page(matrix: Matrix, rows: Sequence[MatrixRow], chosen: str = "") -> str:
+    """The scores of runs query by query, as one file.
+
+    Parameters:
+        matrix: has the runs and their means.
+        rows: the queries to show, in their order; the first 2,000 are.
+        chosen: in words, which queries these are; empty for all.
+    """
+    return render_page(
+        "matrix_page.html",
+        title="Queries by runs",
+        chosen=chosen,
+        metric=matrix.metric,
+        columns=matrix.columns,
+        rows=rows[:SHARED_ROWS],
+        total=len(rows),
+        links=False,
+    )
+
+
+def render_slice_page(
+    folder: RunFolder, rows: Sequence[QueryRow], dataset: Dataset | None, chosen: str
+) -> str:
+    """Queries of a run with what was retrieved for each, as one file.
+
+    Parameters:
+        folder: the run.
+        rows: the queries to show, in their order; the first 200 are.
+        dataset: adds grades, titles and texts.
+        chosen: in words, which queries these are.
+    """
+    report = folder.read_report()
+    metric, _ = report.headline
+    judged = JudgedDocuments.of(report.config, dataset)
+    return render_page(
+        "slice_page.html",
+        title=chosen,
+        run=folder.name,
+        report=report,
+        metric=metric,
+        mean=sum(row.score(metric) for row in rows) / len(rows) if rows else None,
+        queries=[query_view(row, metric, judged) for row in rows[:SHARED_QUERIES]],
+        total=len(rows),
+        graded=dataset is not None,
+    )
+
+
+def rows_of_slice(folder: RunFolder, dataset: Dataset | None, name: str) -> list[QueryRow]:
+    """The queries of a slice such as `Form of the query: question`, worst first.
+
+    Raises `UsageError` where the run has no query in such a slice.
+    """
+    queries = dataset.queries if dataset else {}
+    metric, _ = folder.read_report().headline
+    found, known = [], set()
+    for row in folder.read_rows():
+        tags = queries[row.query_id].tags if row.query_id in queries else ()
+        slices = {slice_key(*each) for each in slices_of(row, tags)}
+        known |= slices
+        if name in slices:
+            found.append(row)
+    if not found:
+        names = ", ".join(map(repr, sorted(known)))
+        raise UsageError(
+            f"no query is in slice {name!r}; there are {names}{did_you_mean(name, known)}"
+        )
+    return sorted(found, key=lambda row: row.score(metric))

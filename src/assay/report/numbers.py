@@ -23,11 +23,11 @@ def ceiling(value: float | None) -> str:
     return "0 is best" if value is None else figure(value)
 
 
-def interval(low: float | None, high: float | None, digits: int = _DIGITS) -> str:
+def interval(low: float | None, high: float | None) -> str:
     """`[0.3102, 0.3753]`"""
     if low is None or high is None:
         return ABSENT
-    return f"[{figure(low, digits)}, {figure(high, digits)}]"
+    return f"[{figure(low)}, {figure(high)}]"
 
 
 def with_interval(value: float, low: float | None, high: float | None) -> str:
@@ -54,11 +54,11 @@ def p_value(value: float | None) -> str:
     return f"p = {value:.3f}"
 
 
-def percent(value: float | None, digits: int = 1) -> str:
+def percent(value: float | None) -> str:
     """A share between 0 and 1: `67.3%`."""
     if value is None or math.isnan(value):
         return ABSENT
-    return f"{_no_negative_zero(100 * value, digits):.{digits}f}%"
+    return f"{_no_negative_zero(100 * value, 1):.1f}%"
 
 
 def share(part: float, whole: float) -> str:

@@ -1,4 +1,4 @@
-"""The parts that a plot is made of: elements, points, a scale, an axis, a table behind it.
+"""Building blocks of SVG plots: elements, points, a scale, an axis, a table of the data.
 
 Colors come from CSS classes, so that one plot serves light mode, dark mode and paper. A plot never
 has a style attribute or a script: the pages forbid both. What a point says is its title, and is
@@ -52,6 +52,7 @@ def drawing(
     )
 
 
+_GAP = 8
 REACHED = 60
 """Points that the Tab key reaches one by one; of more, a script makes one stop with arrow keys."""
 
@@ -135,22 +136,22 @@ def text_width(words: str, size: float = 12) -> float:
     return wide * size
 
 
-def shortened(words: str, room: float, size: float = 12) -> str:
+def shortened(words: str, room: float) -> str:
     """As much of a text as fits."""
-    if len(words) <= room and text_width(words, size) <= room:
+    if len(words) <= room and text_width(words) <= room:
         return words
-    words = words[: max(0, int(room / (0.5 * size)))]  # no letter is narrower
-    while words and text_width(f"{words}…", size) > room:
+    words = words[: max(0, int(room / 6))]  # no letter is narrower
+    while words and text_width(f"{words}…") > room:
         words = words[:-1]
     return f"{words.rstrip(' .,/')}…"
 
 
-def without_overlap(labels: Iterable[tuple[float, str]], gap: float = 8) -> list[tuple[float, str]]:
+def without_overlap(labels: Iterable[tuple[float, str]]) -> list[tuple[float, str]]:
     """Those of the labels, centered at a place each, that leave the ones before them free."""
     kept: list[tuple[float, float, str]] = []
     for x, words in labels:
         half = text_width(words) / 2
-        if all(abs(x - other) >= half + room + gap for other, room, _ in kept):
+        if all(abs(x - other) >= half + room + _GAP for other, room, _ in kept):
             kept.append((x, half, words))
     return [(x, words) for x, _, words in kept]
 
@@ -250,14 +251,13 @@ def axis_below(
     scale: Scale,
     y: float,
     words: Callable[[float], str],
-    most: int = 5,
     *,
     zero: bool = False,
 ) -> list[str]:
     """A horizontal axis with its ticks; `words` labels a value, `zero` adds one at the start."""
     marks = [line(scale.start, y, scale.end, y, "axis")]
     ticks = [(scale.start, words(0.0))] if zero else []
-    ticks += [(scale(value), words(value)) for value in scale.ticks(most)]
+    ticks += [(scale(value), words(value)) for value in scale.ticks()]
     for x, label in without_overlap(ticks):
         marks.append(text(label, x, y + 15, "middle", "tick"))
     return marks

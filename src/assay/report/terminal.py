@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from assay.errors import AssayError
-from assay.measure.metrics import AnswerFigure, parse_figure
+from assay.measure.metrics import AnswerFigure, parse_figure, parse_metric
 from assay.report.console import SafeConsole, facts_table, figures_table
 from assay.report.numbers import (
     count,
@@ -118,8 +118,6 @@ def gate_verdict(gate: "GateResult", report: "Report | None" = None) -> str:
 
     The interval is that of the metric in `report`, where the gate is on one of its metrics.
     """
-    from assay.measure.metrics import parse_metric
-
     value = "no value" if gate.value is None else figure(gate.value)
     if report is not None:
         name = re.split("[<>]", gate.gate)[0].strip()
@@ -157,8 +155,9 @@ def _verdict(name: str, row: "PairedResult", a: str, b: str) -> str:
         better = "better" if row.difference > 0 else "worse"
         size = figure(abs(row.difference))
         return f"{b} is {size} {better} in {metric}: a significant difference with {queries}."
-    needed = row.queries_needed
-    more = f"; about {count(needed)} queries would be needed" if needed else ""
+    needed = row.queries_needed or 0
+    # Of fewer than there are, nothing can be said: the estimate was too low.
+    more = f"; about {count(needed)} queries would be needed" if needed > row.n else ""
     return f"{b} and {a} do not differ significantly in {metric} with {queries}{more}."
 
 
@@ -278,8 +277,8 @@ def overlap_verdict(overlap: RankingOverlap) -> str:
         return f"The rankings of all {queries} queries are the same."
     return (
         f"Of {queries} queries {count(overlap.identical)} have the same ranking and "
-        f"{count(overlap.disjoint)} have nothing in common; RBO is {figure(overlap.rbo)} in the "
-        "mean. Which run is better, only judgments can tell."
+        f"{count(overlap.disjoint)} have nothing in common; the mean RBO is {figure(overlap.rbo)}. "
+        "Only judgments can tell which run is better."
     )
 
 

@@ -20,9 +20,8 @@ from assay.net.json import JsonObject
 from assay.net.redact import markdown_text
 from assay.report.export import Cell, Format, Row, latex_text, write_rows
 from assay.report.numbers import counted
-from assay.report.pareto import ParetoPoint, pareto_chart
 from assay.report.trend_plots import figure_title, figure_words
-from assay.report.trends import figures_of_trend
+from assay.report.trends import ParetoPoint, figures_of_trend, pareto_chart
 from assay.run.trend import COST, LATENCY, SLOW, TrendPoint, sample_words
 from assay.serve.ui.context import Ui, ui_of
 

@@ -19,8 +19,14 @@ from assay.report.html_queries import (
     Remark,
     query_view,
 )
-from assay.report.matrix import MATRIX_LIMIT, MATRIX_ORDERS, Matrix, MatrixRow, read_matrix
-from assay.report.shared_pages import render_matrix_page
+from assay.report.matrix import (
+    MATRIX_LIMIT,
+    MATRIX_ORDERS,
+    Matrix,
+    MatrixRow,
+    read_matrix,
+    render_matrix_page,
+)
 from assay.run.folder import RunFolder
 from assay.serve.ui.context import Ui, chosen_runs, page_download, slice_of, ui_of
 from assay.serve.ui.queries import QueryFilter, slice_choices

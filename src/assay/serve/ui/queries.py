@@ -21,7 +21,7 @@ from assay.report.html_queries import (
     timed_latency,
 )
 from assay.report.html_questions import RIGHT, UNDECIDED, WRONG, question_view, verdict_word
-from assay.report.shared_pages import render_slice_page
+from assay.report.matrix import render_slice_page
 from assay.run.folder import RunFolder
 from assay.run.index import RunLine
 from assay.run.models import AnswerRow, QueryRow

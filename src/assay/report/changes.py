@@ -1,7 +1,11 @@
-"""Two runs slice by slice: where one got worse, corrected for looking at many slices."""
+"""What changed between two runs: query by query, and slice by slice.
 
+Slices are corrected for looking at many of them.
+"""
+
+from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,10 +23,78 @@ from assay.report.html_queries import (
     slices_of,
 )
 from assay.report.numbers import counted, figure
-from assay.run.models import QueryRow
+from assay.run.models import AnswerRow, QueryRow, ReportFigure
+from assay.run.overlap import Row, pair_rows
 
+SHOWN = 8
+"""So many of the largest gains, and of the largest losses, are kept."""
+
+_DRAWN = 3000
+"""More dots than this hide each other and make the file large."""
+
+_SAME = 1e-12
 _FEWEST = 5
 """Smaller slices are not compared: nothing could be told about them."""
+
+RowPair = tuple[float, Row, Row]
+"""What B gains over A on one query, with the rows of both."""
+
+
+def paired_by(
+    rows_a: Iterable[Row], rows_b: Iterable[Row], metric: ReportFigure
+) -> Iterator[RowPair[Row]]:
+    """The queries of both runs that have the figure."""
+    for a, b in pair_rows(rows_a, rows_b):
+        if a.scores.get(metric.key) is not None and b.scores.get(metric.key) is not None:
+            yield score_of(b, metric) - score_of(a, metric), a, b
+
+
+def score_of(row: QueryRow | AnswerRow, metric: ReportFigure) -> float:
+    return float(row.scores[metric.key] or 0.0)
+
+
+def gains_and_losses(
+    pairs: Iterable[RowPair[Row]],
+) -> tuple[list[RowPair[Row]], list[RowPair[Row]]]:
+    """What got better, the largest gain first, and what got worse, the largest loss first."""
+    ordered = sorted(pairs, key=lambda pair: -pair[0])
+    gains = [pair for pair in ordered if pair[0] > _SAME]
+    losses = [pair for pair in reversed(ordered) if pair[0] < -_SAME]
+    return gains, losses
+
+
+class PairedScores:
+    """The scores of each query in both runs; `drawn` are the first ones, with its text."""
+
+    def __init__(self) -> None:
+        self.drawn: list[tuple[float, float, str]] = []
+        self.differences = array("d")
+
+    def add(self, pair: RowPair[Row], metric: ReportFigure) -> None:
+        """Take one more query into account."""
+        difference, a, b = pair
+        if len(self.drawn) < _DRAWN:
+            self.drawn.append((score_of(a, metric), score_of(b, metric), a.query_text))
+        self.differences.append(difference)
+
+
+class LargestChanges:
+    """The largest gains and losses of all that were added: a few, and not all rows of two runs."""
+
+    def __init__(self) -> None:
+        self._pairs: list[RowPair[QueryRow]] = []
+
+    def add(self, pair: RowPair[QueryRow]) -> None:
+        """Take one more query into account."""
+        self._pairs.append(pair)
+        if len(self._pairs) > 100 * SHOWN:
+            gains, losses = self.found()
+            self._pairs = [*gains, *reversed(losses)]
+
+    def found(self) -> tuple[list[RowPair[QueryRow]], list[RowPair[QueryRow]]]:
+        """The largest gain first, and the largest loss first."""
+        gains, losses = gains_and_losses(self._pairs)
+        return gains[:SHOWN], losses[:SHOWN]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import pytest
 
 from assay.data import Dataset, Query
 from assay.measure.metrics import nDCG
+from assay.report.changes import SliceChange, compare_slices, where_it_changed
 from assay.report.html_queries import (
     FAILURE,
     FORM,
@@ -18,7 +19,6 @@ from assay.report.html_queries import (
     slices_of,
 )
 from assay.report.html_templates import environment
-from assay.report.slices import SliceChange, compare_slices, where_it_changed
 from assay.run.models import QueryRow
 
 
