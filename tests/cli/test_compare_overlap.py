@@ -45,7 +45,7 @@ def test_the_command_prints_a_table_or_json(runs: tuple[Run, Run]) -> None:
     folders = [str(run.folder) for run in runs]
     shown = CliRunner().invoke(app, ["compare", "--overlap", *folders], catch_exceptions=False)
     assert shown.exit_code == 0, shown.output
-    for words in ("queries that changed most", "q2 query 2", "only judgments can tell"):
+    for words in ("queries that changed most", "q2 query 2", "Only judgments can tell"):
         assert words in " ".join(shown.output.split())
     result = CliRunner().invoke(app, ["compare", "--overlap", "--json", *folders])
     value = json.loads(result.stdout)

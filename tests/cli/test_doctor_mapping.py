@@ -143,7 +143,7 @@ def test_a_path_to_known_ids_is_found(value: Any, path: str | None) -> None:
     ("answer", "words"),
     [
         ([], "no answer holds a document id, so every score is 0"),
-        (["other-1"], "all ids that came are unknown to 'notes', such as 'other-1'"),
+        (["other-1"], "all returned ids are unknown to 'notes', such as 'other-1'"),
         ([f"{NOTES[0]}#1"], "so every score is 0: these look like chunks of documents"),
     ],
 )

@@ -183,7 +183,7 @@ def test_spans_without_a_trace_are_not_one_trace() -> None:
 def test_traces_without_a_question_are_told_so(tmp_path: Path) -> None:
     path = tmp_path / "spans.jsonl"
     path.write_text(json.dumps(export(span("a", kind="embed"))))
-    with pytest.raises(DataError, match="of traces, none holds a question"):
+    with pytest.raises(DataError, match="in a file of traces, none has a question"):
         assay.score_answers(path)
 
 

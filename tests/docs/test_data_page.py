@@ -69,7 +69,7 @@ def test_faithfulness_is_measured_only_where_there_are_texts() -> None:
 
 def test_ids_of_another_kind_are_noticed_without_a_corpus() -> None:
     result = CliRunner().invoke(app, ["python:tea_service:other", *OPTIONS])
-    assert "no id that came is one that 'questions' expects" in result.stderr
+    assert "no returned id is one that 'questions' expects" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 from assay.agents import Agent, PythonAgent
 from assay.data import Dataset
-from assay.evaluation.evaluation import Evaluation, Listener
+from assay.evaluation.evaluation import Evaluation, RunCallbacks
 from assay.evaluation.run import Run
 from assay.run.config import RunConfig
 
@@ -29,11 +29,13 @@ def run(
     dataset: Dataset,
     out: Path,
     *,
-    listener: Listener | None = None,
+    callbacks: RunCallbacks | None = None,
     stop: asyncio.Event | None = None,
     **settings: Any,
 ) -> Run:
     config = RunConfig(target="python:f", dataset=dataset.name, **settings)
     agent: Agent = PythonAgent(function, name="f")
     evaluation = Evaluation.plan(config, dataset)
-    return asyncio.run(evaluation.start(agent, out, listener=listener or Listener(), stop=stop))
+    return asyncio.run(
+        evaluation.start(agent, out, callbacks=callbacks or RunCallbacks(), stop=stop)
+    )

@@ -13,6 +13,7 @@ from tests.conftest import MakeDataset
 import assay
 from assay import MRR, Dataset, Run, nDCG
 from assay.agents.protocol import AgentAnswer, AgentInfo
+from assay.cli.eval import eval_command
 from assay.errors import RunError, UsageError
 from assay.evaluation.api import evaluate
 from assay.run.folder import list_runs
@@ -68,8 +69,79 @@ def test_an_unknown_keyword_is_an_error(dataset: Dataset) -> None:
         assay.evaluate(first, dataset, zebra=1)  # type: ignore[call-arg]
 
 
+def test_every_option_of_the_command_line_is_a_keyword_or_says_what_to_do_instead(
+    dataset: Dataset,
+) -> None:
+    options = inspect.signature(eval_command).parameters
+    renamed = {setting.param: setting.name for setting in command_settings()}
+    renamed["listener"] = "listeners"
+    keywords: Any = assay.evaluate
+    known = inspect.signature(evaluate).parameters
+    for name in {*options, "json"} - {"context", "as_json", *known}:
+        meant = renamed.get(name)
+        remedy = f"\\. Did you mean '{meant}'\\?$" if meant else "; .+"
+        with pytest.raises(TypeError, match=f"has no parameter '{name}'{remedy}"):
+            keywords(first, dataset, **{name: "x"})
+
+
+def test_misspelled_keywords_of_all_functions_are_named(run: Run) -> None:
+    untyped: Any = assay
+    with pytest.raises(TypeError, match="Did you mean 'metrics'"):
+        untyped.score({"q": ["d"]}, {"q": {"d": 1}}, metric="ndcg@5")
+    with pytest.raises(TypeError, match="Did you mean 'metrics'"):
+        untyped.compare_runs(run, run, metric="ndcg@5")
+    with pytest.raises(TypeError, match="Did you mean 'judge_votes'"):
+        untyped.score_answers([], judge_vote=3)
+    with pytest.raises(TypeError, match="Did you mean 'columns'"):
+        untyped.load_dataset("notes", colums={})
+    with pytest.raises(TypeError, match="no parameter 'qrels'; pass them as judgments"):
+        untyped.Dataset.from_dicts({"q": "x"}, qrels={"q": ["d"]})
+    with pytest.raises(TypeError, match="Did you mean 'columns'"):
+        untyped.Dataset.from_rows([], column={})
+
+
+UNTYPED: Any = assay
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (
+            lambda data, run: UNTYPED.evaluate(first, data, out=3),
+            "out must be the path of a folder",
+        ),
+        (lambda data, run: UNTYPED.evaluate(first, {"q": "x"}), r"name or a path, .*from_dicts"),
+        (lambda data, run: UNTYPED.evaluate(first, ""), "no data set ''"),
+        (lambda data, run: UNTYPED.load_run(3), "a run is a Run, .* got a value of type int"),
+        (lambda data, run: run.compare(None), "a run is a Run, .* got a value of type NoneType"),
+        (lambda data, run: UNTYPED.compare_runs(run, run, [3]), "a metric is a name such as"),
+        (lambda data, run: UNTYPED.parse_metric(5), "the name of a metric is a string"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_named(
+    call: Any, words: str, dataset: Dataset, run: Run
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        call(dataset, run)
+
+
+def test_one_listener_needs_no_list(dataset: Dataset, tmp_path: Path) -> None:
+    class Heard:
+        def on_start(self, folder: Any) -> None:
+            self.folder = folder
+
+        def on_finish(self, run: Run) -> None:
+            self.run = run
+
+    heard = Heard()
+    run = assay.evaluate(first, dataset, out=tmp_path, listeners=heard)
+    assert heard.run.folder == run.folder
+    with pytest.raises(UsageError, match="'nobody'"):
+        assay.evaluate(first, dataset, out=tmp_path, listeners="nobody")
+
+
 def test_a_warning_names_the_line_of_the_caller(dataset: Dataset, tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="all ids that came are unknown") as caught:
+    with pytest.warns(UserWarning, match="all returned ids are unknown") as caught:
         assay.evaluate(lambda query, top_k: ["elsewhere"], dataset, out=tmp_path)
     assert {each.filename for each in caught} == {__file__}
 
@@ -274,7 +346,7 @@ def test_an_object_with_the_methods_of_an_agent_is_a_target(
 
 @pytest.mark.parametrize("target", [7, None, ["d1"], Backwards])
 def test_what_is_no_target_is_refused(target: Any, dataset: Dataset, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="a target is"):
+    with pytest.raises(UsageError, match=r"a target is|Backwards is a class; pass an instance"):
         assay.evaluate(target, dataset, out=tmp_path)
 
 
@@ -362,7 +434,7 @@ def test_scores_of_any_shape(dataset: Dataset) -> None:
 
 
 def test_ids_that_the_data_set_does_not_know_are_told(dataset: Dataset, tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="all ids that came are unknown to .* such as 'x-1'"):
+    with pytest.warns(UserWarning, match="all returned ids are unknown to .* such as 'x-1'"):
         evaluate(lambda query, top_k: ["x-1", "x-2"], dataset, out=tmp_path)
 
 
@@ -370,7 +442,7 @@ def test_an_id_that_holds_a_key_of_ours_is_told_without_it(
     dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SEARCH_API_KEY", "hunter2-and-more")
-    with pytest.warns(UserWarning, match="all ids that came are unknown") as told:
+    with pytest.warns(UserWarning, match="all returned ids are unknown") as told:
         evaluate(lambda query, top_k: ["page?key=hunter2-and-more"], dataset, out=tmp_path)
     assert "hunter2" not in str(told[0].message)
 

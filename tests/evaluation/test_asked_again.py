@@ -9,7 +9,7 @@ from tests.evaluation.town import Reader, diagnosis_of, perfect, rows_of, run, s
 
 from assay.agents import PythonAgent
 from assay.data import Dataset, Query
-from assay.evaluation.evaluation import Evaluation, Listener
+from assay.evaluation.evaluation import Evaluation, RunCallbacks
 from assay.run.answers import (
     CounterfactualCount,
 )
@@ -105,9 +105,9 @@ def test_a_target_that_dies_while_it_is_asked_again_can_be_resumed(
     config = RunConfig(target="python:x", answers=True, counterfactuals=True, retries=0)
     evaluation = replace(Evaluation.plan(config, many), probe_pauses=(0.0,))
     said: list[str] = []
-    listener = Listener(say=said.append)
+    listener = RunCallbacks(say=said.append)
     agent = PythonAgent(reader, name="x")
-    lost = asyncio.run(evaluation.start(agent, tmp_path, listener=listener))
+    lost = asyncio.run(evaluation.start(agent, tmp_path, callbacks=listener))
     assert lost.state == "target lost"
     assert said[-1] == "the target is still unreachable; giving up"
     reader.well = True

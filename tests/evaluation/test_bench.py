@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from assay.cli.app import app
 from assay.errors import UsageError
-from assay.evaluation.suite import SUITES, find_suite, read_suite
+from assay.evaluation.bench import SUITES, find_suite, read_suite
 from assay.measure.statistics import compare_paired, compare_strata, summarize_strata
 from assay.report.bench import BenchCell, BenchReport, bench_sentences, rank_systems
 
@@ -136,14 +136,14 @@ def test_a_dry_run_asks_nothing(project: Path) -> None:
         ("top_k = 3", "'top_k' is not one of metric"),
         ('[targets]\na = "builtin:bm25"', "has no [datasets]"),
         ('[targets]\na = { top_k = 3 }\n[datasets]\nn = "notes"', 'needs target = "..."'),
-        ('[targets]\na = 3\n[datasets]\nn = "notes"', "must be a text or a table"),
+        ('[targets]\na = 3\n[datasets]\nn = "notes"', "must be a string or a table"),
         (
             '[targets]\na = { target = "builtin:bm25", num_queries = 5 }\n[datasets]\nn = "notes"',
             "write it in [datasets]",
         ),
         (
             '[options]\nbaseline = "x"\n[targets]\na = "builtin:bm25"\n[datasets]\nn = "notes"',
-            "'baseline' has no meaning in a suite",
+            "'baseline' has no effect in a suite",
         ),
         (
             'metric = "ndcg@20"\n[targets]\na = "builtin:bm25"\n[datasets]\nn = "notes"',

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from assay import Dataset, Run, evaluate
 from assay.cli.app import app
 from assay.errors import RunError, UsageError
+from assay.evaluation.compare_to import regression_gate
 from assay.evaluation.gates import parse_gate
 from assay.report.ci import render_markdown
 from assay.run.folder import find_run
@@ -84,6 +85,42 @@ def test_the_newest_complete_run_on_the_same_questions_is_found(
         main.name: main.name,
         str(main.folder): main.name,
     }
+
+
+def test_a_branch_with_several_targets_is_compared_in_the_same_one(
+    dataset: Dataset, tmp_path: Path
+) -> None:
+    def other(query: str, top_k: int) -> list[str]:
+        return []
+
+    def on_branch(agent: Agent) -> Run:
+        run = evaluate(agent, dataset, out=tmp_path)
+        header = json.loads(run.folder.header_file.read_bytes())
+        header["git"] = {"branch": "trunk", "commit": None, "dirty": None, "remote": None}
+        run.folder.header_file.write_text(json.dumps(header))
+        return run
+
+    def compared(agent: Agent) -> str | None:
+        found = evaluate(agent, dataset, compare_to="trunk", out=tmp_path).comparison
+        return None if found is None else found.run
+
+    same, newer = on_branch(right_below(38)), on_branch(other)
+    assert compared(right_below(20)) == same.name
+    assert compared(lambda query, top_k: []) == newer.name  # this target was never run there
+
+
+@pytest.mark.parametrize("queries", [6, 7])
+def test_a_gate_that_too_few_queries_can_never_fail_says_so(
+    make_dataset: MakeDataset, tmp_path: Path, queries: int
+) -> None:
+    few = make_dataset(queries)
+    first = evaluate(right_below(queries), few, out=tmp_path)
+    run = evaluate(right_below(0), few, compare_to=first, out=tmp_path)
+    assert run.comparison is not None
+    gate = regression_gate(run.comparison)
+    assert gate.passed is (queries == 6)
+    expected = "6 queries cannot show a regression, however large; use at least 7"
+    assert str(gate.note).startswith(expected) is (queries == 6)
 
 
 def test_a_name_that_no_run_has_is_refused_before_the_run(dataset: Dataset, tmp_path: Path) -> None:

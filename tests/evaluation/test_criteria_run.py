@@ -162,7 +162,7 @@ def test_a_judge_whose_ratings_depend_on_the_order_is_not_believed(
     answers = outcome.report.answers
     assert answers is not None
     assert outcome.state == "not judged"
-    assert "criterion 'tone': the judge rated 12 of 12 answers otherwise" in str(answers.trouble)
+    assert "criterion 'tone': the judge rated 12 of 12 answers differently" in str(answers.trouble)
     assert not [name for name in answers.metrics if name.startswith("criterion")]
     assert answers.metrics["correctness"] == 1.0
     assert not outcome.gates_passed
@@ -171,7 +171,7 @@ def test_a_judge_whose_ratings_depend_on_the_order_is_not_believed(
 def test_one_rating_for_all_is_said(criteria: Path, tmp_path: Path) -> None:
     outcome = run(curtly, criteria, tmp_path)
     shown = plain_text(render_report(outcome.report, path="x"))
-    assert "tone: every answer got NO, which tells none from another" in shown
+    assert "tone: every answer got NO, which does not distinguish them" in shown
 
 
 async def test_ratings_that_failed_are_made_on_resume(criteria: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 import assay
 from assay.data.logged_answers import LoggedAnswer, LoggedContext
 from assay.errors import DataError, UsageError
-from assay.evaluation.answers.logged_cases import logged_case
+from assay.evaluation.answers.cases import logged_case
 from assay.measure.answers.answer_metrics import MAX_ANSWER
 
 TEA: dict[str, Any] = {

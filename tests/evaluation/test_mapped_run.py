@@ -15,7 +15,7 @@ from tests.serve.serving import serving
 from assay.agents.mapping import parse_mapping
 from assay.agents.targets import open_target
 from assay.data import load_dataset
-from assay.evaluation.evaluation import Evaluation, Listener
+from assay.evaluation.evaluation import Evaluation, RunCallbacks
 from assay.evaluation.run import Run
 from assay.run.config import RunConfig
 
@@ -46,8 +46,8 @@ async def run_of(
             warm_up=0,  # its call would be counted by `answer`
         )
         agent = open_target(target, data, mapping=parse_mapping(mapping))
-        listener = Listener(say=said.append)
-        run = await Evaluation.plan(config, data).start(agent, out, listener=listener)
+        listener = RunCallbacks(say=said.append)
+        run = await Evaluation.plan(config, data).start(agent, out, callbacks=listener)
     return run, said
 
 

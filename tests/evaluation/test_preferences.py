@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import assay
 from assay.cli.app import app
 from assay.errors import BudgetExceeded, RunError, UsageError
-from assay.evaluation.answers.preferences import answer_pairs, prefer_answers
+from assay.evaluation.answers.criteria import answer_pairs, prefer_answers
 from assay.evaluation.run import Run
 from assay.measure.answers.criteria import AnswerPair, Preference, prefer, preference_prompt
 from assay.measure.answers.judge import Judge
@@ -187,7 +187,7 @@ def chosen(monkeypatch: pytest.MonkeyPatch) -> Chooses:
     async def prefer_with(pairs: Any, config: Any, **rest: Any) -> PreferenceReport:
         return await opened(pairs, config, **(rest | {"provider": judge}))
 
-    monkeypatch.setattr("assay.evaluation.answers.preferences.prefer_answers", prefer_with)
+    monkeypatch.setattr("assay.evaluation.answers.criteria.prefer_answers", prefer_with)
     return judge
 
 

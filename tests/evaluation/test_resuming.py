@@ -10,7 +10,7 @@ from tests.evaluation.evaluating import MakeDataset, half_right, run
 
 from assay.agents import AgentAnswer, AgentInfo, PythonAgent
 from assay.errors import AgentFailure, FailureKind, RunError
-from assay.evaluation.evaluation import Evaluation, Listener
+from assay.evaluation.evaluation import Evaluation, RunCallbacks
 from assay.run.calls import CallWriter
 from assay.run.config import RunConfig
 from assay.run.folder import find_run, list_runs
@@ -43,7 +43,9 @@ def test_a_target_that_dies_is_given_up_said_and_resumable(
     agent = Gone(answers=30)
     config = RunConfig(target="gone", dataset="tiny", retries=0)
     evaluation = replace(Evaluation.plan(config, make_dataset(200)), probe_pauses=(0.01, 0.01))
-    outcome = asyncio.run(evaluation.start(agent, tmp_path, listener=Listener(say=said.append)))
+    outcome = asyncio.run(
+        evaluation.start(agent, tmp_path, callbacks=RunCallbacks(say=said.append))
+    )
     assert outcome.state == "target lost"
     assert agent.refused < 30
     assert outcome.report.summary.successful_queries == 30
@@ -124,14 +126,14 @@ def test_a_resumed_run_of_an_earlier_retriever_is_told_to_mix_two(
     header = first.folder.header_file
     header.write_text(header.read_text().replace('"format": 2', '"format": 1'))
     heard: list[str] = []
-    listener = Listener(say=heard.append)
-    asyncio.run(evaluation.resume(agent, first.folder, listener=listener))
+    listener = RunCallbacks(say=heard.append)
+    asyncio.run(evaluation.resume(agent, first.folder, callbacks=listener))
     assert heard == [f"every query of {first.name} was asked before; none is sent again"]
     heard.clear()
     calls = first.folder.calls_file.read_text().splitlines(keepends=True)
     first.folder.calls_file.write_text("".join(calls[:1]))
     asyncio.run(
-        evaluation.resume(PythonAgent(half_right, name="f"), first.folder, listener=listener)
+        evaluation.resume(PythonAgent(half_right, name="f"), first.folder, callbacks=listener)
     )
     assert ["earlier version" in each for each in heard] == [True] * warned
 

@@ -90,10 +90,10 @@ def test_all_documents_of_a_small_data_set_are_no_sign(dataset: Dataset, tmp_pat
     ("find", "words"),
     [
         (lambda query, top_k: [], "no answer holds a document id"),
-        (lambda query, top_k: [f"x{number(query)}"] * 2, "all ids that came are unknown to 'tiny'"),
+        (lambda query, top_k: [f"x{number(query)}"] * 2, "all returned ids are unknown to 'tiny'"),
         (
             lambda query, top_k: [each + " " * (number(query) % 2) for each in right(query, top_k)],
-            "60 ids that came, unknown to 'tiny', such as 'd1 ', scored nothing: some",
+            "60 returned ids, unknown to 'tiny', such as 'd1 ', scored nothing: some",
         ),
         (
             lambda query, top_k: right(query, top_k)[:1],

@@ -73,7 +73,7 @@ REPORT: dict[str, Any] = {"per_query_results": [], "config": {}}
         ("{", "is not JSON"),
         ("[]", "no list 'results'"),
         ('{"results": []}', "no list 'results'"),
-        ('{"status": "failed", "results": [{}]}', "assessment that failed"),
+        ('{"status": "failed", "results": [{}]}', "of a failed assessment"),
         ('{"results": [{"score": 0.5}]}', "results[0] has no 'per_query_results'"),
         ('{"results": ["text"]}', "results[0] has no 'per_query_results'"),
         (json.dumps({"results": [REPORT]}), "merge the run folders instead"),

@@ -54,7 +54,7 @@ def test_a_service_with_new_ids_is_no_regression(tmp_path: Path) -> None:
     assert (labels.a.returned, labels.b.returned, labels.new_ids) == (QUERIES, 0, 1.0)
     (gate,) = run.report.gates
     assert not gate.passed
-    assert str(gate.reason).startswith("the corpus turned over")
+    assert str(gate.reason).startswith("the corpus changed")
     assert not any(row.significant for row in run.comparison.metrics.values())
     assert not regression_gate(run.comparison).passed
     assert run.exit_code == 3
@@ -77,7 +77,7 @@ def test_the_report_has_it_typed(tmp_path: Path) -> None:
         run.folder.page_file.read_text(encoding="utf-8"),
         render_markdown(run.report, run.folder.read_header(), run.name),
     ):
-        assert "The corpus turned over: of 30 judged documents 0 came back" in page
+        assert "The corpus changed: 0 of 30 judged documents were returned" in page
         assert "a significant difference" not in page
 
 
@@ -116,7 +116,7 @@ def test_a_corpus_with_new_keys_is_noticed_before_a_gate_is_judged(tmp_path: Pat
     assert labels is not None
     assert (labels.a.in_corpus, labels.b.in_corpus) == (QUERIES, 0)
     assert labels.documents_changed
-    assert "of 30 judged documents it has 0" in labels.words
+    assert "it has 0 of 30 judged documents" in labels.words
     assert run.exit_code == 3
 
 
@@ -148,7 +148,7 @@ def test_compare_says_it_in_the_terminal(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["compare", str(first.folder), str(second.folder)])
     assert result.exit_code == 0, result.output
     words = " ".join(result.output.split())
-    assert "The corpus turned over: of 30 judged documents 0 came back for any question" in words
+    assert "The corpus changed: 0 of 30 judged documents were returned for any question" in words
     assert "assay data rekey" in words
     assert "is 1.0000 worse" not in words
 

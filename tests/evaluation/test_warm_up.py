@@ -16,7 +16,7 @@ from tests.serve.serving import serving
 from assay.agents import PythonAgent
 from assay.data import Dataset
 from assay.errors import TargetError, TargetLoading
-from assay.evaluation.evaluation import Evaluation, Listener
+from assay.evaluation.evaluation import Evaluation, RunCallbacks
 from assay.evaluation.plan import open_agent
 from assay.evaluation.run import Run
 from assay.report.terminal import plain_text, render_report
@@ -64,7 +64,7 @@ async def evaluated(url: str, data: Dataset, out: Path, **settings: Any) -> tupl
     config = RunConfig(target=f"rest:{url}/search?q={{query}}", mapping=("ids=ids",), **settings)
     evaluation = Evaluation.plan(config, data)
     agent = open_agent(config, data)
-    return await evaluation.start(agent, out, listener=Listener(say=said.append)), said
+    return await evaluation.start(agent, out, callbacks=RunCallbacks(say=said.append)), said
 
 
 def busy() -> Response:
@@ -271,7 +271,7 @@ async def test_a_purple_agent_that_waits_for_its_mcp_server_loses_nothing(
             config = RunConfig(target=f"a2a:{url}", timeout=5, retries=0)
             evaluation = Evaluation.plan(config, data)
             run = await evaluation.start(
-                open_agent(config, data), tmp_path, listener=Listener(say=said.append)
+                open_agent(config, data), tmp_path, callbacks=RunCallbacks(say=said.append)
             )
     assert run.report.failures == {}
     assert run.report.headline[1].mean == await score_when_ready(data, tmp_path)
@@ -331,7 +331,10 @@ async def test_an_agent_that_shows_progress_is_waited_for_longer(
 
 @pytest.mark.parametrize(
     ("silent", "why"),
-    [(False, "the agent is not there yet"), (True, "accepts connections, but does not answer in")],
+    [
+        (False, "the agent has not started yet"),
+        (True, "accepts connections, but does not respond within"),
+    ],
     ids=["503", "silent"],
 )
 async def test_an_agent_that_only_listens_or_whose_proxy_is_up_first_is_waited_for(
@@ -347,7 +350,7 @@ async def test_an_agent_that_only_listens_or_whose_proxy_is_up_first_is_waited_f
     async with serving(Gateway(purple_app(load_at_once), 1 + (not silent), silent=silent)) as url:
         config = RunConfig(target=f"a2a:{url}", retries=0)
         run = await Evaluation.plan(config, data).start(
-            open_agent(config, data), tmp_path, listener=Listener(say=said.append)
+            open_agent(config, data), tmp_path, callbacks=RunCallbacks(say=said.append)
         )
     assert run.report.failures == {}
     assert said[0].startswith("waiting for the agent, at most 300 s: ")
@@ -360,7 +363,9 @@ async def test_without_a_warm_up_such_an_agent_is_reported_at_once(
     data = make_dataset(3)
     async with serving(Gateway(purple_app(load_at_once), 1)) as url:
         config = RunConfig(target=f"a2a:{url}", warm_up=0)
-        with pytest.raises(TargetLoading, match="answers HTTP 503: the agent is not there yet"):
+        with pytest.raises(
+            TargetLoading, match="responds with HTTP 503: the agent has not started yet"
+        ):
             await Evaluation.plan(config, data).start(open_agent(config, data), tmp_path)
 
 
@@ -390,6 +395,6 @@ async def test_a_warm_up_can_be_interrupted(make_dataset: MakeDataset, tmp_path:
         data = make_dataset(3)
         with pytest.raises(KeyboardInterrupt, match="interrupted before the first response"):
             await Evaluation.plan(config, data).start(
-                open_agent(config, data), tmp_path, listener=Listener(say=say), stop=stop
+                open_agent(config, data), tmp_path, callbacks=RunCallbacks(say=say), stop=stop
             )
     assert service.searches == []

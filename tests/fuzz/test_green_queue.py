@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.fuzz.mutation import examples
 
 from assay.errors import RunError, TargetError
-from assay.evaluation.evaluation import Listener
+from assay.evaluation.evaluation import RunCallbacks
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
 from assay.run.models import COMPLETE, INTERRUPTED, TARGET_LOST
@@ -56,7 +56,7 @@ class FakeEvaluation:
         self._loop.call_soon_threadsafe(self._let.set)
 
     async def start(
-        self, _agent: object, out: Path, *, listener: Listener, stop: asyncio.Event
+        self, _agent: object, out: Path, *, listener: RunCallbacks, stop: asyncio.Event
     ) -> Any:
         self.starts += 1
         self._loop, self._let = asyncio.get_running_loop(), asyncio.Event()

@@ -24,8 +24,8 @@ from assay.data.load import check_dataset
 from assay.data.qrels import read_qrels, read_run
 from assay.data.table import read_table
 from assay.errors import AgentFailure, AssayError
+from assay.evaluation.bench import read_suite
 from assay.evaluation.gates import parse_gate, split_gates
-from assay.evaluation.suite import read_suite
 from assay.measure.answers.criteria import read_criteria
 from assay.measure.foreign_report import read_report
 from assay.net.redact import redact_url

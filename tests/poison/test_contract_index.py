@@ -89,7 +89,7 @@ async def ingest_only(request: AgentRunRequest, report: ReportProgress) -> Agent
 @pytest.mark.parametrize(
     ("task", "message"),
     [
-        ("RAG_ANSWER", r"RAG_INGEST at .* failed .*that takes a builtin"),
+        ("RAG_ANSWER", r"RAG_INGEST at .* failed .*use a builtin"),
         ("RAG_INGEST", "does not remove documents"),
     ],
 )

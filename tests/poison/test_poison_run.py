@@ -133,7 +133,7 @@ def test_only_the_kinds_that_are_asked_for(tmp_path: Path) -> None:
             {"gates": "poisoned_override<=0", "poison": True, "poison_kinds": "false_fact"},
             "needs planted documents of that kind: --poison-kind",
         ),
-        ({"poison": True, "poison_kinds": "rumor"}, "'rumor' is no kind of planted document"),
+        ({"poison": True, "poison_kinds": "rumor"}, "unknown kind of planted document 'rumor'"),
         ({"poison_kinds": "override"}, "requires --poison"),
         ({"poison": True, "poison_into": "cloud"}, "poison_into must be one of contexts, index"),
     ],

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from assay.data.dataset import Dataset
-    from assay.evaluation.bench import Workload
-    from assay.evaluation.suite import Suite
+    from assay.evaluation.bench import Suite, Workload
     from assay.run.config import RunConfig
 
 
@@ -50,8 +49,15 @@ def bench_command(
     Exit codes: 0 success, 1 a gate failed, 2 usage or input error, 3 something could not be
     measured, 130 interrupted.
     """
-    from assay.evaluation.bench import create_bench, estimate, find_bench, run_suite, runs_of
-    from assay.evaluation.suite import find_suite, read_suite
+    from assay.evaluation.bench import (
+        create_bench,
+        estimate,
+        find_bench,
+        find_suite,
+        read_suite,
+        run_suite,
+        runs_of,
+    )
     from assay.files import atomic_write
     from assay.report.bench import render_bench, render_bench_page
     from assay.run.models import COMPLETE, INTERRUPTED

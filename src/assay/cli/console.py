@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.progress import Progress as Bars
 
-    from assay.evaluation.evaluation import Listener
+    from assay.evaluation.evaluation import RunCallbacks
     from assay.evaluation.results import Tick
     from assay.progress import Progress
 
@@ -68,13 +68,13 @@ def progress_bar() -> Iterator["Progress"]:
 
 
 @contextmanager
-def evaluation_progress(label: str) -> Iterator[tuple["Listener", "Progress"]]:
+def evaluation_progress(label: str) -> Iterator[tuple["RunCallbacks", "Progress"]]:
     """For a run, and for the stages in which its agent is prepared."""
-    from assay.evaluation.evaluation import Listener
+    from assay.evaluation.evaluation import RunCallbacks
 
     if not sys.stderr.isatty():
         lines = _stage_lines()
-        yield Listener(tick=_run_lines(label), say=say, progress=lines), lines
+        yield RunCallbacks(tick=_run_lines(label), say=say, progress=lines), lines
         return
     with _bars() as bars:
 
@@ -87,7 +87,7 @@ def evaluation_progress(label: str) -> Iterator[tuple["Listener", "Progress"]]:
             stages(label, now.done, now.total)
             bars.update(bars.task_ids[-1], figures=_figures(now))
 
-        yield Listener(tick=tick, say=speak, progress=stages), stages
+        yield RunCallbacks(tick=tick, say=speak, progress=stages), stages
 
 
 def _bars() -> "Bars":

@@ -323,9 +323,9 @@ async def _run(
         agent = open_agent(evaluation.config, evaluation.dataset, progress)
         if folder is None:
             listener = replace(listener, opened=opened)
-            return await evaluation.start(agent, out, listener=listener, stop=stop)
+            return await evaluation.start(agent, out, callbacks=listener, stop=stop)
         opened(folder)
-        return await evaluation.resume(agent, folder, listener=listener, stop=stop)
+        return await evaluation.resume(agent, folder, callbacks=listener, stop=stop)
 
 
 def _stop_on_signals(stop: asyncio.Event) -> None:

@@ -151,7 +151,7 @@ def calibrate(
 def _keep(
     out: Path, rows: Sequence["LabeledAnswer"], record: dict[str, Any], result: "Calibration"
 ) -> None:
-    from assay.evaluation.calibrated import CORRECTNESS
+    from assay.evaluation.gates import CORRECTNESS
     from assay.measure.answers.calibration_files import add_record, make_record
     from assay.measure.answers.judge import correctness_prompts
 

@@ -38,7 +38,7 @@ def calibrate_nuggets(
     """Compare a judge's labels of nuggets with those of people, and print the result."""
     from assay.answer.prompt import load_prompt
     from assay.cli.console import progress_bar
-    from assay.evaluation.calibrated import NUGGETS
+    from assay.evaluation.gates import NUGGETS
     from assay.measure.answers.calibration import MIN_LABELS, calibrate_assignments
     from assay.measure.answers.calibration_files import add_record, make_record, read_nugget_labels
     from assay.measure.answers.nuggets import PROMPT, assign_by_rules

@@ -69,7 +69,7 @@ def ask_preferences(
         raise UsageError("--prefer compares the answers of two runs; name two")
     from assay.cli.console import progress_bar
     from assay.cli.eval import judge_spec
-    from assay.evaluation.answers.preferences import prefer_runs
+    from assay.evaluation.answers.criteria import prefer_runs
     from assay.run.config import RunConfig
 
     values = read_values(context, preference_settings(), options)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from assay.agents.protocol import Agent
-from assay.agents.python_call import as_agent
-from assay.agents.retrievers import InvokableRetriever, NodeRetriever, retrieval_method
+from assay.agents.protocol import Agent, Asked
+from assay.agents.python_call import as_agent, python_name
+from assay.agents.retrievers import InvokableRetriever, NodeRetriever
 from assay.data import Dataset, load_dataset
 from assay.errors import SanityWarning, UsageError, suggests_keywords
 from assay.evaluation.compare_to import regression_gate, with_reference, without_reference
-from assay.evaluation.evaluation import Evaluation, Listener
+from assay.evaluation.evaluation import Evaluation, RunCallbacks
 from assay.evaluation.listeners import RunListener, RunListeners
 from assay.evaluation.plan import baseline_track, open_agent, refuse_unused_settings
 from assay.evaluation.reporting import write_report_page
@@ -33,10 +33,22 @@ if TYPE_CHECKING:
     from assay.answer.providers.provider import LLMProvider
 
 
-Target = str | Agent | Callable[..., Any] | InvokableRetriever | NodeRetriever
+Target = str | Asked | Callable[..., Any] | InvokableRetriever | NodeRetriever
 
 
-@suggests_keywords()
+@suggests_keywords(
+    archive="pass assay.load_dataset('nfcorpus', archive=FILE) as the data set",
+    engine="only the command line divides a run: assay eval --engine ray",
+    fail_on_regression="see run.comparison, or use a gate such as 'ndcg@5>=main-0.01'",
+    html="the page is run.folder / 'report.html'",
+    json="the report is run.report.to_json()",
+    junit="only the command line writes it: assay eval --junit FILE",
+    markdown="only the command line writes it: assay eval --markdown FILE",
+    resume="only the command line finishes a run: assay eval --resume RUN",
+    shard="only the command line divides a run: assay eval --shard I/N",
+    shards="only the command line divides a run: assay eval --engine ray --shards N",
+    target="the agent is the first argument",
+)
 def evaluate(
     agent: Target,
     dataset: str | Path | Dataset = "nfcorpus",
@@ -92,7 +104,7 @@ def evaluate(
     poison_into: str = "contexts",
     ground_truth: str | Path | None = "",
     nuggets: str | Path | None = "",
-    listeners: Sequence[str | RunListener] = (),
+    listeners: str | RunListener | Sequence[str | RunListener] = (),
     judge_calibration: str | Path | None = "",
     require_calibrated: bool = False,
     out: str | Path = "runs",
@@ -104,12 +116,13 @@ def evaluate(
     Parameters:
         agent: a target as the command line names it (`builtin:bm25`, `a2a:URL`, ...), a function
             `f(query, top_k)` that returns document ids, best first, a retriever of LangChain or
-            LlamaIndex, or any object with the methods of `Agent`. Functions may be async, and may
-            return `{"doc_ids": [...], "answer": "...", "citations": [...]}`, or `contexts` with
-            the chunks that the answer was written from.
+            LlamaIndex, or any object with a method `ask(query, top_k)`, and `open()` and `close()`
+            if it needs them. All may be async. The answer may also be
+            `{"doc_ids": [...], "answer": "...", "citations": [...]}`, or have `contexts` with
+            the chunks that it was written from.
         dataset: `nfcorpus`, `notes`, the path of a BEIR folder or zip or of a table of questions
             (`.csv`, `.tsv`, `.jsonl`, `.parquet`), or a `Dataset`.
-        columns: which column of the table holds what, `{"query": "Frage", "ids": "docs"}`.
+        columns: which column of the table holds what, `{"query": "prompt", "ids": "docs"}`.
         split: which judgments to use.
         num_queries: how many queries to draw; all by default.
         seed: decides which queries are drawn.
@@ -176,8 +189,8 @@ def evaluate(
         poison_into: where to plant: the `contexts` that the agent is given, or its `index`.
         ground_truth: a file of reference answers, in place of the data set's own.
         nuggets: a file of key facts that the answers should state, one question a line.
-        listeners: what follows the run: `"mlflow"`, another name or `module:Class`, or an object
-            with `on_start(folder)` and `on_finish(run)`. What one raises is a warning.
+        listeners: what follows the run, one or several: `"mlflow"`, another name or `module:Class`,
+            or an object with `on_start(folder)` and `on_finish(run)`. What one raises is a warning.
         judge_calibration: the file of `assay judge calibrate --out`: gates on judged figures say
             whether the judge was calibrated on this data.
         require_calibrated: refuse such a gate where it was not.
@@ -187,69 +200,40 @@ def evaluate(
         UsageError: an argument is wrong, or has no meaning without another one.
         TargetError: the agent cannot be reached.
     """
+    # Every keyword that is a setting of a run is called as the setting is.
+    given = {name: value for name, value in locals().items() if name in settings()}
     if isinstance(dataset, Dataset) and columns:
-        raise UsageError("columns names those of a file: it has no effect on a Dataset")
+        raise UsageError(
+            "columns= is for a table in a file, and a Dataset was passed; leave it out"
+        )
     names = _pairs(columns)
     _refuse_swapped(agent, dataset)
+    if not isinstance(out, str | PathLike):
+        raise UsageError(f"out must be the path of a folder, got {out!r}")
     earlier = compare_to.folder if isinstance(compare_to, Run) else compare_to
     with private_mode(private):
         data = dataset if isinstance(dataset, Dataset) else load_dataset(dataset, columns=names)
     config = RunConfig(
-        target=_name(agent),
-        dataset=data.name if isinstance(dataset, Dataset) else str(dataset),
-        columns=names,
-        split=split,
-        num_queries=num_queries,
-        seed=seed,
-        top_k=top_k,
-        concurrency=concurrency,
-        timeout=timeout,
-        retries=retries,
-        warm_up=warm_up,
-        gates=_as_tuple(gates),
-        track=track,
-        baseline="" if baseline is None else _name(baseline),
-        mapping=_as_tuple(mapping),
-        request=request if isinstance(request, str) else orjson.dumps(request).decode(),
-        method=method,
-        headers=_as_tuple(headers),
-        preset=preset,
-        index=index,
-        chunk_separator=chunk_separator,
-        embedder=embedder,
-        model=model,
-        device=device,
-        reranker=reranker,
-        bm25_k1=bm25_k1,
-        bm25_b=bm25_b,
-        bm25_delta=bm25_delta,
-        bm25_title_weight=bm25_title_weight,
-        bm25_language=bm25_language,
-        bm25_stop_words=bm25_stop_words,
-        private=private,
-        label=label or "",
-        tags=_pairs(tags),
-        compare_to=fspath(earlier) if isinstance(earlier, PathLike) else earlier,
-        allow_first_run=allow_first_run,
-        note=note,
-        answers=answers,
-        judge=judge_name(judge),
-        judge_votes=judge_votes,
-        judge_max_flips=judge_max_flips,
-        judge_controls=judge_controls,
-        judge_timeout=judge_timeout,
-        judge_concurrency=judge_concurrency,
-        max_cost=max_cost,
-        criteria=str(criteria or ""),
-        reasons=reasons,
-        counterfactuals=counterfactuals,
-        poison=poison,
-        poison_kinds=_as_tuple(poison_kinds),
-        poison_into=poison_into,
-        ground_truth=str(ground_truth or ""),
-        nuggets=str(nuggets or ""),
-        judge_calibration=str(judge_calibration or ""),
-        require_calibrated=require_calibrated,
+        **{
+            **given,
+            "target": _name(agent),
+            "dataset": data.name if isinstance(dataset, Dataset) else str(dataset),
+            "columns": names,
+            "gates": _as_tuple(gates),
+            "baseline": "" if baseline is None else _name(baseline),
+            "mapping": _as_tuple(mapping),
+            "request": request if isinstance(request, str) else orjson.dumps(request).decode(),
+            "headers": _as_tuple(headers),
+            "label": label or "",
+            "tags": _pairs(tags),
+            "compare_to": fspath(earlier) if isinstance(earlier, PathLike) else earlier,
+            "judge": judge_name(judge),
+            "criteria": str(criteria or ""),
+            "poison_kinds": _as_tuple(poison_kinds),
+            "ground_truth": str(ground_truth or ""),
+            "nuggets": str(nuggets or ""),
+            "judge_calibration": str(judge_calibration or ""),
+        }
     )
     refuse_unused_settings(config, given=settings())
     evaluation = with_reference(Evaluation.plan(config, data), Path(out))
@@ -257,15 +241,7 @@ def evaluate(
         warnings.warn(missing, stacklevel=3)
     if judge is not None and not isinstance(judge, str):
         evaluation = replace(evaluation, provider=judge)
-    opened = _open(agent, config, data)
-    second = replace(config, track=baseline_track(config, config.baseline))
-    other = None if baseline is None else _open(baseline, second, data)
-    said: list[str] = []
-    with RunListeners(listeners, said.append) as following:
-        run = run_coroutine(_evaluate(evaluation, opened, other, Path(out), following.started))
-        following.finished(run)
-    for message in said:  # they were said in another thread
-        warnings.warn(message.removeprefix("warning: "), stacklevel=3)
+    run = _run(evaluation, agent, baseline, Path(out), listeners)
     for words in filter(None, (no_answers(run), *sanity_warnings(run, data.judgments_in(split)))):
         warnings.warn(words, SanityWarning, stacklevel=3)
     return run
@@ -278,6 +254,29 @@ def evaluate_agent(
     return evaluate(target, dataset, **settings)
 
 
+def _run(
+    evaluation: Evaluation,
+    agent: Target,
+    baseline: Target | None,
+    out: Path,
+    listeners: str | RunListener | Sequence[str | RunListener],
+) -> Run:
+    """Open the targets, and evaluate while the listeners follow."""
+    config, data = evaluation.config, evaluation.dataset
+    opened = _open(agent, config, data)
+    second = replace(config, track=baseline_track(config, config.baseline))
+    other = None if baseline is None else _open(baseline, second, data)
+    said: list[str] = []
+    if isinstance(listeners, str) or not isinstance(listeners, Sequence):
+        listeners = [listeners]
+    with RunListeners(listeners, said.append) as following:
+        run = run_coroutine(_evaluate(evaluation, opened, other, out, following.started))
+        following.finished(run)
+    for message in said:  # they were said in another thread
+        warnings.warn(message.removeprefix("warning: "), stacklevel=4)
+    return run
+
+
 async def _evaluate(
     evaluation: Evaluation,
     agent: Agent,
@@ -285,7 +284,7 @@ async def _evaluate(
     out: Path,
     started: Callable[[RunFolder], None],
 ) -> Run:
-    run = await evaluation.start(agent, out, listener=Listener(opened=started))
+    run = await evaluation.start(agent, out, callbacks=RunCallbacks(opened=started))
     if evaluation.reference is not None and run.state == COMPLETE:
         earlier = evaluation.reference.folder
         return compare_with_baseline(run, Run(earlier, earlier.read_report()), evaluation.dataset)
@@ -304,7 +303,7 @@ def _open(target: Target, config: RunConfig, dataset: Dataset) -> Agent:
 
 
 def _pairs(given: Mapping[str, str] | Any) -> Any:
-    """`{"query": "Frage"}` as the option has it, `("query=Frage",)`."""
+    """`{"query": "prompt"}` as the option has it, `("query=prompt",)`."""
     if isinstance(given, Mapping):
         return tuple(f"{key}={value}" for key, value in given.items())
     return _as_tuple(given)
@@ -330,7 +329,7 @@ def judge_name(judge: object) -> str:
 
 def _refuse_swapped(agent: object, dataset: object) -> None:
     """Notice `evaluate(dataset, agent)`."""
-    if isinstance(agent, Dataset) or not isinstance(dataset, str | Path | Dataset):
+    if isinstance(agent, Dataset) or callable(dataset):
         raise UsageError(
             f"evaluate takes the agent first, then the data set, got {type(agent).__name__} and "
             f"{type(dataset).__name__}; are the two swapped?"
@@ -338,20 +337,8 @@ def _refuse_swapped(agent: object, dataset: object) -> None:
 
 
 def _name(target: object) -> str:
-    """What a run is called after: the text of a target, or where a function or class is."""
-    if isinstance(target, str):
-        return target
-    usable = callable(target) or hasattr(target, "ask") or retrieval_method(target) is not None
-    if isinstance(target, type) or not usable:
-        kind = target.__name__ if isinstance(target, type) else type(target).__name__
-        earlier = kind in ("Run", "RunFolder")
-        hint = "; an earlier run is compared with by compare_to=" if earlier else ""
-        raise UsageError(
-            "a target is a string, a function f(query, top_k) or an object with the methods of "
-            f"Agent, got {kind}{hint}"
-        )
-    name = getattr(target, "__qualname__", type(target).__qualname__)
-    return f"python:{getattr(target, '__module__', '?')}:{name}"
+    """What a run is called after."""
+    return target if isinstance(target, str) else python_name(target)
 
 
 def plan_baseline(evaluation: Evaluation, run: Run, target: str) -> Evaluation:

@@ -1,22 +1,50 @@
-"""`assay bench`: the runs of a suite as one piece of work that can be resumed."""
+"""`assay bench`: the runs of a suite as one piece of work that can be resumed.
 
-from collections.abc import Callable, Iterator, Mapping
+A suite says which targets to measure on which data sets, in which settings:
+
+metric = "ndcg@10"            # the figure of the table; nDCG at top_k by default
+
+[options]                     # options of `assay eval`, for every run
+top_k = 10
+
+[targets]
+bm25 = "builtin:bm25"
+mine = { target = "rest:http://localhost:8080/search?q={query}", map = ["ids=hits[].id"] }
+
+[datasets]
+notes = "notes"
+papers = { dataset = "papers.zip", split = "dev", num_queries = 200 }
+
+[settings]                    # optional: every target is measured in each of these
+short = { bm25_k1 = 0.9 }
+long = { bm25_k1 = 1.6 }
+"""
+
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from assay.data.dataset import Dataset
-from assay.errors import AssayError, TuningDeclined, UsageError
+from assay.errors import AssayError, TuningDeclined, UsageError, did_you_mean
 from assay.evaluation.evaluation import Evaluation
-from assay.evaluation.plan import draw_queries, open_agent
+from assay.evaluation.plan import draw_queries, open_agent, refuse_unused_settings
+from assay.evaluation.results import metrics_for
 from assay.evaluation.run import Run
-from assay.evaluation.suite import Suite, SuiteCell
-from assay.files import atomic_write, make_private_folder
-from assay.measure.metrics import Metric
+from assay.files import atomic_write, make_private_folder, read_text_file
+from assay.measure.metrics import Metric, parse_metric
 from assay.report.bench import NOT_RUN, BenchCell, BenchReport, Scores, rank_systems
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder, list_runs
 from assay.run.models import COMPLETE, INTERRUPTED
+from assay.run.settings import command_settings, read_option_table
+
+SUITES = Path(__file__).parent / "suites"
+_TABLES = ("options", "targets", "datasets", "settings")
+_ABOUT_DATA = ("dataset", "columns", "split", "num_queries", "seed")
+_NOT_IN_SUITES = ("tag", "baseline", "compare_to")
 
 TAG = "bench"
 _JUDGE_TOKENS = 900
@@ -24,6 +52,155 @@ _JUDGE_TOKENS = 900
 
 RunCell = Callable[[Evaluation, RunFolder | None], Run]
 Load = Callable[[RunConfig], Dataset]
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteCell:
+    """One run of a suite: a system, which is a target in one setting, on one data set."""
+
+    system: str
+    dataset: str
+    config: RunConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """What to measure. `text` is the file, which is kept with the results."""
+
+    name: str
+    metric: Metric
+    cells: Sequence[SuiteCell]
+    text: str
+
+    @property
+    def targets(self) -> dict[str, str]:
+        """The target of each system, by the system's name."""
+        return {cell.system: cell.config.target for cell in self.cells}
+
+    @property
+    def datasets(self) -> list[str]:
+        """Their names in the suite."""
+        return list(dict.fromkeys(cell.dataset for cell in self.cells))
+
+
+def find_suite(name: str) -> Path:
+    """The file of a suite that is shipped, or the path itself. Raises `UsageError`."""
+    path = Path(name).expanduser()
+    if path.is_file():
+        return path
+    shipped = {each.stem: each for each in SUITES.glob("*.toml")}
+    if name in shipped:
+        return shipped[name]
+    raise UsageError(
+        f"no suite {name!r}: it is neither a file nor one of {', '.join(sorted(shipped))}"
+        f"{did_you_mean(name, shipped)}"
+    )
+
+
+def read_suite(path: Path, name: str = "") -> Suite:
+    """Read a suite. Raises `UsageError`, which names the file, the table and the key."""
+    try:
+        text = read_text_file(path, encoding="utf-8-sig")
+        content = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise UsageError(f"{path} is not a suite: {error}") from None
+    return _suite(content, name or path.stem, text, path)
+
+
+def _suite(content: Mapping[str, Any], name: str, text: str, path: Path) -> Suite:
+    unknown = [key for key in content if key not in ("metric", *_TABLES)]
+    if unknown:
+        raise UsageError(
+            f"{path}: {unknown[0]!r} is not one of metric, [{'], ['.join(_TABLES)}]; options of "
+            "assay eval go into [options]"
+        )
+    tables = {key: content.get(key, {}) for key in _TABLES}
+    for key, table in tables.items():
+        if not isinstance(table, dict):
+            raise UsageError(f"{path}: {key!r} must be a table: [{key}]")
+    common = _options(tables["options"], f"{path}: [options]", refused=("dataset", "columns"))
+    targets = _named(tables["targets"], "target", path, refused=_ABOUT_DATA)
+    datasets = _named(tables["datasets"], "dataset", path)
+    settings = {}
+    for name_of, table in tables["settings"].items():
+        where = f"{path}: [settings] {name_of!r}"
+        settings[name_of] = _options(_require_table(table, where), where, refused=_ABOUT_DATA)
+    cells = []
+    for dataset, (source, about_data) in datasets.items():
+        for target, (spec, own) in targets.items():
+            for setting, changed in (settings or {"": {}}).items():
+                values = _config_values({**common, **about_data, **own, **changed})
+                config = RunConfig(target=spec, dataset=source, **values)
+                refuse_unused_settings(config, given=_config_values(own))
+                system = f"{target}, {setting}" if setting else target
+                cells.append(SuiteCell(system, dataset, config))
+    metric = _metric(content.get("metric"), cells, path)
+    return Suite(name, metric, cells, text)
+
+
+def _named(
+    table: Mapping[str, Any], key: str, path: Path, refused: Sequence[str] = ()
+) -> dict[str, tuple[str, dict[str, Any]]]:
+    if not table:
+        raise UsageError(f'{path} has no [{key}s]; add at least one, such as: name = "..."')
+    found = {}
+    for name, value in table.items():
+        where = f"{path}: [{key}s] {name!r}"
+        given = {key: value} if isinstance(value, str) else _require_table(value, where)
+        if not isinstance(given.get(key), str) or not given[key]:
+            raise UsageError(f'{where} needs {key} = "..."')
+        own = {each: text for each, text in given.items() if each != key}
+        found[name] = (given[key], _options(own, where, refused))
+    return found
+
+
+def _require_table(value: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise UsageError(f"{where} must be a string or a table of options, got {value!r}")
+    return value
+
+
+def _options(table: Mapping[str, Any], where: str, refused: Sequence[str] = ()) -> dict[str, Any]:
+    for key in table:
+        name = key.replace("-", "_")
+        if name in _NOT_IN_SUITES:
+            raise UsageError(
+                f"{where}: {key!r} has no effect in a suite, which compares all runs; remove it"
+            )
+        if name in refused:
+            raise UsageError(
+                f"{where}: {key!r} is about the data: write it in [datasets], because all targets "
+                "are compared on the same queries"
+            )
+    return read_option_table(table, where)
+
+
+def _config_values(given: Mapping[str, Any]) -> dict[str, Any]:
+    values = {}
+    for setting in command_settings():
+        if setting.param in given:
+            value = given[setting.param]
+            values[setting.name] = tuple(value) if setting.kind is tuple else value
+    return values
+
+
+def _metric(name: Any, cells: Sequence[SuiteCell], path: Path) -> Metric:
+    depths = {cell.config.top_k for cell in cells}
+    if name is None:
+        if len(depths) > 1:
+            raise UsageError(
+                f'{path}: runs ask for different numbers of documents; add metric = "ndcg@'
+                f'{min(depths)}" to say which figure is compared'
+            )
+        return metrics_for(depths.pop())[0]
+    if not isinstance(name, str):
+        raise UsageError(f"{path}: metric must be a string, got {name!r}")
+    metric = parse_metric(name)
+    for depth in depths:
+        if metric not in metrics_for(depth):
+            measured = ", ".join(map(str, metrics_for(depth)))
+            raise UsageError(f"{path}: {metric} is not measured with top_k {depth}: {measured}")
+    return metric
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +221,7 @@ def estimate(suite: Suite, load: Load, done: Mapping[tuple[str, str], RunFolder]
     costs: list[float | None] = []
     unavailable = {}
     for dataset, cells in _by_dataset(suite):
-        todo = [cell for cell in cells if _state(done.get((cell.system, dataset))) != COMPLETE]
+        todo = [cell for cell in cells if _finished(done.get((cell.system, dataset))) is None]
         if not todo:
             continue
         try:
@@ -74,10 +251,6 @@ def _judge_cost(config: RunConfig, questions: int) -> float | None:
 def _by_dataset(suite: Suite) -> Iterator[tuple[str, list[SuiteCell]]]:
     for dataset in suite.datasets:
         yield dataset, [cell for cell in suite.cells if cell.dataset == dataset]
-
-
-def _state(folder: RunFolder | None) -> str:
-    return "" if folder is None else folder.state()
 
 
 def runs_of(bench: str, suite: Suite, out: Path) -> dict[tuple[str, str], RunFolder]:
@@ -140,6 +313,7 @@ def run_suite(
         for cell in planned:
             key = (cell.system, dataset)
             config = replace(cell.config, tags=(f"{TAG}={folder.name}",))
+            empty = BenchCell(system=cell.system, dataset=dataset, state=NOT_RUN)
             try:
                 run = _finished(done.get(key))
                 if run is None and not stopped:
@@ -150,24 +324,28 @@ def run_suite(
                     stopped = run.state == INTERRUPTED
             except AssayError as error:
                 say(f"{cell.system} on {dataset}: {error}")
-                cells.append(
-                    BenchCell(
-                        system=cell.system,
-                        dataset=dataset,
-                        state=NOT_RUN,
-                        error=str(error),
-                        not_tuned=error.reason if isinstance(error, TuningDeclined) else None,
-                    )
-                )
+                reason = error.reason if isinstance(error, TuningDeclined) else None
+                failed = {"error": str(error), "not_tuned": reason}
+                cells.append(empty.model_copy(update=failed))
                 continue
             if run is None:
-                cells.append(BenchCell(system=cell.system, dataset=dataset, state=NOT_RUN))
+                cells.append(empty)
                 continue
-            cells.append(_measured(cell, run, suite.metric))
+            cells.append(
+                BenchCell.of(cell.system, dataset, run.folder.name, run.report, suite.metric)
+            )
             if run.state == COMPLETE and run.report.summary.successful_queries:
                 scores[key] = {row.query_id: row.score(suite.metric) for row in run.rows()}
+    report = _bench_report(suite, cells, scores)
+    atomic_write(folder / "bench.json", report.model_dump_json(indent=2).encode())
+    return report
+
+
+def _bench_report(
+    suite: Suite, cells: list[BenchCell], scores: Mapping[tuple[str, str], Scores]
+) -> BenchReport:
     systems, pairs = rank_systems(suite.targets, suite.datasets, cells, scores)
-    report = BenchReport(
+    return BenchReport(
         suite=suite.name,
         metric=str(suite.metric),
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -176,37 +354,12 @@ def run_suite(
         cells=cells,
         pairs=pairs,
     )
-    atomic_write(folder / "bench.json", report.model_dump_json(indent=2).encode())
-    return report
 
 
 def _finished(folder: RunFolder | None) -> Run | None:
     if folder is None or folder.state() != COMPLETE:
         return None
     return Run(folder, folder.read_report())
-
-
-def _measured(cell: SuiteCell, run: Run, metric: Metric) -> BenchCell:
-    report = run.report
-    statistic = report.statistics[metric.slug]
-    answered = report.summary.successful_queries > 0
-    whole = run.state == COMPLETE and answered
-    judge = report.answers.judge if report.answers else None
-    return BenchCell(
-        system=cell.system,
-        dataset=cell.dataset,
-        state=run.state,
-        run=run.folder.name,
-        error=None if whole else report.trouble,
-        queries=report.summary.total_queries,
-        failed=report.summary.failed_queries,
-        mean=statistic.mean if whole else None,
-        low=statistic.low if whole else None,
-        high=statistic.high if whole else None,
-        latency_p50_ms=report.summary.figure("latency_p50_ms") if answered else None,
-        judge_cost=judge.spending.cost if judge and judge.spending else None,
-        gates_passed=report.gates_passed,
-    )
 
 
 def create_bench(suite: Suite, out: Path) -> Path:
@@ -216,7 +369,9 @@ def create_bench(suite: Suite, out: Path) -> Path:
     try:
         make_private_folder(folder, exist_ok=False)
     except FileExistsError:
-        raise UsageError(f"{folder} exists: a bench was started in this second") from None
+        raise UsageError(
+            f"{folder} exists: another bench was started in the same second; run this one again"
+        ) from None
     atomic_write(folder / "suite.toml", suite.text.encode())
     return folder
 

@@ -2,106 +2,32 @@
 
 import asyncio
 import time
-from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Sequence,
+)
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from assay.agents.protocol import RATE_LIMITED, REFUSED_CREDENTIALS, AgentAnswer, status_of
+from assay.agents.protocol import (
+    RATE_LIMITED,
+    REFUSED_CREDENTIALS,
+    AgentAnswer,
+    remedy_for,
+    status_of,
+)
 from assay.data.dataset import Query
-from assay.errors import AgentFailure, FailureKind, RunError
+from assay.errors import AgentFailure, FailureKind, RunError, TargetError
+from assay.evaluation.pacing import ConcurrencyLimit
 from assay.net.retry import CircuitBreaker, CircuitLost, RetryPolicy
-from assay.run.calls import Call, CallLog
+from assay.run.calls import Call, CallLog, CallWriter, with_quote
+from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
-from assay.run.models import COMPLETE, NOT_JUDGED
-from assay.run.run_record import PacingRecord, WarmUpRecord
-
-
-class ConcurrencyLimit:
-    """How many calls may be in flight: fewer, once timeouts come in clusters.
-
-    An agent that is sent more than it can work on answers nobody in time. Where at least half of
-    the last calls timed out, and more than one of them, the limit is halved; it is not raised
-    again, since figures of one run should be of one load.
-
-    Parameters:
-        limit: how many at first.
-        say: receives a sentence for each change.
-    """
-
-    def __init__(self, limit: int, say: Callable[[str], None] = lambda _message: None) -> None:
-        self.asked_for = self.limit = limit
-        self._say = say
-        self._recent: deque[bool] = deque(maxlen=max(2, limit))
-        self._free = asyncio.Condition()
-        self._in_flight = 0
-        self.changes = 0
-
-    @asynccontextmanager
-    async def place(self) -> AsyncIterator[int]:
-        """Wait for a place, and hold it; the ticket goes into `record`."""
-        async with self._free:
-            await self._free.wait_for(lambda: self._in_flight < self.limit)
-            self._in_flight += 1
-        try:
-            yield self.changes
-        finally:
-            self._in_flight -= 1
-            async with self._free:
-                self._free.notify_all()
-
-    def record(self, ticket: int, *, timed_out: bool) -> None:
-        """Take note of how a call ended. One that was sent under an earlier limit says nothing."""
-        if ticket != self.changes:
-            return
-        self._recent.append(timed_out)
-        timeouts = sum(self._recent)
-        if self.limit == 1 or timeouts < 2 or 2 * timeouts < len(self._recent):
-            return
-        self.limit = max(1, self.limit // 2)
-        self.changes += 1
-        self._say(
-            f"{timeouts} of the last {len(self._recent)} queries timed out; sending "
-            f"{self.limit} at once from now on"
-        )
-        self._recent = deque(maxlen=max(2, self.limit))
-
-
-def every_query_is_asked(folder: RunFolder) -> bool:
-    """Whether an earlier process came to the end of the plan: then nothing is asked once more."""
-    if not folder.report_file.exists():
-        return False
-    try:
-        return folder.read_report().state in (COMPLETE, NOT_JUDGED)
-    except RunError:  # damaged: resuming is what writes it anew
-        return False
-
-
-def note_warm_up(folder: RunFolder, warm_up: WarmUpRecord | None, concurrency: int) -> None:
-    """Keep what was done before the first query, if anything was, in `run.json`."""
-    if warm_up is None:
-        return
-    pacing = _recorded(folder, concurrency).model_copy(update={"warm_up": warm_up})
-    _write(folder, pacing)
-
-
-def note_concurrency(folder: RunFolder, limit: ConcurrencyLimit) -> None:
-    """Keep the lowest number of queries in flight in `run.json`, where it is not the usual one."""
-    pacing = _recorded(folder, limit.asked_for)
-    if limit.limit < pacing.lowest_concurrency:
-        _write(folder, pacing.model_copy(update={"lowest_concurrency": limit.limit}))
-
-
-def _recorded(folder: RunFolder, concurrency: int) -> PacingRecord:
-    known = folder.read_header().pacing
-    return known or PacingRecord(concurrency=concurrency, lowest_concurrency=concurrency)
-
-
-def _write(folder: RunFolder, pacing: PacingRecord) -> None:
-    folder.write_header(folder.read_header().model_copy(update={"pacing": pacing}))
-
 
 MOST_UNANSWERED = 3
 """Timeouts in a row after which no further query is asked alone: load is not what causes them."""
@@ -113,15 +39,15 @@ OUTAGES = frozenset({FailureKind.CONNECTION, FailureKind.TIMEOUT})
 """What says that the target is gone; an error that it answers with is a finding."""
 
 MOST_REFUSED = 5
-"""So many queries in a row are refused for what they do not hold: the run stops. One refusal may be
-about one query, or the first call of a session."""
+"""After this many refusals in a row the run stops: they are about credentials or a quota, not about
+a query. A single one may be about its query, or the first call of a session."""
 
 RATE_SECONDS = 120.0
 """How long one query waits in all for a target that says it is asked too often: many limits are
 those of a minute."""
 
-Put = Callable[[Query], Awaitable[AgentAnswer]]
-"""How a query is put to the target: alone, or with a context of our choice."""
+SendQuery = Callable[[Query], Awaitable[AgentAnswer]]
+"""Sends one query to the target, alone or with a context of our choice."""
 
 
 def retry_policy(timeout: float, retries: int) -> RetryPolicy:
@@ -144,8 +70,8 @@ def answer_warnings(call: Call, warned: set[str]) -> Iterator[str]:
 
 
 _UNORDERED = (
-    "warning: the scores of an answer are not in descending order; documents count in the order in "
-    "which they came, so let the target sort them, or leave --map scores out if less is better"
+    "warning: the scores of an answer are not in descending order; documents count in the order "
+    "received, so let the target sort them, or leave --map scores out if less is better"
 )
 
 
@@ -173,8 +99,109 @@ class Refusals:
         return status if len(self.query_ids) == MOST_REFUSED else 0
 
 
+class OutageCalls:
+    """Calls in a row that failed because the target was gone: they say nothing of its answers."""
+
+    def __init__(self) -> None:
+        self._query_ids: list[str] = []
+
+    def add(self, call: Call) -> None:
+        """Count one more call."""
+        if call.failure in OUTAGES:
+            self._query_ids.append(call.query_id)
+        else:
+            self._query_ids.clear()
+
+    def withdraw(self, writer: CallWriter) -> None:
+        """Let their queries count as not asked."""
+        for query_id in self._query_ids:
+            writer.withdraw(query_id)
+
+
+class CallRecorder:
+    """Records the calls of a run as they come back.
+
+    Parameters:
+        folder: the run.
+        writer: appends to its log.
+        config: its settings, whose secrets a target may repeat.
+        count: told of every call that is recorded.
+        say: told, once each, what is wrong with answers.
+        elapsed: the seconds that an interrupted run took before.
+        protocol: that of a target whose refusals end the run; None where they do not.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        writer: CallWriter,
+        config: RunConfig,
+        *,
+        count: Callable[[Call], None],
+        say: Callable[[str], None],
+        elapsed: float,
+        protocol: str | None,
+    ) -> None:
+        self._folder, self._writer, self._config = folder, writer, config
+        self._count, self._say, self._protocol = count, say, protocol
+        self._started = time.perf_counter() - elapsed
+        self._outage, self._refusals = OutageCalls(), Refusals()
+        self._warned: set[str] = set()
+
+    @property
+    def seconds(self) -> float:
+        """How long the run has taken, without the time between interruption and resumption."""
+        return time.perf_counter() - self._started
+
+    def write(self, call: Call) -> None:
+        """Append a call to the log."""
+        redact = self._config.redact
+        with run_write_errors(self._folder):
+            message, said = redact(call.message), redact(call.said)
+            self._writer.append(replace(call, at=self.seconds, message=message, said=said))
+
+    def add(self, call: Call) -> None:
+        """Take one more call into account. Raises `TargetError` where the target refuses all."""
+        self.write(call)
+        self._outage.add(call)
+        self._count(call)
+        if (status := self._refusals.add(call)) and self._protocol is not None:
+            with run_write_errors(self._folder):
+                for query_id in self._refusals.query_ids:
+                    self._writer.withdraw(query_id)
+            raise self._refused(status, self._config.redact(call.said), self._protocol)
+        for warning in answer_warnings(call, self._warned):
+            self._say(warning)
+
+    def withdraw_outage(self) -> None:
+        """Let the last queries, which a lost target did not answer, count as not asked."""
+        with run_write_errors(self._folder):
+            self._outage.withdraw(self._writer)
+
+    def _refused(self, status: int, said: str, protocol: str) -> TargetError:
+        """By name: callers of a server are told, too, and need not know its folders."""
+        remedy = remedy_for(FailureKind.AGENT_ERROR, f"HTTP {status}", protocol)
+        what = f"HTTP {status} for {MOST_REFUSED} queries in a row, so no other was sent"
+        return TargetError(
+            f"{with_quote(what, said)}; {remedy}, then continue with: assay eval --resume "
+            f"{self._folder.name}"
+        )
+
+
+@contextmanager
+def run_write_errors(folder: RunFolder) -> Iterator[None]:
+    """What to do about a disk that takes no more."""
+    try:
+        yield
+    except OSError as error:
+        raise RunError(
+            f"cannot write in {folder}: {error.strerror or error}; all earlier calls are saved: "
+            f"free some disk space, then run: assay eval --resume {folder}"
+        ) from error
+
+
 async def run_calls(
-    put: Put,
+    send: SendQuery,
     queries: Iterable[Query],
     *,
     concurrency: ConcurrencyLimit,
@@ -196,7 +223,7 @@ async def run_calls(
                 if query is None:
                     return
                 try:
-                    call = await ask(put, query, policy, breaker)
+                    call = await ask(send, query, policy, breaker)
                 except CircuitLost:
                     return
                 concurrency.record(ticket, timed_out=call.failure is FailureKind.TIMEOUT)
@@ -230,7 +257,7 @@ def timed_out_queries(queries: Sequence[Query], log: CallLog) -> list[Query]:
 
 
 async def ask_alone(
-    put: Put,
+    send: SendQuery,
     queries: Iterable[Query],
     *,
     policy: RetryPolicy,
@@ -253,7 +280,7 @@ async def ask_alone(
         if stop.is_set() or unanswered == MOST_UNANSWERED:
             return
         await run_calls(
-            put,
+            send,
             [query],
             concurrency=ConcurrencyLimit(1),
             policy=policy,
@@ -263,7 +290,7 @@ async def ask_alone(
         )
 
 
-async def ask(put: Put, query: Query, policy: RetryPolicy, breaker: CircuitBreaker) -> Call:
+async def ask(send: SendQuery, query: Query, policy: RetryPolicy, breaker: CircuitBreaker) -> Call:
     """Ask until there is an answer, a permanent failure, or no attempt left.
 
     The latency is that of the last attempt alone: delays between attempts are ours, not the
@@ -275,7 +302,7 @@ async def ask(put: Put, query: Query, policy: RetryPolicy, breaker: CircuitBreak
         attempts += 1
         ticket = await breaker.enter()
         started = time.perf_counter()
-        outcome = await _attempt(put, query, policy.timeout)
+        outcome = await _attempt(send, query, policy.timeout)
         latency_ms = (time.perf_counter() - started) * 1000
         if isinstance(outcome, AgentAnswer):
             breaker.record(ticket, outage=False)
@@ -303,10 +330,12 @@ async def ask(put: Put, query: Query, policy: RetryPolicy, breaker: CircuitBreak
         await policy.sleep(delay)
 
 
-async def _attempt(put: Put, query: Query, timeout: float | None) -> AgentAnswer | AgentFailure:
+async def _attempt(
+    send: SendQuery, query: Query, timeout: float | None
+) -> AgentAnswer | AgentFailure:
     try:
         async with asyncio.timeout(timeout):
-            return await put(query)
+            return await send(query)
     except AgentFailure as failure:
         return failure
     except TimeoutError:

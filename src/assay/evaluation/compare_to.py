@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from assay.agents.targets import redact_target
 from assay.data.dataset import Dataset
 from assay.errors import RunError, UsageError, did_you_mean
 from assay.evaluation.gates import Gate
 from assay.evaluation.results import Results
 from assay.measure.metrics import parse_figure
 from assay.measure.scoring import Scores
-from assay.measure.statistics import compare_paired
-from assay.report.numbers import difference, interval
+from assay.measure.statistics import compare_paired, fewest_queries
+from assay.report.numbers import counted, difference, interval
 from assay.run.folder import LATEST, RunFolder, find_run, list_runs
 from assay.run.label_fit import LabelFit, fit_of, new_share
 from assay.run.listing import RunLine, read_summaries, run_signatures
@@ -123,7 +124,7 @@ def regression_gate(comparison: Comparison) -> GateResult:
     """The gate of `--fail-on-regression`: no compared metric fell significantly (Holm).
 
     Its figure is the difference of the first metric. Where the labels no longer fit, it fails and
-    calls nothing a regression.
+    calls nothing a regression. With too few queries it cannot fail, and says so.
     """
     first, *_ = comparison.metrics.values()
     result = GateResult(gate="no regression", value=first.difference, passed=True)
@@ -134,6 +135,12 @@ def regression_gate(comparison: Comparison) -> GateResult:
         for name, each in comparison.metrics.items()
         if each.significant and each.difference < 0
     ]
+    enough = fewest_queries(len(comparison.metrics))
+    if not worse and first.n < enough:
+        return result.noted(
+            f"{counted(first.n, 'query', 'queries')} cannot show a regression, however large; "
+            f"use at least {enough}, or a gate with a bound"
+        )
     if not worse:
         return result
     return result.failed_because(f"regression: {', '.join(worse)} against {comparison.run}")
@@ -153,23 +160,34 @@ def without_reference(evaluation: "Evaluation") -> str:
 
 
 def _find(evaluation: "Evaluation", out: Path, resumed: RunFolder | None) -> RunFolder | None:
+    """The newest run of that label; of a branch, the newest of the same target if it has one.
+
+    A branch may have runs of several targets, and which was evaluated last is chance.
+    """
     name = evaluation.config.compare_to
     if name == LATEST or any((path / "run.json").is_file() for path in (Path(name), out / name)):
         return find_run(name, out)
     own = "" if resumed is None else resumed.name
-    other_documents: RunFolder | None = None
+    target = redact_target(evaluation.config.target)
+    second_best: dict[tuple[bool, bool], RunFolder] = {}
     for folder, line in _newest_first(out):
         if line.name == own or line.state != COMPLETE or name not in (line.label, line.branch):
             continue
+        wanted_target = line.label == name or line.target == target
+        if not wanted_target and (False, True) in second_best:
+            continue
         try:
             header = folder.read_header()
-            if _is_comparable(header, evaluation) and folder.state() == COMPLETE:
-                if header.dataset.fingerprint == evaluation.dataset.fingerprint:
+            comparable = header.baseline_of is None and not _differences(header, evaluation)
+            if comparable and folder.state() == COMPLETE:
+                same_documents = header.dataset.fingerprint == evaluation.dataset.fingerprint
+                if wanted_target and same_documents:
                     return folder
-                other_documents = other_documents or folder
+                second_best.setdefault((wanted_target, same_documents), folder)
         except RunError:  # a damaged run is none to compare with
             continue
-    return other_documents  # the questions and labels are the same
+    # Without the same documents, the questions and labels are the same.
+    return second_best[max(second_best)] if second_best else None
 
 
 _NEWEST = 100
@@ -189,45 +207,34 @@ def _newest_first(out: Path) -> Iterator[tuple[RunFolder, RunLine]]:
 
 def _nearest(evaluation: "Evaluation", out: Path) -> str:
     """What the newest run of that name has otherwise, or which name may have been meant."""
-    ours, dataset, names = evaluation.config, evaluation.dataset, set[str]()
+    wanted, names = evaluation.config.compare_to, set[str]()
     for folder, line in _newest_first(out):
         own = {each for each in (line.label, line.branch) if each}
         names |= own
-        if ours.compare_to not in own or line.baseline_of is not None:
+        if wanted not in own or line.baseline_of is not None:
             continue
         try:
             header, state = folder.read_header(), folder.state()
         except RunError:
             continue
-        theirs = header.config
-        other_data = header.dataset.labels != dataset.labels_fingerprint
         differs = [f"is {state}"] if state != COMPLETE else []
-        differs += ["has other questions or labels"] if other_data else []
-        for name in ("split", "top_k", "num_queries", "seed", "num_shards"):
-            had, has = getattr(theirs, name), getattr(ours, name)
-            if had != has and (name != "seed" or ours.num_queries):
-                shown = "all" if had is None else had
-                differs.append(f"has {name} {shown}, not {'all' if has is None else has}")
+        differs += _differences(header, evaluation)
         return f" ({folder.name} {' and '.join(differs)})" if differs else ""
-    return did_you_mean(ours.compare_to, names).replace(". Did", " (did").replace("?", "?)")
+    return did_you_mean(wanted, names).replace(". Did", " (did").replace("?", "?)")
 
 
-def _is_comparable(header: RunHeader, evaluation: "Evaluation") -> bool:
-    """On the same questions and labels, at the same depth, and made for itself."""
-    ours, theirs = evaluation.config, header.config
-    labels = evaluation.dataset.labels_fingerprint
-    sampled = ours.num_queries is not None
-    return (
-        header.baseline_of is None
-        and (
-            header.dataset.fingerprint == evaluation.dataset.fingerprint
-            or header.dataset.labels == labels
-        )
-        and (ours.split, ours.top_k, ours.num_queries)
-        == (theirs.split, theirs.top_k, theirs.num_queries)
-        and (ours.shard_index, ours.num_shards) == (theirs.shard_index, theirs.num_shards)
-        and (not sampled or ours.seed == theirs.seed)
-    )
+def _differences(header: RunHeader, evaluation: "Evaluation") -> list[str]:
+    """What a run has otherwise than the plan, so that the two do not compare, in words."""
+    ours, theirs, dataset = evaluation.config, header.config, evaluation.dataset
+    same_data = header.dataset.fingerprint == dataset.fingerprint
+    same_labels = header.dataset.labels == dataset.labels_fingerprint
+    differs = [] if same_data or same_labels else ["has other questions or labels"]
+    for name in ("split", "top_k", "num_queries", "seed", "shard_index", "num_shards"):
+        had, has = getattr(theirs, name), getattr(ours, name)
+        if had != has and (name != "seed" or ours.num_queries is not None):
+            shown = "all" if had is None else had
+            differs.append(f"has {name} {shown}, not {'all' if has is None else has}")
+    return differs
 
 
 def _scores(folder: RunFolder, gates: Sequence[Gate]) -> dict[str, dict[str, float]]:

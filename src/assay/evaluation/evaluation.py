@@ -1,47 +1,48 @@
 """One evaluation from start to report: plan, ask, record, score; and the same again to resume."""
 
 import asyncio
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assay.agents.chunks import ChunkResolver, parse_separator
-from assay.agents.protocol import Agent, AgentAnswer, context_taker, remedy_for
+from assay.agents.protocol import Agent, AgentAnswer, context_taker
 from assay.agents.readiness import ReportsReadiness
 from assay.agents.target_kinds import TARGET_KINDS
 from assay.agents.targets import parse_target
 from assay.data.dataset import Dataset, Query
-from assay.errors import FailureKind, RunError, TargetError
+from assay.errors import RunError
 from assay.evaluation.calling import (
     MOST_REFUSED,
-    OUTAGES,
-    ConcurrencyLimit,
-    Refusals,
-    answer_warnings,
+    CallRecorder,
     ask_alone,
-    every_query_is_asked,
-    note_concurrency,
-    note_warm_up,
     retry_policy,
     run_calls,
+    run_write_errors,
     timed_out_queries,
 )
 from assay.evaluation.gates import Gate, parse_gate, refuse_gates
+from assay.evaluation.pacing import (
+    ConcurrencyLimit,
+    every_query_is_asked,
+    note_concurrency,
+    note_warm_up,
+    opened_agent,
+    warm_up,
+    warm_up_query,
+)
 from assay.evaluation.plan import draw_queries, target_record
 from assay.evaluation.reporting import write_report
 from assay.evaluation.results import LiveFigures, Tick
 from assay.evaluation.run import Run
-from assay.evaluation.warm_up import opened_agent, warm_up, warm_up_query
 from assay.files import remove_part_files
 from assay.measure.answers.poison_documents import parse_kinds
 from assay.net.retry import PROBE_PAUSES, CircuitBreaker
 from assay.privacy import private_mode
 from assay.progress import Progress, silent
-from assay.run.calls import Call, CallLog, CallWriter, PrivateTexts, with_quote
+from assay.run.calls import CallLog, CallWriter, PrivateTexts
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder, create_run
 from assay.run.models import COMPLETE, FORMAT, INTERRUPTED, NOT_JUDGED, TARGET_LOST
@@ -56,9 +57,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
-    """Receives progress: `tick` a few times a second, `say` for messages, and `progress` for the
-    work that follows the last call.
+class RunCallbacks:
+    """What is called while a run goes on: `tick` a few times a second, `say` for messages, and
+    `progress` for the work that follows the last call.
     """
 
     tick: Callable[[Tick], None] = lambda _tick: None
@@ -68,7 +69,7 @@ class Listener:
     """Called with the run's folder as soon as it exists."""
 
 
-SILENT = Listener()
+SILENT = RunCallbacks()
 
 
 @dataclass(frozen=True)
@@ -107,19 +108,24 @@ class Evaluation:
         queries = draw_queries(dataset, config)
         if gates or config.judge:
             refuse_gates(gates, dataset, config, queries)
+        criteria: Sequence[Criterion] = ()
+        if config.criteria:
+            from assay.measure.answers.criteria import read_criteria
+
+            criteria = read_criteria(Path(config.criteria))
         nuggets = None
         if config.nuggets:
             from assay.evaluation.answers.nugget_scores import NuggetSet
 
             nuggets = NuggetSet.of_dataset(Path(config.nuggets), dataset, queries, gates)
-        return cls(config, dataset, queries, gates, criteria=_criteria(config), nuggets=nuggets)
+        return cls(config, dataset, queries, gates, criteria=criteria, nuggets=nuggets)
 
     async def start(
         self,
         agent: Agent,
         out: Path,
         *,
-        listener: Listener = SILENT,
+        callbacks: RunCallbacks = SILENT,
         stop: asyncio.Event | None = None,
     ) -> Run:
         """Open the agent, make a run folder in `out`, ask every query, and write the report.
@@ -128,34 +134,30 @@ class Evaluation:
         """
         stop = stop or asyncio.Event()
         with private_mode(self.config.private):
-            return await self._start(agent, out, listener, stop)
-
-    async def _start(self, agent: Agent, out: Path, listener: Listener, stop: asyncio.Event) -> Run:
-        async with opened_agent(agent, self.config, listener.say, stop):
-            await self._require_plantable(agent)
-            if agent.info.protocol == "mcp":  # which of its tools is called was our choice
-                listener.say(f"target: {agent.info.details}")
-            provenance = await asyncio.to_thread(read_provenance)  # it waits for git
-            folder = create_run(
-                out,
-                self.config,
-                self.dataset,
-                target_record(agent.info),
-                track=agent.info.track,
-                retriever=agent.info.retriever,
-                references=self.dataset.references_fingerprint if self.config.answers else None,
-                baseline_of=self.baseline_of,
-                provenance=provenance,
-            )
-            listener.opened(folder)
-            return await self._run(agent, folder, listener, stop)
+            async with opened_agent(agent, self.config, callbacks.say, stop):
+                await self._require_plantable(agent)
+                if agent.info.protocol == "mcp":  # which of its tools is called was our choice
+                    callbacks.say(f"target: {agent.info.details}")
+                folder = create_run(
+                    out,
+                    self.config,
+                    self.dataset,
+                    target_record(agent.info),
+                    track=agent.info.track,
+                    retriever=agent.info.retriever,
+                    references=self.dataset.references_fingerprint if self.config.answers else None,
+                    baseline_of=self.baseline_of,
+                    provenance=await asyncio.to_thread(read_provenance),  # it waits for git
+                )
+                callbacks.opened(folder)
+                return await self._run(agent, folder, callbacks, stop)
 
     async def resume(
         self,
         agent: Agent,
         folder: RunFolder,
         *,
-        listener: Listener = SILENT,
+        callbacks: RunCallbacks = SILENT,
         stop: asyncio.Event | None = None,
     ) -> Run:
         """Ask what was not asked yet; recorded calls, successful or failed, are kept."""
@@ -169,17 +171,17 @@ class Evaluation:
                 "resume it with the data that it was started on"
             )
         if self._is_asked(folder):
-            listener.say(f"every query of {folder.name} was asked before; none is sent again")
+            callbacks.say(f"every query of {folder.name} was asked before; none is sent again")
         elif header.format < FORMAT and self._searches_here():
-            listener.say(
+            callbacks.say(
                 "warning: this run was started by an earlier version, whose BM25 ranked "
                 "differently; its scores will mix the two. Start another run to have one of them"
             )
         stop = stop or asyncio.Event()
         with private_mode(self.config.private):
-            async with opened_agent(agent, self.config, listener.say, stop):
+            async with opened_agent(agent, self.config, callbacks.say, stop):
                 await self._require_plantable(agent)
-                return await self._run(agent, folder, listener, stop)
+                return await self._run(agent, folder, callbacks, stop)
 
     async def _require_plantable(self, agent: Agent) -> None:
         """Before the first call: who asks for `--poison` does not want a run without it."""
@@ -201,92 +203,84 @@ class Evaluation:
         return self.config.private and self.config.answers
 
     async def _run(
-        self, agent: Agent, folder: RunFolder, listener: Listener, stop: asyncio.Event
+        self, agent: Agent, folder: RunFolder, callbacks: RunCallbacks, stop: asyncio.Event
     ) -> Run:
         if self.config.split in agent.info.learned_from:
-            listener.say(
+            callbacks.say(
                 f"warning: {agent.info.name} learned from the {self.config.split} judgments "
                 "that it is evaluated on, so its scores do not generalize to other queries"
             )
         private = PrivateTexts.of(self.dataset) if self.config.private else None
         with CallWriter(folder.calls_file, private) as writer:
             remove_part_files(folder.path)  # of a process that was killed: no other writes here
-            log = CallLog(folder.calls_file)
-            todo = [query for query in self.queries if self._forgets or query.id not in log]
-            live = LiveFigures(self.config, self.dataset, len(self.queries), listener.tick)
-            before = [] if self._forgets else [query.id for query in self.queries]
-            live.catch_up(call for call in log.read(before) if call)
-            breaker = self._breaker(listener)
-            late_asked = every_query_is_asked(folder)
-            if todo:
-                query = warm_up_query(self.dataset, self.queries)
-                found = await warm_up(agent, query, self.config, say=listener.say, stop=stop)
-                note_warm_up(folder, found, self.config.concurrency)
-            limit = ConcurrencyLimit(self.config.concurrency, listener.say)
-            policy = retry_policy(self.config.timeout, self.config.retries)
-            started = time.perf_counter() - log.elapsed
-            resolver = ChunkResolver(self.config.chunk_separator, self.dataset.documents)
-            warned: set[str] = set()
-
-            async def put(query: Query) -> AgentAnswer:
-                return resolver.resolve(await agent.ask(query.text, self.config.top_k))
-
-            outage: list[str] = []
-            refusals = Refusals()
-            # One that runs here, such as a Python function, has no token of ours to refuse.
-            stops_when_refused = isinstance(agent, ReportsReadiness) and len(todo) > MOST_REFUSED
-
-            def record(call: Call) -> None:
-                with _disk_errors(folder):
-                    at = time.perf_counter() - started
-                    message, said = self.config.redact(call.message), self.config.redact(call.said)
-                    writer.append(replace(call, at=at, message=message, said=said))
-
-            def on_call(call: Call) -> None:
-                record(call)
-                if call.failure in OUTAGES:
-                    outage.append(call.query_id)
-                else:
-                    outage.clear()
-                live.add(call)
-                if (status := refusals.add(call)) and stops_when_refused:
-                    with _disk_errors(folder):
-                        for query_id in refusals.query_ids:
-                            writer.withdraw(query_id)
-                    said = self.config.redact(call.said)
-                    raise _refusal_error(status, said, agent, folder)
-                for warning in answer_warnings(call, warned):
-                    listener.say(warning)
-
-            async with live.publishing_periodically():
-                await run_calls(
-                    put,
-                    todo,
-                    concurrency=limit,
-                    policy=policy,
-                    breaker=breaker,
-                    on_call=on_call,
-                    stop=stop,
-                )
-                if not (breaker.lost or late_asked):
-                    late = timed_out_queries(self.queries, CallLog(folder.calls_file))
-                    if late and not stop.is_set():
-                        listener.say(f"asking {len(late)} that timed out once more, one at a time")
-                    await ask_alone(put, late, policy=policy, on_call=record, stop=stop)
-            live.finish()
-            note_concurrency(folder, limit)
-            if breaker.lost:  # these say that the target was gone, nothing about its answers
-                with _disk_errors(folder):
-                    for query_id in outage:
-                        writer.withdraw(query_id)
-            seconds = time.perf_counter() - started if todo else log.elapsed
-            state = TARGET_LOST if breaker.lost else INTERRUPTED if stop.is_set() else COMPLETE
-            with _disk_errors(folder):
+            state, seconds = await self._ask(agent, folder, writer, callbacks, stop)
+            with run_write_errors(folder):
                 log = CallLog(folder.calls_file, private)
-                examination = await self._examine(agent, folder, log, listener, stop, state)
+                examination = await self._examine(agent, folder, log, callbacks, stop, state)
                 if state == COMPLETE and examination is not None and examination.trouble:
                     state = _state_after(examination, stop)
                 return self._report(folder, log, state, seconds, examination)
+
+    async def _ask(
+        self,
+        agent: Agent,
+        folder: RunFolder,
+        writer: CallWriter,
+        callbacks: RunCallbacks,
+        stop: asyncio.Event,
+    ) -> tuple[str, float]:
+        """Send the queries that were not sent yet; the state of the run, and its seconds."""
+        config, log = self.config, CallLog(folder.calls_file)
+        todo = [query for query in self.queries if self._forgets or query.id not in log]
+        live = LiveFigures(config, self.dataset, len(self.queries), callbacks.tick)
+        before = [] if self._forgets else [query.id for query in self.queries]
+        live.catch_up(call for call in log.read(before) if call)
+        late_asked = every_query_is_asked(folder)
+        if todo:
+            query = warm_up_query(self.dataset, self.queries)
+            found = await warm_up(agent, query, config, say=callbacks.say, stop=stop)
+            note_warm_up(folder, found, config.concurrency)
+        # One that runs here, such as a Python function, has no token of ours to refuse.
+        may_refuse = isinstance(agent, ReportsReadiness) and len(todo) > MOST_REFUSED
+        recorder = CallRecorder(
+            folder,
+            writer,
+            config,
+            count=live.add,
+            say=callbacks.say,
+            elapsed=log.elapsed,
+            protocol=agent.info.protocol if may_refuse else None,
+        )
+        limit = ConcurrencyLimit(config.concurrency, callbacks.say)
+        policy = retry_policy(config.timeout, config.retries)
+        breaker = self._breaker(callbacks)
+        resolver = ChunkResolver(config.chunk_separator, self.dataset.documents)
+
+        async def send(query: Query) -> AgentAnswer:
+            return resolver.resolve(await agent.ask(query.text, config.top_k))
+
+        async with live.publishing_periodically():
+            await run_calls(
+                send,
+                todo,
+                concurrency=limit,
+                policy=policy,
+                breaker=breaker,
+                on_call=recorder.add,
+                stop=stop,
+            )
+            if not (breaker.lost or late_asked):
+                late = timed_out_queries(self.queries, CallLog(folder.calls_file))
+                if late and not stop.is_set():
+                    callbacks.say(f"asking {len(late)} that timed out once more, one at a time")
+                await ask_alone(send, late, policy=policy, on_call=recorder.write, stop=stop)
+        live.publish()
+        note_concurrency(folder, limit)
+        seconds = recorder.seconds if todo else log.elapsed
+        if breaker.lost:
+            recorder.withdraw_outage()
+            return TARGET_LOST, seconds
+        return INTERRUPTED if stop.is_set() else COMPLETE, seconds
 
     def _refuse_other_references(self, folder: RunFolder) -> None:
         recorded = folder.read_header().dataset.references
@@ -301,7 +295,7 @@ class Evaluation:
         agent: Agent,
         folder: RunFolder,
         log: CallLog,
-        listener: Listener,
+        callbacks: RunCallbacks,
         stop: asyncio.Event,
         state: str,
     ) -> "AnswerExamination | None":
@@ -311,8 +305,8 @@ class Evaluation:
         from assay.evaluation.answers.examination import (
             AnswerExamination,
             examine_answers,
-            verdicts_by_facts,
         )
+        from assay.evaluation.answers.judging import verdicts_by_facts
         from assay.evaluation.answers.nugget_scores import nuggets_by_rules
 
         calls = log.read([query.id for query in self.queries])
@@ -325,7 +319,7 @@ class Evaluation:
             assigned = None if self.nuggets is None else nuggets_by_rules(cases, self.nuggets)
             return AnswerExamination(verdicts_by_facts(cases), nuggets=assigned)
         if self.config.counterfactuals and context_taker(agent) is None:
-            listener.say(
+            callbacks.say(
                 f"{self.config.target} does not accept documents as context, so no question "
                 "is asked again: failures are diagnosed from this run alone"
             )
@@ -339,12 +333,12 @@ class Evaluation:
             nuggets=self.nuggets,
             criteria=self.criteria,
             stop=stop,
-            progress=listener.progress,
-            breaker=partial(self._breaker, listener),
+            progress=callbacks.progress,
+            breaker=partial(self._breaker, callbacks),
         )
 
-    def _breaker(self, listener: Listener) -> CircuitBreaker:
-        return CircuitBreaker(pauses=self.probe_pauses, on_change=listener.say)
+    def _breaker(self, callbacks: RunCallbacks) -> CircuitBreaker:
+        return CircuitBreaker(pauses=self.probe_pauses, on_change=callbacks.say)
 
     def _report(
         self,
@@ -361,36 +355,8 @@ class Evaluation:
         return Run(folder, report)
 
 
-def _refusal_error(status: int, said: str, agent: Agent, folder: RunFolder) -> TargetError:
-    """By name: callers of a server are told, too, and need not know its folders."""
-    remedy = remedy_for(FailureKind.AGENT_ERROR, f"HTTP {status}", agent.info.protocol)
-    what = f"HTTP {status} for {MOST_REFUSED} queries in a row, so no other was sent"
-    return TargetError(
-        f"{with_quote(what, said)}; {remedy}, then continue with: assay eval --resume {folder.name}"
-    )
-
-
-def _criteria(config: RunConfig) -> "Sequence[Criterion]":
-    if not config.criteria:
-        return ()
-    from assay.measure.answers.criteria import read_criteria
-
-    return read_criteria(Path(config.criteria))
-
-
 def _state_after(examination: "AnswerExamination", stop: asyncio.Event) -> str:
     """The state of a run whose questions are all answered but whose judging is incomplete."""
     if stop.is_set():
         return INTERRUPTED
     return TARGET_LOST if examination.target_lost else NOT_JUDGED
-
-
-@contextmanager
-def _disk_errors(folder: RunFolder) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise RunError(
-            f"cannot write in {folder}: {error.strerror or error}; all earlier calls are saved: "
-            f"free some disk space, then run: assay eval --resume {folder}"
-        ) from error

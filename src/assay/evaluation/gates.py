@@ -1,19 +1,25 @@
-"""Conditions on a run's figures that decide the exit code: `ndcg@5>=0.30`, `success_rate>=0.99`."""
+"""Conditions on a run's figures that decide the exit code: `ndcg@5>=0.30`, `success_rate>=0.99`.
+
+A gate on a figure that a judge decides also says whether that judge was calibrated on the data.
+"""
 
 import math
+import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from assay.data.dataset import Dataset, Query
-from assay.errors import GateError, UsageError, did_you_mean
+from assay.errors import AssayError, GateError, UsageError, did_you_mean
 from assay.evaluation.plan import judgments_of
 from assay.measure.answers.answer_metrics import (
     ANSWER_METRICS,
     ANSWER_NAMES,
     CRITERION_PREFIX,
     FEW_UNDECIDED,
+    JUDGED_METRICS,
     NUGGET_METRICS,
     OUTCOME_METRICS,
     POISON_METRICS,
@@ -28,22 +34,26 @@ from assay.run.config import RunConfig
 from assay.run.models import RunSummary
 from assay.run.run_record import GATE_SHAPE, GateResult
 
+if TYPE_CHECKING:  # a run without a judge imports nothing of it
+    from assay.measure.answers.calibration_files import CalibrationStatus
+
 _RELATIVE = re.compile(r"(?P<name>[^<>]*[^<>\s])\s*(?P<sign>[<>]=?)\s*(?P<bound>[^\s<>=].*)")
 # Blanks separate two gates only behind a number: "ndcg@5 >= 0.3" is one gate.
 _BETWEEN = re.compile(r"[;,\n]|(?<=[\d.])\s+(?=[a-zA-Z])")
-_COMPARE = {
-    ">=": lambda value, bound: value >= bound,
-    "<=": lambda value, bound: value <= bound,
-    ">": lambda value, bound: value > bound,
-    "<": lambda value, bound: value < bound,
-}
+_COMPARE = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 
 _REACHES_1 = "use a metric that can reach 1, such as ndcg or capped_recall"
-
 _EMPTY = "no query got a document"
-
 SUMMARY_FIGURES = ("success_rate", "latency_p50_ms", "latency_p95_ms", "latency_p99_ms")
 _OTHER_FIGURES = f"{', '.join(SUMMARY_FIGURES)}, or a metric of answers such as correctness"
+
+CORRECTNESS = "correctness"
+NUGGETS = "nuggets"
+_BY_PARTS = ("judged_facts", "judged_faithfulness")
+_NEVER = (
+    "no labels calibrate the judge {judge} for {name}, which it decides by single sentences and "
+    "facts; write a criterion about it, which labels can calibrate (--criteria)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +94,11 @@ def parse_gate(text: str, top_k: int, compare_to: str = "") -> Gate:
     try:
         bound = float(match["bound"])
     except ValueError:
-        raise UsageError(f"gate {text!r} does not end in a number") from None
+        raise UsageError(
+            f"gate {text!r} does not end in a number; write, for example: ndcg@5>=0.30"
+        ) from None
     if not math.isfinite(bound):
-        raise UsageError(f"gate {text!r}: {match['bound']} is larger than any number can be")
+        raise UsageError(f"gate {text!r}: {match['bound']} is too large for a number")
     name = match["name"].strip()
     if name.endswith("="):
         raise UsageError(f"gate {text!r}: write {match['sign']}= instead of ={match['sign']}")
@@ -123,8 +135,6 @@ def refuse_gates(
     for gate in gates:
         refuse_impossible(gate, gate_ceiling(gate, dataset, config, queries))
     if config.judge:
-        from assay.evaluation.calibrated import refuse_uncalibrated
-
         refuse_uncalibrated(gates, config, [query.text for query in dataset.queries.values()])
 
 
@@ -232,3 +242,94 @@ def require_criterion(gate: Gate, config: RunConfig) -> None:
             f"gate {gate.text!r}: {config.criteria} has no such criterion; it has "
             f"{', '.join(known)}"
         )
+
+
+def figure_calibration(
+    name: str, config: RunConfig, questions: Collection[str]
+) -> "CalibrationStatus | None":
+    """What is known of the judge behind a figure of answers; None where no judge decides it.
+
+    Parameters:
+        name: the name of the figure.
+        config: names the judge, and the file of calibrations if there is one.
+        questions: the texts of the data's questions.
+    """
+    kind = _kind(name) if config.judge else None
+    if kind is None:
+        return None
+    from assay.measure.answers.calibration_files import (
+        CalibrationStatus,
+        calibration_status,
+        read_calibrations,
+    )
+
+    if kind in _BY_PARTS:
+        return CalibrationStatus(False, _NEVER.format(judge=_judge_model(config.judge), name=kind))
+    known = read_calibrations(Path(config.judge_calibration)) if config.judge_calibration else []
+    votes, prompts = _votes_and_prompts(kind, config)
+    return calibration_status(known, kind, _judge_model(config.judge), votes, prompts, questions)
+
+
+def refuse_uncalibrated(
+    gates: Sequence[Gate], config: RunConfig, questions: Collection[str]
+) -> None:
+    """With `--require-calibrated`, raise `GateError` for a gate whose judge is not calibrated."""
+    if config.judge_calibration:
+        from assay.measure.answers.calibration_files import read_calibrations
+
+        read_calibrations(Path(config.judge_calibration))  # a wrong file is an error at once
+    if not config.require_calibrated:
+        return
+    for gate in gates:
+        status = figure_calibration(gate.name, config, questions)
+        if status is not None and not status.calibrated:
+            label = "; label some answers of this data and pass --judge-calibration FILE"
+            raise GateError(
+                f"gate {gate.text!r} is refused by --require-calibrated: {status.words}"
+                + ("" if gate.name in _BY_PARTS else label)
+            )
+
+
+def calibration_note(gate: Gate, config: RunConfig, questions: Collection[str]) -> str:
+    """What a gate's verdict says about its judge; empty where there is none."""
+    status = figure_calibration(gate.name, config, questions)
+    return "" if status is None else status.words
+
+
+def _kind(name: str) -> str | None:
+    """What has to be calibrated for a figure; None where no judge decides it."""
+    if name == "correctness" or name in OUTCOME_METRICS:
+        return CORRECTNESS
+    if name in NUGGET_METRICS:
+        return NUGGETS
+    return name if name in JUDGED_METRICS or name.startswith(CRITERION_PREFIX) else None
+
+
+def _votes_and_prompts(kind: str, config: RunConfig) -> tuple[int, tuple[str, ...]]:
+    """The number of votes and the ids of the prompts that decide about a kind of figure."""
+    from assay.answer.prompt import load_prompt
+    from assay.measure.answers import criteria, nuggets
+    from assay.measure.answers.judge import correctness_prompts
+
+    votes = config.judge_votes + config.judge_votes % 2
+    if kind == CORRECTNESS:
+        return votes, correctness_prompts(votes)
+    if kind == NUGGETS:
+        return votes, (load_prompt(nuggets.PROMPT).id,)
+    if not kind.startswith(CRITERION_PREFIX) or not config.criteria:
+        return votes, ()
+    asked = next(
+        (each for each in criteria.read_criteria(Path(config.criteria)) if each.metric == kind),
+        None,
+    )
+    return criteria.VOTES, () if asked is None else criteria.criterion_prompts(asked)
+
+
+def _judge_model(spec: str) -> str:
+    """`KIND:MODEL` of the judge that a setting names; the name of a caller's own as it is."""
+    from assay.answer.providers.opening import open_model
+
+    try:
+        return open_model(spec).name
+    except AssayError:  # a caller's own, or one whose key is missing: that is said elsewhere
+        return spec

@@ -100,7 +100,7 @@ class _NoAgent:
     async def close(self) -> None: ...
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
-        raise AgentFailure(FailureKind.CIRCUIT_OPEN, "the shard lost its agent")
+        raise AgentFailure(FailureKind.CIRCUIT_OPEN, "the agent of this shard stopped responding")
 
     takes_context = True
 
@@ -238,7 +238,7 @@ def _reports(path: Path) -> list[JsonObject]:
             f"{path} has no list 'results' of reports, so it is not a result file of AgentBeats"
         )
     if document.get("status") == "failed":
-        raise RunError(f"{path} is the result of an assessment that failed")
+        raise RunError(f"{path} is the result of a failed assessment; leave it out, or repeat it")
     return [each if isinstance(each, dict) else {} for each in results]
 
 
@@ -294,7 +294,8 @@ def _failure(row: QueryRow, path: Path) -> FailureKind:
         return FailureKind(row.failure)
     except ValueError:
         raise RunError(
-            f"{path}: query {row.query_id!r} failed with an unknown kind; {_REMEDY}"
+            f"{path}: query {row.query_id!r} has an unknown kind of failure, {row.failure!r:.80}; "
+            f"{_REMEDY}"
         ) from None
 
 

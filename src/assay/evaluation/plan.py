@@ -1,12 +1,14 @@
-"""What a run will ask, and whom: the queries that are drawn, the shard of them, the target."""
+"""Plans a run: draws its queries, selects the shard, validates the target and its options."""
 
 import random
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 from assay.agents.protocol import Agent, AgentInfo
 from assay.agents.target_kinds import (
     TARGET_KINDS,
     RequestSettings,
+    Target,
     TargetKind,
     builtin_track,
     no_effect,
@@ -21,6 +23,10 @@ from assay.progress import Progress, silent
 from assay.run.config import RunConfig
 from assay.run.models import TargetRecord
 from assay.run.settings import settings
+
+if TYPE_CHECKING:
+    from assay.agents.health_check import HealthReport
+    from assay.net.outbound import OutboundPolicy
 
 
 def target_record(info: AgentInfo) -> TargetRecord:
@@ -105,11 +111,6 @@ def open_agent(config: RunConfig, dataset: Dataset, progress: Progress = silent)
 def _open_agent(config: RunConfig, dataset: Dataset, progress: Progress) -> Agent:
     if TARGET_KINDS[parse_target(reveal(config.target)).kind].searches_dataset:
         dataset.require_documents(f"target {config.target!r}")
-    mapping = None
-    if config.mapping:
-        from assay.agents.mapping import parse_mapping
-
-        mapping = parse_mapping([reveal(each) for each in config.mapping])
     bm25 = None
     if chosen := config.bm25_settings():
         from assay.search.bm25 import Bm25Settings
@@ -124,12 +125,59 @@ def _open_agent(config: RunConfig, dataset: Dataset, progress: Progress) -> Agen
         config.target,
         dataset,
         track=config.track,
-        mapping=mapping,
+        mapping=_mapping(config),
         answers=config.answers,
         progress=progress,
         bm25=bm25,
         embedder=embedder,
         request=http_request_settings(config),
+    )
+
+
+def _mapping(config: RunConfig) -> dict[str, str] | None:
+    if not config.mapping:
+        return None
+    from assay.agents.mapping import parse_mapping
+
+    return parse_mapping([reveal(each) for each in config.mapping])
+
+
+async def check_target_health(
+    config: RunConfig,
+    dataset: Dataset | None = None,
+    *,
+    query: str = "",
+    policy: "OutboundPolicy | None" = None,
+) -> "HealthReport":
+    """The health of a run's target, asked as the run would ask it.
+
+    Parameters:
+        config: the run's settings.
+        dataset: what its ids are compared with.
+        query: what to ask; by default a query of the data set, or a usual one without it.
+        policy: which addresses may be called; by default the policy of this process.
+
+    Raises `TargetError` if the agent cannot be reached.
+    """
+    from assay.agents.health_check import SampleQuery, check_health, query_of
+    from assay.net.outbound import UNRESTRICTED
+
+    mapping, request = _mapping(config), http_request_settings(config)
+    searched = dataset or Dataset(name="none", documents={}, queries={}, judgments={})
+
+    def build(target: Target) -> Agent:
+        return open_target(
+            target,
+            searched,
+            mapping=mapping,
+            answers=config.answers,
+            request=request,
+            policy=policy,
+        )
+
+    sample = SampleQuery(query or query_of(dataset), config.top_k, config.timeout, config.answers)
+    return await check_health(
+        config.target, sample, build, policy or UNRESTRICTED, dataset=dataset, mapping=mapping
     )
 
 
@@ -178,7 +226,9 @@ def refuse_unused_settings(
         elif name in given and all(
             name in unused_in_mode(each, config.reranker) for each in targets
         ):
-            raise UsageError(f"{setting.flag} has no effect on target {config.target!r}")
+            raise UsageError(
+                f"{setting.flag} has no effect on target {config.target!r}; leave it out"
+            )
     for name, setting in changed.items():
         needs = setting.option.needs
         if name in given and needs and not getattr(config, needs):

@@ -7,11 +7,11 @@ what `assay eval --shard I/N` and `assay merge` make on several machines.
 import asyncio
 import io
 import os
-import tarfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from zipfile import ZIP_DEFLATED, ZipFile
 
 from assay.data.dataset import Dataset
 from assay.errors import AssayError, RunError, TargetError
@@ -104,19 +104,20 @@ def run_on_cluster(
 
 
 def _run(config: RunConfig, dataset: Dataset) -> bytes:
-    """On a worker: the run's folder as a tar file."""
+    """On a worker: the run's folder as a zip file."""
     with TemporaryDirectory(prefix="assay-ray-") as folder:
         evaluation = Evaluation.plan(config, dataset)
         run = asyncio.run(evaluation.start(open_agent(config, dataset), Path(folder)))
         packed = io.BytesIO()
-        with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=1) as archive:
-            archive.add(run.folder.path, arcname=run.folder.name)
+        with ZipFile(packed, "w", ZIP_DEFLATED, compresslevel=1) as archive:
+            for path in sorted(run.folder.path.rglob("*")):
+                archive.write(path, path.relative_to(run.folder.path.parent))
         return packed.getvalue()
 
 
 def _unpack(packed: bytes, out: Path) -> RunFolder:
     out.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as archive:
-        name = archive.getnames()[0]
-        archive.extractall(out, filter="data")
+    with ZipFile(io.BytesIO(packed)) as archive:
+        name = Path(archive.namelist()[0]).parts[0]
+        archive.extractall(out)  # which writes nothing outside of it, and no links
     return RunFolder(out / name)

@@ -12,8 +12,8 @@ import numpy as np
 from assay.agents.chunks import suggest_separator
 from assay.data.dataset import Dataset, Query
 from assay.errors import FailureKind
-from assay.evaluation.compare_to import ReferenceRun, check_against
-from assay.evaluation.gates import Gate, check_gate
+from assay.evaluation.compare_to import check_against
+from assay.evaluation.gates import Gate, calibration_note, check_gate
 from assay.evaluation.results import (
     NOT_ASKED,
     Batch,
@@ -32,6 +32,7 @@ from assay.run.answers import AnswersReport
 from assay.run.calls import Call, CallLog
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
+from assay.run.label_fit import LabelFit
 from assay.run.models import (
     FORMAT,
     AnswerRow,
@@ -91,18 +92,15 @@ def write_report(
                 writer.add(row)
                 figures.add(row)
 
-        report = build_report(
+        report = _build_report(
+            evaluation,
             collect_results(log, ranked, dataset, config, metrics, add),
-            config,
-            dataset,
             folder.read_header(),
-            evaluation.gates,
+            answers,
             state=state,
             seconds=seconds,
             planned=sum(query.id in judged for query in evaluation.queries),
             unseen=unseen_places(ranked, dataset, config.split),
-            answers=answers,
-            reference=evaluation.reference,
         )
         writer.finish(report)
     finally:
@@ -141,29 +139,26 @@ def _answers(
     return report.section(), list(report.rows())
 
 
-def build_report(
+def _build_report(
+    evaluation: "Evaluation",
     results: Results,
-    config: RunConfig,
-    dataset: Dataset,
     header: RunHeader,
-    gates: Sequence[Gate],
+    answers: AnswersReport | None,
     *,
     state: str,
     seconds: float,
     planned: int,
-    unseen: Sequence[int] | None = None,
-    answers: AnswersReport | None = None,
-    reference: ReferenceRun | None = None,
+    unseen: Sequence[int] | None,
 ) -> Report:
     """Every figure of a run. `unseen` are the places of queries that are not seen in training."""
+    config, dataset, reference = evaluation.config, evaluation.dataset, evaluation.reference
     scores = results.scores
     spread = {m: summarize(scores.values[m], seed=config.seed) for m in scores.metrics}
     latency = _latency(results)
     summary = _summary(results, spread, config, latency, seconds)
     metrics = {metric.slug: spread[metric].mean for metric in scores.metrics}
-    answer_metrics = None if answers is None else answers.metrics
     fit = None if reference is None else reference.label_fit(results, dataset)
-    empty = _is_empty(results, answers)
+    gates = _check_gates(evaluation, results, metrics, summary, answers, fit)
     report = Report(
         format=FORMAT,
         state=state,
@@ -174,14 +169,7 @@ def build_report(
             for metric in scores.metrics
         },
         unseen_queries=_unseen(results, unseen, config.seed) if unseen else None,
-        gates=[
-            (
-                check_against(gate, scores, reference, fit)
-                if gate.reference
-                else check_gate(gate, metrics, summary, answer_metrics, empty=empty)
-            ).noted(_note(gate, dataset, config))
-            for gate in gates
-        ],
+        gates=gates,
         failures=dict(sorted(results.failures.items())),
         failure_examples=results.examples,
         violations={kind: _violations(scores.violations, kind, dataset) for kind in KINDS},
@@ -202,7 +190,7 @@ def build_report(
         versions=header.versions,
         planned_queries=planned,
     )
-    checked = None if answers is None else _with_failed_gates(answers, gates, report.gates)
+    checked = None if answers is None else _with_failed_gates(answers, evaluation.gates, gates)
     changes: dict[str, object] = {"answers": checked, "labels": results.coverage, "label_fit": fit}
     changes["pacing"] = _pacing(results, header, config)
     report = report.model_copy(update={k: each for k, each in changes.items() if each is not None})
@@ -212,14 +200,32 @@ def build_report(
     return report
 
 
+def _check_gates(
+    evaluation: "Evaluation",
+    results: Results,
+    metrics: Mapping[str, float],
+    summary: RunSummary,
+    answers: AnswersReport | None,
+    fit: LabelFit | None,
+) -> list[GateResult]:
+    answer_metrics = None if answers is None else answers.metrics
+    empty = _is_empty(results, answers)
+    checked = []
+    for gate in evaluation.gates:
+        if gate.reference:
+            result = check_against(gate, results.scores, evaluation.reference, fit)
+        else:
+            result = check_gate(gate, metrics, summary, answer_metrics, empty=empty)
+        checked.append(result.noted(_note(gate, evaluation.dataset, evaluation.config)))
+    return checked
+
+
 def _note(gate: Gate, dataset: Dataset, config: RunConfig) -> str:
     """Who judged what a gate is on, where that was a model."""
     if gate.metric is not None:
         return dataset.judged_by
     if not config.judge:
         return ""
-    from assay.evaluation.calibrated import calibration_note
-
     return calibration_note(gate, config, [query.text for query in dataset.queries.values()])
 
 

@@ -209,13 +209,13 @@ class LiveFigures:
             self._waiting.append(call)
             if len(self._waiting) == 1000:
                 self._score_waiting()
-        self._publish()
+        self.publish()
 
     def add(self, call: Call) -> None:
         """Count one more call."""
         self._waiting.append(call)
         if time.monotonic() >= self._next:
-            self._publish()
+            self.publish()
 
     @asynccontextmanager
     async def publishing_periodically(self) -> AsyncIterator[None]:
@@ -230,13 +230,10 @@ class LiveFigures:
         while True:
             await asyncio.sleep(_INTERVAL)
             if self._waiting:
-                self._publish()
+                self.publish()
 
-    def finish(self) -> None:
+    def publish(self) -> None:
         """Report what was not reported yet."""
-        self._publish()
-
-    def _publish(self) -> None:
         self._score_waiting()
         self._next = time.monotonic() + _INTERVAL
         mean = self._sum / self._scored if self._scored else 0.0

@@ -7,10 +7,11 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from assay.errors import RunError, UsageError
+from assay.errors import RunError, UsageError, suggests_keywords
 from assay.extras import data_frame
 from assay.measure.metrics import Metric, parse_figure
-from assay.measure.scoring import Means
+from assay.measure.scoring import Means, as_metric
+from assay.report.numbers import figure
 from assay.run.comparison import ComparedRun, compare_reports, find_judgments
 from assay.run.folder import RunFolder, find_run, list_runs
 from assay.run.models import AnswerRow, Comparison, QueryRow, Report
@@ -123,7 +124,7 @@ class Run:
         summary = self.report.summary
         if summary.failed_queries:
             state += f", {summary.failed_queries:,} of {summary.total_queries:,} queries failed"
-        return f"<Run {target} on {dataset}: {metric} {score.mean:.4f}{state}>"
+        return f"<Run {target} on {dataset}: {metric} {figure(score.mean)}{state}>"
 
     def __hash__(self) -> int:
         return hash(self.folder)
@@ -134,6 +135,7 @@ class Run:
         return render_summary(self.report, name=self.name)
 
 
+@suggests_keywords()
 def compare_runs(
     run_a: Run | str | PathLike[str],
     run_b: Run | str | PathLike[str],
@@ -171,16 +173,13 @@ def compare_runs(
         wanted = "prefer=True asks a judge; pass judge=" if prefer else "pass prefer=True too"
         raise UsageError(f"judge= and prefer=True belong together: {wanted}")
     given = [metrics] if isinstance(metrics, Metric | str) else metrics
-    figures = [parse_figure(each) if isinstance(each, str) else each for each in given]
-    folders = [
-        each.folder if isinstance(each, Run) else find_run(fspath(each), Path("runs"))
-        for each in (run_a, run_b)
-    ]
+    figures = [parse_figure(each) if isinstance(each, str) else as_metric(each) for each in given]
+    folders = [_folder_of(each, Path("runs")) for each in (run_a, run_b)]
     a, b = map(ComparedRun.read, folders)
     compared = compare_reports(a, b, figures, find_judgments(a, [b]))
     if judge is None:
         return compared
-    from assay.evaluation.answers.preferences import prefer_runs
+    from assay.evaluation.answers.criteria import prefer_runs
     from assay.evaluation.api import judge_name
     from assay.net.gather import run_coroutine
     from assay.run.config import RunConfig
@@ -199,6 +198,7 @@ def compare_runs(
     return compared.model_copy(update={"preference": found})
 
 
+@suggests_keywords()
 def load_run(path: str | PathLike[str], out: str | Path = "runs") -> Run:
     """Open a run that was made before.
 
@@ -206,8 +206,19 @@ def load_run(path: str | PathLike[str], out: str | Path = "runs") -> Run:
         path: the run's folder, or its name, the start of one, or `latest` under `out`.
         out: where run folders are.
     """
-    folder = find_run(fspath(path), Path(out))
+    folder = _folder_of(path, Path(out))
     return Run(folder, folder.read_report())
+
+
+def _folder_of(run: object, out: Path) -> RunFolder:
+    if isinstance(run, Run):
+        return run.folder
+    if not isinstance(run, str | PathLike):
+        raise UsageError(
+            "a run is a Run, its folder, its name or 'latest', "
+            f"got a value of type {type(run).__name__}"
+        )
+    return find_run(fspath(run), out)
 
 
 def runs(folder: str | Path = "runs") -> list[Run]:

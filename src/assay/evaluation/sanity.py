@@ -1,4 +1,4 @@
-"""Sanity checks of a finished run: figures that are right, and mean something else.
+"""Sanity checks of a finished run: figures that are computed correctly and still mislead.
 
 A score of 0 because ids have a prefix, a recall that ends where the agent cuts its list, answers
 that belong to another query: the metrics cannot tell these from a bad agent.
@@ -79,13 +79,13 @@ def _about_ids(run: "Run", answers: Sequence[_Answer]) -> str:
     if unknown.ids and unknown.ids + report.violations["duplicate"].ids >= total:
         why = unknown.hint or "do they have a prefix, or is this the wrong data set?"
         return (
-            f"all ids that came are unknown to {name!r}{shown}, so every score is 0: {why}; {look}"
+            f"all returned ids are unknown to {name!r}{shown}, so every score is 0: {why}; {look}"
         )
     if not report.dataset.documents and not report.metrics[f"judged@{report.config.top_k}"]:
-        return f"no id that came is one that {name!r} expects, so every score is 0; {look}"
+        return f"no returned id is one that {name!r} expects, so every score is 0; {look}"
     if unknown.hint:
-        many = counted(unknown.ids, "id")
-        return f"{many} that came, unknown to {name!r}{shown}, scored nothing: {unknown.hint}"
+        many = counted(unknown.ids, "returned id")
+        return f"{many}, unknown to {name!r}{shown}, scored nothing: {unknown.hint}"
     if unknown.queries and unknown.queries == report.summary.successful_queries:
         return f"every answer holds ids that {name!r} does not have: is this the right data set?"
     return ""

@@ -133,7 +133,7 @@ def _calibration(config: pytest.Config) -> Path | None:
 def require_calibrated(settings: Settings, questions: list[str]) -> None:
     """Raise `GateError` unless the model was calibrated for correctness on these questions."""
     from assay.errors import GateError
-    from assay.evaluation.calibrated import CORRECTNESS, figure_calibration
+    from assay.evaluation.gates import CORRECTNESS, figure_calibration
     from assay.run.config import RunConfig
 
     file = settings.judge_calibration

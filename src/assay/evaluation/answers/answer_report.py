@@ -7,11 +7,15 @@ from functools import cached_property
 
 from assay.answer.prompt import load_prompt
 from assay.data.dataset import Dataset
-from assay.evaluation.answers.cases import invented_citations
-from assay.evaluation.answers.contradictions import contradiction_row, contradictions_report
-from assay.evaluation.answers.examination import AnswerExamination, Verdict
-from assay.evaluation.answers.judge_opening import controls_record, untested_sentence
-from assay.evaluation.answers.poison_report import poison_findings, poison_report
+from assay.evaluation.answers.cases import invented_citations, invented_report
+from assay.evaluation.answers.criteria import answer_statistic
+from assay.evaluation.answers.examination import (
+    AnswerExamination,
+    contradiction_row,
+    contradictions_report,
+)
+from assay.evaluation.answers.judging import Verdict, controls_record, untested_sentence
+from assay.evaluation.answers.poisoning import poison_findings, poison_report
 from assay.evaluation.answers.verdict_scores import (
     count_without_reference,
     decided_outcome,
@@ -21,7 +25,7 @@ from assay.evaluation.answers.verdict_scores import (
     undecided_answers,
     verdict_of,
 )
-from assay.evaluation.calibrated import figure_calibration
+from assay.evaluation.gates import figure_calibration
 from assay.measure.answers.answer_metrics import (
     ANSWER_METRICS,
     BY_DECLINING,
@@ -46,7 +50,7 @@ from assay.measure.answers.diagnosis import (
 )
 from assay.measure.answers.findings import AnswerFinding, find_faults
 from assay.measure.answers.judge import flip_rate
-from assay.measure.statistics import below, summarize
+from assay.measure.statistics import summarize
 from assay.run.answers import (
     CONTEXT_NAMES,
     AnswersReport,
@@ -55,8 +59,6 @@ from assay.run.answers import (
     CounterfactualCount,
     DiagnosisReport,
     FindingRecord,
-    InventedCitations,
-    InventedExample,
     JudgeRecord,
     JudgeSpending,
     PoisonReport,
@@ -104,7 +106,6 @@ class AnswerReport:
     def section(self) -> AnswersReport:
         """What the tables show; the answers themselves are in the rows."""
         statistics = dict(self._statistics()) | self._found.criteria.statistics(self._config.seed)
-        invented = list(invented_citations(self._cases, self._dataset))
         return AnswersReport(
             questions=len(self._cases),
             answered=sum(case.answer is not None for case in self._cases),
@@ -116,13 +117,7 @@ class AnswerReport:
             judge=self._judge(),
             diagnosis=self._diagnosis(),
             counterfactuals=self._counterfactuals(),
-            invented_citations=InventedCitations(
-                ids=len(invented),
-                examples=[
-                    InventedExample(query_id=query_id, doc_id=doc_id[:200])
-                    for query_id, doc_id in invented[:3]
-                ],
-            ),
+            invented_citations=invented_report(invented_citations(self._cases, self._dataset)),
             contradictions=contradictions_report(
                 self._found.contradictions,
                 self._found.contradictions_by,
@@ -207,19 +202,8 @@ class AnswerReport:
             if metric is not None:
                 covered = [case for case in self._cases if case.query_id in ids]
                 ceiling = metric.mean_ceiling(covered, self._config.top_k)
-            yield (
-                name,
-                AnswerStatistic(
-                    n=summary.n,
-                    mean=summary.mean,
-                    low=summary.low,
-                    high=below(summary.high, 1.0 if ceiling is None else ceiling),
-                    median=summary.median,
-                    std=summary.std,
-                    ceiling=ceiling,
-                    how=metric.how if metric else self._how(name),
-                ),
-            )
+            how = metric.how if metric else self._how(name)
+            yield name, answer_statistic(summary, ceiling, how)
 
     def _how(self, name: str) -> str:
         if name == "correctness":

@@ -1,13 +1,17 @@
-"""The questions of a run as cases: what was answered beside the reference and the judgments."""
+"""Builds cases from the questions of a run or a log: each answer with reference and judgments."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from assay.answer.prompt import cited_marks
-from assay.data.dataset import Dataset, Query, ReferenceAnswer
+from assay.data.dataset import Dataset, Document, Query, ReferenceAnswer
+from assay.data.logged_answers import LoggedAnswer
+from assay.measure.answers.abstention import abstained
 from assay.measure.answers.answer_metrics import AnswerCase, unknown_citations
+from assay.run.answers import InventedCitations, InventedExample
 from assay.run.calls import Call
+from assay.text import normalize
 
 
 def cases_of(
@@ -56,13 +60,21 @@ def _marked(call: Call) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, cited)))
 
 
-def invented_citations(cases: Sequence[AnswerCase], dataset: Dataset) -> Iterator[tuple[str, str]]:
+def invented_citations(cases: Sequence[AnswerCase], dataset: Dataset) -> list[tuple[str, str]]:
     """Query id and document id, for every citation of a document that does not exist."""
-    if dataset.corpus_ids is None:
-        return
-    for case in cases:
-        for doc_id in unknown_citations(case.citations, dataset.corpus_ids):
-            yield case.query_id, doc_id
+    if (known := dataset.corpus_ids) is None:
+        return []
+    return [
+        (case.query_id, each) for case in cases for each in unknown_citations(case.citations, known)
+    ]
+
+
+def invented_report(invented: Sequence[tuple[str, str]]) -> InventedCitations:
+    """How many there are, with the first of them."""
+    examples = [
+        InventedExample(query_id=query_id, doc_id=doc_id[:200]) for query_id, doc_id in invented[:3]
+    ]
+    return InventedCitations(ids=len(invented), examples=examples)
 
 
 def with_ground_truth(dataset: Dataset, path: Path) -> Dataset:
@@ -80,3 +92,92 @@ def with_ground_truth(dataset: Dataset, path: Path) -> Dataset:
         for truth in load_ground_truth(path, dataset)
     ]
     return replace(dataset, answers={each.query_id: each for each in references})
+
+
+def logged_case(row: LoggedAnswer, query_id: str) -> tuple[AnswerCase, dict[str, Document]]:
+    """The case, and its contexts by ids that no other row has."""
+    names = _context_names(row)
+    ids = [f"{query_id}:{name}" for name in names]
+    documents = {
+        doc_id: Document(doc_id, "", context.text)
+        for doc_id, context in zip(ids, row.contexts, strict=True)
+    }
+    places = _places(names)
+    given = () if _cites_outside(row, names) else row.citations
+    cited = tuple(_resolve(each, places, ids) for each in given or ())
+    if given is None and row.answer is not None and ids:
+        marks = cited_marks(row.answer, ids, dict(zip(names, ids, strict=True)))
+        cited = tuple(dict.fromkeys(doc_id or mark for mark, doc_id in marks.items()))
+    case = AnswerCase(
+        query_id=query_id,
+        question=row.question,
+        reference=ReferenceAnswer(query_id, _reference(row), row.facts),
+        relevant=dict.fromkeys(_relevant(row, query_id, places, ids), 1),
+        answer=row.answer,
+        retrieved=tuple(ids),
+        citations=cited,
+    )
+    return case, documents
+
+
+def _cites_outside(row: LoggedAnswer, names: Sequence[str]) -> bool:
+    """Whether the citations are ids and the contexts have none, so that nothing can be resolved."""
+    if not row.citations or not row.contexts or any(each.id for each in row.contexts):
+        return False
+    places = _places(names)
+    return not any(_resolve(each, places, names) in places for each in row.citations)
+
+
+def cites_without_ids(row: LoggedAnswer) -> bool:
+    """Whether a row cites by ids that none of its contexts has, because they have none at all."""
+    return _cites_outside(row, _context_names(row))
+
+
+def _context_names(row: LoggedAnswer) -> list[str]:
+    """The id of each context, or its place; chunks of one document have its id and their place."""
+    names: list[str] = []
+    known = set[str]()
+    for place, each in enumerate(row.contexts, start=1):
+        name = each.id or str(place)
+        names.append(f"{name}#{place}" if name in known else name)
+        known.add(names[-1])
+    return names
+
+
+def _places(names: Sequence[str]) -> dict[str, int]:
+    """Where each name is first."""
+    return {name: place for place, name in reversed(list(enumerate(names)))}
+
+
+def _reference(row: LoggedAnswer) -> str | None:
+    """None where declining is right: the log says so, or its reference declines."""
+    if row.answerable is False:
+        return None
+    if row.answerable is None and row.reference and abstained(row.reference):
+        return None
+    return row.reference
+
+
+def _resolve(cited: str, places: Mapping[str, int], ids: Sequence[str]) -> str:
+    """The context that a citation names by its id or, else, by its place from 1."""
+    bare = cited.strip().strip("[]【】").strip()
+    for each in (cited, bare):
+        if each in places:
+            return ids[places[each]]
+    if bare.isascii() and bare.isdigit() and len(bare) < 20 and 1 <= int(bare) <= len(ids):
+        return ids[int(bare) - 1]
+    return cited
+
+
+def _relevant(
+    row: LoggedAnswer, query_id: str, places: Mapping[str, int], ids: Sequence[str]
+) -> Iterator[str]:
+    """The ids of the contexts that were needed. One that was not retrieved has an id of its own."""
+    texts = [normalize(each.text) for each in row.contexts]
+    for number, wanted in enumerate(row.relevant, start=1):
+        if wanted in places:
+            yield ids[places[wanted]]
+            continue
+        text = normalize(wanted)
+        same = [i for i, each in enumerate(texts) if text and (text in each or each in text)]
+        yield ids[same[0]] if same else f"{query_id}:missing {number}"

@@ -1,34 +1,36 @@
-"""Between the last call and the report: judge the answers, and ask again where that helps.
+"""Evaluates the answers of a run after its last call, and asks again where the settings say so.
 
 Each answer is compared with its reference: by a judge if there is one, else by its key facts.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
 
 from assay.agents.protocol import Agent, TakesContext, context_taker
 from assay.answer.providers.provider import LLMProvider
-from assay.data.dataset import Dataset, Document
+from assay.data.dataset import Dataset
 from assay.errors import BudgetExceeded, ProviderError, ProviderFailure
-from assay.evaluation.answers.asking_again import AskingAgain, TargetLost
-from assay.evaluation.answers.contradictions import (
-    Found,
-    confirm_contradictions,
-    find_contradictions,
-    open_checker,
+from assay.evaluation.answers.asking_again import (
+    AskingAgain,
+    Context,
+    TargetLost,
+    run_counterfactual,
+    select_cases,
 )
-from assay.evaluation.answers.counterfactuals import Context, run_counterfactual, select_cases
-from assay.evaluation.answers.criteria_scores import CriteriaScores, rate_answers
-from assay.evaluation.answers.judge_opening import (
+from assay.evaluation.answers.criteria import CriteriaScores, rate_answers
+from assay.evaluation.answers.judging import (
     JudgeUse,
     UnreliableJudge,
+    Verdict,
     check_controls,
+    judge_answer,
     open_judge,
-    sways,
+    verdicts_by_facts,
+    verdicts_by_judge,
+    without_swayed_verdicts,
 )
 from assay.evaluation.answers.nugget_scores import (
     NuggetFindings,
@@ -37,52 +39,33 @@ from assay.evaluation.answers.nugget_scores import (
     nuggets_by_rules,
 )
 from assay.evaluation.answers.poisoning import PoisonRun, run_poison
+from assay.evaluation.pacing import unless_stopped
 from assay.measure.answers.abstention import abstained
-from assay.measure.answers.answer_metrics import AnswerCase, correct_by_facts
-from assay.measure.answers.contradiction.rules import Contradiction, ContradictionKind
+from assay.measure.answers.answer_metrics import AnswerCase, Documents, correct_by_facts
+from assay.measure.answers.contradiction.model import open_contradiction_model
+from assay.measure.answers.contradiction.rules import (
+    Contradiction,
+    ContradictionChecker,
+    ContradictionKind,
+)
 from assay.measure.answers.criteria import Criterion
 from assay.measure.answers.diagnosis import NOT_TRIED, Counterfactuals
-from assay.measure.answers.judge import FactsJudgment, Judge, Judgment, Vote, unreliable
+from assay.measure.answers.judge import Judge, Judgment, Vote, unreliable
 from assay.measure.answers.judge_controls import ControlResult
-from assay.net.gather import gather
+from assay.net.gather import gather, gather_for
 from assay.net.retry import CircuitBreaker
 from assay.progress import Progress, silent
+from assay.run.answers import AnswerContradiction, ContradictionsReport
 from assay.run.config import RunConfig
 
-Documents = Mapping[str, Document]
-Reply = TypeVar("Reply")
+Found = dict[str, tuple[Contradiction, ...]]
+"""Contradictions by query id; questions without any are left out."""
 
 _CONTEXT_IGNORED = (
     "the agent ignored the documents that it was given, so asking again shows nothing: "
     "failures are diagnosed from this run alone"
 )
 _FIELDS = {Context.GOLD: "gold", Context.NONE: "no_context", Context.DISTRACTORS: "distractors"}
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What is known about one answer.
-
-    `correct` is None if nothing could be decided: there is no reference, or the judge is
-    undecided.
-    """
-
-    correct: bool | None
-    judgment: Judgment | None = None
-    facts: FactsJudgment | None = None
-    faithfulness: float | None = None
-    unread: frozenset[str] = frozenset()
-    """The judged figures for which most replies about this answer could not be read."""
-
-    @property
-    def undecided(self) -> bool:
-        """Whether a judge was asked and had no majority."""
-        return self.judgment is not None and self.correct is None
-
-    @property
-    def contradicted(self) -> bool:
-        """Whether the answer contradicts a fact of the reference."""
-        return self.facts is not None and self.facts.contradicted > 0
 
 
 @dataclass
@@ -161,7 +144,7 @@ async def examine_answers(
         breaker: makes the circuit breakers for the questions that are asked again.
     """
     judged = provider is not None or bool(config.judge)
-    checker = open_checker()
+    checker = ContradictionChecker(open_contradiction_model())
     found = AnswerExamination(
         {} if judged else verdicts_by_facts(cases),
         contradictions=find_contradictions(cases, dataset.documents, checker),
@@ -172,7 +155,7 @@ async def examine_answers(
     try:
         async with open_judge(config, provider) as judge:
             try:
-                await _unless_stopped(examiner.run(cases, agent, judge), stop)
+                await unless_stopped(examiner.run(cases, agent, judge), stop)
             finally:
                 found.judge = None if judge is None else JudgeUse.of(judge)
     except (ProviderError, BudgetExceeded) as error:
@@ -219,7 +202,7 @@ class _Examiner:
             found.judgments = tuple(v.judgment for v in verdicts.values() if v.judgment)
             if doubt := unreliable(found.judgments, self.config.judge_max_flips):
                 raise UnreliableJudge(doubt)
-            found.verdicts = await without_swayed(judge, cases, verdicts)
+            found.verdicts = await without_swayed_verdicts(judge, cases, verdicts)
             found.note = _judge_note(verdicts, found)
             found.contradictions = await confirm_contradictions(
                 judge, found.contradictions, cases, documents
@@ -288,26 +271,13 @@ class _Examiner:
         if judge is None:
             return {case.query_id: correct_by_facts(case) for case in cases}
         what = f"judging, context: {context}"
-        judgments = await _each(cases, lambda case: _judgment(judge, case), what, self.progress)
+        judgments = await gather_for(
+            cases, lambda case: judge_answer(judge, case), what, self.progress
+        )
         return {
             case.query_id: None if judgment is None else judgment.verdict
             for case, judgment in zip(cases, judgments, strict=True)
         }
-
-
-def verdicts_by_facts(cases: Sequence[AnswerCase]) -> dict[str, Verdict]:
-    """A verdict for each query id, by key facts and without a model."""
-    return {case.query_id: Verdict(correct_by_facts(case)) for case in cases}
-
-
-async def verdicts_by_judge(
-    judge: Judge, cases: Sequence[AnswerCase], documents: Documents, progress: Progress = silent
-) -> dict[str, Verdict]:
-    """Correctness, facts and faithfulness of every answer that has a reference, by query id."""
-    verdicts = await _each(
-        cases, lambda case: _verdict(judge, case, documents), "judging answers", progress
-    )
-    return {case.query_id: verdict for case, verdict in zip(cases, verdicts, strict=True)}
 
 
 def _judge_note(before: Mapping[str, Verdict], found: AnswerExamination) -> str | None:
@@ -321,71 +291,57 @@ def _judge_note(before: Mapping[str, Verdict], found: AnswerExamination) -> str 
     return "; ".join(notes) or None
 
 
-async def without_swayed(
-    judge: Judge, cases: Sequence[AnswerCase], verdicts: Mapping[str, Verdict]
-) -> dict[str, Verdict]:
-    """The verdicts, without those of answers that are right only by what they say beside the
-    answer, which makes wrong ones right too: nobody knows about these.
-    """
-    right = [case for case in cases if verdicts[case.query_id].correct and case.reference.answer]
-    swayed = await gather(sways(judge, case, cases) for case in right)
-    talked = {case.query_id for case, each in zip(right, swayed, strict=True) if each}
-    return {
-        name: replace(each, correct=None, facts=None, faithfulness=None) if name in talked else each
-        for name, each in verdicts.items()
+def find_contradictions(
+    cases: Sequence[AnswerCase], documents: Documents, checker: ContradictionChecker
+) -> Found:
+    """The contradicted sentences of each answer, against what it cites or was shown."""
+    found = {
+        case.query_id: tuple(checker.find(case.answer, case.cited_texts(documents)))
+        for case in cases
+        if case.answer is not None and not abstained(case.answer)
     }
+    return {query_id: those for query_id, those in found.items() if those}
 
 
-async def _verdict(judge: Judge, case: AnswerCase, documents: Documents) -> Verdict:
-    judgment = await _judgment(judge, case)
-    if case.answer is None or not case.answerable or abstained(case.answer):
-        return Verdict(judgment.verdict if judgment else None, judgment)
-    facts = None
-    if case.reference.facts:
-        facts = await judge.facts(case.question, case.answer, case.reference.facts)
-    sources = case.cited_texts(documents)
-    faithful = await judge.faithfulness(case.answer, sources) if sources else 0.0
-    unread = {"judged_faithfulness"} if faithful is None else set[str]()
-    if facts is not None and 2 * facts.unparseable > len(case.reference.facts):
-        unread.add("judged_facts")
-    right = judgment.verdict if judgment else None
-    return Verdict(right, judgment, facts, faithful, frozenset(unread))
+async def confirm_contradictions(
+    judge: Judge, found: Found, cases: Sequence[AnswerCase], documents: Documents
+) -> Found:
+    """Without the sentences that the judge finds supported.
+
+    The judge was asked the same for its faithfulness, so the replies are in its cache.
+    """
+
+    async def one(case: AnswerCase) -> tuple[str, tuple[Contradiction, ...]]:
+        sources = case.cited_texts(documents)
+        those = found[case.query_id]
+        votes = await gather(judge.supports(each.sentence, sources) for each in those)
+        kept = [each for each, vote in zip(those, votes, strict=True) if vote is not Vote.TRUE]
+        return case.query_id, tuple(kept)
+
+    checked = await gather(one(case) for case in cases if case.query_id in found)
+    return {query_id: those for query_id, those in checked if those}
 
 
-async def _judgment(judge: Judge, case: AnswerCase) -> Judgment | None:
-    if case.reference.answer == "":
-        return None
-    if case.answer is None:
-        return Judgment((Vote.FALSE,), by_rule=True)
-    return await judge.correctness(case.question, case.answer, case.reference.answer)
+def contradictions_report(found: Found, by: str, *, examples: int) -> ContradictionsReport:
+    """Counts, and at most so many examples, which quote answers and sources."""
+    everything = [(query_id, each) for query_id, those in found.items() for each in those]
+    kinds = Counter(each.kind.value for _, each in everything)
+    return ContradictionsReport(
+        by=by,
+        answers=len(found),
+        sentences=len(everything),
+        kinds=dict(kinds.most_common()),
+        examples=[contradiction_row(each, query_id) for query_id, each in everything[:examples]],
+    )
 
 
-async def _each(
-    cases: Sequence[AnswerCase],
-    ask: Callable[[AnswerCase], Coroutine[Any, Any, Reply]],
-    what: str,
-    progress: Progress,
-) -> list[Reply]:
-    done = 0
-    progress(what, done, len(cases))
-
-    async def one(case: AnswerCase) -> Reply:
-        nonlocal done
-        reply = await ask(case)
-        done += 1
-        progress(what, done, len(cases))
-        return reply
-
-    return await gather(one(case) for case in cases)
-
-
-async def _unless_stopped(work: Coroutine[Any, Any, Reply], stop: asyncio.Event) -> Reply | None:
-    """None if `stop` came first; what the judge said until then is in its cache."""
-    working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
-    try:
-        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        return working.result() if working.done() else None
-    finally:
-        for task in (working, stopping):
-            task.cancel()
-        await asyncio.gather(working, stopping, return_exceptions=True)
+def contradiction_row(found: Contradiction, query_id: str | None = None) -> AnswerContradiction:
+    """A contradiction as a row or a report keeps it."""
+    return AnswerContradiction(
+        query_id=query_id,
+        kind=found.kind.value,
+        sentence=found.sentence,
+        evidence=found.evidence,
+        said=found.said,
+        source=found.source,
+    )

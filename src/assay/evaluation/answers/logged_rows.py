@@ -16,21 +16,25 @@ from assay.data.dataset import Dataset, Document
 from assay.data.logged_answers import LoggedAnswer, read_logged
 from assay.data.table import read_table, rows_of
 from assay.data.text_file import Record
-from assay.errors import DataError, UsageError
+from assay.errors import DataError, UsageError, suggests_keywords
 from assay.evaluation.answers.answer_report import AnswerReport
-from assay.evaluation.answers.contradictions import find_contradictions, open_checker
+from assay.evaluation.answers.cases import cites_without_ids, invented_report, logged_case
 from assay.evaluation.answers.examination import (
     AnswerExamination,
     examine_answers,
-    verdicts_by_facts,
+    find_contradictions,
 )
-from assay.evaluation.answers.judge_opening import open_judge
-from assay.evaluation.answers.logged_cases import cites_without_ids, logged_case
+from assay.evaluation.answers.judging import open_judge, verdicts_by_facts
 from assay.evaluation.answers.nugget_scores import NuggetSet, nuggets_by_rules
 from assay.evaluation.answers.verdict_scores import measure_examined
 from assay.evaluation.api import judge_name
-from assay.evaluation.calibrated import calibration_note, refuse_uncalibrated
-from assay.evaluation.gates import Gate, parse_gate, require_criterion
+from assay.evaluation.gates import (
+    Gate,
+    calibration_note,
+    parse_gate,
+    refuse_uncalibrated,
+    require_criterion,
+)
 from assay.extras import data_frame
 from assay.measure.answers.answer_metrics import (
     NUGGET_METRICS,
@@ -38,10 +42,12 @@ from assay.measure.answers.answer_metrics import (
     AnswerScores,
     unknown_citations,
 )
+from assay.measure.answers.contradiction.model import open_contradiction_model
+from assay.measure.answers.contradiction.rules import ContradictionChecker
 from assay.measure.answers.criteria import read_criteria
 from assay.net.gather import run_coroutine
 from assay.progress import Progress, silent
-from assay.run.answers import AnswersReport, InventedCitations, InventedExample
+from assay.run.answers import AnswersReport
 from assay.run.config import RunConfig
 from assay.run.models import AnswerRow
 from assay.run.run_record import GateResult
@@ -93,6 +99,7 @@ class ScoredAnswers:
         return data_frame(row.model_dump() for row in self._rows())
 
 
+@suggests_keywords()
 def score_answers(
     rows: object,
     *,
@@ -174,7 +181,6 @@ async def score_rows(
     *,
     columns: Mapping[str, str] | None = None,
     provider: "LLMProvider | None" = None,
-    stop: asyncio.Event | None = None,
     progress: Progress = silent,
 ) -> ScoredAnswers:
     """The same over rows that are read already, with the settings of a run for the judge."""
@@ -184,7 +190,7 @@ async def score_rows(
     log.read(read_logged(rows, columns), progress)
     if not log.cases:
         if not log.refused:
-            raise DataError("there is no row to score; of traces, none holds a question")
+            raise DataError("there are no rows to score; in a file of traces, none has a question")
         first = f"; the first: {log.skipped[0]}" if log.skipped else ""
         raise DataError(f"no row could be scored: {log.refused} were refused{first}")
     asked = [case.question for case in log.cases]
@@ -207,7 +213,7 @@ async def score_rows(
                 provider=judge.provider,  # opened once, so that there is one budget
                 nuggets=nuggets,
                 criteria=criteria,
-                stop=stop or asyncio.Event(),
+                stop=asyncio.Event(),
                 progress=progress,
             )
             scores = measure_examined(log.cases, found, log.documents)
@@ -307,7 +313,7 @@ class _Log:
             return
         found = AnswerExamination(verdicts_by_facts(batch))
         self.found.verdicts |= found.verdicts
-        checker = open_checker()
+        checker = ContradictionChecker(open_contradiction_model())
         self.found.contradictions |= find_contradictions(batch, self.documents, checker)
         self.found.contradictions_by = checker.name
         self.scores = _joined(self.scores, measure_examined(batch, found, self.documents))
@@ -327,13 +333,7 @@ class _Log:
 
     def corrections(self, found: AnswerExamination) -> dict[str, object]:
         """What a report of logged rows says otherwise than that of a run."""
-        examples = [
-            InventedExample(query_id=query_id, doc_id=doc_id[:200])
-            for query_id, doc_id in self.invented[:3]
-        ]
-        changes: dict[str, object] = {
-            "invented_citations": InventedCitations(ids=len(self.invented), examples=examples),
-        }
+        changes: dict[str, object] = {"invented_citations": invented_report(self.invented)}
         if not self.has_contexts:
             changes["contradictions"] = None
         if not any(case.answerable and case.needed for case in self.cases):

@@ -19,9 +19,8 @@ from assay.answer.ground_truth.nugget_file import (
 )
 from assay.data.dataset import Dataset, Query
 from assay.errors import DataError, UsageError
-from assay.evaluation.answers.judge_opening import UnreliableJudge
-from assay.evaluation.calibrated import figure_calibration
-from assay.evaluation.gates import Gate
+from assay.evaluation.answers.judging import UnreliableJudge
+from assay.evaluation.gates import Gate, figure_calibration
 from assay.measure.answers.answer_metrics import NUGGET_METRICS, AnswerCase, AnswerScores
 from assay.measure.answers.judge import Judge
 from assay.measure.answers.judge_controls import ControlResult
@@ -36,14 +35,13 @@ from assay.measure.answers.nuggets import (
     unreliable_assignments,
 )
 from assay.measure.graded import Floats
-from assay.net.gather import for_each
+from assay.net.gather import gather_for
 from assay.progress import Progress, silent
 from assay.run.answers import JudgeControls, NuggetRow, NuggetsReport
 from assay.run.config import RunConfig
 from assay.text import normalize
 
 BY_RULES = "rules: words and numbers, without a model"
-_AT_ONCE = 16
 _MADE = {
     NuggetMaker.MODEL: "model-made",
     NuggetMaker.EXTRACT: "extracted without a model",
@@ -72,8 +70,8 @@ class NuggetSet:
         _require_vital(gates, [each.id for each in queries], questions, path)
         changed = changed_documents(questions, dataset)
         note = (
-            f"{len(changed)} of the documents that the nuggets come from have changed since; draw "
-            "them again with assay ground-truth --nuggets --resume"
+            f"{len(changed)} of the documents that the nuggets come from have changed since; "
+            "extract them again with: assay ground-truth --nuggets --resume"
         )
         return cls(questions, str(path), note if changed else "")
 
@@ -229,8 +227,8 @@ def _require_vital(
     asked = [questions[each].nuggets for each in query_ids if each in questions]
     if not any(asked):
         raise DataError(
-            f"none of the {len(query_ids)} questions of this run has a nugget; draw nuggets for "
-            "them, or ask other questions",
+            f"none of the {len(query_ids)} questions of this run has a nugget; extract some "
+            "with: assay ground-truth --nuggets --resume",
             file=path,
         )
     for gate in gates:
@@ -270,17 +268,12 @@ async def nuggets_by_judge(
     controls = await ask_nugget_controls(judge, nuggets, asked, config.judge_controls)
     if controls is not None and (failure := failed_controls(controls)):
         raise UnreliableJudge(failure)
-    assigned: dict[str, list[NuggetAssignment]] = {case.query_id: [] for case in covered}
-    done = 0
 
-    async def one(case: AnswerCase) -> None:
-        nonlocal done
-        those = nuggets[case.query_id]
-        assigned[case.query_id] = await assign_by_judge(judge, case.question, case.answer, those)
-        done += 1
-        progress("assigning nuggets", done, len(covered))
+    async def assign(case: AnswerCase) -> list[NuggetAssignment]:
+        return await assign_by_judge(judge, case.question, case.answer, nuggets[case.query_id])
 
-    await for_each(covered, one, _AT_ONCE)
+    found = await gather_for(covered, assign, "assigning nuggets", progress)
+    assigned = {case.query_id: those for case, those in zip(covered, found, strict=True)}
     every = [each for those in assigned.values() for each in those]
     if doubt := unreliable_assignments(every, config.judge_max_flips):
         raise UnreliableJudge(doubt)

@@ -1,4 +1,4 @@
-"""From verdicts to figures: correctness, what follows from it, and what a judge adds."""
+"""Computes answer metrics from verdicts: correctness, what follows from it, what a judge adds."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from assay.data.dataset import Dataset, Document
-from assay.evaluation.answers.examination import AnswerExamination, Verdict
-from assay.evaluation.answers.poison_report import poison_columns
+from assay.evaluation.answers.examination import AnswerExamination
+from assay.evaluation.answers.judging import Verdict
+from assay.evaluation.answers.poisoning import poison_columns
 from assay.measure.answers.answer_metrics import (
     AnswerCase,
     AnswerScores,

@@ -19,7 +19,7 @@ from typing import Any
 from assay.agents.protocol import Agent
 from assay.data.dataset import Dataset
 from assay.errors import AssayError, RunError, TargetError
-from assay.evaluation.evaluation import Evaluation, Listener
+from assay.evaluation.evaluation import Evaluation, RunCallbacks
 from assay.evaluation.results import Tick
 from assay.evaluation.run import Run
 from assay.net.json import JsonObject
@@ -156,9 +156,11 @@ class EvaluationJob:
         self._set_state(JobState.WORKING)
         evaluation = Evaluation.plan(self.spec.config, dataset)
         self._agent = agent = open_agent(self.spec.agent_url)
-        listener = Listener(tick=self._note_tick, say=self._note_words, opened=self._note_folder)
+        listener = RunCallbacks(
+            tick=self._note_tick, say=self._note_words, opened=self._note_folder
+        )
         try:
-            outcome = await evaluation.start(agent, out, listener=listener, stop=stop)
+            outcome = await evaluation.start(agent, out, callbacks=listener, stop=stop)
         except (KeyboardInterrupt, RunError):
             if not stop.is_set():
                 raise

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.answer_providers.model_server import ModelServer
+from tests.answer_providers.model_server import ModelServer, openai_model
 from typer.testing import CliRunner, Result
 
 import assay
@@ -42,12 +42,7 @@ def reply(prompt: str) -> str:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModelServer]:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("RAG_EVAL_PROVIDER", raising=False)
-    with ModelServer().running() as running:
-        monkeypatch.setenv("RAG_EVAL_OPENAI_BASE_URL", running.url)
-        running.reply = reply
+    with openai_model(monkeypatch, tmp_path, reply) as running:
         yield running
 
 
@@ -93,7 +88,7 @@ def test_a_gate_says_that_its_judge_was_not_calibrated(server: ModelServer) -> N
 
 def test_required_calibration_refuses_the_gate_before_any_call(server: ModelServer) -> None:
     with pytest.raises(
-        GateError, match=r"refused by --require-calibrated.*there is not a calibration record"
+        GateError, match=r"refused by --require-calibrated.*there is no calibration"
     ):
         evaluate(require_calibrated=True)
     assert server.requests == []

@@ -1,16 +1,16 @@
-"""The judge of a run: the model that the settings or the caller name, and what it was used for."""
+"""The judge of a run: which model it is, whether its verdicts can be believed, and its verdicts."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from assay.answer.providers.opening import CachedProvider, open_provider
 from assay.answer.providers.provider import LLMProvider, Spending
-from assay.data.dataset import Document
 from assay.errors import AssayError, ProviderError, ProviderFailure
-from assay.measure.answers.answer_metrics import AnswerCase
+from assay.measure.answers.abstention import abstained
+from assay.measure.answers.answer_metrics import AnswerCase, Documents, correct_by_facts
 from assay.measure.answers.instructions import split_surplus
-from assay.measure.answers.judge import Judge, correctness_prompt
+from assay.measure.answers.judge import FactsJudgment, Judge, Judgment, Vote, correctness_prompt
 from assay.measure.answers.judge_controls import (
     ControlPair,
     ControlResult,
@@ -20,6 +20,8 @@ from assay.measure.answers.judge_controls import (
     control_pairs,
     support_pairs,
 )
+from assay.net.gather import gather, gather_for
+from assay.progress import Progress, silent
 from assay.run.answers import JudgeControls
 from assay.run.config import RunConfig
 from assay.text import stems
@@ -99,7 +101,7 @@ async def open_judge(
 
 
 async def check_controls(
-    judge: Judge, cases: Sequence[AnswerCase], documents: Mapping[str, Document], number: int
+    judge: Judge, cases: Sequence[AnswerCase], documents: Documents, number: int
 ) -> ControlResult | None:
     """Ask the judge what is known: about references or, where there is none, about sources.
 
@@ -125,7 +127,7 @@ def untested_sentence(found: ControlResult | None) -> str:
     return f" {untested[0].upper()}{untested[1:]}." if untested else ""
 
 
-async def sways(judge: Judge, case: AnswerCase, cases: Sequence[AnswerCase]) -> bool:
+async def is_swayed(judge: Judge, case: AnswerCase, cases: Sequence[AnswerCase]) -> bool:
     """Whether the answer is right in the judge's eyes only by what it says beside the answer.
 
     Asked where something in the answer was neither asked nor expected, whatever it says and in
@@ -164,3 +166,86 @@ def _wrong_pair(case: AnswerCase, cases: Sequence[AnswerCase]) -> ControlPair:
     ]
     pairs = (pair for pair in control_pairs(others, 1) if not pair.same)
     return next(pairs, _STAND_IN)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is known about one answer.
+
+    `correct` is None if nothing could be decided: there is no reference, or the judge is
+    undecided.
+    """
+
+    correct: bool | None
+    judgment: Judgment | None = None
+    facts: FactsJudgment | None = None
+    faithfulness: float | None = None
+    unread: frozenset[str] = frozenset()
+    """The judged figures for which most replies about this answer could not be read."""
+
+    @property
+    def undecided(self) -> bool:
+        """Whether a judge was asked and had no majority."""
+        return self.judgment is not None and self.correct is None
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether the answer contradicts a fact of the reference."""
+        return self.facts is not None and self.facts.contradicted > 0
+
+
+def verdicts_by_facts(cases: Sequence[AnswerCase]) -> dict[str, Verdict]:
+    """A verdict for each query id, by key facts and without a model."""
+    return {case.query_id: Verdict(correct_by_facts(case)) for case in cases}
+
+
+async def verdicts_by_judge(
+    judge: Judge, cases: Sequence[AnswerCase], documents: Documents, progress: Progress = silent
+) -> dict[str, Verdict]:
+    """Correctness, facts and faithfulness of every answer that has a reference, by query id."""
+    verdicts = await gather_for(
+        cases, lambda case: _verdict(judge, case, documents), "judging answers", progress
+    )
+    return {case.query_id: verdict for case, verdict in zip(cases, verdicts, strict=True)}
+
+
+async def without_swayed_verdicts(
+    judge: Judge, cases: Sequence[AnswerCase], verdicts: Mapping[str, Verdict]
+) -> dict[str, Verdict]:
+    """The verdicts, without those of answers that are right only by what they say beside the
+    answer, which makes wrong ones right too: nobody knows about these.
+    """
+    right = [case for case in cases if verdicts[case.query_id].correct and case.reference.answer]
+    swayed = await gather(is_swayed(judge, case, cases) for case in right)
+    doubtful = {case.query_id for case, each in zip(right, swayed, strict=True) if each}
+    return {
+        name: replace(each, correct=None, facts=None, faithfulness=None)
+        if name in doubtful
+        else each
+        for name, each in verdicts.items()
+    }
+
+
+async def _verdict(judge: Judge, case: AnswerCase, documents: Documents) -> Verdict:
+    judgment = await judge_answer(judge, case)
+    if case.answer is None or not case.answerable or abstained(case.answer):
+        return Verdict(judgment.verdict if judgment else None, judgment)
+    facts = None
+    if case.reference.facts:
+        facts = await judge.facts(case.question, case.answer, case.reference.facts)
+    sources = case.cited_texts(documents)
+    faithful = await judge.faithfulness(case.answer, sources) if sources else 0.0
+    unread = {"judged_faithfulness"} if faithful is None else set[str]()
+    if facts is not None and 2 * facts.unparseable > len(case.reference.facts):
+        unread.add("judged_facts")
+    right = judgment.verdict if judgment else None
+    return Verdict(right, judgment, facts, faithful, frozenset(unread))
+
+
+async def judge_answer(judge: Judge, case: AnswerCase) -> Judgment | None:
+    """Whether an answer is right; None where there is no reference."""
+    if case.reference.answer == "":
+        return None
+    if case.answer is None:
+        return Judgment((Vote.FALSE,), by_rule=True)
+    return await judge.correctness(case.question, case.answer, case.reference.answer)

@@ -1,28 +1,30 @@
-"""Before the first timed query: wait until the agent is ready, so that loading costs no points.
+"""Warm-up and adaptive concurrency: waits for the agent, then sends what it can answer.
 
-An agent that has `/health/ready` is asked there. Any other that runs elsewhere is sent one query
-that is neither timed nor scored, again if it answers that it is busy or still starting. Whatever
-comes of it, the run goes on: a warm-up explains a score, it decides none.
+Loading costs no points. An agent that has `/health/ready` is asked there; any other that runs
+elsewhere is sent one query that is neither timed nor scored, again if it answers that it is busy or
+still starting. Whatever comes of it, the run goes on: a warm-up explains a score, it decides none.
 """
 
 import asyncio
 import re
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from itertools import count
 from typing import Any, Literal, TypeVar
 
 from assay.agents.protocol import Agent
 from assay.agents.readiness import AgentReadiness, ReadyState, ReportsReadiness
 from assay.data.dataset import Dataset, Query
-from assay.errors import AgentFailure, FailureKind, TargetError, TargetLoading
+from assay.errors import AgentFailure, FailureKind, RunError, TargetError, TargetLoading
 from assay.extras import missing_extra
 from assay.net.retry import RetryPolicy
 from assay.privacy import WITHHELD, is_private
 from assay.run.calls import with_quote
 from assay.run.config import RunConfig
-from assay.run.run_record import WarmUpRecord
+from assay.run.folder import RunFolder
+from assay.run.models import COMPLETE, NOT_JUDGED
+from assay.run.run_record import PacingRecord, WarmUpRecord
 
 _POLL_S = (0.2, 0.5, 1.0, 2.0)
 _CALL_SHARE = 0.2
@@ -56,10 +58,7 @@ async def warm_up(
     """
     if config.warm_up == 0 or not isinstance(agent, ReportsReadiness):
         return None
-    try:
-        return await _unless_stopped(_WarmUp(agent, agent, query, config, say).run(), stop)
-    except KeyboardInterrupt:  # what is said about a run that was interrupted is said once, later
-        return None
+    return await unless_stopped(_WarmUp(agent, agent, query, config, say).run(), stop)
 
 
 @asynccontextmanager
@@ -72,7 +71,8 @@ async def opened_agent(
     """
     try:
         try:
-            await _unless_stopped(_open(agent, config.warm_up, say), stop)
+            if not await unless_stopped(_open(agent, config.warm_up, say), stop):
+                raise KeyboardInterrupt
         except TargetError as error:
             raise type(error)(config.redact(str(error))) from error
         yield
@@ -80,12 +80,14 @@ async def opened_agent(
         await agent.close()
 
 
-async def _open(agent: Agent, seconds: float, say: Say) -> None:
+async def _open(agent: Agent, seconds: float, say: Say) -> bool:
+    """True, once the agent is open."""
     deadline = time.perf_counter() + seconds
-    for attempt in count():
+    attempt = 0
+    while True:
         try:
             await agent.open()
-            return
+            return True
         except ImportError as error:
             raise missing_extra(error) or error from None
         except TargetLoading as error:
@@ -95,19 +97,7 @@ async def _open(agent: Agent, seconds: float, say: Say) -> None:
                 say(f"waiting for the agent, at most {seconds:g} s: {error}")
         await agent.close()
         await asyncio.sleep(_POLL_S[min(attempt, len(_POLL_S) - 1)])
-
-
-async def _unless_stopped(work: Coroutine[Any, Any, Result], stop: asyncio.Event) -> Result:
-    working = asyncio.create_task(work)
-    stopping = asyncio.create_task(stop.wait())
-    try:
-        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            raise KeyboardInterrupt
-        return working.result()
-    finally:
-        working.cancel()
-        stopping.cancel()
+        attempt += 1
 
 
 def warm_up_query(dataset: Dataset, planned: Sequence[Query]) -> Query:
@@ -223,3 +213,99 @@ def _may_pass(failure: AgentFailure) -> bool:
     gone = failure.kind in (FailureKind.CONNECTION, FailureKind.TIMEOUT)
     said = failure.said or str(failure)  # a message of ours may name an address such as /loading
     return failure.retryable or gone or _LOADING.search(said) is not None
+
+
+class ConcurrencyLimit:
+    """How many calls may be in flight: fewer, once timeouts come in clusters.
+
+    An agent that is sent more than it can work on answers nobody in time. Where at least half of
+    the last calls timed out, and more than one of them, the limit is halved; it is not raised
+    again, since figures of one run should be of one load.
+
+    Parameters:
+        limit: how many at first.
+        say: receives a sentence for each change.
+    """
+
+    def __init__(self, limit: int, say: Callable[[str], None] = lambda _message: None) -> None:
+        self.asked_for = self.limit = limit
+        self._say = say
+        self._recent: deque[bool] = deque(maxlen=max(2, limit))
+        self._free = asyncio.Condition()
+        self._in_flight = 0
+        self.changes = 0
+
+    @asynccontextmanager
+    async def place(self) -> AsyncIterator[int]:
+        """Wait for a place, and hold it; the ticket goes into `record`."""
+        async with self._free:
+            await self._free.wait_for(lambda: self._in_flight < self.limit)
+            self._in_flight += 1
+        try:
+            yield self.changes
+        finally:
+            self._in_flight -= 1
+            async with self._free:
+                self._free.notify_all()
+
+    def record(self, ticket: int, *, timed_out: bool) -> None:
+        """Take note of how a call ended. One that was sent under an earlier limit says nothing."""
+        if ticket != self.changes:
+            return
+        self._recent.append(timed_out)
+        timeouts = sum(self._recent)
+        if self.limit == 1 or timeouts < 2 or 2 * timeouts < len(self._recent):
+            return
+        self.limit = max(1, self.limit // 2)
+        self.changes += 1
+        self._say(
+            f"{timeouts} of the last {len(self._recent)} queries timed out; sending "
+            f"{self.limit} at once from now on"
+        )
+        self._recent = deque(maxlen=max(2, self.limit))
+
+
+def every_query_is_asked(folder: RunFolder) -> bool:
+    """Whether an earlier process came to the end of the plan: then nothing is asked once more."""
+    if not folder.report_file.exists():
+        return False
+    try:
+        return folder.read_report().state in (COMPLETE, NOT_JUDGED)
+    except RunError:  # damaged: resuming is what writes it anew
+        return False
+
+
+def note_warm_up(folder: RunFolder, warm_up: WarmUpRecord | None, concurrency: int) -> None:
+    """Keep what was done before the first query, if anything was, in `run.json`."""
+    if warm_up is None:
+        return
+    pacing = _recorded(folder, concurrency).model_copy(update={"warm_up": warm_up})
+    _write(folder, pacing)
+
+
+def note_concurrency(folder: RunFolder, limit: ConcurrencyLimit) -> None:
+    """Keep the lowest number of queries in flight in `run.json`, where it is not the usual one."""
+    pacing = _recorded(folder, limit.asked_for)
+    if limit.limit < pacing.lowest_concurrency:
+        _write(folder, pacing.model_copy(update={"lowest_concurrency": limit.limit}))
+
+
+def _recorded(folder: RunFolder, concurrency: int) -> PacingRecord:
+    known = folder.read_header().pacing
+    return known or PacingRecord(concurrency=concurrency, lowest_concurrency=concurrency)
+
+
+def _write(folder: RunFolder, pacing: PacingRecord) -> None:
+    folder.write_header(folder.read_header().model_copy(update={"pacing": pacing}))
+
+
+async def unless_stopped(work: Coroutine[Any, Any, Result], stop: asyncio.Event) -> Result | None:
+    """The result of `work`; None if `stop` came first, and `work` was broken off."""
+    working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        return working.result() if working.done() else None
+    finally:
+        for task in (working, stopping):
+            task.cancel()
+        await asyncio.gather(working, stopping, return_exceptions=True)
