@@ -23,7 +23,7 @@ from assay.contract.conformance.probes import CheckLimits
 from assay.contract.conformance.report import RuleLevel
 from assay.data.dataset import Dataset
 from assay.errors import AgentFailure, AssayError, TargetError
-from assay.serve.hostile.server import CATALOGUE
+from assay.serve.hostile.catalogue import CATALOGUE
 
 QUERY = "Does vitamin D lower blood pressure?"
 PATIENCE, SECONDS = 20.0, 1.0

@@ -5,8 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from assay.serve.hostile.catalogue import CATALOGUE, describe
 from assay.serve.hostile.protocols import PROTOCOLS
-from assay.serve.hostile.server import CATALOGUE, FROM_START, HEADER, describe
+from assay.serve.hostile.server import FROM_START, HEADER
 
 PAGE = (Path(__file__).parents[2] / "docs" / "hostile.md").read_text(encoding="utf-8")
 

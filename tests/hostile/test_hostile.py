@@ -13,8 +13,17 @@ from tests.hostile.conftest import Outcomes, drive
 from tests.hostile.driver import PROTOCOLS
 
 from assay.agents.target_kinds import TARGET_KINDS, Target
-from assay.serve.hostile.misbehavior import ANSWER, ERROR, INVALID, PROTOCOL, TIMEOUT, Misbehavior
-from assay.serve.hostile.server import CATALOGUE, FROM_START, MISBEHAVIORS, HostileServer
+from assay.serve.hostile.catalogue import (
+    ANSWER,
+    CATALOGUE,
+    ERROR,
+    INVALID,
+    MISBEHAVIORS,
+    PROTOCOL,
+    TIMEOUT,
+    Misbehavior,
+)
+from assay.serve.hostile.server import FROM_START, HostileServer
 
 # The first test of a way meets the whole catalogue.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]

@@ -32,9 +32,10 @@ from assay.evaluation.evaluation import Evaluation
 from assay.privacy import is_private, private_mode
 from assay.run.config import RunConfig
 from assay.serve.green.request import parse_eval_request, to_spec
-from assay.serve.hostile import server as hostile
-from assay.serve.hostile.misbehavior import ANSWER, content_case, json_case
+from assay.serve.hostile.catalogue import ANSWER, MISBEHAVIORS, in_group
+from assay.serve.hostile.protocols import Content
 from assay.serve.hostile.server import HostileServer
+from assay.serve.hostile.wire import instead, rewritten
 from assay.serve.listening import bind, url_of
 from assay.serve.ui.app import ui_app
 from assay.serve.ui.evaluation_form import read_config
@@ -61,16 +62,14 @@ DATA = Dataset(
         ),
     },
 )
-CASES = (
-    content_case(
-        *("text", "canary", ANSWER, "says it everywhere"),
-        ids=["d1", CANARY],
-        title=CANARY,
-        text=CANARY,
-        answer=f"{CANARY} slept.",
+CASES = in_group(
+    "canary",
+    (
+        *("canary", ANSWER, "says it everywhere"),
+        Content(ids=["d1", CANARY], title=CANARY, text=CANARY, answer=f"{CANARY} slept."),
     ),
-    json_case("canary-prose", ANSWER, "is prose", lambda _body: CANARY.encode()),
-    json_case("canary-error", ANSWER, "is an error", lambda _body: _error()),
+    ("canary-prose", ANSWER, "is prose", instead(CANARY.encode())),
+    ("canary-error", ANSWER, "is an error", rewritten(lambda _body: _error())),
 )
 
 
@@ -81,8 +80,8 @@ def _error() -> bytes:
 @pytest.fixture(scope="module")
 def agent() -> Iterator[str]:
     """An agent that says the canary in every protocol."""
-    before = dict(hostile.MISBEHAVIORS)
-    hostile.MISBEHAVIORS.update({case.name: case for case in CASES})
+    before = dict(MISBEHAVIORS)
+    MISBEHAVIORS.update({case.name: case for case in CASES})
     with bind("127.0.0.1", 0) as listener:
         url, loop = url_of(listener), asyncio.new_event_loop()
         serving_task = loop.create_task(HostileServer(url).serve(listener))
@@ -98,8 +97,8 @@ def agent() -> Iterator[str]:
         yield url
         loop.call_soon_threadsafe(serving_task.cancel)
         thread.join()
-    hostile.MISBEHAVIORS.clear()
-    hostile.MISBEHAVIORS.update(before)
+    MISBEHAVIORS.clear()
+    MISBEHAVIORS.update(before)
 
 
 class Watch:

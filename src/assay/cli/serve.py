@@ -368,7 +368,8 @@ def hostile(
     The path chooses how: http://127.0.0.1:9666/gzip-bomb answers with a gzip bomb, in A2A, MCP,
     the HTTP agent contract and plain JSON.
     """
-    from assay.serve.hostile.server import describe, serve_hostile
+    from assay.serve.hostile.catalogue import describe
+    from assay.serve.hostile.server import serve_hostile
 
     if list_all or as_json:
         if as_json:

@@ -1,4 +1,4 @@
-"""The right answers of the hostile agent: each protocol it can be asked in, and how to render it.
+"""Valid responses of the hostile agent in each protocol, which a misbehavior then changes.
 
 A protocol is one entry of `PROTOCOLS`. What a misbehavior changes is a `Content`, or the bytes that
 come out of here.
@@ -12,7 +12,7 @@ from typing import Any
 from assay.net.json import JsonObject
 
 PLACEHOLDER = "@@"
-"""Stands in `Content` for JSON that no JSON library would write; see `encode`."""
+"""Stands in a `Content` for its `raw`."""
 
 _TOOL = {
     "name": "search",
@@ -46,6 +46,7 @@ class Content:
         text: of every document.
         answer: the generated answer.
         wrap: replaces the whole result (`{"ids": ...}` and so on) where it is not None.
+        raw: JSON that no JSON library would write, in the place of each `PLACEHOLDER`.
     """
 
     ids: Any = ("MED-10", "MED-14")
@@ -54,6 +55,7 @@ class Content:
     text: Any = "Vitamin D did not lower blood pressure."
     answer: Any = "It did not."
     wrap: Any = None
+    raw: str = ""
 
     def hits(self, id_field: str) -> Any:
         """The documents as objects, with the id in `id_field`."""
@@ -81,10 +83,10 @@ class RightAnswer:
     streamed: bool = False
     closing: bytes = b""
 
-    def encode(self, content: Content, raw: str = "") -> bytes:
-        """The JSON; `raw` takes the place of each `PLACEHOLDER`, quotes included."""
+    def encode(self, content: Content) -> bytes:
+        """The JSON; the content's `raw` takes the place of each placeholder, quotes included."""
         text = json.dumps(self.document(content))
-        return text.replace(f'"{PLACEHOLDER}"', raw).encode() if raw else text.encode()
+        return text.replace(f'"{PLACEHOLDER}"', content.raw).encode()
 
     def frame(self, body: bytes) -> bytes:
         """`body` as one server-sent event."""
@@ -188,14 +190,9 @@ def _chat(request: HttpRequest, _url: str) -> Greeting | RightAnswer:
         message = {"role": "assistant", "content": content.answer}
         choice = {"index": 0, "delta" if streamed else "message": message, "finish_reason": "stop"}
         completion = {"id": "chat-1", "choices": None if content.wrap == "null" else [choice]}
-        return (
-            content.wrap
-            if isinstance(content.wrap, dict)
-            else {
-                **completion,
-                "sources": content.hits("id"),
-            }
-        )
+        if isinstance(content.wrap, dict):
+            return content.wrap
+        return {**completion, "sources": content.hits("id")}
 
     return RightAnswer(document, streamed=streamed, closing=b"data: [DONE]\n\n")
 

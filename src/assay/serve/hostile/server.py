@@ -12,15 +12,9 @@ import socket
 from contextlib import suppress
 
 from assay.net.json import parse_object
-from assay.serve.hostile.answer_cases import ANSWER_CASES
-from assay.serve.hostile.misbehavior import Misbehavior
+from assay.serve.hostile.catalogue import MISBEHAVIORS, Misbehavior, describe
 from assay.serve.hostile.protocols import HttpRequest, RightAnswer, answer_to
 from assay.serve.hostile.wire import HostileCall
-from assay.serve.hostile.wire_cases import WIRE_CASES
-
-CATALOGUE: tuple[Misbehavior, ...] = (*WIRE_CASES, *ANSWER_CASES)
-MISBEHAVIORS: dict[str, Misbehavior] = {each.name: each for each in CATALOGUE}
-"""Every misbehavior by its name."""
 
 FROM_START = "from-start"
 HEADER = "x-hostile"
@@ -30,19 +24,6 @@ _REQUEST_SECONDS = 30.0
 _SECONDS_AFTER_LEAVING = 1.0
 """Until a misbehavior ends whose client closed its side: some last for minutes."""
 _NO_REQUEST = (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError)
-
-
-def describe() -> list[dict[str, str]]:
-    """The catalogue for programs: name, group, description and what Assay makes of it."""
-    return [
-        {
-            "name": each.name,
-            "group": each.group,
-            "description": each.description,
-            "expected": each.expected,
-        }
-        for each in CATALOGUE
-    ]
 
 
 class HostileServer:
@@ -112,8 +93,7 @@ def _choose(request: HttpRequest) -> tuple[str, bool, HttpRequest, str]:
 def _call(
     out: asyncio.StreamWriter, chosen: Misbehavior, right: RightAnswer, url: str
 ) -> HostileCall:
-    encoded = right.encode(chosen.content, chosen.raw)
-    return HostileCall(out, right, chosen.rewrite(encoded) if chosen.rewrite else encoded, url)
+    return HostileCall(out, right, right.encode(chosen.content), url)
 
 
 async def _cancel_when_left(

@@ -1,6 +1,6 @@
-"""Misbehavior below JSON: connections, HTTP framing, encodings, sizes, statuses and redirects.
+"""Misbehaviors on the wire: connections, HTTP framing, encodings, sizes, redirects, event streams.
 
-Each function writes one response to a caller. Endless ones end when the caller leaves, or at a
+Each act writes one response to a caller. Endless ones end when the caller leaves, or at a
 bound far beyond what any client should read.
 """
 
@@ -10,7 +10,7 @@ import socket
 import struct
 import zlib
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from assay.serve.hostile.protocols import RightAnswer
@@ -66,10 +66,9 @@ class HostileCall:
         if self.out.is_closing():
             raise ConnectionResetError
 
-    async def send_body(self, body: bytes, *headers: str, status: str = "200 OK") -> None:
+    async def send_body(self, body: bytes, *headers: str) -> None:
         """A whole response with the right length."""
-        length = f"Content-Length: {len(body)}"
-        await self.send(self.head(length, *headers, status=status), body)
+        await self.send(self.head(f"Content-Length: {len(body)}", *headers), body)
 
     async def repeat(self, piece: bytes, pause: float = 0.0) -> None:
         """Write `piece` again and again."""
@@ -93,6 +92,16 @@ class HostileCall:
 async def send_right(call: HostileCall) -> None:
     """The response as it should be; what is wrong is in its content."""
     await call.send_body(call.body)
+
+
+def rewritten(change: Callable[[bytes], bytes]) -> Act:
+    """The right response around JSON that was changed after it was written."""
+    return lambda call: send_right(replace(call, json=change(call.json)))
+
+
+def instead(json: bytes) -> Act:
+    """The right response around other JSON."""
+    return rewritten(lambda _right: json)
 
 
 # --- transport ------------------------------------------------------------------------------------
@@ -174,11 +183,7 @@ async def endless_continue(call: HostileCall) -> None:
 
 def raw(response: bytes) -> Act:
     """Exactly these bytes instead of a response."""
-
-    async def act(call: HostileCall) -> None:
-        await call.send(response)
-
-    return act
+    return lambda call: call.send(response)
 
 
 def raw_head(*lines: str) -> Act:
@@ -199,15 +204,12 @@ async def bare_body(call: HostileCall) -> None:
 
 def wrong_length(more: int) -> Act:
     """A Content-Length that is wrong by `more`."""
-
-    async def act(call: HostileCall) -> None:
-        await call.send(call.head(f"Content-Length: {len(call.body) + more}"), call.body)
-
-    return act
+    return lambda call: call.send(call.head(f"Content-Length: {len(call.body) + more}"), call.body)
 
 
 def chunked(*pieces: bytes) -> Act:
-    """A chunked response with these pieces, where b"*" stands for the right body as a chunk."""
+    """A chunked response with these pieces, where b"*" stands for the right body as a chunk, and
+    b"+" for its first half."""
 
     async def act(call: HostileCall) -> None:
         whole = b"%x\r\n%s\r\n" % (len(call.body), call.body)
@@ -221,11 +223,7 @@ def chunked(*pieces: bytes) -> Act:
 
 def trailing(data: bytes) -> Act:
     """The right response, and more bytes after its end."""
-
-    async def act(call: HostileCall) -> None:
-        await call.send(call.head(f"Content-Length: {len(call.body)}"), call.body, data)
-
-    return act
+    return lambda call: call.send(call.head(f"Content-Length: {len(call.body)}"), call.body, data)
 
 
 # --- encodings ------------------------------------------------------------------------------------
@@ -250,11 +248,7 @@ def _bomb(kind: str) -> bytes:
 
 def encoded(name: str, encode: Callable[[bytes], bytes]) -> Act:
     """The body after `encode`, with the Content-Encoding `name`."""
-
-    async def act(call: HostileCall) -> None:
-        await call.send_body(encode(call.body), f"Content-Encoding: {name}")
-
-    return act
+    return lambda call: call.send_body(encode(call.body), f"Content-Encoding: {name}")
 
 
 def bomb(name: str, kind: str = "gzip") -> Act:
@@ -290,11 +284,7 @@ async def tiny_chunks(call: HostileCall) -> None:
 
 def headers(count: int, size: int) -> Act:
     """The right answer with `count` headers of `size` bytes."""
-
-    async def act(call: HostileCall) -> None:
-        await call.send_body(call.body, *(f"X-{n}: {'x' * size}" for n in range(count)))
-
-    return act
+    return lambda call: call.send_body(call.body, *(f"X-{n}: {'x' * size}" for n in range(count)))
 
 
 # --- statuses and redirects -----------------------------------------------------------------------
@@ -320,13 +310,65 @@ def redirect(location: str, line: str = "307 Temporary Redirect") -> Act:
     return act
 
 
-async def redirect_loop(call: HostileCall) -> None:
-    """A redirect to the agent's own address, again and again."""
-    await status("308 Permanent Redirect", f"Location: {call.url}")(call)
-
-
 async def html(call: HostileCall) -> None:
     """A login page with status 200."""
     page = b"<!doctype html><title>Log in</title><form></form>"
     length = f"Content-Length: {len(page)}"
     await call.send(call.head(length, kind="text/html"), page)
+
+
+# --- event streams --------------------------------------------------------------------------------
+
+
+def events(stream: bytes) -> Act:
+    """An event stream of these bytes."""
+    return lambda call: call.send(call.head(kind=_STREAM), stream)
+
+
+def endless_events(piece: bytes, pause: float = 0.0) -> Act:
+    """An event stream that repeats `piece` and never ends."""
+
+    async def act(call: HostileCall) -> None:
+        await call.send(call.head(kind=_STREAM))
+        await call.repeat(piece, pause)
+
+    return act
+
+
+async def giant_event(call: HostileCall) -> None:
+    """One event that never ends."""
+    await call.send(call.head(kind=_STREAM), b"data: ")
+    await call.repeat(b"x" * _PIECE)
+
+
+async def cut_event(call: HostileCall) -> None:
+    """The stream ends within its event."""
+    cut = call.right.frame(call.json).removesuffix(call.right.closing)[:-12]
+    await call.send(call.head(kind=_STREAM), cut)
+
+
+async def reset_in_stream(call: HostileCall) -> None:
+    """The connection breaks before the event is complete."""
+    await call.send(call.head(kind=_STREAM), call.right.frame(call.json)[:20])
+    await asyncio.sleep(0.2)
+    call.reset()
+
+
+async def carriage_returns(call: HostileCall) -> None:
+    """The right stream with CR for the end of a line."""
+    stream = call.right.frame(call.json).replace(b"\n", b"\r")
+    await call.send(call.head(kind=_STREAM), stream)
+
+
+async def stays_open(call: HostileCall) -> None:
+    """The right answer, and then the stream stays open."""
+    await call.send(call.head(kind=_STREAM), call.right.frame(call.json))
+    await asyncio.sleep(MOST_SECONDS)
+
+
+async def byte_by_byte(call: HostileCall) -> None:
+    """The right stream, each byte in a packet of its own."""
+    await call.send(call.head(kind=_STREAM))
+    for byte in call.right.frame(call.json):
+        await call.send(bytes([byte]))
+        await asyncio.sleep(0)
