@@ -1,6 +1,7 @@
 """LIT_RETRIEVAL: papers with what is known of them, from the index and from PubMed."""
 
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -144,7 +145,7 @@ async def test_each_way_in_which_pubmed_fails_has_its_words(
 ) -> None:
     for name, value in change.items():
         setattr(eutils, name, value)
-    async with serving(eutils.app) as url, PubMed(f"{url}/eutils") as pubmed:
+    async with serving(eutils.app) as url, aclosing(PubMed(f"{url}/eutils")) as pubmed:
         with pytest.raises(PubMedError, match=message):
             await pubmed.search("jane roe", 5)
 
@@ -155,7 +156,7 @@ async def test_the_address_and_the_key_come_from_the_environment(
     async with serving(eutils.app) as url:
         monkeypatch.setenv("ASSAY_PUBMED_URL", f"{url}/eutils/")
         monkeypatch.setenv("NCBI_API_KEY", "k3y")
-        async with PubMed() as pubmed:
+        async with aclosing(PubMed()) as pubmed:
             assert [each.pmid for each in await pubmed.search("tea", 5)] == ["111", "25329299"]
     assert eutils.asked[0]["api_key"] == ["k3y"]
 

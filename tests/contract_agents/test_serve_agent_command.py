@@ -62,7 +62,7 @@ def test_several_agents_are_served_on_paths(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["SUMMARISE"], "error: no agent for 'SUMMARISE'; choose from: RAG_RETRIEVE"),
-        (["all", "--mode", "psychic"], "error: --mode must be one of hybrid"),
+        (["all", "--mode", "psychic"], "error: --mode must be one of bm25"),
         (
             ["POLICY_REVIEW", "--policy", "none.toml"],
             "error: cannot read the policy rules 'none.toml'",

@@ -20,11 +20,11 @@ from assay.evaluation.evaluation import RunCallbacks
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
 from assay.run.models import COMPLETE, INTERRUPTED, TARGET_LOST
-from assay.serve.a2a.validation import Place
+from assay.serve.a2a.validation import Slot
 from assay.serve.green import jobs as green_jobs
-from assay.serve.green.jobs import EvaluationJob, JobQueue, JobState
+from assay.serve.green.jobs import EvaluationJob, JobQueue
 from assay.serve.green.request import EvaluationSpec
-from assay.serve.green.task_files import RecalledJob
+from assay.serve.green.task_files import JobState, RecalledJob
 
 RUNNING, WAITING, KEPT = 2, 2, 3
 PATIENCE_S = 20
@@ -56,14 +56,14 @@ class FakeEvaluation:
         self._loop.call_soon_threadsafe(self._let.set)
 
     async def start(
-        self, _agent: object, out: Path, *, listener: RunCallbacks, stop: asyncio.Event
+        self, _agent: object, out: Path, *, callbacks: RunCallbacks, stop: asyncio.Event
     ) -> Any:
         self.starts += 1
         self._loop, self._let = asyncio.get_running_loop(), asyncio.Event()
         folder = RunFolder(out / self.name)
         folder.path.mkdir()
         folder.header_file.write_text("{}")
-        listener.opened(folder)
+        callbacks.opened(folder)
         self.begun.set()
         waits = [asyncio.ensure_future(each.wait()) for each in (self._let, stop)]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -101,7 +101,7 @@ class GreenQueue(RuleBasedStateMachine):
             mock.patch.object(green_jobs, "KEPT", KEPT),
             mock.patch.object(green_jobs, "Evaluation", SimpleNamespace(plan=self._plan)),
             mock.patch.object(green_jobs, "render_report", return_value=""),
-            mock.patch.object(green_jobs, "log_task_failure"),
+            mock.patch.object(green_jobs, "log_exception"),
             mock.patch.object(green_jobs._logger, "error"),
         ]
         for each in self.patches:
@@ -114,7 +114,7 @@ class GreenQueue(RuleBasedStateMachine):
         )
         self.jobs: list[tuple[EvaluationJob, FakeEvaluation]] = []
         self.ended: dict[str, JobState] = {}
-        self.places: list[Place] = []
+        self.slots: list[Slot] = []
 
     def _plan(self, config: RunConfig, _dataset: object) -> FakeEvaluation:
         return next(each for each in self.planned if each.name == config.target)
@@ -137,30 +137,30 @@ class GreenQueue(RuleBasedStateMachine):
     def _settle(self) -> None:
         """The first of those that have not ended run."""
         for _, evaluation in self._unfinished()[:RUNNING]:
-            assert evaluation.begun.wait(PATIENCE_S), "a place is free, and nothing runs in it"
+            assert evaluation.begun.wait(PATIENCE_S), "a slot is free, and nothing runs in it"
 
     @rule()
     def admit(self) -> None:
-        place = self.queue.admit()
-        room = len(self._unfinished()) + len(self.places) < RUNNING + WAITING
-        assert (place is not None) is room
-        self._has_place = place is not None
-        if place is not None:
-            self.places.append(place)
+        slot = self.queue.admit()
+        room = len(self._unfinished()) + len(self.slots) < RUNNING + WAITING
+        assert (slot is not None) is room
+        self._has_slot = slot is not None
+        if slot is not None:
+            self.slots.append(slot)
 
-    @precondition(lambda self: self.places)
+    @precondition(lambda self: self.slots)
     @rule(times=st.integers(1, 2))
     def leave(self, times: int) -> None:
-        place = self.places.pop()
+        slot = self.slots.pop()
         for _ in range(times):
-            place.release()
+            slot.release()
 
     @rule(ends=st.lists(st.sampled_from(sorted(ENDS)), min_size=1, max_size=4))
     def submit(self, ends: list[str]) -> None:
-        """As the service does: a place first, which the job then takes over."""
+        """As the service does: a slot first, which the job then takes over."""
         for end in ends:
             self.admit()
-            if self._has_place:
+            if self._has_slot:
                 self._submit(end)
         self._settle()
 
@@ -173,7 +173,7 @@ class GreenQueue(RuleBasedStateMachine):
             return self.queue.submit(spec, None, f"task-{evaluation.name}")  # type: ignore[arg-type]
 
         job = self._run(start)
-        self.places.pop().release()
+        self.slots.pop().release()
         self.jobs.append((job, evaluation))
 
     @precondition(lambda self: self._unfinished())

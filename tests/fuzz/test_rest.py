@@ -30,7 +30,7 @@ from assay.data import Dataset, Document, Query
 from assay.net.outbound import OutboundPolicy
 from assay.progress import Progress
 from assay.serve.contract_agents.apps import agents_app
-from assay.serve.green import rest as green_rest
+from assay.serve.green import agent as green_agent
 from assay.serve.green.agent import green_app
 from assay.serve.green.jobs import JobQueue
 from assay.serve.mcp import app as mcp_module
@@ -132,7 +132,7 @@ def _agent_routes() -> list[BaseRoute]:
     ("operations", "routes"),
     [
         (agent_operations("RAG_RETRIEVE"), _agent_routes),
-        (green_rest.OPERATIONS, lambda: green_rest.task_routes(mock.Mock())),
+        (green_agent.OPERATIONS, lambda: green_agent.task_routes(mock.Mock())),
         (mcp_module.OPERATIONS, lambda: mcp_module.rest_routes(mock.Mock(), may_reset=True)),
     ],
 )

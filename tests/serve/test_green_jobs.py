@@ -11,8 +11,9 @@ from assay.agents.protocol import AgentAnswer, AgentInfo
 from assay.data import Dataset
 from assay.errors import AgentFailure, FailureKind
 from assay.serve.green import jobs as green_jobs
-from assay.serve.green.jobs import EvaluationJob, JobQueue, JobState
+from assay.serve.green.jobs import EvaluationJob, JobQueue
 from assay.serve.green.request import EvaluationSpec, parse_eval_request, to_spec
+from assay.serve.green.task_files import JobState
 
 
 class Gate:
@@ -116,7 +117,7 @@ async def test_the_oldest_finished_jobs_are_forgotten_first(
         assert [jobs.get(job.id) is job for job in done] == [False, True, True]
 
 
-async def test_places_that_are_held_count(tiny: Dataset, out: Path) -> None:
+async def test_slots_that_are_held_count(tiny: Dataset, out: Path) -> None:
     async with line(out, running=1, waiting=1) as (jobs, _):
         first, second = jobs.admit(), jobs.admit()
         assert first is not None

@@ -16,7 +16,7 @@ from assay.data import Dataset
 from assay.net.outbound import UNRESTRICTED
 from assay.progress import Progress
 from assay.run.folder import list_runs
-from assay.serve.green import rest as green_rest
+from assay.serve.green import agent as green_agent
 from assay.serve.green.agent import green_app
 from assay.serve.green.jobs import JobQueue
 from assay.serve.purple import Find, purple_app
@@ -81,7 +81,7 @@ async def test_a_task_is_started_followed_and_shown(
 async def test_everyone_who_follows_a_task_sees_its_end_at_once(
     http: httpx.AsyncClient, tiny: Dataset, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(green_rest, "EVENTS_S", 600.0)
+    monkeypatch.setattr(green_agent, "EVENTS_S", 600.0)
     go_on = asyncio.Event()
 
     async def find(query: str, top_k: int) -> list[str]:

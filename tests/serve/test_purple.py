@@ -135,7 +135,9 @@ async def test_an_exception_never_reaches_the_client_or_the_log(
     assert SECRET not in answer.text
     ours = [record for record in caplog.records if record.name.startswith("assay.serve")]
     (failure,) = [record for record in ours if record.levelno == logging.ERROR]
-    assert vars(failure)["fields"]["exception"] == "RuntimeError"
+    fields = vars(failure)["fields"]
+    assert fields["exception"] == "RuntimeError"
+    assert fields["raised_at"].startswith(f"{__name__}:")
     assert all(SECRET not in str(vars(record)) for record in ours)
 
 

@@ -35,6 +35,19 @@ async def test_health_names_the_problem_and_the_log_names_the_place(
     assert "/srv/private/corpus.jsonl:3" in caplog.text
 
 
+async def test_a_missing_extra_is_named_with_the_command_that_installs_it(
+    http: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def load(_progress: Progress) -> Find:
+        raise ModuleNotFoundError("No module named 'onnxruntime'", name="onnxruntime")
+
+    async with serving(purple_app(load)) as url:
+        answer = await http.get(f"{url}/health/ready")
+    command = "run: pip install 'agent-assay[search]'"
+    assert command in answer.json()["index"]
+    assert command in caplog.text
+
+
 async def test_whoever_waits_hears_of_no_place_either(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL)
     loading: Loading[None] = Loading(_damaged)

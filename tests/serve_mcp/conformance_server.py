@@ -27,7 +27,6 @@ from mcp_types import (
     UnsubscribeRequestParams,
 )
 
-from assay.answer.passages import Answerer
 from assay.serve.listening import bind, serve_on, url_of
 from assay.serve.mcp import app as mcp_application
 from assay.serve.mcp.search import DocumentSearch
@@ -66,11 +65,9 @@ SCHEMA = {
 _plain_server = mcp_server
 
 
-def server_with_fixtures(
-    documents: DocumentSearch, answerer: Answerer | None = None
-) -> MCPServer[None]:
+def server_with_fixtures(documents: DocumentSearch) -> MCPServer[None]:
     """The server as it is shipped, and the fixtures."""
-    server = _plain_server(documents, answerer)
+    server = _plain_server(documents)
     _add_contents(server)
     _add_notifications(server)
     _add_requests_to_the_client(server)

@@ -1,4 +1,4 @@
-"""Our own servers: thin applications over the layers below."""
+"""Assay's servers: thin applications over the layers below."""
 
 import os
 

@@ -25,37 +25,31 @@ PUSH_FIELDS = (
 )
 _OURS = frozenset({ONE_MESSAGE, PUSH_URL, PUSH_REFUSED, PUSH_LIMIT, PUSH_FIELDS})
 
-# The reasons by which the SDK's clients distinguish its errors, and their JSON-RPC codes.
-_CODES = {
-    "TASK_NOT_FOUND": -32001,
-    "TASK_NOT_CANCELABLE": -32002,
-    "PUSH_NOTIFICATION_NOT_SUPPORTED": -32003,
-    "UNSUPPORTED_OPERATION": -32004,
-    "CONTENT_TYPE_NOT_SUPPORTED": -32005,
-    "INVALID_AGENT_RESPONSE": -32006,
-    "EXTENDED_AGENT_CARD_NOT_CONFIGURED": -32007,
-    "EXTENSION_SUPPORT_REQUIRED": -32008,
-    "VERSION_NOT_SUPPORTED": -32009,
-    "INVALID_PARAMS": -32602,
-    "INVALID_REQUEST": -32600,
-    "METHOD_NOT_FOUND": -32601,
-    "INTERNAL_ERROR": -32603,
-}
-_MESSAGES = {
+# The reason by which the SDK's clients distinguish an error, its JSON-RPC code, and our message.
+_ERRORS = (
+    ("TASK_NOT_FOUND", -32001, "task not found; finished tasks are kept only for a while"),
+    ("TASK_NOT_CANCELABLE", -32002, "the task has already ended and cannot be canceled"),
+    ("PUSH_NOTIFICATION_NOT_SUPPORTED", -32003, "this agent does not send push notifications"),
+    ("UNSUPPORTED_OPERATION", -32004, "this agent does not support that operation"),
+    ("CONTENT_TYPE_NOT_SUPPORTED", -32005, "this agent does not accept that content type"),
+    ("INVALID_AGENT_RESPONSE", -32006, "internal error"),
+    ("EXTENDED_AGENT_CARD_NOT_CONFIGURED", -32007, "this agent has no extended card"),
+    (
+        *("EXTENSION_SUPPORT_REQUIRED", -32008),
+        "the agent requires an extension that the request does not name",
+    ),
+    (
+        *("VERSION_NOT_SUPPORTED", -32009),
+        "this agent speaks A2A 1.0 and 0.3; send A2A-Version 1.0, or 0.3 with its methods",
+    ),
+    ("INVALID_PARAMS", -32602, "invalid parameters for this A2A method"),
+    ("INVALID_REQUEST", -32600, "not a valid A2A request"),
+    ("METHOD_NOT_FOUND", -32601, "method not found"),
+    ("INTERNAL_ERROR", -32603, "internal error"),
+)
+_CODES = {reason: code for reason, code, _ in _ERRORS}
+_MESSAGES = {code: message for _, code, message in _ERRORS} | {
     -32700: "the body is not valid JSON",
-    -32600: "not a valid A2A request",
-    -32601: "method not found",
-    -32602: "invalid parameters for this A2A method",
-    -32603: "internal error",
-    -32001: "task not found; finished tasks are kept only for a while",
-    -32002: "the task has already ended and cannot be canceled",
-    -32003: "this agent does not send push notifications",
-    -32004: "this agent does not support that operation",
-    -32005: "this agent does not accept that content type",
-    -32006: "internal error",
-    -32007: "this agent has no extended card",
-    -32008: "the agent requires an extension that the request does not name",
-    -32009: "this agent speaks A2A 1.0 and 0.3; send A2A-Version 1.0, or 0.3 with its methods",
     400: "not a valid A2A request",
     404: "not found",
     500: "internal error",

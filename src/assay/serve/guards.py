@@ -13,10 +13,10 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from types import MappingProxyType
 
 import orjson
 from starlette.datastructures import Headers
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from assay.errors import UsageError
@@ -36,7 +36,6 @@ _MAX_ADDRESSES = 10_000
 _NAME = r"\[(?P<v6>[0-9a-f:.]+)\]|(?P<name>[a-z0-9._-]+)"
 _HOST = re.compile(rf"(?:{_NAME})(?::\d+)?", re.IGNORECASE)
 _ORIGIN = re.compile(rf"[a-z][a-z0-9+.-]{{0,30}}://(?:{_NAME})(?::\d+)?", re.IGNORECASE)
-_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 def guarded(
@@ -256,26 +255,20 @@ def has_bearer_token(scope: Scope, token: str | None) -> bool:
 
 
 async def refuse(
-    send: Send, status: int, message: str, headers: Mapping[str, str] = _NO_HEADERS
+    send: Send, status: int, message: str, headers: Mapping[str, str] | None = None
 ) -> None:
     """Answer with `{"error": message}` from in front of the application."""
     await send_json(send, status, {"error": message}, headers)
 
 
 async def send_json(
-    send: Send, status: int, value: object, headers: Mapping[str, str] = _NO_HEADERS
+    send: Send, status: int, value: object, headers: Mapping[str, str] | None = None
 ) -> None:
     """Send a complete JSON response."""
-    body = orjson.dumps(value)
-    sent = {"content-type": "application/json", "content-length": str(len(body)), **headers}
-    await send(
-        {
-            "type": "http.response.start",
-            "status": status,
-            "headers": [(name.encode(), value.encode()) for name, value in sent.items()],
-        }
-    )
-    await send({"type": "http.response.body", "body": body})
+    response = Response(orjson.dumps(value), status, headers, "application/json")
+    start = {"type": "http.response.start", "status": status, "headers": response.raw_headers}
+    await send(start)
+    await send({"type": "http.response.body", "body": response.body})
 
 
 class BodyLimit:
@@ -323,5 +316,5 @@ class BodyLimit:
 async def _refuse_body(send: Send, rejection: BodyRejected) -> None:
     """A slow client is cut off; one that sends too much may first send the rest, or it would lose
     the response with the connection."""
-    headers = {"connection": "close"} if rejection.status == REQUEST_TIMEOUT else _NO_HEADERS
+    headers = {"connection": "close"} if rejection.status == REQUEST_TIMEOUT else None
     await refuse(send, rejection.status, rejection.message, headers)

@@ -1,4 +1,4 @@
-"""Runs an application on an address until it is stopped."""
+"""Binds a port, refuses unsafe exposure, and runs an application until it is stopped."""
 
 import asyncio
 import errno

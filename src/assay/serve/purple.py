@@ -13,7 +13,7 @@ from a2a.helpers import new_data_part
 from a2a.server.tasks import TaskUpdater
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult
-from pydantic import BaseModel, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, Field
 from starlette.types import ASGIApp
 
 from assay.agents.builtin import BuiltinAnswers
@@ -25,12 +25,11 @@ from assay.contract.envelope import NO_FLAG
 from assay.errors import AgentFailure, AssayError, SearchError, TargetError
 from assay.net.json import JsonObject, parse_json
 from assay.progress import Progress
-from assay.serve.a2a.app import a2a_app
-from assay.serve.a2a.card import AgentProfile, Skill
-from assay.serve.a2a.tasks import TaskExecutor, TaskRefused, first_problem, wait_until_loaded
-from assay.serve.a2a.validation import Capacity, Place
+from assay.serve.a2a.app import AgentProfile, Skill, a2a_app
+from assay.serve.a2a.tasks import TaskExecutor, TaskRefused, read_request, wait_until_loaded
+from assay.serve.a2a.validation import Capacity, Slot
 from assay.serve.readiness import Loading
-from assay.serve.retrieval import SEARCHABLE, load_retrieval
+from assay.serve.retrieval import QueryText, load_retrieval
 
 Find = Callable[[str, int], Awaitable[list[str] | AgentAnswer]]
 """Finds the ids of at most so many documents for a query, best first, and may answer from them."""
@@ -70,9 +69,7 @@ ANSWERS = Skill(
 class QueryRequest(BaseModel):
     """What the purple agent is sent."""
 
-    query: Annotated[
-        str, StringConstraints(strip_whitespace=True, min_length=1, max_length=10_000), SEARCHABLE
-    ]
+    query: QueryText
     top_k: Annotated[int, NO_FLAG] = Field(default=5, ge=1, le=1000)
 
 
@@ -161,13 +158,13 @@ class PurpleExecutor(TaskExecutor):
         self._loading = loading
         self._capacity = Capacity(in_flight)
 
-    def admit(self) -> Place | None:
-        """A place for one search."""
+    def admit(self) -> Slot | None:
+        """A slot for one search."""
         return self._capacity.admit()
 
-    async def work(self, request: JsonObject, updater: TaskUpdater, place: Place) -> None:
+    async def work(self, request: JsonObject, updater: TaskUpdater, slot: Slot) -> None:
         """Search, and send what was found."""
-        asked = _read(request)
+        asked = read_request(QueryRequest, request)
         found = await self._search(asked)
         results = _results(found, asked.top_k)
         await updater.add_artifact([new_data_part(results)], name=ARTIFACT)
@@ -189,13 +186,6 @@ def _results(found: list[str] | AgentAnswer, top_k: int) -> JsonObject:
         "answer": found.answer,
         "citations": list(found.citations),
     }
-
-
-def _read(request: JsonObject) -> QueryRequest:
-    try:
-        return QueryRequest.model_validate(request)
-    except ValidationError as error:
-        raise TaskRefused(first_problem(error)) from None
 
 
 TOOL = "search_nfcorpus"

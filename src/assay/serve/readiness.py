@@ -14,7 +14,9 @@ from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
 
 from assay.errors import AssayError, SearchError
+from assay.extras import missing_extra
 from assay.net.redact import redact_places
+from assay.privacy import log_exception
 
 _logger = logging.getLogger(__name__)
 
@@ -32,15 +34,23 @@ class Loading(Generic[Loaded]):
         self.stage: dict[str, str | int | None] | None = None
         """The current step, how much of it is done, and how much there is."""
 
-    def start(self) -> None:
-        """Begin to load; needs a running event loop."""
-        self._task = asyncio.create_task(self._run())
+    def start(self) -> asyncio.Task[Loaded]:
+        """Begin to load, unless that is going on or done; needs a running event loop."""
+        if self._task is None or (self._task.done() and self.value is None):
+            self._task = asyncio.create_task(self._run())
+        return self._task
 
     async def get(self) -> Loaded:
         """The value, as soon as it is loaded. Raises why loading failed, in words that are safe to
         show: paths and addresses are in the log alone."""
-        assert self._task is not None, "call start() before get()"
-        return await asyncio.shield(self._task)
+        return await asyncio.shield(self._task or self.start())
+
+    @property
+    def value(self) -> Loaded | None:
+        """What was loaded; None before that, and where it failed."""
+        if self._task is None or not self._task.done() or self._task.cancelled():
+            return None
+        return self._task.result() if self._task.exception() is None else None
 
     @property
     def status(self) -> str:
@@ -65,12 +75,13 @@ class Loading(Generic[Loaded]):
     async def _run(self) -> Loaded:
         try:
             return await self._load()
-        except AssayError as error:
-            _logger.error("loading failed: %s", error)
-            raise SearchError(f"{redact_places(str(error))} ({_MORE})") from error
         except Exception as error:
-            _logger.error("loading failed: %s", type(error).__name__)
-            raise
+            known = missing_extra(error) if isinstance(error, ImportError) else error
+            if not isinstance(known, AssayError):
+                log_exception(_logger, "loading failed", error)
+                raise
+            _logger.error("loading failed: %s", known)
+            raise SearchError(f"{redact_places(str(known))} ({_MORE})") from error
 
 
 def health_routes(service: str, loading: Loading[Loaded] | None = None) -> list[BaseRoute]:

@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+# Not the module's name: operators choose the lines about requests by it.
 _logger = logging.getLogger("assay.serve.requests")
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 # Libraries that quote payloads, in messages or in the reprs of tasks.

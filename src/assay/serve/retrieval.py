@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, StringConstraints
 from pydantic_core import PydanticCustomError
 
 from assay.agents.threads import DaemonThreads
@@ -14,7 +14,7 @@ from assay.errors import UsageError
 from assay.progress import Progress, silent
 from assay.search.bm25 import Bm25Settings
 from assay.search.bm25_index import open_bm25
-from assay.search.filters import FilterCondition, conditions, holds
+from assay.search.filters import conditions, holds
 from assay.search.index import open_retriever
 from assay.search.reranking import with_reranker
 from assay.search.retriever import Hit as Hit
@@ -31,6 +31,11 @@ def _searchable(query: str) -> str:
 SEARCHABLE = AfterValidator(_searchable)
 """For a query in a pydantic model: refuses one that holds nothing but control characters, so that
 the caller learns which field is empty instead of that a search failed."""
+
+QueryText = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=10_000), SEARCHABLE
+]
+"""A query of a request."""
 
 
 class SupportsSearch(Protocol):
@@ -49,18 +54,23 @@ class SupportsSearch(Protocol):
 
 @dataclass(frozen=True)
 class Retrieval:
-    """A loaded data set and what searches it, always in one `mode`."""
+    """A loaded data set and what searches it, in `mode` unless a search asks for another."""
 
     dataset: Dataset
     searcher: SupportsSearch
     mode: Mode
 
     async def search(
-        self, query: str, top_k: int, *, filters: Mapping[str, Any] | None = None
+        self,
+        query: str,
+        top_k: int,
+        *,
+        mode: Mode | None = None,
+        filters: Mapping[str, Any] | None = None,
     ) -> Sequence[Hit]:
         """Best first, at most `top_k` distinct documents, scores in [0, 1]."""
         return await asyncio.to_thread(
-            self.searcher.search, query, top_k, mode=self.mode, filters=filters
+            self.searcher.search, query, top_k, mode=mode or self.mode, filters=filters
         )
 
 
@@ -107,12 +117,8 @@ class LexicalSearcher:
         found = self._index.search(query, depth)
         best = max((score for _, score in found), default=1.0)
         hits = [self._hit(doc_id, score / best) for doc_id, score in found]
-        return [hit for hit in hits if _meets(hit, wanted)][:top_k]
+        return [hit for hit in hits if all(holds(one, hit.metadata) for one in wanted)][:top_k]
 
     def _hit(self, doc_id: str, score: float) -> Hit:
         document = self._documents[doc_id]
         return Hit(doc_id, score, document.title, document.text, metadata=document.metadata)
-
-
-def _meets(hit: Hit, wanted: Sequence[FilterCondition]) -> bool:
-    return all(holds(condition, hit.metadata) for condition in wanted)

@@ -43,7 +43,7 @@ _RETRIES = RetryPolicy(attempts=3, timeout=_DELIVERY_S, first_delay=0.5, max_ret
 _RETRIED = (408, 425, 429, 500, *GATEWAY_ERRORS)
 _OLD_METHODS = "/"
 
-_logger = logging.getLogger("assay.serve.push")
+_logger = logging.getLogger(__name__)
 
 
 class WebhookStore(InMemoryPushNotificationConfigStore):

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
+from typing import TypeVar
 
 import orjson
 from a2a.helpers import get_data_parts, get_text_parts, new_task, new_text_part
@@ -32,11 +33,12 @@ from a2a.types.a2a_pb2 import (
 )
 from a2a.utils.constants import DEFAULT_LIST_TASKS_PAGE_SIZE
 from a2a.utils.errors import UnsupportedOperationError
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from assay.errors import AssayError
 from assay.net.json import JsonObject, parse_json
-from assay.serve.a2a.validation import OVERLOADED, Place, claim_place
+from assay.privacy import log_exception
+from assay.serve.a2a.validation import OVERLOADED, Slot, claim_slot
 from assay.serve.error_redaction import ONE_MESSAGE
 from assay.serve.readiness import Loaded, Loading
 
@@ -47,10 +49,11 @@ MAX_TASK_BYTES = 64_000_000
 MAX_HISTORY = 20
 """How many status messages of a task are kept, besides its current one."""
 
+Request = TypeVar("Request", bound=BaseModel)
 Recall = Callable[[str], Task | None]
 """Finds a task that the store does not have, by its id."""
 
-_logger = logging.getLogger("assay.serve.tasks")
+_logger = logging.getLogger(__name__)
 
 
 class TaskRefused(Exception):
@@ -67,27 +70,27 @@ class TaskExecutor(AgentExecutor):
     refusal_state = TaskState.TASK_STATE_FAILED
 
     @abstractmethod
-    def admit(self) -> Place | None:
-        """A place for new work, or None where there is no room for it."""
+    def admit(self) -> Slot | None:
+        """A slot for new work, or None where there is no room for it."""
 
     @abstractmethod
-    async def work(self, request: JsonObject, updater: TaskUpdater, place: Place) -> None:
+    async def work(self, request: JsonObject, updater: TaskUpdater, slot: Slot) -> None:
         """Carry out the `request` that a message holds, and report to `updater`.
 
-        place: released when this returns, or earlier where the work is counted elsewhere.
+        slot: released when this returns, or earlier where the work is counted elsewhere.
         """
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         """Called by the SDK with each new message."""
-        place = claim_place() or self.admit()
+        slot = claim_slot() or self.admit()
         try:
-            await self._execute(context, event_queue, place)
+            await self._execute(context, event_queue, slot)
         finally:
-            if place is not None:
-                place.release()
+            if slot is not None:
+                slot.release()
 
     async def _execute(
-        self, context: RequestContext, event_queue: EventQueue, place: Place | None
+        self, context: RequestContext, event_queue: EventQueue, slot: Slot | None
     ) -> None:
         assert context.message is not None
         assert context.task_id is not None
@@ -97,15 +100,15 @@ class TaskExecutor(AgentExecutor):
         submitted = TaskState.TASK_STATE_SUBMITTED
         await event_queue.enqueue_event(new_task(context.task_id, context.context_id, submitted))
         try:
-            if place is None:
+            if slot is None:
                 raise ServerUnavailable(OVERLOADED)
-            await self.work(message_object(context.message), updater, place)
+            await self.work(message_object(context.message), updater, slot)
         except ServerUnavailable as refusal:
             await send_status(updater, TaskState.TASK_STATE_FAILED, str(refusal))
         except TaskRefused as refusal:
             await send_status(updater, self.refusal_state, str(refusal))
         except Exception as error:
-            log_task_failure(updater.task_id, error)
+            log_exception(_logger, "task failed", error, task_id=updater.task_id)
             await send_status(updater, TaskState.TASK_STATE_FAILED, INTERNAL_ERROR)
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
@@ -133,42 +136,36 @@ def message_object(message: Message) -> JsonObject:
     """The JSON object in a message: its first data part, else its text parts joined."""
     data = get_data_parts(message.parts)
     if data:
-        return _object(data[0])
+        return _object(data[0], "message")
+    needed = "needs a data part, or a text part that holds JSON"
+    return read_object("".join(get_text_parts(message.parts)), "message", needed)
+
+
+def read_object(text: str | bytes, where: str, otherwise: str = "not valid JSON") -> JsonObject:
+    """The JSON object in `text`, or `TaskRefused` with `where` it is and what is wrong."""
     try:
-        return _object(parse_json("".join(get_text_parts(message.parts))))
+        return _object(parse_json(text), where)
     except orjson.JSONDecodeError:
-        raise TaskRefused("message: needs a data part, or a text part that holds JSON") from None
+        raise TaskRefused(f"{where}: {otherwise}") from None
 
 
-def first_problem(error: ValidationError) -> str:
-    """`config.top_k: Input should be greater than or equal to 1`, without what was sent."""
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+def read_request(model: type[Request], request: JsonObject) -> Request:
+    """The request as a `model`, or `TaskRefused` with the first wrong field, without what was sent:
+    `config.top_k: Input should be greater than or equal to 1`."""
+    try:
+        return model.model_validate(request)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     field = ".".join(str(step) for step in first["loc"])
     # Pydantic's own message names a class of ours.
     words = "not a JSON object" if first["type"] == "model_type" else first["msg"]
-    return f"{field or 'request'}: {words.removeprefix('Value error, ')}"
+    raise TaskRefused(f"{field or 'request'}: {words.removeprefix('Value error, ')}")
 
 
-def _object(value: object) -> JsonObject:
+def _object(value: object, where: str) -> JsonObject:
     if not isinstance(value, dict):
-        raise TaskRefused("message: not a JSON object")
+        raise TaskRefused(f"{where}: not a JSON object")
     return value
-
-
-def log_task_failure(task_id: str, error: BaseException) -> None:
-    """Log the class of the error and where it was raised, never its text."""
-    fields = {"task_id": task_id, "exception": type(error).__name__, "where": _place(error)}
-    _logger.error("task failed", extra={"fields": fields})
-
-
-def _place(error: BaseException) -> str:
-    """File and line: enough for a maintainer, and nothing that a caller wrote."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    if trace is None:
-        return "unknown"
-    return f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
 
 
 class BoundedTaskStore(InMemoryTaskStore):

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequ
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -25,17 +26,16 @@ from assay.contract.server.runs import Work
 from assay.errors import UsageError
 from assay.search.embedding import Embedder, open_embedder
 from assay.search.retriever import check_request
-from assay.search.store import Store
-from assay.serve.contract_agents.claim_verify import ClaimVerify
+from assay.serve.contract_agents.claim_verify import verify_claims
 from assay.serve.contract_agents.knowledge_bases import KnowledgeBases
 from assay.serve.contract_agents.knowledge_store import ingested_store
 from assay.serve.contract_agents.lit_retrieval import LitRetrieval
 from assay.serve.contract_agents.policy_review import Policy, PolicyReview, read_policy
 from assay.serve.contract_agents.pubmed import PubMed
-from assay.serve.contract_agents.rag_answer import RagAnswer
 from assay.serve.contract_agents.rag_ingest import RagIngest
-from assay.serve.contract_agents.rag_retrieve import RagRetrieve
+from assay.serve.contract_agents.rag_retrieve import RagAnswer, RagRetrieve
 from assay.serve.guards import OPEN_PATHS, guarded
+from assay.serve.readiness import Loading
 from assay.serve.retrieval import load_retrieval
 
 TASKS = (
@@ -68,14 +68,14 @@ class AgentResources:
             "RAG_ANSWER": RagAnswer(self.knowledge, self.answerer),
             "LIT_RETRIEVAL": LitRetrieval(self.knowledge, self.pubmed, self.policy.phi),
             "POLICY_REVIEW": PolicyReview(self.policy),
-            "CLAIM_VERIFY": ClaimVerify(),
+            "CLAIM_VERIFY": verify_claims,
         }
         return works[task]
 
     async def close(self) -> None:
         """Close indexes and connections."""
         await self.knowledge.close()
-        await self.pubmed.close()
+        await self.pubmed.aclose()
 
 
 def open_resources(
@@ -83,7 +83,6 @@ def open_resources(
     mode: str,
     *,
     policy: Path | None = None,
-    stores: Callable[[str], Store] = ingested_store,
     embedder: Callable[[], Embedder] = open_embedder,
 ) -> AgentResources:
     """Resources over a data set; nothing is loaded before `agents_app` starts.
@@ -92,12 +91,11 @@ def open_resources(
         dataset: name or path of the data set that the agents search.
         mode: how they search it.
         policy: a file of policy rules instead of the built-in ones.
-        stores: where ingested knowledge bases are kept.
         embedder: the model for ingested knowledge bases.
     """
     known = check_request("any", 1, mode)
     knowledge = KnowledgeBases(
-        lambda progress: load_retrieval(dataset, mode, progress), stores, embedder, known
+        lambda progress: load_retrieval(dataset, mode, progress), ingested_store, embedder, known
     )
     return AgentResources(knowledge, read_policy(policy))
 
@@ -189,15 +187,17 @@ def _service(task: str, resources: AgentResources) -> AgentService:
 
 def _readiness(task: str, knowledge: KnowledgeBases) -> Callable[[], Awaitable[Readiness]]:
     """Shows only the state: why loading failed is in the log, and may name internal files."""
-
-    async def index_ready() -> Readiness:
-        state = knowledge.loading.status.partition(":")[0]
-        return Readiness(state == "ready", {"index": state})
-
-    async def model_ready() -> Readiness:
-        state = knowledge.embedder.loading.status.partition(":")[0]
-        return Readiness(state == "ready", {"model": state})
-
+    what: str
+    loading: Loading[Any]
     if task == "RAG_INGEST":
-        return model_ready
-    return index_ready if task in _SEARCHING else always_ready
+        what, loading = "model", knowledge.embedder
+    elif task in _SEARCHING:
+        what, loading = "index", knowledge.loading
+    else:
+        return always_ready
+
+    async def ready() -> Readiness:
+        state = loading.status.partition(":")[0]
+        return Readiness(state == "ready", {what: state})
+
+    return ready

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
-from assay.text import is_stop, sentences, stem, words
+from assay.text import is_negation, is_stop, sentences, stem, words
 
 ClaimVerdict = Literal["pass", "fail", "unclear"]
 
@@ -35,23 +35,11 @@ def _set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_NUMBER_WORDS = {
-    "two": "2",
-    "three": "3",
-    "four": "4",
-    "five": "5",
-    "six": "6",
-    "seven": "7",
-    "eight": "8",
-    "nine": "9",
-    "ten": "10",
-    "eleven": "11",
-    "twelve": "12",
-}
-_NEGATIONS = _set(
-    "no not never none neither nor without cannot nobody nothing fail fails failed lack lacks "
-    "lacked lacking absent absence unable denied"
-)
+_SMALL_NUMBERS = "two three four five six seven eight nine ten eleven twelve"
+_NUMBER_WORDS = {word: str(value) for value, word in enumerate(_SMALL_NUMBERS.split(), start=2)}
+# Each turns a verdict here. `contradiction.sentence.may_negate` has others ("unrelated", "little"):
+# its small model has learned how much a negation weighs.
+_NEGATING = _set("fail fails failed lack lacks lacked lacking absent absence unable denied")
 _HEDGES = _set(
     "may might could can some sometimes few possibly perhaps probably likely unlikely suggest "
     "suggests suggested unclear unknown uncertain appear appears appeared seem seems seemed if "
@@ -117,16 +105,20 @@ def read_statement(text: str) -> Statement:
         terms=tuple(dict.fromkeys(terms)),
         directions=tuple(term for term in terms if _is_direction(term)),
         numbers=frozenset(_number(token) for token in numbers if token[0].isdigit()),
-        negations=sum(token in _NEGATIONS or token.endswith("n't") for token in tokens),
+        negations=sum(map(_negates, tokens)),
         hedged=any(token in _HEDGES for token in tokens),
         universal=any(token in _UNIVERSAL for token in tokens),
     )
 
 
+def _negates(token: str) -> bool:
+    return is_negation(token) or token in _NEGATING
+
+
 def _has_meaning(token: str) -> bool:
     if token[0].isdigit() or token in _NUMBER_WORDS:
         return False
-    if token in _NEGATIONS or token in _HEDGES or token in _UNIVERSAL:
+    if _negates(token) or token in _HEDGES or token in _UNIVERSAL:
         return False
     return not is_stop(token) or stem(token) in _directions()
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BeforeValidator, Field, StringConstraints
@@ -67,39 +66,33 @@ class ClaimInputs(ContractModel):
     strictness: Literal["lenient", "normal", "strict"] = "normal"
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimVerify:
+async def verify_claims(request: AgentRunRequest, report: ReportProgress) -> AgentRunResponse:
     """The work of the agent."""
-
-    async def __call__(self, request: AgentRunRequest, report: ReportProgress) -> AgentRunResponse:
-        inputs = read_inputs(ClaimInputs, request)
-        passages, warning = _within(inputs.grounding.passages(), request.budgets.max_context_tokens)
-        evidence = await asyncio.to_thread(EvidenceBase, passages)
-        report("grounding read", percent=10, chunks=len(passages))
-        findings: list[ClaimFinding] = []
-        for claim in inputs.claims:
-            needed = STRICTNESS[inputs.strictness]
-            findings.append(await asyncio.to_thread(evidence.check, claim, needed))
-            percent = round(10 + 90 * len(findings) / len(inputs.claims))
-            report("checked", percent=percent, claims=len(findings))
-        closed = fails_closed(request.mode, inputs.governance_mode)
-        warnings = [warning] if warning else []
-        if not inputs.claims:
-            warnings.append("inputs.claims is empty: nothing was verified")
-        return succeeded(
-            request,
-            {
-                "claim_verdicts": [
-                    _verdict_json(claim, each)
-                    for claim, each in zip(inputs.claims, findings, strict=True)
-                ],
-                "overallPass": _overall(findings, closed=closed, unread=warning is not None),
-            },
-            status="degraded" if warning else "ok",
-            artifacts=_evidence_ids(findings),
-            provenance={"verifier": "words", "failsClosed": closed},
-            warnings=warnings,
-        )
+    inputs = read_inputs(ClaimInputs, request)
+    passages, warning = _within(inputs.grounding.passages(), request.budgets.max_context_tokens)
+    evidence = await asyncio.to_thread(EvidenceBase, passages)
+    report("grounding read", percent=10, chunks=len(passages))
+    findings: list[ClaimFinding] = []
+    for claim in inputs.claims:
+        needed = STRICTNESS[inputs.strictness]
+        findings.append(await asyncio.to_thread(evidence.check, claim, needed))
+        percent = round(10 + 90 * len(findings) / len(inputs.claims))
+        report("checked", percent=percent, claims=len(findings))
+    quoted = [each.chunk_id for finding in findings for each in finding.evidence]
+    closed = fails_closed(request.mode, inputs.governance_mode)
+    warnings = [warning] if warning else []
+    if not inputs.claims:
+        warnings.append("inputs.claims is empty: nothing was verified")
+    verdicts = list(map(_verdict_json, inputs.claims, findings))
+    passed = _overall(findings, closed=closed, unread=warning is not None)
+    return succeeded(
+        request,
+        {"claim_verdicts": verdicts, "overallPass": passed},
+        status="degraded" if warning else "ok",
+        artifacts=list(dict.fromkeys(quoted)),
+        provenance={"verifier": "words", "failsClosed": closed},
+        warnings=warnings,
+    )
 
 
 def fails_closed(mode: str, governance_mode: str | None) -> bool:
@@ -121,10 +114,6 @@ def _verdict_json(claim: str, finding: ClaimFinding) -> JsonObject:
         "evidence": [{"chunkId": each.chunk_id, "quote": each.quote} for each in finding.evidence],
         "reason": finding.reason,
     }
-
-
-def _evidence_ids(findings: Sequence[ClaimFinding]) -> list[str]:
-    return list(dict.fromkeys(each.chunk_id for one in findings for each in one.evidence))
 
 
 def _within(

@@ -4,7 +4,7 @@ import asyncio
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -21,7 +21,7 @@ from assay.search.retriever import Mode, Retriever
 from assay.search.store import Store
 from assay.serve.contract_agents.knowledge_store import is_outdated, upgrade_index
 from assay.serve.readiness import Loading
-from assay.serve.retrieval import Retrieval
+from assay.serve.retrieval import Hit, Retrieval
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """Names of ingested knowledge bases: they become parts of file names."""
@@ -43,6 +43,12 @@ class FoundChunk:
     score: float
     metadata: Mapping[str, Any] = field(default_factory=dict)
     found_by: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, hit: Hit, chunk: str, doc_id: str) -> "FoundChunk":
+        """A hit under the ids that callers know its chunk and its document by."""
+        signals = tuple(hit.signals)
+        return cls(chunk, doc_id, hit.title, hit.text, hit.score, hit.metadata, signals)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +167,7 @@ class KnowledgeBases:
         mode: Mode = "hybrid",
     ) -> None:
         self.loading: Loading[Retrieval] = Loading(lambda: load(self.loading.note))
-        self.embedder = LazyEmbedder(open_embedder)
+        self.embedder: Loading[Embedder] = Loading(lambda: asyncio.to_thread(open_embedder))
         self.store_for = store_for
         # A tuned ranking belongs to the data set that it was tuned on.
         self._mode: Mode = "hybrid" if mode == "tuned" else mode
@@ -172,7 +178,7 @@ class KnowledgeBases:
 
         An unknown name is an error: an empty result would say that nothing was found in it.
         """
-        if name is not None and NAME.fullmatch(name) and not await self.is_data_set(name):
+        if name is not None and NAME.fullmatch(name) and not self.is_data_set(name):
             manifest = await asyncio.to_thread(self.store_for(name).manifest)
             if manifest is not None:
                 return _Ingested(name, self._mode, manifest.documents, self)
@@ -181,38 +187,27 @@ class KnowledgeBases:
             raise TaskError(ErrorCode.TASK_FAILED, "there is no knowledge base of this name")
         return _DataSet(retrieval)
 
-    async def is_data_set(self, name: str) -> bool:
+    def is_data_set(self, name: str) -> bool:
         """Whether the name is a data set's, also one that another server may serve."""
-        if name in KNOWN or self.loading.status != "ready":
-            return name in KNOWN
-        return name == (await self.loading.get()).dataset.name
+        loaded = self.loading.value
+        return name in KNOWN or (loaded is not None and name == loaded.dataset.name)
 
     async def search_ingested(self, name: str, query: ChunkQuery) -> list[FoundChunk]:
         """Search an ingested knowledge base."""
         embedder = await self.embedder.get()
-        return await asyncio.to_thread(self._search, name, query, embedder)
+
+        def search() -> Sequence[Hit]:
+            with self._indexes.reading(name, self.store_for(name), embedder) as index:
+                return index.search(query.text, query.top_k, mode=query.mode, filters=query.filters)
+
+        hits = await asyncio.to_thread(search)
+        return [FoundChunk.of(hit, hit.doc_id, split_chunk_id(hit.doc_id)[0]) for hit in hits]
 
     async def close(self) -> None:
         """Stop loading, and close the indexes."""
         await self.loading.stop()
-        await self.embedder.loading.stop()
+        await self.embedder.stop()
         await asyncio.to_thread(self._indexes.close)
-
-    def _search(self, name: str, query: ChunkQuery, embedder: Embedder) -> list[FoundChunk]:
-        with self._indexes.reading(name, self.store_for(name), embedder) as retriever:
-            hits = retriever.search(query.text, query.top_k, mode=query.mode, filters=query.filters)
-        return [
-            FoundChunk(
-                hit.doc_id,
-                split_chunk_id(hit.doc_id)[0],
-                hit.title,
-                hit.text,
-                hit.score,
-                hit.metadata,
-                tuple(hit.signals),
-            )
-            for hit in hits
-        ]
 
 
 @dataclass(frozen=True)
@@ -232,24 +227,11 @@ class _DataSet:
         return len(self.retrieval.dataset.documents)
 
     async def search(self, query: ChunkQuery) -> list[FoundChunk]:
-        hits = await asyncio.to_thread(
-            self.retrieval.searcher.search,
-            query.text,
-            query.top_k,
-            mode=query.mode,
-            filters=query.filters,
+        hits = await self.retrieval.search(
+            query.text, query.top_k, mode=query.mode, filters=query.filters
         )
         return [
-            FoundChunk(
-                chunk_id(hit.doc_id, hit.chunk_index),
-                hit.doc_id,
-                hit.title,
-                hit.text,
-                hit.score,
-                hit.metadata,
-                tuple(hit.signals),
-            )
-            for hit in hits
+            FoundChunk.of(hit, chunk_id(hit.doc_id, hit.chunk_index), hit.doc_id) for hit in hits
         ]
 
     def document(self, doc_id: str) -> Document | None:
@@ -275,35 +257,14 @@ class _Ingested:
         return None
 
 
-class LazyEmbedder:
-    """An embedder that is loaded when it is first needed."""
-
-    def __init__(self, open_embedder: Callable[[], Embedder]) -> None:
-        self.loading: Loading[Embedder] = Loading(lambda: asyncio.to_thread(open_embedder))
-        self._started = False
-
-    def start(self) -> None:
-        """Begin to load it in the background."""
-        if not self._started:
-            self._started = True
-            self.loading.start()
-
-    async def get(self) -> Embedder:
-        """The embedder; waits while it loads."""
-        self.start()
-        return await self.loading.get()
-
-
 def check_filters(filters: Mapping[str, Any] | None, field_name: str) -> None:
     """Raise `TaskError` for a wrong filter; the error of the search itself would quote it."""
     try:
         conditions(filters)
-        return
     except UsageError:
-        pass
-    raise TaskError(
-        ErrorCode.VALIDATION_ERROR,
-        f"{field_name}: each value should be a string, a number, true or false, a list of strings "
-        "or integers, or a range of gt, gte, lt, lte",
-        details={"fields": [{"field": field_name, "problem": "is not a filter"}]},
-    )
+        raise TaskError(
+            ErrorCode.VALIDATION_ERROR,
+            f"{field_name}: each value should be a string, a number, true or false, a list of "
+            "strings or integers, or a range of gt, gte, lt, lte",
+            details={"fields": [{"field": field_name, "problem": "is not a filter"}]},
+        ) from None

@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -37,9 +37,6 @@ _BATCH = 500
 
 EMBEDDING = "embedding chunks"
 """What `progress` reports while chunks are embedded."""
-
-Payload = ChunkPayload
-"""A chunk as the index keeps it."""
 
 
 def _no_counts() -> CorpusCounts:
@@ -77,13 +74,15 @@ class ChunkTally:
         )
         return cls(counts, int(found[1], 16))
 
-    def including(self, chunks: Iterable[Payload]) -> "ChunkTally":
+    def including(self, chunks: Collection[ChunkPayload]) -> "ChunkTally":
         """The sums with these chunks added."""
-        return self._adjusted(chunks, 1)
+        digest = (self.digest + sum(map(_digest, chunks))) % _DIGESTS
+        return ChunkTally(self.counts.including(map(_document, chunks)), digest)
 
-    def without(self, chunks: Iterable[Payload]) -> "ChunkTally":
+    def without(self, chunks: Collection[ChunkPayload]) -> "ChunkTally":
         """The sums with these chunks removed."""
-        return self._adjusted(chunks, -1)
+        digest = (self.digest - sum(map(_digest, chunks))) % _DIGESTS
+        return ChunkTally(self.counts.without(map(_document, chunks)), digest)
 
     def manifest(self, embedder: Embedder) -> Manifest:
         """The manifest of an index with these chunks."""
@@ -98,25 +97,12 @@ class ChunkTally:
             bm25=self.counts.model(),
         )
 
-    def _adjusted(self, chunks: Iterable[Payload], sign: int) -> "ChunkTally":
-        chunks = list(chunks)
-        documents = map(_document, chunks)
-        return ChunkTally(
-            self.counts.including(documents) if sign > 0 else self.counts.without(documents),
-            (self.digest + sign * sum(map(_digest, chunks))) % _DIGESTS,
-        )
 
-
-def text_of(chunk: Payload) -> str:
-    """The text that is embedded."""
-    return _document(chunk).full_text
-
-
-def _document(chunk: Payload) -> Document:
+def _document(chunk: ChunkPayload) -> Document:
     return Document(chunk["doc_id"], chunk["title"], chunk["text"], chunk["metadata"])
 
 
-def _digest(chunk: Payload) -> int:
+def _digest(chunk: ChunkPayload) -> int:
     content = f"{chunk['doc_id']}\x1f{chunk['content_hash']}"
     return int.from_bytes(hashlib.sha256(content.encode()).digest())
 
@@ -187,7 +173,7 @@ def upgrade_index(name: str, embedder: Embedder, store: Store) -> None:
 
 def _fill(
     writer: IndexWriter,
-    chunks: Sequence[Payload],
+    chunks: Sequence[ChunkPayload],
     manifest: Manifest,
     embedder: Embedder,
     progress: Progress,
@@ -206,7 +192,7 @@ def _tally(store: Store) -> ChunkTally:
     return ChunkTally.read(live) or ChunkTally().including(_all_chunks_but((), store))
 
 
-def _all_chunks_but(doc_ids: Collection[str], store: Store) -> list[Payload]:
+def _all_chunks_but(doc_ids: Collection[str], store: Store) -> list[ChunkPayload]:
     if store.manifest() is None:
         return []
     every = dict.fromkeys(name for name, _, _ in store.entries())
@@ -215,13 +201,13 @@ def _all_chunks_but(doc_ids: Collection[str], store: Store) -> list[Payload]:
         return list(_fetched(searcher, names))
 
 
-def _chunks_of(doc_ids: Collection[str], store: Store) -> dict[str, Payload]:
+def _chunks_of(doc_ids: Collection[str], store: Store) -> dict[str, ChunkPayload]:
     """The stored chunks of these documents.
 
     They are fetched by name, twice as many in each round until one does not exist: the chunks of a
     document are numbered without gaps.
     """
-    found: dict[str, Payload] = {}
+    found: dict[str, ChunkPayload] = {}
     if store.manifest() is None:
         return found
     pending, start, size = list(doc_ids), 0, 4
@@ -235,7 +221,7 @@ def _chunks_of(doc_ids: Collection[str], store: Store) -> dict[str, Payload]:
     return found
 
 
-def _fetched(searcher: Searcher, names: Sequence[str]) -> Iterator[Payload]:
+def _fetched(searcher: Searcher, names: Sequence[str]) -> Iterator[ChunkPayload]:
     """Those that exist."""
     ids = [point_id(name, 0) for name in names]
     for start in range(0, len(ids), _BATCH):
@@ -243,7 +229,7 @@ def _fetched(searcher: Searcher, names: Sequence[str]) -> Iterator[Payload]:
 
 
 def _points(
-    chunks: Sequence[Payload], embedder: Embedder, bm25: Bm25Model, progress: Progress
+    chunks: Sequence[ChunkPayload], embedder: Embedder, bm25: Bm25Model, progress: Progress
 ) -> Iterator[list[Point]]:
     cache = VectorCache()
     for start in range(0, len(chunks), _BATCH):
@@ -252,7 +238,7 @@ def _points(
         def report(_what: str, done: int, _total: int | None, before: int = start) -> None:
             progress(EMBEDDING, before + done, len(chunks))
 
-        texts = [text_of(one) for one in part]
+        texts = [_document(one).full_text for one in part]
         vectors = cache.embed(texts, embedder, report)
         progress(EMBEDDING, start + len(part), len(chunks))
         yield [
@@ -261,7 +247,7 @@ def _points(
         ]
 
 
-def _payload(chunk: Document) -> Payload:
+def _payload(chunk: Document) -> ChunkPayload:
     return {
         "doc_id": chunk.id,
         "title": chunk.title,
@@ -273,5 +259,5 @@ def _payload(chunk: Document) -> Payload:
     }
 
 
-def _content(chunk: Payload | None) -> str | None:
+def _content(chunk: ChunkPayload | None) -> str | None:
     return None if chunk is None else str(chunk["content_hash"])

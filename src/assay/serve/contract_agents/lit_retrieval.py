@@ -19,7 +19,6 @@ from assay.contract.envelope import (
 from assay.contract.server.runs import ReportProgress
 from assay.net.json import JsonObject
 from assay.search.retriever import MOST
-from assay.serve.contract_agents import pubmed
 from assay.serve.contract_agents.knowledge_bases import (
     ChunkQuery,
     FoundChunk,
@@ -27,7 +26,7 @@ from assay.serve.contract_agents.knowledge_bases import (
     KnowledgeBases,
 )
 from assay.serve.contract_agents.policy_review import PhiPatterns
-from assay.serve.contract_agents.pubmed import Paper, interleave
+from assay.serve.contract_agents.pubmed import PUBMED, Paper, PubMed, PubMedError, interleave
 from assay.serve.contract_agents.rag_retrieve import search_chunks, tokens_in
 from assay.serve.retrieval import SEARCHABLE
 
@@ -62,14 +61,14 @@ class LitRetrieval:
     """The work of the agent."""
 
     knowledge: KnowledgeBases
-    pubmed: pubmed.PubMed
+    pubmed: PubMed
     phi: PhiPatterns
 
     async def __call__(self, request: AgentRunRequest, report: ReportProgress) -> AgentRunResponse:
         started = time.perf_counter()
         search = _Search(read_inputs(LiteratureInputs, request))
         for name in dict.fromkeys(search.inputs.databases):
-            if name == pubmed.NAME:
+            if name == PUBMED:
                 await self._ask_pubmed(request, search, report)
             else:
                 await self._ask_index(None if name == INDEX else name, search, report)
@@ -115,10 +114,10 @@ class LitRetrieval:
             return
         try:
             found = await self.pubmed.search(search.inputs.query, search.inputs.max_results)
-        except pubmed.PubMedError as error:
+        except PubMedError as error:
             search.warnings.append(str(error))
             return
-        search.searched.append(pubmed.NAME)
+        search.searched.append(PUBMED)
         search.papers.append(found)
         report("PubMed answered", percent=80, papers=len(found))
 

@@ -9,8 +9,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import unquote, urlencode
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
@@ -22,7 +21,7 @@ from assay.net.client import open_client
 from assay.net.http import fetch
 from assay.net.json import JsonObject, parse_object
 
-NAME = "pubmed"
+PUBMED = "pubmed"
 VARIABLE = "ASSAY_PUBMED_URL"
 KEY_VARIABLE = "NCBI_API_KEY"
 
@@ -134,11 +133,11 @@ class PubMedError(Exception):
 
 
 class PubMed:
-    """A client of the E-utilities; `address` and `api_key` replace those of the environment."""
+    """A client of the E-utilities; `address` replaces that of the environment."""
 
-    def __init__(self, address: str | None = None, api_key: str | None = None) -> None:
+    def __init__(self, address: str | None = None) -> None:
         self._address = (address or os.environ.get(VARIABLE) or _ADDRESS).rstrip("/")
-        self._key = api_key or os.environ.get(KEY_VARIABLE) or None
+        self._key = os.environ.get(KEY_VARIABLE)
         self._http: httpx.AsyncClient | None = None
 
     async def search(self, query: str, most: int) -> list[Paper]:
@@ -150,22 +149,11 @@ class PubMed:
         found = {paper.pmid: paper for paper in _records(body)}
         return [found[pmid] for pmid in ids if pmid in found]
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         """Close the connections."""
         if self._http is not None:
             await self._http.aclose()
             self._http = None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     async def _ids(self, query: str, most: int) -> list[str]:
         body = await self._post(
@@ -240,7 +228,7 @@ def _article(article: Element, pmid: str) -> Paper:
     parts = [] if record is None else record.iterfind("Abstract/AbstractText")
     abstract = " ".join(filter(None, map(_labeled, parts)))
     known = {name: value for name, value in metadata.items() if value}
-    return Paper.from_metadata(title, abstract, NAME, known)
+    return Paper.from_metadata(title, abstract, PUBMED, known)
 
 
 def _doi(article: Element) -> str | None:

@@ -3,7 +3,7 @@
 import asyncio
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -25,8 +25,7 @@ from assay.contract.envelope import (
 )
 from assay.contract.server.runs import ReportProgress
 from assay.data.dataset import Document
-from assay.net.json import JsonObject
-from assay.progress import Progress
+from assay.net.json import JsonObject, is_deep
 from assay.search.embedding import Embedder
 from assay.search.index import IndexReport
 from assay.serve.contract_agents.knowledge_bases import NAME, KnowledgeBases
@@ -45,16 +44,9 @@ KnowledgeBaseName = Annotated[str, StringConstraints(pattern=f"^{NAME.pattern}$"
 
 def _shallow(metadata: JsonObject) -> JsonObject:
     """Refuse what is nested so deeply that it could be read, but not written into a response."""
-    level: list[Any] = [metadata]
-    for _ in range(_MAX_DEPTH):
-        level = [item for each in level for item in _inside(each)]
-    if level:
+    if is_deep(metadata, _MAX_DEPTH):
         raise ValueError("nested too deeply")
     return metadata
-
-
-def _inside(value: Any) -> Iterable[Any]:
-    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 class DocumentInput(ContractModel):
@@ -119,7 +111,7 @@ class RagIngest:
     async def __call__(self, request: AgentRunRequest, report: ReportProgress) -> AgentRunResponse:
         inputs = read_inputs(IngestInputs, request)
         _check_overlap(inputs.chunk_config)
-        await self._refuse_data_set(inputs.knowledge_base)
+        self._refuse_data_set(inputs.knowledge_base)
         if not inputs.documents:
             return await self._only_remove(request, inputs, report)
         embedder = await self.knowledge.embedder.get()
@@ -147,9 +139,9 @@ class RagIngest:
             removed = written.removed
         return _nothing(request, name, None if inputs.remove is None else removed)
 
-    async def _refuse_data_set(self, name: str) -> None:
+    def _refuse_data_set(self, name: str) -> None:
         """The index of a data set is built from its files: what is added would be lost."""
-        if await self.knowledge.is_data_set(name):
+        if self.knowledge.is_data_set(name):
             message = "inputs.knowledgeBase names a data set, which is read-only; use another name"
             raise TaskError(ErrorCode.VALIDATION_ERROR, message)
 
@@ -170,17 +162,13 @@ class RagIngest:
             if total and what == EMBEDDING:
                 report("embedded", percent=round(20 + 75 * done / total), chunks=done)
 
-        work = asyncio.to_thread(self._replace, name, cut, gone, embedder, progress)
+        store, replaced = self.knowledge.store_for(name), [*cut.taken, *gone]
         try:
-            return await work
+            return await asyncio.to_thread(
+                replace_documents, name, replaced, cut.chunks, embedder, store, progress
+            )
         finally:
             stop.set()
-
-    def _replace(
-        self, name: str, cut: _Cut, gone: Sequence[str], embedder: Embedder, progress: Progress
-    ) -> IndexReport:
-        store, replaced = self.knowledge.store_for(name), [*cut.taken, *gone]
-        return replace_documents(name, replaced, cut.chunks, embedder, store, progress)
 
 
 class _Canceled(Exception):

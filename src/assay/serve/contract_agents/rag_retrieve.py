@@ -1,6 +1,8 @@
-"""RAG_RETRIEVE: the chunks of a knowledge base that match a query, as a grounding pack.
+"""RAG_RETRIEVE: the chunks of a knowledge base that match a query, as a grounding pack; and
+RAG_ANSWER: an answer from such chunks, with citations, or an abstention.
 
-RAG_ANSWER takes the same inputs and retrieves in the same way.
+With a grounding pack in its request, RAG_ANSWER uses only that and searches nothing. So the same
+question can be asked with other documents, to measure retrieval and answer apart.
 """
 
 from collections import Counter
@@ -8,8 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from pydantic import AliasChoices, Field, StringConstraints
+from pydantic import AliasChoices, Field
 
+from assay.answer.passages import Answer, Answerer, Passage
 from assay.contract.envelope import (
     NO_FLAG,
     AgentRunRequest,
@@ -20,7 +23,9 @@ from assay.contract.envelope import (
     GroundingSource,
     Positive,
     RetrievalTrace,
+    Usage,
     read_inputs,
+    split_chunk_id,
     succeeded,
 )
 from assay.contract.server.runs import ReportProgress
@@ -34,15 +39,14 @@ from assay.serve.contract_agents.knowledge_bases import (
     KnowledgeBases,
     check_filters,
 )
-from assay.serve.retrieval import SEARCHABLE
-
-_QueryText = Annotated[
-    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=10000), SEARCHABLE
-]
-
+from assay.serve.retrieval import QueryText
 
 CHARACTERS_PER_TOKEN = 4
 """About what English text has with the tokenizers of common models."""
+
+_ANSWER_TOKENS = 500
+_TRUNCATED = "maxTokens"
+_GIVEN = "given"
 
 _STAGES = {
     "bm25": ["bm25"],
@@ -56,7 +60,7 @@ class RetrieveInputs(ContractModel):
     """The inputs, in either dialect: `query, knowledgeBase, topK, ...` or `query_text, collection,
     top_k, ...`."""
 
-    query: _QueryText = Field(validation_alias=AliasChoices("query", "query_text"))
+    query: QueryText = Field(validation_alias=AliasChoices("query", "query_text"))
     knowledge_base: str | None = Field(
         default=None,
         max_length=256,
@@ -152,11 +156,9 @@ async def retrieve(
     query = inputs.chunk_query(mode)
     report("index ready", percent=10, documents=base.size)
     found = await search_chunks(base, query, report)
-    fitted = fit_context(found, max_context_tokens)
-    warnings = [*inputs.ignored_inputs(mode), *([fitted.warning] if fitted.warning else [])]
-    return RetrievedChunks(
-        fitted.chunks, mode, base.name, tuple(warnings), fitted.warning is not None
-    )
+    chunks, cut = fit_context(found, max_context_tokens)
+    warnings = (*inputs.ignored_inputs(mode), *cut)
+    return RetrievedChunks(chunks, mode, base.name, warnings, cut=bool(cut))
 
 
 async def search_chunks(
@@ -181,23 +183,18 @@ def provenance_of(found: RetrievedChunks) -> dict[str, str]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class FittedContext:
-    """Chunks within a budget; `warning` says what was left out."""
-
-    chunks: tuple[FoundChunk, ...]
-    warning: str | None = None
-
-
 def tokens_in(text: str) -> int:
     """An estimate of the tokens of a text."""
     return -(-len(text) // CHARACTERS_PER_TOKEN)
 
 
-def fit_context(chunks: Sequence[FoundChunk], max_tokens: int | None) -> FittedContext:
-    """The best chunks whose text stays within the budget; a first one that is too long is cut."""
+def fit_context(
+    chunks: Sequence[FoundChunk], max_tokens: int | None
+) -> tuple[tuple[FoundChunk, ...], list[str]]:
+    """The best chunks whose text stays within the budget, and a warning where that leaves any out;
+    a first one that is too long is cut."""
     if max_tokens is None:
-        return FittedContext(tuple(chunks))
+        return tuple(chunks), []
     kept: list[FoundChunk] = []
     left = max_tokens
     for chunk in chunks:
@@ -206,16 +203,13 @@ def fit_context(chunks: Sequence[FoundChunk], max_tokens: int | None) -> FittedC
         kept.append(chunk)
         left -= tokens_in(chunk.text)
     if len(kept) == len(chunks):
-        return FittedContext(tuple(kept))
+        return tuple(kept), []
+    cut = ""
     if not kept:
-        text = chunks[0].text[: max_tokens * CHARACTERS_PER_TOKEN]
-        kept = [replace(chunks[0], text=text)]
-        return FittedContext(tuple(kept), _left_out(len(chunks) - 1) + "the first chunk was cut")
-    return FittedContext(tuple(kept), _left_out(len(chunks) - len(kept)).rstrip("; "))
-
-
-def _left_out(count: int) -> str:
-    return f"budgets.max_context_tokens: {count} chunks were left out; "
+        kept = [replace(chunks[0], text=chunks[0].text[: max_tokens * CHARACTERS_PER_TOKEN])]
+        cut = "; the first chunk was cut"
+    count = len(chunks) - len(kept)
+    return tuple(kept), [f"budgets.max_context_tokens: {count} chunks were left out{cut}"]
 
 
 def grounding_of(
@@ -279,4 +273,83 @@ def _grounding_chunk(chunk: FoundChunk) -> GroundingChunk:
         text=chunk.text,
         score=round(chunk.score, 6),
         metadata=metadata,
+    )
+
+
+class AnswerInputs(RetrieveInputs):
+    """The inputs: those of RAG_RETRIEVE, and optionally the grounding to answer from."""
+
+    grounding: GroundingPack | None = Field(
+        default=None,
+        validation_alias=AliasChoices("groundingPack", "grounding_pack", "grounding"),
+    )
+
+
+@dataclass(frozen=True)
+class RagAnswer:
+    """The work of the agent."""
+
+    knowledge: KnowledgeBases
+    answerer: Answerer
+
+    async def __call__(self, request: AgentRunRequest, report: ReportProgress) -> AgentRunResponse:
+        inputs = read_inputs(AnswerInputs, request)
+        found = await self._passages(inputs, request.budgets.max_context_tokens, report)
+        max_tokens = request.budgets.max_output_tokens or _ANSWER_TOKENS
+        passages = [Passage(one.chunk_id, one.title, one.text) for one in found.chunks]
+        answer = await self.answerer.answer(inputs.query, passages, max_tokens)
+        report("answered", percent=95, citations=len(answer.citations))
+        # An estimate by length, which the limit that the answerer kept bounds; the marks of
+        # citations are not generated.
+        spent = Usage(
+            input_tokens=tokens_in(inputs.query) + sum(tokens_in(one.text) for one in found.chunks),
+            output_tokens=min(tokens_in(answer.text), max_tokens),
+        )
+        return _response(request, found, answer, spent)
+
+    async def _passages(
+        self, inputs: AnswerInputs, max_tokens: int | None, report: ReportProgress
+    ) -> RetrievedChunks:
+        if inputs.grounding is None:
+            return await retrieve(self.knowledge, inputs, max_tokens, report)
+        chunks, cut = fit_context([_given(chunk) for chunk in inputs.grounding.chunks], max_tokens)
+        return RetrievedChunks(chunks, _GIVEN, _GIVEN, tuple(cut), cut=bool(cut))
+
+
+def _given(chunk: GroundingChunk) -> FoundChunk:
+    return FoundChunk(
+        chunk_id=chunk.chunk_id,
+        doc_id=chunk.doc_id or split_chunk_id(chunk.chunk_id)[0],
+        title=str(chunk.metadata.get("title", "")),
+        text=chunk.text,
+        score=1.0 if chunk.score is None else chunk.score,
+        metadata=chunk.metadata,
+    )
+
+
+def _response(
+    request: AgentRunRequest, found: RetrievedChunks, answer: Answer, spent: Usage
+) -> AgentRunResponse:
+    cited = [found.chunks[place - 1] for place in answer.citations]
+    pack = grounding_of(found.chunks, found.mode, [chunk.chunk_id for chunk in cited])
+    warnings = [*found.warnings, *answer.warnings]
+    truncated = answer.stop_reason == _TRUNCATED
+    if truncated:
+        warnings.append("budgets.max_output_tokens: the answer was truncated")
+    return succeeded(
+        request,
+        {
+            "answer": answer.text,
+            "abstained": not answer.found,
+            "citations": pack.citations,
+            "cited_doc_ids": list(dict.fromkeys(chunk.doc_id for chunk in cited)),
+            "model": answer.model,
+            **retrieval_outputs(pack),
+        },
+        status="degraded" if found.cut or truncated else "ok",
+        artifacts=pack.citations,
+        provenance={**provenance_of(found), "answerer": answer.model},
+        usage=spent,
+        warnings=warnings,
+        grounding=pack,
     )

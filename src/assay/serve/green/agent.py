@@ -1,38 +1,61 @@
-"""The green agent: EvalRequest in, live progress, `Evaluation Results` out."""
+"""The green agent: EvalRequest in, live progress, `Evaluation Results` out, over A2A and REST.
+
+curl -X POST localhost:9009/tasks -d '{"participants": {...}, "config": {...}}'
+"""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import orjson
 from a2a.helpers import new_data_part, new_task, new_text_message, new_text_part
 from a2a.server.agent_execution import RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.tasks import TaskUpdater
 from a2a.types.a2a_pb2 import Artifact, Part, Role, Task, TaskState
+from sse_starlette import EventSourceResponse
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from assay.agents.a2a.agent import A2AAgent
 from assay.agents.threads import DaemonThreads
+from assay.contract.openapi import (
+    ERROR_SHAPE,
+    EVENTS_TYPE,
+    Operation,
+    ResponseDoc,
+    health_operations,
+    openapi_route,
+)
 from assay.data import Dataset, load_dataset
 from assay.files import read_text_file
 from assay.net.json import JsonObject
 from assay.net.outbound import OutboundPolicy
 from assay.progress import Progress
-from assay.serve.a2a.app import a2a_app
-from assay.serve.a2a.card import AgentProfile, Skill
-from assay.serve.a2a.tasks import TaskExecutor, send_status
-from assay.serve.a2a.validation import Place
+from assay.serve.a2a.app import STREAM_GRACE_S, AgentProfile, Skill, a2a_app
+from assay.serve.a2a.tasks import (
+    ServerUnavailable,
+    TaskExecutor,
+    TaskRefused,
+    read_object,
+    send_status,
+)
+from assay.serve.a2a.validation import Slot
 from assay.serve.green.jobs import (
     KEPT,
     RETRY_AFTER_S,
     EvaluationJob,
     EvaluationService,
     JobQueue,
-    JobState,
+    QueueFull,
 )
-from assay.serve.green.rest import AnyJob, report_of, task_routes
-from assay.serve.green.task_files import RecalledJob
+from assay.serve.green.request import EvalRequest
+from assay.serve.green.task_files import JobState, RecalledJob
 from assay.serve.readiness import Loading
 
 ARTIFACT = "Evaluation Results"
@@ -55,13 +78,51 @@ PROFILE = AgentProfile(
     ),
 )
 
-_STATES = {
-    JobState.SUBMITTED: TaskState.TASK_STATE_SUBMITTED,
-    JobState.WORKING: TaskState.TASK_STATE_WORKING,
-    JobState.FAILED: TaskState.TASK_STATE_FAILED,
-    JobState.CANCELED: TaskState.TASK_STATE_CANCELED,
-    JobState.COMPLETED: TaskState.TASK_STATE_COMPLETED,
+_STATES = {state: TaskState.Value(f"TASK_STATE_{state.name}") for state in JobState}
+
+AnyJob = EvaluationJob | RecalledJob
+"""An evaluation of this process, or of an earlier one."""
+
+EVENTS_S = 2.0
+_PING_S = 15
+
+_VIEW: JsonObject = {
+    "type": "object",
+    "required": ["id", "state", "message"],
+    "properties": {
+        "id": {"type": "string"},
+        "state": {"enum": [str(state) for state in JobState]},
+        "message": {"type": "string"},
+    },
 }
+_UNKNOWN = ResponseDoc("There is no such task, or no longer.", ERROR_SHAPE)
+_TASK = {200: ResponseDoc("The evaluation.", _VIEW), 404: _UNKNOWN}
+OPERATIONS = (
+    Operation(
+        "POST",
+        "/tasks",
+        "Start an evaluation",
+        {
+            202: ResponseDoc("It is queued.", _VIEW),
+            413: ResponseDoc("The body is too large.", ERROR_SHAPE),
+            422: ResponseDoc("Not JSON, or a field is missing or wrong.", ERROR_SHAPE),
+            429: ResponseDoc("Too many evaluations are in progress.", ERROR_SHAPE),
+            503: ResponseDoc("The data set cannot be loaded.", ERROR_SHAPE),
+        },
+        EvalRequest,
+    ),
+    Operation("GET", "/tasks/{id}", "State, and the report", _TASK, parameters=("id",)),
+    Operation("DELETE", "/tasks/{id}", "Cancel, keep answers", _TASK, parameters=("id",)),
+    Operation(
+        "GET",
+        "/tasks/{id}/events",
+        "Follow an evaluation",
+        {200: ResponseDoc("status events, then one final.", None, EVENTS_TYPE), 404: _UNKNOWN},
+        parameters=("id",),
+    ),
+    *health_operations(),
+)
+"""What `/openapi.json` describes."""
 
 
 def green_app(
@@ -105,11 +166,6 @@ def green_app(
     )
 
 
-def _recall(queue: JobQueue, task_id: str) -> Task | None:
-    job = queue.recall(task_id)
-    return None if job is None else recalled_task(job)
-
-
 def dataset_loader(dataset: str) -> Callable[[Progress], Awaitable[Dataset]]:
     """Loads the data set of that name or path in a thread of its own."""
 
@@ -128,13 +184,13 @@ class GreenExecutor(TaskExecutor):
         self._service = service
         self._reported: dict[str, asyncio.Event] = {}
 
-    def admit(self) -> Place | None:
-        """A place for one evaluation."""
+    def admit(self) -> Slot | None:
+        """A slot for one evaluation."""
         return self._service.queue.admit()
 
-    async def work(self, request: JsonObject, updater: TaskUpdater, place: Place) -> None:
+    async def work(self, request: JsonObject, updater: TaskUpdater, slot: Slot) -> None:
         """Submit the evaluation and report on it until it has ended."""
-        job = await self._submit(request, updater, place)
+        job = await self._submit(request, updater, slot)
         reported = self._reported[job.id] = asyncio.Event()
         try:
             await _report(job, updater)
@@ -142,12 +198,10 @@ class GreenExecutor(TaskExecutor):
             reported.set()
             del self._reported[job.id]
 
-    async def _submit(
-        self, request: JsonObject, updater: TaskUpdater, place: Place
-    ) -> EvaluationJob:
+    async def _submit(self, request: JsonObject, updater: TaskUpdater, slot: Slot) -> EvaluationJob:
         """May take as long as the data set takes to load: send status updates meanwhile."""
         submitting = asyncio.create_task(
-            self._service.submit(request, place, updater.task_id, updater.context_id)
+            self._service.submit(request, slot, updater.task_id, updater.context_id)
         )
         try:
             while not (await asyncio.wait({submitting}, timeout=STATUS_S))[0]:
@@ -196,9 +250,10 @@ def _result_parts(job: AnyJob) -> list[Part]:
     return [new_text_part(table), new_data_part(report_of(job))]
 
 
-def recalled_task(job: RecalledJob) -> Task | None:
+def _recall(queue: JobQueue, task_id: str) -> Task | None:
     """A task of an earlier process as A2A shows it; None where it did not come over A2A."""
-    if job.context_id is None:
+    job = queue.recall(task_id)
+    if job is None or job.context_id is None:
         return None
     task: Task = new_task(job.id, job.context_id, _STATES[job.state])
     task.status.message.CopyFrom(
@@ -210,3 +265,93 @@ def recalled_task(job: RecalledJob) -> Task | None:
         artifact = Artifact(artifact_id=job.id, name=ARTIFACT, parts=_result_parts(job))
         task.artifacts.append(artifact)
     return task
+
+
+def task_routes(service: EvaluationService) -> list[BaseRoute]:
+    """`/tasks` and what is below it."""
+
+    async def start(request: Request) -> Response:
+        try:
+            job = await service.submit(read_object(await request.body(), "body"))
+        except QueueFull as refusal:
+            return _error(429, str(refusal), {"Retry-After": str(RETRY_AFTER_S)})
+        except ServerUnavailable as refusal:
+            return _error(503, str(refusal))
+        except TaskRefused as refusal:
+            return _error(422, str(refusal))
+        return _json(_view(job), 202, {"Location": f"/tasks/{job.id}"})
+
+    async def show(request: Request) -> Response:
+        job = await _find(service, request)
+        return _json(_view_with_report(job))
+
+    async def follow(request: Request) -> Response:
+        events = _events(await _find(service, request))
+        return EventSourceResponse(
+            events, sep="\n", ping=_PING_S, shutdown_grace_period=STREAM_GRACE_S
+        )
+
+    async def end(request: Request) -> Response:
+        job = await _find(service, request)
+        job.cancel()
+        async for _ in job.updates(EVENTS_S):
+            pass
+        return _json(_view(job))
+
+    return [
+        Route("/tasks", start, methods=["POST"]),
+        Route("/tasks/{id}", show, methods=["GET"]),
+        Route("/tasks/{id}", end, methods=["DELETE"]),
+        Route("/tasks/{id}/events", follow, methods=["GET"]),
+        openapi_route("Assay evaluator, evaluations over REST", OPERATIONS),
+    ]
+
+
+def report_of(job: AnyJob) -> JsonObject | None:
+    """The report of the run, with warnings about the request and the agent."""
+    if job.folder is None or not job.state.is_final or not job.folder.report_file.exists():
+        return None
+    return job.folder.read_json() | {"run": job.folder.name, "warnings": list(job.warnings())}
+
+
+async def _events(job: AnyJob) -> AsyncIterator[dict[str, str]]:
+    """`status` while it runs, then one `final` with the report. Leaving cancels nothing."""
+    async for state in job.updates(EVENTS_S):
+        view = _view_with_report(job) if state.is_final else _view(job)
+        data = orjson.dumps(view).decode()
+        yield {"event": "final" if state.is_final else "status", "data": data}
+
+
+def _view(job: AnyJob) -> JsonObject:
+    view: JsonObject = {"id": job.id, "state": job.state, "message": job.describe()}
+    if job.tick is not None:
+        names = ("done", "total", "failed", "mean", "metric")
+        view |= {name: getattr(job.tick, name) for name in names}
+    if job.folder is not None and job.state.is_final and job.folder.path.exists():
+        view["run"] = job.folder.name
+    if warnings := job.warnings():
+        view["warnings"] = list(warnings)
+    return view
+
+
+def _view_with_report(job: AnyJob) -> JsonObject:
+    report = report_of(job)
+    return _view(job) | ({"report": report} if report else {})
+
+
+async def _find(service: EvaluationService, request: Request) -> AnyJob:
+    job_id = request.path_params["id"]
+    job: AnyJob | None = service.queue.get(job_id)
+    if job is None:
+        job = await asyncio.to_thread(service.queue.recall, job_id)
+    if job is None:
+        raise HTTPException(404, "task not found; finished tasks are kept only for a while")
+    return job
+
+
+def _json(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(orjson.dumps(value), status, headers, "application/json")
+
+
+def _error(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    return _json({"error": message}, status, headers)

@@ -25,16 +25,13 @@ from assay.evaluation.run import Run
 from assay.net.json import JsonObject
 from assay.net.outbound import OutboundPolicy, OutboundRefused
 from assay.net.redact import redact_places
+from assay.privacy import log_exception
+from assay.report.numbers import figure
 from assay.report.terminal import plain_text, render_report
 from assay.run.folder import RunFolder
 from assay.run.models import INTERRUPTED, TARGET_LOST
-from assay.serve.a2a.tasks import (
-    INTERNAL_ERROR,
-    TaskRefused,
-    log_task_failure,
-    wait_until_loaded,
-)
-from assay.serve.a2a.validation import Place
+from assay.serve.a2a.tasks import INTERNAL_ERROR, TaskRefused, wait_until_loaded
+from assay.serve.a2a.validation import Capacity, Slot
 from assay.serve.green.request import (
     ROLE,
     EvaluationSpec,
@@ -43,8 +40,7 @@ from assay.serve.green.request import (
     redact_agent,
     to_spec,
 )
-from assay.serve.green.task_files import JobState as JobState
-from assay.serve.green.task_files import RecalledJob, TaskFiles, TaskRecord
+from assay.serve.green.task_files import JobState, RecalledJob, TaskFiles, TaskRecord
 from assay.serve.readiness import Loading
 
 _logger = logging.getLogger(__name__)
@@ -106,7 +102,7 @@ class EvaluationJob:
         failed = f", {self.tick.failed} failed" if self.tick.failed else ""
         return (
             f"{self.tick.done} of {self.tick.total} queries, "
-            f"mean {self.tick.metric} {self.tick.mean:.4f}{failed}"
+            f"mean {self.tick.metric} {figure(self.tick.mean)}{failed}"
         )
 
     async def updates(self, interval: float) -> AsyncIterator[JobState]:
@@ -143,7 +139,7 @@ class EvaluationJob:
             _logger.error("evaluation failed: %s", error)
             self._end(JobState.FAILED, redact_places(str(error)))
         except BaseException as error:
-            log_task_failure(self.id, error)
+            log_exception(_logger, "task failed", error, task_id=self.id)
             self._end(JobState.FAILED, INTERNAL_ERROR)
 
     async def _evaluate(self, dataset: Dataset, open_agent: OpenAgent, out: Path) -> None:
@@ -243,23 +239,17 @@ class JobQueue:
         self._threads = ThreadPoolExecutor(running, thread_name_prefix="evaluation")
         self._jobs: OrderedDict[str, EvaluationJob] = OrderedDict()
         self._files = TaskFiles(out, limit=KEPT, lifetime=KEPT_S)
-        self._reserved = 0
+        self._reserved = Capacity(self._limit)
         self._closed = False
 
     def is_full(self) -> bool:
         """Whether no further evaluation is accepted now."""
         unfinished = sum(not job.state.is_final for job in self._jobs.values())
-        return self._closed or unfinished + self._reserved >= self._limit
+        return self._closed or unfinished + self._reserved.held >= self._limit
 
-    def admit(self) -> Place | None:
-        """A place for a request that may first wait minutes for the data set; None if full."""
-        if self.is_full():
-            return None
-        self._reserved += 1
-        return Place(self._give_back)
-
-    def _give_back(self) -> None:
-        self._reserved -= 1
+    def admit(self) -> Slot | None:
+        """A slot for a request that may first wait minutes for the data set; None if full."""
+        return None if self.is_full() else self._reserved.admit()
 
     def submit(
         self,
@@ -323,13 +313,13 @@ class EvaluationService:
     async def submit(
         self,
         request: JsonObject,
-        place: Place | None = None,
+        slot: Slot | None = None,
         job_id: str | None = None,
         context_id: str | None = None,
     ) -> EvaluationJob:
         """Start an evaluation, or raise `TaskRefused` with the field and the reason.
 
-        place: that of a request which was already admitted; released as soon as the job is queued.
+        slot: that of a request which was already admitted; released as soon as the job is queued.
         """
         asked = parse_eval_request(request)
         url = agent_url(asked)
@@ -337,15 +327,15 @@ class EvaluationService:
             self.policy.check_url(url)
         except OutboundRefused as error:
             raise TaskRefused(f"participants.{ROLE}: {redact_agent(str(error), url)}") from None
-        place = place or self.queue.admit()
-        if place is None:
+        slot = slot or self.queue.admit()
+        if slot is None:
             raise QueueFull("too many evaluations in progress; try again later")
         try:
             dataset = await wait_until_loaded(self.loading)
             spec = to_spec(asked, dataset, self.source, self.concurrency)
             return self.queue.submit(spec, dataset, job_id, context_id)
         finally:
-            place.release()
+            slot.release()
 
 
 def _why_failed(outcome: Run) -> str:
@@ -364,7 +354,5 @@ def _why_failed(outcome: Run) -> str:
 
 
 def _call_soon(loop: asyncio.AbstractEventLoop, function: Callable[[], Any]) -> None:
-    try:
+    with suppress(RuntimeError):  # that loop has ended, and nothing waits on it
         loop.call_soon_threadsafe(function)
-    except RuntimeError:  # that loop has ended, and nothing waits on it
-        return

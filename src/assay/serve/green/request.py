@@ -10,7 +10,6 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    ValidationError,
     create_model,
 )
 
@@ -23,7 +22,7 @@ from assay.net.outbound import split_address
 from assay.net.redact import redact_url
 from assay.run.config import RunConfig
 from assay.run.settings import RunSetting, environment_defaults, request_settings
-from assay.serve.a2a.tasks import TaskRefused, first_problem
+from assay.serve.a2a.tasks import TaskRefused, read_request
 
 ROLE = "retrieval_agent"
 DEFAULT_QUERIES = 100
@@ -118,10 +117,7 @@ class EvaluationSpec:
 
 def parse_eval_request(request: JsonObject) -> EvalRequest:
     """Validate the document, or raise `TaskRefused` with the first wrong field."""
-    try:
-        return EvalRequest.model_validate(request)
-    except ValidationError as error:
-        raise TaskRefused(first_problem(error)) from None
+    return read_request(EvalRequest, request)
 
 
 def agent_url(asked: EvalRequest) -> str:

@@ -1,4 +1,4 @@
-"""What outlives the process of the green agent: a small file for each task, beside the runs.
+"""Keeps tasks of the green agent across restarts: a small file for each, beside the runs.
 
 A task's report is in its run folder anyway. The file says which task it belongs to, so that a
 client that asks again after a restart finds its task, and its report with it.
@@ -68,7 +68,7 @@ class TaskFiles:
         """Replace the task's file, and remove those of old tasks."""
         path = self._path(record.id)
         if path is None:
-            _logger.error("an id of a task is no file name: the task is not written down")
+            _logger.error("a task id is not a valid file name: the task is not saved")
             return
         try:
             make_private_folder(self._folder)

@@ -28,8 +28,7 @@ from pydantic import ValidationError
 
 from assay.answer.passages import Answer, Answerer, Passage, not_found
 from assay.answer.prompt import SYSTEM, question_prompt, read_generated
-from assay.serve.mcp.models import SemanticAnswer
-from assay.serve.mcp.search import DocumentSearch, found_note
+from assay.serve.mcp.search import DocumentSearch, SemanticAnswer, found_note
 from assay.serve.retrieval import Hit
 
 SAMPLING = "sampling"

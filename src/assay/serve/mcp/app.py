@@ -1,11 +1,9 @@
 """The MCP server over HTTP: MCP at /mcp and the same tools as REST, behind the same guards."""
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from functools import partial
 
 import orjson
-from mcp.server.mcpserver import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import ValidationError
 from starlette.applications import Starlette
@@ -15,7 +13,6 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
-from assay.answer.passages import Answerer
 from assay.contract.openapi import (
     ERROR_SHAPE,
     Operation,
@@ -33,8 +30,13 @@ from assay.serve.guards import (
     server_token,
 )
 from assay.serve.guards import admin_token as operator_token
-from assay.serve.mcp.models import Health, SearchRequest, SearchResults
-from assay.serve.mcp.search import DocumentSearch, LoadRetrieval
+from assay.serve.mcp.search import (
+    DocumentSearch,
+    Health,
+    LoadRetrieval,
+    SearchRequest,
+    SearchResults,
+)
 from assay.serve.mcp.server import all_problems, mcp_server
 from assay.serve.readiness import health_routes
 from assay.serve.retrieval import load_retrieval
@@ -94,7 +96,6 @@ def mcp_app(
     token: str | None = None,
     admin_token: str | None = None,
     hosts: Sequence[str] = SERVICES,
-    answerer: Answerer | None = None,
     session_idle_s: float = SESSION_IDLE_S,
     max_sessions: int = MAX_SESSIONS,
 ) -> ASGIApp:
@@ -104,12 +105,11 @@ def mcp_app(
     token: the bearer token that callers need.
     admin_token: the one that resetting the counts needs.
     hosts: names by which clients may reach the server, besides this machine's.
-    answerer: writes answers where the client offers no sampling.
     session_idle_s: after how many idle seconds an MCP session is dropped.
     max_sessions: how many MCP sessions may be open.
     """
     documents = DocumentSearch(load)
-    server = mcp_server(documents, answerer)
+    server = mcp_server(documents)
     inner = server.streamable_http_app(
         transport_security=_NO_SECOND_CHECK,
         session_idle_timeout=session_idle_s,
@@ -119,7 +119,8 @@ def mcp_app(
     routes = [*inner.routes, *rest_routes(documents, may_reset=admin_token is not None)]
     app: ASGIApp = Starlette(
         routes=routes,
-        lifespan=lambda _app: _sessions(server),
+        # Without it every call to /mcp fails.
+        lifespan=lambda _app: server.session_manager.run(),
         exception_handlers={HTTPException: _http_error},
     )
     return guarded(
@@ -163,13 +164,6 @@ async def serve_stdio(dataset: str, mode: str) -> None:
     """Serve one client on stdin and stdout, until it closes them."""
     search = DocumentSearch(partial(load_retrieval, dataset, mode))
     await mcp_server(search).run_stdio_async()
-
-
-@asynccontextmanager
-async def _sessions(server: MCPServer[None]) -> AsyncIterator[None]:
-    """The host application has to enter this itself: without it every call to /mcp fails."""
-    async with server.session_manager.run():
-        yield
 
 
 def rest_routes(documents: DocumentSearch, *, may_reset: bool) -> list[BaseRoute]:
@@ -221,9 +215,7 @@ def rest_routes(documents: DocumentSearch, *, may_reset: bool) -> list[BaseRoute
 async def _http_error(_request: Request, error: Exception) -> Response:
     """An unknown path or method, in the shape of every other error."""
     assert isinstance(error, HTTPException)
-    answer = _refusal(error.status_code, error.detail.lower())
-    answer.headers.update(error.headers or {})
-    return answer
+    return JSONResponse({"error": error.detail.lower()}, error.status_code, error.headers)
 
 
 def _json(body: str, status: int = 200) -> Response:

@@ -1,14 +1,112 @@
-"""What the MCP server searches: documents that may still be loading, and a count of searches."""
+"""What the MCP server searches, and the arguments and results of its tools, shared with REST."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from importlib.metadata import version
-from typing import Literal
+from typing import Annotated, Literal
 
+from pydantic import BaseModel, Field
+
+from assay.contract.envelope import NO_FLAG
 from assay.errors import AssayError, SearchError
 from assay.progress import Progress
-from assay.serve.mcp.models import FoundDocument, FoundNote, Health, SearchResults, SyncStatus
 from assay.serve.readiness import Loading
-from assay.serve.retrieval import Hit, Retrieval
+from assay.serve.retrieval import Hit, QueryText, Retrieval
+
+DescribedQuery = Annotated[QueryText, Field(description="The query, in plain words.")]
+TopK = Annotated[int, Field(ge=1, le=100, description="Maximum number of documents."), NO_FLAG]
+Threshold = Annotated[
+    float, Field(ge=0.0, le=1.0, description="Omit documents with a lower score.")
+]
+AnswerTokens = Annotated[
+    int, Field(ge=1, le=4000, description="Maximum length of the answer in tokens."), NO_FLAG
+]
+
+
+class SearchRequest(BaseModel):
+    """Arguments of `search_nfcorpus`."""
+
+    query: DescribedQuery
+    top_k: TopK = 5
+
+
+class FoundDocument(BaseModel):
+    """One document that a search found."""
+
+    doc_id: str
+    score: float = Field(description="From 0 to 1, higher is better.")
+    title: str
+    text: str
+
+
+class SearchResults(BaseModel):
+    """Result of `search_nfcorpus`."""
+
+    results: list[FoundDocument] = Field(description="Best first, each document once.")
+
+
+class Health(BaseModel):
+    """Result of `health_check`."""
+
+    status: Literal["healthy", "loading", "unhealthy"]
+    ready: bool = Field(description="Whether the server is ready to search.")
+    dataset: str | None = Field(description="The data set being searched; null until it is loaded.")
+    documents: int
+    mode: str | None = Field(description="The search mode: hybrid, tuned, dense or bm25.")
+    version: str
+
+
+class FoundNote(BaseModel):
+    """A document in the shape of Nextcloud's semantic search."""
+
+    id: str
+    doc_type: str
+    title: str
+    category: str
+    excerpt: str
+    score: float
+    chunk_index: int
+    total_chunks: int
+
+
+class SemanticResults(BaseModel):
+    """Result of `nc_semantic_search`."""
+
+    success: bool
+    results: list[FoundNote]
+    query: str
+    total_found: int
+    search_method: str
+
+
+class SemanticAnswer(BaseModel):
+    """Result of `nc_semantic_search_answer`."""
+
+    success: bool
+    query: str
+    generated_answer: str = Field(description="Cites its sources as [1], [2], by their position.")
+    sources: list[FoundNote] = Field(
+        description="The documents that the answer was written from, best first."
+    )
+    total_found: int = Field(description="The number of sources; 0 if they contain no answer.")
+    search_method: str = Field(description="The search mode and the writer: hybrid+sampling.")
+    model_used: str
+    stop_reason: str
+    citations: list[str] = Field(description="Ids of the documents that the answer cites.")
+    warnings: list[str]
+
+
+SyncState = Literal["idle", "syncing", "disabled"]
+
+
+class SyncStatus(BaseModel):
+    """Result of `nc_get_vector_sync_status`."""
+
+    indexed_documents: int
+    indexed_chunks: int
+    pending_count: int
+    status: SyncState
+    enabled: bool
+
 
 LoadRetrieval = Callable[[Progress], Awaitable[Retrieval]]
 
@@ -20,16 +118,12 @@ class DocumentSearch:
     """
 
     def __init__(self, load: LoadRetrieval) -> None:
-        self.loading: Loading[Retrieval] = Loading(self._load_once)
+        self.loading: Loading[Retrieval] = Loading(lambda: load(self._note_progress))
         self.search_calls = 0
-        self._load = load
-        self._retrieval: Retrieval | None = None
         self._done, self._total = 0, 0
 
     async def retrieval(self) -> Retrieval:
         """The documents, once loaded. Raises `SearchError` where loading failed."""
-        if self._retrieval is not None:
-            return self._retrieval
         try:
             return await self.loading.get()
         except AssayError as error:  # our own message, which holds nothing of a request
@@ -51,7 +145,7 @@ class DocumentSearch:
 
     def health(self) -> Health:
         """Whether the documents have been loaded, which they are and how many."""
-        there = self._retrieval
+        there = self.loading.value
         return Health(
             status="healthy" if there else "loading" if self._is_loading() else "unhealthy",
             ready=there is not None,
@@ -63,21 +157,25 @@ class DocumentSearch:
 
     def sync_status(self) -> SyncStatus:
         """How much is indexed. An index is built as a whole: nothing is pending afterwards."""
-        if self._retrieval is not None:
-            documents = len(self._retrieval.dataset.documents)
-            chunks = getattr(self._retrieval.searcher, "chunks", documents)
-            return _sync_status("idle", documents, int(chunks), 0)
-        if self._is_loading():
-            # At least one is pending: zero would say that all is done.
-            return _sync_status("syncing", self._done, self._done, max(1, self._total - self._done))
-        return _sync_status("disabled", 0, 0, 0)
+        status: SyncState = "disabled"
+        documents = chunks = pending = 0
+        there = self.loading.value
+        if there is not None:
+            status, documents = "idle", len(there.dataset.documents)
+            chunks = int(getattr(there.searcher, "chunks", documents))
+        elif self._is_loading():
+            status, documents, chunks = "syncing", self._done, self._done
+            pending = max(1, self._total - self._done)  # zero would say that all is done
+        return SyncStatus(
+            indexed_documents=documents,
+            indexed_chunks=chunks,
+            pending_count=pending,
+            status=status,
+            enabled=status != "disabled",
+        )
 
     def _is_loading(self) -> bool:
         return self.loading.status == "loading"
-
-    async def _load_once(self) -> Retrieval:
-        self._retrieval = await self._load(self._note_progress)
-        return self._retrieval
 
     def _note_progress(self, _what: str, done: int, total: int | None) -> None:
         self._done, self._total = done, total or done
@@ -104,15 +202,3 @@ def _found_document(hit: Hit) -> FoundDocument:
 
 def _from_0_to_1(score: float) -> float:
     return min(1.0, max(0.0, score))
-
-
-def _sync_status(
-    status: Literal["idle", "syncing", "disabled"], documents: int, chunks: int, pending: int
-) -> SyncStatus:
-    return SyncStatus(
-        indexed_documents=documents,
-        indexed_chunks=chunks,
-        pending_count=pending,
-        status=status,
-        enabled=status != "disabled",
-    )

@@ -31,22 +31,23 @@ from mcp_types import (
 from pydantic import AnyUrl, Field, ValidationError
 
 from assay.answer.answerer import ExtractiveAnswerer
-from assay.answer.passages import Answerer, Passage
+from assay.answer.passages import Passage
 from assay.answer.prompt import SYSTEM, question_prompt
 from assay.errors import AssayError
 from assay.serve.mcp.answers import AnswerService
-from assay.serve.mcp.models import (
+from assay.serve.mcp.search import (
     AnswerTokens,
+    DescribedQuery,
+    DocumentSearch,
     Health,
-    QueryText,
     SearchResults,
     SemanticAnswer,
     SemanticResults,
     SyncStatus,
     Threshold,
     TopK,
+    found_note,
 )
-from assay.serve.mcp.search import DocumentSearch, found_note
 
 _INSTRUCTIONS = (
     "Searches a collection of documents. search_nfcorpus finds documents for a question; "
@@ -61,10 +62,10 @@ _READS_ONLY = ToolAnnotations(
 _ANY_ID = ResourceSecurity(exempt_params={"id"})
 
 
-def mcp_server(documents: DocumentSearch, answerer: Answerer | None = None) -> MCPServer[None]:
+def mcp_server(documents: DocumentSearch) -> MCPServer[None]:
     """A server that starts to load its documents when it is run, on any transport.
 
-    answerer: writes answers where the client offers no sampling; extractive by default.
+    Where the client offers no sampling, answers quote the documents.
     """
     server = _SafeServer(
         name="assay",
@@ -74,7 +75,7 @@ def mcp_server(documents: DocumentSearch, answerer: Answerer | None = None) -> M
         lifespan=lambda _server: _loading(documents),
         subscriptions=False,  # no list ever changes
     )
-    _add_tools(server, documents, AnswerService(documents, answerer or ExtractiveAnswerer()))
+    _add_tools(server, documents, AnswerService(documents, ExtractiveAnswerer()))
     _add_documents(server, documents)
     return server
 
@@ -96,7 +97,7 @@ def _add_tools(server: MCPServer[Any], documents: DocumentSearch, answers: Answe
 
     @server.tool(title="Search documents", annotations=_READS_ONLY)
     async def search_nfcorpus(
-        query: QueryText, ctx: Context[Any, Any], top_k: TopK = 5
+        query: DescribedQuery, ctx: Context[Any, Any], top_k: TopK = 5
     ) -> SearchResults:
         """Find the documents that answer a question, best first, with title, text and score."""
         await ctx.report_progress(0, 1, "searching")
@@ -111,7 +112,7 @@ def _add_tools(server: MCPServer[Any], documents: DocumentSearch, answers: Answe
 
     @server.tool(title="Semantic search", annotations=_READS_ONLY)
     async def nc_semantic_search(
-        query: QueryText,
+        query: DescribedQuery,
         ctx: Context[Any, Any],
         limit: TopK = 10,
         score_threshold: Threshold = 0.0,
@@ -130,7 +131,7 @@ def _add_tools(server: MCPServer[Any], documents: DocumentSearch, answers: Answe
 
     @server.tool(title="Answer with sources", annotations=_READS_ONLY)
     async def nc_semantic_search_answer(
-        query: QueryText,
+        query: DescribedQuery,
         ctx: Context[Any, Any],
         limit: TopK = 5,
         score_threshold: Threshold = 0.0,
@@ -177,7 +178,7 @@ def _add_documents(server: MCPServer[Any], documents: DocumentSearch) -> None:
 
     @server.prompt(title="Cited answer")
     async def cited_answer(
-        question: Annotated[QueryText, Field(description="The question to answer.")],
+        question: Annotated[DescribedQuery, Field(description="The question to answer.")],
     ) -> str:
         """Asks for an answer from the documents found for a question, with citations."""
         hits = await documents.search(question, _PROMPT_DOCUMENTS)
