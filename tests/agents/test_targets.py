@@ -28,7 +28,7 @@ from assay.errors import UsageError
 from assay.evaluation.api import evaluate
 from assay.net.client import open_client
 from assay.net.outbound import OutboundPolicy
-from assay.serve.ui.targets import TargetRules
+from assay.serve.ui.check import TargetRules
 
 NOTHING = Dataset(name="none", documents={}, queries={}, judgments={})
 EXPOSED = OutboundPolicy.for_server("0.0.0.0", "allowed.example")

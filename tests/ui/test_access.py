@@ -10,7 +10,7 @@ from starlette.types import Message, Receive, Scope, Send
 from tests.ui.conftest import running
 
 from assay.serve.guards import GuessLimit, send_json
-from assay.serve.ui.access import COOKIE, UiAccess, local_path, session_of
+from assay.serve.ui.app import COOKIE, UiAccess, local_path, session_of
 
 TOKEN = "a long secret"
 PAGES = ("/", "/leaderboard", "/compare", "/search", "/check", "/evaluations/new")

@@ -15,8 +15,7 @@ from tests.ui.test_pages import names
 from assay.errors import RunError
 from assay.files import try_lock
 from assay.run.folder import RunFolder, remove_run
-from assay.serve.ui.access import LOGIN
-from assay.serve.ui.app import ui_app, ui_routes
+from assay.serve.ui.app import LOGIN, ui_app, ui_routes
 
 
 @pytest.fixture

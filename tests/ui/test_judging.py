@@ -118,7 +118,7 @@ def test_a_table_comes_in(client: TestClient, runs: Path) -> None:
     [
         (b"a,b\n1,2\n", {"name": "x"}, "the table:2: has no query"),
         (b"", {"name": "x"}, "the table"),
-        (b"query,doc_id,passage,label\nq,d,t,2\n", {"name": "x"}, "say whose they are"),
+        (b"query,doc_id,passage,label\nq,d,t,2\n", {"name": "x"}, "enter the name of the grader"),
         (b"query,doc_id,passage,label\nq,d,t,2\n", {"name": "tea", "grader": "A"}, "not in this"),
         (b"query,doc_id,passage,label\nq,d,t,9\n", {"name": "y", "grader": "A"}, "one of 0, 1"),
         (b"query,doc_id,passage\nq,d,t\n", {"name": "../x"}, "a pool's name has"),
@@ -168,7 +168,7 @@ def test_a_pool_is_made_of_runs(tmp_path: Path) -> None:
         assert client.post("/judge/pools", data={**data, "depth": "0"}).status_code == 422
         assert client.post("/judge/pools", data=data).headers["location"] == "/judge/notes"
         again = client.post("/judge/pools", data=data)
-        assert "there is a pool &#39;notes&#39; already" in again.text
+        assert "pool &#39;notes&#39; already exists" in again.text
     returned = {(row.query_id, doc_id) for row in run.rows() for doc_id in row.retrieved_docs}
     pairs = GradedPool(tmp_path / "runs" / "pools" / "notes.csv").pairs
     assert pairs

@@ -12,18 +12,16 @@ from urllib.parse import parse_qsl
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse
+from starlette.responses import HTMLResponse, Response
 
 from assay.data.dataset import Dataset
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.report.html_templates import environment, label_cells
-from assay.report.matrix import Matrix
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder, find_run_dataset
 from assay.run.index import DAMAGED, RunIndex, RunLine
 from assay.run.models import RunHeader
 from assay.serve.ui.evaluations import Evaluations
-from assay.serve.ui.targets import TargetRules
 
 TEMPLATES = Path(__file__).parent / "templates"
 PER_PAGE = 25
@@ -58,6 +56,19 @@ class DatasetCache:
             return self._kept[fingerprint]
 
 
+class DatasetKey:
+    """A data set as a key of the cache, compared by identity: its content may be huge."""
+
+    def __init__(self, dataset: Dataset | None) -> None:
+        self.dataset = dataset
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DatasetKey) and other.dataset is self.dataset
+
+    def __hash__(self) -> int:
+        return id(self.dataset)
+
+
 class Ui:
     """The state that all pages share.
 
@@ -76,11 +87,10 @@ class Ui:
         self.runs = runs
         self.named = named or {}
         self.read_only = read_only
-        self.rules = TargetRules(policy)
+        self.policy = policy
         self.evaluations = Evaluations(runs, policy)
         self.index = RunIndex(runs)
         self.datasets = DatasetCache()
-        self.matrices: OrderedDict[object, Matrix] = OrderedDict()
         self.form_token = secrets.token_urlsafe(24)
         self.comparing = asyncio.Lock()
         """Held while runs are compared: six of 100,000 queries each take gigabytes for a moment."""
@@ -133,6 +143,11 @@ class Ui:
                 403, "this form has expired; go back, reload the page and try again"
             )
 
+    async def chosen_lines(self, request: Request) -> list[RunLine]:
+        """The runs that an address names; answers 404 for one that the index does not have."""
+        await self.refresh()
+        return self.lines(chosen_runs(request.query_params.multi_items()))
+
     def lines(self, names: Sequence[str]) -> list[RunLine]:
         """The runs of these names; answers 404 for one that the index does not have."""
         found = [(name, self.index.get(name)) for name in names]
@@ -142,10 +157,14 @@ class Ui:
         return [line for _, line in found if line is not None]
 
 
-def page_download(page: str, name: str) -> HTMLResponse:
-    """A page that is one file, to be kept under a name, of which a header takes plain letters."""
+def download(content: str | bytes, name: str, media_type: str = "text/html") -> Response:
+    """A file to be kept under a name, of which a header takes plain letters."""
     plain = re.sub(r"[^\w.-]", "-", name, flags=re.ASCII)
-    return HTMLResponse(page, headers={"content-disposition": f'attachment; filename="{plain}"'})
+    headers = {
+        "content-disposition": f'attachment; filename="{plain}"',
+        "cache-control": "no-store",
+    }
+    return Response(content, media_type=media_type, headers=headers)
 
 
 def chosen_runs(values: Iterable[tuple[str, str]]) -> list[str]:

@@ -6,7 +6,7 @@ They are those of the table of options: a new option appears here by itself.
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import get_args
 from urllib.parse import urlencode
 
@@ -18,6 +18,7 @@ from assay.net.redact import full_text
 from assay.run.config import MAY_HOLD_SECRETS, RunConfig, option_table
 from assay.run.option import Group, check_range
 from assay.run.settings import RunSetting, form_fields, form_settings, read_form
+from assay.serve.ui.check import TargetRules
 from assay.serve.ui.context import Ui
 
 SHOWN = "settings_of"
@@ -188,24 +189,23 @@ def _checks(ui: Ui, config: RunConfig) -> Iterator[tuple[str, Callable[[], objec
     """What has to hold before an evaluation starts, with the field that it is about."""
     from assay.answer.providers.opening import open_model
 
-    rules = ui.rules
-    yield "target", lambda: rules.check_target(config.target)
-    yield "dataset", lambda: rules.check_dataset(config.dataset)
+    rules = TargetRules(ui.policy)
+    yield "target", partial(rules.check_target, config.target)
+    yield "dataset", partial(rules.check_dataset, config.dataset)
     for gate in config.gates:
-        yield "gates", lambda: parse_gate(gate, config.top_k, config.compare_to)  # noqa: B023
+        yield "gates", partial(parse_gate, gate, config.top_k, config.compare_to)
     if config.baseline:
-        yield "baseline", lambda: rules.check_target(config.baseline)
+        yield "baseline", partial(rules.check_target, config.baseline)
     for name in _SERVER_FILES:
-        yield name, lambda: rules.check_file(name, getattr(config, name))  # noqa: B023
-    yield "compare_to", lambda: rules.check_run_name(config.compare_to)
-    request = lambda: rules.check_request(http_request_settings(config), config.mapping)  # noqa: E731
-    yield "request", request
-    yield "target", lambda: refuse_unused_settings(config, given=option_table())
+        yield name, partial(rules.check_file, name, getattr(config, name))
+    yield "compare_to", partial(rules.check_run_name, config.compare_to)
+    yield "request", lambda: rules.check_request(http_request_settings(config), config.mapping)
+    yield "target", partial(refuse_unused_settings, config, given=option_table())
     models = (config.embedder, config.model, config.device, config.reranker)
-    yield "embedder", lambda: rules.check_embedder(*models)
-    yield "judge", lambda: rules.check_judge(config.judge)
+    yield "embedder", partial(rules.check_embedder, *models)
+    yield "judge", partial(rules.check_judge, config.judge)
     if config.judge:  # a wrong name is reported before the run, not after it
-        yield "judge", lambda: open_model(config.judge)
+        yield "judge", partial(open_model, config.judge)
 
 
 def with_named_target(ui: Ui, given: Mapping[str, str]) -> dict[str, str]:
@@ -235,7 +235,7 @@ def with_named_target(ui: Ui, given: Mapping[str, str]) -> dict[str, str]:
         short_label(each) for each in form_settings() if each.name in own and each.name in _SENT
     ]
     baseline = given.get("baseline", "").strip()
-    if sent and baseline and ui.rules.policy.public_only and not baseline.startswith("builtin:"):
+    if sent and baseline and ui.policy.public_only and not baseline.startswith("builtin:"):
         raise UsageError(
             f"baseline must be a built-in one for this target: {' and '.join(sent)} of assay.toml "
             "would be sent to it, and may hold a key"

@@ -13,7 +13,7 @@ from assay.agents.health_check import HealthReport
 from assay.data.load import KNOWN
 from assay.errors import AssayError
 from assay.run.folder import RUNNING, RunFolder
-from assay.serve.ui.check import LONGEST_S, check_config
+from assay.serve.ui.check import LONGEST_S, TargetRules, check_config
 from assay.serve.ui.context import Ui, ui_of
 from assay.serve.ui.evaluation_form import (
     SHOWN,
@@ -69,7 +69,7 @@ async def start_evaluation(request: Request) -> Response:
     try:
         if checked:
             async with asyncio.timeout(LONGEST_S):
-                health = await check_config(config, ui.rules.policy)
+                health = await check_config(config, ui.policy)
             note = "" if health else "A built-in target needs no check: it runs on this server."
             return _form_page(request, ui, shown, health=health, note=note)
         started = await ui.evaluations.start(config)
@@ -166,7 +166,7 @@ def _form_page(
     note: str = "",
 ) -> Response:
     found = problems or {}
-    known = ui.index.choices()["target"]
+    known, allowed = ui.index.choices()["target"], allowed_targets(ui)
     return ui.page(
         request,
         "new.html",
@@ -175,8 +175,8 @@ def _form_page(
         settings_of=given.get(SHOWN, ""),
         groups=form_groups(given, found),
         problems=found,
-        named=allowed_targets(ui),
-        targets=list(dict.fromkeys([*allowed_targets(ui), *ui.rules.examples(), *known])),
+        named=allowed,
+        targets=list(dict.fromkeys([*allowed, *TargetRules(ui.policy).examples(), *known])),
         datasets=list(KNOWN),
         health=health,
         note=note,

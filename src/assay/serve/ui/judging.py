@@ -33,7 +33,7 @@ from assay.measure.grading.pool import (
     write_pool,
 )
 from assay.run.folder import RunFolder
-from assay.serve.ui.context import Ui, chosen_runs, ui_of
+from assay.serve.ui.context import Ui, chosen_runs, download, ui_of
 
 UPLOAD_PATH = "/judge/import"
 UPLOAD_LIMIT = 32 * 1024 * 1024
@@ -138,8 +138,7 @@ class Pools:
 async def pools_page(request: Request) -> Response:
     """The pools, and the forms that make one of runs or of a table."""
     ui = ui_of(request)
-    await ui.refresh()
-    chosen = ui.lines(chosen_runs(request.query_params.multi_items()))
+    chosen = await ui.chosen_lines(request)
     pools = _pools(request)
     lines = await asyncio.to_thread(pools.lines)
     return ui.page(request, "judge.html", pools=lines, chosen=chosen, folder=pools.folder)
@@ -162,7 +161,7 @@ async def make_pool(request: Request) -> Response:
     name = given.get("name", "").strip()
     path = _pools(request).path(name)
     if path.exists():
-        raise UsageError(f"there is a pool {name!r} already; choose another name")
+        raise UsageError(f"pool {name!r} already exists; choose another name")
     pairs = await _pairs(ui, [RunFolder(ui.runs / each) for each in names], int(depth))
     await asyncio.to_thread(write_pool, path, pairs)
     return RedirectResponse(f"/judge/{name}", 303)
@@ -186,7 +185,7 @@ async def _pairs(ui: Ui, folders: Sequence[RunFolder], depth: int) -> Sequence[P
 
     pairs = await asyncio.to_thread(collect)
     if not pairs:
-        raise UsageError("every document that these runs return is judged: nothing is to be graded")
+        raise UsageError("every document that these runs return is already judged")
     if len(pairs) > _MOST_PAIRS:
         raise UsageError(
             f"{len(pairs):,} documents are more than people can grade; choose fewer runs or a "
@@ -221,7 +220,7 @@ def _import(pools: Pools, name: str, grader: str, content: bytes) -> None:
         except AssayError as error:
             raise UsageError(str(error).replace(str(part / path.name), "the table")) from None
     if labels and not grader:
-        raise UsageError("the table has labels: say whose they are")
+        raise UsageError("the table has labels: enter the name of the grader")
     for grade in labels.values():
         check_grade(grade)
     if not path.exists():
@@ -341,7 +340,7 @@ async def table_file(request: Request) -> Response:
     check_grader(grader)
     plain = re.sub(r"[^A-Za-z0-9]+", "-", grader).strip("-") or "grader"
     content = await asyncio.to_thread(pool.table, grader)
-    return _download(content, f"{request.path_params['pool']}-{plain}.csv", "text/csv")
+    return download(content, f"{request.path_params['pool']}-{plain}.csv", "text/csv")
 
 
 async def qrels_file(request: Request) -> Response:
@@ -349,12 +348,7 @@ async def qrels_file(request: Request) -> Response:
     pool = await _pool(request)
     grades = await asyncio.to_thread(pool.grades)
     content = trec_qrels(label_rows(combine_labels(list(grades.values()))))
-    return _download(content, f"{request.path_params['pool']}.qrels", "text/plain")
-
-
-def _download(content: bytes, name: str, kind: str) -> Response:
-    headers = {"content-disposition": f'attachment; filename="{name}"'}
-    return Response(content, media_type=kind, headers=headers)
+    return download(content, f"{request.path_params['pool']}.qrels", "text/plain")
 
 
 async def _pool(request: Request) -> GradedPool:

@@ -13,17 +13,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from assay.errors import AssayError
 from assay.evaluation.leaderboard import Board, BoardPlace, make_boards
 from assay.measure.metrics import AnswerFigure, parse_figure
 from assay.net.json import JsonObject
 from assay.net.redact import markdown_text
 from assay.report.export import Cell, Format, Row, latex_text, write_rows
-from assay.report.numbers import counted
+from assay.report.numbers import counted, figure
 from assay.report.trend_plots import figure_title, figure_words
 from assay.report.trends import ParetoPoint, figures_of_trend, pareto_chart
 from assay.run.trend import COST, LATENCY, SLOW, TrendPoint, sample_words
-from assay.serve.ui.context import Ui, ui_of
+from assay.serve.ui.context import Ui, download, ui_of
 
 _MOST_COLUMNS = 20
 _FILES: Mapping[str, tuple[str, Format | None]] = {
@@ -108,18 +107,10 @@ class AskedBoards:
     boards: Sequence[Board]
     given: Sequence[str]
 
-    @property
-    def query(self) -> str:
-        """The part of the address that asks for the same again."""
-        return self._query(self.board)
-
     def query_of(self, board: Board) -> str:
-        """The same for one board alone."""
-        return self._query(board.key)
-
-    def _query(self, board: str) -> str:
+        """The part of the address that asks for one board alone, in the same way."""
         asked = [("dataset", self.dataset), ("split", self.split), ("metric", self.metric)]
-        pairs = [*asked, ("board", board), *(("column", each) for each in self.given)]
+        pairs = [*asked, ("board", board.key), *(("column", each) for each in self.given)]
         return urlencode([(name, value) for name, value in pairs if value])
 
 
@@ -143,7 +134,7 @@ async def leaderboard_file(request: Request) -> Response:
     """The same as CSV, Markdown, LaTeX or JSON."""
     kind = request.path_params["kind"]
     if kind not in _FILES:
-        raise HTTPException(404, f"the leaderboard is no {kind!r}; choose csv, md, tex or json")
+        raise HTTPException(404, f"there is no leaderboard.{kind}; choose csv, md, tex or json")
     ui = ui_of(request)
     await ui.refresh()
     found = await asyncio.to_thread(_asked, ui, request)
@@ -160,9 +151,7 @@ async def leaderboard_file(request: Request) -> Response:
             stream.write(f"{words}\n\n".encode())
             write_rows(_shown_rows(found, board), form, stream)
             stream.write(b"\n")
-    name = f'attachment; filename="leaderboard.{kind}"'
-    headers = {"content-disposition": name, "cache-control": "no-store"}
-    return Response(stream.getvalue(), media_type=media, headers=headers)
+    return download(stream.getvalue(), f"leaderboard.{kind}", media)
 
 
 def _asked(ui: Ui, request: Request) -> AskedBoards:
@@ -176,8 +165,8 @@ def _asked(ui: Ui, request: Request) -> AskedBoards:
         chosen = preferred[0] if preferred else chosen
     if chosen not in datasets and (datasets or chosen[0]):
         raise HTTPException(404, f"there is no complete run on {chosen[0]!r} {chosen[1]!r}")
-    metric = _metric(given.get("metric", ""))
-    answers = bool(metric) and isinstance(parse_figure(metric), AnswerFigure)
+    ranked_by = parse_figure(given["metric"]) if given.get("metric") else None
+    metric, answers = ranked_by.slug if ranked_by else "", isinstance(ranked_by, AnswerFigure)
     lines = ui.index.newest_of_each_target(*chosen, answers=answers)
     points = ui.index.trend_points(lines)
     boards = make_boards(ui.runs, points, metric, given.get("board", ""))
@@ -199,13 +188,6 @@ def _asked(ui: Ui, request: Request) -> AskedBoards:
         boards=boards,
         given=columns,
     )
-
-
-def _metric(text: str) -> str:
-    try:
-        return parse_figure(text).slug if text else ""
-    except AssayError as error:
-        raise HTTPException(422, str(error)) from None
 
 
 def _has_column(board: Board, name: str, found: AskedBoards) -> bool:
@@ -320,7 +302,7 @@ def _shown_rows(found: AskedBoards, board: Board) -> Iterator[Row]:
 
 def _interval(place: BoardPlace) -> str:
     low, high = place.value.low, place.value.high
-    return "" if low is None or high is None else f"{low:.4f} to {high:.4f}"
+    return "" if low is None or high is None else f"{figure(low)} to {figure(high)}"
 
 
 def _document(found: AskedBoards) -> JsonObject:

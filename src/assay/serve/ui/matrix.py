@@ -1,9 +1,10 @@
 """The matrix of queries by runs, in pages."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -28,10 +29,8 @@ from assay.report.matrix import (
     render_matrix_page,
 )
 from assay.run.folder import RunFolder
-from assay.serve.ui.context import Ui, chosen_runs, page_download, slice_of, ui_of
+from assay.serve.ui.context import DatasetKey, Ui, download, slice_of, ui_of
 from assay.serve.ui.queries import QueryFilter, slice_choices
-
-_KEPT = 4
 
 
 def matrix_routes() -> list[BaseRoute]:
@@ -150,15 +149,13 @@ async def matrix_file(request: Request) -> Response:
         return found
     matrix, rows, asked = found
     page = await asyncio.to_thread(render_matrix_page, matrix, rows, asked.words)
-    return page_download(page, "queries-by-runs.html")
+    return download(page, "queries-by-runs.html")
 
 
 async def _chosen(
     request: Request, ui: Ui
 ) -> tuple[Matrix, list[MatrixRow], QueryFilter] | Response:
-    await ui.refresh()
-    names = chosen_runs(request.query_params.multi_items())
-    ui.lines(names)
+    names = [line.name for line in await ui.chosen_lines(request)]
     if len(names) > MATRIX_LIMIT:
         raise HTTPException(
             422, f"{len(names)} runs are too many to show side by side; choose {MATRIX_LIMIT}"
@@ -173,25 +170,19 @@ async def _chosen(
     )
     folders = [RunFolder(ui.runs / name) for name in names]
     dataset = await ui.datasets.of(*(folder.read_header() for folder in folders))
-    matrix = await asyncio.to_thread(_read, ui, folders, dataset)
-    rows = [row for row in matrix.ordered(asked.order) if _matches(row, asked)]
+    matrix = await asyncio.to_thread(_read, folders, dataset)
+    rows = [row for row in matrix.ordered(asked.order) if asked.matches_words(row)]
     return matrix, rows, asked
 
 
-def _matches(row: MatrixRow, asked: QueryFilter) -> bool:
-    if asked.slice and asked.slice not in row.slices:
-        return False
-    return asked.text.lower() in f"{row.query_id} {row.text}".lower()
+def _read(folders: Sequence[RunFolder], dataset: Dataset | None) -> Matrix:
+    changed = tuple((str(each.path), each.report_file.stat().st_mtime_ns) for each in folders)
+    return _cached_matrix(changed, DatasetKey(dataset))
 
 
-def _read(ui: Ui, folders: Sequence[RunFolder], dataset: Dataset | None) -> Matrix:
+@lru_cache(maxsize=4)
+def _cached_matrix(changed: tuple[tuple[str, int], ...], key: DatasetKey) -> Matrix:
     """Kept until a report changes: ten runs of 10,000 queries take seconds to read."""
-    key = tuple((each.name, each.report_file.stat().st_mtime_ns) for each in folders)
-    kept: OrderedDict[object, Matrix] = ui.matrices
-    if key not in kept:
-        queries = dataset.queries if dataset else {}
-        tags = {query.id: query.tags for query in queries.values()}
-        kept[key] = read_matrix(folders, tags)
-        while len(kept) > _KEPT:
-            kept.popitem(last=False)
-    return kept[key]
+    queries = key.dataset.queries if key.dataset else {}
+    tags = {query.id: query.tags for query in queries.values()}
+    return read_matrix([RunFolder(Path(path)) for path, _ in changed], tags)

@@ -21,11 +21,11 @@ from assay.report.html_queries import (
     timed_latency,
 )
 from assay.report.html_questions import RIGHT, UNDECIDED, WRONG, question_view, verdict_word
-from assay.report.matrix import render_slice_page
+from assay.report.matrix import MatrixRow, render_slice_page
 from assay.run.folder import RunFolder
 from assay.run.index import RunLine
 from assay.run.models import AnswerRow, QueryRow
-from assay.serve.ui.context import Ui, page_download, slice_of, ui_of
+from assay.serve.ui.context import Ui, download, slice_of, ui_of
 from assay.serve.ui.runs import require_report
 from assay.serve.ui.search import explain_link
 
@@ -78,6 +78,10 @@ class QueryFilter:
             return False
         if self.only == "nothing found" and line.found:
             return False
+        return self.matches_words(line)
+
+    def matches_words(self, line: QueryLine | MatrixRow) -> bool:
+        """Whether a query has the text and is in the slice."""
         if self.slice and self.slice not in line.slices:
             return False
         return self.text.lower() in f"{line.query_id} {line.text}".lower()
@@ -112,15 +116,6 @@ class QuestionFilter:
     def is_empty(self) -> bool:
         """Whether every question is listed."""
         return not (self.verdict or self.diagnosis or self.half or self.text)
-
-
-@dataclass(frozen=True, slots=True)
-class QuestionChoices:
-    """The values that each filter can have, and how many questions have them."""
-
-    verdict: Sequence[tuple[str, int]]
-    diagnosis: Sequence[tuple[str, int]]
-    half: Sequence[tuple[str, int]]
 
 
 ORDERS: Mapping[str, tuple[str, Callable[[QueryLine], float]]] = {
@@ -175,7 +170,7 @@ async def queries_file(request: Request) -> Response:
         rows.sort(key=lambda row: places[row.query_id])
         return render_slice_page(folder, rows, dataset, asked.words or "All queries")
 
-    return page_download(await asyncio.to_thread(render), f"{folder.name}-queries.html")
+    return download(await asyncio.to_thread(render), f"{folder.name}-queries.html")
 
 
 async def _run_with_report(request: Request, ui: Ui) -> tuple[RunLine, RunFolder, Dataset | None]:
@@ -321,10 +316,11 @@ def _find_answer(folder: RunFolder, query_id: str) -> AnswerRow | None:
     return next((row for row in folder.read_answers() if row.query_id == query_id), None)
 
 
-def _choices(lines: Sequence[QuestionLine]) -> QuestionChoices:
+def _choices(lines: Sequence[QuestionLine]) -> dict[str, list[tuple[str, int]]]:
+    """The values that each filter can have, and how many questions have them."""
     verdicts = Counter(line.verdict for line in lines)
-    return QuestionChoices(
-        verdict=[(each, verdicts[each]) for each in (RIGHT, WRONG, UNDECIDED) if verdicts[each]],
-        diagnosis=sorted(Counter(line.diagnosis for line in lines if line.diagnosis).items()),
-        half=sorted(Counter(line.half for line in lines if line.half).items()),
-    )
+    return {
+        "verdict": [(each, verdicts[each]) for each in (RIGHT, WRONG, UNDECIDED) if verdicts[each]],
+        "diagnosis": sorted(Counter(line.diagnosis for line in lines if line.diagnosis).items()),
+        "half": sorted(Counter(line.half for line in lines if line.half).items()),
+    }

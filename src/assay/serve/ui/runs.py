@@ -25,7 +25,7 @@ from assay.run.folder import RUNNING, RunFolder, remove_run
 from assay.run.index import FILTERS, ONLY, RunLine
 from assay.run.listing import comparable_key
 from assay.run.models import COMPLETE
-from assay.serve.ui.context import PER_PAGE, Ui, chosen_runs, page_download, slice_of, ui_of
+from assay.serve.ui.context import PER_PAGE, DatasetKey, Ui, chosen_runs, download, slice_of, ui_of
 from assay.serve.ui.evaluation_form import repeat_query
 from assay.serve.ui.evaluations import LiveRun, event_stream, follow
 from assay.serve.ui.trends import trend_spark
@@ -113,7 +113,7 @@ async def html_file(request: Request) -> Response:
     _, folder = await ui.run(request)
     dataset = await ui.datasets.of(folder.read_header())
     page = await asyncio.to_thread(render_report_page, folder, dataset)
-    return page_download(page, f"{folder.name}.html")
+    return download(page, f"{folder.name}.html")
 
 
 async def json_file(request: Request) -> Response:
@@ -127,9 +127,7 @@ async def json_file(request: Request) -> Response:
 async def compare_page(request: Request) -> Response:
     """The runs that the address names side by side, or a form to choose them."""
     ui = ui_of(request)
-    await ui.refresh()
-    names = chosen_runs(request.query_params.multi_items())
-    ui.lines(names)
+    names = [line.name for line in await ui.chosen_lines(request)]
     if len(names) > COMPARED_LIMIT:
         return RedirectResponse(f"/matrix?{request.url.query}", 303)
     if len(names) < 2:
@@ -145,13 +143,11 @@ async def compare_page(request: Request) -> Response:
 async def comparison_file(request: Request) -> Response:
     """The same comparison as one file."""
     ui = ui_of(request)
-    await ui.refresh()
-    names = chosen_runs(request.query_params.multi_items())
-    ui.lines(names)
+    names = [line.name for line in await ui.chosen_lines(request)]
     if not 2 <= len(names) <= COMPARED_LIMIT:
-        raise HTTPException(422, f"a comparison is of 2 to {COMPARED_LIMIT} runs, got {len(names)}")
+        raise HTTPException(422, f"choose 2 to {COMPARED_LIMIT} runs to compare, got {len(names)}")
     view = await _comparison(ui, names)
-    return page_download(await asyncio.to_thread(render_comparison_view, view), "comparison.html")
+    return download(await asyncio.to_thread(render_comparison_view, view), "comparison.html")
 
 
 async def _comparison(ui: Ui, names: Sequence[str]) -> ComparisonView:
@@ -164,11 +160,10 @@ async def _comparison(ui: Ui, names: Sequence[str]) -> ComparisonView:
 async def confirm_delete(request: Request) -> Response:
     """The runs that would be deleted, and a button that does it."""
     ui = ui_of(request)
-    await ui.refresh()
-    names = chosen_runs(request.query_params.multi_items())
-    if not names:
+    lines = await ui.chosen_lines(request)
+    if not lines:
         return RedirectResponse("/", 303)
-    lines = ui.lines(names)
+    names = [line.name for line in lines]
     kept = [(line, why) for line in lines if (why := _why_kept(ui, line, names))]
     return ui.page(request, "delete.html", lines=lines, kept=kept)
 
@@ -241,7 +236,7 @@ def _comparable(ui: Ui, line: RunLine) -> list[RunLine]:
 
 
 def _view(folder: RunFolder, dataset: Dataset | None) -> RunView:
-    return _cached_view(str(folder.path), _changed_at(folder), _DatasetKey(dataset))
+    return _cached_view(str(folder.path), _changed_at(folder), DatasetKey(dataset))
 
 
 def _changed_at(folder: RunFolder) -> int:
@@ -249,7 +244,7 @@ def _changed_at(folder: RunFolder) -> int:
 
 
 @lru_cache(maxsize=16)
-def _cached_view(path: str, _changed: int, key: "_DatasetKey") -> RunView:
+def _cached_view(path: str, _changed: int, key: DatasetKey) -> RunView:
     """A report of 100,000 queries takes seconds to read; the second look at it does not."""
     folder = RunFolder(Path(path))
     report = folder.read_report()
@@ -267,26 +262,13 @@ def _cached_view(path: str, _changed: int, key: "_DatasetKey") -> RunView:
     )
 
 
-class _DatasetKey:
-    """A data set as a key of the cache, compared by identity: its content may be huge."""
-
-    def __init__(self, dataset: Dataset | None) -> None:
-        self.dataset = dataset
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _DatasetKey) and other.dataset is self.dataset
-
-    def __hash__(self) -> int:
-        return id(self.dataset)
-
-
 def _compared(folders: Sequence[RunFolder], dataset: Dataset | None) -> ComparisonView:
     changed = tuple((str(folder.path), _changed_at(folder)) for folder in folders)
-    return _cached_comparison(changed, _DatasetKey(dataset))
+    return _cached_comparison(changed, DatasetKey(dataset))
 
 
 @lru_cache(maxsize=16)
-def _cached_comparison(changed: tuple[tuple[str, int], ...], key: "_DatasetKey") -> ComparisonView:
+def _cached_comparison(changed: tuple[tuple[str, int], ...], key: DatasetKey) -> ComparisonView:
     """As long as no file of the runs has changed; the view holds few of their rows."""
     dataset = key.dataset
     sides = [ComparedSide.read(RunFolder(Path(path))) for path, _ in changed]

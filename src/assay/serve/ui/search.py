@@ -46,45 +46,39 @@ class SearchService:
 
     def __init__(self, dataset: str) -> None:
         self.dataset = dataset
-        self._loading: Loading[OpenIndex] | None = None
+        self.loading: Loading[OpenIndex] = Loading(
+            lambda: asyncio.to_thread(_load, dataset, self.loading.note)
+        )
+        self._opened = False
 
     @property
     def status(self) -> str:
         """`closed`, `loading`, `ready`, or `failed: ...`"""
-        return "closed" if self._loading is None else self._loading.status
-
-    @property
-    def stage(self) -> dict[str, str | int | None]:
-        """What is being loaded, and how much of it is done."""
-        return dict(self._loading.stage or {}) if self._loading else {}
+        return self.loading.status if self._opened else "closed"
 
     def open(self) -> None:
         """Start to load the index, unless it is loaded or being loaded."""
-        if self._loading is None or self.status.startswith("failed"):
-            self._loading = loading = Loading(lambda: _open(self.dataset, loading.note))
-            loading.start()
+        self._opened = True
+        self.loading.start()
 
-    async def modes(self) -> tuple[str, ...]:
+    @property
+    def modes(self) -> tuple[str, ...]:
         """The search modes, as far as they are known."""
-        if self._loading is None or self.status != "ready":
-            return MODES
-        return (await self._loading.get()).modes
+        index = self.loading.value
+        return index.modes if index else MODES
 
     async def search(self, query: str, mode: str) -> "SearchResult":
         """The best documents for a query. Raises `AssayError` where the request is not valid."""
-        assert self._loading is not None, "call open() before search()"
-        index = await self._loading.get()
+        index = await self.loading.get()
         checked = check_request(query, SHOWN, mode)
         found = await asyncio.to_thread(index.retriever.explain, query, SHOWN, mode=checked)
         return SearchResult([ExplainedHit.of(*one, index.queries) for one in found])
 
     async def close(self) -> None:
         """Close the index, or stop loading it."""
-        if self._loading is None:
-            return
-        if self._loading.status == "ready":
-            (await self._loading.get()).retriever.close()
-        await self._loading.stop()
+        if (index := self.loading.value) is not None:
+            index.retriever.close()
+        await self.loading.stop()
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +155,7 @@ async def search_page(request: Request) -> Response:
         status=422 if problem else 200,
         query=query,
         mode=mode,
-        modes=await service.modes(),
+        modes=service.modes,
         service=service,
         found=found,
         problem=problem,
@@ -185,7 +179,7 @@ async def search_events(request: Request) -> Response:
 
 async def _stages(service: SearchService) -> AsyncIterator[ProgressView]:
     while service.status == "loading":
-        stage = service.stage
+        stage = service.loading.stage or {}
         view = ProgressView(message=str(stage.get("what", _OPENING.message)))
         match stage:
             case {"done": int(done), "total": int(total)} if total > 0:
@@ -209,10 +203,6 @@ def explain_link(request: Request, header: RunHeader, query: str) -> str:
     if kind not in ("builtin", "purple") or header.config.dataset != _service_of(request).dataset:
         return ""
     return f"/search?{urlencode({'q': query, 'mode': spec.partition('#')[0]})}"
-
-
-async def _open(name: str, progress: Progress) -> OpenIndex:
-    return await asyncio.to_thread(_load, name, progress)
 
 
 def _load(name: str, progress: Progress) -> OpenIndex:

@@ -10,10 +10,9 @@ from urllib.parse import urlencode
 import orjson
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from assay.errors import AssayError
 from assay.measure.metrics import parse_figure
 from assay.report.export import write_rows
 from assay.report.plots import sparkline
@@ -27,7 +26,7 @@ from assay.report.trends import (
 from assay.run.index import RunLine, Trend
 from assay.run.models import COMPLETE
 from assay.run.trend import NO_BRANCH, TrendPoint
-from assay.serve.ui.context import Ui, ui_of
+from assay.serve.ui.context import Ui, download, ui_of
 
 TREND_RUNS = 5000
 """Runs that one trend has at most, the newest of them."""
@@ -101,7 +100,7 @@ async def trend_file(request: Request) -> Response:
     page = await asyncio.to_thread(
         lambda: render_trend_page(found.points, found.figure, by_run=found.by_run)
     )
-    return HTMLResponse(page, headers=_attached("trend.html"))
+    return download(page, "trend.html")
 
 
 async def trend_csv(request: Request) -> Response:
@@ -109,18 +108,14 @@ async def trend_csv(request: Request) -> Response:
     found = await _require(request)
     stream = io.BytesIO()
     write_rows(trend_rows(found.points, found.figure), "csv", stream)
-    return Response(stream.getvalue(), media_type="text/csv", headers=_attached("trend.csv"))
+    return download(stream.getvalue(), "trend.csv", "text/csv")
 
 
 async def trend_json(request: Request) -> Response:
     """The runs and what changed between them."""
     found = await _require(request)
     content = orjson.dumps(trend_document(found.points, found.figure), option=orjson.OPT_INDENT_2)
-    return Response(content, media_type="application/json", headers=_attached("trend.json"))
-
-
-def _attached(name: str) -> dict[str, str]:
-    return {"content-disposition": f'attachment; filename="{name}"', "cache-control": "no-store"}
+    return download(content, "trend.json", "application/json")
 
 
 async def _require(request: Request) -> AskedTrend:
@@ -179,10 +174,7 @@ def _matches(point: TrendPoint, asked: Mapping[str, str]) -> bool:
 def _figure(given: str, figures: Sequence[str], points: Sequence[TrendPoint]) -> str:
     """The one that is asked for where some run has it; else the headline of most runs."""
     if given:
-        try:
-            name = parse_figure(given).slug
-        except AssayError as error:
-            raise HTTPException(422, str(error)) from None
+        name = parse_figure(given).slug
         return name if name in figures else ""
     headlines = Counter(point.line.metric or "" for point in reversed(points))
     return headlines.most_common(1)[0][0] if headlines else ""
