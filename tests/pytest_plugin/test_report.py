@@ -1,11 +1,13 @@
 """Every case is told, and the report is written whatever becomes of the session."""
 
 import json
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -161,6 +163,18 @@ def test_the_report_goes_to_the_cache_folder_unless_it_is_named(
 ) -> None:
     run("def test_it(rag_case): pass").assert_outcomes(passed=5)
     assert read_report(pytester, ".pytest_cache/d/assay/rag-report.json")["complete"]
+
+
+def test_without_a_cache_folder_the_report_goes_to_a_temporary_one(
+    run: Run, pytester: pytest.Pytester
+) -> None:
+    result = run("def test_it(rag_case): pass", "-p", "no:cacheprovider")
+    result.assert_outcomes(passed=5)
+    (line,) = [each for each in result.outlines if each.startswith("report: ")]
+    report = Path(line.removeprefix("report: "))
+    assert json.loads(report.read_text())["complete"]
+    assert not list(pytester.path.rglob("rag-report.json"))
+    shutil.rmtree(report.parent)
 
 
 def test_a_report_that_cannot_be_written_is_no_success(run: Run, pytester: pytest.Pytester) -> None:

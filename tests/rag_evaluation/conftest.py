@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from assay.agents import Agent
-from assay.pytest_plugin.cases import RagCase
 from assay.pytest_plugin.sampling_client import SamplingClient
-from assay.pytest_plugin.settings import Settings
+from assay.pytest_plugin.session import RagCase, Settings
 
 DEPTH = 10
 SOURCES = 5

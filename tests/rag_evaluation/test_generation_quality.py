@@ -21,8 +21,8 @@ from assay.measure.answers.abstention import abstained
 from assay.measure.answers.answer_metrics import share_relevant
 from assay.measure.answers.judge import Judge
 from assay.measure.answers.lexical import answer_relevance, faithfulness
-from assay.pytest_plugin.cases import RagCase, RagTestData
 from assay.pytest_plugin.fixtures import EvaluationLLM, Record
+from assay.pytest_plugin.session import RagCase, RagTestData
 
 MEAN_FAITHFULNESS = 0.7
 FLOOR = 0.5

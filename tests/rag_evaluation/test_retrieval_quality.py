@@ -17,8 +17,8 @@ from tests.rag_evaluation.conftest import DEPTH, Retrieve
 from assay.answer.ground_truth.generation import SELECTED
 from assay.measure.metrics import CappedRecall, Metric, Recall
 from assay.measure.scoring import score
-from assay.pytest_plugin.cases import RagCase, RagTestData
 from assay.pytest_plugin.fixtures import Record
+from assay.pytest_plugin.session import RagCase, RagTestData
 
 MEAN_CAPPED_RECALL = 0.35
 FLOOR = 1 / DEPTH

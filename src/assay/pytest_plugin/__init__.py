@@ -6,7 +6,7 @@ It is installed with Assay and does nothing until a test uses one of its fixture
 
 import pytest
 
-from assay.pytest_plugin.settings import add_options
+from assay.pytest_plugin.session import add_options, case_parameters
 
 pytest_plugins = [
     "assay.pytest_plugin.fixtures",
@@ -32,8 +32,6 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One case for each query, so that a failure hides no other."""
     if "rag_case" in metafunc.fixturenames:
-        from assay.pytest_plugin.cases import case_parameters
-
         unanswerable = metafunc.definition.get_closest_marker("rag_unanswerable") is not None
         parameters = case_parameters(metafunc.config, unanswerable=unanswerable)
         metafunc.parametrize("rag_case", parameters, indirect=True)

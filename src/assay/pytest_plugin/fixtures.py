@@ -14,12 +14,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
-from assay.pytest_plugin.settings import (
+from assay.pytest_plugin.session import (
     GROUND_TRUTH,
     OLLAMA_VARIABLE,
     PROVIDER_VARIABLE,
+    RagCase,
+    RagTestData,
     Settings,
+    load_test_data,
+    read_ground_truth,
+    reference_answers,
     require_calibrated,
+    session_dataset,
     user_errors,
 )
 
@@ -35,7 +41,6 @@ if TYPE_CHECKING:
     from assay.data import Dataset
     from assay.net.json import JsonObject
     from assay.nextcloud.client import NotesClient
-    from assay.pytest_plugin.cases import RagCase, RagTestData
     from assay.pytest_plugin.sampling_client import SamplingClient
 
 
@@ -71,10 +76,10 @@ class SessionLoop:
 
     def proxy(self, thing: Any) -> Any:
         """A proxy for tests, whose coroutine methods run on this loop."""
-        return _Lent(self, thing)
+        return _LoopProxy(self, thing)
 
 
-class _Lent:
+class _LoopProxy:
     def __init__(self, loop: SessionLoop, thing: Any) -> None:
         self._loop = loop
         self._thing = thing
@@ -132,7 +137,7 @@ def assay_settings(pytestconfig: pytest.Config) -> Settings:
 
 
 @pytest.fixture(scope="session")
-def assay_loop() -> Iterator["SessionLoop"]:
+def assay_loop() -> Iterator[SessionLoop]:
     """The event loop of the session, for connections that outlive a test."""
 
     with session_loop() as loop:
@@ -142,8 +147,6 @@ def assay_loop() -> Iterator["SessionLoop"]:
 @pytest.fixture(scope="session")
 def ground_truth_data(pytestconfig: pytest.Config, assay_settings: Settings) -> list["JsonObject"]:
     """The records of ground_truth.json: query_id, query_text, ground_truth_answer, ..."""
-    from assay.pytest_plugin.cases import read_ground_truth, session_dataset
-
     path = assay_settings.ground_truth
     if path is None:
         pytest.skip(
@@ -157,12 +160,10 @@ def ground_truth_data(pytestconfig: pytest.Config, assay_settings: Settings) -> 
 @pytest.fixture(scope="session")
 def nfcorpus_test_data(
     pytestconfig: pytest.Config, assay_settings: Settings, request: pytest.FixtureRequest
-) -> "RagTestData":
+) -> RagTestData:
     """The selected queries, each with its expected documents and, if there is one, its
     reference answer; `dataset` holds everything.
     """
-    from assay.pytest_plugin.cases import load_test_data, reference_answers
-
     records: list[JsonObject] = []
     if assay_settings.ground_truth is not None:
         records = request.getfixturevalue("ground_truth_data")
@@ -171,7 +172,7 @@ def nfcorpus_test_data(
 
 
 @pytest.fixture
-def rag_case(request: pytest.FixtureRequest, nfcorpus_test_data: "RagTestData") -> "RagCase":
+def rag_case(request: pytest.FixtureRequest, nfcorpus_test_data: RagTestData) -> RagCase:
     """One query of the test data: a test with this fixture runs once for each query."""
     return nfcorpus_test_data.case(request.param)
 
@@ -190,9 +191,9 @@ def rag_record(request: pytest.FixtureRequest) -> Record:
 @pytest.fixture(scope="session")
 def rag_agent(
     request: pytest.FixtureRequest,
-    assay_loop: "SessionLoop",
+    assay_loop: SessionLoop,
     assay_settings: Settings,
-    nfcorpus_test_data: "RagTestData",
+    nfcorpus_test_data: RagTestData,
 ) -> Iterator["Agent"]:
     """The opened target: `await rag_agent.ask(query, top_k)` returns documents, and an answer where
     the target answers. For a Nextcloud, documents are uploaded first, and the fixture waits until
@@ -235,7 +236,7 @@ class _Resolving:
 
 @pytest.fixture(scope="session")
 def mcp_sampling_client(
-    assay_loop: "SessionLoop", assay_settings: Settings
+    assay_loop: SessionLoop, assay_settings: Settings
 ) -> Iterator["SamplingClient"]:
     """An MCP session with the target, or with Assay's own server for a built-in target. It offers
     the configured model to the server, if there is one.
@@ -265,8 +266,8 @@ def mcp_sampling_client(
 
 @pytest.fixture(scope="session")
 def evaluation_llm(
-    request: pytest.FixtureRequest, assay_loop: "SessionLoop", assay_settings: Settings
-) -> Iterator["EvaluationLLM"]:
+    request: pytest.FixtureRequest, assay_loop: SessionLoop, assay_settings: Settings
+) -> Iterator[EvaluationLLM]:
     """The model that judges, separate from the one that answers: `await evaluation_llm(prompt)`."""
     from assay.answer.providers.opening import open_provider
 
@@ -287,7 +288,7 @@ def evaluation_llm(
 
 
 @pytest.fixture(scope="session")
-def nc_client(assay_loop: "SessionLoop") -> Iterator["NotesClient"]:
+def nc_client(assay_loop: SessionLoop) -> Iterator["NotesClient"]:
     """The notes of the Nextcloud that NEXTCLOUD_HOST, _USERNAME and _PASSWORD name."""
     from assay.nextcloud.client import (
         HOST,
@@ -306,9 +307,7 @@ def nc_client(assay_loop: "SessionLoop") -> Iterator["NotesClient"]:
 
 
 @pytest.fixture(scope="session")
-def note_mapping(
-    request: pytest.FixtureRequest, nfcorpus_test_data: "RagTestData"
-) -> dict[str, int]:
+def note_mapping(request: pytest.FixtureRequest, nfcorpus_test_data: RagTestData) -> dict[str, int]:
     """The note id of each document. Documents that are missing from `note_mapping.json` are
     uploaded first; the fixture fails unless all of them are.
     """

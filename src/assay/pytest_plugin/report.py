@@ -1,7 +1,7 @@
 """The report of a session: always written, as JSON and as lines for the terminal."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from math import isfinite
@@ -13,7 +13,7 @@ import pytest
 
 from assay.errors import AssayError, UsageError
 from assay.net.redact import mask_secrets, printable, redact_credentials
-from assay.pytest_plugin.settings import Settings, report_path
+from assay.pytest_plugin.session import NO_CASES, Settings, report_path
 from assay.report.numbers import ABSENT, counted, figure
 from assay.text import strip_controls
 
@@ -25,9 +25,6 @@ file."""
 
 QUERY = f"{PREFIX}query_id"
 NOT_RUN = "not run"
-NO_CASES = "rag_case: "
-"""Begins the message of a collection that failed because there are no cases: the report has to
-recognize it, also when a worker of a distributed session sends it."""
 MARKER = "rag"
 
 _REASON_LENGTH = 1000
@@ -285,7 +282,12 @@ def _table(cases: list[CaseResult]) -> Iterator[str]:
     shown = _shown(cases)
     rows = [["query", "outcome", *names]]
     rows += [
-        [_one_line(case.query_id) or ABSENT, case.outcome, *_cells(case, names)] for case in shown
+        [
+            _one_line(case.query_id) or ABSENT,
+            case.outcome,
+            *(_cell(case.figures.get(name)) for name in names),
+        ]
+        for case in shown
     ]
     if len(cases) > 1 and (average := means(cases)):
         rows.append(["mean", "", *(figure(average.get(name)) for name in names)])
@@ -299,10 +301,6 @@ def _shown(cases: list[CaseResult]) -> list[CaseResult]:
     if len(cases) <= _MAX_ROWS:
         return cases
     return [case for case in cases if case.outcome not in ("passed", "skipped")][:_MAX_ROWS]
-
-
-def _cells(case: CaseResult, names: Sequence[str]) -> list[str]:
-    return [_cell(case.figures.get(name)) for name in names]
 
 
 def _cell(value: Figure) -> str:

@@ -1,0 +1,328 @@
+"""A session: its settings from options and the environment, its messages for mistakes, and its
+queries, each with its expected documents and reference answer.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from assay.errors import AssayError, DownloadError, GateError
+from assay.net.redact import redact_credentials
+
+if TYPE_CHECKING:
+    from assay.data import Dataset, Query
+    from assay.net.json import JsonObject
+
+TARGET, DATASET = "builtin:hybrid", "nfcorpus"
+GROUND_TRUTH = Path("tests", "rag_evaluation", "fixtures", "ground_truth.json")
+PROVIDER_VARIABLE = "RAG_EVAL_PROVIDER"
+OLLAMA_VARIABLE = "RAG_EVAL_OLLAMA_BASE_URL"
+SPLIT = "test"
+FEW = 5
+SEED = 42
+NO_CASES = "rag_case: "
+"""Begins the message of a collection that failed because there are no cases: the report has to
+recognize it, also when a worker of a distributed session sends it."""
+
+_dataset_key = pytest.StashKey["Dataset"]()
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """The `--assay-...` options of pytest."""
+    group = parser.getgroup("assay", "retrieval and answer evaluation (Assay)")
+    group.addoption(
+        "--assay-target",
+        metavar="TARGET",
+        help="The target to evaluate, as for 'assay eval': mcp:URL, python:module:function, ... "
+        f"(ASSAY_TARGET; {TARGET}).",
+    )
+    group.addoption(
+        "--assay-provider",
+        metavar="NAME",
+        help="The language model for judging and for the sampling client: ollama, "
+        f"anthropic, openai:MODEL, ... ({PROVIDER_VARIABLE}).",
+    )
+    group.addoption(
+        "--assay-dataset",
+        metavar="NAME|PATH",
+        help=f"nfcorpus, notes, or a BEIR folder or zip (ASSAY_DATASET; {DATASET}).",
+    )
+    group.addoption(
+        "--assay-ground-truth",
+        metavar="FILE",
+        help=f"Reference answers written by 'assay ground-truth' ({GROUND_TRUTH}).",
+    )
+    group.addoption(
+        "--assay-all-queries",
+        action="store_true",
+        help="Evaluate all judged queries of the test split instead of five.",
+    )
+    group.addoption(
+        "--assay-chunk-separator",
+        metavar="TEXT",
+        default="",
+        help="What separates a document's id from its chunk's number, or re:PATTERN, as "
+        "--chunk-separator of 'assay eval'.",
+    )
+    group.addoption(
+        "--assay-judge-calibration",
+        metavar="FILE",
+        help="The file that 'assay judge calibrate --out' wrote, for --assay-require-calibrated.",
+    )
+    group.addoption(
+        "--assay-require-calibrated",
+        action="store_true",
+        help="Fail tests that use evaluation_llm unless that model was calibrated for correctness "
+        "on the questions of the data set.",
+    )
+    group.addoption(
+        "--assay-report",
+        metavar="FILE",
+        help="Where to write the JSON report (rag-report.json in pytest's cache folder, "
+        "or in a temporary one without a cache).",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`provider` and `ground_truth` are None if there is none."""
+
+    target: str
+    dataset: str
+    provider: str | None
+    ground_truth: Path | None
+    all_queries: bool
+    chunk_separator: str = ""
+    judge_calibration: Path | None = None
+    require_calibrated: bool = False
+
+    @classmethod
+    def of(cls, config: pytest.Config) -> "Settings":
+        """Options first, then the environment, then defaults."""
+        dataset = config.getoption("--assay-dataset") or os.environ.get("ASSAY_DATASET")
+        return cls(
+            target=config.getoption("--assay-target") or os.environ.get("ASSAY_TARGET") or TARGET,
+            dataset=dataset or DATASET,
+            provider=config.getoption("--assay-provider") or _provider_of_environment(),
+            ground_truth=_ground_truth(config, dataset or DATASET),
+            all_queries=bool(config.getoption("--assay-all-queries")),
+            chunk_separator=config.getoption("--assay-chunk-separator"),
+            judge_calibration=_named_file(config, "--assay-judge-calibration"),
+            require_calibrated=bool(config.getoption("--assay-require-calibrated")),
+        )
+
+    @property
+    def model(self) -> str | None:
+        """The provider where it has a model behind it: 'extractive' quotes, and cannot be asked."""
+        return None if self.provider == "extractive" else self.provider
+
+
+def report_path(config: pytest.Config) -> Path:
+    """Where the report is written: pytest's cache, unless `--assay-report` names a file.
+
+    Without a cache (`-p no:cacheprovider`), a new temporary folder: the project stays as it is.
+    """
+    if named := _named_file(config, "--assay-report"):
+        return named
+    cache: pytest.Cache | None = getattr(config, "cache", None)
+    folder = Path(tempfile.mkdtemp(prefix="assay-")) if cache is None else cache.mkdir("assay")
+    return folder / "rag-report.json"
+
+
+def _ground_truth(config: pytest.Config, dataset: str) -> Path | None:
+    """A file that was named counts even where it is missing: then the session has to fail."""
+    if named := _named_file(config, "--assay-ground-truth"):
+        return named
+    usual = config.rootpath / GROUND_TRUTH
+    return usual if dataset == DATASET and usual.exists() else None
+
+
+def _named_file(config: pytest.Config, option: str) -> Path | None:
+    named = config.getoption(option)
+    return Path(config.invocation_params.dir, named) if named else None
+
+
+def require_calibrated(settings: Settings, questions: list[str]) -> None:
+    """Raise `GateError` unless the model was calibrated for correctness on these questions."""
+    from assay.evaluation.gates import CORRECTNESS, figure_calibration
+    from assay.run.config import RunConfig
+
+    file = settings.judge_calibration
+    config = RunConfig(
+        target="", answers=True, judge=settings.model or "", judge_calibration=str(file or "")
+    )
+    status = figure_calibration(CORRECTNESS, config, questions)
+    if status is not None and not status.calibrated:
+        raise GateError(
+            f"--assay-require-calibrated: {status.words}; pass --assay-judge-calibration FILE"
+        )
+
+
+def _provider_of_environment() -> str | None:
+    """An address of Ollama is enough: if nothing else is said, Ollama is the provider."""
+    if named := os.environ.get(PROVIDER_VARIABLE, "").strip():
+        return named
+    return "ollama" if os.environ.get(OLLAMA_VARIABLE, "").strip() else None
+
+
+@contextmanager
+def user_errors() -> Iterator[None]:
+    """Skip the test where data is missing; fail without a traceback for another `AssayError`."""
+    try:
+        yield
+    except DownloadError as error:
+        raise pytest.skip.Exception(missing_data(error)) from None
+    except AssayError as error:
+        # Not by pytest.fail: what it was raised from would be shown, with a traceback.
+        raise pytest.fail.Exception(redact_credentials(str(error)), pytrace=False) from None
+
+
+def missing_data(error: DownloadError) -> str:
+    """The message with pytest's options in place of those of the command line."""
+    words = str(error).replace("or pass --archive FILE, ", "")
+    return redact_credentials(words.replace("--dataset ", "--assay-dataset "))
+
+
+@dataclass(frozen=True, slots=True)
+class RagCase:
+    """One query of a session.
+
+    Attributes:
+        query_id: Its id in the data set.
+        query: Its text.
+        expected_document_ids: The documents of the highest grade that the query has.
+        judgments: All its grades by document id.
+        ground_truth: The text of the reference answer, or None.
+        answerable: False if no document holds the answer, so that declining is right.
+    """
+
+    query_id: str
+    query: str
+    expected_document_ids: tuple[str, ...] = field(repr=False)
+    judgments: Mapping[str, int] = field(repr=False)
+    ground_truth: str | None
+    answerable: bool = True
+
+
+@dataclass(frozen=True, repr=False)
+class RagTestData:
+    """A sequence of cases, with the data set that they are from."""
+
+    dataset: "Dataset"
+    cases: tuple[RagCase, ...]
+    unanswerable: tuple[RagCase, ...] = ()
+    """Questions that no document answers, for tests with the marker `rag_unanswerable`."""
+
+    def __repr__(self) -> str:
+        return f"<RagTestData: {len(self.cases):,} cases of {self.dataset!r}>"
+
+    def __iter__(self) -> Iterator[RagCase]:
+        return iter(self.cases)
+
+    def __len__(self) -> int:
+        return len(self.cases)
+
+    def __getitem__(self, place: int) -> RagCase:
+        return self.cases[place]
+
+    def case(self, query_id: str) -> RagCase:
+        """The case of a query."""
+        every = (*self.cases, *self.unanswerable)
+        return next(case for case in every if case.query_id == query_id)
+
+
+def session_dataset(config: pytest.Config) -> "Dataset":
+    """The data set of the session, loaded at first use."""
+    if _dataset_key not in config.stash:
+        from assay.data import load_dataset
+
+        config.stash[_dataset_key] = load_dataset(Settings.of(config).dataset)
+    return config.stash[_dataset_key]
+
+
+def case_parameters(config: pytest.Config, *, unanswerable: bool = False) -> list[Any]:
+    """Query ids for the fixture `rag_case`. The five of NFCorpus are known without its archive, so
+    that tests can be collected, and skipped, without it.
+    """
+    try:
+        ids = _unanswerable_ids(config) if unanswerable else _query_ids(config)
+    except DownloadError as error:
+        missing = pytest.mark.skip(reason=missing_data(error))
+        return [pytest.param(None, id="no-data", marks=(pytest.mark.rag, missing))]
+    except AssayError as error:  # the one kind that pytest shows without a traceback
+        raise pytest.Collector.CollectError(NO_CASES + redact_credentials(str(error))) from None
+    if not ids:
+        reason = "every question of the data set has an answer in its documents"
+        none = (pytest.mark.rag, pytest.mark.skip(reason=reason))
+        return [pytest.param(None, id="no-unanswerable-question", marks=none)]
+    return [pytest.param(each, id=each, marks=pytest.mark.rag) for each in ids]
+
+
+def load_test_data(config: pytest.Config, answers: Mapping[str, str]) -> RagTestData:
+    """The cases of the session; `answers` win over the reference answers of the data set."""
+    dataset = session_dataset(config)
+    own = {key: each.answer for key, each in dataset.answers.items() if each.answer}
+    queries = [dataset.queries[query_id] for query_id in _query_ids(config)]
+    known = {**own, **answers}
+    none = [dataset.queries[query_id] for query_id in _unanswerable_ids(config)]
+    return RagTestData(
+        dataset,
+        tuple(_case(dataset, each, known) for each in queries),
+        tuple(RagCase(each.id, each.text, (), {}, None, answerable=False) for each in none),
+    )
+
+
+def reference_answers(records: "Sequence[JsonObject]") -> dict[str, str]:
+    """The answers of a ground-truth file by query id."""
+    return {each["query_id"]: each["ground_truth_answer"] for each in records}
+
+
+def read_ground_truth(path: Path, dataset: "Dataset") -> "list[JsonObject]":
+    """The records of the file, with the texts that it leaves out."""
+    from assay.answer.ground_truth.records import load_ground_truth, record_to_json
+
+    return [record_to_json(truth) for truth in load_ground_truth(path, dataset)]
+
+
+def _query_ids(config: pytest.Config) -> list[str]:
+    from assay.answer.ground_truth.generation import SELECTED
+
+    settings = Settings.of(config)
+    if settings.all_queries:
+        return [query.id for query in session_dataset(config).queries_in(SPLIT)]
+    if settings.dataset == "nfcorpus":
+        return list(SELECTED)
+    return [query.id for query in _some_queries(session_dataset(config))]
+
+
+def _unanswerable_ids(config: pytest.Config) -> list[str]:
+    """Those whose reference says that there is no answer: all, or the first few."""
+    dataset = session_dataset(config)
+    ids = [each for each in dataset.queries if each in dataset.answers]
+    found = [each for each in ids if dataset.answers[each].answer is None]
+    return found if Settings.of(config).all_queries else found[:FEW]
+
+
+def _some_queries(dataset: "Dataset") -> "list[Query]":
+    from assay.answer.ground_truth.generation import choose_queries
+
+    number = min(FEW, len(dataset.queries_in(SPLIT)))
+    return choose_queries(dataset, SPLIT, number=number, seed=SEED)
+
+
+def _case(dataset: "Dataset", query: "Query", answers: Mapping[str, str]) -> RagCase:
+    from assay.answer.ground_truth.generation import expected_ids
+
+    return RagCase(
+        query_id=query.id,
+        query=query.text,
+        expected_document_ids=expected_ids(dataset, SPLIT, query.id),
+        judgments=dataset.judgments_in(SPLIT)[query.id],
+        ground_truth=answers.get(query.id),
+    )
