@@ -33,13 +33,13 @@ import asyncio, sys
 import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
 from assay.serve.listening import bind, url_of
-from assay.serve.mcp.models import QueryText, SearchResults, TopK
+from assay.serve.mcp.search import DescribedQuery, SearchResults, TopK
 
 text = open(sys.argv[1]).read()
 server = MCPServer("trivial", log_level="WARNING")
 
 @server.tool()
-async def search_nfcorpus(query: QueryText, ctx: Context, top_k: TopK = 5) -> SearchResults:
+async def search_nfcorpus(query: DescribedQuery, ctx: Context, top_k: TopK = 5) -> SearchResults:
     return SearchResults.model_validate_json(text)
 
 app = server.streamable_http_app()

@@ -12,7 +12,7 @@ import sys
 
 def main() -> int:
     try:
-        from assay.cli.check import (
+        from assay.cli.contract import (
             check_all,
             check_exit_code,
             show_reports,

@@ -49,6 +49,18 @@ def test_a_right_report_is_called_correct_with_exit_code_0(tmp_path: Path, qrels
     assert invoke(str(tmp_path), "--qrels", qrels).stdout == result.stdout  # the folder of a run
 
 
+def test_a_run_can_be_named_as_in_other_commands(
+    tmp_path: Path, qrels: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "runs" / "20260101-000000-a"
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text("{}")
+    write(folder, TRUE_NDCG)
+    monkeypatch.chdir(tmp_path)
+    for name in ("latest", "20260101"):
+        assert "its own lists give 0.6131: correct" in invoke(name, "--qrels", qrels).stdout
+
+
 def test_a_wrong_report_is_explained_with_exit_code_1(tmp_path: Path, qrels: str) -> None:
     result = invoke(write(tmp_path, 1.0, each=1.0), "--qrels", qrels)
     assert result.exit_code == 1

@@ -129,8 +129,8 @@ def test_a_comparison_has_a_row_for_each_metric(bm25: Run, nothing: Run) -> None
     [
         (("--format", "xls"), "--format must be one of csv, markdown, latex, trec, parquet, jsonl"),
         (("--format", "csv", "--table", "rows"), "--table must be one of runs, queries"),
-        (("--format", "trec", "--table", "runs"), "a TREC run file holds the rankings of one run"),
-        (("--format", "csv", "--table", "comparison"), "--table comparison needs two runs"),
+        (("--format", "trec", "--table", "runs"), "--format trec writes the rankings of one run"),
+        (("--format", "csv", "--table", "comparison"), "with the others; pass at least two"),
         (("--format", "latex", "--metric", "ndcg@10"), "has no ndcg@10; it has: ndcg@5"),
         (("--format", "csv", "--out", "runs"), "cannot write 'runs'"),
     ],

@@ -8,7 +8,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from assay.cli.app import app
-from assay.cli.help import GROUPS
+from assay.cli.help import GROUPS, all_commands
 from assay.errors import closest, did_you_mean
 from assay.run.settings import command_settings
 
@@ -48,6 +48,14 @@ def test_an_option_is_in_the_section_that_the_table_gives_it() -> None:
 def test_a_verb_with_few_options_has_one_list() -> None:
     assert "Options:" in invoke("report", "--help")
     assert "Other options:" not in invoke("report", "--help")
+
+
+def test_help_names_values_in_words_and_not_by_python_types() -> None:
+    for words, _ in all_commands(get_command(app)):
+        text = invoke(*words, "--help")
+        assert re.findall(r"<(?:str|path|int|float|list|Path)\b[^>]*>", text) == [], words
+        usage = text.partition("\n\n")[0]
+        assert not re.search(r"[{}]|\[\[|\.{4}", usage), usage
 
 
 def test_every_verb_is_listed_by_what_it_is_for() -> None:
@@ -112,6 +120,35 @@ def test_a_flag_that_resembles_none_gets_no_suggestion() -> None:
         (("judge", "labels", "absent", "--out", "x"), "absent: no such file"),
         (("judge", "calibrate", "absent.jsonl"), "absent.jsonl: no such file"),
         (("bench", "quick", "--resume", "latest"), "not both"),
+        (("search", "x", "--top-k", "ten"), "should be a valid integer, got 'ten'"),
+        (("serve", "green", "--port", "70000"), "less than or equal to 65535, got '70000'"),
+        (("search", "x", "--mode", "bm25", "--embedder", "tei:http://a"), "--embedder has no effe"),
+        (
+            ("search", "x", "--mode", "bm25", "--device", "cpu"),
+            "--device has no effect with --mode",
+        ),
+        (("search", "x", "--mode", "dense", "--bm25-k1", "1"), "--bm25-k1 has no effect with --m"),
+        (("judge", "bench", "--judge", "rules", "--max-cost", "1"), "--max-cost has no effect on"),
+        (("judge", "bench", "--judge-votes", "4"), "--judge-votes has no effect on judges without"),
+        (
+            ("export", "x", "--format", "trec", "--metric", "mrr@5"),
+            "--metric has no effect on rows",
+        ),
+        (
+            ("judge", "calibrate", "x", "--criterion", "y", "--votes", "4"),
+            "--judge-votes has no eff",
+        ),
+        (
+            ("judge", "calibrate", "x", "--nuggets", "--judge-max-flips", "1"),
+            "max-flips has no eff",
+        ),
+        (
+            ("judge", "calibrate", "x", "--nuggets", "--judge", "rules", "--out", "y"),
+            "--out has no",
+        ),
+        (("score", "."), ". is a folder; pass a file, or see a run with: assay report ."),
+        (("audit", "latest"), "no run in runs; create one with: assay eval"),
+        (("audit", "absent.json"), "absent.json: cannot be read"),
     ],
 )
 def test_a_mistake_is_answered_with_what_to_write(

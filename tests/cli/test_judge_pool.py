@@ -96,7 +96,7 @@ def test_the_median_counts_and_strangers_have_nothing_in_common() -> None:
     [
         (("pool", "latest", "--out", "pool.txt"), "a pool is written to a .csv file"),
         (("labels", "empty.csv"), "has no label yet"),
-        (("labels", "empty.csv", "--dataset", "notes"), "pass both or none"),
+        (("labels", "empty.csv", "--dataset", "notes"), "pass both, or neither"),
         (("pool", "latest", "--out", "empty.csv"), "exists, perhaps with grades in it"),
     ],
 )

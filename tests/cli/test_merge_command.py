@@ -8,7 +8,8 @@ import typer
 from typer.testing import CliRunner
 
 from assay.agents import PythonAgent
-from assay.cli.merge import merge_command, submission
+from assay.cli.bench import merge_command
+from assay.cli.export import submission
 from assay.data import load_dataset
 from assay.evaluation.evaluation import Evaluation
 from assay.run.config import RunConfig

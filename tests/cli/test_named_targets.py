@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
-from assay.cli.app import verb_options
+from assay.cli.app import app
 from assay.cli.settings import NamedTarget, named_target, read_settings
 from assay.errors import UsageError
 
@@ -31,9 +32,9 @@ def test_a_name_stands_for_a_target_with_its_settings(folder: Path) -> None:
     assert named_target("docs", folder) == NamedTarget(
         "rest:http://localhost:9200/{query}",
         {
-            "map": ["ids=hits[].id"],
+            "map": ("ids=hits[].id",),
             "request": '{"q": "{query}"}',
-            "header": ["A: b", "C: d"],
+            "header": ("A: b", "C: d"),
             "timeout": 5,
         },
     )
@@ -42,7 +43,7 @@ def test_a_name_stands_for_a_target_with_its_settings(folder: Path) -> None:
 
 
 def test_the_tables_are_no_verbs(folder: Path) -> None:
-    assert read_settings(verb_options(), folder)["eval"] == {"top_k": 3}
+    assert read_settings(get_command(app), folder)["eval"] == {"top_k": 3}
 
 
 def test_without_a_file_no_name_is_known(tmp_path: Path) -> None:
@@ -56,7 +57,7 @@ def test_without_a_file_no_name_is_known(tmp_path: Path) -> None:
         ("x", '[target.x]\nmap = "a=b"', 'needs target = "rest:URL"'),
         ("x", '[target.x]\ntarget = "builtin:bm25"\nsize = 3', "'size' is not one of target,"),
         ("x", '[target.x]\ntarget = "builtin:bm25"\ntop_k = "3"', "must be an integer, got '3'"),
-        ("x", '[target.x]\ntarget = "builtin:bm25"\nheader = [1]', "a list of texts, got [1]"),
+        ("x", '[target.x]\ntarget = "builtin:bm25"\nheader = [1]', "a list of strings, got [1]"),
     ],
 )
 def test_what_is_wrong_in_a_table_is_named(

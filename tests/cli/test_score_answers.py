@@ -8,8 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from assay.cli.score import score_command
-from assay.cli.score_answers import holds_answers
+from assay.cli.score import holds_answers, score_command
 from assay.errors import DataError
 from assay.net.retry import RetryPolicy
 

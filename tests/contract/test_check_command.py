@@ -21,7 +21,7 @@ from tests.contract.tampering import Tampered
 from tests.loopback import free_port
 from typer.testing import CliRunner, Result
 
-from assay.cli.check import check_agents
+from assay.cli.contract import check_agents
 from assay.contract.conformance.checks import CHECKS
 from assay.contract.server.app import agent_app
 from assay.errors import UsageError

@@ -11,7 +11,7 @@ from tests.contract.demo_agent import demo_service
 from tests.contract.running import running
 from typer.testing import CliRunner, Result
 
-from assay.cli.run_agent import run_agent
+from assay.cli.contract import run_agent
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, ErrorCode, TaskError
 from assay.contract.responses import AgentCallError, Fault
 from assay.contract.server.app import AgentService, agent_app

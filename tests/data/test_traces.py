@@ -13,7 +13,7 @@ from unittest.mock import Mock
 import pytest
 
 import assay
-from assay.cli.score_answers import holds_answers
+from assay.cli.score import holds_answers
 from assay.data import table, traces
 from assay.data.table import read_table
 from assay.data.text_file import Record

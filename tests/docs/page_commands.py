@@ -14,9 +14,10 @@ import time
 from pathlib import Path
 
 from tests.loopback import free_port
+from typer.main import get_command
 from typer.testing import CliRunner, Result
 
-from assay.cli.app import app, verb_options
+from assay.cli.app import app
 from assay.cli.settings import read_settings
 
 PORT = "8765"
@@ -56,7 +57,7 @@ def run_page(page: Path, folder: Path) -> dict[str, str]:
 
 def invoke(words: list[str]) -> Result:
     """The command with the defaults of the assay.toml in the working folder, as `main` has it."""
-    return CliRunner().invoke(app, words, default_map=read_settings(verb_options()))
+    return CliRunner().invoke(app, words, default_map=read_settings(get_command(app)))
 
 
 def _run(command: str, code: int) -> str:

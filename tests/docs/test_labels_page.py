@@ -42,7 +42,7 @@ def invoke(command: str) -> str:
 
 def test_labels_are_carried_over_as_the_page_says() -> None:
     propose, accept = [command for command in COMMANDS if command.startswith("assay data rekey")]
-    assert "found again for sure" in invoke(propose)
+    assert "matched with certainty" in invoke(propose)
     with Path("rekey.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert {row["how"] for row in rows if row["accept"] == "yes"} <= {"same", "near"}
@@ -86,7 +86,7 @@ def test_the_overlap_command_runs() -> None:
     data = Dataset.from_dicts({"q1": "x"}, {"q1": ["a"]})
     runs = [evaluate(lambda q, k, found=found: found, data) for found in (["a"], ["b"])]
     named = command.replace("RUN_A", str(runs[0].folder)).replace("RUN_B", str(runs[1].folder))
-    assert "only judgments can tell" in " ".join(invoke(named).split())
+    assert "Only judgments can tell" in " ".join(invoke(named).split())
 
 
 def test_the_page_has_the_limits_of_the_code() -> None:

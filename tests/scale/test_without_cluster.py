@@ -106,8 +106,8 @@ def test_shards_that_came_before_the_end_are_kept(
 
 def test_options_that_belong_together_are_refused_alone() -> None:
     for words, message in (
-        (["eval", "builtin:bm25", "--dataset", "notes", "--shards", "2"], "add --engine"),
-        (["index", "--dataset", "notes", "--part", "x"], "add --shard"),
+        (["eval", "builtin:bm25", "--dataset", "notes", "--shards", "2"], "needs --engine ray"),
+        (["index", "--dataset", "notes", "--part", "x"], "without --shard I/N; add it"),
         (["index", "--dataset", "notes", "--shard", "1/2", "--engine", "ray"], "pass one of them"),
     ):
         assert message in str(CliRunner().invoke(app, words).exception)

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import re
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ import typer
 from typer.testing import CliRunner
 
 from assay.cli.index import index
+from assay.cli.options import BM25_DEFAULTS
 from assay.cli.search import search
 from assay.errors import AssayError, SearchError, UsageError
+from assay.search.bm25 import Bm25Settings
 
 app = typer.Typer()
 app.command("index")(index)
@@ -125,6 +128,11 @@ def test_the_score_of_bm25_is_explained_by_its_words(dataset: Path) -> None:
     assert score is not None
     total, half = map(float, told.groups())
     assert total / (total + half) == pytest.approx(float(score[1]), abs=1e-4)
+
+
+def test_the_defaults_of_bm25_in_the_help_are_those_of_the_search() -> None:
+    defaults = {f"bm25_{one.name}": one.default for one in fields(Bm25Settings)}
+    assert defaults == BM25_DEFAULTS
 
 
 def test_nothing_found_is_said(dataset: Path) -> None:

@@ -1,4 +1,4 @@
-"""What `assay eval` leaves when a run has ended: result, warnings and place, and files for CI."""
+"""Output of `assay eval` at the end of a run: scores, warnings, the folder, and files for CI."""
 
 import os
 import shlex
@@ -8,10 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from assay.cli.console import print_json, say, show, warn
-from assay.errors import AssayError, UsageError
+from assay.cli.console import print_json, say, show, warn, writing
+from assay.cli.options import option, switch
+from assay.errors import AssayError
 
 if TYPE_CHECKING:
     from assay.data.dataset import Judgments
@@ -25,40 +24,40 @@ SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 
 Junit = Annotated[
     Path | None,
-    typer.Option(
+    option(
+        "Write the gates as JUnit XML, which CI systems show as tests.",
+        "ASSAY_JUNIT",
+        "FILE",
         "--junit",
-        help="Write the gates as JUnit XML, which CI systems show as tests.",
-        envvar="ASSAY_JUNIT",
-        metavar="FILE",
         rich_help_panel="Output",
     ),
 ]
 Markdown = Annotated[
     Path | None,
-    typer.Option(
+    option(
+        "Write a summary in Markdown; it is appended to $GITHUB_STEP_SUMMARY.",
+        "ASSAY_MARKDOWN",
+        "FILE",
         "--markdown",
-        help="Write a summary in Markdown; it is appended to $GITHUB_STEP_SUMMARY.",
-        envvar="ASSAY_MARKDOWN",
-        metavar="FILE",
         rich_help_panel="Output",
     ),
 ]
 Html = Annotated[
     Path | None,
-    typer.Option(
+    option(
+        "Write the report as one HTML file here too, such as an artifact of CI.",
+        "ASSAY_HTML",
+        "FILE",
         "--html",
-        help="Write the report as one HTML file here too, such as an artifact of CI.",
-        envvar="ASSAY_HTML",
-        metavar="FILE",
         rich_help_panel="Output",
     ),
 ]
 
 FailOnRegression = Annotated[
     bool,
-    typer.Option(
+    switch(
         "--fail-on-regression",
-        help="Exit with 1 if the run is significantly worse than the one that it is compared with.",
+        "Exit with 1 if the run is significantly worse than the one that it is compared with.",
         rich_help_panel="Run",
     ),
 ]
@@ -119,15 +118,12 @@ def say_gates(gates: Iterable["GateResult"], report: "Report | None" = None) -> 
 def _write_ci_file(path: Path, content: bytes) -> None:
     from assay.files import atomic_write
 
-    try:
+    with writing(path):
         if str(path) == os.environ.get(SUMMARY_VARIABLE):  # other steps of the job write there too
             with path.open("ab") as file:
                 file.write(content)
         else:
             atomic_write(path, content)
-    except OSError as error:
-        raise UsageError(f"cannot write {str(path)!r}: {error.strerror}") from None
-    say(f"wrote {path}")
 
 
 def print_report(folder: "RunFolder") -> None:

@@ -2,33 +2,30 @@
 
 import errno
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from assay.cli import eval as eval_verb
 from assay.cli import runs as runs_verbs
 from assay.cli.audit import audit
-from assay.cli.bench import bench_command
-from assay.cli.check import check_agents
+from assay.cli.bench import bench_command, merge_command
 from assay.cli.completion import HIDDEN_VERB, completion, print_candidates
 from assay.cli.console import say
+from assay.cli.contract import check_agents, run_agent
 from assay.cli.data import data_app
 from assay.cli.doctor import doctor
-from assay.cli.export import export
+from assay.cli.export import export, submission
 from assay.cli.ground_truth import ground_truth
 from assay.cli.help import verbs
-from assay.cli.index import index
+from assay.cli.index import index, tune
 from assay.cli.init import init
 from assay.cli.judge import judge_app
-from assay.cli.merge import merge_command, submission
 from assay.cli.nextcloud import nextcloud_app
-from assay.cli.run_agent import run_agent
 from assay.cli.score import score_command
 from assay.cli.search import search
 from assay.cli.serve import serve_app
-from assay.cli.settings import Options, read_settings
-from assay.cli.tune import tune
+from assay.cli.settings import read_settings
 from assay.errors import AssayError
 from assay.extras import missing_extra
 
@@ -97,7 +94,7 @@ def main() -> None:
         return
     try:
         command = typer.main.get_command(app)  # takes a while: built once
-        command(default_map=read_settings(verb_options(command)))
+        command(default_map=read_settings(command))
     except AssayError as error:
         say(f"error: {error}")
         sys.exit(error.exit_code)
@@ -118,7 +115,7 @@ def main() -> None:
         sys.stdout = None
         sys.exit(141)
     except OSError as error:
-        if error.errno == errno.ENAMETOOLONG:  # whoever looks whether there is such a file
+        if error.errno == errno.ENAMETOOLONG:  # raised by any look-up of such a file
             say(f"error: {str(error.filename)[:80]}...: {error.strerror}")
             sys.exit(2)
         if error.errno not in _DISK_ERRORS:
@@ -127,12 +124,3 @@ def main() -> None:
         what = error.filename or "the output"
         print(f"error: cannot write {what}: {error.strerror}", file=sys.stderr)
         sys.exit(2)
-
-
-def verb_options(group: Any = None) -> dict[str, Options]:
-    """The names of the options of every verb, for `read_settings`."""
-    group = group or typer.main.get_command(app)
-    return {
-        verb: verb_options(each) if hasattr(each, "commands") else {one.name for one in each.params}
-        for verb, each in group.commands.items()
-    }

@@ -11,12 +11,13 @@ from assay.cli.console import print_json, show
 from assay.cli.options import (
     ArchiveOption,
     ColumnsOption,
+    JsonOption,
     JudgedDatasetOption,
     JudgmentSource,
     QrelsOption,
+    RunsOption,
     SplitOption,
-    from_dataset,
-    from_qrels,
+    load_judgments,
 )
 from assay.errors import DataError, UsageError
 
@@ -30,11 +31,11 @@ _SHOWN = 5
 def audit(
     context: typer.Context,
     report: Annotated[
-        Path,
+        str,
         typer.Argument(
-            help="An evaluation report in JSON, with the retrieved list of each query; or the "
-            "folder of a run.",
-            metavar="REPORT.json",
+            help="An evaluation report in JSON, with the retrieved list of each query; or a run: "
+            "its folder, its name, a prefix of its name or latest.",
+            metavar="REPORT.json|RUN",
         ),
     ],
     qrels: QrelsOption = None,
@@ -42,40 +43,51 @@ def audit(
     split: SplitOption = "test",
     archive: ArchiveOption = None,
     columns: ColumnsOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    folder: RunsOption = Path("runs"),
+    as_json: JsonOption = False,
 ) -> None:
-    """Recompute the figures of a report. Uses its retrieved lists, and explains differences.
+    """Recompute the scores of a report from its rankings. Explains each difference.
 
     Judgments come from --qrels, else --dataset, else the data set and split named in the report,
-    else nfcorpus. Exits 1 if a figure is wrong or the report contradicts itself.
+    else nfcorpus.
+
+    Exit codes: 0 success, 1 a figure is wrong or the report contradicts itself, 2 usage or input
+    error.
     """
     from assay.measure.audit import audit_report
     from assay.measure.foreign_report import read_report
 
     if columns and (qrels is not None or dataset is None):
         raise UsageError("--columns names columns of a table: add --dataset FILE")
-    if report.is_dir():
-        report /= "report.json"
-    content = _read(report)
-    with _errors_name_file(report):
+    file = _report_file(report, folder)
+    content = _read(file)
+    with _errors_name_file(file):
         foreign = read_report(content)
     if qrels is None and dataset is None:
         dataset = _available_dataset(foreign.dataset) or _DEFAULT
         source = context.get_parameter_source("split")
         if foreign.split and (source is None or source.name == "DEFAULT"):
             split = foreign.split
-    judging = (
-        from_qrels(qrels)
-        if qrels
-        else from_dataset(dataset or _DEFAULT, split, archive, columns or ())
-    )
-    with _errors_name_file(report):
+    judging = load_judgments(qrels, dataset, split, archive, columns or ())
+    with _errors_name_file(file):
         result = audit_report(content, judging.judgments)
     if as_json:
         print_json(_as_json(result, judging))
     else:
         show(*_lines(result, judging))
     raise typer.Exit(0 if result.correct else 1)
+
+
+def _report_file(name: str, runs: Path) -> Path:
+    """A path as it is, with `report.json` for a folder; else the report of the run of that name."""
+    path = Path(name)
+    if path.is_dir():
+        return path / "report.json"
+    if path.exists() or path.suffix:
+        return path
+    from assay.run.folder import find_run
+
+    return find_run(name, runs).report_file
 
 
 def _read(path: Path) -> Any:
@@ -93,11 +105,11 @@ def _read(path: Path) -> Any:
 
 
 @contextmanager
-def _errors_name_file(report: Path) -> Iterator[None]:
+def _errors_name_file(file: Path) -> Iterator[None]:
     try:
         yield
     except DataError as error:
-        raise DataError(str(error), file=report) from None
+        raise DataError(str(error), file=file) from None
 
 
 def _available_dataset(name: str | None) -> str | None:

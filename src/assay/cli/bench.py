@@ -1,13 +1,18 @@
-"""`assay bench`: many targets on many data sets, in one table."""
+"""`assay bench` and `assay merge`: many targets and data sets in one table, shards in one run."""
 
+import asyncio
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from assay.cli.after_run import show_run
 from assay.cli.console import print_json, say, show
 from assay.cli.eval import Archive, choose_dataset, run_evaluation
-from assay.cli.options import EngineOption, OutOption
+from assay.cli.index import merge_index_parts
+from assay.cli.options import EngineOption, JsonOption, OutOption, option, switch
 from assay.errors import AssayError, UsageError
 from assay.privacy import private_mode
 
@@ -16,6 +21,7 @@ if TYPE_CHECKING:
 
     from assay.data.dataset import Dataset
     from assay.evaluation.bench import Suite, Workload
+    from assay.report.bench import BenchReport
     from assay.run.config import RunConfig
 
 
@@ -23,28 +29,25 @@ def bench_command(
     suite: Annotated[
         str | None,
         typer.Argument(
-            help="A suite file (.toml), or one that is shipped: quick (what is bundled) or beir "
+            help="A suite file (.toml), or a built-in suite: quick (bundled data) or beir "
             "(downloads data).",
             metavar="SUITE",
         ),
     ] = None,
     resume: Annotated[
         str | None,
-        typer.Option(
-            help="Finish this bench instead of starting a new one: its folder, its name or "
-            "'latest'.",
+        option(
+            "Finish this bench instead of starting a new one: its folder, its name or 'latest'.",
             metavar="BENCH",
         ),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say how much there is to do.")
-    ] = False,
+    dry_run: Annotated[bool, switch("--dry-run", "Only print what would be evaluated.")] = False,
     engine: EngineOption = None,
     archive: Archive = None,
     out: OutOption = Path("runs"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Evaluate all targets of a suite on all its data sets.
+    """Evaluate every target of a suite on every data set.
 
     Exit codes: 0 success, 1 a gate failed, 2 usage or input error, 3 something could not be
     measured, 130 interrupted.
@@ -60,7 +63,6 @@ def bench_command(
     )
     from assay.files import atomic_write
     from assay.report.bench import render_bench, render_bench_page
-    from assay.run.models import COMPLETE, INTERRUPTED
 
     if (suite is None) == (resume is None):
         raise UsageError("name a suite, such as: assay bench quick; or --resume BENCH, not both")
@@ -92,7 +94,9 @@ def bench_command(
             say=say,
         )
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"interrupted; go on with: assay bench --resume {folder}") from None
+        raise KeyboardInterrupt(
+            f"interrupted; continue with: assay bench --resume {folder}"
+        ) from None
     page = folder / "bench.html"
     atomic_write(page, render_bench_page(report).encode())
     if as_json:
@@ -100,15 +104,22 @@ def bench_command(
     else:
         show(render_bench(report), wide=True)
     say(f"page: {page}")
+    raise typer.Exit(_exit_code(report, folder))
+
+
+def _exit_code(report: "BenchReport", folder: Path) -> int:
+    """That of a bench that has ended; says how to finish one that has not."""
+    from assay.run.models import COMPLETE, INTERRUPTED
+
     if any(cell.state == INTERRUPTED for cell in report.cells):
-        say(f"interrupted; go on with: assay bench --resume {folder}")
-        raise typer.Exit(130)
+        say(f"interrupted; continue with: assay bench --resume {folder}")
+        return 130
     missing = [one for one in report.cells if one.state != COMPLETE or one.mean is None]
     if missing:
         if not all(one.not_tuned for one in missing):
             say(f"finish it with: assay bench --resume {folder}")
-        raise typer.Exit(3)
-    raise typer.Exit(0 if report.gates_passed else 1)
+        return 3
+    return 0 if report.gates_passed else 1
 
 
 def _run_on_cluster(
@@ -149,3 +160,53 @@ def _workload(work: "Workload", cells: int) -> str:
     for name, reason in work.unavailable.items():
         words += f"\n{name} cannot be loaded: {reason}"
     return words
+
+
+def merge_command(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            help="The run of each shard: its folder, its name or a prefix of its name; or a "
+            "result file of AgentBeats; or all parts of an index that `assay index --shard` made.",
+            metavar="RUN",
+        ),
+    ],
+    out: Annotated[
+        Path, option("Folder of the runs; the merged run is written there too.", "ASSAY_OUT", "DIR")
+    ] = Path("runs"),
+    dataset: Annotated[
+        str | None,
+        option("The data set, if it is not where the shards found it.", metavar="NAME|PATH"),
+    ] = None,
+    archive: Archive = None,
+    target: Annotated[
+        str | None,
+        option("The agent's name, if the shards were evaluated at different URLs.", metavar="NAME"),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Merge the shards of one evaluation into one run. Its figures are those of a run that was
+    never split. Parts of an index are merged into the index.
+    """
+    folders = [Path(run) for run in runs]
+    if any((folder / "part.json").is_file() for folder in folders):
+        merge_index_parts(folders, dataset, archive, as_json)
+        return
+    from assay.evaluation.merge import merge as merge_shards
+    from assay.evaluation.merge import merged_config, runs_in_results
+    from assay.run.folder import find_run
+
+    with TemporaryDirectory(prefix="assay-merge-") as unpacked:
+        shards = []
+        for place, run in enumerate(runs):
+            if Path(run).is_file():
+                shards += runs_in_results(Path(run), Path(unpacked) / str(place))
+            else:
+                shards.append(find_run(run, out))
+        config = merged_config(shards, target)
+        if dataset is not None:
+            config = replace(config, dataset=dataset)
+        with private_mode(config.private):
+            data = choose_dataset(config.dataset, archive, config.columns)
+        merged = asyncio.run(merge_shards(shards, config, data, out))
+    show_run(merged, as_json)

@@ -76,9 +76,9 @@ Candidate = tuple[str, str]
 def completion(
     shell: Annotated[str, typer.Argument(help="bash, zsh or fish.", metavar="SHELL")],
 ) -> None:
-    """Print a script that completes commands in a shell.
+    """Print a completion script for your shell.
 
-    Verbs, options, targets, data sets and names of runs are completed.
+    It completes commands, options, targets, data sets and run names.
 
     bash: add to ~/.bashrc: eval "$(assay completion bash)"
 
@@ -189,7 +189,7 @@ def _datasets(_given: dict[str, str]) -> Iterator[Candidate]:
 
 def _runs(given: dict[str, str]) -> Iterator[Candidate]:
     """Names of run folders, newest first; no file of a run is read."""
-    out = given.get("out") or given.get("runs_folder") or os.environ.get("ASSAY_OUT") or "runs"
+    out = given.get("out") or given.get("folder") or os.environ.get("ASSAY_OUT") or "runs"
     yield "latest", "the newest run"
     if not Path(out).is_dir():
         return
@@ -203,38 +203,15 @@ def _compared(given: dict[str, str]) -> Iterator[Candidate]:
     yield from _runs(given)
 
 
-def _tracks(_given: dict[str, str]) -> Iterator[Candidate]:
-    from assay.run.config import TRACKS
+def _names_in(reference: str) -> Callable[[dict[str, str]], Iterator[Candidate]]:
+    """The names in a table of another module, `module:name`, which is imported when asked for."""
 
-    yield from ((track, "") for track in TRACKS)
+    def names(_given: dict[str, str]) -> Iterator[Candidate]:
+        from assay.agents.target_kinds import load
 
+        yield from ((str(name), "") for name in load(reference))
 
-def _presets(_given: dict[str, str]) -> Iterator[Candidate]:
-    from assay.agents.rest import PRESETS
-
-    yield from ((name, "") for name in PRESETS)
-
-
-def _modes(_given: dict[str, str]) -> Iterator[Candidate]:
-    from assay.agents.target_kinds import MODES
-
-    yield from ((mode, "") for mode in MODES)
-
-
-def _formats(_given: dict[str, str]) -> Iterator[Candidate]:
-    from assay.cli.export import FORMATS
-
-    yield from ((name, "") for name in FORMATS)
-
-
-def _orders(_given: dict[str, str]) -> Iterator[Candidate]:
-    from assay.run.listing import ORDERS
-
-    yield from ((name, "") for name in ORDERS)
-
-
-def _shells(_given: dict[str, str]) -> Iterator[Candidate]:
-    yield from ((shell, "") for shell in SCRIPTS)
+    return names
 
 
 def _one_line(text: object) -> str:
@@ -255,13 +232,14 @@ _COMPLETERS: dict[str, Callable[[dict[str, str]], Iterator[Candidate]]] = {
     "run_b": _runs,
     "more": _runs,
     "runs": _runs,
+    "report": _runs,
     "resume": _runs,
     "compare_to": _compared,
-    "shell": _shells,
-    "track": _tracks,
-    "preset": _presets,
-    "mode": _modes,
-    "form": _formats,
-    "sort": _orders,
+    "shell": _names_in("assay.cli.completion:SCRIPTS"),
+    "track": _names_in("assay.run.config:TRACKS"),
+    "preset": _names_in("assay.agents.rest:PRESETS"),
+    "mode": _names_in("assay.agents.target_kinds:MODES"),
+    "form": _names_in("assay.cli.export:FORMATS"),
+    "sort": _names_in("assay.run.listing:ORDERS"),
 }
 """What completes the value of an option or argument, by the name of its parameter."""

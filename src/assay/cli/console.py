@@ -4,8 +4,10 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from assay.errors import UsageError
 from assay.net.redact import printable, printable_json
 
 if TYPE_CHECKING:
@@ -47,6 +49,16 @@ def show_unwrapped(line: str) -> None:
 def say(message: str) -> None:
     """A note for people: never part of the result."""
     print(printable(message), file=sys.stderr, flush=True)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Around the writing of a file that the user named. Raises `UsageError` where that fails."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"cannot write {str(path)!r}: {error.strerror}") from None
+    say(f"wrote {path}")
 
 
 def warn(message: str) -> None:

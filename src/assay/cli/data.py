@@ -1,21 +1,28 @@
-"""`assay data`: the contents of a data set, and what a score on it can show."""
+"""`assay data`: the contents of a data set, what a score on it can show, and new questions."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assay.cli.console import print_json, say, show
+from assay.answer.passages import EXTRACTIVE
+from assay.answer.provider_kinds import PROVIDER_FORMS
+from assay.cli.console import print_json, progress_bar, say, show, warn
 from assay.cli.data_files import check_data, import_dataset, rekey, sample
-from assay.cli.data_questions import questions
 from assay.cli.help import verbs
-from assay.cli.options import ArchiveOption, ColumnsOption, JsonOption
+from assay.cli.options import ArchiveOption, ColumnsOption, JsonOption, MaxCostOption, option
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
+    from assay.answer.providers.provider import LLMProvider
+    from assay.answer.questions.made_questions import MadeQuestions, QuestionKind
+    from assay.answer.questions.writers import QuestionWriter
+    from assay.data.dataset import Document
     from assay.measure.describe import DatasetFacts
 
 data_app = verbs("data", "List, describe, check, import, sample and make data sets.")
@@ -26,7 +33,6 @@ data_app.command("import")(import_dataset)
 data_app.command("check")(check_data)
 data_app.command("sample")(sample)
 data_app.command("rekey")(rekey)
-data_app.command("questions")(questions)
 
 
 @data_app.command("list")
@@ -48,27 +54,28 @@ def info(
         str,
         typer.Argument(
             help="nfcorpus, notes, beir:NAME, hf:ORG/NAME, ir_datasets:NAME, or the path of a "
-            "BEIR or MTEB folder, a BEIR zip or a table."
+            "BEIR or MTEB folder, a BEIR zip or a table.",
+            metavar="NAME|PATH",
         ),
     ],
     columns: ColumnsOption = None,
     split: Annotated[
-        str, typer.Option(help="Which judgments to describe.", envvar="ASSAY_SPLIT")
+        str, option("Which split of the judgments to describe.", "ASSAY_SPLIT", "NAME")
     ] = "test",
     archive: ArchiveOption = None,
     std: Annotated[
         float | None,
-        typer.Option(
-            help="Standard deviation of the paired per-query differences "
+        option(
+            "Standard deviation of the paired per-query differences "
             "between two systems, if you have measured it. Default: 0.2.",
-            envvar="ASSAY_STD",
+            "ASSAY_STD",
+            "SD",
             min=0.0,
         ),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Describe a data set. Counts, grades, ceilings, overlap with train, queries needed."""
-    from assay.cli.console import progress_bar
+    """Describe a data set: counts, grades, ceilings, queries needed."""
     from assay.data import load_dataset
     from assay.measure.describe import ASSUMED_STD, describe_dataset
 
@@ -170,3 +177,221 @@ def _table(first: str, *figures: str) -> "Table":
     from assay.report.console import figures_table
 
     return figures_table((first, _LABEL_WIDTH), *figures)
+
+
+FOLDER = Path("questions")
+
+_NOTE = (
+    "Made by templates from the documents' own words; no model and no person wrote or checked it."
+)
+
+
+@data_app.command("questions")
+def questions(
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="What to ask about: a folder of .md, .txt and .html files, a corpus.jsonl, a BEIR "
+            "folder or zip, nfcorpus or notes.",
+            metavar="DOCUMENTS",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[
+        Path,
+        option(
+            "Where to write the data set: a new folder in BEIR format, with the documents; or "
+            "FILE.jsonl, a table for a service that has the documents itself.",
+            "ASSAY_QUESTIONS_OUT",
+            "DIR|FILE.jsonl",
+        ),
+    ] = FOLDER,
+    count: Annotated[
+        int, option("How many questions; kinds take turns.", "ASSAY_COUNT", "N", min=1)
+    ] = 100,
+    kinds: Annotated[
+        list[str] | None,
+        option(
+            "Which kinds, with commas between them: known-item, single-hop, multi-hop, "
+            "comparison, temporal, unanswerable, and with --provider paraphrased. Default: all.",
+            "ASSAY_QUESTION_KINDS",
+            "KIND,KIND",
+        ),
+    ] = None,
+    seed: Annotated[int, option("Random seed of the questions.", "ASSAY_SEED", "S", min=0)] = 42,
+    provider: Annotated[
+        str,
+        option(
+            "The model that writes single-hop and paraphrased questions, "
+            f"{PROVIDER_FORMS}; or extractive, which uses templates and no model.",
+            "RAG_EVAL_PROVIDER",
+            "SPEC",
+        ),
+    ] = EXTRACTIVE,
+    max_cost: MaxCostOption = None,
+    archive: ArchiveOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make questions and answers from documents.
+
+    Every answer is checked to be in the documents, and for unanswerable questions not to be;
+    provenance is kept. Known items (a title, a distinctive sentence) make a gate that needs no
+    labels: see docs/questions.md.
+    """
+    from assay.answer.questions.made_questions import parse_question_kinds
+
+    wanted = parse_question_kinds(kinds or (), model=provider != EXTRACTIVE)
+    summary = write_made_questions(
+        source, archive, wanted, count, seed, provider, max_cost, out.expanduser()
+    )
+    if as_json:
+        print_json(summary)
+    else:
+        show_made_questions(summary)
+
+
+def write_made_questions(
+    source: str,
+    archive: Path | None,
+    kinds: "Sequence[QuestionKind]",
+    number: int,
+    seed: int,
+    spec: str,
+    max_cost: float | None,
+    out: Path,
+) -> dict[str, Any]:
+    """Make and write the questions; the summary."""
+    from assay.answer.questions.made_questions import check_output, write_questions
+    from assay.answer.questions.making import make_questions
+    from assay.measure.answers.lexical import states
+
+    check_output(out)
+    documents, taken = _documents(source, archive)
+
+    async def make(model: "LLMProvider | None") -> dict[str, Any]:
+        writers = _writers(model)
+        with progress_bar() as progress:
+            made = await make_questions(
+                documents,
+                kinds,
+                number,
+                writers=writers,
+                states=states,
+                seed=seed,
+                taken=taken,
+                progress=progress,
+            )
+        if 0 < len(made.questions) < number:
+            warn(_too_few(made, kinds, number))
+        return {"out": str(out), **write_questions(made, documents, _origin(kinds, writers), out)}
+
+    return with_model(spec, max_cost, make)
+
+
+def with_model(
+    spec: str,
+    max_cost: float | None,
+    work: "Callable[[LLMProvider | None], Awaitable[dict[str, Any]]]",
+) -> dict[str, Any]:
+    """What `work` returns for the model that `spec` names, and what that cost.
+
+    `work` gets None for `extractive`, which is no model.
+    """
+    from assay.answer.providers.opening import open_provider
+
+    async def run() -> dict[str, Any]:
+        if spec == EXTRACTIVE:
+            return await work(None)
+        async with open_provider(spec, max_cost=max_cost) as model:
+            return await work(model) | {"spending": asdict(model.spending)}
+
+    return asyncio.run(run())
+
+
+def _writers(model: "LLMProvider | None") -> "dict[QuestionKind, QuestionWriter]":
+    from assay.answer.questions.made_questions import QuestionKind
+    from assay.answer.questions.writers import ClozeWriter, ModelQuestionWriter, RewordingWriter
+
+    if model is None:
+        return {QuestionKind.SINGLE_HOP: ClozeWriter()}
+    return {
+        QuestionKind.SINGLE_HOP: ModelQuestionWriter(model),
+        QuestionKind.PARAPHRASED: RewordingWriter(model),
+    }
+
+
+def _origin(
+    kinds: "Sequence[QuestionKind]", writers: "Mapping[QuestionKind, QuestionWriter]"
+) -> dict[str, str]:
+    """What the set says about its questions; by templates alone, no writer has a word in it."""
+    origins = [writers[kind].origin for kind in kinds if kind in writers]
+    if not origins:
+        return {"provider": EXTRACTIVE, "model": "none", "prompt": "none", "note": _NOTE}
+    note = origins[-1]["note"]
+    others = any(kind not in writers for kind in kinds)
+    return {**origins[-1], "note": f"{note} {_NOTE}" if others else note}
+
+
+def _too_few(made: "MadeQuestions", kinds: "Sequence[QuestionKind]", number: int) -> str:
+    """Whether candidates were rejected or there were too few documents: the remedies differ."""
+    from assay.answer.questions.making import CANDIDATES_PER_QUESTION
+    from assay.report.numbers import counted
+
+    reasons = []
+    if rejected := sum(made.rejected.values()):
+        reasons.append(f"{rejected} of {counted(made.drafted, 'candidate')} were rejected")
+    few = [str(kind) for kind in kinds if made.count(kind) < number // len(kinds)]
+    if len(kinds) > 1:
+        reasons.append(f"the documents have no more for {', '.join(few) or 'these kinds'}")
+    elif made.drafted < number * CANDIDATES_PER_QUESTION:
+        documents = counted(made.drafted, "document")
+        reasons.append(f"only {documents} had enough text, one question each")
+    return f"{len(made.questions)} of {number} questions were made: {'; '.join(reasons)}"
+
+
+def _documents(name: str, archive: Path | None) -> "tuple[Mapping[str, Document], list[str]]":
+    """The documents, and the questions about them that are there already."""
+    from assay.answer.questions.source_documents import (
+        files_left_out,
+        is_dataset,
+        read_source_documents,
+    )
+    from assay.cli.eval import choose_dataset
+    from assay.data.load import KNOWN
+
+    path = Path(name).expanduser()
+    if name not in KNOWN and path.exists() and not is_dataset(path):
+        if left := files_left_out(path):
+            kinds = ", ".join(f"{number:,} {suffix}" for suffix, number in left.most_common())
+            warn(f"{name}: only .md, .txt and .html files are read; left out: {kinds}")
+        return read_source_documents(path), []
+    data = choose_dataset(name, archive)
+    return data.documents, [query.text for query in data.queries.values()]
+
+
+def show_made_questions(summary: Mapping[str, Any]) -> None:
+    """The summary as a table, then what to keep in mind."""
+    from assay.answer.questions.made_questions import Rejection
+    from assay.report.console import facts_table
+    from assay.report.numbers import count, counted
+
+    facts = [("provider", summary["provider"]), ("model", summary["model"])]
+    facts.append(("questions", count(summary["questions"])))
+    facts += [(f"  {kind}", count(number)) for kind, number in summary["kinds"].items()]
+    facts.append(("drafted", count(summary["drafted"])))
+    for name, dropped in summary["dropped"].items():
+        facts.append((f"dropped: {Rejection[name.upper()]}", count(dropped)))
+    show(facts_table([*facts, ("result", summary["out"])]))
+    say(summary["note"])
+    if number := summary["ambiguous"]:
+        words = counted(number, "question is", "questions are")
+        say(
+            f"{words} tagged ambiguous: BM25 ranks another document as high as the right one, so "
+            "keyword search finds it by chance"
+        )
+    if not summary["from_memory_checked"]:
+        say(
+            "Not checked, because it needs a model: whether the questions can be answered without "
+            "the documents."
+        )
+    say(f"evaluate on it with: assay eval TARGET --dataset {summary['out']}")

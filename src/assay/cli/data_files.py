@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from assay.cli.console import print_json, progress_bar, say, show, show_unwrapped, warn
-from assay.cli.options import ArchiveOption, ColumnsOption, JsonOption
+from assay.cli.options import ArchiveOption, ColumnsOption, JsonOption, option, switch
 from assay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,12 +26,7 @@ Source = Annotated[
         show_default=False,
     ),
 ]
-Out = Annotated[
-    Path,
-    typer.Option(
-        "--out", help="The new folder, in BEIR format.", envvar="ASSAY_DATA_OUT", metavar="DIR"
-    ),
-]
+Out = Annotated[Path, option("The new folder, in BEIR format.", "ASSAY_DATA_OUT", "DIR", "--out")]
 
 
 def import_dataset(
@@ -40,25 +35,25 @@ def import_dataset(
     columns: ColumnsOption = None,
     corpus: Annotated[
         Path | None,
-        typer.Option(
-            help="The documents: a table (doc_id, text and optionally title), or a file or folder "
+        option(
+            "The documents: a table (doc_id, text and optionally title), or a file or folder "
             "of a TREC collection (<DOC> blocks, JSON lines, collection.tsv; .gz too).",
-            envvar="ASSAY_CORPUS",
-            metavar="FILE|DIR",
+            "ASSAY_CORPUS",
+            "FILE|DIR",
         ),
     ] = None,
     qrels: Annotated[
         Path | None,
-        typer.Option(
-            help="Judgments, TREC or BEIR: SRC is then a file of TREC topics.",
-            envvar="ASSAY_TOPICS_QRELS",
-            metavar="FILE",
+        option(
+            "Judgments, TREC or BEIR: SRC is then a file of TREC topics.",
+            "ASSAY_TOPICS_QRELS",
+            "FILE",
         ),
     ] = None,
     archive: ArchiveOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Write a data set into a folder in BEIR format."""
+    """Convert a data set to a folder in BEIR format."""
     from assay.data.beir import write_new_beir
     from assay.data.load import load_dataset
     from assay.data.text_file import Findings
@@ -66,7 +61,9 @@ def import_dataset(
 
     if qrels is not None:
         if columns or archive:
-            raise UsageError("--columns and --archive have no effect on topics (--qrels)")
+            raise UsageError(
+                "--columns and --archive have no effect on topics (--qrels); leave them out"
+            )
         dataset = read_trec(Path(source), qrels)
     else:
         with progress_bar() as progress:
@@ -96,14 +93,12 @@ def check_data(
     source: Source,
     columns: ColumnsOption = None,
     archive: ArchiveOption = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 1 for warnings as well.")
-    ] = False,
+    strict: Annotated[bool, switch("--strict", "Exit with 1 for warnings as well.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """List what is wrong with a data set, with line numbers.
+    """List the errors in a data set, with line numbers.
 
-    Exit codes: 0 no errors, 1 errors, 2 there is no such data set.
+    Exit codes: 0 no errors, 1 errors, 2 usage error or no such data set.
     """
     from assay.data.load import check_dataset
     from assay.report.numbers import count, counted
@@ -132,29 +127,26 @@ def sample(
     out: Out,
     queries: Annotated[
         int,
-        typer.Option(
-            "--num-queries", "-n", help="How many queries to keep.", min=1, metavar="N",
-            envvar="ASSAY_NUM_QUERIES",
-        ),
+        option("How many queries to keep.", "ASSAY_NUM_QUERIES", "N", "--num-queries", "-n", min=1),
     ] = 50,
     documents: Annotated[
         int,
-        typer.Option(
-            help="How many documents to keep: all that are judged for the queries, then others.",
-            min=0, metavar="N", envvar="ASSAY_SAMPLE_DOCUMENTS",
+        option(
+            "How many documents to keep: all that are judged for the queries, then others.",
+            "ASSAY_SAMPLE_DOCUMENTS",
+            "N",
+            min=0,
         ),
     ] = 1000,
     split: Annotated[
-        str, typer.Option(help="Which judgments to draw from.", envvar="ASSAY_SPLIT")
+        str, option("Which split of the judgments to draw from.", "ASSAY_SPLIT", "NAME")
     ] = "test",
-    seed: Annotated[
-        int, typer.Option(help="Random seed of the sample.", min=0, envvar="ASSAY_SEED")
-    ] = 42,
+    seed: Annotated[int, option("Random seed of the sample.", "ASSAY_SEED", "S", min=0)] = 42,
     columns: ColumnsOption = None,
     archive: ArchiveOption = None,
     json: JsonOption = False,
-) -> None:  # fmt: skip
-    """Cut a small data set from a large one."""
+) -> None:
+    """Draw a small data set from a large one."""
     from assay.data.beir import write_new_beir
     from assay.data.dataset import sample_dataset
     from assay.data.load import load_dataset
@@ -211,38 +203,35 @@ def rekey(
         ),
     ],
     matches: Annotated[
-        Path,
-        typer.Option(
-            "--list", help="Where to write the proposals.", envvar="ASSAY_REKEY_LIST", metavar="CSV"
-        ),
+        Path, option("Where to write the proposals.", "ASSAY_REKEY_LIST", "FILE.csv", "--list")
     ] = Path("rekey.csv"),
     accept: Annotated[
         Path | None,
-        typer.Option(
-            help="Carry over what this list accepts: the file that --list wrote, corrected.",
-            metavar="CSV",
+        option(
+            "Carry over what this list accepts: the file that --list wrote, corrected.",
+            metavar="FILE.csv",
         ),
     ] = None,
     threshold: Annotated[
         float | None,
-        typer.Option(
-            help="Carry over all proposals with at least this score, without a look.",
-            min=0.5, max=1.0, metavar="SCORE", envvar="ASSAY_REKEY_THRESHOLD",
+        option(
+            "Carry over all proposals with at least this score, without a review.",
+            "ASSAY_REKEY_THRESHOLD",
+            "SCORE",
+            min=0.5,
+            max=1.0,
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="The new data set's folder, with --accept or --threshold.",
-            envvar="ASSAY_DATA_OUT", metavar="DIR",
-        ),
+        option("The new data set's folder, with --accept or --threshold.", "ASSAY_DATA_OUT", "DIR"),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    json: JsonOption = False,
     columns: ColumnsOption = None,
-) -> None:  # fmt: skip
-    """Carry labels over to documents with new ids, by their texts.
+) -> None:
+    """Carry labels over to documents with new ids, by text.
 
-    Without --accept or --threshold it only writes the list of proposals, to be looked at.
+    Without --accept or --threshold it only writes the list of proposals, for you to review.
     """
     from assay.data.rekey import carry_over, find_matches, read_accepted, write_matches
 
@@ -253,7 +242,7 @@ def rekey(
         raise UsageError("add --out DIR, the folder of the new data set")
     if out is not None and not decides:
         raise UsageError(
-            "nothing is carried over without a decision: add --accept CSV, the corrected list, or "
+            "--out needs the proposals to accept: add --accept FILE.csv, the corrected list, or "
             "--threshold SCORE"
         )
     labels, documents = _load(old, new, columns or ())
@@ -304,8 +293,8 @@ def _say_found(found: "list[RekeyMatch]", path: Path, as_json: bool) -> None:
         print_json({"list": str(path), "proposals": len(found), **kinds, "not_found": len(lost)})
         return
     show_unwrapped(
-        f"{path}: {counted(len(documents), 'judged document')}, {count(len(sure))} found again for "
-        f"sure, {count(doubtful)} to be looked at, {count(len(lost))} not found"
+        f"{path}: {counted(len(documents), 'judged document')}, {count(len(sure))} matched with "
+        f"certainty, {count(doubtful)} to review, {count(len(lost))} not found"
     )
     say(
         "write yes or no into its column accept, then carry the labels over with: assay data rekey "

@@ -6,15 +6,26 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib import metadata
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from assay.agents.target_kinds import TARGET_KINDS
-from assay.agents.targets import open_target, redact_target
+from assay.agents.targets import redact_target
 from assay.cli.console import print_json, show
-from assay.cli.options import is_on_command_line, read_values, use_named_target, with_options
+from assay.cli.help import all_commands
+from assay.cli.options import (
+    JsonOption,
+    is_on_command_line,
+    option,
+    read_values,
+    settings_with_help,
+    switch,
+    use_named_target,
+    with_options,
+)
 from assay.errors import DataError, TargetError, UsageError
 from assay.extras import PACKAGES
 from assay.privacy import private_mode
@@ -26,17 +37,23 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from assay.agents.health_check import HealthReport, SampleCall
-    from assay.agents.protocol import Agent
-    from assay.agents.target_kinds import Target
 
 
 _SETTINGS = (
-    *("dataset", "columns", "mapping", "request", "method", "headers", "preset", "index"),
-    "answers",
+    *("dataset", "columns", "top_k", "timeout", "mapping", "request", "method", "headers"),
+    *("preset", "index", "answers"),
 )
+_HELP = {
+    "dataset": "Send a query of this data set, and check that it knows the ids of the response: "
+    "a name, a folder or a table, as in assay eval. Default: one query about vitamin D, ids are "
+    "not checked.",
+    "top_k": "How many documents to request in the sample call.",
+    "timeout": "Timeout of the sample call, in seconds.",
+    "answers": "Also ask for an answer, and show what is read from the response.",
+}
 
 
-@with_options([settings()[name] for name in _SETTINGS])
+@with_options(settings_with_help(_SETTINGS, _HELP))
 def doctor(
     context: typer.Context,
     url: Annotated[
@@ -45,91 +62,60 @@ def doctor(
             help="The agent's URL, plain or with its protocol (http://host:9010, a2a:URL), "
             "or any other target. If omitted: show the current settings, the kinds of targets, the "
             "versions and the local data sets.",
-            metavar="[URL]",
+            metavar="URL",
         ),
     ] = None,
     query: Annotated[
         str | None,
-        typer.Option(
-            help="The query of the sample call. Default: one of the data set, or one about "
-            "vitamin D.",
+        option(
+            "The query of the sample call. Default: one of --dataset, else one about vitamin D.",
             metavar="TEXT",
         ),
     ] = None,
-    top_k: Annotated[
-        int, typer.Option(help="How many documents to request.", envvar="ASSAY_TOP_K", min=1)
-    ] = 5,
-    timeout: Annotated[
-        float,
-        typer.Option(
-            help="Timeout of the sample call in seconds.", envvar="ASSAY_TIMEOUT", min=0.001
-        ),
-    ] = 60.0,
     deep: Annotated[
         bool,
-        typer.Option(
+        switch(
             "--deep",
-            help="Without a URL: read and hash every file of the indexes, the vector cache and the "
+            "Without a URL: read and hash every file of the indexes, the vector cache and the "
             "models, and report damage.",
         ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
     **options: Any,
 ) -> None:
-    """Diagnose an agent or this installation. Each problem is shown with its remedy.
+    """Diagnose an agent or this installation. Each problem comes with its remedy.
 
-    Exit codes: 0 good, 1 something must be fixed, 3 the agent could not be reached.
+    Exit codes: 0 success, 1 something must be fixed, 2 usage or input error, 3 the agent could not
+    be reached.
     """
     if url is None:
         raise typer.Exit(examine_installation(context.find_root(), as_json, deep=deep))
     if deep:
         raise UsageError("--deep checks the files of this installation: pass it without a URL")
-    given = {**options, "top_k": top_k, "timeout": timeout}
-    url = use_named_target(context, url, given)
-    values = read_values(context, [settings()[name] for name in _SETTINGS], given)
-    values["dataset"] = given["dataset"] or ""
-    config = RunConfig(
-        target=url or "",
-        top_k=given["top_k"],
-        timeout=given["timeout"],
-        **{**values, "dataset": values["dataset"] or "none"},
-    )
+    url = use_named_target(context, url, options)
+    values = read_values(context, [settings()[name] for name in _SETTINGS], options)
+    named = options["dataset"] or ""
+    config = RunConfig(target=url or "", **{**values, "dataset": named or "none"})
     from assay.evaluation.plan import refuse_unused_settings
 
     flags = [each for each in _SETTINGS if is_on_command_line(context, settings()[each].param)]
     refuse_unused_settings(config, flags)
-    raise typer.Exit(_examine_agent(config, query, bool(values["dataset"]), as_json))
+    raise typer.Exit(_examine_agent(config, query, bool(named), as_json))
 
 
 def _examine_agent(config: RunConfig, query: str | None, with_data: bool, as_json: bool) -> int:
     import asyncio
     import logging
 
-    from assay.agents.health_check import SampleQuery, check_health, query_of
-    from assay.agents.mapping import parse_mapping
     from assay.data import load_dataset
-    from assay.data.dataset import Dataset
-    from assay.evaluation.plan import http_request_settings
-    from assay.net.redact import reveal
+    from assay.evaluation.plan import check_target_health
 
     # The agent's warnings are in the list of problems already.
     logging.getLogger("assay.agents.a2a.agent").setLevel(logging.ERROR)
-    nothing = Dataset(name="none", documents={}, queries={}, judgments={})
     with private_mode(config.private):
         data = load_dataset(config.dataset, columns=config.columns) if with_data else None
-    mapping = parse_mapping([reveal(each) for each in config.mapping])
-    sample = SampleQuery(query or query_of(data), config.top_k, config.timeout, config.answers)
-
-    def build(target: "Target") -> "Agent":
-        request = http_request_settings(config)
-        return open_target(
-            target, data or nothing, mapping=mapping, answers=config.answers, request=request
-        )
-
     try:
-        found = asyncio.run(
-            check_health(config.target, sample, build, dataset=data, mapping=mapping)
-        )
+        found = asyncio.run(check_target_health(config, data, query=query or ""))
     except TargetError as error:
         if not as_json:
             raise
@@ -252,7 +238,7 @@ def examine_installation(root: Any, as_json: bool, *, deep: bool = False) -> int
     problems = [problem] * bool(problem)
     problems += [f"{what}: {state}" for what, (state, damaged) in checked.items() if damaged]
     found = Installation(
-        settings=list(_option_settings(root.command, root.default_map or {}, "")),
+        settings=list(_option_settings(root.command, root.default_map or {})),
         unread_variables=_unread(root.command),
         targets={
             kind.name: {"syntax": kind.syntax, "description": kind.description}
@@ -278,20 +264,18 @@ def _check_kept_files() -> dict[str, tuple[str, bool]]:
     return {one.what: (one.state, bool(one.damage)) for one in check_kept_files()}
 
 
-def _option_settings(group: Any, from_file: dict[str, Any], path: str) -> Iterator[Setting]:
-    for name, command in sorted(group.commands.items()):
-        verb, own = f"{path} {name}".strip(), from_file.get(name, {})
-        if hasattr(command, "commands"):
-            yield from _option_settings(command, own, verb)
-            continue
+def _option_settings(root: Any, from_file: dict[str, Any]) -> Iterator[Setting]:
+    for path, command in sorted(all_commands(root), key=itemgetter(0)):
+        own = from_file
+        for name in path:
+            own = own.get(name, {})
         for parameter in command.params:
             if parameter.name not in ("help", "as_json", "json"):
-                yield _setting(verb, parameter, own)
+                yield _setting(" ".join(path), parameter, own)
 
 
 def _setting(verb: str, parameter: Any, from_file: dict[str, Any]) -> Setting:
-    variables = parameter.envvar or []
-    for variable in [variables] if isinstance(variables, str) else variables:
+    for variable in _variables(parameter):
         if value := os.environ.get(variable):
             return Setting(verb, parameter.name, _shown(variable, value), variable)
     if parameter.name in from_file:
@@ -306,19 +290,17 @@ def _shown(name: str, value: str) -> str:
     return "(set, not shown)" if hidden else value[:200]
 
 
-def _unread(group: Any) -> list[str]:
+def _unread(root: Any) -> list[str]:
     """Variables that look like ours but set nothing: most often a typo."""
-    known = {*_PLAIN_VARIABLES, *_variables(group)}
+    known = set(_PLAIN_VARIABLES)
+    for _, command in all_commands(root):
+        known.update(*map(_variables, command.params))
     return sorted(name for name in os.environ if name.startswith("ASSAY_") and name not in known)
 
 
-def _variables(group: Any) -> Iterator[str]:
-    for command in group.commands.values():
-        if hasattr(command, "commands"):
-            yield from _variables(command)
-        for parameter in command.params:
-            variables = parameter.envvar or []
-            yield from [variables] if isinstance(variables, str) else variables
+def _variables(parameter: Any) -> list[str]:
+    names = parameter.envvar or []
+    return [names] if isinstance(names, str) else names
 
 
 def _versions() -> Iterator[tuple[str, str]]:

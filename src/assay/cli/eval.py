@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,7 +32,9 @@ from assay.cli.console import evaluation_progress, progress_bar, say, warn
 from assay.cli.options import (
     EngineOption,
     is_on_command_line,
+    option,
     read_values,
+    switch,
     use_named_target,
     with_options,
 )
@@ -51,8 +54,8 @@ _FALLBACK = "notes"
 
 Archive = Annotated[
     Path | None,
-    typer.Option(
-        help="A local nfcorpus.zip to use instead of downloading it. [env var: NFCORPUS_ARCHIVE]",
+    option(
+        "A local nfcorpus.zip to use instead of downloading it. [env var: NFCORPUS_ARCHIVE]",
         metavar="FILE",
         rich_help_panel="Data",
     ),
@@ -73,36 +76,30 @@ def eval_command(
     ] = None,
     archive: Archive = None,
     out: Annotated[
-        Path,
-        typer.Option(
-            help="Folder to write runs to.",
-            envvar="ASSAY_OUT",
-            metavar="DIR",
-            rich_help_panel="Output",
-        ),
+        Path, option("Folder to write runs to.", "ASSAY_OUT", "DIR", rich_help_panel="Output")
     ] = Path("runs"),
     resume: Annotated[
         str | None,
-        typer.Option(
-            help="Finish this run instead of starting a new one: its folder, its name or 'latest'.",
+        option(
+            "Finish this run instead of starting a new one: its folder, its name or 'latest'.",
             metavar="RUN",
             rich_help_panel="Usual options",
         ),
     ] = None,
     shard: Annotated[
         str | None,
-        typer.Option(
-            help="Ask only this part of the queries, such as 2/4, on one of several machines; "
+        option(
+            "Ask only this part of the queries, such as 2/4, on one of several machines; "
             "`assay merge` joins the runs.",
-            envvar="ASSAY_SHARD",
-            metavar="I/N",
+            "ASSAY_SHARD",
+            "I/N",
             rich_help_panel="Data",
         ),
     ] = None,
     shards: Annotated[
         int | None,
-        typer.Option(
-            help="With --engine: in how many shards to evaluate. Default: one for each CPU.",
+        option(
+            "With --engine: in how many shards to evaluate. Default: one for each CPU.",
             metavar="N",
             min=1,
             rich_help_panel="Data",
@@ -115,35 +112,32 @@ def eval_command(
     html: Html = None,
     listener: Annotated[
         list[str] | None,
-        typer.Option(
-            help="What follows the run: mlflow, a name that a package registers, or "
+        option(
+            "Send the run to a listener: mlflow, a name that a package registers, or "
             "module:Class. Repeatable.",
-            envvar="ASSAY_LISTENER",
-            metavar="NAME",
+            "ASSAY_LISTENER",
+            "NAME",
             rich_help_panel="Output",
         ),
     ] = None,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="Print the report as JSON.", rich_help_panel="Usual options"),
+        switch("--json", "Print the report as JSON on stdout.", rich_help_panel="Usual options"),
     ] = False,
     **options: Any,
 ) -> None:
-    """Evaluate an agent. Sends it queries and scores the documents that it returns.
+    """Evaluate an agent: send it queries, score what it returns.
 
     Exit codes: 0 success, 1 a gate failed, 2 usage or input error, 3 the target answered no query,
     the target or the judge could not be reached, or the labels no longer fit, 130 interrupted.
     """
-    from assay.evaluation.api import compare_with_baseline
     from assay.evaluation.compare_to import with_reference, without_reference
     from assay.evaluation.evaluation import Evaluation
     from assay.evaluation.listeners import RunListeners
     from assay.evaluation.plan import open_agent, refuse_unused_settings
-    from assay.evaluation.run import Run
     from assay.run.folder import find_run
 
     folder = find_run(resume, out) if resume else None
-    target = use_named_target(context, target, options) if folder is None else target
     if folder is not None:
         config = _resumed_config(folder, context)
         context.with_resource(private_mode(config.private))
@@ -151,17 +145,12 @@ def eval_command(
             _refuse_other_shard(config, shard or "")
         data = choose_dataset(config.dataset, archive, config.columns)
     else:
-        # Before the data is read: a large corpus would otherwise be kept on the disk.
-        context.with_resource(private_mode(options["private"]))
-        data = choose_dataset(options["dataset"], archive, options["columns"] or ())
-        config = _new_config(context, target, options, data.name)
-        if shard:
-            index, count = parse_shard(shard)
-            config = replace(config, shard_index=index, num_shards=count)
+        target = use_named_target(context, target, options)
+        config, data = _new_config(context, target, options, archive, shard)
     given = [each.name for each in command_settings() if is_on_command_line(context, each.param)]
     refuse_unused_settings(config, given, resumed=folder is not None)
     if shards and not engine:
-        raise UsageError("--shards divides the work of --engine ray; add --engine, or use --shard")
+        raise UsageError("--shards needs --engine ray; to run one shard here, use --shard I/N")
     if fail_on_regression and not (config.compare_to or config.baseline):
         raise UsageError("--fail-on-regression needs --compare-to or --baseline")
     evaluation = with_reference(Evaluation.plan(config, data), out, folder)
@@ -179,16 +168,8 @@ def eval_command(
             listeners.started(run.folder)
         else:
             run = run_evaluation(evaluation, out, folder, listeners.started)
-        if config.baseline and run.state == "complete":
-            run, compared = _compare_with_baseline(evaluation, run, out, fail_on_regression)
-        elif evaluation.reference is not None and run.state == "complete":
-            earlier = evaluation.reference.folder
-            run = compare_with_baseline(
-                run,
-                Run(earlier, earlier.read_report()),
-                data,
-                fail_on_regression=fail_on_regression,
-            )
+        if run.state == "complete":
+            run, compared = _compare(evaluation, run, out, fail_on_regression)
         listeners.finished(run)
     print_run(run, as_json, data.judgments_in(config.split))
     write_ci_files(run, junit, markdown, html)
@@ -197,10 +178,17 @@ def eval_command(
 
 
 def _new_config(
-    context: typer.Context, target: str | None, options: dict[str, Any], dataset: str
-) -> RunConfig:
+    context: typer.Context,
+    target: str | None,
+    options: dict[str, Any],
+    archive: Path | None,
+    shard: str | None,
+) -> "tuple[RunConfig, Dataset]":
+    # Before the data is read: a large corpus would otherwise be kept on the disk.
+    context.with_resource(private_mode(options["private"]))
+    data = choose_dataset(options["dataset"], archive, options["columns"] or ())
     values = read_values(context, command_settings(), options)
-    values["dataset"] = options["dataset"] or dataset
+    values["dataset"] = options["dataset"] or data.name
     values["judge"] = (
         judge_spec(options["judge"], options["max_cost"])
         if options["answers"] or options["judge"] or options["poison"]
@@ -208,7 +196,11 @@ def _new_config(
     )
     answers = options["answers"] or options["poison"]
     default = DEFAULT_ANSWERING_TARGET if answers else DEFAULT_TARGET
-    return RunConfig(target=target or default, **values)
+    config = RunConfig(target=target or default, **values)
+    if shard:
+        index, count = parse_shard(shard)
+        config = replace(config, shard_index=index, num_shards=count)
+    return config, data
 
 
 def _refuse_other_shard(config: RunConfig, shard: str) -> None:
@@ -361,16 +353,25 @@ def _stdout_for_results_only() -> Iterator[None]:
         os.close(kept)
 
 
-def _compare_with_baseline(
+def _compare(
     evaluation: "Evaluation", run: "Run", out: Path, fail_on_regression: bool
 ) -> tuple["Run", bool]:
-    """Run the baseline, or finish it, and keep the comparison in the report.
+    """Compare with the baseline, which is run or finished first, or with an earlier run, if any.
 
     False if the baseline was interrupted: a partial baseline cannot be compared.
     """
     from assay.evaluation.api import compare_with_baseline, find_baseline, plan_baseline
+    from assay.evaluation.run import Run
 
+    compare = partial(
+        compare_with_baseline, dataset=evaluation.dataset, fail_on_regression=fail_on_regression
+    )
     target = evaluation.config.baseline
+    if not target:
+        if evaluation.reference is None:
+            return run, True
+        earlier = evaluation.reference.folder
+        return compare(run, Run(earlier, earlier.read_report())), True
     plan = plan_baseline(evaluation, run, target)
     try:
         other = run_evaluation(plan, out, find_baseline(run, target, out))
@@ -379,5 +380,4 @@ def _compare_with_baseline(
     if other is None or other.state == "interrupted":
         say(f"the baseline was interrupted; compare with: assay eval --resume {run.folder}")
         return run, False
-    data = evaluation.dataset
-    return compare_with_baseline(run, other, data, fail_on_regression=fail_on_regression), True
+    return compare(run, other), True

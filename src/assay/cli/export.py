@@ -1,4 +1,4 @@
-"""`assay export`: runs as CSV, Markdown, LaTeX, Parquet, JSON lines or a TREC run file."""
+"""`assay export` and `assay submission`: runs in the formats of other tools and platforms."""
 
 import sys
 from pathlib import Path
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from assay.cli.console import say, warn
-from assay.cli.options import RunsOption
+from assay.cli.console import warn, writing
+from assay.cli.options import RunsOption, option, refuse_unused
 from assay.errors import RunError, UsageError
 
 if TYPE_CHECKING:
@@ -18,41 +18,39 @@ _ROWS_BY_DEFAULT = ("trec", "parquet", "jsonl")
 
 
 def export(
+    context: typer.Context,
     runs: Annotated[
         list[str],
         typer.Argument(
             help="Runs: a folder, a name, a prefix of a name, latest, a label or a branch.",
-            metavar="RUN...",
+            metavar="RUN",
         ),
     ],
     form: Annotated[
-        str,
-        typer.Option(
-            "--format", help="csv, markdown, latex, trec, parquet or jsonl.", metavar="NAME"
-        ),
+        str, option("csv, markdown, latex, trec, parquet or jsonl.", None, "NAME", "--format")
     ],
     table: Annotated[
         str | None,
-        typer.Option(
-            help="runs (one row a run), queries (one row a query) or comparison (each run with the "
+        option(
+            "runs (one row a run), queries (one row a query) or comparison (each run with the "
             "first). Default: runs for csv, markdown and latex, queries for parquet and jsonl.",
             metavar="NAME",
         ),
     ] = None,
     metric: Annotated[
         list[str] | None,
-        typer.Option(
-            help="A metric to write, such as ndcg@10. Repeatable. Default: what all runs have; "
+        option(
+            "A metric to write, such as ndcg@10. Repeatable. Default: what all runs have; "
             "nDCG, recall and MRR in markdown and latex.",
             metavar="NAME@K",
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Write to this file instead of stdout.", metavar="FILE")
+        Path | None, option("Write to this file instead of stdout.", metavar="FILE")
     ] = None,
     folder: RunsOption = Path("runs"),
 ) -> None:
-    """Write runs in the formats of other tools."""
+    """Export runs as CSV, Markdown, LaTeX, TREC, Parquet or JSONL."""
     from assay.report.export import TABLES, ExportedRun
     from assay.run.folder import find_run
 
@@ -61,6 +59,8 @@ def export(
         raise UsageError(f"--format must be one of {', '.join(FORMATS)}, got {form!r}")
     kind = table or ("queries" if form in _ROWS_BY_DEFAULT else "runs")
     _refuse_impossible(form, kind, len(runs), TABLES)
+    if kind == "queries":
+        refuse_unused(context, ("metric",), "on rows of queries and on a TREC run; leave it out")
     found = [ExportedRun.read(find_run(each, folder)) for each in runs]
     if out is None:
         _export(found, chosen, kind, metric or [], sys.stdout.buffer)
@@ -68,46 +68,84 @@ def export(
         return
     from assay.files import atomic_writer
 
-    try:
-        with atomic_writer(out) as stream:
-            _export(found, chosen, kind, metric or [], stream)
-    except OSError as error:
-        raise UsageError(f"cannot write {str(out)!r}: {error.strerror}") from None
-    say(f"wrote {out}")
+    with writing(out), atomic_writer(out) as stream:
+        _export(found, chosen, kind, metric or [], stream)
 
 
 def _refuse_impossible(form: str, table: str, runs: int, tables: tuple[str, ...]) -> None:
     if table not in tables:
         raise UsageError(f"--table must be one of {', '.join(tables)}, got {table!r}")
     if form == "trec" and (table != "queries" or runs > 1):
-        raise UsageError("a TREC run file holds the rankings of one run; name one run, no --table")
+        raise UsageError("--format trec writes the rankings of one run; pass one, without --table")
     if form == "latex" and table != "runs":
         raise UsageError("--format latex writes a table of runs; use csv for other tables")
     if table == "comparison" and runs < 2:
-        raise UsageError("--table comparison needs two runs or more; the first is compared with")
+        raise UsageError(
+            "--table comparison compares the first run with the others; pass at least two"
+        )
 
 
 def _export(
     runs: "list[ExportedRun]", form: "Format", table: str, metrics: list[str], stream: BinaryIO
 ) -> None:
-    from assay.report import export as writing
+    from assay.report import export as formats
 
     if form == "trec":
-        writing.write_trec(runs[0], stream)
+        formats.write_trec(runs[0], stream)
     elif table == "queries":
-        writing.write_rows(writing.query_rows_of(runs), form, stream)
+        formats.write_rows(formats.query_rows_of(runs), form, stream)
     elif table == "comparison":
-        figures = writing.figures_of(runs, metrics, few=True)
-        comparisons = writing.compare_with_first(runs, figures)
-        writing.write_rows(writing.comparison_rows(comparisons, runs), form, stream)
+        figures = formats.figures_of(runs, metrics, few=True)
+        comparisons = formats.compare_with_first(runs, figures)
+        formats.write_rows(formats.comparison_rows(comparisons, runs), form, stream)
     elif form in ("markdown", "latex"):
-        figures = writing.figures_of(runs, metrics, few=True)
+        figures = formats.figures_of(runs, metrics, few=True)
         comparisons = []
         try:
-            comparisons = writing.compare_with_first(runs, figures) if len(runs) > 1 else []
+            comparisons = formats.compare_with_first(runs, figures) if len(runs) > 1 else []
         except RunError as error:
             warn(f"nothing is bold or marked in the table: {error}")
-        writing.write_paper_table(runs, figures, comparisons, form, stream)
+        formats.write_paper_table(runs, figures, comparisons, form, stream)
     else:
-        figures = writing.figures_of(runs, metrics, few=False)
-        writing.write_rows(writing.run_rows(runs, figures), form, stream)
+        figures = formats.figures_of(runs, metrics, few=False)
+        formats.write_rows(formats.run_rows(runs, figures), form, stream)
+
+
+def submission(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            help="The run, or the run of each shard: its folder, its name or a prefix of its name.",
+            metavar="RUN",
+        ),
+    ],
+    agent: Annotated[
+        str | None,
+        option(
+            "The agent's id on the platform. Default: the name in its card.",
+            "AGENTBEATS_AGENT_ID",
+            "ID",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, option("Write to this file instead of stdout.", metavar="FILE")
+    ] = None,
+    folder: RunsOption = Path("runs"),
+) -> None:
+    """Write a result file for AgentBeats from a run. Its leaderboards read such files; see
+    docs/leaderboard.md."""
+    import orjson
+
+    from assay.evaluation.merge import submission_of
+    from assay.files import atomic_write
+    from assay.run.folder import find_run
+
+    document = submission_of([find_run(run, folder) for run in runs], agent)
+    content = orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    if document["status"] != "completed":
+        warn("not every query was asked, so the submission is partial")
+    if out is None:
+        sys.stdout.buffer.write(content)
+        return
+    with writing(out):
+        atomic_write(out, content)

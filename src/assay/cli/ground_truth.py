@@ -1,8 +1,7 @@
 """`assay ground-truth`: reference answers, nuggets, or new questions from documents."""
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,33 +9,44 @@ import typer
 
 from assay.answer.passages import EXTRACTIVE
 from assay.answer.provider_kinds import PROVIDER_FORMS
-from assay.cli.console import print_json, say, show, warn
-from assay.cli.options import ArchiveOption, MaxCostOption, option
+from assay.answer.questions.made_questions import QuestionKind
+from assay.cli.console import print_json, progress_bar, say, show, warn
+from assay.cli.data import FOLDER, show_made_questions, with_model, write_made_questions
+from assay.cli.options import (
+    ArchiveOption,
+    JsonOption,
+    MaxCostOption,
+    SplitOption,
+    option,
+    refuse_unused,
+    switch,
+)
 from assay.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from assay.answer.ground_truth.generation import GenerationResult, GenerationTask
+    from assay.answer.ground_truth.generation import GenerationTask
     from assay.answer.ground_truth.nugget_extraction import NuggetExtractor, Supported
     from assay.answer.ground_truth.nugget_file import QuestionNuggets
-    from assay.answer.ground_truth.nugget_generation import NuggetResult
     from assay.answer.providers.provider import LLMProvider
 
 
 _FILE = Path("ground_truth.json")
 _NUGGETS_FILE = Path("nuggets.jsonl")
 _NAMED = 5
+_OF_EXISTING = ("queries", "num_queries", "split", "documents", "resume", "without_text")
 
 
 def ground_truth(
+    context: typer.Context,
     dataset: Annotated[
         str,
         typer.Argument(
             help="nfcorpus, notes, or the path of a BEIR folder or zip; with --questions also a "
             "corpus.jsonl, or a folder of .md, .txt and .html files.",
-            metavar="DATASET|PATH",
+            metavar="NAME|PATH",
         ),
     ],
-    split: Annotated[str, option("Which judgments to use.", "ASSAY_SPLIT", "NAME")] = "test",
+    split: SplitOption = "test",
     queries: Annotated[
         str | None,
         option(
@@ -58,10 +68,9 @@ def ground_truth(
     ] = None,
     nuggets: Annotated[
         bool,
-        typer.Option(
+        switch(
             "--nuggets",
-            help="Draw nuggets instead: key facts, vital or okay, of the judged documents of each "
-            "query.",
+            "Extract nuggets instead: key facts of each query's judged documents.",
         ),
     ] = False,
     export: Annotated[
@@ -70,10 +79,11 @@ def ground_truth(
     ] = None,
     import_: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "With --nuggets: put the changes of an edited table into --out.",
+            None,
+            "FILE.csv",
             "--import",
-            help="With --nuggets: put the changes of an edited table into --out.",
-            metavar="FILE.csv",
         ),
     ] = None,
     seed: Annotated[int, option("Random seed of the sample.", "ASSAY_SEED", "S")] = 42,
@@ -88,12 +98,12 @@ def ground_truth(
     ] = EXTRACTIVE,
     documents: Annotated[
         int | None,
-        typer.Option(
-            help="How many documents to use for one query: 3 to 5, default 5; with --nuggets up to "
+        option(
+            "How many documents to use for one query: 3 to 5, default 5; with --nuggets up to "
             "50, default 10.",
+            metavar="N",
             min=1,
             max=50,
-            metavar="N",
         ),
     ] = None,
     out: Annotated[
@@ -105,109 +115,58 @@ def ground_truth(
         ),
     ] = None,
     resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume", help="Keep the answers of an existing file and add the missing ones."
-        ),
+        bool, switch("--resume", "Keep the answers of an existing file and add the missing ones.")
     ] = False,
     without_text: Annotated[
         bool,
-        typer.Option(
+        switch(
             "--without-text",
-            help="Write hashes instead of the data set's text, for data that may "
+            "Write hashes instead of the data set's text, for data that may "
             "not be redistributed. Extracts only.",
         ),
     ] = False,
     max_cost: MaxCostOption = None,
     archive: ArchiveOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Write reference answers, nuggets or new questions.
+    """Write reference answers, nuggets or questions.
 
     An answer is written from the 3 to 5 most relevant documents of its question and stored with its
     provenance. An interrupted run can be continued: pass --resume for answers and nuggets; for
     --questions, run the same command again, since every model reply is cached.
     """
-    if not nuggets and (export or import_):
-        raise UsageError("--export and --import are for --nuggets; add it")
+    if not nuggets:
+        refuse_unused(context, ("export", "import_"), "without --nuggets; add it")
     ids = [each.strip() for each in queries.split(",") if each.strip()] if queries else []
     if ids and num_queries is not None:
         raise UsageError("give --queries or --num-queries, not both")
     if nuggets:
-        if questions is not None or without_text:
-            other = "--without-text" if without_text else "--questions"
-            raise UsageError(f"--nuggets draws facts for existing queries; {other} is not for it")
-        summary = _nuggets(
-            lambda: _task(dataset, archive, split, ids, num_queries, seed, 5),
-            (provider, max_cost, documents),
-            out,
-            resume,
-            (export, import_),
-        )
+        other = ("questions", "without_text")
+        refuse_unused(context, other, "with --nuggets; leave it out")
+        path = out or _NUGGETS_FILE
+        if export and import_:
+            raise UsageError("give --export or --import, not both")
+        if table := export or import_:
+            summary = _edit_table(path, table, import_edits=import_ is not None)
+        else:
+            task = _task(dataset, archive, split, ids, num_queries, seed, 5)
+            summary = _draw_nuggets(task, documents, provider, max_cost, path, resume)
     elif questions is None:
         task = _task(dataset, archive, split, ids, num_queries, seed, documents or 5)
-        writing = _write_answers(task, provider, max_cost, out or _FILE, resume, not without_text)
-        summary = asyncio.run(writing)
+        summary = _write_answers(task, provider, max_cost, out or _FILE, resume, not without_text)
     else:
-        _refuse_with_questions(queries, num_queries, resume, without_text)
-        summary = _questions(dataset, archive, questions, seed, provider, max_cost, out)
+        refuse_unused(context, _OF_EXISTING, "with --questions; leave it out")
+        say("note: assay data questions makes these and other kinds of questions")
+        kinds, folder = (QuestionKind.SINGLE_HOP,), out or FOLDER
+        summary = write_made_questions(
+            dataset, archive, kinds, questions, seed, provider, max_cost, folder
+        )
     if as_json:
         print_json(summary)
-    elif nuggets:
-        _show_nuggets(summary)
     elif questions is not None:
-        from assay.cli.data_questions import show_made_questions
-
         show_made_questions(summary)
     else:
-        _show(summary)
-
-
-def _questions(
-    source: str,
-    archive: Path | None,
-    number: int,
-    seed: int,
-    spec: str,
-    max_cost: float | None,
-    out: Path | None,
-) -> dict[str, Any]:
-    """The earlier spelling of `assay data questions --kinds single-hop`."""
-    from assay.answer.questions.made_questions import QuestionKind
-    from assay.cli.data_questions import FOLDER, write_made_questions
-
-    say("note: assay data questions makes these and other kinds of questions")
-    kinds = (QuestionKind.SINGLE_HOP,)
-    return write_made_questions(source, archive, kinds, number, seed, spec, max_cost, out or FOLDER)
-
-
-def _nuggets(
-    task: "Callable[[], GenerationTask]",
-    drawing: tuple[str, float | None, int | None],
-    out: Path | None,
-    resume: bool,
-    tables: tuple[Path | None, Path | None],
-) -> dict[str, Any]:
-    from assay.answer.ground_truth.nugget_generation import MAX_DOCUMENTS
-
-    path = out or _NUGGETS_FILE
-    exported, imported = tables
-    if exported and imported:
-        raise UsageError("give --export or --import, not both")
-    if table := exported or imported:
-        return _edit_table(path, table, import_edits=imported is not None)
-    chosen, (spec, max_cost, documents) = task(), drawing
-    wanted = replace(chosen, documents=documents or MAX_DOCUMENTS)
-    return asyncio.run(_draw_nuggets(wanted, spec, max_cost, path, resume))
-
-
-def _refuse_with_questions(*options: Any) -> None:
-    names = ("--queries", "--num-queries", "--resume", "--without-text")
-    given = [name for name, value in zip(names, options, strict=True) if value]
-    if given:
-        raise UsageError(
-            f"--questions writes new questions; {given[0]} applies only to existing ones"
-        )
+        _show(summary, nuggets)
 
 
 def _task(
@@ -236,7 +195,7 @@ def _task(
     return GenerationTask(data, split, choose_queries(data, split, ids, number, seed), documents)
 
 
-async def _write_answers(
+def _write_answers(
     task: "GenerationTask", spec: str, max_cost: float | None, out: Path, resume: bool, text: bool
 ) -> dict[str, Any]:
     from assay.answer.ground_truth.generation import (
@@ -244,20 +203,26 @@ async def _write_answers(
         ModelWriter,
         generate_ground_truth,
     )
-    from assay.answer.providers.opening import open_provider
-    from assay.cli.console import progress_bar
 
-    async def generate(writer: Any) -> "GenerationResult":
+    async def write(model: "LLMProvider | None") -> dict[str, Any]:
+        writer = ExtractWriter() if model is None else ModelWriter(model)
         with progress_bar() as progress:
-            return await generate_ground_truth(
+            made = await generate_ground_truth(
                 task, writer, out, resume=resume, text=text, progress=progress
             )
+        _warn_left_out("a reference answer", made.left_out)
+        if made.cut:
+            warn(f"truncated at the token limit: {', '.join(made.cut)}")
+        return {
+            "out": str(out),
+            "provider": spec if model is None else model.name,
+            "written": made.written,
+            "kept": made.kept,
+            "left_out": dict(made.left_out),
+            "cut": made.cut,
+        }
 
-    if spec == EXTRACTIVE:
-        return _answers_summary(await generate(ExtractWriter()), out, spec)
-    async with open_provider(spec, max_cost=max_cost) as model:
-        made = await generate(ModelWriter(model))
-        return _answers_summary(made, out, model.name) | {"spending": asdict(model.spending)}
+    return with_model(spec, max_cost, write)
 
 
 def _warn_left_out(what: str, left_out: Mapping[str, str]) -> None:
@@ -268,49 +233,37 @@ def _warn_left_out(what: str, left_out: Mapping[str, str]) -> None:
         warn(f"without {what}: {', '.join(ids[:_NAMED])}{more}: {why}")
 
 
-def _answers_summary(made: "GenerationResult", out: Path, provider: str) -> dict[str, Any]:
-    _warn_left_out("a reference answer", made.left_out)
-    if made.cut:
-        warn(f"truncated at the token limit: {', '.join(made.cut)}")
-    return {
-        "out": str(out),
-        "provider": provider,
-        "written": made.written,
-        "kept": made.kept,
-        "left_out": dict(made.left_out),
-        "cut": made.cut,
-    }
-
-
-def _show(summary: Mapping[str, Any]) -> None:
-    from assay.report.console import facts_table
-    from assay.report.numbers import count
-
-    facts = [("provider", summary["provider"])]
-    facts += [(name, count(summary[name])) for name in ("written", "kept")]
-    if summary["left_out"]:
-        facts.append(("left out", count(len(summary["left_out"]))))
-    show(facts_table([*facts, ("result", summary["out"])]))
-
-
-async def _draw_nuggets(
-    task: "GenerationTask", spec: str, max_cost: float | None, out: Path, resume: bool
+def _draw_nuggets(
+    task: "GenerationTask",
+    documents: int | None,
+    spec: str,
+    max_cost: float | None,
+    out: Path,
+    resume: bool,
 ) -> dict[str, Any]:
-    """Draw nuggets with the provider that `spec` names, and summarize."""
     from assay.answer.ground_truth.nugget_extraction import ModelExtractor, SentenceExtractor
-    from assay.answer.ground_truth.nugget_generation import generate_nuggets
-    from assay.answer.providers.opening import open_provider
-    from assay.cli.console import progress_bar
+    from assay.answer.ground_truth.nugget_generation import MAX_DOCUMENTS, generate_nuggets
 
-    async def generate(extractor: "NuggetExtractor") -> "NuggetResult":
+    wanted = replace(task, documents=documents or MAX_DOCUMENTS)
+
+    async def extract(model: "LLMProvider | None") -> dict[str, Any]:
+        extractor: NuggetExtractor = SentenceExtractor()
+        if model is not None:
+            extractor = ModelExtractor(model, supported_by_words, _by_judge(model))
         with progress_bar() as progress:
-            return await generate_nuggets(task, extractor, out, resume=resume, progress=progress)
+            made = await generate_nuggets(wanted, extractor, out, resume=resume, progress=progress)
+        _warn_left_out("nuggets", made.left_out)
+        return {
+            "out": str(out),
+            "provider": spec if model is None else model.name,
+            "drawn": made.extracted,
+            "kept": made.kept,
+            **_counts(made.questions),
+            "left_out": dict(made.left_out),
+            "rejected": {each.name.lower(): n for each, n in made.rejected.items() if n},
+        }
 
-    if spec == EXTRACTIVE:
-        return _nuggets_summary(await generate(SentenceExtractor()), out, spec)
-    async with open_provider(spec, max_cost=max_cost) as model:
-        result = await generate(ModelExtractor(model, supported_by_words, _by_judge(model)))
-        return _nuggets_summary(result, out, model.name) | {"spending": asdict(model.spending)}
+    return with_model(spec, max_cost, extract)
 
 
 async def supported_by_words(text: str, sources: Sequence[str]) -> bool:
@@ -353,19 +306,6 @@ def _edit_table(path: Path, table: Path, *, import_edits: bool) -> dict[str, Any
     return {"out": str(path if import_edits else table), **_counts(questions)}
 
 
-def _nuggets_summary(result: "NuggetResult", out: Path, provider: str) -> dict[str, Any]:
-    _warn_left_out("nuggets", result.left_out)
-    return {
-        "out": str(out),
-        "provider": provider,
-        "drawn": result.extracted,
-        "kept": result.kept,
-        **_counts(result.questions),
-        "left_out": dict(result.left_out),
-        "rejected": {each.name.lower(): n for each, n in result.rejected.items() if n},
-    }
-
-
 def _counts(questions: "Sequence[QuestionNuggets]") -> dict[str, Any]:
     nuggets = [nugget for question in questions for nugget in question.nuggets]
     makers = sorted({each.by.value for each in nuggets})
@@ -377,22 +317,23 @@ def _counts(questions: "Sequence[QuestionNuggets]") -> dict[str, Any]:
     }
 
 
-def _show_nuggets(summary: Mapping[str, Any]) -> None:
+def _show(summary: Mapping[str, Any], nuggets: bool) -> None:
     """The summary for people."""
     from assay.answer.ground_truth.nugget_extraction import EXTRACT_NOTE, NuggetRejection
     from assay.report.console import facts_table
     from assay.report.numbers import count
 
     facts: list[tuple[str, str]] = []
-    for name in ("provider", "drawn", "kept", "questions", "nuggets", "vital"):
+    for name in ("provider", "written", "drawn", "kept", "questions", "nuggets", "vital"):
         if name in summary:
             value = summary[name]
             facts.append((name, count(value) if isinstance(value, int) else str(value)))
-    facts.append(("made by", ", ".join(f"{who} {count(n)}" for who, n in summary["by"].items())))
+    if makers := summary.get("by"):
+        facts.append(("made by", ", ".join(f"{who} {count(n)}" for who, n in makers.items())))
     if summary.get("left_out"):
         facts.append(("left out", count(len(summary["left_out"]))))
     for name, number in summary.get("rejected", {}).items():
         facts.append(("rejected", f"{count(number)}: {NuggetRejection[name.upper()]}"))
     show(facts_table([*facts, ("result", summary["out"])]))
-    if summary.get("provider") == EXTRACTIVE:
+    if nuggets and summary.get("provider") == EXTRACTIVE:
         say(EXTRACT_NOTE)

@@ -5,7 +5,7 @@ table in `assay.run.config`; a verb's is the panel that `assay.cli.app` gives it
 text, so typer's panels are not drawn: the sections are written here.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, get_args
 
 import typer
@@ -26,23 +26,34 @@ class VerbCommand(TyperCommand):
     """A verb whose options are shown in sections, and which knows what a wrong one could mean."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Arguments, then the options of each section in the order of `GROUPS`."""
+        """Arguments, then the options of each section in the order of `GROUPS`.
+
+        Those without a section come last where the first one is for the usual options, else first.
+        """
         arguments, sections = [], dict[str, list[tuple[str, str]]]()
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
             if record is None:
                 continue
             if param.param_type_name == "argument":
-                arguments.append(record)
+                name, words = record
+                arguments.append((name.rpartition(" <")[0] or name, words))  # without its type
             else:
                 panel = getattr(param, "rich_help_panel", None) or _REST
                 sections.setdefault(panel, []).append(record)
         _write(formatter, "Arguments", arguments)
         if sum(map(len, sections.values())) <= _FEW:
             sections = {_REST: [row for rows in sections.values() for row in rows]}
-        several = len(sections) > 1
+        if GROUPS[0] not in sections:
+            _write(formatter, _REST, sections.pop(_REST, []))
         for panel in sorted(sections, key=_rank):
-            _write(formatter, _MORE if several and panel == _REST else panel, sections[panel])
+            _write(formatter, _MORE if panel == _REST else panel, sections[panel])
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """As typer does, but a required argument is RUN, not {RUN}."""
+        return [
+            piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)
+        ]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """As typer does, with one hint in the words of all others about an unknown option."""
@@ -51,6 +62,7 @@ class VerbCommand(TyperCommand):
             return super().parse_args(ctx, args)
         except Exception as error:
             _suggest_option(error, flags)
+            _name_value(error)
             message = getattr(error, "message", "")
             if "extra argument" in message and "--dataset" in flags:
                 error.message = f"{message}; a data set is named by --dataset"  # type: ignore[attr-defined]
@@ -102,6 +114,15 @@ class VerbGroup(TyperGroup):
             raise
 
 
+def all_commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command of a group and of the groups in it, with the words that call it."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from all_commands(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
 def verbs(name: str, summary: str) -> typer.Typer:
     """An app, or a group of verbs below one."""
     return _Verbs(
@@ -129,6 +150,15 @@ def _write(formatter: Any, title: str, rows: list[tuple[str, str]]) -> None:
 
 def _rank(panel: str) -> tuple[int, str]:
     return (GROUPS.index(panel), "") if panel in GROUPS else (len(GROUPS), panel)
+
+
+def _name_value(error: Exception) -> None:
+    """Say which value was refused, where typer's message only says what it should have been."""
+    problems = getattr(error.__cause__, "errors", None)
+    if callable(problems) and hasattr(error, "message"):
+        problem = problems()[0]
+        wanted = problem["msg"].removeprefix("Input ").partition(",")[0]
+        error.message = f"{wanted}, got {problem['input']!r}"
 
 
 def _suggest_option(error: Exception, flags: Iterable[str]) -> None:

@@ -1,27 +1,24 @@
-"""`assay index`: embed a data set's documents and make them searchable."""
+"""`assay index` and `assay tune`: prepare the built-in retriever for a data set."""
 
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
-import typer
-
-from assay.cli.console import print_json, show
+from assay.cli.console import print_json, progress_bar, show
 from assay.cli.options import (
+    BM25_DEFAULTS,
+    EMBEDDER,
     ArchiveOption,
-    BOption,
     DatasetOption,
-    DeltaOption,
-    DeviceOption,
-    EmbedderOption,
     EngineOption,
     JsonOption,
-    K1Option,
-    LanguageOption,
-    ModelOption,
-    StopWordsOption,
-    TitleWeightOption,
+    bm25_settings,
+    embedder_settings,
+    option,
+    retriever_settings,
+    switch,
+    with_options,
 )
 from assay.errors import UsageError
 
@@ -36,83 +33,81 @@ if TYPE_CHECKING:
 
 ShardNumber = Annotated[
     int | None,
-    typer.Option(
+    option(
+        "Number of shards of a new index.",
+        "QDRANT_SHARD_NUMBER",
+        "N",
         "--shard-number",
-        help="On a Qdrant server: in how many parts to divide the points of a new index.",
-        envvar="QDRANT_SHARD_NUMBER",
-        metavar="N",
         min=1,
+        rich_help_panel="Qdrant server",
     ),
 ]
 ReplicationFactor = Annotated[
     int | None,
-    typer.Option(
+    option(
+        "On a cluster: how many nodes hold each shard of a new index.",
+        "QDRANT_REPLICATION_FACTOR",
+        "N",
         "--replication-factor",
-        help="On a Qdrant cluster: how many nodes hold each part of a new index.",
-        envvar="QDRANT_REPLICATION_FACTOR",
-        metavar="N",
         min=1,
+        rich_help_panel="Qdrant server",
     ),
 ]
 WriteConsistency = Annotated[
     int | None,
-    typer.Option(
+    option(
+        "On a cluster: how many copies must store a point before the write succeeds.",
+        "QDRANT_WRITE_CONSISTENCY_FACTOR",
+        "N",
         "--write-consistency",
-        help="On a Qdrant cluster: how many copies must have stored a point before it counts.",
-        envvar="QDRANT_WRITE_CONSISTENCY_FACTOR",
-        metavar="N",
         min=1,
+        rich_help_panel="Qdrant server",
     ),
 ]
 QuantizationOption = Annotated[
     str,
-    typer.Option(
+    option(
+        "Keep int8 or binary vectors in memory to find candidates, which are then scored by the "
+        "full vectors; or none.",
+        "QDRANT_QUANTIZATION",
+        "KIND",
         "--quantization",
-        help="On a Qdrant server: keep int8 or binary vectors in memory to find candidates by, "
-        "which are then scored by the whole vectors; or none.",
-        envvar="QDRANT_QUANTIZATION",
-        metavar="KIND",
+        rich_help_panel="Qdrant server",
     ),
 ]
 OnDisk = Annotated[
     bool,
-    typer.Option(
+    switch(
         "--on-disk",
-        help="On a Qdrant server: keep vectors, words and texts on the disk instead of in memory.",
-        envvar="QDRANT_ON_DISK",
+        "Keep vectors, words and texts on disk instead of in memory.",
+        "QDRANT_ON_DISK",
+        rich_help_panel="Qdrant server",
     ),
 ]
 Shard = Annotated[
     str | None,
-    typer.Option(
-        help="Only embed this part of the documents, such as 2/4, into --part; `assay merge` "
+    option(
+        "Only embed this part of the documents, such as 2/4, into --part; `assay merge` "
         "builds the index from all parts.",
-        envvar="ASSAY_SHARD",
-        metavar="I/N",
+        "ASSAY_SHARD",
+        "I/N",
     ),
 ]
 PartFolder = Annotated[
     Path | None,
-    typer.Option(
+    option(
+        "With --shard: the folder for this part. Default: index-parts/I-of-N.",
+        None,
+        "DIR",
         "--part",
-        help="With --shard: the folder for this part. Default: index-parts/I-of-N.",
-        metavar="DIR",
     ),
 ]
 
 
+@with_options(retriever_settings(*EMBEDDER, *BM25_DEFAULTS))
 def index(
     dataset: DatasetOption = "nfcorpus",
     archive: ArchiveOption = None,
-    model: ModelOption = None,
-    embedder: EmbedderOption = None,
-    device: DeviceOption = "auto",
-    bm25_k1: K1Option = 1.2,
-    bm25_b: BOption = 0.75,
-    bm25_delta: DeltaOption = 0.0,
-    bm25_title_weight: TitleWeightOption = 3.0,
-    bm25_language: LanguageOption = "auto",
-    bm25_stop_words: StopWordsOption = "default",
     shard_number: ShardNumber = None,
     replication_factor: ReplicationFactor = None,
     write_consistency: WriteConsistency = None,
@@ -122,27 +117,23 @@ def index(
     shard: Shard = None,
     part: PartFolder = None,
     as_json: JsonOption = False,
+    **options: Any,
 ) -> None:
-    """Embed and index documents. Only new and changed ones are processed.
+    """Embed and index the documents of a data set. Only new and changed ones are processed.
 
     The index is kept in QDRANT_PATH (default: in the cache), or on the Qdrant server at
     QDRANT_URL with QDRANT_API_KEY. Searches use the old index until the new one is complete.
     """
-    from assay.cli.console import progress_bar
     from assay.data import load_dataset
-    from assay.search.bm25 import Bm25Settings
-    from assay.search.embedding import EmbedderSettings, open_embedder
+    from assay.search.embedding import open_embedder
     from assay.search.index import build_index, open_store
     from assay.search.index_changes import as_corpus
 
-    bm25 = Bm25Settings(
-        bm25_k1, bm25_b, bm25_delta, bm25_title_weight, bm25_language, bm25_stop_words
-    )
+    settings, bm25 = embedder_settings(options), bm25_settings(options)
     kept = (shard_number, replication_factor, write_consistency, quantization, on_disk)
     cluster = _cluster(*kept) if kept != (None, None, None, "none", False) else None
-    settings = EmbedderSettings(embedder or "", str(model or ""), device)
     if part is not None and not shard:
-        raise UsageError("--part is where --shard I/N puts its part; add --shard")
+        raise UsageError("--part has no effect without --shard I/N; add it")
     if shard and engine:
         raise UsageError("--shard and --engine are two ways to divide the work; pass one of them")
     with progress_bar() as progress:
@@ -233,7 +224,6 @@ def merge_index_parts(
     folders: list[Path], dataset: str | None, archive: Path | None, as_json: bool
 ) -> None:
     """Build the index whose parts are in `folders`."""
-    from assay.cli.console import progress_bar
     from assay.data import load_dataset
     from assay.errors import SearchError
     from assay.search.distributed_index import read_parts, take_vectors
@@ -256,3 +246,93 @@ def merge_index_parts(
         store = open_store(data.name, embedder)
         report = build_index(documents, embedder, store, progress, bm25=first.bm25, cache=cache)
     show_index(data, store, embedder, report, as_json)
+
+
+@with_options(retriever_settings(*EMBEDDER))
+def tune(
+    dataset: DatasetOption = "nfcorpus",
+    archive: ArchiveOption = None,
+    seed: Annotated[int, option("Random seed of the training.", "ASSAY_TUNE_SEED", "S")] = 0,
+    splits: Annotated[
+        str,
+        option(
+            "train, or train,dev: the dev judgments are then added to the model "
+            "after all choices and measurements are made.",
+            "ASSAY_TUNE_SPLITS",
+            "SPLITS",
+        ),
+    ] = "train",
+    bm25: Annotated[
+        bool,
+        switch(
+            "--bm25",
+            "Only pick BM25's settings on the train split, and print the options that set "
+            "them. No ranking is learned.",
+        ),
+    ] = False,
+    as_json: JsonOption = False,
+    **options: Any,
+) -> None:
+    """Learn a ranking from the train judgments of a data set. The test split is not used.
+
+    What is printed is nDCG@10 on held-out queries: each was ranked by trees that had not seen its
+    judgments. Expect this of new queries, and more on the train split, which the model has seen.
+
+    The model is kept in the cache, where builtin:tuned and `assay serve ... --mode tuned` find
+    it. One that does not beat hybrid on held-out queries is not saved: exit code 2.
+    """
+    if bm25:
+        _pick_bm25(dataset, archive, seed, as_json)
+        return
+    from assay.data import load_dataset
+    from assay.search.embedding import open_embedder
+    from assay.search.index import check_train_judgments, open_retriever
+    from assay.search.tuning.tune import (
+        check_splits,
+        describe_gain,
+        learn,
+        model_path,
+        save_if_better,
+    )
+
+    learned = check_splits(splits)
+    with progress_bar() as progress:
+        data = load_dataset(dataset, archive=archive, progress=progress)
+        check_train_judgments(data)
+        chosen = open_embedder(embedder_settings(options))
+        path = model_path(data, chosen, seed=seed)
+        with open_retriever(data, embedder=chosen, progress=progress) as retriever:
+            ranker = learn(data, chosen, retriever, seed=seed, splits=learned, progress=progress)
+    save_if_better(ranker, path)
+    if as_json:
+        about = asdict(ranker.about)
+        held_out = asdict(ranker.held_out) | {"seed_spread": ranker.held_out.seed_spread}
+        print_json({"model": str(path), "about": about, "held_out": held_out})
+        return
+    show(
+        f"{data.name}: learned from {' and '.join(ranker.splits)}, trained track",
+        describe_gain(ranker.held_out),
+        f"model: {path}",
+    )
+
+
+def _pick_bm25(dataset: str, archive: Path | None, seed: int, as_json: bool) -> None:
+    from assay.data import load_dataset
+    from assay.search.bm25_choice import choose_bm25
+
+    with progress_bar() as progress:
+        data = load_dataset(dataset, archive=archive, progress=progress)
+        found = choose_bm25(data, seed=seed, progress=progress)
+    if as_json:
+        print_json({"dataset": data.name, "better": found.better, **asdict(found)})
+        return
+    compared = (
+        f"nDCG@10 {found.ndcg_10:.4f} with {found.best}, {found.default_ndcg_10:.4f} with the "
+        f"defaults (standard error of the difference {found.standard_error:.4f})"
+    )
+    advice = (
+        f"use: {found.chosen.as_options()}"
+        if found.better
+        else f"keep the defaults ({found.chosen}): the difference may be chance"
+    )
+    show(f"{data.name}: {found.queries} train queries, trained track", compared, advice)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from assay.cli.console import print_json, say, show_unwrapped
+from assay.cli.options import JsonOption, option, setting_option, switch
 from assay.cli.settings import FILE
 from assay.errors import UsageError, did_you_mean
 
@@ -152,36 +153,28 @@ def init(
         typer.Argument(
             help="What to measure: a URL (with {query} in it, or the address of an agent) or any "
             "other target. Default: an MCP configuration or a search function of the project.",
-            metavar="[TARGET]",
+            metavar="TARGET",
         ),
     ] = None,
     dataset: Annotated[
         str | None,
-        typer.Option(
-            help="The questions. Default: a table of questions or a folder in BEIR format that is "
+        option(
+            "The questions. Default: a table of questions or a folder in BEIR format that is "
             "found, else notes.",
             metavar="NAME|PATH",
         ),
     ] = None,
-    columns: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Which column of a table of questions holds what: query=Frage,ids=docs.",
-            metavar="KEY=COLUMN",
-        ),
-    ] = None,
+    columns: Annotated[list[str] | None, setting_option("columns", envvar=None)] = None,
     ci: Annotated[
         str | None,
-        typer.Option(
-            help="The CI system to write a job for: github, gitlab or none. Default: that of the "
+        option(
+            "The CI system to write a job for: github, gitlab or none. Default: that of the "
             "project's files or remote.",
             metavar="SYSTEM",
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print what was written as JSON.")
-    ] = False,
+    force: Annotated[bool, switch("--force", "Replace files that exist.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Write an assay.toml and a CI job for this project.
 

@@ -1,8 +1,8 @@
-"""`assay judge`: how reliable the language model is that judges answers."""
+"""`assay judge`: how good judges are, and pools of documents for people to grade."""
 
 import asyncio
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,231 +10,37 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from assay.answer.provider_kinds import PROVIDER_FORMS
-from assay.cli.console import print_json, say, show, warn
+from assay.cli.console import print_json, progress_bar, say, show, warn
 from assay.cli.help import verbs
-from assay.cli.judge_criterion import (
-    calibrate_criterion,
-    calibrate_nuggets,
-    estimate_words,
-    require_asked,
+from assay.cli.judge_calibrate import calibrate
+from assay.cli.judge_grade import grade, read_sources
+from assay.cli.options import (
+    ColumnsOption,
+    JsonOption,
+    JudgeConcurrencyOption,
+    JudgeTimeoutOption,
+    MaxCostOption,
+    RunsOption,
+    option,
+    refuse_unused,
 )
-from assay.cli.judge_grade import grade
-from assay.cli.judge_pool import labels, pool
-from assay.cli.options import JsonOption, JudgeConcurrencyOption, JudgeTimeoutOption, MaxCostOption
 from assay.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from assay.measure.answers.calibration import Calibration
-    from assay.measure.answers.calibration_files import LabeledAnswer
-    from assay.measure.answers.judge import Judgment
     from assay.measure.answers.judge_bench import BenchResult, LabeledClaim
+    from assay.measure.grading.agreement import GraderAgreement
     from assay.progress import Progress
 
-
-judge_app = verbs("judge", "Measure what judges answers.")
-
-
-def calibrate(
-    labels: Annotated[
-        Path,
-        typer.Argument(
-            help="JSON lines: question, answer, reference, label (true or false, given by "
-            "a person), and verdict or verdicts if a judge has already decided. The result "
-            "estimates the lines without a label.",
-            metavar="LABELS.jsonl",
-        ),
-    ],
-    judge: Annotated[
-        str | None,
-        typer.Option(
-            "--judge",
-            "--provider",
-            help=f"The model that judges: {PROVIDER_FORMS}. Default: ollama.",
-            envvar="RAG_EVAL_PROVIDER",
-            metavar="SPEC",
-        ),
-    ] = None,
-    judge_votes: Annotated[
-        int,
-        typer.Option(
-            "--judge-votes",
-            "--votes",
-            help="How many votes to take per answer, each one call to the model. Half of them show "
-            "the reference first, so an odd number is raised by one.",
-            envvar="ASSAY_JUDGE_VOTES",
-            min=1,
-            metavar="N",
-        ),
-    ] = 2,
-    judge_max_flips: Annotated[
-        float,
-        typer.Option(
-            help="The share of answers about which the judge may say both TRUE and FALSE; above "
-            "it, a warning.",
-            envvar="ASSAY_JUDGE_MAX_FLIPS",
-            min=0.0,
-            max=1.0,
-            metavar="SHARE",
-        ),
-    ] = 0.2,
-    criterion: Annotated[
-        Path | None,
-        typer.Option(
-            help="Calibrate ratings by this criterion of your own (.md) instead: label is then one "
-            "of its levels, and rating or ratings what a judge has said already.",
-            metavar="FILE",
-        ),
-    ] = None,
-    nuggets: Annotated[
-        bool,
-        typer.Option(
-            "--nuggets",
-            help="Calibrate the assignment of nuggets instead: lines have question, answer, nugget "
-            "and label (support, partial or none). --judge rules calibrates the rules.",
-        ),
-    ] = False,
-    judge_timeout: JudgeTimeoutOption = None,
-    judge_concurrency: JudgeConcurrencyOption = None,
-    max_cost: MaxCostOption = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Add the result to this file, for --judge-calibration of assay eval and score.",
-            metavar="FILE",
-        ),
-    ] = None,
-    json: JsonOption = False,
-) -> None:
-    """Measure how well the judge agrees with people. Accuracy, kappa, flips, corrected mean."""
-    from assay.cli.console import progress_bar
-    from assay.measure.answers.calibration import calibrate_judge
-    from assay.measure.answers.calibration_files import read_labels
-    from assay.measure.answers.judge import unreliable
-
-    opened = {
-        "spec": judge,
-        "max_cost": max_cost,
-        "timeout": judge_timeout,
-        "concurrency": judge_concurrency,
-    }
-    if criterion is not None and nuggets:
-        raise UsageError("give --criterion or --nuggets, not both")
-    if nuggets:
-        calibrate_nuggets(labels, opened, judge_votes, out, json)
-        return
-    if criterion is not None:
-        calibrate_criterion(labels, criterion, opened, json, out)
-        return
-    rows = read_labels(labels)
-    with progress_bar() as progress:
-        judgments, record = asyncio.run(_judgments(rows, opened, judge_votes, progress))
-    pairs = list(zip(rows, judgments, strict=True))
-    result = calibrate_judge(
-        [row.label for row in rows if row.label is not None],
-        [judgment for row, judgment in pairs if row.label is not None],
-        [judgment for row, judgment in pairs if row.label is None],
-    )
-    doubt = unreliable(judgments, judge_max_flips)
-    if out is not None:
-        _keep(out, rows, record, result)
-    if json:
-        print_json({"judge": record, **asdict(result), "unreliable": doubt})
-    else:
-        show(*_rendered(result))
-        _show_warnings(result)
-    if doubt:
-        warn(f"assay eval would not accept this judge: {doubt}")
-
-
-def _keep(
-    out: Path, rows: Sequence["LabeledAnswer"], record: dict[str, Any], result: "Calibration"
-) -> None:
-    from assay.evaluation.gates import CORRECTNESS
-    from assay.measure.answers.calibration_files import add_record, make_record
-    from assay.measure.answers.judge import correctness_prompts
-
-    labeled = [row for row in rows if row.label is not None]
-    require_asked(sum(row.recorded is not None for row in labeled))
-    votes = int(record["votes"])
-    questions = [row.question for row in labeled]
-    found = (result.accuracy.mean, result.kappa)
-    add_record(
-        out,
-        make_record(
-            CORRECTNESS, record["provider"], votes, correctness_prompts(votes), questions, *found
-        ),
-    )
-
-
-async def _judgments(
-    rows: Sequence["LabeledAnswer"],
-    opened: dict[str, Any],
-    votes: int,
-    progress: "Progress",
-) -> tuple[list["Judgment"], dict[str, Any]]:
-    """Recorded verdicts are kept; a model is opened only if something is left to judge."""
-    left = [row for row in rows if row.recorded is None]
-    if not left:
-        return [row.recorded for row in rows if row.recorded], {"provider": "recorded"}
-    from assay.answer.providers.opening import open_provider
-    from assay.measure.answers.judge import Judge, JudgeInput, judge_answers
-
-    inputs = [JudgeInput(row.question, row.answer, row.reference) for row in left]
-    async with open_provider(**opened) as provider:
-        judge = Judge(provider, votes)
-        fresh = iter(await judge_answers(judge, inputs, progress))
-        facts = {"provider": provider.name, "votes": judge.votes, "prompts": judge.prompts}
-        judgments = [row.recorded or next(fresh) for row in rows]
-        return judgments, {**facts, "spending": asdict(provider.spending)}
-
-
-def _rendered(result: "Calibration") -> Iterator["RenderableType"]:
-    from assay.report.console import confusion_table, facts_table
-    from assay.report.numbers import count, figure, percent
-
-    yield facts_table(
-        [
-            ("labeled answers", count(result.labelled)),
-            ("accuracy", estimate_words(result.accuracy)),
-            ("Cohen's kappa", figure(result.kappa)),
-            ("flip rate", percent(result.flip_rate)),
-            ("undecided", count(result.undecided)),
-            ("votes that could not be parsed", count(result.unparseable_votes)),
-        ]
-    )
-    yield from ("", confusion_table(result.confusion), "")
-    means = [("correct, by the labels alone", estimate_words(result.labels_mean))]
-    if result.corrected is not None:
-        means += [
-            ("unlabeled answers", count(result.unlabelled)),
-            ("correct, by the judge alone", figure(result.uncorrected)),
-            ("correct, judge corrected by the labels", estimate_words(result.corrected)),
-        ]
-    yield facts_table(means)
-
-
-def _show_warnings(result: "Calibration") -> None:
-    from assay.measure.answers.calibration import MIN_LABELS
-
-    if result.labelled < MIN_LABELS:
-        warn(f"only {result.labelled} labels: below {MIN_LABELS} the interval is not reliable")
-    if result.unparseable_votes:
-        warn(
-            f"{result.unparseable_votes} votes were neither TRUE nor FALSE: this model "
-            "explains instead of deciding; choose another one"
-        )
-    if result.kappa is None:
-        say("Cohen's kappa is undefined here: judge and labels always give the same single value.")
-    if result.corrected is None:
-        say("To estimate unlabeled answers too, add lines without a label, such as those of a run.")
-
+judge_app = verbs("judge", "Measure judges; grade documents by model or by people.")
 
 _MODEL_FREE = "words, rules, small-model"
+_OF_MODELS = ("judge_votes", "judge_timeout", "judge_concurrency", "max_cost")
 
 
 def bench_judges(
+    context: typer.Context,
     sets: Annotated[
         list[str] | None,
         typer.Argument(
@@ -246,39 +52,37 @@ def bench_judges(
     ] = None,
     judges: Annotated[
         list[str] | None,
-        typer.Option(
-            "--judge",
-            help=f"Which judge: {_MODEL_FREE}, or a model, {PROVIDER_FORMS}. Repeatable. Default: "
+        option(
+            f"Which judge: {_MODEL_FREE}, or a model, {PROVIDER_FORMS}. Repeatable. Default: "
             f"{_MODEL_FREE}.",
-            metavar="SPEC",
+            None,
+            "SPEC",
+            "--judge",
         ),
     ] = None,
     judge_votes: Annotated[
         int,
-        typer.Option(
-            help="How many votes a model has about each claim; every second one shows the claim "
-            "first.",
-            envvar="ASSAY_JUDGE_VOTES",
+        option(
+            "How often to ask a model about each claim; every second vote shows the claim first.",
+            "ASSAY_JUDGE_VOTES",
+            "N",
             min=1,
-            metavar="N",
         ),
     ] = 2,
     judge_timeout: JudgeTimeoutOption = None,
     judge_concurrency: JudgeConcurrencyOption = None,
     limit: Annotated[
-        int | None,
-        typer.Option(help="Draw at most N claims of each set.", min=2, metavar="N"),
+        int | None, option("Draw at most N claims of each set.", metavar="N", min=2)
     ] = None,
     max_cost: MaxCostOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure judges on labeled claims. Balanced accuracy, kappa, flips, cost.
+    """Measure judges on labeled claims. Prints balanced accuracy, kappa, flips and cost.
 
-    A judge is asked whether documents support a claim. 0.5 is a coin, and a judge that always says
-    the same.
+    A judge is asked whether documents support a claim. A coin, or a judge that always gives the
+    same verdict, has a balanced accuracy of 0.5.
     """
     from assay.answer.provider_kinds import split_provider
-    from assay.cli.console import progress_bar
     from assay.measure.answers.judge_bench import MODEL_FREE, read_claims
 
     for spec in set(judges or ()).difference(MODEL_FREE):
@@ -286,6 +90,8 @@ def bench_judges(
             split_provider(spec)
         except UsageError as error:
             raise UsageError(f"{error}; or, without a model, {', '.join(MODEL_FREE)}") from None
+    if set(judges or ()) <= set(MODEL_FREE):
+        refuse_unused(context, _OF_MODELS, "on judges without a model; leave it out")
     claims = {name: _drawn(read_claims(name), limit) for name in sets or ["notes"]}
     opened = {"max_cost": max_cost, "timeout": judge_timeout, "concurrency": judge_concurrency}
     results: list[tuple[BenchResult, dict[str, Any] | None]] = []
@@ -365,6 +171,175 @@ def _bench_table(
             "" if spending is None else "unknown" if cost is None else f"{cost:.2f}",
         )
     return table
+
+
+def pool(
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            help="Runs (folders or names), or TREC run files with --dataset.", metavar="RUN"
+        ),
+    ],
+    out: Annotated[Path, option("The table to write, a .csv file.", None, "FILE", "--out")],
+    depth: Annotated[
+        int, option("How many documents of each ranking to take.", metavar="K", min=1)
+    ] = 10,
+    dataset: Annotated[
+        str | None, option("The data set, where the runs do not name it.", metavar="NAME|PATH")
+    ] = None,
+    columns: ColumnsOption = None,
+    split: Annotated[
+        str | None, option("The split whose judged documents are left out.", metavar="NAME")
+    ] = None,
+    runs: RunsOption = Path("runs"),
+    as_json: JsonOption = False,
+) -> None:
+    """Collect the unjudged documents of runs into a table to grade.
+
+    The table has a row for each query and document with an empty column label: people fill it in
+    with grades from 0, or a model with `assay judge grade`. `assay judge labels` reads it back.
+    """
+    from assay.measure.grading.pool import write_pool
+
+    if out.suffix.lower() != ".csv":
+        raise UsageError(f"a pool is written to a .csv file, got {out.name!r}")
+    if out.exists():
+        raise UsageError(f"{out} exists, perhaps with grades in it; choose another --out")
+    found = read_sources(sources, dataset, split, runs, depth, 0, columns or (), texts=False)
+    if not found.pool.pairs:
+        say("every document that these runs return is judged: there is nothing to grade")
+        return
+    write_pool(out, found.pool.pairs)
+    queries = len({pair.query_id for pair in found.pool.pairs})
+    if as_json:
+        print_json({"pool": str(out), "pairs": len(found.pool.pairs), "queries": queries})
+    else:
+        show(
+            f"{out}: {len(found.pool.pairs):,} unjudged documents of {queries:,} queries; fill in "
+            f"the column label, then: assay judge labels {out} --out labels.qrels"
+        )
+    if found.dataset is not None and not found.dataset.documents:
+        say("the data set has no documents: the table has ids and no texts")
+
+
+def labels(
+    tables: Annotated[
+        list[Path],
+        typer.Argument(
+            help="A table of a pool for each person who graded, or one that several graded in the "
+            "web UI.",
+            metavar="POOL.csv",
+        ),
+    ],
+    out: Annotated[
+        Path | None, option("Write the judgments as qrels.", None, "FILE", "--out")
+    ] = None,
+    dataset: Annotated[
+        str | None, option("The data set to add the judgments to.", metavar="NAME|PATH")
+    ] = None,
+    columns: ColumnsOption = None,
+    split: Annotated[str, option("Which of its judgments to add to.", metavar="NAME")] = "test",
+    dataset_out: Annotated[
+        Path | None, option("Write the data set with the new judgments here.", metavar="DIR")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Turn graded tables into judgments. With several graders, prints their agreement.
+
+    Where graders differ, the median of their grades counts; of two in the middle, the lower one.
+    """
+    from itertools import combinations
+
+    from assay.data.qrels import write_trec_qrels
+    from assay.measure.grading.agreement import grader_agreement
+    from assay.measure.grading.pool import combine_labels, label_rows
+
+    if (dataset is None) != (dataset_out is None):
+        raise UsageError("--dataset-out extends the data set of --dataset; pass both, or neither")
+    read: dict[str, dict[tuple[str, str], int]] = {}
+    missing = 0
+    for path in tables:
+        found, rows = _graders_of(path)
+        read |= found
+        missing += sum(rows - len(labels) for labels in found.values())
+    judged = combine_labels(list(read.values()))
+    agreement = [(a, b, grader_agreement(read[a], read[b])) for a, b in combinations(read, 2)]
+    if out is not None:
+        write_trec_qrels(out, label_rows(judged), instead="--dataset-out")
+    if dataset is not None and dataset_out is not None:
+        _add_to_dataset(dataset, columns or (), split, judged, dataset_out)
+    if as_json:
+        print_json(_as_json(read, judged, agreement, missing))
+        return
+    show(f"{len(judged):,} documents judged by {len(read)} grader{'s' * (len(read) > 1)}")
+    for a, b, pair in agreement:
+        show(_agreement_line(a, b, pair))
+    if missing:
+        say(f"{missing:,} rows have no label yet")
+
+
+def _graders_of(path: Path) -> tuple[dict[str, dict[tuple[str, str], int]], int]:
+    """The labels of a table and of those who graded it in the web UI, and how many rows it has."""
+    from assay.measure.grading.human_grades import TABLE_GRADER, GradedPool
+
+    pool = GradedPool(path)
+    found = {
+        str(path) if grader == TABLE_GRADER else f"{grader} in {path}": labels
+        for grader, labels in pool.grades().items()
+        if labels
+    }
+    if not found:
+        raise UsageError(f"{path} has no label yet; fill in the column label with grades from 0")
+    return found, len(pool.pairs)
+
+
+def _add_to_dataset(
+    name: str,
+    columns: Sequence[str],
+    split: str,
+    judged: dict[tuple[str, str], int],
+    folder: Path,
+) -> None:
+    from dataclasses import replace
+
+    from assay.cli.eval import choose_dataset
+    from assay.data.beir import write_new_beir
+
+    data = choose_dataset(name, None, columns)
+    known = {query_id: dict(grades) for query_id, grades in data.judgments.get(split, {}).items()}
+    for (query_id, doc_id), label in judged.items():
+        if query_id not in data.queries:
+            raise UsageError(f"query {query_id!r} of the labels is not in data set {name!r}")
+        known.setdefault(query_id, {})[doc_id] = label
+    write_new_beir(replace(data, judgments={**data.judgments, split: known}), folder)
+    say(f"{folder}: {name} with {len(judged):,} more judgments in {split}")
+
+
+def _agreement_line(a: str, b: str, found: "GraderAgreement") -> str:
+    from assay.report.numbers import figure, percent
+
+    if not found.both:
+        return f"{a} and {b} graded no document in common"
+    return (
+        f"{a} and {b}: {found.both:,} in common, the same grade for {percent(found.same)}, kappa "
+        f"{figure(found.kappa)} (relevant or not), {figure(found.weighted_kappa)} (grades)"
+    )
+
+
+def _as_json(
+    read: dict[str, dict[tuple[str, str], int]],
+    judged: dict[tuple[str, str], int],
+    agreement: "Sequence[tuple[str, str, GraderAgreement]]",
+    missing: int,
+) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        "graders": {path: len(found) for path, found in read.items()},
+        "judged": len(judged),
+        "unlabelled": missing,
+        "agreement": [{"a": a, "b": b, **asdict(found)} for a, b, found in agreement],
+    }
 
 
 judge_app.command("bench")(bench_judges)

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assay.answer.provider_kinds import PROVIDER_FORMS
-from assay.cli.console import print_json, say, show, warn
+from assay.cli.console import print_json, progress_bar, say, show, warn
 from assay.cli.options import (
     ColumnsOption,
+    JsonOption,
     JudgeConcurrencyOption,
+    JudgeOption,
     JudgeTimeoutOption,
     MaxCostOption,
     RunsOption,
+    option,
+    switch,
 )
 from assay.errors import UsageError
 
@@ -39,99 +42,84 @@ def grade(
             metavar="RUN|POOL.csv",
         ),
     ],
-    judge: Annotated[
-        str | None,
-        typer.Option(
-            "--judge",
-            "--provider",
-            help=f"The model that grades: {PROVIDER_FORMS}. Default: ollama.",
-            envvar="RAG_EVAL_PROVIDER",
-            metavar="SPEC",
-        ),
-    ] = None,
+    judge: JudgeOption = None,
     judge_votes: Annotated[
         int,
-        typer.Option(
-            help="How often to ask about each passage; every second vote shows the passage first.",
-            envvar="ASSAY_JUDGE_VOTES",
+        option(
+            "How often to ask about each passage; every second vote shows the passage first.",
+            "ASSAY_JUDGE_VOTES",
+            "N",
             min=1,
-            metavar="N",
         ),
     ] = 1,
     judge_controls: Annotated[
         int,
-        typer.Option(
-            help="How many passages of other queries to put before the model first. One that calls "
-            "most of them relevant is not believed, exit code 3. 0 for none.",
-            envvar="ASSAY_JUDGE_CONTROLS",
+        option(
+            "Test the model first with this many passages of other queries. If it calls most "
+            "of them relevant, nothing is written, exit code 3. 0 for no test.",
+            "ASSAY_JUDGE_CONTROLS",
+            "N",
             min=0,
-            metavar="N",
         ),
     ] = 5,
     judge_timeout: JudgeTimeoutOption = None,
     judge_concurrency: JudgeConcurrencyOption = None,
     max_cost: MaxCostOption = None,
     depth: Annotated[
-        int, typer.Option(help="How many documents of each ranking to grade.", min=1, metavar="K")
+        int, option("How many documents of each ranking to grade.", metavar="K", min=1)
     ] = 10,
     check: Annotated[
         int,
-        typer.Option(
-            help="How many passages that people have judged to grade too, for the agreement.",
-            min=0,
+        option(
+            "How many passages that people have judged to grade too, for the agreement.",
             metavar="N",
+            min=0,
         ),
     ] = 50,
     relevant_from: Annotated[
         int,
-        typer.Option(
-            help="The lowest grade that counts as relevant; lower ones are written as 0, because "
-            "grade 1 answers nothing.",
+        option(
+            "The lowest grade that counts as relevant; lower ones are written as 0. Passages "
+            "of grade 1 are on the topic, but do not answer the query.",
+            metavar="GRADE",
             min=1,
             max=3,
-            metavar="GRADE",
         ),
     ] = 2,
     dataset: Annotated[
         str | None,
-        typer.Option(
-            help="The data set with the texts. Default: that of the runs.",
-            envvar="ASSAY_DATASET",
-            metavar="NAME|PATH",
+        option(
+            "The data set with the texts. Default: that of the runs.", "ASSAY_DATASET", "NAME|PATH"
         ),
     ] = None,
     split: Annotated[
         str | None,
-        typer.Option(
-            help="Which judgments are people's. Default: that of the runs.", metavar="NAME"
-        ),
+        option("The split with people's judgments. Default: that of the runs.", metavar="NAME"),
     ] = None,
     columns: ColumnsOption = None,
     runs: RunsOption = Path("runs"),
     out: Annotated[
-        Path,
-        typer.Option(help="Where to write the grades; qrels go beside it.", metavar="FILE.csv"),
+        Path, option("Where to write the grades; qrels go beside it.", metavar="FILE.csv")
     ] = Path("grades.csv"),
     dataset_out: Annotated[
         Path | None,
-        typer.Option(
-            help="Also write the data set with the model's grades where people judged nothing.",
+        option(
+            "Also write the data set with the model's grades where people judged nothing.",
             metavar="DIR",
         ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Keep the grades of --out and add the missing ones.")
+        bool, switch("--resume", "Keep the grades of --out and add the missing ones.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Have a model grade retrieved passages from 0 to 3. For what nobody has judged.
+    """Have a model grade unjudged passages of runs from 0 to 3.
 
     Writes a table with provenance, and qrels whose second column names the model. Where people have
     judged some of the passages, the model's agreement with them is printed; with several runs also
     whether it puts them into the same order.
     """
     from assay.answer.providers.opening import open_provider
-    from assay.cli.console import progress_bar
     from assay.measure.grading.grader import RelevanceGrader
     from assay.measure.grading.model_grades import grade_pool
 

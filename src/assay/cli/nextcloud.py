@@ -4,19 +4,22 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from assay.cli.console import print_json, say, show, warn
+from assay.cli.console import print_json, progress_bar, say, show, warn
 from assay.cli.help import verbs
 from assay.cli.options import (
+    EMBEDDER,
     ArchiveOption,
     DatasetOption,
-    DeviceOption,
-    EmbedderOption,
     JsonOption,
-    ModelOption,
+    embedder_settings,
+    option,
+    retriever_settings,
+    switch,
+    with_options,
 )
 from assay.errors import UsageError
 
@@ -34,42 +37,22 @@ Result = TypeVar("Result")
 
 nextcloud_app = verbs(
     "nextcloud",
-    "Upload a data set to Nextcloud as notes. The account: NEXTCLOUD_HOST, "
-    "NEXTCLOUD_USERNAME, NEXTCLOUD_PASSWORD.",
+    "Upload a data set to Nextcloud as notes. Set NEXTCLOUD_HOST, NEXTCLOUD_USERNAME and "
+    "NEXTCLOUD_PASSWORD.",
 )
 
-Host = Annotated[
-    str | None,
-    typer.Option(help="The URL of Nextcloud.", envvar="NEXTCLOUD_HOST", metavar="URL"),
-]
+Host = Annotated[str | None, option("The URL of Nextcloud.", "NEXTCLOUD_HOST", "URL")]
 Username = Annotated[
     str | None,
-    typer.Option(
-        help="The user. The password is read from NEXTCLOUD_PASSWORD.",
-        envvar="NEXTCLOUD_USERNAME",
-        metavar="NAME",
-    ),
+    option("The user. The password is read from NEXTCLOUD_PASSWORD.", "NEXTCLOUD_USERNAME", "NAME"),
 ]
-Category = Annotated[
-    str,
-    typer.Option(
-        help="The notes' category.", envvar="ASSAY_NEXTCLOUD_CATEGORY", metavar="CATEGORY"
-    ),
-]
+Category = Annotated[str, option("The notes' category.", "ASSAY_NEXTCLOUD_CATEGORY", "CATEGORY")]
 NoteMapping = Annotated[
     Path,
-    typer.Option(
-        "--mapping",
-        help="The file that maps documents to notes.",
-        envvar="ASSAY_NOTE_MAPPING",
-        metavar="FILE",
-    ),
+    option("The file that maps documents to notes.", "ASSAY_NOTE_MAPPING", "FILE", "--mapping"),
 ]
 Concurrency = Annotated[
-    int,
-    typer.Option(
-        help="How many requests to send at once.", envvar="ASSAY_CONCURRENCY", min=1, metavar="N"
-    ),
+    int, option("How many requests to send at once.", "ASSAY_CONCURRENCY", "N", min=1)
 ]
 
 CATEGORY = "nfcorpus_rag_eval"
@@ -92,7 +75,6 @@ def upload(
     An interrupted upload continues where it stopped. It succeeds only when every document has its
     note.
     """
-    from assay.cli.console import progress_bar
     from assay.data import load_dataset
     from assay.nextcloud.upload import upload_documents
     from assay.report.numbers import count, counted, duration
@@ -139,7 +121,7 @@ def show_status(
     username: Username = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what the category contains. Also whether every mapped document still has its note."""
+    """Show the notes of the category, and documents without a note."""
     from assay.nextcloud.upload import category_status
     from assay.report.numbers import count
 
@@ -161,19 +143,18 @@ def cleanup(
     mapping: NoteMapping = MAPPING,
     everything: Annotated[
         bool,
-        typer.Option(
+        switch(
             "--all-in-category",
-            help="Delete every note of the category, even those that Assay did not upload.",
+            "Delete every note of the category, even those that Assay did not upload.",
         ),
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Confirm the deletion.")] = False,
+    yes: Annotated[bool, switch("--yes", "Confirm the deletion.")] = False,
     concurrency: Concurrency = 8,
     host: Host = None,
     username: Username = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Delete the notes of the mapping that are in the category."""
-    from assay.cli.console import progress_bar
+    """Delete the uploaded notes of the category."""
     from assay.nextcloud.upload import clean_up, plan_cleanup
     from assay.report.numbers import counted
 
@@ -199,44 +180,42 @@ def cleanup(
 
 
 @nextcloud_app.command("sync")
+@with_options(retriever_settings(*EMBEDDER))
 def sync(
     folder: Annotated[
         Path,
-        typer.Option(
-            help="Folder to write the notes to as a data set, for --dataset.",
-            envvar="ASSAY_NEXTCLOUD_FOLDER",
-            metavar="DIR",
+        option(
+            "Folder to write the notes to as a data set, for --dataset.",
+            "ASSAY_NEXTCLOUD_FOLDER",
+            "DIR",
         ),
     ] = Path("nextcloud-notes"),
     questions: Annotated[
         str | None,
-        typer.Option(
-            help="Use the queries and judgments of this data set. Default: the titles "
+        option(
+            "Use the queries and judgments of this data set. Default: the titles "
             "of the notes are the queries.",
-            envvar="ASSAY_QUESTIONS",
-            metavar="NAME|PATH",
+            "ASSAY_QUESTIONS",
+            "NAME|PATH",
         ),
     ] = None,
     archive: ArchiveOption = None,
     category: Category = CATEGORY,
     mapping: NoteMapping = MAPPING,
-    model: ModelOption = None,
-    embedder: EmbedderOption = None,
-    device: DeviceOption = "auto",
     host: Host = None,
     username: Username = None,
     as_json: JsonOption = False,
+    **options: Any,
 ) -> None:
-    """Update Assay's own index with the notes that changed.
+    """Update Assay's index with the notes that changed.
 
     Search them with: assay search QUERY --dataset DIR
     """
-    from assay.cli.console import progress_bar
     from assay.data import load_dataset
     from assay.data.note_mapping import documents_by_note, read_note_mapping
     from assay.nextcloud.sync import sync_notes
     from assay.report.numbers import count
-    from assay.search.embedding import EmbedderSettings, open_embedder
+    from assay.search.embedding import open_embedder
     from assay.search.index import build_index, open_store
 
     with progress_bar() as progress:
@@ -255,7 +234,7 @@ def sync(
             ),
         )
         data = load_dataset(folder.resolve())
-        chosen = open_embedder(EmbedderSettings(embedder or "", str(model or ""), device))
+        chosen = open_embedder(embedder_settings(options))
         store = open_store(data.name, chosen)
         built = build_index(data.documents.values(), chosen, store, progress)
     if as_json:
@@ -287,37 +266,30 @@ def wait(
     archive: ArchiveOption = None,
     mapping: NoteMapping = MAPPING,
     sample: Annotated[
-        int,
-        typer.Option(
-            help="How many documents to search for.",
-            envvar="ASSAY_WAIT_SAMPLE",
-            min=1,
-            metavar="N",
-        ),
+        int, option("How many documents to search for.", "ASSAY_WAIT_SAMPLE", "N", min=1)
     ] = 20,
-    seed: Annotated[
-        int, typer.Option(help="Seed of the sample.", envvar="ASSAY_SEED", metavar="S")
-    ] = 42,
+    seed: Annotated[int, option("Random seed of the sample.", "ASSAY_SEED", "S")] = 42,
     timeout: Annotated[
         float,
-        typer.Option(
-            help="Give up after this many seconds, or later where the search is too slow to be "
-            "asked for every document twice.",
-            envvar="ASSAY_WAIT_TIMEOUT",
+        option(
+            "Give up after this many seconds, but not before every document was searched for "
+            "twice.",
+            "ASSAY_WAIT_TIMEOUT",
+            "S",
             min=0.0,
-            metavar="S",
         ),
     ] = 600.0,
     concurrency: Concurrency = 4,
     as_json: JsonOption = False,
 ) -> None:
-    """Wait until a search returns a sample of the documents. They are then known to be indexed.
+    """Wait until a search returns a sample of the documents.
 
-    Exits 1 after the timeout, naming the documents that were not found, and apart from them those
-    whose search was not answered.
+    Lists the documents that were not found, and separately those whose search failed.
+
+    Exit codes: 0 all were found, 1 some were not before the timeout, 2 usage or input error, 3 the
+    target could not be reached.
     """
     from assay.agents.targets import open_target
-    from assay.cli.console import progress_bar
     from assay.data import load_dataset
     from assay.data.note_mapping import read_note_mapping
     from assay.nextcloud.wait import sample_documents

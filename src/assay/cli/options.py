@@ -2,242 +2,170 @@
 
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from assay.agents.target_kinds import MODES
+from assay.answer.provider_kinds import PROVIDER_FORMS
 from assay.cli.console import progress_bar, warn
 from assay.cli.settings import named_target
 from assay.errors import UsageError
-from assay.run.settings import RunSetting
+from assay.run.answer_settings import NO_JUDGE
+from assay.run.settings import RunSetting, settings
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
-
     from assay.data.dataset import Judgments
+    from assay.search.bm25 import Bm25Settings
+    from assay.search.embedding import EmbedderSettings
 
 
-def option(help: str, variable: str | None = None, metavar: str | None = None, **rules: Any) -> Any:
-    """An option of a command: what it is for, its environment variable, and what stands for it."""
-    return typer.Option(help=help, envvar=variable, metavar=metavar, **rules)
+def option(
+    help: str,
+    variable: str | None = None,
+    metavar: str | None = None,
+    *flags: str,
+    **rules: Any,
+) -> Any:
+    """An option of a command.
+
+    Parameters:
+        help: what it is for.
+        variable: the environment variable that sets it.
+        metavar: what stands for its value in the help.
+        flags: where they do not follow from the name of the parameter.
+        rules: what else typer takes, such as `min`.
+    """
+    return typer.Option(*flags, help=help, envvar=variable, metavar=metavar, **rules)
 
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
-RunsOption = Annotated[
-    Path, typer.Option("--runs", help="Folder of the runs.", envvar="ASSAY_OUT", metavar="DIR")
-]
+def switch(flag: str, help: str, variable: str | None = None, **rules: Any) -> Any:
+    """An option without a value, and without a `--no-` form."""
+    return typer.Option(flag, help=help, envvar=variable, **rules)
+
+
+def setting_option(name: str, help: str = "", *flags: str, **rules: Any) -> Any:
+    """The option of a setting of `assay eval`, for a command that makes no run.
+
+    Parameters:
+        name: of the setting, which says its flag, variable, metavar and bounds.
+        help: where that of `assay eval` does not fit; it is taken without `With --judge:`.
+        flags: instead of the setting's own.
+        rules: what else typer takes, or takes instead of what the setting says.
+    """
+    setting = settings()[name]
+    words = help or _replace_condition(setting.option.help, "--judge")
+    of_table = {
+        "envvar": setting.env,
+        "metavar": setting.option.metavar,
+        "min": setting.option.low,
+        "max": setting.option.high,
+    }
+    return typer.Option(*(flags or [setting.flag]), help=words, **{**of_table, **rules})
+
+
+def _replace_condition(help: str, flag: str, condition: str = "") -> str:
+    """The help without `With FLAG:` at its beginning, or with another condition there."""
+    words = help.removeprefix(f"With {flag}: ")
+    if words == help:
+        return help
+    return condition + words if condition else words[:1].upper() + words[1:]
+
+
+JsonOption = Annotated[bool, switch("--json", "Print the result as JSON on stdout.")]
+RunsOption = Annotated[Path, option("Folder of the runs.", "ASSAY_OUT", "DIR", "--runs")]
 OutOption = Annotated[Path, option("Folder to write runs to.", "ASSAY_OUT", "DIR")]
 
 # Data
 DatasetOption = Annotated[
     str,
-    typer.Option(
-        help="nfcorpus, notes, or the path of a BEIR folder or zip.",
-        envvar="ASSAY_DATASET",
-        metavar="NAME|PATH",
-    ),
+    option("nfcorpus, notes, or the path of a BEIR folder or zip.", "ASSAY_DATASET", "NAME|PATH"),
 ]
 ArchiveOption = Annotated[
     Path | None,
-    typer.Option(
-        help="A local nfcorpus.zip to use instead of downloading it. [env var: NFCORPUS_ARCHIVE]",
+    option(
+        "A local nfcorpus.zip to use instead of downloading it. [env var: NFCORPUS_ARCHIVE]",
         metavar="FILE",
     ),
 ]
-ColumnsOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Which column of a table holds what: query=Frage,ids=docs. Keys: query, ids, grades, "
-        "doc_id, grade, query_id, answer, tags.",
-        envvar="ASSAY_COLUMNS",
-        metavar="KEY=COLUMN",
-    ),
-]
+ColumnsOption = Annotated[list[str] | None, setting_option("columns")]
 QrelsOption = Annotated[
     Path | None,
-    typer.Option(
-        help="Judgments: TREC qrels or BEIR tsv. Takes precedence over --dataset.",
-        envvar="ASSAY_QRELS",
-        metavar="FILE",
+    option(
+        "Judgments: TREC qrels or BEIR tsv. Takes precedence over --dataset.", "ASSAY_QRELS", "FILE"
     ),
 ]
 JudgedDatasetOption = Annotated[
     str | None,
-    typer.Option(
-        help="Use the judgments of a data set, as in assay eval: a name, a folder, or a table of "
-        "questions.",
-        envvar="ASSAY_DATASET",
-        metavar="NAME|PATH",
+    option(
+        "The data set with the judgments: a name, a folder or a table, as in assay eval.",
+        "ASSAY_DATASET",
+        "NAME|PATH",
     ),
 ]
-SplitOption = Annotated[
-    str,
-    typer.Option(help="Which split of the judgments to use.", envvar="ASSAY_SPLIT", metavar="NAME"),
-]
+SplitOption = Annotated[str, setting_option("split")]
 
 # The built-in retriever
-ModelOption = Annotated[
-    Path | None,
-    typer.Option(
-        help="A folder with model.onnx and tokenizer.json. Default: the built-in all-MiniLM-L6-v2.",
-        envvar="ASSAY_MODEL",
-        metavar="DIR",
-    ),
-]
-EmbedderOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Another embedder than the built-in one: st:NAME|DIR (sentence-transformers), "
-        "openai:MODEL[@URL], ollama:MODEL[@URL] or tei:URL. A server's API key is read from "
-        "OPENAI_API_KEY or ASSAY_EMBEDDER_KEY.",
-        envvar="ASSAY_EMBEDDER",
-        metavar="SPEC",
-    ),
-]
-DeviceOption = Annotated[
-    str,
-    typer.Option(
-        help="Where st: and --model embedders run: auto, cpu, cuda, cuda:N or mps.",
-        envvar="ASSAY_DEVICE",
-        metavar="DEVICE",
-    ),
-]
-RerankerOption = Annotated[
-    str | None,
-    typer.Option(
-        help="A cross-encoder that orders the first 50 documents anew: st:NAME|DIR "
-        "(sentence-transformers) or tei:URL. A server's API key is read from ASSAY_RERANKER_KEY.",
-        envvar="ASSAY_RERANKER",
-        metavar="SPEC",
-    ),
-]
-
-
-def _bm25_option(name: str, help_text: str, metavar: str = "") -> Any:
-    return typer.Option(
-        f"--bm25-{name}",
-        help=help_text,
-        envvar=f"ASSAY_BM25_{name.replace('-', '_').upper()}",
-        metavar=metavar or name.replace("-", "_").upper(),
-    )
-
-
-K1Option = Annotated[float, _bm25_option("k1", "BM25 term-frequency saturation, 0 or more.")]
-BOption = Annotated[float, _bm25_option("b", "BM25 length normalization, 0 to 1.")]
-DeltaOption = Annotated[
-    float, _bm25_option("delta", "What a word is worth to BM25 at least where it occurs (BM25+).")
-]
-TitleWeightOption = Annotated[
-    float, _bm25_option("title-weight", "How often a word of the title counts for BM25 (BM25F).")
-]
-LanguageOption = Annotated[
-    str,
-    _bm25_option(
-        "language",
-        "The language whose stems and stop words BM25 uses, by name or code: auto detects it, "
-        "none stems nothing.",
-        "NAME",
-    ),
-]
-StopWordsOption = Annotated[
-    str,
-    _bm25_option(
-        "stop-words",
-        "The words that BM25 leaves out: default for those of the language, none, or words with "
-        "commas between them.",
-        "WORDS",
-    ),
-]
 EngineOption = Annotated[
     str | None,
-    typer.Option(
-        help="Work on a Ray cluster: ray for the one at RAY_ADDRESS or on this machine, or "
+    option(
+        "Run on a Ray cluster: ray for the one at RAY_ADDRESS or on this machine, or "
         "ray://HOST:PORT.",
-        envvar="ASSAY_ENGINE",
-        metavar="ray[://ADDRESS]",
-        rich_help_panel="Built-in retriever",
+        "ASSAY_ENGINE",
+        "ray[://ADDRESS]",
+        rich_help_panel="Run",
     ),
 ]
 
 # Models that judge or write
-JudgeTimeoutOption = Annotated[
-    float | None,
-    typer.Option(
-        help="Timeout of one call to the judge in seconds. Default: 120, or 600 for a model on "
-        "this machine.",
-        envvar="ASSAY_JUDGE_TIMEOUT",
-        min=0.1,
-        metavar="S",
+JudgeOption = Annotated[
+    str | None,
+    option(
+        f"The model that judges: {PROVIDER_FORMS}. Default: ollama.",
+        "RAG_EVAL_PROVIDER",
+        "SPEC",
+        "--judge",
+        "--provider",
     ),
 ]
-JudgeConcurrencyOption = Annotated[
-    int | None,
-    typer.Option(
-        help="How many calls to send to the judge at once. Default: 4, or 1 for a model on "
-        "this machine.",
-        envvar="ASSAY_JUDGE_CONCURRENCY",
-        min=1,
-        metavar="N",
-    ),
-]
-MaxCostOption = Annotated[
-    float | None,
-    typer.Option(
-        help="Stop before spending more than this many US dollars.",
-        envvar="ASSAY_MAX_COST",
-        min=0.0,
-        metavar="USD",
-    ),
-]
+JudgeTimeoutOption = Annotated[float | None, setting_option("judge_timeout")]
+JudgeConcurrencyOption = Annotated[int | None, setting_option("judge_concurrency")]
+MaxCostOption = Annotated[float | None, setting_option("max_cost")]
 
 # Servers
 HostOption = Annotated[
-    str,
-    typer.Option(
-        help="Address to listen on; 0.0.0.0 for all network interfaces.",
-        envvar="ASSAY_HOST",
-        metavar="HOST",
-    ),
+    str, option("Address to listen on; 0.0.0.0 for all network interfaces.", "ASSAY_HOST", "HOST")
 ]
 PortOption = Annotated[
-    int,
-    typer.Option(
-        help="Port to listen on; 0 picks a free one.",
-        envvar="ASSAY_PORT",
-        metavar="PORT",
-        min=0,
-        max=65535,
-    ),
+    int, option("Port to listen on; 0 picks a free one.", "ASSAY_PORT", "PORT", min=0, max=65535)
 ]
 CardUrlOption = Annotated[
     str | None,
-    typer.Option(
-        help="The URL in the agent card. Default: the URL of the request.",
-        envvar="ASSAY_CARD_URL",
-        metavar="URL",
-    ),
+    option("The URL in the agent card. Default: the URL of the request.", "ASSAY_CARD_URL", "URL"),
 ]
 OpenOption = Annotated[
     bool,
-    typer.Option(
+    switch(
         "--open",
-        help="Listen beyond this machine without ASSAY_TOKEN: anyone who can connect may call.",
-        envvar="ASSAY_OPEN",
+        "Listen beyond this machine without ASSAY_TOKEN: anyone who can connect may call.",
+        "ASSAY_OPEN",
     ),
 ]
 
-MODES = ("hybrid", "tuned", "dense", "bm25")
-SearchModeOption = Annotated[
-    str, typer.Option(help=f"How to search: {', '.join(MODES)}.", envvar="ASSAY_MODE")
-]
 
-
-def check_mode(mode: str) -> None:
-    """Raise `UsageError` for a mode that does not exist."""
+def _known_mode(mode: str) -> str:
     if mode not in MODES:
         raise UsageError(f"--mode must be one of {', '.join(MODES)}, got {mode!r}")
+    return mode
+
+
+SearchModeOption = Annotated[
+    str, option(f"How to search: {', '.join(MODES)}.", "ASSAY_MODE", "MODE", callback=_known_mode)
+]
 
 
 class JudgmentSource(NamedTuple):
@@ -248,50 +176,122 @@ class JudgmentSource(NamedTuple):
 
     source: str
     judgments: "Judgments"
-    known: "Container[str] | None"
+    known: Container[str] | None
     judged_by: str = ""
 
 
-def from_qrels(path: Path) -> JudgmentSource:
-    """The judgments of a TREC or BEIR file."""
-    from assay.data import read_qrels
+def load_judgments(
+    qrels: Path | None,
+    dataset: str | None,
+    split: str,
+    archive: Path | None,
+    columns: Sequence[str] = (),
+) -> JudgmentSource:
+    """The judgments of a TREC or BEIR file, else of one split of a data set. Raises `UsageError`.
+
+    A data set is downloaded where it is missing.
+    """
+    from assay.data import load_dataset, read_qrels
     from assay.data.qrels import judged_by_model
 
-    return JudgmentSource(str(path), read_qrels(path), None, judged_by_model(path))
-
-
-def from_dataset(
-    name: str, split: str, archive: Path | None, columns: "Sequence[str]" = ()
-) -> JudgmentSource:
-    """The judgments of one split of a data set, which is downloaded where it is missing."""
-    from assay.data import load_dataset
-
+    if qrels is not None:
+        return JudgmentSource(str(qrels), read_qrels(qrels), None, judged_by_model(qrels))
+    if dataset is None:
+        raise UsageError("no judgments given: pass --qrels FILE, or --dataset NAME with --split")
     with progress_bar() as progress:
-        dataset = load_dataset(name, archive=archive, columns=columns, progress=progress)
-    for warning in dataset.warnings:
+        data = load_dataset(dataset, archive=archive, columns=columns, progress=progress)
+    for warning in data.warnings:
         warn(warning)
-    source = f"{dataset.name} {split}"
-    judgments = dataset.judgments_in(split)
-    return JudgmentSource(source, judgments, dataset.corpus_ids, dataset.judged_by)
+    judgments = data.judgments_in(split)
+    return JudgmentSource(f"{data.name} {split}", judgments, data.corpus_ids, data.judged_by)
 
 
 Command = Callable[..., None]
 
 
-def with_options(settings: Sequence[RunSetting]) -> Callable[[Command], Command]:
+def with_options(table: Sequence[RunSetting]) -> Callable[[Command], Command]:
     """Give a command one parameter for each setting, after its first two."""
 
     def decorate(command: Command) -> Command:
         own = list(inspect.signature(command, eval_str=True).parameters.values())
         fixed = [each for each in own if each.kind is not inspect.Parameter.VAR_KEYWORD]
-        table = [_parameter(setting) for setting in settings]
+        given = [_parameter(setting) for setting in table]
         named = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in fixed]
-        parameters = [*named[:2], *table, *named[2:]]
+        parameters = [*named[:2], *given, *named[2:]]
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         command.__annotations__ = {each.name: each.annotation for each in parameters}
         return command
 
     return decorate
+
+
+def settings_with_help(names: Sequence[str], own: Mapping[str, str]) -> list[RunSetting]:
+    """Options of `assay eval`, with the help of `own` where a command uses one otherwise."""
+    return [
+        replace(each, option=replace(each.option, help=own.get(each.name, each.option.help)))
+        for each in map(settings().__getitem__, names)
+    ]
+
+
+def judge_settings(*others: str, condition: str = "", required: bool = False) -> list[RunSetting]:
+    """The options of a judge that `assay eval` has, and `others`.
+
+    `condition` stands in the help for `With --answers:`, which only `assay eval` has. With
+    `required`, nothing is measured without a judge.
+    """
+    found = []
+    for name, setting in settings().items():
+        if name.startswith("judge") or name in others:
+            words = _replace_condition(setting.option.help, "--answers", condition)
+            if required:
+                words = words.replace(NO_JUDGE, "")
+            found.append(replace(setting, option=replace(setting.option, help=words)))
+    return found
+
+
+EMBEDDER = ("model", "embedder", "device")
+BM25_DEFAULTS = {
+    "bm25_k1": 1.2,
+    "bm25_b": 0.75,
+    "bm25_delta": 0.0,
+    "bm25_title_weight": 3.0,
+    "bm25_language": "auto",
+    "bm25_stop_words": "default",
+}
+"""Those of `Bm25Settings`, which takes long to import; a test holds them together."""
+
+
+_ABOUT_TARGETS = re.compile(
+    ", for builtin (and purple )?targets| In assay.toml or the environment, it is ignored by.*"
+)
+
+
+def retriever_settings(*names: str) -> list[RunSetting]:
+    """Options of the built-in retriever, which `assay eval` has for its targets."""
+    found = []
+    for name in names:
+        setting = settings()[name]
+        words = _ABOUT_TARGETS.sub("", setting.option.help)
+        setting = replace(setting, option=replace(setting.option, help=words))
+        if name in BM25_DEFAULTS:
+            setting = replace(setting, default=BM25_DEFAULTS[name], nullable=False)
+        found.append(setting)
+    return found
+
+
+def embedder_settings(options: Mapping[str, Any]) -> "EmbedderSettings":
+    """The embedder, and the reranker if there is such an option, that a command was given."""
+    from assay.search.embedding import EmbedderSettings
+
+    names = (*EMBEDDER, "reranker")
+    return EmbedderSettings(**{name: options[name] for name in names if options.get(name)})
+
+
+def bm25_settings(options: Mapping[str, Any]) -> "Bm25Settings":
+    """The parameters of BM25 that a command was given."""
+    from assay.search.bm25 import Bm25Settings
+
+    return Bm25Settings(**{name.removeprefix("bm25_"): options[name] for name in BM25_DEFAULTS})
 
 
 def _parameter(setting: RunSetting) -> inspect.Parameter:
@@ -318,11 +318,11 @@ def _parameter(setting: RunSetting) -> inspect.Parameter:
 
 
 def read_values(
-    context: typer.Context, settings: Sequence[RunSetting], options: Mapping[str, Any]
+    context: typer.Context, table: Sequence[RunSetting], options: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The values of settings by their names in `RunConfig`, with defaults for what is not given."""
     values = {}
-    for setting in settings:
+    for setting in table:
         value = options[setting.param]
         if setting.kind is tuple:
             value = _repeated_values(context, setting, value or [])
@@ -372,6 +372,19 @@ def is_given(context: typer.Context, name: str) -> bool:
 def is_on_command_line(context: typer.Context, name: str) -> bool:
     """Whether it is given by a flag or an argument: a variable may be meant for another run."""
     return _source(context, name) == "COMMANDLINE"
+
+
+def refuse_unused(context: typer.Context, names: Container[str], why: str) -> None:
+    """Raise `UsageError` for the first of these options that is on the command line.
+
+    Parameters:
+        context: of the command.
+        names: of parameters that have no effect on what was asked for.
+        why: ends the sentence "--flag has no effect".
+    """
+    for param in context.command.params:
+        if param.name in names and is_on_command_line(context, param.name or ""):
+            raise UsageError(f"{param.opts[0]} has no effect {why}")
 
 
 def _source(context: typer.Context, name: str) -> str:

@@ -1,4 +1,4 @@
-"""What a project brings that Assay can measure: a search function, an MCP server, questions, CI."""
+"""Detects what `assay init` can measure: a search function, an MCP server, questions, CI."""
 
 import ast
 import os
@@ -80,7 +80,7 @@ def find_function(folder: Path) -> Detected | None:
         return None
     *_, path, name = min(found)
     module = ".".join(path.with_suffix("").parts)
-    return Detected(f"python:{module}:{name}", f"{path} has a function {name}(query, number)")
+    return Detected(f"python:{module}:{name}", f"{path} has a function {name}")
 
 
 def _rank(name: str) -> int:

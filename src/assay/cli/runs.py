@@ -1,61 +1,50 @@
-"""`assay runs`, `assay report` and `assay compare`: what is in the run folders."""
+"""`assay runs`, `assay report` and `assay compare`: runs as tables and as pages."""
 
 import asyncio
-from dataclasses import replace
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assay.cli.console import print_json, say, show
-from assay.cli.options import is_on_command_line, read_values, with_options
-from assay.cli.page_files import (
-    dataset_of,
-    open_page,
-    share_matrix,
-    share_slice,
-    temporary_page,
-    write_page,
+from assay.cli.console import print_json, progress_bar, say, show, warn, writing
+from assay.cli.options import (
+    JsonOption,
+    judge_settings,
+    option,
+    read_values,
+    refuse_unused,
+    switch,
+    with_options,
 )
 from assay.errors import UsageError
-from assay.net.json import parse_object
-from assay.run.settings import RunSetting, settings
+from assay.net.json import JsonObject, parse_object
 
 if TYPE_CHECKING:
+    from assay.data.dataset import Dataset
     from assay.run.answers import PreferenceReport
     from assay.run.folder import RunFolder
     from assay.run.index import RunLine
 
-
 Prefer = Annotated[
     bool,
-    typer.Option(
+    switch(
         "--prefer",
-        help="Also ask a judge (--judge) which of the two answers to each question is better, in "
-        "both orders: wins, ties, flips, a sign test. Exit code 3 if the judge is not to be "
-        "believed.",
+        "Also ask a judge (--judge) which of the two answers to each question is better, in "
+        "both orders: wins, ties, flips, a sign test. Exit code 3 if the judge fails its "
+        "controls or contradicts itself too often.",
     ),
 ]
 PreferBy = Annotated[
     Path | None,
-    typer.Option(
+    option(
+        "With --prefer: a criterion of your own (.md) that says what makes an answer better.",
+        None,
+        "FILE",
         "--prefer-by",
-        help="With --prefer: a criterion of your own (.md) that says what makes an answer better.",
-        metavar="FILE",
     ),
 ]
-_NAMES = ("max_cost",)
-
-
-def preference_settings() -> list[RunSetting]:
-    """The options of `assay eval` that mean the same here: the judge's."""
-    chosen = [each for name, each in settings().items() if name.startswith("judge")]
-    return [_renamed(each) for each in (*chosen, *(settings()[name] for name in _NAMES))]
-
-
-def _renamed(setting: RunSetting) -> RunSetting:
-    words = setting.option.help.replace("With --answers:", "With --prefer:")
-    return replace(setting, option=replace(setting.option, help=words))
+_PREFERENCE = judge_settings("max_cost", condition="With --prefer: ", required=True)
 
 
 def ask_preferences(
@@ -67,12 +56,11 @@ def ask_preferences(
     """Ask the judge about the answers of two runs."""
     if len(folders) != 2:
         raise UsageError("--prefer compares the answers of two runs; name two")
-    from assay.cli.console import progress_bar
     from assay.cli.eval import judge_spec
     from assay.evaluation.answers.criteria import prefer_runs
     from assay.run.config import RunConfig
 
-    values = read_values(context, preference_settings(), options)
+    values = read_values(context, _PREFERENCE, options)
     values["judge"] = judge_spec(options["judge"], options["max_cost"])
     if not values["judge"]:
         raise UsageError("--prefer asks a judge; add --judge SPEC")
@@ -81,64 +69,48 @@ def ask_preferences(
         return asyncio.run(prefer_runs(folders, config, criterion, progress=progress))
 
 
-def refuse_unused(context: typer.Context) -> None:
-    """A judge that is named and would not be asked."""
-    for name in ("judge", "max_cost", "prefer_by"):
-        if is_on_command_line(context, name):
-            flag = f"--{name.replace('_', '-')}"
-            raise UsageError(f"{flag} has no effect without --prefer; add it")
-
-
-Out = Annotated[Path, typer.Option(help="Folder of the runs.", envvar="ASSAY_OUT")]
+Out = Annotated[Path, option("Folder of the runs.", "ASSAY_OUT", "DIR")]
 
 _LONG_LIST = 500
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Html = Annotated[
-    Path | None, typer.Option("--html", help="Write the report as an HTML page.", metavar="FILE")
-]
-Open = Annotated[bool, typer.Option("--open", help="Open the page in the browser.")]
-Run = Annotated[
-    str,
-    typer.Argument(
+Html = Annotated[Path | None, option("Write an HTML page to this file.", None, "FILE", "--html")]
+Open = Annotated[bool, switch("--open", "Open the page in the browser.")]
+
+
+def _run_argument(metavar: str) -> Any:
+    return typer.Argument(
         help="A run's folder, its name, a prefix of its name, latest, or the newest complete run "
-        "of a label or branch."
-    ),
-]
+        "of a label or branch.",
+        metavar=metavar,
+    )
 
 
 def runs_command(
     of_label: Annotated[
-        str | None, typer.Option("--label", help="Only runs with this label.", metavar="NAME")
+        str | None, option("Only runs with this label.", None, "NAME", "--label")
     ] = None,
     of_branch: Annotated[
-        str | None,
-        typer.Option("--branch", help="Only runs made on this git branch.", metavar="NAME"),
+        str | None, option("Only runs made on this git branch.", None, "NAME", "--branch")
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option(
-            help="Only runs started since then: 2026-11-01, 12h or 7d.", metavar="TIME|AGE"
-        ),
+        option("Only runs started since then: 2026-11-01, 12h or 7d.", metavar="TIME|AGE"),
     ] = None,
     failed: Annotated[
         bool,
-        typer.Option(
-            "--failed", help="Only runs that ended early, or in which a gate or a query failed."
-        ),
+        switch("--failed", "Only runs that ended early, or in which a gate or a query failed."),
     ] = False,
     sort: Annotated[
         str,
-        typer.Option(
-            help="started (newest last), score (best first), latency (fastest first), label or "
-            "branch.",
+        option(
+            "started (newest last), score (best first), latency (fastest first), label or branch.",
             metavar="ORDER",
         ),
     ] = "started",
     out: Out = Path("runs"),
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """List the runs, newest last."""
+    """List the runs of a folder, newest last."""
     from assay.run.listing import RunSelection, list_lines, parse_since
 
     selection = RunSelection(of_label, of_branch, parse_since(since) if since else None, failed)
@@ -184,8 +156,6 @@ def _show_runs(lines: "list[RunLine]") -> None:
 
 def _show_plain(headings: "list[str]", rows: "list[dict[str, str]]") -> None:
     """The same columns without a layout, which takes seconds for thousands of lines."""
-    import sys
-
     from assay.net.redact import printable
 
     widths = {each: max(len(each), *(len(row[each]) for row in rows)) for each in headings}
@@ -194,8 +164,8 @@ def _show_plain(headings: "list[str]", rows: "list[dict[str, str]]") -> None:
     sys.stdout.write("".join(f"{printable(' '.join(line.splitlines()))}\n" for line in lines))
 
 
-def _listed(line: "RunLine") -> dict[str, str | float | dict[str, str] | None]:
-    listed: dict[str, str | float | dict[str, str] | None] = {
+def _listed(line: "RunLine") -> JsonObject:
+    listed: JsonObject = {
         "run": line.name,
         "track": line.track or "",
         "state": line.state,
@@ -217,22 +187,23 @@ def _listed(line: "RunLine") -> dict[str, str | float | dict[str, str] | None]:
 
 
 def report(
-    run: Run = "latest",
+    run: Annotated[str, _run_argument("RUN")] = "latest",
     html: Html = None,
     in_browser: Open = False,
     of_slice: Annotated[
         str | None,
-        typer.Option(
-            "--slice",
-            help="With --html or --open: only the queries of a slice, such as 'Form of the query: "
+        option(
+            "With --html or --open: only the queries of a slice, such as 'Form of the query: "
             "question', with what was retrieved for each.",
-            metavar="TITLE: NAME",
+            None,
+            "TITLE: NAME",
+            "--slice",
         ),
     ] = None,
     out: Out = Path("runs"),
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Show a run's report again."""
+    """Show the report of a run."""
     from assay.evaluation.reporting import render_report_page
     from assay.report.terminal import render_report
     from assay.run.folder import find_run
@@ -255,41 +226,37 @@ def report(
         show(render_report(folder.read_report(), path=str(folder)))
 
 
-@with_options(preference_settings())
+@with_options(_PREFERENCE)
 def compare(
     context: typer.Context,
-    run_a: Run,
-    run_b: Run = "latest",
+    run_a: Annotated[str, _run_argument("RUN_A")],
+    run_b: Annotated[str, _run_argument("RUN_B")] = "latest",
     more: Annotated[
-        list[str] | None, typer.Argument(help="Further runs to compare with A.", metavar="[RUN]...")
+        list[str] | None, typer.Argument(help="Further runs to compare with RUN_A.", metavar="RUN")
     ] = None,
     metric: Annotated[
-        list[str] | None, typer.Option("--metric", help="Compare by this metric. Repeatable.")
+        list[str] | None, option("Compare by this metric. Repeatable.", None, "NAME@K")
     ] = None,
     with_preference: Prefer = False,
     prefer_by: PreferBy = None,
     overlap: Annotated[
         bool,
-        typer.Option(
+        switch(
             "--overlap",
-            help="Compare the rankings alone, without judgments: RBO, documents in common, "
+            "Compare the rankings alone, without judgments: RBO, documents in common, "
             "queries that changed most.",
         ),
     ] = False,
     matrix: Annotated[
-        bool,
-        typer.Option(
-            "--matrix", help="With --html or --open: every query, with the score of each run."
-        ),
+        bool, switch("--matrix", "With --html or --open: every query, with the score of each run.")
     ] = False,
     html: Html = None,
     in_browser: Open = False,
     out: Out = Path("runs"),
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
     **options: Any,
 ) -> None:
-    """Compare runs with the first one, query by query."""
-    from assay.errors import UsageError
+    """Compare runs query by query, each with the first."""
     from assay.measure.metrics import parse_figure
     from assay.report.terminal import render_comparison
     from assay.run.comparison import ComparedRun, compare_with_each, find_judgments
@@ -302,7 +269,10 @@ def compare(
         return
     if overlap:
         if metric or html is not None or in_browser:
-            raise UsageError("--overlap prints tables or --json; the page has it without --overlap")
+            raise UsageError(
+                "--overlap prints a table or --json, without --metric; the page of --html or "
+                "--open has the overlap anyway: leave out --overlap"
+            )
         _show_overlap(folders, as_json, several=bool(more))
         return
     metrics = [parse_figure(text) for text in metric or ()]
@@ -314,7 +284,8 @@ def compare(
         preference = ask_preferences(context, folders, prefer_by, options)
         comparisons = [comparisons[0].model_copy(update={"preference": preference})]
     else:
-        refuse_unused(context)
+        asked = {"prefer_by"} | {each.param for each in _PREFERENCE}
+        refuse_unused(context, asked, "without --prefer; add it")
     if as_json:
         printed = [each.model_dump(mode="json", exclude_unset=True) for each in comparisons]
         print_json(printed if more else printed[0])
@@ -350,8 +321,6 @@ def _show_overlap(folders: "list[RunFolder]", as_json: bool, *, several: bool) -
 
 
 def _refuse_twice(folders: "list[RunFolder]") -> None:
-    from assay.errors import UsageError
-
     paths = [folder.path.resolve() for folder in folders]
     for place, path in enumerate(paths):
         if path in paths[:place]:
@@ -359,3 +328,65 @@ def _refuse_twice(folders: "list[RunFolder]") -> None:
                 f"run {folders[place].name!r} would be compared with itself; choose another "
                 "one; to list them: assay runs"
             )
+
+
+def share_slice(folder: "RunFolder", name: str, html: Path | None, in_browser: bool) -> None:
+    """The queries of a slice as one file. Raises `UsageError`."""
+    from assay.report.matrix import render_slice_page, rows_of_slice
+
+    page = _shared_page("--slice", html, in_browser, "slice.html")
+    dataset = dataset_of(folder)
+    rows = rows_of_slice(folder, dataset, name)
+    write_page(page, render_slice_page(folder, rows, dataset, name))
+    if in_browser:
+        open_page(page)
+
+
+def share_matrix(folders: "list[RunFolder]", html: Path | None, in_browser: bool) -> None:
+    """Every query of some runs as one file. Raises `UsageError`."""
+    from assay.report.matrix import MATRIX_LIMIT, read_matrix, render_matrix_page
+
+    page = _shared_page("--matrix", html, in_browser, "matrix.html")
+    if len(folders) > MATRIX_LIMIT:
+        raise UsageError(f"--matrix shows {MATRIX_LIMIT} runs at most, got {len(folders)}")
+    found = read_matrix(folders, {})
+    write_page(page, render_matrix_page(found, found.ordered("spread")))
+    if in_browser:
+        open_page(page)
+
+
+def _shared_page(option: str, html: Path | None, in_browser: bool, name: str) -> Path:
+    if html is None and not in_browser:
+        raise UsageError(f"{option} makes a page: add --html FILE to keep it, or --open to see it")
+    return html or temporary_page(name)
+
+
+def dataset_of(folder: "RunFolder") -> "Dataset | None":
+    """The data set of a run; a warning where it is missing."""
+    from assay.run.folder import find_run_dataset
+
+    dataset, why = find_run_dataset(folder.read_header())
+    if dataset is None:
+        warn(f"the page shows only ids, without grades and texts: {why}")
+    return dataset
+
+
+def write_page(path: Path, page: str) -> None:
+    """Write a page and say where. Raises `UsageError`."""
+    with writing(path):
+        path.write_text(page, encoding="utf-8")
+
+
+def temporary_page(name: str = "comparison.html") -> Path:
+    """A file for a page that is only to be seen."""
+    import tempfile
+
+    return Path(tempfile.mkdtemp(prefix="assay-")) / name
+
+
+def open_page(path: Path) -> None:
+    """Show a page in the browser."""
+    import webbrowser
+
+    if not webbrowser.open(path.resolve().as_uri()):
+        warn(f"no browser was found; open {path} yourself")

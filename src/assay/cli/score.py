@@ -1,46 +1,53 @@
 """`assay score`: the figures of a run file, or of logged answers, of any system."""
 
+import asyncio
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import orjson
 import typer
 
 from assay.cli.after_run import say_gates
-from assay.cli.console import print_json, say, show
+from assay.cli.console import print_json, progress_bar, say, show, warn
 from assay.cli.options import (
     ArchiveOption,
+    JsonOption,
     JudgedDatasetOption,
     JudgmentSource,
     QrelsOption,
     SplitOption,
-    from_dataset,
-    from_qrels,
     is_given,
     is_on_command_line,
+    judge_settings,
+    load_judgments,
+    option,
     read_values,
+    refuse_unused,
+    switch,
     with_options,
 )
-from assay.cli.score_answers import (
-    AnswerFiles,
-    answer_settings,
-    gate_lines,
-    gates_json,
-    holds_answers,
-    score_logged_answers,
-    table_columns,
-)
 from assay.errors import DataError, UsageError
+from assay.net.json import JsonObject
 from assay.run.settings import settings
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from assay.evaluation.gates import Gate
     from assay.measure.metrics import Metric
     from assay.measure.scoring import Scores
     from assay.measure.statistics import SampleSummary
+    from assay.run.config import RunConfig
+    from assay.run.run_record import GateResult
 
+_SETTINGS = judge_settings(
+    "max_cost", "gates", "criteria", "reasons", "nuggets", "require_calibrated"
+)
+_OF_RANKINGS = ("qrels", "dataset", "split", "archive", "metric", "top_k", "per_query")
+_OF_ANSWERS = {"rows_out", "strict"} | {each.param for each in _SETTINGS} - {"gate"}
 _WRONG = {
     "duplicate": "repeated; duplicates score nothing",
     "unknown": "not in the data set; they score nothing",
@@ -48,7 +55,7 @@ _WRONG = {
 }
 
 
-@with_options(answer_settings())
+@with_options(_SETTINGS)
 def score_command(
     context: typer.Context,
     run: Annotated[
@@ -61,23 +68,21 @@ def score_command(
     ],
     columns: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Logged answers: the column that holds a field, such as question=prompt. Rankings "
+        option(
+            "Logged answers: the column that holds a field, such as question=prompt. Rankings "
             "with a table as --dataset: the column of the table, such as ids=docs. Repeatable.",
-            envvar="ASSAY_COLUMNS",
-            metavar="FIELD=NAME",
+            "ASSAY_COLUMNS",
+            "FIELD=NAME",
         ),
     ] = None,
     rows_out: Annotated[
         Path | None,
-        typer.Option(
-            "--out",
-            help="Logged answers: write one JSON line per row with its figures.",
-            metavar="FILE",
+        option(
+            "Logged answers: write one JSON line per row with its figures.", None, "FILE", "--out"
         ),
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Logged answers: fail if a row cannot be read.")
+        bool, switch("--strict", "Logged answers: fail if a row cannot be read.")
     ] = False,
     qrels: QrelsOption = None,
     dataset: JudgedDatasetOption = None,
@@ -85,25 +90,20 @@ def score_command(
     archive: ArchiveOption = None,
     metric: Annotated[
         list[str] | None,
-        typer.Option(
-            help="ndcg@10, recall@100, map, ... Repeatable. Default: the standard set.",
-            envvar="ASSAY_METRIC",
-            metavar="NAME@K",
+        option(
+            "ndcg@10, recall@100, map, ... Repeatable. Default: the standard set.",
+            "ASSAY_METRIC",
+            "NAME@K",
         ),
     ] = None,
     top_k: Annotated[
         int | None,
-        typer.Option(
-            help="Score only the first K documents of each query.",
-            envvar="ASSAY_TOP_K",
-            metavar="K",
-            min=1,
-        ),
+        option("Score only the first K documents of each query.", "ASSAY_TOP_K", "K", min=1),
     ] = None,
     per_query: Annotated[
-        bool, typer.Option("--per-query", help="Also print each query: metric, query, value.")
+        bool, switch("--per-query", "Also print each query: metric, query, value.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: JsonOption = False,
     **options: Any,
 ) -> None:
     """Score a run file or logged answers. No agent is called. Prints means with confidence
@@ -116,6 +116,8 @@ def score_command(
     """
     if not run.exists():
         raise UsageError(f"{run}: no such file")
+    if run.is_dir():
+        raise UsageError(f"{run} is a folder; pass a file, or see a run with: assay report {run}")
     from assay.data.load import is_table
 
     if not is_given(context, "columns") and (
@@ -124,28 +126,26 @@ def score_command(
         columns = None  # those of assay.toml are of its own data set
     of_table = bool(columns) and dataset is not None and qrels is None and is_table(dataset)
     if holds_answers(run) or (columns and not of_table):
-        _refuse(context, _OF_RANKINGS, f"logged answers, which {run} holds")
-        files = AnswerFiles(run, columns or (), rows_out, strict)
-        code = score_logged_answers(context, files, options, as_json)
-        raise typer.Exit(code)
+        refuse_unused(context, _OF_RANKINGS, f"on logged answers, which {run} holds; leave it out")
+        config = _judge_config(context, options)
+        raise typer.Exit(_score_answers(run, config, columns or (), rows_out, strict, as_json))
     from assay.data import read_run
     from assay.evaluation.gates import refuse_impossible
     from assay.measure.scoring import as_metrics, score_rankings
-    from assay.report.terminal import ScoreLine, scores_table
     from assay.run.run_record import GateResult
 
     metrics = as_metrics(metric) if metric else _usual(top_k)
-    texts = read_values(context, answer_settings(), options)["gates"]
+    texts = read_values(context, _SETTINGS, options)["gates"]
     gates = _gates(texts, top_k, strict=is_on_command_line(context, "gate"))
     metrics = list(dict.fromkeys([*metrics, *gates.values()]))
-    if qrels is None and dataset is None and (names := table_columns(run)):
+    if qrels is None and dataset is None and (names := _table_columns(run)):
         raise UsageError(
-            f"{run} has no columns that are known as question and answer, but {names}; for logged "
-            "answers name them: --columns question=NAME,answer=NAME; a ranking needs --qrels FILE "
+            f"{run} has no columns question and answer, only {names}; for logged answers, name "
+            "them: --columns question=NAME,answer=NAME; a ranking needs --qrels FILE "
             "or --dataset NAME"
         )
-    _refuse(context, _OF_ANSWERS, f"a ranking, which {run} holds")
-    judging = _judging(qrels, dataset, split, archive, columns or ())
+    refuse_unused(context, _OF_ANSWERS, f"on a ranking, which {run} holds; leave it out")
+    judging = load_judgments(qrels, dataset, split, archive, columns or ())
     rankings = read_run(run)
     _require_common_query(run, rankings, judging)
     scores = score_rankings(rankings, judging.judgments, metrics, known=judging.known, top_k=top_k)
@@ -161,32 +161,15 @@ def score_command(
     if as_json:
         content = _as_json(judging.source, scores, summaries, facts, per_query)
         content |= {"judged_by": judging.judged_by} if judging.judged_by else {}
-        print_json(content | ({"gates": gates_json(checked)} if checked else {}))
+        print_json(content | ({"gates": _gates_json(checked)} if checked else {}))
     else:
-        lines = [
-            ScoreLine(str(metric), each.mean, each.low, each.high, scores.mean_ceiling(metric))
-            for metric, each in summaries.items()
-        ]
-        notes = _notes(judging.source, scores, facts, top_k)
-        show(scores_table(lines), *notes, *gate_lines(checked))
+        show(_table(scores, summaries), *_notes(judging.source, scores, facts, top_k))
         if judging.judged_by:
             show(judging.judged_by)
         if per_query:
             _print_rows(scores)
     say_gates(checked)
     raise typer.Exit(0 if all(gate.passed for gate in checked) else 1)
-
-
-_OF_RANKINGS = ("qrels", "dataset", "split", "archive", "metric", "top_k", "per_query")
-_OF_ANSWERS = ("rows_out", "strict", *(each.param for each in answer_settings()))
-
-
-def _refuse(context: typer.Context, names: Sequence[str], what: str) -> None:
-    """An option on the command line that has no effect on what the file holds."""
-    for param in context.command.params:
-        name = param.name or ""
-        if name in names and name != "gate" and is_on_command_line(context, name):
-            raise UsageError(f"{param.opts[0]} has no effect on {what}; leave it out")
 
 
 def _gates(texts: Sequence[str], top_k: int | None, strict: bool) -> dict["Gate", "Metric"]:
@@ -202,7 +185,8 @@ def _gates(texts: Sequence[str], top_k: int | None, strict: bool) -> dict["Gate"
             gate = parse_gate(text, top_k or sys.maxsize)
             if gate.metric is None:
                 raise UsageError(
-                    f"gate {text!r} is not on a ranking, and the file holds nothing else"
+                    f"gate {text!r} is not on a metric of rankings, and the file has nothing else; "
+                    "use one such as ndcg@5"
                 )
             gates[gate] = gate.metric
         except UsageError as error:
@@ -219,20 +203,6 @@ class _Facts:
         judged = set(scores.query_ids)
         self.absent = sum(not rankings.get(query_id) for query_id in judged)
         self.ignored = sum(query_id not in judged for query_id in rankings)
-
-
-def _judging(
-    qrels: Path | None,
-    dataset: str | None,
-    split: str,
-    archive: Path | None,
-    columns: Sequence[str],
-) -> JudgmentSource:
-    if qrels is not None:
-        return from_qrels(qrels)
-    if dataset is not None:
-        return from_dataset(dataset, split, archive, columns)
-    raise UsageError("no judgments given: pass --qrels FILE, or --dataset NAME with --split")
 
 
 def _summary(scores: "Scores", metric: "Metric") -> "SampleSummary":
@@ -264,6 +234,15 @@ def _require_common_query(
             f"that of the judgments is {theirs!r}; pass the judgments of this run",
             file=run,
         )
+
+
+def _table(scores: "Scores", summaries: Mapping["Metric", "SampleSummary"]) -> "Table":
+    from assay.report.terminal import ScoreLine, scores_table
+
+    return scores_table(
+        ScoreLine(str(metric), each.mean, each.low, each.high, scores.mean_ceiling(metric))
+        for metric, each in summaries.items()
+    )
 
 
 def _notes(source: str, scores: "Scores", facts: _Facts, top_k: int | None) -> Iterator[str]:
@@ -302,8 +281,6 @@ def _as_json(
     facts: _Facts,
     per_query: bool,
 ) -> dict[str, Any]:
-    from dataclasses import asdict
-
     from assay.measure.violations import KINDS
 
     content: dict[str, Any] = {
@@ -321,3 +298,92 @@ def _as_json(
     if per_query:
         content["per_query"] = scores.rows()
     return content
+
+
+def holds_answers(path: Path) -> bool:
+    """Whether a file holds rows of answers, by its first row; else it is a ranking."""
+    from assay.data.logged_answers import looks_logged
+    from assay.data.table import SUFFIXES, holds_traces, read_table, table_suffix
+    from assay.data.text_file import Record
+
+    kind = table_suffix(path)
+    if kind == ".parquet":
+        return True
+    try:
+        if holds_traces(path):
+            return True
+        rows = read_table(path) if kind in SUFFIXES else iter(())
+        # The first line may be the dirty one.
+        for row, _ in zip(rows, range(20), strict=False):
+            if isinstance(row, Record):
+                return looks_logged(row.fields)
+    except DataError:
+        return False
+    return False
+
+
+def _table_columns(path: Path) -> str:
+    """The column names of a table's first row, which may raise; empty where it is no table."""
+    from assay.data.table import SUFFIXES, read_table, table_suffix
+
+    if table_suffix(path) not in SUFFIXES:
+        return ""
+    try:
+        row = next(iter(read_table(path)), None)
+    except DataError:
+        return ""
+    if isinstance(row, DataError):
+        raise row
+    if row is None:
+        return ""
+    return ", ".join(repr(str(name)[:40]) for name in list(row.fields)[:10])
+
+
+def _judge_config(context: typer.Context, options: dict[str, Any]) -> "RunConfig":
+    from assay.cli.eval import judge_spec
+    from assay.evaluation.answers.logged_rows import LOG_TOP_K
+    from assay.run.config import RunConfig
+
+    values = read_values(context, _SETTINGS, options)
+    values["judge"] = judge_spec(options["judge"], options["max_cost"])
+    return RunConfig(target="", answers=True, top_k=LOG_TOP_K, **values)
+
+
+def _score_answers(
+    path: Path,
+    config: "RunConfig",
+    columns: Sequence[str],
+    out: Path | None,
+    strict: bool,
+    as_json: bool,
+) -> int:
+    """Score the rows of a file, print the result, and return the exit code."""
+    from assay.data.logged_answers import COLUMNS
+    from assay.data.table import parse_columns, read_table
+    from assay.data.text_file import write_file
+    from assay.evaluation.answers.logged_rows import score_rows
+    from assay.report.terminal_answers import render_answers
+
+    named = parse_columns(columns, COLUMNS)
+    with progress_bar() as progress:
+        rows = read_table(path, progress)
+        scored = asyncio.run(score_rows(rows, config, columns=named, progress=progress))
+    for message in scored.skipped:
+        warn(f"left out: {message}")
+    if strict and scored.skipped:
+        raise DataError("some rows could not be read; correct them, or omit --strict", file=path)
+    if out is not None:
+        lines = (orjson.dumps(row.model_dump(mode="json")) for row in scored.rows())
+        write_file(out, b"".join(line + b"\n" for line in lines))
+    if as_json:
+        content: JsonObject = {"file": str(path), "answers": scored.report.model_dump(mode="json")}
+        content |= {"gates": _gates_json(scored.gates), "skipped": list(scored.skipped)}
+        print_json(content)
+    else:
+        show(render_answers(scored.report))
+    say_gates(scored.gates)
+    return 3 if scored.report.trouble else 0 if scored.gates_passed else 1
+
+
+def _gates_json(gates: Sequence["GateResult"]) -> list[JsonObject]:
+    return [gate.model_dump(mode="json", exclude_unset=True) for gate in gates]

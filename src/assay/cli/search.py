@@ -4,25 +4,24 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assay.cli.console import print_json, say, show
+from assay.cli.console import print_json, progress_bar, say, show
 from assay.cli.options import (
+    BM25_DEFAULTS,
+    EMBEDDER,
     ArchiveOption,
-    BOption,
     DatasetOption,
-    DeltaOption,
-    DeviceOption,
-    EmbedderOption,
     JsonOption,
-    K1Option,
-    LanguageOption,
-    ModelOption,
-    RerankerOption,
-    StopWordsOption,
-    TitleWeightOption,
+    bm25_settings,
+    embedder_settings,
+    option,
+    refuse_unused,
+    retriever_settings,
+    switch,
+    with_options,
 )
 from assay.net.json import JsonObject
 
@@ -31,8 +30,11 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from assay.data import Dataset
+    from assay.progress import Progress
+    from assay.search.bm25 import Bm25Settings
+    from assay.search.embedding import EmbedderSettings
     from assay.search.explanation import Explanation
-    from assay.search.retriever import Hit
+    from assay.search.retriever import Hit, Mode, Retriever
 
 
 _LONGEST_ID = 20
@@ -44,56 +46,48 @@ _BEFORE = 20
 _QUERY_SHOWN = 80
 
 
+@with_options(retriever_settings(*EMBEDDER, "reranker", *BM25_DEFAULTS))
 def search(
+    context: typer.Context,
     query: Annotated[str, typer.Argument(help="The query, in quotes.", metavar="QUERY")],
     dataset: DatasetOption = "nfcorpus",
     top_k: Annotated[
-        int,
-        typer.Option(
-            help="How many documents to return, 1 to 100.", envvar="ASSAY_TOP_K", metavar="K"
-        ),
+        int, option("How many documents to return, 1 to 100.", "ASSAY_TOP_K", "K")
     ] = 10,
     mode: Annotated[
         str,
-        typer.Option(
-            help="bm25 (keywords), dense (embeddings), hybrid (both) or tuned (learned "
+        option(
+            "bm25 (keywords), dense (embeddings), hybrid (both) or tuned (learned "
             "from the train judgments; takes minutes the first time).",
-            envvar="ASSAY_MODE",
-            metavar="MODE",
+            "ASSAY_MODE",
+            "MODE",
         ),
     ] = "hybrid",
     filters: Annotated[
         str | None,
-        typer.Option(
-            "--filter",
-            help="Only documents whose metadata match: type=recipe, year>=2019, "
-            "date>=2024-01-01 (dates in ISO 8601), with commas between several; or as JSON: "
+        option(
+            "Only documents whose metadata match: type=recipe, year>=2019, "
+            "date>=2024-01-01 (ISO 8601), separated by commas; or as JSON: "
             '{"type": ["recipe", "travel"]}, {"date": {"gte": "2024-01-01", "lt": "2025-01-01"}}.',
-            metavar="CONDITION|JSON",
+            None,
+            "CONDITION|JSON",
+            "--filter",
         ),
     ] = None,
     archive: ArchiveOption = None,
-    model: ModelOption = None,
-    embedder: EmbedderOption = None,
-    device: DeviceOption = "auto",
-    reranker: RerankerOption = None,
-    bm25_k1: K1Option = 1.2,
-    bm25_b: BOption = 0.75,
-    bm25_delta: DeltaOption = 0.0,
-    bm25_title_weight: TitleWeightOption = 3.0,
-    bm25_language: LanguageOption = "auto",
-    bm25_stop_words: StopWordsOption = "default",
     explain: Annotated[
         bool,
-        typer.Option(
+        switch(
             "--explain",
-            help="Say for each document what its score is made of: the share of each signal, the "
-            "matched words, the feedback documents, for tuned the judged queries.",
+            "Explain the score of each document: the share of each signal, the matched words, the "
+            "feedback documents, for tuned the judged queries.",
         ),
     ] = False,
     as_json: JsonOption = False,
+    **options: Any,
 ) -> None:
-    """Search a data set. It is indexed first if it is new or has changed; for bm25 without vectors.
+    """Search a data set with the reference retriever. A new or changed one is indexed first,
+    without embeddings for bm25.
 
     The table has a row for each document, best first, with a score from 0 to 1. The columns on the
     right are its rank in each signal that found it. For hybrid: bm25 (shared words), dense (similar
@@ -101,36 +95,20 @@ def search(
     tuned: words, meaning and judgments (relevant for similar queries). A terminal of 110 columns or
     more also shows the best matching passage.
     """
-    from assay.cli.console import progress_bar
+    from assay.agents.target_kinds import unused_in_mode
+    from assay.agents.targets import parse_target
     from assay.data import load_dataset
-    from assay.search.bm25 import Bm25Settings
-    from assay.search.embedding import EmbedderSettings, open_embedder
     from assay.search.filters import parse_filter
-    from assay.search.index import open_retriever
     from assay.search.retriever import check_request
 
     chosen_mode = check_request(query, top_k, mode)
+    unused = unused_in_mode(parse_target(f"builtin:{mode}"), options["reranker"] or "")
+    refuse_unused(context, unused, f"with --mode {mode}; leave it out")
+    settings, bm25 = embedder_settings(options), bm25_settings(options)
     where = None if filters is None else dict(parse_filter(filters))
-    bm25 = Bm25Settings(
-        bm25_k1, bm25_b, bm25_delta, bm25_title_weight, bm25_language, bm25_stop_words
-    )
     with progress_bar() as progress:
         data = load_dataset(dataset, archive=archive, progress=progress)
-        settings = EmbedderSettings(embedder or "", str(model or ""), device, reranker or "")
-        chosen = open_embedder(settings)
-        if chosen_mode == "bm25":
-            from assay.search.bm25_searcher import open_bm25_retriever
-
-            retriever = open_bm25_retriever(data, chosen, bm25, progress)
-        else:
-            tuned = chosen_mode == "tuned"
-            retriever = open_retriever(
-                data, embedder=chosen, bm25=bm25, tuned=tuned, progress=progress
-            )
-    if settings.reranker:
-        from assay.search.reranking import with_reranker  # brings an HTTP client
-
-        retriever = with_reranker(retriever, settings)
+        retriever = _open(data, chosen_mode, settings, bm25, progress)
     with retriever:
         if explain:
             explained = retriever.explain(query, top_k, mode=chosen_mode, filters=where)
@@ -138,10 +116,7 @@ def search(
         else:
             hits, why = retriever.search(query, top_k, mode=chosen_mode, filters=where), []
     if as_json:
-        results = [_record(*one) for one in _numbered(hits)]
-        for record, one in zip(results, why, strict=False):
-            record["explanation"] = asdict(one)
-        print_json({"query": query, "mode": mode, "results": results})
+        print_json({"query": query, "mode": mode, "results": _as_json(hits, why)})
     elif hits:
         show(_Results(query, hits))
         for rank, (hit, one) in enumerate(zip(hits, why, strict=False), 1):
@@ -153,6 +128,41 @@ def search(
     if where and 0 < len(hits) < top_k:
         met = _number_that_meets(data, where)
         say(f"{met:,} of {len(data.documents):,} documents meet the filter")
+
+
+def _as_json(hits: "Sequence[Hit]", why: "Sequence[Explanation]") -> list[JsonObject]:
+    results: list[JsonObject] = [{"rank": rank} | asdict(hit) for rank, hit in enumerate(hits, 1)]
+    for record, one in zip(results, why, strict=False):
+        record["explanation"] = asdict(one)
+    return results
+
+
+def _open(
+    data: "Dataset",
+    mode: "Mode",
+    settings: "EmbedderSettings",
+    bm25: "Bm25Settings",
+    progress: "Progress",
+) -> "Retriever":
+    """The retriever for a mode; the index is built or brought up to date."""
+    from assay.search.embedding import open_embedder
+    from assay.search.index import open_retriever
+
+    embedder = open_embedder(settings)
+    if mode == "bm25":
+        from assay.search.bm25_searcher import open_bm25_retriever
+
+        retriever = open_bm25_retriever(data, embedder, bm25, progress)
+    else:
+        tuned = mode == "tuned"
+        retriever = open_retriever(
+            data, embedder=embedder, bm25=bm25, tuned=tuned, progress=progress
+        )
+    if not settings.reranker:
+        return retriever
+    from assay.search.reranking import with_reranker  # brings an HTTP client
+
+    return with_reranker(retriever, settings)
 
 
 def _number_that_meets(data: "Dataset", where: JsonObject) -> int:
@@ -187,14 +197,6 @@ def _explained(rank: int, hit: "Hit", why: "Explanation", data: "Dataset") -> li
     return lines
 
 
-def _numbered(hits: Sequence["Hit"]) -> list[tuple[int, "Hit"]]:
-    return list(enumerate(hits, 1))
-
-
-def _record(rank: int, hit: "Hit") -> JsonObject:
-    return {"rank": rank} | asdict(hit)
-
-
 @dataclass(frozen=True)
 class _Results:
     """A table that knows how wide the terminal is only when it is drawn."""
@@ -224,7 +226,7 @@ def _table(query: str, hits: Sequence["Hit"], *, with_passages: bool) -> "Table"
         table.add_column("passage", overflow="ellipsis", no_wrap=True, ratio=1, style="dim")
     for signal in signals:
         table.add_column(signal, justify="right", width=len(signal))
-    for rank, hit in _numbered(hits):
+    for rank, hit in enumerate(hits, 1):
         words = [Text(" ".join((hit.title or hit.text[:200]).split()))]
         if with_passages:
             words.append(Text(_passage(query, hit.text)))

@@ -20,13 +20,13 @@ from assay.cli.options import (
     OutOption,
     PortOption,
     SearchModeOption,
-    check_mode,
     option,
+    switch,
 )
 from assay.cli.settings import named_configs
 from assay.errors import AssayError, UsageError
 
-serve_app = verbs("serve", "Start one of Assay's servers.")
+serve_app = verbs("serve", "Start a server: agent, evaluator, MCP, contract or web UI.")
 
 
 @serve_app.command("purple")
@@ -51,14 +51,13 @@ def purple(
     card_url: CardUrlOption = None,
     stop_with_stdin: Annotated[bool, typer.Option(hidden=True)] = False,
 ) -> None:
-    """Serve the retrieval agent over A2A. It takes a query and returns ranked document ids.
+    """Serve the reference retrieval agent over A2A. It takes a query and returns ranked ids.
 
-    With --answers it returns an answer and its citations as well, which assay eval a2a:URL
-    --answers measures.
+    "Purple" is what AgentBeats calls an agent under test. With --answers it returns an answer and
+    its citations as well, which assay eval a2a:URL --answers measures.
 
     With ASSAY_TOKEN set, callers need that bearer token.
     """
-    check_mode(mode)
     from assay.data.load import require_dataset
     from assay.serve.guards import server_token
     from assay.serve.listening import check_exposure, listen, serve_on
@@ -131,14 +130,15 @@ def green(
 ) -> None:
     """Serve the evaluator over A2A. It takes an agent's URL and returns its report.
 
+    "Green" is what AgentBeats calls an agent that evaluates others.
+
     Also available as plain REST: POST /tasks, GET /tasks/ID, GET /tasks/ID/events, DELETE
     /tasks/ID. With ASSAY_TOKEN set, callers need that bearer token. ASSAY_TIMEOUT, ASSAY_TRACK,
-    ASSAY_ANSWERS and ASSAY_WARM_UP apply where a request's config does not say.
+    ASSAY_ANSWERS and ASSAY_WARM_UP are the defaults for a request's config.
 
-    With --mcp-port, retrieval agents find a search over the same data set at this server, as
-    those that expect it at green-agent:8000 do.
+    --mcp-port is for retrieval agents that search through the evaluator's host, such as those
+    that expect a search at green-agent:8000.
     """
-    check_mode(mode)
     from assay.data.load import require_dataset
     from assay.net.outbound import OutboundPolicy
     from assay.run.settings import environment_defaults
@@ -177,9 +177,7 @@ def green(
 def mcp(
     mode: SearchModeOption = "hybrid",
     dataset: DatasetOption = "nfcorpus",
-    stdio: Annotated[
-        bool, typer.Option("--stdio", help="Serve one client over stdio instead.")
-    ] = False,
+    stdio: Annotated[bool, switch("--stdio", "Serve one client over stdio instead.")] = False,
     allow_hosts: Annotated[
         str,
         option(
@@ -194,14 +192,12 @@ def mcp(
         option("Close a session after this many idle seconds.", "MCP_SESSION_IDLE", "S", min=1),
     ] = 1800.0,
     max_sessions: Annotated[
-        int,
-        option("Maximum number of open sessions.", "MCP_MAX_SESSIONS", "N", min=1),
+        int, option("Maximum number of open sessions.", "MCP_MAX_SESSIONS", "N", min=1)
     ] = 1000,
     host: HostOption = "127.0.0.1",
     is_open: OpenOption = False,
     port: Annotated[
-        int,
-        option("Port to listen on; 0 picks a free one.", "MCP_PORT", "PORT", min=0, max=65535),
+        int, option("Port to listen on; 0 picks a free one.", "MCP_PORT", "PORT", min=0, max=65535)
     ] = 8000,
 ) -> None:
     """Serve search over MCP and plain HTTP. MCP is at /mcp, HTTP at POST /search_nfcorpus.
@@ -209,7 +205,6 @@ def mcp(
     With ASSAY_TOKEN set, callers over HTTP need that bearer token. POST /stats/reset needs
     the token ASSAY_ADMIN_TOKEN.
     """
-    check_mode(mode)
     if stdio:
         import asyncio
 
@@ -238,7 +233,7 @@ def agent(
     tasks: Annotated[
         list[str],
         typer.Argument(
-            metavar="TASK...",
+            metavar="TASK",
             help="RAG_RETRIEVE, RAG_INGEST, RAG_ANSWER, LIT_RETRIEVAL, POLICY_REVIEW, "
             "CLAIM_VERIFY, or all. One task is served at the root; several are each "
             "served under a path such as /rag-retrieve.",
@@ -257,13 +252,12 @@ def agent(
     is_open: OpenOption = False,
     port: PortOption = 8000,
 ) -> None:
-    """Serve agents that implement the HTTP agent contract. It is described in docs/agent-
-    contract.md.
+    """Serve agents that implement the HTTP agent contract.
 
-    Documents ingested with RAG_INGEST are stored in the cache, or on the Qdrant server at
-    QDRANT_URL. With ASSAY_TOKEN set, callers need that bearer token.
+    The contract is in docs/agent-contract.md. Documents ingested with RAG_INGEST are stored in the
+    cache, or on the Qdrant server at QDRANT_URL. With ASSAY_TOKEN set, callers need that bearer
+    token.
     """
-    check_mode(mode)
     from assay.serve.guards import server_token
     from assay.serve.listening import bind, check_exposure, serve_on, url_of
     from assay.serve.request_log import set_up_logging
@@ -285,9 +279,7 @@ def agent(
 
 @serve_app.command("ui")
 def ui(
-    runs: Annotated[
-        Path, typer.Option(help="Folder of the runs.", envvar="ASSAY_OUT", metavar="DIR")
-    ] = Path("runs"),
+    runs: Annotated[Path, option("Folder of the runs.", "ASSAY_OUT", "DIR")] = Path("runs"),
     dataset: Annotated[
         str,
         option(
@@ -317,15 +309,14 @@ def ui(
     port: PortOption = 9000,
     read_only: Annotated[
         bool,
-        typer.Option(
+        switch(
             "--read-only",
-            help="Visitors may only look: nothing is started, changed, graded or deleted.",
-            envvar="ASSAY_READ_ONLY",
+            "Visitors may only look: nothing is started, changed, graded or deleted.",
+            "ASSAY_READ_ONLY",
         ),
     ] = False,
     with_token: Annotated[
-        bool,
-        typer.Option("--token", help="Ask for a token: ASSAY_TOKEN, or a new one that is printed."),
+        bool, switch("--token", "Ask for a token: ASSAY_TOKEN, or a new one that is printed.")
     ] = False,
 ) -> None:
     """Serve the web UI. It has reports, comparisons, a leaderboard, grading, search and checks.
@@ -356,9 +347,9 @@ def ui(
 @serve_app.command("hostile")
 def hostile(
     list_all: Annotated[
-        bool, typer.Option("--list", help="Print the catalogue of misbehaviors instead.")
+        bool, switch("--list", "Print the catalogue of misbehaviors instead.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="With --list: as JSON.")] = False,
+    as_json: Annotated[bool, switch("--json", "With --list: print it as JSON on stdout.")] = False,
     host: HostOption = "127.0.0.1",
     is_open: OpenOption = False,
     port: PortOption = 9666,

@@ -19,31 +19,21 @@ import os
 import stat
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
+from assay.cli.help import all_commands
 from assay.errors import UsageError, did_you_mean
 from assay.files import read_text_file
 from assay.run.settings import read_option_table
 
 if TYPE_CHECKING:
-    from typer import Typer
-
     from assay.run.config import RunConfig
 
 
 FILE = "assay.toml"
-
-REPEATABLE = frozenset(
-    {
-        *("columns", "gate", "header", "judges", "kinds", "listener", "map", "metric"),
-        *("more", "poison_kind", "runs", "sets", "skip", "sources", "tables", "tag"),
-        *("targets", "tasks"),
-    }
-)
-"""Options and arguments that take several values; a test holds this to the command line."""
 
 # Verbs whose data set is that of the runs, labels or report that they are given, or is found, or is
 # an argument: the one at the top level of the file may be another. `[merge]` can name one still.
@@ -52,21 +42,13 @@ _OF_DATA = frozenset({"dataset", "columns", "split"})
 
 _KINDS: Mapping[type, str] = {int: "an integer", float: "a number", bool: "true or false"}
 
-Options = set[str] | Mapping[str, "Options"]
-"""The names of a verb's options; or, for a group, its verbs with theirs."""
 
-
-def read_settings(options: Mapping[str, Options], folder: Path | None = None) -> dict[str, Any]:
-    """Defaults for each verb, in the form that typer expects."""
+def read_settings(root: Any, folder: Path | None = None) -> dict[str, Any]:
+    """Defaults for each verb of `root`, the command of the app, in the form that typer expects."""
     content = read_project_file(folder)
     if isinstance(content.get("target"), dict):
         del content["target"]  # [target.NAME]: see `named_target`
-    defaults = _defaults(options, {}, content, "")
-    # Not above: that module is made of the verbs, and of this one.
-    from assay.cli.app import app
-
-    _refuse_wrong_kinds(defaults, app)
-    return defaults
+    return _defaults(root, {}, content, "")
 
 
 def read_project_file(folder: Path | None = None) -> dict[str, Any]:
@@ -93,17 +75,19 @@ def _refuse_planted(path: Path) -> None:
 
 
 def _defaults(
-    options: Options, inherited: Mapping[str, Any], table: Mapping[str, Any], where: str
+    command: Any, inherited: Mapping[str, Any], table: Mapping[str, Any], where: str
 ) -> dict[str, Any]:
     """Settings at the top level apply to every verb that has the option."""
-    known = set(_names(options))
+    verbs = getattr(command, "commands", {})
+    below = [each for _, each in all_commands(command)] if verbs else [command]
+    known = {param.name for each in below for param in each.params}
     own = {}
     for key, value in table.items():
         name = _name(key)
         if name == "mapping" and name not in known:
             name = "map"  # the earlier key of --map
         if not isinstance(value, dict):
-            own[name] = _value(name, value)
+            own[name] = value
     inner = {key: value for key, value in table.items() if isinstance(value, dict)}
     for name in own:
         if name not in known:
@@ -112,57 +96,49 @@ def _defaults(
             raise UsageError(
                 f"{FILE}: {place}{name!r} is not an option; see: assay COMMAND --help{hint}"
             )
-    values = {**inherited, **own}
-    verbs = {} if isinstance(options, set) else options
     for verb in inner:
         if verb not in verbs:
             hint = did_you_mean(verb, verbs)
             raise UsageError(f"{FILE}: unknown command {verb!r}; see: assay --help{hint}")
-    if isinstance(options, set):
-        return {name: value for name, value in values.items() if name in options}
+    values = {**inherited, **own}
+    if not verbs:
+        return _values_for(command, values)
     general = {name: value for name, value in values.items() if name not in _OF_DATA}
     return {
         verb: _defaults(
-            below,
+            each,
             general if not where and verb in _OWN_DATA else values,
             inner.get(verb, {}),
             f"{where}.{verb}".strip("."),
         )
-        for verb, below in verbs.items()
+        for verb, each in verbs.items()
     }
 
 
-def _names(options: Options) -> Iterator[str]:
-    if isinstance(options, set):
-        yield from options
-    else:
-        for below in options.values():
-            yield from _names(below)
+def _values_for(command: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a verb's own options. Raises `UsageError` for one of the wrong kind.
 
-
-def _value(name: str, value: Any) -> Any:
-    """The command line would take a single text for a list of letters, and a list for a text."""
-    if name in REPEATABLE:
-        return [str(each) for each in value] if isinstance(value, list) else [str(value)]
-    if isinstance(value, list):
-        raise UsageError(f"{FILE}: {name!r} takes one value, got a list of {len(value)}")
-    return value
-
-
-def _refuse_wrong_kinds(defaults: Mapping[str, Any], app: "Typer") -> None:
-    """Otherwise typer would report the mistake as one of an option or variable, not of the file."""
-    for command in app.registered_commands:
-        verb = command.callback
-        if verb is None or not (values := defaults.get(command.name or verb.__name__)):
+    typer would blame an option or a variable, not the file; and it would take a single text for a
+    list of letters, and a list for a text.
+    """
+    values: dict[str, Any] = {}
+    for param in command.params:
+        name = param.name
+        if name not in given:
             continue
-        hints = get_type_hints(verb)
-        for name, value in values.items():
-            kinds = [kind for kind in _KINDS if hints[name] in (kind, kind | None)]
-            if kinds and not _fits(value, kinds[0]):
-                raise UsageError(f"{FILE}: {name!r} must be {_KINDS[kinds[0]]}, got {value!r}")
-    for group in app.registered_groups:
-        if group.typer_instance is not None:
-            _refuse_wrong_kinds(defaults.get(group.name or "", {}), group.typer_instance)
+        value = given[name]
+        if getattr(param, "multiple", False) or param.nargs != 1:
+            several = value if isinstance(value, list) else [value]
+            values[name] = [str(each) for each in several]
+            continue
+        if isinstance(value, list):
+            raise UsageError(f"{FILE}: {name!r} takes one value, got a list of {len(value)}")
+        hint = get_type_hints(command.callback)[name]
+        for kind, words in _KINDS.items():
+            if hint in (kind, kind | None) and not _fits(value, kind):
+                raise UsageError(f"{FILE}: {name!r} must be {words}, got {value!r}")
+        values[name] = value
+    return values
 
 
 def _fits(value: Any, kind: type) -> bool:

@@ -10,7 +10,7 @@ import pytest
 from tests.search.samples import WordEmbedder
 from tests.search.tuning import worlds
 
-from assay.cli.tune import tune as tune_command
+from assay.cli.index import tune as tune_command
 from assay.data import Dataset, Document, Query
 from assay.errors import NotTuned, TuningDeclined, UsageError
 from assay.search.bm25 import Bm25Settings

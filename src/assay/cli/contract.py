@@ -1,4 +1,4 @@
-"""`assay check`: checks that agents keep the HTTP agent contract."""
+"""`assay check` and `assay run-agent`: agents that speak the HTTP agent contract."""
 
 import os
 from pathlib import Path
@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assay.cli.console import print_json, say, show, show_unwrapped
+from assay.cli.console import print_json, say, show, show_unwrapped, writing
+from assay.cli.options import JsonOption, option, switch
 from assay.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+    from assay.contract.client import AgentClient, AgentEvent
     from assay.contract.conformance.report import CheckResult, RuleLevel, TargetReport
+    from assay.contract.envelope import AgentRunRequest, AgentRunResponse
     from assay.net.json import JsonObject
 
 TARGETS_VARIABLE = "AGENT_CONTRACT_TARGETS"
@@ -23,47 +26,48 @@ def check_agents(
     targets: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="URL=TASK...",
+            metavar="URL=TASK",
             help=f"Agents to check. Default: {TARGETS_VARIABLE}, separated by commas.",
             show_default=False,
         ),
     ] = None,
     inputs: Annotated[
         str | None,
-        typer.Option(
-            metavar="JSON",
-            envvar="ASSAY_CHECK_INPUTS",
-            help="Inputs to send instead of the built-in sample inputs for the task.",
+        option(
+            "Inputs to send instead of the built-in sample inputs for the task.",
+            "ASSAY_CHECK_INPUTS",
+            "JSON",
         ),
     ] = None,
     skip: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Skip this check. Repeatable."),
+        list[str] | None, option("Skip this check. Repeatable.", metavar="NAME")
     ] = None,
     all_checks: Annotated[
-        bool, typer.Option("--all", help="Also list the checks that passed, and complete warnings.")
+        bool, switch("--all", "Also list the checks that passed, and show warnings in full.")
     ] = False,
     level: Annotated[
         str,
-        typer.Option(
-            metavar="LEVEL",
-            envvar="ASSAY_CHECK_LEVEL",
-            help="The weakest level that fails: must (the contract demands it), should (it "
+        option(
+            "The weakest level that fails: must (the contract demands it), should (it "
             "recommends it) or ours (Assay's own rules).",
+            "ASSAY_CHECK_LEVEL",
+            "LEVEL",
         ),
     ] = "must",
-    json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    json: JsonOption = False,
     junit: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write the findings as JUnit XML.")
+        Path | None, option("Also write the findings as JUnit XML.", metavar="FILE")
     ] = None,
     sarif: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write the findings as SARIF 2.1.0.")
+        Path | None, option("Also write the findings as SARIF 2.1.0.", metavar="FILE")
     ] = None,
 ) -> None:
     """Check that agents conform to the HTTP agent contract.
 
-    AGENT_TOKEN, if set, is sent as a bearer token. Exits 0 when no rule of the chosen level is
-    broken, 1 when one is, 3 when an agent could not be reached.
+    AGENT_TOKEN, if set, is sent as a bearer token.
+
+    Exit codes: 0 success, 1 a rule of the chosen level is broken, 2 usage or input error, 3 an
+    agent could not be reached.
     """
     given = targets or targets_from_environment()
     if not given:
@@ -72,7 +76,8 @@ def check_agents(
     if junit is not None:
         from assay.contract.conformance.report import report_junit
 
-        _write("--junit", junit, report_junit(reports))
+        with writing(junit):
+            junit.write_text(report_junit(reports), encoding="utf-8")
     if sarif is not None:
         import orjson
 
@@ -80,7 +85,8 @@ def check_agents(
         from assay.contract.conformance.report import report_sarif
 
         found = orjson.dumps(report_sarif(reports, CHECKS), option=orjson.OPT_INDENT_2)
-        _write("--sarif", sarif, found.decode() + "\n")
+        with writing(sarif):
+            sarif.write_bytes(found + b"\n")
     if json:
         from assay.contract.conformance.report import report_json
 
@@ -205,9 +211,8 @@ def _others(report: "TargetReport") -> "Table":
     from assay.contract.conformance.report import CheckVerdict
 
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
+    for _ in ("verdict", "level", "name"):
+        table.add_column(no_wrap=True)
     table.add_column(ratio=1)
     for result in report.with_verdict(CheckVerdict.PASS, CheckVerdict.NOT_APPLICABLE):
         style = "green" if result.verdict is CheckVerdict.PASS else "dim"
@@ -229,8 +234,132 @@ def _summary(report: "TargetReport") -> "Text":
     return Text.assemble(("violates the contract", "bold red"), f": {said}")
 
 
-def _write(option: str, path: Path, text: str) -> None:
+def run_agent(
+    agent: Annotated[
+        str, typer.Argument(metavar="NAME|URL", help="A URL, or a name in AGENT_ENDPOINTS_JSON.")
+    ],
+    task: Annotated[str, typer.Argument(metavar="TASK", help="The task type, e.g. RAG_RETRIEVE.")],
+    inputs: Annotated[str, option("Inputs of the task.", "ASSAY_RUN_INPUTS", "JSON")] = "{}",
+    stream: Annotated[bool, switch("--stream", "Stream the run and show its progress.")] = False,
+    json: JsonOption = False,
+    timeout: Annotated[
+        float | None,
+        option(
+            "Timeout of the run, in seconds; also sent to the agent as its time budget.",
+            "ASSAY_RUN_TIMEOUT",
+            "S",
+            min=0.001,
+        ),
+    ] = None,
+    request_id: Annotated[
+        str | None,
+        option("Request id; the same id returns the same result. Default: a new one.", None, "ID"),
+    ] = None,
+    mode: Annotated[str, option("DEMO or LIVE.", None, "MODE")] = "DEMO",
+    out: Annotated[
+        Path | None, option("Also write the response to a file.", metavar="FILE")
+    ] = None,
+) -> None:
+    """Send one request to a contract agent and print its result.
+
+    AGENT_TOKEN, if set, is sent as a bearer token.
+
+    Exit codes: 0 success, 1 the run failed or broke the contract, 2 usage or input error, 3 the
+    agent could not be reached or did not respond in time.
+    """
+    import asyncio
+
+    import orjson
+
+    request = _request(task, inputs, timeout, request_id, mode)
+    response = asyncio.run(_dispatch(agent, request, stream=stream, timeout=timeout))
+    if out is not None:
+        with writing(out):
+            out.write_bytes(orjson.dumps(response.to_wire()) + b"\n")
+    if json:
+        print_json(response.to_wire())
+    else:
+        _print(response)
+    raise typer.Exit(0 if response.ok else 1)
+
+
+def _request(
+    task: str, inputs: str, timeout: float | None, request_id: str | None, mode: str
+) -> "AgentRunRequest":
+    import uuid
+
+    from pydantic import ValidationError
+
+    from assay.contract.envelope import AgentRunRequest, field_problems
+
+    fields = {
+        "request_id": request_id or f"assay-{uuid.uuid4().hex}",
+        "task_type": task,
+        "inputs": parse_inputs(inputs),
+        "mode": mode,
+        "budgets": {} if timeout is None else {"timeout_ms": round(timeout * 1000)},
+    }
     try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{option}: cannot write {str(path)!r}: {error.strerror}") from None
+        return AgentRunRequest.model_validate(fields)
+    except ValidationError as error:
+        problem = field_problems(error, AgentRunRequest)[0]
+    raise UsageError(f"{problem['field']} {problem['problem']}")
+
+
+async def _dispatch(
+    agent: str, request: "AgentRunRequest", *, stream: bool, timeout: float | None
+) -> "AgentRunResponse":
+    from assay.contract.client import AgentClient, ClientLimits, read_endpoints, resolve_agent
+    from assay.net.client import TOKEN_VARIABLE, token_for
+    from assay.net.outbound import UNRESTRICTED
+
+    # A little more than the agent has, so that its own report of an exceeded budget arrives.
+    limits = ClientLimits()
+    if timeout is not None:
+        limits = ClientLimits(sync_s=timeout + 2, stream_s=timeout + 2)
+    base = resolve_agent(agent, read_endpoints())
+    auth = token_for(base, UNRESTRICTED, TOKEN_VARIABLE)
+    async with AgentClient(limits=limits, auth=auth) as client:
+        if stream:
+            return await _follow(client, base, request)
+        return await client.run_sync(base, request)
+
+
+async def _follow(
+    client: "AgentClient", agent: str, request: "AgentRunRequest"
+) -> "AgentRunResponse":
+    from contextlib import aclosing
+
+    async with aclosing(client.run_stream(agent, request)) as events:
+        async for event in events:
+            if event.response is not None:
+                return event.response
+            say(_progress_line(event))
+    raise AssertionError("a stream ends in a response or an error")
+
+
+def _progress_line(event: "AgentEvent") -> str:
+    shown = {
+        name: value
+        for name, value in event.data.items()
+        if name not in ("type", "request_id", "task_type", "step")
+        and isinstance(value, int | float | str)
+    }
+    words = [event.name, str(event.data.get("step", ""))]
+    words += [f"{name}={value}" for name, value in shown.items()]
+    return _one_line(" ".join(word for word in words if word))
+
+
+def _one_line(text: str) -> str:
+    """The agent's message on one line, so that it cannot imitate our own output."""
+    return " ".join(text.split())
+
+
+def _print(response: "AgentRunResponse") -> None:
+    say(f"{response.status}  request_id={response.request_id}")
+    for warning in response.warnings:
+        say(_one_line(f"warning: {warning}"))
+    if response.error is not None:
+        say(_one_line(f"error: {response.error.code}: {response.error.message}"))
+    if response.ok:
+        print_json(response.to_wire()["outputs"])

@@ -1,0 +1,388 @@
+"""`assay judge calibrate`: how well a judge agrees with people: answers, ratings, nuggets."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from assay.cli.console import print_json, progress_bar, say, show, warn
+from assay.cli.options import (
+    JsonOption,
+    JudgeConcurrencyOption,
+    JudgeOption,
+    JudgeTimeoutOption,
+    MaxCostOption,
+    option,
+    refuse_unused,
+    setting_option,
+    switch,
+)
+from assay.errors import UsageError
+from assay.run.settings import settings
+
+Said = TypeVar("Said")
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from assay.measure.answers.calibration import Calibration, NuggetCalibration, RatingCalibration
+    from assay.measure.answers.calibration_files import LabeledAnswer, LabeledNugget, LabeledRating
+    from assay.measure.answers.criteria import CriterionRating
+    from assay.measure.answers.judge import Judge, Judgment
+    from assay.measure.answers.nuggets import NuggetAssignment
+    from assay.measure.statistics import Estimate
+    from assay.progress import Progress
+
+
+_RULES = "rules"
+_OF_MODELS = ("judge_votes", "judge_timeout", "judge_concurrency", "max_cost", "out")
+
+
+def calibrate(
+    context: typer.Context,
+    labels: Annotated[
+        Path,
+        typer.Argument(
+            help="JSON lines: question, answer, reference, label (true or false, given by "
+            "a person), and verdict or verdicts if a judge has already decided. For lines "
+            "without a label, the share of right answers is estimated.",
+            metavar="LABELS.jsonl",
+        ),
+    ],
+    judge: JudgeOption = None,
+    judge_votes: Annotated[
+        int,
+        setting_option(
+            "judge_votes",
+            "How many votes to take per answer, each one call to the model. Half of them show "
+            "the reference first, so an odd number is raised by one.",
+            "--judge-votes",
+            "--votes",
+        ),
+    ] = settings()["judge_votes"].default,
+    judge_max_flips: Annotated[
+        float,
+        setting_option(
+            "judge_max_flips",
+            "The share of answers about which the judge may say both TRUE and FALSE; above "
+            "it, a warning.",
+        ),
+    ] = settings()["judge_max_flips"].default,
+    criterion: Annotated[
+        Path | None,
+        option(
+            "Calibrate ratings by this criterion of your own (.md) instead: label is then one "
+            "of its levels, and rating or ratings what a judge has said already.",
+            metavar="FILE",
+        ),
+    ] = None,
+    nuggets: Annotated[
+        bool,
+        switch(
+            "--nuggets",
+            "Calibrate the assignment of nuggets instead: lines have question, answer, nugget "
+            "and label (support, partial or none). --judge rules calibrates the rules.",
+        ),
+    ] = False,
+    judge_timeout: JudgeTimeoutOption = None,
+    judge_concurrency: JudgeConcurrencyOption = None,
+    max_cost: MaxCostOption = None,
+    out: Annotated[
+        Path | None,
+        option(
+            "Add the result to this file, for --judge-calibration of assay eval and score.",
+            metavar="FILE",
+        ),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Measure how well a judge agrees with people. Prints accuracy, kappa and flip rate."""
+    if criterion is not None and nuggets:
+        raise UsageError("give --criterion or --nuggets, not both")
+    opened = {
+        "spec": judge,
+        "max_cost": max_cost,
+        "timeout": judge_timeout,
+        "concurrency": judge_concurrency,
+    }
+    if criterion is not None:
+        refuse_unused(context, ("judge_votes", "judge_max_flips"), "with --criterion; leave it out")
+        _calibrate_criterion(labels, criterion, opened, out, json)
+    elif nuggets:
+        refuse_unused(context, ("judge_max_flips",), "with --nuggets; leave it out")
+        if judge == _RULES:
+            refuse_unused(context, _OF_MODELS, "on --judge rules; leave it out")
+        _calibrate_nuggets(labels, opened, judge_votes, out, json)
+    else:
+        _calibrate_answers(labels, opened, judge_votes, judge_max_flips, out, json)
+
+
+def _calibrate_answers(
+    labels: Path,
+    opened: dict[str, Any],
+    votes: int,
+    max_flips: float,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Compare a judge's verdicts about answers with those of people, and print the result."""
+    from assay.evaluation.gates import CORRECTNESS
+    from assay.measure.answers.calibration import calibrate_judge
+    from assay.measure.answers.calibration_files import read_labels
+    from assay.measure.answers.judge import (
+        JudgeInput,
+        correctness_prompts,
+        judge_answers,
+        unreliable,
+    )
+
+    async def ask(judge: "Judge", row: "LabeledAnswer") -> "Judgment":
+        (found,) = await judge_answers(judge, [JudgeInput(row.question, row.answer, row.reference)])
+        return found
+
+    rows = read_labels(labels)
+    judgments, record = _ask_judge(rows, opened, ask, "judging", votes, ("votes", "prompts"))
+    pairs = list(zip(rows, judgments, strict=True))
+    result = calibrate_judge(
+        [row.label for row in rows if row.label is not None],
+        [judgment for row, judgment in pairs if row.label is not None],
+        [judgment for row, judgment in pairs if row.label is None],
+    )
+    doubt = unreliable(judgments, max_flips)
+    if out is not None:
+        prompts = correctness_prompts(record.get("votes", 0))
+        _keep(out, CORRECTNESS, record, prompts, rows, result.accuracy, result.kappa)
+    if as_json:
+        print_json({"judge": record, **asdict(result), "unreliable": doubt})
+    else:
+        show(*_rendered_answers(result))
+        _warn_few_labels(result.labelled)
+        _show_warnings(result)
+    if doubt:
+        warn(f"assay eval would not accept this judge: {doubt}")
+
+
+def _keep(
+    out: Path,
+    metric: str,
+    judge: dict[str, Any],
+    prompts: Sequence[str],
+    rows: Sequence[Any],
+    agreement: "Estimate",
+    kappa: float | None,
+) -> None:
+    """Add the result to a file, where the judge gave every verdict that it rests on."""
+    from assay.measure.answers.calibration_files import add_record, make_record
+
+    labeled = [row for row in rows if row.label is not None]
+    recorded = sum(getattr(row, "recorded", None) is not None for row in labeled)
+    if recorded:
+        raise UsageError(
+            f"{recorded} labeled lines have recorded verdicts of an unknown judge; --out records "
+            "this judge's own: delete those verdicts from the file, and the judge gives new ones"
+        )
+    questions = [row.question for row in labeled]
+    asked = (judge["provider"], judge["votes"], prompts, questions)
+    add_record(out, make_record(metric, *asked, agreement.mean, kappa))
+
+
+def _warn_few_labels(labelled: int) -> None:
+    from assay.measure.answers.calibration import MIN_LABELS
+
+    if labelled < MIN_LABELS:
+        warn(f"only {labelled} labels: below {MIN_LABELS} the interval is not reliable")
+
+
+def _ask_judge(
+    rows: Sequence[Any],
+    opened: dict[str, Any],
+    ask: Callable[["Judge", Any], Awaitable[Said]],
+    what: str,
+    votes: int,
+    told: Sequence[str] = ("votes",),
+) -> "tuple[list[Said], dict[str, Any]]":
+    """What `ask` returns for each row, and a record with the `told` attributes of the judge.
+
+    What a row has recorded is kept; no model is opened if nothing is left to ask.
+    """
+    from assay.answer.providers.opening import open_provider
+    from assay.measure.answers.judge import Judge
+    from assay.net.gather import gather_for
+
+    recorded = [getattr(row, "recorded", None) for row in rows]
+    left = [row for row, known in zip(rows, recorded, strict=True) if known is None]
+    if not left:
+        return [known for known in recorded if known], {"provider": "recorded"}
+
+    async def run(progress: "Progress") -> "tuple[list[Said], dict[str, Any]]":
+        async with open_provider(**opened) as provider:
+            judge = Judge(provider, votes)
+            found = await gather_for(left, lambda row: ask(judge, row), what, progress)
+            record = {"provider": judge.name} | {name: getattr(judge, name) for name in told}
+            return found, {**record, "spending": asdict(provider.spending)}
+
+    with progress_bar() as progress:
+        found, record = asyncio.run(run(progress))
+    fresh = iter(found)
+    return [known or next(fresh) for known in recorded], record
+
+
+def _rendered_answers(result: "Calibration") -> Iterator["RenderableType"]:
+    from assay.report.console import confusion_table, facts_table
+    from assay.report.numbers import count, figure, percent
+
+    yield facts_table(
+        [
+            ("labeled answers", count(result.labelled)),
+            ("accuracy", _interval(result.accuracy)),
+            ("Cohen's kappa", figure(result.kappa)),
+            ("flip rate", percent(result.flip_rate)),
+            ("undecided", count(result.undecided)),
+            ("votes that could not be parsed", count(result.unparseable_votes)),
+        ]
+    )
+    yield from ("", confusion_table(result.confusion), "", _means("correct", result))
+
+
+def _means(what: str, result: "Calibration | RatingCalibration") -> "RenderableType":
+    """By the labels alone; and by the judge, where there are answers without labels."""
+    from assay.report.console import facts_table
+    from assay.report.numbers import count, figure
+
+    means = [(f"{what}, by the labels alone", _interval(result.labels_mean))]
+    if result.corrected is not None:
+        means += [
+            ("unlabeled answers", count(result.unlabelled)),
+            (f"{what}, by the judge alone", figure(result.uncorrected)),
+            (f"{what}, judge corrected by the labels", _interval(result.corrected)),
+        ]
+    return facts_table(means)
+
+
+def _show_warnings(result: "Calibration") -> None:
+    if result.unparseable_votes:
+        warn(
+            f"{result.unparseable_votes} votes were neither TRUE nor FALSE: this model "
+            "explains instead of deciding; choose another one"
+        )
+    if result.kappa is None:
+        say("Cohen's kappa is undefined here: judge and labels always give the same single value.")
+    if result.corrected is None:
+        say("To estimate unlabeled answers too, add lines without a label, such as those of a run.")
+
+
+def _calibrate_nuggets(
+    labels: Path, opened: dict[str, Any], votes: int, out: Path | None, as_json: bool
+) -> None:
+    """Compare a judge's labels of nuggets with those of people, and print the result."""
+    from assay.answer.prompt import load_prompt
+    from assay.evaluation.gates import NUGGETS
+    from assay.measure.answers.calibration import calibrate_assignments
+    from assay.measure.answers.calibration_files import read_nugget_labels
+    from assay.measure.answers.nuggets import PROMPT, assign_by_judge, assign_by_rules
+
+    async def ask(judge: "Judge", row: "LabeledNugget") -> "NuggetAssignment":
+        (found,) = await assign_by_judge(judge, row.question, row.answer, [row.nugget])
+        return found
+
+    rows = read_nugget_labels(labels)
+    if opened["spec"] == _RULES:
+        assigned = [assign_by_rules(row.question, row.answer, row.nugget) for row in rows]
+        record = {"provider": _RULES}
+    else:
+        assigned, record = _ask_judge(rows, opened, ask, "assigning nuggets", votes)
+    result = calibrate_assignments([row.label for row in rows], assigned)
+    if out is not None and opened["spec"] != _RULES:
+        prompts = (load_prompt(PROMPT).id,)
+        _keep(out, NUGGETS, record, prompts, rows, result.agreement, result.kappa)
+    if as_json:
+        print_json({"judge": record, **asdict(result)})
+    else:
+        show(*_rendered_nuggets(result))
+    _warn_few_labels(result.labelled)
+
+
+def _rendered_nuggets(result: "NuggetCalibration") -> "Iterator[RenderableType]":
+    from assay.report.console import confusion_table, facts_table
+    from assay.report.numbers import count, figure, percent
+
+    yield facts_table(
+        [
+            ("labeled nuggets", count(result.labelled)),
+            ("same label", _interval(result.agreement)),
+            ("Cohen's kappa", figure(result.kappa)),
+            ("kappa, quadratic weights", figure(result.weighted_kappa)),
+            ("flip rate", percent(result.flip_rate)),
+            ("undecided", count(result.undecided)),
+            ("recall, by people", figure(result.labels_mean)),
+            ("recall, by the judge", figure(result.judged_mean)),
+        ]
+    )
+    yield from ("", confusion_table(result.confusion))
+
+
+def _calibrate_criterion(
+    labels: Path, criterion: Path, opened: dict[str, Any], out: Path | None, as_json: bool
+) -> None:
+    """Compare a judge's ratings by one criterion with those of people, and print the result."""
+    from assay.measure.answers.calibration import calibrate_ratings
+    from assay.measure.answers.calibration_files import read_rating_labels
+    from assay.measure.answers.criteria import VOTES, criterion_prompts, rate_answer, read_criteria
+
+    (asked, *more) = read_criteria(criterion)
+    if more:
+        raise UsageError(f"--criterion takes one criterion, {criterion} has {len(more) + 1}")
+
+    async def ask(judge: "Judge", row: "LabeledRating") -> "CriterionRating":
+        return await rate_answer(judge, asked, row.question, row.answer, row.sources)
+
+    rows = read_rating_labels(labels, asked)
+    ratings, record = _ask_judge(rows, opened, ask, "rating answers", VOTES)
+    pairs = list(zip(rows, ratings, strict=True))
+    result = calibrate_ratings(
+        asked,
+        [row.label for row in rows if row.label is not None],
+        [rating for row, rating in pairs if row.label is not None],
+        [rating for row, rating in pairs if row.label is None],
+    )
+    if out is not None:
+        prompts = criterion_prompts(asked)
+        _keep(out, asked.metric, record, prompts, rows, result.agreement, result.kappa)
+    if as_json:
+        print_json({"judge": record, **asdict(result)})
+    else:
+        show(*_rendered_ratings(result))
+    _warn_few_labels(result.labelled)
+
+
+def _rendered_ratings(result: "RatingCalibration") -> Iterator["RenderableType"]:
+    from assay.report.console import confusion_table, facts_table
+    from assay.report.numbers import count, difference, figure, percent
+
+    facts = [
+        ("criterion", result.criterion),
+        ("labeled answers", count(result.labelled)),
+        ("same level", _interval(result.agreement)),
+        ("within one level", _interval(result.within_one)),
+        ("weighted kappa", figure(result.kappa)),
+    ]
+    if bias := result.bias:
+        words = "levels above people" if bias.mean >= 0 else "levels below people"
+        facts.append(("bias", f"{difference(bias.mean)} {words}, {_interval(bias)}"))
+    facts += [
+        ("mean distance", f"{figure(result.error)} levels"),
+        ("otherwise in the other order", percent(result.differing)),
+        ("undecided", count(result.undecided)),
+    ]
+    yield facts_table(facts)
+    yield from ("", confusion_table(result.confusion), "", _means("mean", result))
+
+
+def _interval(estimate: "Estimate") -> str:
+    """A mean with its interval."""
+    from assay.report.numbers import with_interval
+
+    return with_interval(estimate.mean, estimate.low, estimate.high)
