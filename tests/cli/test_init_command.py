@@ -192,6 +192,29 @@ def test_files_that_exist_are_kept_unless_forced(project: Path) -> None:
     assert settings()["target"]
 
 
+@pytest.mark.parametrize(
+    ("target", "package"),
+    [
+        ("builtin:bm25", "agent-assay"),
+        ("builtin:hybrid", "'agent-assay[search]'"),
+        ("builtin:tuned#ollama", "'agent-assay[tuned]'"),
+        ("mcp:http://localhost:8000/mcp", "'agent-assay[mcp]'"),
+    ],
+)
+def test_the_job_installs_what_the_target_needs(project: Path, target: str, package: str) -> None:
+    init(target, "--ci", "gitlab")
+    assert f"    - pip install {package}\n" in Path(".gitlab-ci.yml").read_text()
+
+
+def test_runs_that_git_would_commit_are_noticed(project: Path) -> None:
+    said = "runs/ holds your questions and results"
+    assert said not in init()  # no repository
+    git("init", "-q", ".")
+    assert said in init("--force")
+    Path(".gitignore").write_text("*.pyc\n/runs/\n")
+    assert said not in init("--force")
+
+
 def test_a_pipeline_of_gitlab_that_exists_is_left_alone(project: Path) -> None:
     (project / ".gitlab-ci.yml").write_text("test: {script: [make]}\n")
     said = init()

@@ -101,11 +101,11 @@ assay:
 
 _START = {
     "github": """\
-      # `app` is a service: start it here, in the background, and let it take its time.
+      # `app` is a service: start it here, in the background; assay waits until it is ready.
       # - run: python server.py &
 """,
     "gitlab": """\
-    # `app` is a service: start it here, in the background, and let it take its time.
+    # `app` is a service: start it here, in the background; assay waits until it is ready.
     # - python server.py &
 """,
 }
@@ -144,7 +144,16 @@ def render_ci(system: str, *, branch: str, python: str, install: str, service: b
 SYSTEMS = ("github", "gitlab", "none")
 _EXAMPLE = "notes"
 _MAIN_BRANCHES = ("main", "master", "trunk", "develop")
-_EXTRAS = {"mcp": "mcp", "mcp-stdio": "mcp", "nextcloud": "mcp", "purple": "all"}
+_EXTRAS = {
+    "builtin:dense": "search",
+    "builtin:hybrid": "search",
+    "builtin:tuned": "tuned",
+    "mcp": "mcp",
+    "mcp-stdio": "mcp",
+    "nextcloud": "mcp",
+    "purple": "all",
+}
+"""What a job installs besides the core, by the kind of a target or by the target."""
 
 
 def init(
@@ -210,10 +219,22 @@ def init(
         say(f"wrote {name}")
     if system is None:
         say("no CI system was found: --ci github or --ci gitlab writes a job for one")
+    if _git_takes_runs(folder):
+        say("runs/ holds your questions and results: add it to .gitignore, or git commits it")
     if any(name.startswith(".gitlab/") for name in written):
         say("include the job in .gitlab-ci.yml:  include: {local: .gitlab/assay.yml}")
     show_unwrapped("assay doctor app")
     show_unwrapped("assay eval app")
+
+
+def _git_takes_runs(folder: Path) -> bool:
+    if not (folder / ".git").exists():
+        return False
+    from assay.files import read_file
+
+    ignored = folder / ".gitignore"
+    lines = read_file(ignored).splitlines() if ignored.is_file() else []
+    return not any(line.strip().strip(b"/") == b"runs" for line in lines)
 
 
 def _choose_target(given: str | None, folder: Path) -> "Detected":
@@ -221,11 +242,13 @@ def _choose_target(given: str | None, folder: Path) -> "Detected":
     from assay.cli.project import Detected, find_function, find_mcp_server
 
     if given is None:
-        nothing = Detected("builtin:bm25", "nothing of your own was found: name your target here")
+        nothing = Detected("builtin:bm25", "no target was found in this project: write yours here")
         return find_mcp_server(folder) or find_function(folder) or nothing
     if given.startswith(("http://", "https://")) and "{query}" in given:
         given = f"rest:{given}"
-    return Detected(given, "given", _EXTRAS.get(parse_target(given).kind, ""))
+    parsed = parse_target(given)
+    extra = _EXTRAS.get(parsed.kind) or _EXTRAS.get(f"{parsed.kind}:{parsed.address}", "")
+    return Detected(given, "given", extra)
 
 
 def _choose_dataset(given: str | None, folder: Path, columns: list[str]) -> "Detected":
