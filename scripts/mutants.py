@@ -20,10 +20,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from scripts.mutations import mutants_of, unchanged
 
@@ -61,8 +61,8 @@ AREAS = {
         (
             # Not those that start processes: what they execute, no coverage sees.
             *("tests/run/test_calls.py", "tests/run/test_folder.py", "tests/run/test_index.py"),
-            *(f"tests/run/test_{name}.py" for name in ("report_file", "line_cache", "comparison")),
-            *("tests/run/test_provenance.py", "tests/run/test_unjudged.py"),
+            *(f"tests/run/test_{name}.py" for name in ("report_file", "index_cache", "comparison")),
+            *("tests/run/test_provenance.py", "tests/run/test_label_fit.py"),
             *(f"tests/evaluation/test_{name}.py" for name in ("evaluation", "resuming", "merge")),
             *("tests/fuzz/test_run_folder.py", "tests/cli/test_damaged_files.py"),
         ),
@@ -72,14 +72,17 @@ AREAS = {
         (
             *("tests/evaluation/test_gates.py", "tests/evaluation/test_compare_to.py"),
             *("tests/evaluation/test_criteria_run.py", "tests/evaluation/test_nuggets.py"),
-            *("tests/evaluation/test_calibrated.py", "tests/evaluation/test_judged_answers.py"),
+            *(
+                "tests/evaluation/test_gate_calibration.py",
+                "tests/evaluation/test_judged_answers.py",
+            ),
             *("tests/evaluation/test_logged_rows.py", "tests/poison/test_poison_run.py"),
         ),
     ),
     "outbound policy": Area(("net/outbound.py",), ("tests/net/test_outbound.py",)),
     "contract checks": Area(
-        ("contract/conformance/response_shape.py", "contract/conformance/checks.py"),
-        ("tests/contract/test_response_shape.py", "tests/contract/test_checks.py"),
+        ("contract/conformance/sync_checks.py", "contract/conformance/checks.py"),
+        ("tests/contract/test_sync_checks.py", "tests/contract/test_checks.py"),
     ),
     "bounded reader": Area(
         ("net/client.py",),
@@ -88,7 +91,9 @@ AREAS = {
             *("tests/net/test_outbound.py", "tests/search/test_remote_embedding.py"),
         ),
     ),
-    "retries": Area(("net/retry.py",), ("tests/net/test_retry.py",)),
+    "retries": Area(
+        ("net/retry.py",), ("tests/net/test_retry.py", "tests/net/test_circuit_breaker.py")
+    ),
     "files": Area(("files.py",), ("tests/test_files.py", "tests/run/test_calls.py")),
     "flat index": Area(
         ("search/flat_index.py", "search/filters.py"),
@@ -241,25 +246,38 @@ def map_tests(area: Area, copy: Path) -> LineTests:
     return LineTests(outcomes["seconds"], contexts)
 
 
-def batched(lines: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Four at a time."""
-    return (lines[start : start + 4] for start in range(0, len(lines), 4))
+class KnownMutant(NamedTuple):
+    """A change that no test once noticed: `old` is replaced by `new`, and `test` must fail."""
+
+    what: str
+    path: str
+    test: str
+    old: str
+    new: str
+
+
+def known_mutants() -> list[KnownMutant]:
+    """Those of `known-mutants.txt`, which has four lines for each."""
+    lines = [line for line in KNOWN.read_text().splitlines() if not line.startswith("#")]
+    known = []
+    for what, where, old, new in zip(*[iter(lines)] * 4, strict=True):
+        path, test = where.split()
+        known.append(KnownMutant(what, path, test, old[2:], new[2:]))
+    return known
 
 
 def try_known(copy: Path) -> list[str]:
     """Those that survive of the ones that once did."""
     survivors = []
-    lines = [line for line in KNOWN.read_text().splitlines() if not line.startswith("#")]
-    known = [(what, *where.split(), old[2:], new[2:]) for what, where, old, new in batched(lines)]
-    tests = sorted({test for _, _, test, _, _ in known})
-    if code := run_tests(tests, copy):
+    known = known_mutants()
+    if code := run_tests(sorted({each.test for each in known}), copy):
         raise SystemExit(f"the tests of the known mutants fail without any change ({code})")
-    for what, path, test, old, new in known:
-        source = (ROOT / "src/assay" / path).read_text()
-        assert source.count(old) == 1, f"{path} has no {old!r} any more"
-        killed = killed_by(source.replace(old, new), path, [test], copy)
-        print(f"{'killed' if killed else 'SURVIVED'}: {what} ({path})", flush=True)
-        survivors += [] if killed else [what]
+    for each in known:
+        source = (ROOT / "src/assay" / each.path).read_text()
+        assert source.count(each.old) == 1, f"{each.path} has no {each.old!r} any more"
+        killed = killed_by(source.replace(each.old, each.new), each.path, [each.test], copy)
+        print(f"{'killed' if killed else 'SURVIVED'}: {each.what} ({each.path})", flush=True)
+        survivors += [] if killed else [each.what]
     return survivors
 
 

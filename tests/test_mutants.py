@@ -1,6 +1,6 @@
 """The changes that mutation testing makes, and the tests that each of them gets."""
 
-from scripts.mutants import LineTests
+from scripts.mutants import AREAS, ROOT, LineTests, known_mutants
 from scripts.mutations import Mutant, mutants_of
 
 SOURCE = '''\
@@ -50,3 +50,24 @@ def test_a_mutant_gets_no_more_tests_than_there_is_time_for_and_one_variant_of_e
     seconds = {first: 8.0, second: 8.1, other: 8.2}
     tests = LineTests(seconds, {"limits.py": {7: [second, first, other]}})
     assert tests.covering("limits.py") == [first, other]
+
+
+def test_the_code_and_the_test_of_every_known_mutant_exist() -> None:
+    """Otherwise `make mutants` breaks off at the first one whose code was changed."""
+    gone = []
+    for each in known_mutants():
+        file, _, name = each.test.partition("::")
+        if (ROOT / "src/assay" / each.path).read_text().count(each.old) != 1:
+            gone.append(f"{each.path}: {each.old}")
+        if name not in (ROOT / file).read_text():
+            gone.append(each.test)
+    assert gone == []
+
+
+def test_the_modules_and_tests_of_every_area_exist() -> None:
+    paths = [
+        path
+        for area in AREAS.values()
+        for path in (*(f"src/assay/{module}" for module in area.modules), *area.tests)
+    ]
+    assert [path for path in paths if not (ROOT / path).exists()] == []
