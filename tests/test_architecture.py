@@ -218,7 +218,7 @@ def test_a_plain_retrieval_run_loads_no_model_judge_or_server(tmp_path: Path) ->
     )
     loaded = loaded_by(code)
     unwanted = re.compile(
-        r"assay\.(answer\.(providers|ground_truth|answerer|extractive)|evaluation\.answers|serve|"
+        r"assay\.(answer\.(providers|ground_truth|answerer)|evaluation\.answers|serve|"
         r"search|nextcloud|measure\.answers\.(judge|calibration|diagnosis))\b|"
         r"(anthropic|ollama|starlette|uvicorn|mcp|a2a|onnxruntime|lightgbm|scipy)$"
     )
