@@ -48,7 +48,7 @@ NEEDED_BY: dict[str, list[tuple[str, ...]]] = {
         ("index", "--dataset", "notes"),
         ("eval", "--dataset", "notes"),
     ],
-    "tuned": [("tune", "--dataset", "notes")],
+    "tuned": [("tune", "--dataset", "notes"), ("eval", "builtin:tuned", "--dataset", "notes")],
     "mcp": [
         ("eval", "nextcloud:http://127.0.0.1:1", "--dataset", "notes"),
         ("eval", "mcp:http://127.0.0.1:1/mcp", "--dataset", "notes"),
@@ -60,13 +60,16 @@ NEEDED_BY: dict[str, list[tuple[str, ...]]] = {
         ("serve", "agent", "RAG_RETRIEVE"),
     ],
 }
+BROUGHT_ALONG = {"tuned": ("search",)}
+"""What an extra installs besides: one command must do where both are missing."""
 
 
 @pytest.mark.parametrize("extra", NEEDED_BY)
 def test_a_missing_extra_is_named_with_its_command_and_the_core_needs_none(
     extra: str, tmp_path: Path
 ) -> None:
-    packages = {name for name, brings in PACKAGES.items() if brings == extra}
+    lacking = {extra, *BROUGHT_ALONG.get(extra, ())}
+    packages = {name for name, brings in PACKAGES.items() if brings in lacking}
     code = BLOCKED.format(packages=packages, commands=[*NEEDED_BY[extra], CORE])
     kept = {key: value for key, value in os.environ.items() if not key.startswith("QDRANT")}
     done = subprocess.run(
