@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -78,8 +78,8 @@ def holds(value: object, marks: tuple[str, ...], depth: int = 3) -> bool:
 
 
 def run(arguments: list[str]) -> None:
-    """Call `assay` in this process."""
-    with suppress(SystemExit):
+    """Call `assay` in this process; what it prints is not the result of this script."""
+    with suppress(SystemExit), redirect_stdout(sys.stderr):
         app(arguments, standalone_mode=False)
 
 
@@ -90,7 +90,9 @@ def main() -> None:
     given = parser.parse_args()
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    agent = subprocess.Popen([*AGENT, "--port", str(port)], stderr=subprocess.DEVNULL)
+    agent = subprocess.Popen(
+        [*AGENT, "--port", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         _wait(f"http://127.0.0.1:{port}/health/ready")
         with tempfile.TemporaryDirectory() as out:
