@@ -33,7 +33,7 @@ def test_the_code_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path)
     page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
-    assert len(blocks) == 7
+    assert len(blocks) == 8
     names: dict[str, object] = {"__name__": "__main__"}
     for block in blocks:
         exec(block, names)

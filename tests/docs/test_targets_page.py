@@ -15,7 +15,10 @@ from tests.agents.documented_services import documented_app
 from tests.agents.search_services import TOKEN
 from tests.serve.serving import serving
 
-PAGE = (Path(__file__).parents[2] / "docs" / "targets.md").read_text(encoding="utf-8")
+from assay.agents.target_kinds import TARGET_KINDS
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "targets.md").read_text(encoding="utf-8")
 
 
 def blocks(language: str) -> list[str]:
@@ -74,3 +77,9 @@ async def test_the_command_measures_the_service(command: str, tmp_path: Path) ->
     assert not report["violations"]["unknown"]["queries"]
     stored = "".join(path.read_text() for path in tmp_path.glob("runs/*/*") if path.is_file())
     assert TOKEN not in stored
+
+
+def test_every_kind_of_target_has_its_row() -> None:
+    page = (DOCS / "evaluating.md").read_text(encoding="utf-8")
+    rows = "".join(line for line in page.splitlines() if line.startswith("| "))
+    assert [name for name in TARGET_KINDS if f"`{name}:" not in rows and name != "url"] == []
