@@ -1,7 +1,9 @@
 """What goes over the wire to each service, and what is made of everything that comes back."""
 
+import asyncio
 import json
 import logging
+import threading
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -228,6 +230,20 @@ async def test_a_model_that_takes_no_temperature_is_asked_without(
     assert "temperature" not in server.last_body
     assert await provider.generate("another") == "TRUE"
     assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize("kind", ["anthropic", "openai"])
+async def test_calls_side_by_side_are_all_asked_without_a_refused_parameter(
+    kind: str, server: ModelServer, opened: OpenProvider
+) -> None:
+    refusal = {"error": {"message": "temperature is deprecated for this model"}}
+    server.faults = [(400, {}, refusal)] * 4
+    server.gate = threading.Barrier(4)
+    provider = opened(kind)
+    provider.concurrency = 4
+    asked = (provider.generate(f"question {number}") for number in range(4))
+    assert await asyncio.gather(*asked) == ["TRUE"] * 4
+    assert len(server.requests) == 8
 
 
 async def test_an_endpoint_may_want_its_limit_under_another_name(

@@ -96,11 +96,14 @@ class _ServiceModel:
     async def complete(self, prompt: str, max_tokens: int) -> Completion:
         """The reply. A parameter that the service refuses by name is left out from then on."""
         while True:
+            sent = self._parameters()
             try:
                 return await self._once(prompt, max_tokens)
             except ProviderError as error:
-                bad_request = error.kind is ProviderFailure.BAD_REQUEST
-                if not bad_request or not self._drop_refused(str(error)):
+                if error.kind is not ProviderFailure.BAD_REQUEST:
+                    raise
+                self._drop_refused(str(error))
+                if self._parameters() == sent:  # neither this call nor one beside it dropped any
                     raise
 
     async def close(self) -> None:
@@ -110,11 +113,14 @@ class _ServiceModel:
     async def _once(self, prompt: str, max_tokens: int) -> Completion:
         raise NotImplementedError
 
-    def _drop_refused(self, refusal: str) -> bool:
-        named = [name for name in self._sampling if name in refusal]
-        for name in named:
-            del self._sampling[name]
-        return bool(named)
+    def _parameters(self) -> tuple[str, ...]:
+        """The names that are sent and that a service may refuse."""
+        return tuple(self._sampling)
+
+    def _drop_refused(self, refusal: str) -> None:
+        for name in self._parameters():
+            if name in refusal:
+                self._sampling.pop(name, None)
 
     async def _post(self, url: str, **body: Any) -> Any:
         """The JSON of the response; None for one that is not JSON."""
@@ -178,11 +184,13 @@ class OpenAIModel(_ServiceModel):
         """With the address: two endpoints may use one name for two models."""
         return f"{self.name}@{self._url}"
 
-    def _drop_refused(self, refusal: str) -> bool:
-        if "max_completion_tokens" in refusal and self._limit == "max_tokens":
+    def _parameters(self) -> tuple[str, ...]:
+        return (*super()._parameters(), self._limit)
+
+    def _drop_refused(self, refusal: str) -> None:
+        if "max_completion_tokens" in refusal:
             self._limit = "max_completion_tokens"
-            return True
-        return super()._drop_refused(refusal)
+        super()._drop_refused(refusal)
 
     async def _once(self, prompt: str, max_tokens: int) -> Completion:
         messages = [{"role": "user", "content": prompt}]
