@@ -64,6 +64,17 @@ async def test_calls_sent_before_it_opened_do_not_count_as_probes() -> None:
     assert not circuit.lost
 
 
+async def test_a_probe_that_is_canceled_while_it_waits_makes_room_for_another() -> None:
+    circuit = CircuitBreaker(threshold=2, pauses=(0.05, 60))
+    await fail(circuit, 2)
+    probe = asyncio.create_task(circuit.enter())
+    waiting = asyncio.create_task(circuit.enter())
+    await asyncio.sleep(0)
+    probe.cancel()
+    circuit.record(await asyncio.wait_for(waiting, 5), outage=False)
+    assert not circuit.is_open
+
+
 class Clock:
     now = 0.0
 
@@ -138,3 +149,18 @@ def test_a_probe_that_says_nothing_leaves_room_for_another(
         raise unrelated
     assert opened.is_open
     assert call(opened) == "ok"
+
+
+@pytest.mark.parametrize("unrelated", [ValueError(), asyncio.CancelledError()])
+def test_a_call_from_before_the_outage_lets_no_second_probe_out(
+    clock: Clock, unrelated: BaseException
+) -> None:
+    breaker = CircuitBreaker(threshold=5, pauses=(30,), repeat_last_pause=True, clock=clock)
+    early, probe = breaker.call(lambda error: None), breaker.call(lambda error: None)
+    early.__enter__()
+    for _ in range(5):
+        call(breaker, Outage())
+    clock.now = 30
+    probe.__enter__()
+    early.__exit__(type(unrelated), unrelated, None)
+    assert call(breaker) == "open for 0 s"

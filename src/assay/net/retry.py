@@ -195,7 +195,11 @@ class CircuitBreaker:
                 return self._generation
             if not self._probing:
                 self._probing = True
-                await asyncio.sleep(max(0.0, self._probe_at - self._clock()))
+                try:
+                    await asyncio.sleep(max(0.0, self._probe_at - self._clock()))
+                except BaseException:  # canceled: another caller is to be the probe
+                    self._end_probe(self._generation)
+                    raise
                 return self._generation
             await self._changed.wait()
 
@@ -212,12 +216,12 @@ class CircuitBreaker:
         except Exception as error:
             verdict = is_outage(error)
             if verdict is None:
-                self._probing = False
+                self._end_probe(ticket)
             else:
                 self.record(ticket, outage=verdict)
             raise
         except BaseException:
-            self._probing = False
+            self._end_probe(ticket)
             raise
         else:
             self.record(ticket, outage=False)
@@ -230,6 +234,14 @@ class CircuitBreaker:
             self._failures += 1
             if self.is_open or self._failures >= self._threshold:
                 self._trip()
+
+    def _end_probe(self, ticket: int) -> None:
+        """Let another call be the probe: this one says nothing about the service.
+
+        A call that was sent before the breaker opened was none, and leaves the probe alone.
+        """
+        if ticket == self._generation:
+            self._notify()
 
     def _admit(self) -> int:
         if self.is_open:
