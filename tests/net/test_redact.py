@@ -5,6 +5,7 @@ from assay.net.redact import (
     quote,
     redact_credentials,
     redact_places,
+    redact_secrets,
     redact_url,
     remove_secrets,
 )
@@ -81,3 +82,25 @@ def test_a_token_that_an_agent_repeats_is_in_no_quote(
         "unknown token ***, switched off"
     )
     assert quote("sent as aHVudGVyMiBodW50ZXIy") == "sent as ***"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "sk-proj-0123456789ab",
+        "ghp_0123456789abcdefghij",
+        "xoxb-0123456789",
+        "AKIA0123456789ABCD",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln",
+        "Bearer tok_1",
+    ],
+)
+def test_a_key_of_a_known_form_is_in_no_target_and_in_no_quote(key: str) -> None:
+    target = mask_secrets(f"rest:http://h/search?q={key}")
+    assert key.removeprefix("Bearer ") not in target
+    assert quote(f"refused {key} today") == "refused *** today"
+    assert redact_secrets(f"refused {key} today") == "refused *** today"
+
+
+def test_a_password_in_an_address_is_in_no_quote() -> None:
+    assert quote("cannot reach https://user:pw@db/x") == "cannot reach https://***@db/x"

@@ -60,10 +60,11 @@ _CHANGE = re.compile(r"(?<=[a-z])(?=[A-Z0-9])|(?<=[A-Z])(?=[0-9])|(?<=[0-9])(?=[
 _CHANGES_PER_CHARACTER = 0.25
 """At least so many of small letters, capitals and digits in a random text, and fewer in a name."""
 _USER = re.compile(r"(?<=://)(?P<secret>[^\s/?#@]*(?:@[^\s/?#@]*)*)(?=@)")
-_KNOWN_KEY = re.compile(
-    r"\b(?P<secret>(?:sk|pk|rk)-[\w-]{12,}|gh[opsu]_\w{20,}|xox[abp]-[\w-]{10,}|AKIA\w{12,}"
-    r"|eyJ[\w-]{10,}\.[\w.-]+)"
+_KEY_FORMATS = (
+    r"(?:sk|pk|rk)-[\w-]{12,}|gh[opsu]_\w{20,}|xox[abp]-[\w-]{10,}|AKIA\w{12,}"
+    r"|eyJ[\w-]{10,}\.[\w.-]+"
 )
+_KNOWN_KEY = re.compile(rf"\b(?P<secret>{_KEY_FORMATS})")
 _BEARER = re.compile(r"\bBearer\s+(?P<secret>[^\s'\"$][^\s'\"]*)", re.IGNORECASE)
 _FIELD = re.compile(r"\"(?P<name>[\w.-]+)\"\s*:\s*\"(?P<secret>[^\"]+)\"")
 _ARGUMENT = re.compile(r"^arg\.(?P<name>[\w.-]+)=(?P<secret>.+)$", re.DOTALL)
@@ -238,8 +239,10 @@ _CONTROLS = re.compile(
     "\ud800-\udfff"  # lone surrogates, which no terminal can be sent
     "\ufffe\uffff]"  # no characters: XML may not hold them
 )
-# Patterns of API keys: services quote a wrong key back, in part or in full.
-_KEY = re.compile(r"\b(?:sk|pk|key|api)[-_][\w*.\-]{6,}|\bBearer\s+\S+", re.IGNORECASE)
+# Services quote a wrong key back, in part or in full: looser than what is looked for in a target.
+_KEY = re.compile(
+    rf"\b(?:(?i:(?:sk|pk|key|api)[-_][\w*.\-]{{6,}}|Bearer\s+\S+)|{_KEY_FORMATS})"
+)
 _PLAIN_HOST = re.compile(r"(\[[^\]@]*\]|[^:@\[\]]*)(:\d*)?")
 _URL = re.compile(r"""['"]?[a-z][a-z0-9+.-]{0,30}://[^\s'",;)]+['"]?""", re.IGNORECASE)
 _CREDENTIALS = re.compile(r"(?<=://)[^\s/?#]*@")
@@ -278,7 +281,7 @@ def redact_url(url: str) -> str:
 
 def redact_credentials(text: str) -> str:
     """A text without the user names and passwords of the URLs in it."""
-    return _CREDENTIALS.sub("***@", text)
+    return _CREDENTIALS.sub(f"{MASK}@", text)
 
 
 def redact_secrets(text: str, *secrets: str | None, length: int = _MESSAGE_LENGTH) -> str:
@@ -292,7 +295,7 @@ def redact_secrets(text: str, *secrets: str | None, length: int = _MESSAGE_LENGT
 
 def _cleaned(text: str, *secrets: str | None, length: int) -> str:
     text = hide(printable(text), [*filter(None, secrets), *environment_secrets()])
-    return _KEY.sub("***", " ".join(text.split()))[:length]
+    return _KEY.sub(MASK, redact_credentials(" ".join(text.split())))[:length]
 
 
 def quote(text: str | bytes, *secrets: str | None) -> str:
