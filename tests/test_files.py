@@ -28,6 +28,7 @@ from assay.files import (
     open_to_append,
     read_file,
     read_lines,
+    read_tail,
     read_text_file,
     remove_part_files,
     reserve_file,
@@ -386,3 +387,11 @@ def test_a_small_file_takes_little_memory_whatever_the_limit_is(tmp_path: Path) 
 
 def test_a_file_that_says_nothing_of_its_size_is_read_whole(tmp_path: Path) -> None:
     assert read_file(Path("/proc/self/status")).startswith(b"Name:")
+
+
+def test_the_end_of_a_long_file_is_read_without_the_rest(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes("é".encode() * 5000 + b"\nlast line\n")
+    with open_file(path) as file:
+        assert read_tail(file, 12) == "\N{REPLACEMENT CHARACTER}\nlast line\n"
+        assert len(read_tail(file)) < 4096

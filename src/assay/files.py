@@ -109,6 +109,13 @@ def read_lines(path: Path, *, limit: int = MAX_LINE) -> Iterator[bytes]:
             yield line
 
 
+def read_tail(file: BinaryIO, limit: int = 4096) -> str:
+    """The last `limit` bytes of an open file as text, with other characters for a cut one."""
+    end = file.seek(0, os.SEEK_END)
+    file.seek(max(0, end - limit))
+    return file.read(limit).decode("utf-8", errors="replace")
+
+
 def require_regular(path: Path) -> None:
     """For a path that a library will open itself. Raises as `open_file` does."""
     open_file(path).close()

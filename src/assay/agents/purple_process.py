@@ -14,12 +14,12 @@ import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import httpx
 
 from assay.agents.a2a.agent import A2AAgent
 from assay.agents.protocol import AgentAnswer, AgentInfo
+from assay.agents.readiness import ReadyState, ask_readiness, ready_url
 from assay.agents.target_kinds import OpenContext, Target, builtin_track
 from assay.answer.passages import EXTRACTIVE
 from assay.answer.provider_kinds import PROVIDER_VARIABLE
@@ -27,6 +27,7 @@ from assay.data.beir import write_beir
 from assay.data.dataset import Dataset
 from assay.errors import TargetError, UsageError
 from assay.extras import require_extras
+from assay.files import open_file, read_tail
 from assay.net.client import open_client
 from assay.net.outbound import UNRESTRICTED
 from assay.privacy import is_private
@@ -190,18 +191,12 @@ class PurpleProcess:
         raise self._failed("exited while loading its index")
 
     async def _is_ready(self, http: httpx.AsyncClient, url: str) -> bool:
-        try:
-            answer = await http.get(f"{url}/health/ready")
-        except httpx.TransportError:
-            return False
-        if answer.status_code == 200:
-            return True
-        state: dict[str, Any] = answer.json()
-        if state["index"] != "loading":
-            raise self._failed(f"could not load its index: {state['index']}")
-        if stage := state.get("stage"):
-            self._progress(stage["what"], stage["done"], stage["total"])
-        return False
+        now = await ask_readiness(http, ready_url(url))
+        if now.state is ReadyState.FAILED:
+            raise self._failed(f"could not load its index: {now.why}")
+        if now.progress is not None:
+            self._progress(*now.progress)
+        return now.state is ReadyState.READY
 
     @property
     def _log(self) -> Path:
@@ -209,7 +204,8 @@ class PurpleProcess:
         return Path(self._folder.name) / "log.jsonl"
 
     def _failed(self, what: str) -> TargetError:
-        log = self._log.read_text(encoding="utf-8", errors="replace")[-_LOG_TAIL:].strip()
+        with open_file(self._log) as file:
+            log = read_tail(file, _LOG_TAIL).strip()
         return TargetError(f"the purple agent {what}; its log ends with:\n{log or '(empty)'}")
 
 

@@ -39,11 +39,13 @@ class AgentReadiness:
     """What an agent says about itself; `why` is what it is waiting for, or why it cannot be asked.
 
     `stage` changes as long as the loading makes progress; it is empty where the agent does not say.
+    `progress` is the same for a progress bar, where the agent counts as Assay's servers do.
     """
 
     state: ReadyState
     why: str = ""
     stage: str = ""
+    progress: tuple[str, int, int | None] | None = None
 
 
 UNKNOWN = AgentReadiness(ReadyState.UNKNOWN)
@@ -103,4 +105,12 @@ def _not_ready(status: int, body: JsonObject) -> AgentReadiness:
         ReadyState.LOADING,
         redact_secrets(shown, length=_SHOWN_LENGTH),
         repr(stage)[:_SHOWN_LENGTH] if isinstance(stage, dict) else "",
+        _progress(stage) if isinstance(stage, dict) else None,
     )
+
+
+def _progress(stage: JsonObject) -> tuple[str, int, int | None] | None:
+    match stage:
+        case {"what": str(what), "done": int(done), "total": int() | None as total}:
+            return what, done, total
+    return None
