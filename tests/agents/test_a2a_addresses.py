@@ -2,7 +2,6 @@
 
 import json
 
-import httpx
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -64,7 +63,7 @@ async def test_a_card_behind_a_gateway_that_wants_a_key_is_found() -> None:
     async with running(Starlette(routes=routes)) as url, open_client(UNRESTRICTED) as http:
         found = await find_card(http, f"{url}?key=secret")
         assert found.card.name == "agent"
-        assert (await probe(http, f"{url}?key=secret")).startswith("a2a:")
+        assert (await probe(f"{url}?key=secret")).startswith("a2a:")
         with pytest.raises(TargetError) as raised:
             await find_card(http, f"{url}/elsewhere?key=wrong-secret")
     assert "secret" not in str(raised.value)
@@ -78,9 +77,9 @@ async def test_an_agent_that_speaks_only_grpc_is_said_to_be_one() -> None:
 
     routes = [Route("/.well-known/agent-card.json", card)]
     async with running(Starlette(routes=routes)) as url, open_client(UNRESTRICTED) as http:
-        for found in (find_card, probe):
+        for found in (find_card(http, url), probe(url)):
             with pytest.raises(TargetError) as raised:
-                await found(http, url)
+                await found
             message = str(raised.value)
             assert message.startswith(f"{url} is an A2A agent, but its card offers only gRPC")
             assert "JSONRPC or HTTP+JSON" in message
@@ -94,9 +93,9 @@ async def test_what_was_probed_is_told_without_a_key() -> None:
         return JSONResponse({}, 404)
 
     routes = [Route("/{path:path}", nothing, methods=["GET", "POST"])]
-    async with running(Starlette(routes=routes)) as url, httpx.AsyncClient() as http:
+    async with running(Starlette(routes=routes)) as url:
         with pytest.raises(TargetError) as raised:
-            await probe(http, f"{url}?key=secret")
+            await probe(f"{url}?key=secret")
     assert "secret" not in str(raised.value)
     assert any(each.endswith("/mcp?key=secret") for each in asked)
     assert not any("secret/" in each for each in asked)

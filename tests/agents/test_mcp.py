@@ -15,6 +15,7 @@ from tests.serve.serving import serving
 from tests.serve_mcp.serving import load_tiny
 
 from assay.agents import open_target
+from assay.agents.health_check import SampleQuery, check_health
 from assay.agents.mcp.connection import ExchangeRecord, current_exchange, open_http
 from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
 from assay.net.outbound import OutboundPolicy
@@ -185,6 +186,13 @@ async def test_a_token_is_sent_from_the_environment(monkeypatch: pytest.MonkeyPa
         monkeypatch.setenv("MCP_SERVER_TOKEN", "s3cret")
         async with opened(f"mcp:{url}") as agent:
             assert (await agent.ask("coffee", 1)).doc_ids == ("MED-3",)
+        sample = SampleQuery("coffee", 1)
+        report = await check_health(url, sample, lambda target: open_target(str(target), DATA))
+        assert (report.protocol, report.healthy) == ("mcp", True)
+        monkeypatch.setenv("MCP_SERVER_TOKEN", "s3crët")
+        with pytest.raises(UsageError, match="MCP_SERVER_TOKEN contains characters"):
+            async with opened(f"mcp:{url}"):
+                pass
 
 
 @pytest.mark.parametrize(

@@ -16,20 +16,14 @@ from assay.agents.probe import ProbedAgent, probe
 from assay.agents.targets import open_target
 from assay.data import Dataset
 from assay.errors import TargetError, UsageError
-from assay.net.client import open_client
-from assay.net.outbound import UNRESTRICTED, OutboundPolicy
+from assay.net.outbound import OutboundPolicy
 
 NOTHING = Dataset(name="none", documents={}, queries={}, judgments={})
 
 
-async def probed(url: str, policy: OutboundPolicy = UNRESTRICTED) -> str:
-    async with open_client(policy) as http:
-        return await probe(http, url, policy)
-
-
 async def test_an_a2a_agent_is_found() -> None:
     async with running(agent_app()) as url:
-        assert await probed(url) == f"a2a:{url}"
+        assert await probe(url) == f"a2a:{url}"
 
 
 @pytest.mark.parametrize("path", ["", "/", "/mcp"])
@@ -37,7 +31,7 @@ async def test_an_mcp_server_is_found(path: str) -> None:
     mcp = MCPServer("searcher")
     app = mcp.streamable_http_app()
     async with running(app) as url, mcp.session_manager.run():
-        found = await probed(url + path)
+        found = await probe(url + path)
     assert found == f"mcp:{url}/mcp"
 
 
@@ -60,7 +54,7 @@ async def test_an_mcp_server_of_the_older_kind_is_found_and_its_session_ended() 
 
     app = Starlette(routes=[Route("/search", rpc, methods=["POST", "DELETE"])])
     async with running(app) as url:
-        assert await probed(f"{url}/search") == f"mcp:{url}/search"
+        assert await probe(f"{url}/search") == f"mcp:{url}/search"
     assert seen == ["server/discover", "initialize", "DELETE s1"]
 
 
@@ -84,13 +78,13 @@ def contract_app(task: str) -> Starlette:
 @pytest.mark.parametrize("task", ["RAG_RETRIEVE", "LIT_RETRIEVAL"])
 async def test_an_agent_of_the_http_contract_is_found_with_its_task(task: str) -> None:
     async with running(contract_app(task)) as url:
-        assert await probed(url) == f"http:{url}={task}"
+        assert await probe(url) == f"http:{url}={task}"
 
 
 async def test_what_was_tried_is_told_where_nothing_is_recognised() -> None:
     async with running(Starlette()) as url:
         with pytest.raises(TargetError, match="cannot detect the protocol") as caught:
-            await probed(url)
+            await probe(url)
     message = str(caught.value)
     assert "A2A: no agent card at /.well-known/agent-card.json" in message
     assert f"MCP: {url}/mcp: HTTP 404" in message
@@ -101,18 +95,18 @@ async def test_what_was_tried_is_told_where_nothing_is_recognised() -> None:
 async def test_a_contract_agent_that_retrieves_nothing_is_told_apart() -> None:
     async with running(contract_app("POLICY_REVIEW")) as url:
         with pytest.raises(TargetError, match="does neither RAG_RETRIEVE nor LIT_RETRIEVAL"):
-            await probed(url)
+            await probe(url)
 
 
 async def test_nobody_there_is_told_at_once() -> None:
     with pytest.raises(TargetError, match=r"nothing responds at http.*: connection refused"):
-        await probed("http://127.0.0.1:1")
+        await probe("http://127.0.0.1:1")
 
 
 async def test_a_probe_keeps_to_the_policy() -> None:
     guarded = OutboundPolicy(public_only=True)
     with pytest.raises(TargetError, match="may not call"):
-        await probed("http://127.0.0.1:1", guarded)
+        await probe("http://127.0.0.1:1", guarded)
 
 
 async def test_a_bare_target_becomes_the_agent_that_was_found() -> None:

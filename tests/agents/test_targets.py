@@ -26,7 +26,6 @@ from assay.cli.app import app
 from assay.data import Dataset
 from assay.errors import UsageError
 from assay.evaluation.api import evaluate
-from assay.net.client import open_client
 from assay.net.outbound import OutboundPolicy
 from assay.serve.ui.check import TargetRules
 
@@ -247,9 +246,7 @@ async def test_a_bare_address_is_probed_for_a_new_kind(monkeypatch: pytest.Monke
     for name in reversed(tuple(TARGET_KINDS)):  # undone from the last, so the order comes back
         monkeypatch.delitem(TARGET_KINDS, name)
     monkeypatch.setitem(TARGET_KINDS, "toy", TOY)
-    async with open_client() as http:
-        found = await probe(http, "http://h:1")
-    assert found == "toy:http://h:1"
+    assert await probe("http://h:1") == "toy:http://h:1"
 
 
 def test_every_kind_of_the_table_can_be_loaded() -> None:

@@ -17,7 +17,6 @@ from assay.agents.target_kinds import TARGET_KINDS, Target, TargetKind
 from assay.agents.targets import parse_target, redact_target
 from assay.data.dataset import Dataset
 from assay.errors import AgentFailure, FailureKind, TargetError
-from assay.net.client import open_client
 from assay.net.json import JsonObject, parse_json
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.net.redact import mask_secrets, printable, redact_url, remove_secrets
@@ -159,8 +158,7 @@ async def _examine(
 ) -> HealthReport:
     target = parse_target(url)
     if target.kind == "url":
-        async with open_client(policy) as http:
-            target = parse_target(await probe(http, target.address, policy))
+        target = parse_target(await probe(target.address, policy))
     documents = frozenset() if dataset is None else dataset.known_ids
     if target.kind == "a2a":
         plain = "text" in parse_ways(target.fragment)

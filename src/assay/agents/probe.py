@@ -82,10 +82,7 @@ class ProbedAgent:
 
     async def open(self) -> None:
         """Probe the address and open what is there. Raises `TargetError`."""
-        token = token_for(self._base, self._policy, TOKEN_VARIABLE, "MCP_SERVER_TOKEN")
-        async with open_client(self._policy, auth=token) as http:
-            target = await probe(http, self._base, self._policy)
-        self._agent = self._build(target)
+        self._agent = self._build(await probe(self._base, self._policy))
         await self._agent.open()
 
     async def readiness(self) -> AgentReadiness:
@@ -116,10 +113,11 @@ class ProbedAgent:
             await self._agent.close()
 
 
-async def probe(http: httpx.AsyncClient, url: str, policy: OutboundPolicy = UNRESTRICTED) -> str:
+async def probe(url: str, policy: OutboundPolicy = UNRESTRICTED) -> str:
     """The target at an address: each kind that can be probed is tried, in the table's order.
 
-    Raises `TargetError` with everything that was tried if nothing is recognized.
+    The user's token is sent. Raises `TargetError` with everything that was tried if nothing is
+    recognized.
     """
     base = base_address(url)
     try:
@@ -127,10 +125,12 @@ async def probe(http: httpx.AsyncClient, url: str, policy: OutboundPolicy = UNRE
     except OutboundRefused as error:
         raise TargetError(str(error)) from None
     tried: list[str] = []
-    for kind in TARGET_KINDS.values():
-        found: str | None = await load(kind.probe)(http, base, tried) if kind.probe else None
-        if found:
-            return found
+    token = token_for(base, policy, TOKEN_VARIABLE, "MCP_SERVER_TOKEN")
+    async with open_client(policy, auth=token) as http:
+        for kind in TARGET_KINDS.values():
+            found: str | None = await load(kind.probe)(http, base, tried) if kind.probe else None
+            if found:
+                return found
     lines = "".join(f"\n  {line}" for line in tried)
     raise TargetError(
         f"cannot detect the protocol at {redact_url(base)}; tried:{lines}\n"

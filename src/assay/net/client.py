@@ -184,14 +184,22 @@ def token_for(base: str, policy: OutboundPolicy, *variables: str) -> TokenFor | 
 
     None if the address came in a request instead of from the user.
     """
+    token = read_token(policy, *variables)
+    return None if token is None else TokenFor(base, token)
+
+
+def read_token(policy: OutboundPolicy, *variables: str) -> str | None:
+    """The token of the first variable that is set; None where it may not be sent."""
     if policy.public_only:
         return None
-    token = next((value for name in variables if (value := os.environ.get(name))), None)
+    name = next((name for name in variables if os.environ.get(name)), None)
+    token = None if name is None else os.environ[name]
     if token is not None and not (token.isascii() and token.isprintable()):
         raise UsageError(
-            f"{variables[0]} contains characters that are not allowed in an HTTP header"
+            f"{name} contains characters that are not allowed in an HTTP header; set it to the "
+            "token alone, without quotes or line breaks"
         )
-    return None if token is None else TokenFor(base, token)
+    return token
 
 
 def tls_context() -> ssl.SSLContext:

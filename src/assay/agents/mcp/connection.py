@@ -15,7 +15,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Protocol, TextIO, cast
+from typing import Any, BinaryIO, Protocol, TextIO, cast
 from urllib.parse import urlsplit
 
 import httpx
@@ -26,11 +26,13 @@ from mcp.client.streamable_http import streamable_http_client
 from assay.agents.readiness import UNKNOWN, AgentReadiness, ask_readiness, ready_url
 from assay.agents.target_kinds import Target
 from assay.errors import AgentFailure, FailureKind, UsageError
+from assay.files import read_tail
 from assay.net.client import (
     CONNECT_SECONDS,
     BoundedDecoder,
     EncodingRefused,
     open_client,
+    read_token,
     server_name,
     tls_context,
     token_for,
@@ -107,6 +109,7 @@ class HttpServer:
     def __init__(self, url: str, policy: OutboundPolicy = UNRESTRICTED) -> None:
         self._policy = policy
         split_address(url)  # raises for anything but an http(s) URL
+        read_token(policy, TOKEN_VARIABLE)  # raises for one that no header can hold
         self._url = url.rstrip("/") + "/mcp" if urlsplit(url).path in ("", "/") else url
         self._http: httpx2.AsyncClient | None = None
 
@@ -168,16 +171,15 @@ class StdioServer:
         pass
 
 
-def _stderr_file() -> IO[str]:
+def _stderr_file() -> BinaryIO:
     """A command may write what it was asked: in private mode that goes nowhere."""
     if is_private():
-        return Path(os.devnull).open("w+", encoding="utf-8")
-    return tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
+        return Path(os.devnull).open("w+b")
+    return cast(BinaryIO, tempfile.TemporaryFile())
 
 
-def _last_line(stderr: IO[str]) -> str:
-    stderr.seek(0)
-    lines = [line.strip() for line in stderr if line.strip()]
+def _last_line(stderr: BinaryIO) -> str:
+    lines = [line.strip() for line in read_tail(stderr).splitlines() if line.strip()]
     return lines[-1][:_STDERR_LENGTH] if lines else ""
 
 
@@ -212,7 +214,7 @@ def open_http(
         policy: which addresses may be called. A restricted client sends no token: the address
             came in a request, not from the owner of the token.
     """
-    token = None if policy.public_only else os.environ.get(TOKEN_VARIABLE)
+    token = read_token(policy, TOKEN_VARIABLE)
     inner = transport or httpx2.AsyncHTTPTransport(limits=_LIMITS, verify=tls_context())
     return httpx2.AsyncClient(
         transport=RecordingTransport(inner, policy),
