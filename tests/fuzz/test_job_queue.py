@@ -74,6 +74,7 @@ class StartedEvaluations(RuleBasedStateMachine):
             each.start()
 
     async def _process(self, *_arguments: str, **_options: Any) -> FakeProcess:
+        await asyncio.sleep(0)  # as long as others may start one
         return FakeProcess(self.deaf)
 
     def _settle(self) -> None:
@@ -94,6 +95,23 @@ class StartedEvaluations(RuleBasedStateMachine):
         self.started.append((made, process))
         self._settle()
         assert made.message == "asking"
+
+    @rule(count=st.integers(2, LIMIT + 2))
+    def start_side_by_side(self, count: int) -> None:
+        self.deaf = False
+        running = sum(process.returncode is None for _, process in self.started)
+
+        async def start_all() -> list[Any]:
+            starting = (self.queue.start(RunConfig("builtin:bm25")) for _ in range(count))
+            return await asyncio.gather(*starting, return_exceptions=True)
+
+        outcomes = self.loop.run_until_complete(start_all())
+        made = [each for each in outcomes if isinstance(each, StartedEvaluation)]
+        assert len(made) == min(count, LIMIT - running)
+        for each in made:
+            process: Any = each.process
+            self.started.append((each, process))
+        self._settle()
 
     @rule(which=_which, code=st.sampled_from([0, 1, 2, 130, -9]))
     def end(self, which: int, code: int) -> None:

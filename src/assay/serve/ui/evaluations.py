@@ -100,6 +100,7 @@ class Evaluations:
         self._runs = runs
         self._policy = policy
         self._started: dict[str, StartedEvaluation] = {}
+        self._starting = 0
         self._readers: set[asyncio.Task[None]] = set()
 
     def get(self, evaluation_id: str) -> StartedEvaluation | None:
@@ -116,8 +117,15 @@ class Evaluations:
 
     async def start(self, config: RunConfig) -> StartedEvaluation:
         """Start an evaluation. Raises `UsageError` if too many are running."""
-        if len(self.running()) >= LIMIT:
+        if len(self.running()) + self._starting >= LIMIT:
             raise UsageError(f"{LIMIT} evaluations are already running; wait for one to finish")
+        self._starting += 1
+        try:
+            return await self._start(config)
+        finally:
+            self._starting -= 1
+
+    async def _start(self, config: RunConfig) -> StartedEvaluation:
         dropped = unset_variables(config)
         environment = {key: value for key, value in os.environ.items() if key not in dropped}
         since = datetime.now(UTC).isoformat(timespec="seconds")
