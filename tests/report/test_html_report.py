@@ -220,6 +220,8 @@ def test_the_interval_of_a_group_is_student_s() -> None:
     group = running_mean(0.4, 0.4, 0.5, 0.6, 0.6).group("x")
     assert group.mean == pytest.approx(0.5)
     assert group.low == pytest.approx(0.5 - 2.776 * 0.1 / 5**0.5, abs=2e-3)
+    two = running_mean(0.5, 0.52).group("x")  # t is 12.706 for 1 degree of freedom
+    assert two.high == pytest.approx(0.51 + 12.706 * 0.01, abs=2e-3)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from statistics import NormalDist
 from typing import TypeVar
 
@@ -261,6 +262,7 @@ def queries_needed(std_of_differences: float, difference: float, comparisons: in
     return max(by_power, fewest_queries(comparisons))
 
 
+@cache
 def student_t(degrees: int, tail: float) -> float:
     """The value that Student's t exceeds with probability `tail` (at most 0.5).
 

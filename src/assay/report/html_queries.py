@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from assay.data.dataset import Dataset, Document
 from assay.measure.metrics import Metric
+from assay.measure.statistics import student_t
 from assay.measure.violations import KINDS, Kind
 from assay.run.calls import with_quote
 from assay.run.config import RunConfig
@@ -247,7 +248,7 @@ class RunningMean:
         if self.n < 2:
             return QueryGroup(name, self.n, self.mean, None, None)
         deviation = math.sqrt(max(0.0, self.squares) / (self.n - 1))
-        half = _t95(self.n - 1) * deviation / math.sqrt(self.n)
+        half = student_t(self.n - 1, 0.025) * deviation / math.sqrt(self.n)
         low, high = max(0.0, self.mean - half), min(1.0, self.mean + half)
         return QueryGroup(name, self.n, self.mean, low, high)
 
@@ -332,12 +333,3 @@ def _step_name(value: int, steps: Sequence[int]) -> str:
     if place == len(steps):
         return f"{start} or more"
     return str(start) if steps[place] == start + 1 else f"{start} to {steps[place] - 1}"
-
-
-def _t95(freedom: int) -> float:
-    """The two-sided 95% quantile of t, by its expansion (Abramowitz and Stegun 26.7.5)."""
-    z = 1.959964
-    first = (z**3 + z) / 4
-    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
-    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
-    return z + first / freedom + second / freedom**2 + third / freedom**3
