@@ -228,6 +228,7 @@ def test_a_secret_that_an_agent_repeats_is_masked() -> None:
     [
         ("HTTP 401: refused", "a2a", "AGENT_TOKEN"),
         ("HTTP 401: refused", "mcp", "MCP_SERVER_TOKEN"),
+        ("RuntimeError: HTTP 401 from my vector database", "python", "fix the function"),
         ("HTTP 403", "rest", "--header"),
         ("overloaded: HTTP 429 from the agent", "http", "--concurrency"),
         ("HTTP 503", "a2a", "loading"),

@@ -194,7 +194,8 @@ def remedy_for(failure: str, message: str, target: str) -> str:
         message: what is said about it, with its HTTP status if there was one.
         target: the kind of the target.
     """
-    number = status_of(message)
+    # A function that names a status was answered with it by a service of its own.
+    number = 0 if target == "python" else status_of(message)
     if number in REFUSED_CREDENTIALS:
         default = "set AGENT_TOKEN to a token that the agent accepts"
         return _CREDENTIALS.get(target, default)

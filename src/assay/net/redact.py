@@ -240,9 +240,7 @@ _CONTROLS = re.compile(
     "\ufffe\uffff]"  # no characters: XML may not hold them
 )
 # Services quote a wrong key back, in part or in full: looser than what is looked for in a target.
-_KEY = re.compile(
-    rf"\b(?:(?i:(?:sk|pk|key|api)[-_][\w*.\-]{{6,}}|Bearer\s+\S+)|{_KEY_FORMATS})"
-)
+_KEY = re.compile(rf"\b(?:(?i:(?:sk|pk|key|api)[-_][\w*.\-]{{6,}}|Bearer\s+\S+)|{_KEY_FORMATS})")
 _PLAIN_HOST = re.compile(r"(\[[^\]@]*\]|[^:@\[\]]*)(:\d*)?")
 _URL = re.compile(r"""['"]?[a-z][a-z0-9+.-]{0,30}://[^\s'",;)]+['"]?""", re.IGNORECASE)
 _CREDENTIALS = re.compile(r"(?<=://)[^\s/?#]*@")
