@@ -26,6 +26,7 @@ from assay.files import (
     make_private_folder,
     open_file,
     open_to_append,
+    output_writer,
     read_file,
     read_lines,
     read_tail,
@@ -395,3 +396,30 @@ def test_the_end_of_a_long_file_is_read_without_the_rest(tmp_path: Path) -> None
     with open_file(path) as file:
         assert read_tail(file, 12) == "\N{REPLACEMENT CHARACTER}\nlast line\n"
         assert len(read_tail(file)) < 4096
+
+
+def test_an_output_replaces_what_a_link_points_to_and_not_the_link(tmp_path: Path) -> None:
+    link = tmp_path / "latest.md"
+    link.symlink_to("kept.md")
+    with output_writer(link) as file:
+        file.write(b"new")
+    assert (link.is_symlink(), (tmp_path / "kept.md").read_bytes()) == (True, b"new")
+
+
+def test_an_output_may_be_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE) as reader:
+        with output_writer(pipe) as file:
+            file.write(b"new")
+        assert reader.communicate(timeout=30)[0] == b"new"
+    assert pipe.is_fifo()
+
+
+def test_standard_output_stays_a_device() -> None:
+    script = (
+        "from pathlib import Path; from assay.files import output_writer\n"
+        "with output_writer(Path('/dev/stdout')) as file: file.write(b'new')"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    assert (done.stdout, Path("/dev/stdout").is_symlink()) == (b"new", True)

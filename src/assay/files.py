@@ -184,6 +184,20 @@ def atomic_writer(path: Path) -> Iterator[BinaryIO]:
     remove_part_files(path.parent, f".{path.name}.", older_than=_STALE_S)
 
 
+@contextmanager
+def output_writer(path: Path) -> Iterator[BinaryIO]:
+    """`atomic_writer` for a path that a user named: what a link points to is replaced, not the
+    link, and a pipe or a device such as /dev/stdout is written to.
+    """
+    is_device = path.exists() and not path.is_file()
+    if is_device or path.is_relative_to("/dev") or path.is_relative_to("/proc"):
+        with path.open("wb") as file:
+            yield file
+    else:
+        with atomic_writer(path.resolve()) as file:
+            yield file
+
+
 def sync_file(path: Path) -> None:
     """Wait until a file that another has written is on disk. Raises `OSError`."""
     with path.open("rb+") as file:

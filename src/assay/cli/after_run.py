@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from assay.cli.console import print_json, say, show, warn, writing
+from assay.cli.console import print_json, say, show, warn, write_output
 from assay.cli.options import option, switch
 from assay.errors import AssayError
 
@@ -116,14 +116,8 @@ def say_gates(gates: Iterable["GateResult"], report: "Report | None" = None) -> 
 
 
 def _write_ci_file(path: Path, content: bytes) -> None:
-    from assay.files import atomic_write
-
-    with writing(path):
-        if str(path) == os.environ.get(SUMMARY_VARIABLE):  # other steps of the job write there too
-            with path.open("ab") as file:
-                file.write(content)
-        else:
-            atomic_write(path, content)
+    shared = str(path) == os.environ.get(SUMMARY_VARIABLE)  # other steps of the job write there too
+    write_output(path, content, append=shared)
 
 
 def print_report(folder: "RunFolder") -> None:

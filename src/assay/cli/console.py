@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from assay.errors import UsageError
 from assay.net.redact import printable, printable_json
@@ -52,13 +52,25 @@ def say(message: str) -> None:
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Around the writing of a file that the user named. Raises `UsageError` where that fails."""
+def output_file(path: Path, *, append: bool = False) -> Iterator[BinaryIO]:
+    """A file that the user named, in place when the block ends; then it is said.
+
+    Raises `UsageError` where it cannot be written.
+    """
+    from assay.files import output_writer
+
     try:
-        yield
+        with path.open("ab") if append else output_writer(path) as file:
+            yield file
     except OSError as error:
         raise UsageError(f"cannot write {str(path)!r}: {error.strerror}") from None
     say(f"wrote {path}")
+
+
+def write_output(path: Path, content: bytes, *, append: bool = False) -> None:
+    """Write a file that the user named. Raises `UsageError`."""
+    with output_file(path, append=append) as file:
+        file.write(content)
 
 
 def warn(message: str) -> None:

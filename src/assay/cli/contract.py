@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assay.cli.console import print_json, say, show, show_unwrapped, writing
+from assay.cli.console import print_json, say, show, show_unwrapped, write_output
 from assay.cli.options import JsonOption, option, switch
 from assay.errors import UsageError
 
@@ -76,8 +76,7 @@ def check_agents(
     if junit is not None:
         from assay.contract.conformance.report import report_junit
 
-        with writing(junit):
-            junit.write_text(report_junit(reports), encoding="utf-8")
+        write_output(junit, report_junit(reports).encode())
     if sarif is not None:
         import orjson
 
@@ -85,8 +84,7 @@ def check_agents(
         from assay.contract.conformance.report import report_sarif
 
         found = orjson.dumps(report_sarif(reports, CHECKS), option=orjson.OPT_INDENT_2)
-        with writing(sarif):
-            sarif.write_bytes(found + b"\n")
+        write_output(sarif, found + b"\n")
     if json:
         from assay.contract.conformance.report import report_json
 
@@ -274,8 +272,7 @@ def run_agent(
     request = _request(task, inputs, timeout, request_id, mode)
     response = asyncio.run(_dispatch(agent, request, stream=stream, timeout=timeout))
     if out is not None:
-        with writing(out):
-            out.write_bytes(orjson.dumps(response.to_wire()) + b"\n")
+        write_output(out, orjson.dumps(response.to_wire()) + b"\n")
     if json:
         print_json(response.to_wire())
     else:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from assay.cli.console import warn, writing
+from assay.cli.console import output_file, warn, write_output
 from assay.cli.options import RunsOption, option, refuse_unused
 from assay.errors import RunError, UsageError
 
@@ -66,9 +66,7 @@ def export(
         _export(found, chosen, kind, metric or [], sys.stdout.buffer)
         sys.stdout.buffer.flush()
         return
-    from assay.files import atomic_writer
-
-    with writing(out), atomic_writer(out) as stream:
+    with output_file(out) as stream:
         _export(found, chosen, kind, metric or [], stream)
 
 
@@ -137,7 +135,6 @@ def submission(
     import orjson
 
     from assay.evaluation.merge import submission_of
-    from assay.files import atomic_write
     from assay.run.folder import find_run
 
     document = submission_of([find_run(run, folder) for run in runs], agent)
@@ -147,5 +144,4 @@ def submission(
     if out is None:
         sys.stdout.buffer.write(content)
         return
-    with writing(out):
-        atomic_write(out, content)
+    write_output(out, content)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assay.cli.console import print_json, progress_bar, say, show, warn, writing
+from assay.cli.console import print_json, progress_bar, say, show, warn, write_output
 from assay.cli.options import (
     JsonOption,
     judge_settings,
@@ -373,8 +373,7 @@ def dataset_of(folder: "RunFolder") -> "Dataset | None":
 
 def write_page(path: Path, page: str) -> None:
     """Write a page and say where. Raises `UsageError`."""
-    with writing(path):
-        path.write_text(page, encoding="utf-8")
+    write_output(path, page.encode())
 
 
 def temporary_page(name: str = "comparison.html") -> Path:
