@@ -11,6 +11,7 @@ import pytest
 import assay
 from assay.data.logged_answers import LoggedAnswer, LoggedContext
 from assay.errors import DataError, UsageError
+from assay.evaluation.answers import logged_rows
 from assay.evaluation.answers.cases import logged_case
 from assay.measure.answers.answer_metrics import MAX_ANSWER
 
@@ -337,7 +338,7 @@ def test_wrong_values_of_a_log_are_named_and_nothing_is_advised_that_a_log_canno
     report = assay.score_answers(rows).report
     words = (
         '3 of 3 wrong answers give another number than expected (for example "23 euros" for '
-        '"20 euros")'
+        '"20 euros"): 3 in nothing that was shown'
     )
     assert report.findings[0].words == words
     assert report.diagnosis is not None
@@ -353,3 +354,42 @@ def test_of_an_endless_answer_the_beginning_is_measured_and_the_row_says_so() ->
     cut, whole = assay.score_answers(rows).rows()
     assert (len(cut.answer or ""), cut.answer_length) == (MAX_ANSWER, 220_000)
     assert (len(whole.answer or ""), whole.answer_length) == (MAX_ANSWER, None)
+
+
+def _log_of(answer: str, **more: Any) -> list[dict[str, Any]]:
+    return [
+        {
+            "question": f"How many seats has {hall}?",
+            "contexts": [f"{hall} has {seats} seats."],
+            "answer": answer.format(hall=hall, seats=seats),
+            "facts": [f"{seats} seats"],
+            **more,
+        }
+        for hall, seats in (("Ada", 120), ("Bach", 340), ("Curie", 560), ("Dante", 780))
+    ]
+
+
+@pytest.mark.parametrize("logged", [True, False], ids=["contexts", "no contexts"])
+def test_right_answers_are_not_taken_for_memory(logged: bool) -> None:
+    rows = _log_of("{hall} has {seats} seats.")
+    if not logged:
+        for row in rows:
+            del row["contexts"]
+    report = assay.score_answers(rows).report
+    assert report.metrics["correctness"] == 1.0
+    assert report.findings == []
+
+
+def test_answers_are_compared_with_their_contexts_until_these_are_too_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = _log_of("")
+    for row, place in zip(rows, ("Oslo", "Rome", "Lima", "Kyiv"), strict=True):
+        row["answer"] = f"Dragons dwell below mountains beside {place}."
+    found = assay.score_answers(rows).report
+    assert [each.kind for each in found.findings][:1] == ["ignores its context"]
+    assert "characters" not in (found.note or "")
+    monkeypatch.setattr(logged_rows, "_KEPT_CHARACTERS", 50)
+    cut = assay.score_answers(rows).report
+    assert "ignores its context" not in {each.kind for each in cut.findings}
+    assert "the contexts have more than 50 characters" in (cut.note or "")

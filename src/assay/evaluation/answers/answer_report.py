@@ -1,7 +1,7 @@
 """The section of a report that is about answers: metrics, diagnosis, and one row per question."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 
@@ -91,12 +91,12 @@ class AnswerReport:
         config: RunConfig,
         scores: AnswerScores | None = None,
         *,
-        cites: bool = True,
+        skip: Collection[str] = (),
     ) -> None:
         """`scores` where they were measured already, of contexts that are no longer in memory;
-        `cites` is False for an application that never cites, which no finding is about.
+        `skip` are kinds of findings that nothing is known about.
         """
-        self._cites = cites
+        self._skip = skip
         self._cases = cases
         self._found = examination
         self._dataset = dataset
@@ -238,7 +238,7 @@ class AnswerReport:
             for case in self._cases
         ]
         found = find_faults(views, self._dataset.answers.values(), quote=not self._config.private)
-        found = [each for each in found if self._cites or each.kind != "cites nothing"]
+        found = [each for each in found if each.kind not in self._skip]
         found = [*poison_findings(self._found.poison), *found]
         if not self._found.context_ignored:
             return found

@@ -1,7 +1,8 @@
 """`assay.score_answers`: the metrics of answers, and a judge, over rows that were logged elsewhere.
 
 No agent is called. Rows are measured in batches as they are read, so that their contexts need not
-be in memory together; a judge is asked about all of them at the end, and then they are.
+be in memory together. They are kept where there is a judge, who is asked at the end, and up to a
+limit for the findings, which compare answers with each other.
 """
 
 import asyncio
@@ -9,8 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from assay.data.dataset import Dataset, Document
 from assay.data.logged_answers import LoggedAnswer, read_logged
@@ -58,6 +57,8 @@ if TYPE_CHECKING:
     from assay.answer.providers.provider import LLMProvider
 
 _BATCH = 256
+_KEPT_CHARACTERS = 20_000_000
+"""Of contexts without a judge: what findings make of them takes several times as much memory."""
 _SHOWN = 20
 LOG_TOP_K = 1000
 """No ceiling: how many contexts the application asked for is not known."""
@@ -201,7 +202,7 @@ async def score_rows(
     found, scores = log.found, log.scores
     if nuggets is not None and not log.judged:
         found.nuggets = nuggets_by_rules(log.cases, nuggets)
-        scores = _joined(found.nuggets.scores(), scores)
+        scores = found.nuggets.scores().joined(scores)
     async with open_judge(config, provider) as judge:
         if judge is not None:
             found = await examine_answers(
@@ -218,8 +219,8 @@ async def score_rows(
             )
             scores = measure_examined(log.cases, found, log.documents)
     scores = log.without_unknown(scores)
-    empty = Dataset("log", {}, {}, {})
-    report = AnswerReport(log.cases, found, empty, config, scores, cites=log.cites)
+    shown = Dataset("log", log.shown, {}, {})
+    report = AnswerReport(log.cases, found, shown, config, scores, skip=log.unknown_kinds)
     section = report.section().model_copy(update=log.corrections(found))
     results = [
         _check(gate, section.metrics).noted(calibration_note(gate, config, asked)) for gate in gates
@@ -260,6 +261,8 @@ class _Log:
     judged: bool
     cases: list[AnswerCase] = field(default_factory=list)
     documents: dict[str, Document] = field(default_factory=dict)
+    kept: dict[str, Document] = field(default_factory=dict)
+    kept_characters: int = 0
     found: AnswerExamination = field(default_factory=AnswerExamination)
     scores: AnswerScores = field(default_factory=lambda: AnswerScores({}, {}))
     skipped: list[str] = field(default_factory=list)
@@ -316,8 +319,29 @@ class _Log:
         checker = ContradictionChecker(open_contradiction_model())
         self.found.contradictions |= find_contradictions(batch, self.documents, checker)
         self.found.contradictions_by = checker.name
-        self.scores = _joined(self.scores, measure_examined(batch, found, self.documents))
+        self.scores = self.scores.joined(measure_examined(batch, found, self.documents))
+        self.kept_characters += sum(len(each.text) for each in self.documents.values())
+        if self.too_long:
+            self.kept.clear()
+        else:
+            self.kept |= self.documents
         self.documents.clear()
+
+    @property
+    def unknown_kinds(self) -> list[str]:
+        """Findings about what no row says: one that never cites, or does not log its contexts."""
+        logged = {"cites nothing": self.cites, "nothing shown": self.has_contexts}
+        return [kind for kind, known in logged.items() if not known]
+
+    @property
+    def too_long(self) -> bool:
+        """Whether there are more contexts than are kept."""
+        return self.kept_characters > _KEPT_CHARACTERS
+
+    @property
+    def shown(self) -> dict[str, Document]:
+        """The contexts of all rows, or none where they are too long."""
+        return self.documents if self.judged else self.kept
 
     def without_unknown(self, scores: AnswerScores) -> AnswerScores:
         """Without the metrics of what no row has: an application that never cites has no citation
@@ -357,18 +381,11 @@ class _Log:
         if missing and found.note is None:
             words = " and ".join(missing)
             notes.append(f"no row has {words}: the metrics that need them are left out")
+        if self.too_long:
+            notes.append(
+                f"the contexts have more than {_KEPT_CHARACTERS:,} characters: faults that show "
+                "only beside them are not looked for; score fewer rows at a time"
+            )
         if notes:
             changes["note"] = "; ".join(notes)
         return changes
-
-
-def _joined(a: AnswerScores, b: AnswerScores) -> AnswerScores:
-    names = [*a.query_ids, *(name for name in b.query_ids if name not in a.query_ids)]
-    nothing = np.array([], dtype=np.float64)
-    return AnswerScores(
-        {name: [*a.query_ids.get(name, ()), *b.query_ids.get(name, ())] for name in names},
-        {
-            name: np.concatenate([a.values.get(name, nothing), b.values.get(name, nothing)])
-            for name in names
-        },
-    )

@@ -328,6 +328,18 @@ class AnswerScores:
         values = self.values[metric]
         return float(values.mean()) if values.size else 0.0
 
+    def joined(self, other: "AnswerScores") -> "AnswerScores":
+        """These questions, then those of `other`."""
+        names = dict.fromkeys((*self.query_ids, *other.query_ids))
+        nothing = np.array([], dtype=np.float64)
+        return AnswerScores(
+            {n: [*self.query_ids.get(n, ()), *other.query_ids.get(n, ())] for n in names},
+            {
+                n: np.concatenate([self.values.get(n, nothing), other.values.get(n, nothing)])
+                for n in names
+            },
+        )
+
 
 def measure_answers(cases: Sequence[AnswerCase], documents: Documents) -> AnswerScores:
     """Score every case by every metric that covers it."""

@@ -30,6 +30,11 @@ def _shown(view: AnswerView) -> bool:
     return view.attempted and bool(view.shown)
 
 
+def _is_source_known(view: AnswerView) -> bool:
+    """Whether it can be seen what an answer is from: what was shown, or that it needs nothing."""
+    return bool(view.shown) or view.others.no_context is True
+
+
 def _from_memory(view: AnswerView) -> bool:
     if view.others.no_context:
         return True
@@ -251,7 +256,7 @@ GROUNDING_CHECKS = (
     AnswerCheck(
         "answers from memory",
         "are right although nothing that was shown holds the answer: they are from memory",
-        lambda view: answered(view) and view.correct is True,
+        lambda view: answered(view) and view.correct is True and _is_source_known(view),
         _from_memory,
         0.2,
         explained_by=("nothing shown",),
