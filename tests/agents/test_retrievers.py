@@ -61,6 +61,34 @@ def test_what_is_no_id_stays_as_it_is_and_is_reported(value: object) -> None:
     assert to_plain_answer(value, KNOWN) == value
 
 
+def chunk(doc_id: str, number: int, own: str | None = None) -> SimpleNamespace:
+    return SimpleNamespace(id=own, page_content=f"part {number}", metadata={"doc_id": doc_id})
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        [chunk("d1", 1), chunk("d1", 2), chunk("d2", 1), chunk("d1", 3), chunk("d3", 1)],
+        [(chunk("d1", 1, "c1"), 0.9), (chunk("d1", 1, "c2"), 0.8), (chunk("d2", 1, "c3"), 0.7)],
+    ],
+)
+async def test_chunks_of_one_document_count_as_one(chunks: list[Any]) -> None:
+    class Chunked:
+        async def invoke(self, query: str) -> list[Any]:
+            return chunks
+
+    agent = as_agent(Chunked(), known=KNOWN)
+    try:
+        assert (await agent.ask("x", 2)).doc_ids == ("d1", "d2")
+    finally:
+        await agent.close()
+
+
+def test_the_same_chunk_twice_stays_a_repeated_id() -> None:
+    repeated = [chunk("d1", 1), chunk("d1", 1), SimpleNamespace(id="d2"), SimpleNamespace(id="d2")]
+    assert to_plain_answer(repeated, KNOWN) == ["d1", "d1", "d2", "d2"]
+
+
 def test_a_chain_answers_with_its_documents() -> None:
     documents = LangChainRetriever().invoke("x")
     for value in (

@@ -231,7 +231,7 @@ def as_agent(
     name = name or own_name
     if _is_asked(target):
         return ObjectAgent(target, name=name, track=track, known=known)
-    function = target if callable(target) else as_search_function(target)
+    function = target if callable(target) else as_search_function(target, known)
     assert function is not None  # else it had no name
     return PythonAgent(function, name=name, track=track, known=known)
 

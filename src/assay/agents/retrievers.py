@@ -5,7 +5,7 @@ nodes are recognized by their attributes.
 """
 
 import inspect
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, Protocol
 
@@ -42,10 +42,16 @@ def retrieval_method(found: object) -> Callable[[str], Any] | None:
     return next((method for method in methods if callable(method)), None)
 
 
-def as_search_function(found: object) -> Callable[[str, int], Any] | None:
+def as_search_function(
+    found: object, known: Container[str] = ()
+) -> Callable[[str, int], Any] | None:
     """`f(query, top_k)` for an object with such a method; None for other objects.
 
     How many documents come is set where the object is made; more than `top_k` are cut.
+
+    Parameters:
+        found: a retriever or a chain.
+        known: the ids of the data set.
     """
     method = retrieval_method(found)
     if method is None:
@@ -53,15 +59,18 @@ def as_search_function(found: object) -> Callable[[str, int], Any] | None:
 
     def search(query: str, top_k: int) -> Any:
         value = method(query)
-        return value if inspect.isawaitable(value) else _cut(value, top_k)
+        return later(value, top_k) if inspect.isawaitable(value) else cut(value, top_k)
+
+    async def later(value: Awaitable[Any], top_k: int) -> Any:
+        return cut(await value, top_k)
+
+    def cut(value: Any, top_k: int) -> Any:
+        if isinstance(value, str):
+            return {"doc_ids": [], "answer": value}  # a chain that only answers
+        plain = to_plain_answer(value, known)
+        return plain[:top_k] if isinstance(plain, list) else plain
 
     return search
-
-
-def _cut(value: Any, top_k: int) -> Any:
-    if isinstance(value, str):
-        return {"doc_ids": [], "answer": value}  # a chain that only answers
-    return value[:top_k] if isinstance(value, list | tuple) else value
 
 
 def to_plain_answer(value: Any, known: Container[str] = ()) -> Any:
@@ -73,7 +82,7 @@ def to_plain_answer(value: Any, known: Container[str] = ()) -> Any:
     """
     nodes = getattr(value, "source_nodes", None)
     if isinstance(nodes, list):  # a response of LlamaIndex
-        plain = {"doc_ids": [_id_of(node, known) for node in nodes], "answer": str(value)}
+        plain = {"doc_ids": _ids_of(nodes, known), "answer": str(value)}
         return plain | _contexts(nodes, known)
     if isinstance(value, Mapping):
         return _ranked(value, known) or _plain_mapping(value, known)
@@ -84,8 +93,37 @@ def to_plain_answer(value: Any, known: Container[str] = ()) -> Any:
     if hasattr(value, "tolist") and not isinstance(value, list):  # an array
         value = value.tolist()
     if isinstance(value, list | tuple):
-        return [_id_of(item, known) for item in value]
+        return _ids_of(value, known)
     return value
+
+
+def _ids_of(items: Sequence[Any], known: Container[str]) -> list[Any]:
+    """The id of each item; further chunks of a document that is listed are left out.
+
+    They are chunks if their own ids or texts differ: the same one twice stays a repeated id.
+    """
+    ids: list[Any] = []
+    chunks: dict[str, set[Any]] = {}
+    for item in items:
+        found, chunk = _id_of(item, known), _chunk_key(item)
+        if isinstance(found, str) and chunk is not None:
+            seen = chunks.setdefault(found, set())
+            if seen and chunk not in seen:
+                seen.add(chunk)
+                continue
+            seen.add(chunk)
+        ids.append(found)
+    return ids
+
+
+def _chunk_key(item: Any) -> tuple[str | None, str | None] | None:
+    """What tells a document or node of a library from others; None for plain values."""
+    if isinstance(item, list | tuple):
+        item = item[0] if len(item) == 2 else None
+    holder = getattr(item, "node", item)
+    own = (_text(getattr(holder, name, None)) for name in ("id", "node_id", "id_"))
+    key = (next(filter(None, own), None), _text_of(item))
+    return None if key == (None, None) else key
 
 
 def _ranked(value: Mapping[Any, Any], known: Container[str]) -> list[str] | None:
@@ -128,7 +166,7 @@ def _plain_mapping(value: Mapping[Any, Any], known: Container[str]) -> Mapping[A
             plain["answer"] = answer
     for name in ("doc_ids", "citations"):
         if _is_list(plain.get(name)):
-            plain[name] = [_id_of(item, known) for item in plain[name]]
+            plain[name] = _ids_of(plain[name], known)
     return plain
 
 

@@ -369,8 +369,9 @@ def _latency(results: Results) -> Latency:
 
 
 _CHUNKS_HINT = (
-    "if they are chunks of one document, map the chunks' own ids with --map ids=EXPR and their id, "
-    "doc_id and text with --map contexts=EXPR: then several count as one document"
+    "if they are chunks of one document, let a function return the document once; for a service, "
+    "map the chunks' own ids with --map ids=EXPR and their id, doc_id and text with --map "
+    "contexts=EXPR"
 )
 
 
