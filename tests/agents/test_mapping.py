@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from assay.agents.mapping import AnswerReader, Received, parse_mapping, refuse_arguments, shorten
+from assay.agents.mapping import AnswerReader, Received, parse_mapping, refuse_arguments
 from assay.agents.protocol import AgentAnswer
 from assay.answer.passages import ContextChunk
 from assay.errors import AgentFailure, FailureKind, UsageError
+from assay.net.json import shorten
 from assay.run.config import RunConfig
 
 HITS = {"hits": {"total": 2, "hits": [{"_id": "d1", "_score": 2.5}, {"_id": 7, "_score": 1}]}}
@@ -230,3 +231,44 @@ def test_a_pattern_reads_strings_inside_json_without_their_escapes() -> None:
     raw = json.dumps({"result": ['<m>{"doc_id": "n1"}</m>', '<m>{"doc_id": "n2"}</m>']})
     reader = AnswerReader(parse_mapping(['ids=re:"doc_id": "([^"]+)"']))
     assert reader.read(Received.from_text(raw)).doc_ids == ("n1", "n2")
+
+
+@pytest.mark.parametrize(
+    ("expression", "remedy"),
+    [
+        ("hits[].id", "ids=hits[].[id || 'none'][]"),
+        ("hits[*].id", "items[].[id || 'none'][]"),
+        ("hits[0:5].id", "items[].[id || 'none'][]"),
+        ("groups[].hits[].id", "ids=groups[].hits[].[id || 'none'][]"),
+        ("ids[]", "items[].[id || 'none'][]"),
+    ],
+)
+def test_results_without_an_id_do_not_let_others_move_up(expression: str, remedy: str) -> None:
+    hits = [{"id": "a"}, {"id": None}, {"id": "b"}, {}]
+    value = {"hits": hits, "groups": [{"hits": hits}], "ids": ["a", None, "b", None]}
+    reader = AnswerReader({"ids": expression})
+    with pytest.raises(AgentFailure, match="2 of 4 items have no id there") as raised:
+        reader.ids(Received("", value))
+    assert remedy in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("expression", "ids"),
+    [
+        ("hits[].[id || 'none'][]", ("a", "none", "b")),
+        ("hits[?id].id", ("a", "b")),
+        ("hits[].id | [0:1]", ("a",)),
+        ("missing[].id || `[]`", ()),
+    ],
+)
+def test_results_without_an_id_hold_their_place_or_are_left_out(
+    expression: str, ids: tuple[str, ...]
+) -> None:
+    value = {"hits": [{"id": "a"}, {"id": None}, {"id": "b"}]}
+    assert AnswerReader({"ids": expression}).ids(Received("", value)) == ids
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
+def test_json_is_read_in_every_unicode_encoding(encoding: str) -> None:
+    received = Received.from_text('{"ids": ["ä", "b"]}'.encode(encoding))
+    assert AnswerReader({"ids": "ids"}).ids(received) == ("ä", "b")

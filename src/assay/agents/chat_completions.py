@@ -16,7 +16,7 @@ import orjson
 
 from assay.agents.detection import IdDetector, known_form, marked_ids, marked_sources
 from assay.agents.http_agent import HttpAgent
-from assay.agents.mapping import AnswerReader, Received, refuse_arguments, shorten
+from assay.agents.mapping import AnswerReader, Received, refuse_arguments
 from assay.agents.protocol import AgentAnswer, AgentInfo
 from assay.agents.readiness import ready_url
 from assay.agents.request_template import (
@@ -36,7 +36,7 @@ from assay.agents.targets import redact_target
 from assay.answer.passages import Passage
 from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.net.http import exchange, fetch, read_body, read_chunks, too_large
-from assay.net.json import JsonObject, parse_object
+from assay.net.json import JsonObject, parse_object, shorten
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy, split_address
 from assay.net.redact import quote, redact_url
 from assay.net.sse import EventReader, EventTooLarge

@@ -6,13 +6,14 @@ is searched for in the answer's text. Without `ids`, the field is detected (see 
 
 import json
 import re
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import jmespath
 import orjson
 from jmespath.exceptions import JMESPathError
+from jmespath.parser import ParsedResult
 
 from assay.agents.chunks import read_contexts
 from assay.agents.detection import (
@@ -27,9 +28,7 @@ from assay.agents.protocol import AgentAnswer, document_id, is_unicode
 from assay.agents.suggestion import suggest_mapping
 from assay.answer.passages import ContextChunk
 from assay.errors import AgentFailure, FailureKind, UsageError
-from assay.net.json import parse_json
-from assay.net.redact import printable
-from assay.privacy import is_private
+from assay.net.json import parse_json, shorten
 
 EXPRESSIONS = ("ids", "scores", "titles", "texts", "answer", "citations", "contexts")
 """Keys whose value is an expression over the answer."""
@@ -43,8 +42,6 @@ _KEYS = (*EXPRESSIONS, *ARGUMENTS, *_FIELDS)
 _NAMES = (*ARGUMENTS, "doc_id")  # a comma in these is a second mapping that is misspelled
 _REGEX = "re:"
 _LONGEST = 2000
-_PIECE = 160
-_TEXT_PIECE = 24
 _MOST_SUGGESTIONS = 20  # of one run: a suggestion looks through a whole answer
 _PLAIN_PATH = re.compile(r"[\w-]+(?:\.[\w-]+)*")
 
@@ -57,27 +54,30 @@ _MISSING: Any = object()
 class Received:
     """What an agent sent: its text and, if it is JSON, its value.
 
-    `problem` says why there is no value, for the message that follows.
+    `problem` says why there is no value, for the message that follows. `messages` is whether the
+    value is a list of messages, such as events of a stream, which are not all results.
     """
 
     text: str
     value: Any = _MISSING
     problem: str = ""
+    messages: bool = False
 
     @classmethod
     def from_text(cls, content: str | bytes) -> "Received":
-        """From a body that should be JSON."""
-        text = content if isinstance(content, str) else content.decode("utf-8", "replace")
+        """From a body that should be JSON, in any Unicode encoding."""
+        if isinstance(content, bytes):  # most are UTF-8 without a byte order mark
+            content = content.decode(json.detect_encoding(content), "replace")
         try:
-            return cls(text, parse_json(content))
+            return cls(content, parse_json(content))
         except orjson.JSONDecodeError:
-            return cls(text, problem="the answer is not JSON")
+            return cls(content, problem="the answer is not JSON")
 
     def require_value(self) -> Any:
         """The value. Raises `AgentFailure` if the answer is not JSON."""
         if self.value is _MISSING:
             raise _invalid(
-                f"{self.problem}; received {shorten(self.text)}; to read ids from text, write "
+                f"{self.problem}; received {_shown(self.text)}; to read ids from text, write "
                 "--map 'ids=re:PATTERN' with one group"
             )
         return self.value
@@ -145,6 +145,7 @@ class AnswerReader:
             for key, text in mapping.items()
             if key in EXPRESSIONS or key == "results"
         }
+        self._items = _projected(mapping.get("ids", ""))
         self._detector = IdDetector(known, mapping.get("doc_id"))
         self._known = known
         self._suggestions = 0
@@ -212,6 +213,7 @@ class AnswerReader:
         """The document ids alone."""
         mapped = self._texts("ids", received)
         if mapped is not None:
+            self._require_ids(len(mapped), received)
             return tuple(map(document_id, mapped))
         if "answer" in self._mapping and not self._has_list(received):
             return ()  # an application that only answers
@@ -225,7 +227,7 @@ class AnswerReader:
         if not isinstance(items, list):
             raise _invalid(
                 "the answer has no list of documents; received "
-                f"{shorten(value)}; name the field: --map results=FIELD, or --map ids=EXPR"
+                f"{_shown(value)}; name the field: --map results=FIELD, or --map ids=EXPR"
             )
         return self._detector.detect(items)
 
@@ -241,6 +243,23 @@ class AnswerReader:
         if not isinstance(found, list):
             raise _invalid(self._not_a_list(key, found, received))
         return tuple(self._text(key, item, place, found) for place, item in enumerate(found))
+
+    def _require_ids(self, found: int, received: Received) -> None:
+        """Refuse results without an id: JMESPath passes over them, and all others would move up."""
+        if self._items is None or received.messages:
+            return
+        expression, items = self._mapping["ids"], self._items.search(received.value)
+        if not isinstance(items, list) or len(items) <= found:
+            return
+        path, _, field = expression.rpartition("]")
+        remedy = "an expression such as items[].[id || 'none'][]"
+        if path.endswith("[") and field.startswith("."):
+            remedy = f"--map \"ids={path}].[{field[1:]} || 'none'][]\""
+        raise _invalid(
+            f"--map ids={expression}: {len(items) - found} of {len(items)} items have no id there; "
+            f"received {_shown(received.value)}; to let them hold their places in the ranking, "
+            f"write {remedy}, and to leave them out filter them: items[?id].id"
+        )
 
     def _text(self, key: str, item: Any, place: int, found: list[Any]) -> str:
         if isinstance(item, str) and is_unicode(item):
@@ -259,12 +278,12 @@ class AnswerReader:
             end = "" if expression.endswith("]") else "[]"
             advice = f"name its field: --map '{key}={expression}{end}.FIELD'; it has: {fields[:80]}"
         message = f"--map {key}={expression}: item {place + 1} is {kind}, not a text; {advice}"
-        raise _invalid(message.replace("{}", shorten(found)))
+        raise _invalid(message.replace("{}", _shown(found)))
 
     def _not_a_list(self, key: str, found: Any, received: Received) -> str:
         expression = self._mapping[key]
         start = f"--map {key}={expression} yields {_kind(found)}, not a list"
-        whole = f"received {shorten(received.value)}"
+        whole = f"received {_shown(received.value)}"
         if found is None:
             return (
                 f"--map {key}={expression} finds nothing; {whole}; if that is an answer without "
@@ -282,7 +301,7 @@ class AnswerReader:
             return found
         raise _invalid(
             f"--map {key}={self._mapping[key]} yields {_kind(found)}, not a text; received "
-            f"{shorten(received.value)}; write an expression that yields one text"
+            f"{_shown(received.value)}; write an expression that yields one text"
         )
 
     def _scores(self, received: Received, count: int) -> tuple[float, ...]:
@@ -294,7 +313,7 @@ class AnswerReader:
         )
         if not numbers or len(found) != count:
             raise _invalid(
-                f"--map scores={self._mapping['scores']} yields {shorten(found)}, not one number "
+                f"--map scores={self._mapping['scores']} yields {_shown(found)}, not one number "
                 f"for each of {count} ids; write an expression over the same list as ids"
             )
         return tuple(map(float, found))
@@ -305,11 +324,8 @@ def _compile(key: str, text: str) -> _Evaluate:
         raise UsageError(f"--map {key}=... has {len(text)} characters; at most {_LONGEST} are read")
     if text.startswith(_REGEX):
         return _compile_pattern(key, text.removeprefix(_REGEX))
-    written = text
-    if _PLAIN_PATH.fullmatch(text) and "-" in text:  # a field's name, which JMESPath would refuse
-        written = ".".join(f'"{step}"' for step in text.split("."))
     try:
-        expression = jmespath.compile(written)
+        expression = jmespath.compile(_written(text))
     except JMESPathError as error:
         reason = " ".join(str(error).split("\n")[0].split())[:160]
         raise UsageError(
@@ -323,9 +339,26 @@ def _compile(key: str, text: str) -> _Evaluate:
             return expression.search(value)
         except (JMESPathError, TypeError, ValueError, RecursionError) as error:
             reason = " ".join(str(error).split())[:160]
-            raise _invalid(f"--map {key}={text}: {reason}; received {shorten(value)}") from None
+            raise _invalid(f"--map {key}={text}: {reason}; received {_shown(value)}") from None
 
     return evaluate
+
+
+def _written(text: str) -> str:
+    """As JMESPath wants it: a field's name that has a hyphen in quotes."""
+    if _PLAIN_PATH.fullmatch(text) and "-" in text:
+        return ".".join(f'"{step}"' for step in text.split("."))
+    return text
+
+
+def _projected(text: str) -> ParsedResult | None:
+    """The list whose items an expression reads one by one, `hits[]` of `hits[].id`; None if it
+    reads no list so, or filters it.
+    """
+    parsed = {} if not text or text.startswith(_REGEX) else jmespath.compile(_written(text)).parsed
+    if parsed.get("type") != "projection":
+        return None
+    return ParsedResult(text, parsed["children"][0])
 
 
 def _compile_pattern(key: str, pattern: str) -> _Evaluate:
@@ -350,38 +383,8 @@ def _compile_pattern(key: str, pattern: str) -> _Evaluate:
     return evaluate
 
 
-def shorten(value: Any) -> str:
-    """A value as a short piece of JSON for a message: texts cut, long lists counted. Withheld in
-    private mode.
-    """
-    if value is _MISSING:
-        return "no JSON"
-    if is_private():
-        return "(withheld)"
-    if isinstance(value, str):
-        text = " ".join(value[: 4 * _PIECE].split())
-    else:
-        text = json.dumps(_outline(value, 4), ensure_ascii=False, default=str)
-    text = printable(text)
-    return text if len(text) <= _PIECE else text[:_PIECE] + "…"
-
-
-def _outline(value: Any, depth: int) -> Any:
-    if isinstance(value, str):
-        return value if len(value) <= _TEXT_PIECE else value[:_TEXT_PIECE] + "…"
-    if isinstance(value, dict):
-        shown = list(value.items())[:8]
-        return {str(key)[:40]: _outline(each, depth - 1) for key, each in shown} if depth else "…"
-    if isinstance(value, list):
-        return list(_outlined_items(value, depth)) if depth else f"{len(value)} items"
-    return value
-
-
-def _outlined_items(items: list[Any], depth: int) -> Iterator[Any]:
-    for item in items[:2]:
-        yield _outline(item, depth - 1)
-    if len(items) > 2:
-        yield f"… {len(items)} items"
+def _shown(value: Any) -> str:
+    return "no JSON" if value is _MISSING else shorten(value)
 
 
 def _kind(value: Any) -> str:

@@ -254,7 +254,7 @@ def received_reply(reply: HttpReply) -> Received:
         values = [parse_json(part) for part in parts if part.strip() and part not in marks]
     except orjson.JSONDecodeError:
         return whole
-    return Received(whole.text, values) if len(values) > 1 else whole
+    return Received(whole.text, values, messages=True) if len(values) > 1 else whole
 
 
 async def send(http: httpx.AsyncClient, call: WireCall) -> HttpReply:

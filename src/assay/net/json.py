@@ -1,12 +1,19 @@
 """JSON documents from outside: requests, responses and files of other programs."""
 
-from collections.abc import Container
+import json
+from collections.abc import Container, Iterator
 from typing import Any
 
 import orjson
 
+from assay.net.redact import printable
+from assay.privacy import is_private
+
 JsonObject = dict[str, Any]
 """An object of a foreign document, whose shape is not ours to declare."""
+
+_PIECE = 160
+_TEXT_PIECE = 24
 
 MAX_DEPTH = 128
 """How deep a document may be nested. What walks, prints or writes one again has a stack, and the
@@ -78,3 +85,35 @@ def is_extreme(value: object, keys: Container[str] | None = None) -> bool:
         return False
     # Ids and texts, most of a row of a run, are not looked at one by one.
     return any(is_extreme(each) for each in inner if isinstance(each, _WITH_FIGURES))
+
+
+def shorten(value: Any) -> str:
+    """A value as a short piece of JSON for a message: texts cut, long lists counted. Withheld in
+    private mode.
+    """
+    if is_private():
+        return "(withheld)"
+    if isinstance(value, str):
+        text = " ".join(value[: 4 * _PIECE].split())
+    else:
+        text = json.dumps(_outline(value, 4), ensure_ascii=False, default=str)
+    text = printable(text)
+    return text if len(text) <= _PIECE else text[:_PIECE] + "…"
+
+
+def _outline(value: Any, depth: int) -> Any:
+    if isinstance(value, str):
+        return value if len(value) <= _TEXT_PIECE else value[:_TEXT_PIECE] + "…"
+    if isinstance(value, dict):
+        shown = list(value.items())[:8]
+        return {str(key)[:40]: _outline(each, depth - 1) for key, each in shown} if depth else "…"
+    if isinstance(value, list):
+        return list(_outlined_items(value, depth)) if depth else f"{len(value)} items"
+    return value
+
+
+def _outlined_items(items: list[Any], depth: int) -> Iterator[Any]:
+    for item in items[:2]:
+        yield _outline(item, depth - 1)
+    if len(items) > 2:
+        yield f"… {len(items)} items"

@@ -95,6 +95,13 @@ def received_from(result: CallToolResult) -> Received:
     return received_text(texts)
 
 
+def _messages(text: str, values: list[Any]) -> Received:
+    """The one value, or the list of those in several blocks."""
+    if len(values) == 1:
+        return Received(text, values[0])
+    return Received(text, values, messages=True)
+
+
 def received_text(texts: Sequence[str]) -> Received:
     """What blocks of text hold: JSON in one or in each of them, one result in each, or prose."""
     text = "\n".join(texts)
@@ -106,10 +113,10 @@ def received_text(texts: Sequence[str]) -> Received:
         except orjson.JSONDecodeError:
             others.append(each)
     if not others:
-        return Received(text, values[0] if len(values) == 1 else values)
+        return _messages(text, values)
     found = [value for value in values if isinstance(value, dict | list)]
     if found:  # "Found 2 documents:", and then a block of JSON for each
-        return Received(text, found[0] if len(found) == 1 else found)
+        return _messages(text, found)
     if len(texts) > 1:
         return Received(text, list(texts))
     embedded = next((value for value in json_values(text) if detect_list(value)), None)
