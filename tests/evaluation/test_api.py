@@ -154,7 +154,9 @@ def test_the_exit_code_tells_no_answers_from_a_failed_gate(
 
     nothing = assay.evaluate(broken, dataset, retries=0, out=tmp_path)
     failed = assay.evaluate(second, dataset, gates="ndcg@5>=0.9", out=tmp_path)
+    gated = assay.evaluate(broken, dataset, retries=0, gates="ndcg@5>=0.1", out=tmp_path)
     assert (run.exit_code, nothing.exit_code, failed.exit_code) == (0, 3, 1)
+    assert (gated.gates_passed, gated.exit_code) == (False, 3)
     assert nothing.gates_passed
     assert nothing.report.trouble == "no query was answered"
 

@@ -76,13 +76,13 @@ class Run:
         answers = self.report.answers
         if self.state == "interrupted":
             return 130
-        if self.state == "target lost" or (answers and answers.trouble):
+        answered = answers.answered if answers else self.report.summary.successful_queries
+        if self.state == "target lost" or (answers and answers.trouble) or not answered:
             return 3
         if not self.gates_passed:
             labels = self.comparison.labels if self.comparison else None
             return 3 if labels is not None and labels.turned_over else 1
-        answered = answers.answered if answers else self.report.summary.successful_queries
-        return 0 if answered else 3
+        return 0
 
     @property
     def comparison(self) -> Comparison | None:
