@@ -38,6 +38,7 @@ if TYPE_CHECKING:  # a run without a judge imports nothing of it
     from assay.measure.answers.calibration_files import CalibrationStatus
 
 _RELATIVE = re.compile(r"(?P<name>[^<>]*[^<>\s])\s*(?P<sign>[<>]=?)\s*(?P<bound>[^\s<>=].*)")
+_REFERENCE = re.compile(r"(?P<name>[^\W\d][\w./-]*?)(?:\s*[-+]\s*[\d.]+)?")
 # Blanks separate two gates only behind a number: "ndcg@5 >= 0.3" is one gate.
 _BETWEEN = re.compile(r"[;,\n]|(?<=[\d.])\s+(?=[a-zA-Z])")
 _COMPARE = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
@@ -83,9 +84,16 @@ def split_gates(text: str) -> list[str]:
 def parse_gate(text: str, top_k: int, compare_to: str = "") -> Gate:
     """`compare_to` is the name of the run that a gate may be relative to: `ndcg@5>=main-0.01`."""
     match = GATE_SHAPE.fullmatch(text.strip())
-    relative = _RELATIVE.fullmatch(text.strip()) if match is None and compare_to else None
-    if relative is not None and relative["bound"].startswith(compare_to):
+    relative = _RELATIVE.fullmatch(text.strip()) if match is None else None
+    if relative is not None and compare_to and relative["bound"].startswith(compare_to):
         return _parse_relative(text, relative, top_k, compare_to)
+    if relative is not None and (named := _REFERENCE.fullmatch(relative["bound"])):
+        remedy = (
+            f"the run is compared with {compare_to!r}: write that name"
+            if compare_to
+            else f"add --compare-to {named['name']}"
+        )
+        raise UsageError(f"gate {text!r} names the run {named['name']!r}; {remedy}, or a number")
     if match is None:
         raise UsageError(
             f"gate {text!r} is not a condition; write, for example: ndcg@5>=0.30 or "
