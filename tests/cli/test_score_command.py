@@ -48,7 +48,20 @@ def test_the_table_fits_80_columns_and_says_what_was_left_out(run: str, qrels: s
     for words in ("nDCG@10", "nDCG(gain=exp)@10", "95% interval", "of ceiling", "3 queries"):
         assert words in shown
     assert "1 of them have no ranking: they score 0" in shown
-    assert "1 query of the run have no judgments: ignored" in shown
+    assert "1 query of the run has no judgments: ignored" in shown
+
+
+def test_a_judged_query_without_a_relevant_document_is_not_called_unjudged(
+    tmp_path: Path,
+) -> None:
+    run, qrels = tmp_path / "a.run", tmp_path / "a.qrels"
+    run.write_text("".join(f"q{n} Q0 d1 1 1.0 t\n" for n in range(4)))
+    qrels.write_text("q0 0 d1 1\nq1 0 d1 0\nq2 0 d1 0\n")
+    shown = invoke(str(run), "--qrels", str(qrels))
+    assert "2 queries of the run have no relevant document: ignored" in shown
+    assert "1 query of the run has no judgments: ignored" in shown
+    found = json.loads(invoke(str(run), "--qrels", str(qrels), "--json"))
+    assert (found["queries_without_relevant"], found["queries_without_judgments"]) == (2, 1)
 
 
 def test_json_holds_the_figures_and_nothing_else(run: str, qrels: str) -> None:

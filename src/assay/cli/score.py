@@ -152,7 +152,7 @@ def score_command(
     for gate, of in gates.items():
         refuse_impossible(gate, scores.mean_ceiling(of))
     summaries = {each: _summary(scores, each) for each in metrics}
-    facts = _Facts(rankings, scores)
+    facts = _Facts(rankings, scores, judging)
     means = {gate: summaries[metric].mean for gate, metric in gates.items()}
     checked = [
         GateResult(gate=gate.text, value=mean, passed=gate.passes(mean))
@@ -199,10 +199,14 @@ def _gates(texts: Sequence[str], top_k: int | None, strict: bool) -> dict["Gate"
 class _Facts:
     """How the queries of the run match those of the judgments."""
 
-    def __init__(self, rankings: Mapping[str, Sequence[str]], scores: "Scores") -> None:
-        judged = set(scores.query_ids)
-        self.absent = sum(not rankings.get(query_id) for query_id in judged)
-        self.ignored = sum(query_id not in judged for query_id in rankings)
+    def __init__(
+        self, rankings: Mapping[str, Sequence[str]], scores: "Scores", judging: JudgmentSource
+    ) -> None:
+        scored = set(scores.query_ids)
+        ignored = rankings.keys() - scored
+        self.absent = sum(not rankings.get(query_id) for query_id in scored)
+        self.without_relevant = len(ignored & judging.judgments.keys())
+        self.unjudged = len(ignored) - self.without_relevant
 
 
 def _summary(scores: "Scores", metric: "Metric") -> "SampleSummary":
@@ -253,8 +257,13 @@ def _notes(source: str, scores: "Scores", facts: _Facts, top_k: int | None) -> I
     yield f"\n{queries} with a relevant document in {source}"
     if facts.absent:
         yield f"{count(facts.absent)} of them have no ranking: they score 0"
-    if facts.ignored:
-        yield f"{counted(facts.ignored, 'query', 'queries')} of the run have no judgments: ignored"
+    for number, what in (
+        (facts.without_relevant, "relevant document"),
+        (facts.unjudged, "judgments"),
+    ):
+        if number:
+            has = "has" if number == 1 else "have"
+            yield f"{counted(number, 'query', 'queries')} of the run {has} no {what}: ignored"
     for kind in KINDS:
         if total := scores.violations.total(kind):
             where = counted(scores.violations.queries(kind), "query", "queries")
@@ -287,7 +296,8 @@ def _as_json(
         "judgments": source,
         "queries": len(scores.query_ids),
         "queries_without_ranking": facts.absent,
-        "queries_without_judgments": facts.ignored,
+        "queries_without_judgments": facts.unjudged,
+        "queries_without_relevant": facts.without_relevant,
         "metrics": {
             metric.slug: {**asdict(each), "ceiling": scores.mean_ceiling(metric)}
             for metric, each in summaries.items()
