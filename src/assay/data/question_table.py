@@ -4,6 +4,7 @@ No documents are needed: a service that owns its documents is measured with ques
 """
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import isnan
@@ -43,6 +44,7 @@ SPLIT = "test"
 """The split that a table's judgments are."""
 
 _SEPARATORS = "\n;|,"
+_SEPARATED = re.compile(r"[;|,]\s+\S")
 _MAX_TAG_VALUES = 100
 _MAX_TAG_LENGTH = 100
 _USUAL_GRADES: Mapping[str, int] = {str(grade): grade for grade in range(4)}
@@ -216,7 +218,11 @@ class _Builder:
             for separator in _SEPARATORS:
                 if separator in value:
                     self.separators.setdefault(separator, row.number)
-                    return [part for part in value.split(separator) if part.strip()]
+                    parts = [part for part in value.split(separator) if part.strip()]
+                    if any(map(_SEPARATED.search, parts)):
+                        what = f"cells with another separator beside {separator!r}, read as one id"
+                        self.findings.note(what, f"{short_repr(value)} in {row.number}")
+                    return list(parts)
             return [value] if value.strip() else []
         return [] if _plain(value) == "" else list(cell_list(value))
 
