@@ -85,14 +85,16 @@ _HOMES = {
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        from importlib.metadata import version
+if not TYPE_CHECKING:  # a type checker would take any name for one of ours
 
-        return version("agent-assay")
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'assay' has no attribute {name!r}")
-    return getattr(import_module(_MODULE_OF[name]), name)
+    def __getattr__(name: str) -> Any:
+        if name == "__version__":
+            from importlib.metadata import version
+
+            return version("agent-assay")
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module 'assay' has no attribute {name!r}")
+        return getattr(import_module(_MODULE_OF[name]), name)
 
 
 def __dir__() -> list[str]:

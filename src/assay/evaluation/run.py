@@ -57,7 +57,7 @@ class Run:
         return self.report.state
 
     @property
-    def metrics(self) -> dict[str, float]:
+    def metrics(self) -> Means:
         """Means by name: `run.metrics["ndcg@5"]`; `nDCG @ 5` and other spellings find them too."""
         return Means(self.report.metrics)
 

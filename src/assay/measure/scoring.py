@@ -8,7 +8,7 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping, 
 from dataclasses import dataclass
 from math import isnan
 from operator import index
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +31,10 @@ _QRELS_FORMS = 'qrels are {"q1": {"d1": 2, "d2": 0}}, or {"q1": {"d1", "d2"}} fo
 
 class Means(dict[str, float]):
     """Means of metrics by name, found under any spelling of a metric."""
+
+    if TYPE_CHECKING:
+
+        def __getitem__(self, key: "str | Metric", /) -> float: ...
 
     def __missing__(self, key: object) -> float:
         slug = as_metric(key).slug
