@@ -1,8 +1,11 @@
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import assay
 from assay.errors import RunError
 from assay.measure.statistics import holm, queries_needed
 from assay.run.comparison import ComparedRun, compare_reports, compare_with_each
@@ -100,3 +103,18 @@ def test_metrics_are_matched_whatever_their_spelling() -> None:
     old = run([0.5], "capped_recall_at_5", metrics={"cappedrecall@5": 0.5})
     new = run([0.5], "capped_recall_at_5", metrics={"capped_recall@5": 0.5})
     assert set(compare_reports(old, new).metrics) == {"capped_recall@5"}
+
+
+def test_a_figure_that_covers_other_questions_is_not_compared(tmp_path: Path) -> None:
+    """`abstention` was once a figure of every question; now it is one of those without answer."""
+
+    def decline(query: str, top_k: int) -> dict[str, Any]:
+        return {"doc_ids": ["note-01"], "answer": "I do not know."}
+
+    new = assay.evaluate(decline, "notes", answers=True, num_queries=20, out=tmp_path)
+    today = ComparedRun.read(new.folder)
+    scores = {each: {**row, "abstention": 1.0} for each, row in today.scores.items()}
+    found = compare_reports(replace(today, scores=scores), today)
+    assert "correctness" in found.metrics
+    assert "abstention" not in found.metrics
+    assert "abstention" in compare_reports(today, today).metrics

@@ -161,7 +161,7 @@ def test_runs_of_older_formats_open_compare_and_resume(
     """Format 1 had a number in run.json alone; before that there was none. Settings that are
     younger than the run get their defaults."""
     edit(run, "run.json", format=number)
-    edit(run, "report.json", format=None)
+    edit(run, "report.json", format=None, failure_examples=None)
     header = orjson.loads((run.folder.path / "run.json").read_bytes())
     config = {key: header["config"][key] for key in ("target", "dataset", "split", "seed", "top_k")}
     edit(run, "run.json", config=config)

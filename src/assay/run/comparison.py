@@ -92,7 +92,11 @@ def compare_reports(
     shared = [query_id for query_id in a.scores if query_id in b.scores]
     if not shared:
         raise RunError("the two runs have no query in common, so they cannot be compared")
-    chosen = list(figures) or _figures_in_common(a.report, b.report)
+    chosen = list(figures) or [
+        figure
+        for figure in _figures_in_common(a.report, b.report)
+        if not isinstance(figure, AnswerFigure) or _covers_the_same(figure, shared, a, b)
+    ]
     paired = []
     for figure in chosen:
         first, second = _columns(figure, shared, a.scores, b.scores)
@@ -255,6 +259,14 @@ def _criteria_in_common(a: Report, b: Report) -> list[AnswerFigure]:
         for each in a.answers.criteria
         if (each.name, each.fingerprint, each.judge) in theirs
     ]
+
+
+def _covers_the_same(
+    figure: AnswerFigure, shared: Sequence[str], a: ComparedRun, b: ComparedRun
+) -> bool:
+    """Whether both runs have it for the same questions: what it covers changed with versions."""
+    key = figure.key
+    return all((key in a.scores[each]) == (key in b.scores[each]) for each in shared)
 
 
 def _columns(

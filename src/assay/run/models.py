@@ -262,7 +262,7 @@ class Report(RunModel):
     unseen_queries: UnseenQueries | None
     gates: list[GateResult]
     failures: dict[str, int]
-    failure_examples: dict[str, str]
+    failure_examples: dict[str, str] = Field(default_factory=dict)
     violations: dict[Kind, ViolationCount]
     latency_ms: Latency
     target: TargetRecord
