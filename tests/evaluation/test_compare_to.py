@@ -1,6 +1,7 @@
 """Runs compared with an earlier one: which is found, and when a relative gate passes."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -200,6 +201,28 @@ def test_a_regression_fails_only_where_that_is_asked_for(
     assert sorted(line.gates_failed or 0 for line in list_lines(Path("runs"))) == [0, 0, 0, 1]
     alone = CliRunner().invoke(app, ["eval", "builtin:bm25", *notes, "--fail-on-regression"])
     assert "needs --compare-to or --baseline" in str(alone.exception)
+
+
+def test_a_resumed_run_finds_its_reference_and_its_baseline_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> Path:
+        before = {*tmp_path.glob("mine/*")}
+        done = CliRunner().invoke(app, ["eval", *arguments], catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        return min({*tmp_path.glob("mine/*")} - before, default=tmp_path)
+
+    started = ("builtin:bm25", "--dataset", "notes", "--out", "mine")
+    run(*started, "--label", "main")
+    compared = run(*started, "--compare-to", "main")
+    run("--resume", str(compared))
+    based = run(*started, "--baseline", "builtin:bm25", "--bm25-k1", "0.9")
+    baseline = max(tmp_path.glob("mine/*"), key=lambda each: each != based and each.stat().st_mtime)
+    shutil.rmtree(baseline)
+    run("--resume", str(based))
+    assert not (tmp_path / "runs").exists()
 
 
 def test_the_first_run_may_go_on_without_one_to_compare_with(

@@ -139,6 +139,8 @@ def eval_command(
 
     folder = find_run(resume, out) if resume else None
     if folder is not None:
+        if not is_on_command_line(context, "out"):  # its baseline and reference are beside it
+            out = folder.path.parent
         config = _resumed_config(folder, context)
         context.with_resource(private_mode(config.private))
         if is_on_command_line(context, "shard"):
