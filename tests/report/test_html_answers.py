@@ -188,7 +188,7 @@ def test_a_judge_is_described(judged_run: Run) -> None:
 
 @pytest.mark.parametrize(
     ("cost", "words"),
-    [(None, "price not known"), (0.0, "0.00 US"), (0.004, "under 0.01 US"), (1.5, "1.50 US")],
+    [(None, "price not known"), (0.0, "$0.00"), (0.004, "$0.0040"), (1.5, "$1.50")],
 )
 def test_what_a_judge_cost_is_told(judged_run: Run, cost: float | None, words: str) -> None:
     spending = JudgeSpending(calls=9, cached=2, input_tokens=1000, output_tokens=30, cost=cost)

@@ -56,7 +56,14 @@ def test_a_share_of_nothing_is_a_dash() -> None:
 
 @pytest.mark.parametrize(
     ("value", "written"),
-    [(12.3, "$12.30"), (0.00423, "$0.0042"), (0.0, "$0.00"), (1234.5, "$1,234.50"), (None, "–")],
+    [
+        (12.3, "$12.30"),
+        (0.00423, "$0.0042"),
+        (0.0, "$0.00"),
+        (1234.5, "$1,234.50"),
+        (0.00002, "<$0.0001"),
+        (None, "–"),
+    ],
 )
 def test_dollars_keep_the_digits_that_matter(value: float | None, written: str) -> None:
     assert numbers.dollars(value) == written

@@ -12,7 +12,8 @@ from assay.report.terminal import (
     scores_table,
     verdict,
 )
-from assay.run.answers import AnswersReport
+from assay.report.terminal_answers import preference_facts
+from assay.run.answers import AnswersReport, JudgeSpending, PreferenceReport
 from assay.run.models import Comparison, PairedResult, Report
 
 REPORT: dict[str, Any] = {
@@ -204,7 +205,7 @@ def test_answers_have_their_figures_the_judge_and_the_diagnosis() -> None:
     assert "98 of 100 answered; 10 have no answer in the documents" in words
     assert "ollama:m, 3 votes each, half with the reference first" in words
     assert "contradicts itself on 12.5%; undecided on 1 question" in words
-    assert "1.50 US dollars" in words
+    assert "$1.50" in words
     assert "4 documents cited that do not exist" in words
     assert "retrieval missed 30; agent error 10" in words
     assert "with the right documents: 20 of 30 right" in words
@@ -260,3 +261,19 @@ def test_a_table_of_scores_alone() -> None:
 def test_an_older_run_without_unseen_queries_has_no_mean_of_them() -> None:
     nothing = {"queries": 0, "mean": 0.0, "low": None, "high": None}
     assert "unseen" not in shown(unseen_queries=nothing)
+
+
+def test_a_preference_that_cost_less_than_a_cent_shows_its_price() -> None:
+    spent = JudgeSpending(calls=8, cached=0, input_tokens=900, output_tokens=8, cost=0.004)
+    found = PreferenceReport(
+        judge="openai:m",
+        votes=2,
+        prompt="p",
+        criterion="c",
+        pairs=4,
+        decided_by_rule=0,
+        flips=0,
+        undecided=0,
+        spending=spent,
+    )
+    assert dict(preference_facts(found))["calls"] == "8, 0 cached; $0.0040"

@@ -148,14 +148,15 @@ def _run_on_cluster(
 
 
 def _workload(work: "Workload", cells: int) -> str:
+    from assay.report.numbers import dollars
+
     done = cells - work.runs
     words = f"{work.runs} runs to make, {work.queries:,} queries to ask"
     if done and not work.unavailable:
         words += f"; {done} runs are there"
     if work.judge_calls:
-        price = "at a price that is not known" if work.judge_cost is None else (
-            f"about {work.judge_cost:.2f} US dollars"
-        )  # fmt: skip
+        cost = work.judge_cost
+        price = "at a price that is not known" if cost is None else f"about {dollars(cost)}"
         words += f"; about {work.judge_calls:,} calls to the judge, {price}"
     for name, reason in work.unavailable.items():
         words += f"\n{name} cannot be loaded: {reason}"

@@ -148,13 +148,13 @@ def _bench_table(
 ) -> "RenderableType":
     from rich.table import Table
 
-    from assay.report.numbers import count, figure, interval, percent
+    from assay.report.numbers import count, dollars, figure, interval, percent
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("judge")
     table.add_column("claims")
     figures = ("n", "balanced accuracy", "95% interval", "kappa", "flips", "undecided", "ms")
-    for heading in (*figures, "US dollars"):
+    for heading in (*figures, "cost"):
         table.add_column(heading, justify="right")
     for result, spending in results:
         cost = (spending or {}).get("cost")
@@ -168,7 +168,7 @@ def _bench_table(
             "" if result.flip_rate is None else percent(result.flip_rate),
             count(result.undecided),
             f"{1000 * result.seconds_per_claim:.1f}",
-            "" if spending is None else "unknown" if cost is None else f"{cost:.2f}",
+            "" if spending is None else "unknown" if cost is None else dollars(cost),
         )
     return table
 

@@ -18,7 +18,7 @@ from assay.report.html_questions import (
     question_view,
     verdict_word,
 )
-from assay.report.numbers import count, counted, percent
+from assay.report.numbers import count, counted, dollars, percent
 from assay.run.answers import (
     AnswersReport,
     AnswerStatistic,
@@ -157,14 +157,8 @@ def _spending_facts(spending: JudgeSpending) -> list[tuple[str, str]]:
     return [
         ("Calls", f"{count(spending.calls)}, and {count(spending.cached)} from the cache"),
         ("Tokens", f"{count(spending.input_tokens)} in, {count(spending.output_tokens)} out"),
-        ("Cost", _cost(spending.cost)),
+        ("Cost", "price not known" if spending.cost is None else dollars(spending.cost)),
     ]
-
-
-def _cost(dollars: float | None) -> str:
-    if dollars is None:
-        return "price not known"
-    return "under 0.01 US dollars" if 0 < dollars < 0.01 else f"{dollars:.2f} US dollars"
 
 
 def _score_line(row: AnswerStatistic | None) -> Markup | None:

@@ -9,6 +9,7 @@ import math
 ABSENT = "–"
 _DIGITS = 4
 _SMALLEST_P = 0.001
+_SMALLEST_PRICE = 0.0001
 
 
 def figure(value: float | None, digits: int = _DIGITS) -> str:
@@ -100,9 +101,11 @@ def duration(seconds: float | None) -> str:
 
 
 def dollars(value: float | None) -> str:
-    """US dollars, with digits that mean something: `$12.30`, `$0.0042`."""
+    """US dollars, with digits that mean something: `$12.30`, `$0.0042`, `<$0.0001`."""
     if value is None or math.isnan(value):
         return ABSENT
+    if 0 < value < _SMALLEST_PRICE:
+        return f"<${_SMALLEST_PRICE}"
     digits = 2 if value >= 1 or value == 0 else 4
     return f"${value:,.{digits}f}"
 

@@ -13,6 +13,7 @@ from assay.report.numbers import (
     ceiling,
     count,
     counted,
+    dollars,
     figure,
     interval,
     p_value,
@@ -183,7 +184,7 @@ def _judge(judge: "JudgeRecord") -> Iterator[str]:
     if spending := judge.spending:
         yield f"{counted(spending.calls, 'call')}, {count(spending.cached)} cached"
         if spending.cost:
-            yield f"{spending.cost:.2f} US dollars"
+            yield dollars(spending.cost)
 
 
 def preference_verdict(found: "PreferenceReport", a: str = "a", b: str = "b") -> str:
@@ -225,7 +226,7 @@ def preference_facts(found: "PreferenceReport") -> Iterator[tuple[str, str]]:
         judge += f"; {count(found.controls_right)} of {count(found.controls)} controls right"
     yield "judge", judge
     if spending := found.spending:
-        cost = f"; {spending.cost:.2f} US dollars" if spending.cost else ""
+        cost = f"; {dollars(spending.cost)}" if spending.cost else ""
         yield "calls", f"{count(spending.calls)}, {count(spending.cached)} cached{cost}"
 
 
