@@ -21,8 +21,8 @@ from assay.measure.answers.judge import (
     fact_prompt,
     judge_answers,
     support_prompt,
-    unreliable,
 )
+from assay.measure.answers.judge_reliability import refuse_inconsistent, unreliable
 
 T, F = Vote.TRUE, Vote.FALSE
 
@@ -187,6 +187,21 @@ def test_a_judge_that_says_neither_is_not_believed() -> None:
     assert "no verdict for 3 of 5 answers" in str(unreliable(mute, 0.2))
     assert unreliable([Judgment((F,), by_rule=True)], 0.2) is None
     assert unreliable([], 0.2) is None
+
+
+def test_a_judge_is_refused_above_the_limit_of_flips_and_not_at_it() -> None:
+    def refused(flips: int) -> str | None:
+        of_100 = [True] * flips + [False] * (100 - flips)
+        mute = ("made no choice for", [False] * 100)
+        return refuse_inconsistent(
+            "pairs", mute=mute, flipped=("preferred the other answer in", of_100), max_flips=0.29
+        )
+
+    assert refused(29) is None  # 0.29 * 100 is less than 29, as floats are
+    assert refused(30) == (
+        "the judge preferred the other answer in 30 of 100 pairs (30%) when their order changed; "
+        "at most 29% are accepted (--judge-max-flips); choose another model"
+    )
 
 
 def test_a_coin_is_not_believed_however_seldom_it_says_false() -> None:

@@ -136,8 +136,8 @@ def _calibrate_answers(
         JudgeInput,
         correctness_prompts,
         judge_answers,
-        unreliable,
     )
+    from assay.measure.answers.judge_reliability import unreliable
 
     async def ask(judge: "Judge", row: "LabeledAnswer") -> "Judgment":
         (found,) = await judge_answers(judge, [JudgeInput(row.question, row.answer, row.reference)])

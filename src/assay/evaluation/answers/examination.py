@@ -50,8 +50,9 @@ from assay.measure.answers.contradiction.rules import (
 )
 from assay.measure.answers.criteria import Criterion
 from assay.measure.answers.diagnosis import NOT_TRIED, Counterfactuals
-from assay.measure.answers.judge import Judge, Judgment, Vote, unreliable
+from assay.measure.answers.judge import Judge, Judgment, Vote
 from assay.measure.answers.judge_controls import ControlResult
+from assay.measure.answers.judge_reliability import unreliable
 from assay.net.gather import gather, gather_for
 from assay.net.retry import CircuitBreaker
 from assay.progress import Progress, silent

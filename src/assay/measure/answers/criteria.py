@@ -28,6 +28,7 @@ from assay.files import read_text_file
 from assay.measure.answers.answer_metrics import CRITERION_PREFIX
 from assay.measure.answers.judge import Judge
 from assay.measure.answers.judge_controls import control_pairs
+from assay.measure.answers.judge_reliability import refuse_inconsistent
 from assay.net.gather import gather
 from assay.text import normalize
 
@@ -318,16 +319,9 @@ def control_failure(asked: Sequence[Preference]) -> str | None:
 def unreliable_preferences(found: Sequence[Preference], max_flips: float) -> str | None:
     """Why these choices are worth nothing, in words; None if nothing speaks against them."""
     asked = [each for each in found if not each.by_rule]
-    mute, flips = sum(each.mute for each in asked), sum(each.flipped for each in asked)
-    if 2 * mute > len(asked):
-        return (
-            f"the judge made no choice for {mute} of {len(asked)} pairs; choose another model, or "
-            "allow it more tokens"
-        )
-    if asked and flips > max_flips * len(asked):
-        return (
-            f"the judge preferred the other answer in {flips} of {len(asked)} pairs "
-            f"({100 * flips / len(asked):.0f}%) when their order changed; at most "
-            f"{100 * max_flips:g}% are accepted (--judge-max-flips); choose another model"
-        )
-    return None
+    return refuse_inconsistent(
+        "pairs",
+        mute=("made no choice for", [each.mute for each in asked]),
+        flipped=("preferred the other answer in", [each.flipped for each in asked]),
+        max_flips=max_flips,
+    )

@@ -1,6 +1,5 @@
 """A language model as judge: each answer is judged in both orders, and a verdict wins in each."""
 
-import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -94,8 +93,13 @@ class Judgment:
         unparseable vote counts against both sides: if it were left out, one clear vote among five
         could decide.
         """
-        verdicts = {_majority(votes) for votes in self.orders}
+        verdicts = set(self.verdicts)
         return verdicts.pop() if len(verdicts) == 1 else None
+
+    @property
+    def verdicts(self) -> tuple[bool | None, ...]:
+        """What the majority says in each of the orders; None where there is none."""
+        return tuple(map(_majority, self.orders))
 
     @property
     def flipped(self) -> bool:
@@ -127,60 +131,6 @@ def flip_rate(judgments: Sequence[Judgment]) -> float | None:
     """
     repeated = [each for each in judgments if len(each.votes) > 1]
     return sum(each.flipped for each in repeated) / len(repeated) if repeated else None
-
-
-def unreliable(judgments: Sequence[Judgment], max_flips: float) -> str | None:
-    """Why these judgments are worth nothing, in words; None if nothing speaks against them.
-
-    A judge is refused that gives no verdict about most answers, that contradicts itself about more
-    than `max_flips` of them, or whose votes in the two orders agree no more than those of two coins
-    that say TRUE as often as it does.
-    """
-    asked = [each for each in judgments if not each.by_rule]
-    mute = sum(each.verdict is None and not each.flipped for each in asked)
-    if 2 * mute > len(asked):
-        return (
-            f"the judge gave no verdict for {mute} of {len(asked)} answers; choose another model, "
-            "or allow it more tokens: see docs/answers.md"
-        )
-    flips = sum(each.flipped for each in asked)
-    repeated = sum(len(each.votes) > 1 for each in asked)
-    rate = flip_rate(asked)
-    if rate is not None and rate > max_flips:
-        return (
-            f"the judge said both TRUE and FALSE about {flips} of {repeated} answers "
-            f"({100 * rate:.0f}%) when their order or the wording of the question changed; at most "
-            f"{100 * max_flips:g}% are accepted (--judge-max-flips); choose another model"
-        )
-    if _like_coins(asked):
-        return (
-            f"the judge answers like a coin: its verdicts in the two orders agree about "
-            f"{len(asked)} answers no more often than chance would; choose another model"
-        )
-    return None
-
-
-_FEWEST_BY_CHANCE = 4.0
-
-
-def _like_coins(asked: Sequence[Judgment]) -> bool:
-    """Whether the orders disagree as often as coins with the judge's shares of TRUE would.
-
-    Decided only where chance alone would make them disagree a few times: one slip among
-    verdicts that are nearly all the same proves nothing.
-    """
-    pairs = [tuple(map(_majority, each.orders)) for each in asked if each.both_orders]
-    decided = [pair for pair in pairs if None not in pair]
-    if not decided:
-        return False
-    first = sum(pair[0] is True for pair in decided) / len(decided)
-    second = sum(pair[1] is True for pair in decided) / len(decided)
-    by_chance = first * (1 - second) + (1 - first) * second
-    expected = by_chance * len(decided)
-    seen = sum(pair[0] is not pair[1] for pair in decided)
-    # Within two standard deviations of what chance gives.
-    spread = math.sqrt(expected * (1 - by_chance))
-    return expected >= _FEWEST_BY_CHANCE and seen > expected - 2 * spread
 
 
 _STATES = ("STATED", "CONTRADICTED", "ABSENT")

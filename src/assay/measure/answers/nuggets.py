@@ -19,6 +19,7 @@ from assay.measure.answers.contradiction.rules import analyzed_sources, find_con
 from assay.measure.answers.contradiction.sentence import analyze
 from assay.measure.answers.judge import Judge
 from assay.measure.answers.judge_controls import ControlResult
+from assay.measure.answers.judge_reliability import refuse_inconsistent
 from assay.measure.answers.quantities import canonical
 from assay.net.gather import gather
 from assay.text import normalize, sentences, stems
@@ -237,20 +238,15 @@ def _mean(assigned: Sequence[NuggetAssignment], *, strict: bool = False) -> floa
 def unreliable_assignments(assigned: Sequence[NuggetAssignment], max_flips: float) -> str | None:
     """Why the judge's assignments are worth nothing, in words; None if nothing speaks against."""
     asked = [each for each in assigned if each.votes]
-    mute = sum(each.support is None and not each.flipped for each in asked)
-    if 2 * mute > len(asked):
-        return (
-            f"the judge gave no readable label for {mute} of {len(asked)} nuggets, where support, "
-            "partial or none was asked for; choose another model"
-        )
-    flips = sum(each.flipped for each in asked)
-    if asked and flips / len(asked) > max_flips:
-        return (
-            f"the judge said both support and none about {flips} of {len(asked)} nuggets "
-            f"({100 * flips / len(asked):.0f}%) when their order changed; at most "
-            f"{100 * max_flips:g}% are accepted (--judge-max-flips); choose another model"
-        )
-    return None
+    return refuse_inconsistent(
+        "nuggets",
+        mute=(
+            "gave no readable label for",
+            [each.support is None and not each.flipped for each in asked],
+        ),
+        flipped=("said both support and none about", [each.flipped for each in asked]),
+        max_flips=max_flips,
+    )
 
 
 async def ask_nugget_controls(
