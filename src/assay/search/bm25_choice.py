@@ -26,6 +26,7 @@ from assay.search.bm25 import (
     rounded_length,
     saturated,
 )
+from assay.search.ndcg import ndcg
 
 K1 = (0.6, 0.9, 1.2, 1.5, 2.0)
 B = (0.3, 0.4, 0.5, 0.6, 0.75, 0.9)
@@ -165,10 +166,5 @@ class _Counts:
             if term in weights:
                 scores[self._found[term][0]] += weights[term]
         order = np.argsort(-scores, kind="stable")[:DEPTH]
-        gains = [max(0, grades.get(self._ids[row], 0)) for row in order if scores[row] > 0]
-        ideal = sorted((grade for grade in grades.values() if grade > 0), reverse=True)[:DEPTH]
-        return _dcg(gains) / _dcg(ideal)
-
-
-def _dcg(gains: Sequence[int]) -> float:
-    return sum(float(gain / np.log2(place + 2)) for place, gain in enumerate(gains))
+        gains = [grades.get(self._ids[row], 0) for row in order if scores[row] > 0]
+        return ndcg(gains, grades.values(), DEPTH)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.search.fusion import blend
+from assay.search.ndcg import ndcg
 from assay.search.tuning.arrays import Bits, Floats, Integers, Sparse, sums, vertical_stack
 from assay.search.tuning.features import TuningData
 from assay.search.tuning.ranking import (
@@ -110,19 +111,12 @@ def scores_by_query(rankings: Sequence[Integers], grades: Sparse) -> Floats:
 
 
 def _score_ranking(ranking: Integers, grades: Floats) -> tuple[float, float, float]:
-    ideal = -np.sort(-grades[grades > 0])
-    if not len(ideal):
+    relevant = grades[grades > 0]
+    if not len(relevant):
         return 0.0, 0.0, 0.0
     gains = grades[ranking[:PAGE]]
-    return (
-        _dcg(gains[:5]) / _dcg(ideal[:5]),
-        _dcg(gains[:10]) / _dcg(ideal[:10]),
-        float((gains > 0).sum() / len(ideal)),
-    )
-
-
-def _dcg(gains: Floats) -> float:
-    return float((gains / np.log2(2 + np.arange(len(gains)))).sum())
+    found = float((gains > 0).sum() / len(relevant))
+    return ndcg(gains, relevant, 5), ndcg(gains, relevant, 10), found
 
 
 def _means(per_query: Floats) -> MeanScores:
