@@ -21,6 +21,7 @@ from assay.files import (
     UnreadableFile,
     atomic_write,
     atomic_writer,
+    complete_lines,
     create_file,
     is_locked,
     make_private_folder,
@@ -333,6 +334,23 @@ def test_a_file_and_a_line_are_read_up_to_a_limit(tmp_path: Path) -> None:
     assert list(read_lines(path, limit=6)) == [b"12345\n", b"1234\r\n"]
     with pytest.raises(UnreadableFile, match="line 1 is longer than 5 bytes"):
         list(read_lines(path, limit=5))
+
+
+def test_complete_lines_of_a_growing_file_are_read_from_where_the_last_one_ended(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"one\ntwo\nthr")
+    assert list(complete_lines(path)) == [(4, b"one\n"), (8, b"two\n")]
+    assert list(complete_lines(path, 8)) == []
+    with path.open("ab") as file:
+        file.write(b"ee\n")
+    assert list(complete_lines(path, 8)) == [(14, b"three\n")]
+    assert list(complete_lines(path, limit=6)) == [(4, b"one\n"), (8, b"two\n"), (14, b"three\n")]
+    lines = complete_lines(path, limit=5)
+    assert [next(lines), next(lines)] == [(4, b"one\n"), (8, b"two\n")]
+    with pytest.raises(UnreadableFile, match="a line of more than 5 bytes"):
+        next(lines)
 
 
 def test_no_more_than_a_byte_beyond_the_limit_is_asked_for(

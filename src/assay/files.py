@@ -116,6 +116,36 @@ def read_tail(file: BinaryIO, limit: int = 4096) -> str:
     return file.read(limit).decode("utf-8", errors="replace")
 
 
+def complete_lines(
+    path: Path, start: int = 0, *, limit: int = MAX_LINE
+) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file that may still grow, each with the offset at which it ends.
+
+    A last line without an end is left out: somebody is writing it, or was killed in the middle.
+
+    Parameters:
+        start: the offset of the first line, such as the end of the last one that was read.
+        limit: how many bytes a line may have. Raises as `open_file` does.
+    """
+    with open_file(path) as file:
+        file.seek(start)
+        while (line := file.readline(limit + 1)).endswith(b"\n") and len(line) <= limit:
+            start += len(line)
+            yield start, line
+    if len(line) > limit:
+        what = f"it has a line of more than {limit:,} bytes"
+        raise UnreadableFile(errno.EFBIG, what, str(path))
+
+
+def cut_file(path: Path, size: int) -> None:
+    """Remove what follows the first `size` bytes, such as a torn last line. Raises `OSError`."""
+    descriptor = open_to_append(path)
+    try:
+        os.ftruncate(descriptor, size)
+    finally:
+        os.close(descriptor)
+
+
 def require_regular(path: Path) -> None:
     """For a path that a library will open itself. Raises as `open_file` does."""
     open_file(path).close()

@@ -14,7 +14,7 @@ from assay.answer.passages import ContextChunk
 from assay.errors import FailureKind, RunError
 from assay.files import is_locked
 from assay.privacy import WITHHELD
-from assay.run.calls import Call, CallLog, CallWriter, PrivateTexts, with_quote
+from assay.run.calls import Call, CallLog, CallTail, CallWriter, PrivateTexts, with_quote
 
 GOOD = Call("q1", ("d1", "d2"), 1.5, 1, at=0.25, returned=2)
 BAD = Call("q2", (), 2.0, 4, at=0.5, failure=FailureKind.TIMEOUT, message="no answer within 2 s")
@@ -134,11 +134,12 @@ def test_a_log_on_a_read_only_disk_is_reported(
         CallWriter(tmp_path / "calls.jsonl")
 
 
-def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("line", [b"not json\n", b"[]\n", b"7\n"])
+def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "calls.jsonl"
     with CallWriter(path) as writer:
         writer.append(GOOD)
-    path.write_bytes(b"not json\n" + path.read_bytes())
+    path.write_bytes(line + path.read_bytes())
     with pytest.raises(RunError, match=r"calls\.jsonl:1: not a call record; delete that line"):
         CallLog(path)
 
@@ -196,3 +197,23 @@ def test_a_disk_that_fills_up_in_the_middle_of_a_line_leaves_no_half_of_it(tmp_p
         assert path.read_bytes() == whole
         writer.append(BAD)
     assert list(CallLog(path).read(["q1", "q2"])) == [GOOD, BAD]
+
+
+def test_a_withdrawn_failure_counts_as_not_asked(tmp_path: Path) -> None:
+    log = tmp_path / "calls.jsonl"
+    failed = {"status": "failed", "failure": {"kind": "timeout", "message": ""}}
+    asked = {"query_id": "q", "at": 0, "latency_ms": 0, "attempts": 1}
+    lines = [asked | failed, asked | {"status": "withdrawn"}]
+    log.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+    tail = CallTail(log)
+    assert len(tail.read()) == 1
+    assert tail.withdrawn == 1
+    assert tail.read() == []
+
+
+def test_a_damaged_line_of_a_running_run_is_left_out(tmp_path: Path) -> None:
+    log = tmp_path / "calls.jsonl"
+    good = {"query_id": "q", "at": 0, "latency_ms": 0, "attempts": 1, "status": "answered"}
+    lines = [b"{torn", b"[]", b'{"query_id": 7}', b"\xff\xfe", orjson.dumps(good)]
+    log.write_bytes(b"".join(line + b"\n" for line in lines))
+    assert [call.query_id for call in CallTail(log).read()] == ["q"]

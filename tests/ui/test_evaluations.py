@@ -26,7 +26,7 @@ from assay.serve.ui.evaluation_form import (
     read_config,
     repeat_query,
 )
-from assay.serve.ui.evaluations import CallTail, Evaluations, LiveRun, child_arguments
+from assay.serve.ui.evaluations import Evaluations, LiveRun, child_arguments
 
 
 @pytest.fixture
@@ -250,18 +250,6 @@ def test_the_process_is_given_every_setting() -> None:
     assert {"--retries=7", "--ground-truth=truth.jsonl", "--timeout=2.5"} <= set(words)
 
 
-def test_a_withdrawn_failure_counts_as_not_asked(tmp_path: Path) -> None:
-    log = tmp_path / "calls.jsonl"
-    failed = {"status": "failed", "failure": {"kind": "timeout", "message": ""}}
-    asked = {"query_id": "q", "at": 0, "latency_ms": 0, "attempts": 1}
-    lines = [asked | failed, asked | {"status": "withdrawn"}]
-    log.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
-    tail = CallTail(log)
-    assert len(tail.read()) == 1
-    assert tail.withdrawn == 1
-    assert tail.read() == []
-
-
 @pytest.mark.slow
 def test_answers_and_a_baseline_are_evaluated_from_the_form(
     client: httpx.Client, folder: Path, out: Path
@@ -301,14 +289,6 @@ def test_ending_the_server_ends_what_it_started(folder: Path, out: Path) -> None
                 break
     run = RunFolder(next(out.iterdir()))
     assert run.state() == "interrupted"
-
-
-def test_a_damaged_line_of_a_running_run_is_left_out(tmp_path: Path) -> None:
-    log = tmp_path / "calls.jsonl"
-    good = {"query_id": "q", "at": 0, "latency_ms": 0, "attempts": 1, "status": "answered"}
-    lines = [b"{torn", b"[]", b'{"query_id": 7}', b"\xff\xfe", orjson.dumps(good)]
-    log.write_bytes(b"".join(line + b"\n" for line in lines))
-    assert [call.query_id for call in CallTail(log).read()] == ["q"]
 
 
 async def test_the_process_is_put_under_the_policy_of_the_server(

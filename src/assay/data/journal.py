@@ -1,13 +1,12 @@
 """A journal: what was made so far, one JSON line each, beside the result until that is complete."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import orjson
 
 from assay.errors import DataError
-from assay.files import MAX_LINE, open_file, open_to_append
+from assay.files import complete_lines, cut_file, open_to_append
 from assay.net.json import JsonObject, parse_object
 
 MAX_BYTES = 2**30
@@ -40,11 +39,7 @@ class Journal:
 
     def cut(self, size: int) -> None:
         """Remove what follows the first `size` bytes. Raises `OSError`."""
-        descriptor = open_to_append(self.path)
-        try:
-            os.ftruncate(descriptor, size)
-        finally:
-            os.close(descriptor)
+        cut_file(self.path, size)
 
     def _parsed(self, line: bytes) -> JsonObject:
         fields = parse_object(line)
@@ -61,21 +56,12 @@ class Journal:
         if not self.path.exists():
             return [], 0
         found, end = [], offset
-        for line in self._lines(offset):
-            end += len(line)
+        for end, line in complete_lines(self.path, offset):
+            if end > self.limit:
+                raise self._too_large()
             if line.strip():
                 found.append(self._parsed(line))
         return found, end
-
-    def _lines(self, offset: int) -> Iterator[bytes]:
-        with open_file(self.path) as file:
-            file.seek(offset)
-            while (line := file.readline(MAX_LINE)).endswith(b"\n"):
-                if file.tell() > self.limit:
-                    raise self._too_large()
-                yield line
-        if len(line) == MAX_LINE:
-            raise DataError(f"has a line of more than {MAX_LINE:,} bytes", file=self.path)
 
     def _too_large(self) -> DataError:
         return DataError(f"has more than {self.limit:,} bytes, too many to read", file=self.path)

@@ -9,6 +9,7 @@ import os
 import secrets
 import time
 from collections.abc import Collection, Container, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import NoneType, TracebackType
@@ -19,12 +20,13 @@ import orjson
 from assay.answer.passages import ContextChunk
 from assay.data.dataset import Dataset
 from assay.errors import FailureKind, RunError
-from assay.files import open_file, open_to_append, read_lines, try_lock
-from assay.net.json import JsonObject
+from assay.files import UnreadableFile, complete_lines, open_file, open_to_append, try_lock
+from assay.net.json import JsonObject, parse_object
 from assay.privacy import WITHHELD
 
 WITHDRAWN = "withdrawn"
 
+_MOST_READ = 64 * 2**20
 _LOCK_TRIES = 5
 _LOCK_PAUSE = 0.02
 
@@ -186,7 +188,7 @@ class CallWriter:
             raise OSError(f"{self._path} accepted only {written} of {len(line)} bytes")
 
     def _cut_torn_line(self) -> None:
-        end = sum(len(line) for line in read_lines(self._path) if line.endswith(b"\n"))
+        end = max((end for end, _ in complete_lines(self._path)), default=0)
         if end != os.fstat(self._descriptor).st_size:
             os.ftruncate(self._descriptor, end)
 
@@ -204,12 +206,12 @@ class CallLog:
         self._offsets: dict[str, int] = {}
         self.elapsed = 0.0
         if path.exists():
-            for offset, record in _records(path):
-                if record["status"] == WITHDRAWN:
-                    self._offsets.pop(record["query_id"], None)
+            for offset, call, withdrawn in _records(path):
+                if withdrawn:
+                    self._offsets.pop(call.query_id, None)
                 else:
-                    self._offsets[record["query_id"]] = offset
-                self.elapsed = max(self.elapsed, record["at"])
+                    self._offsets[call.query_id] = offset
+                self.elapsed = max(self.elapsed, call.at)
 
     def __contains__(self, query_id: str) -> bool:
         return query_id in self._offsets
@@ -267,22 +269,56 @@ def _chunk(value: Any) -> ContextChunk:
     return chunk
 
 
-def _records(path: Path) -> Iterator[tuple[int, JsonObject]]:
-    offset = 0
-    for number, line in enumerate(read_lines(path), start=1):
-        if not line.endswith(b"\n"):
-            return  # torn: the process died while it wrote this
+def _records(path: Path) -> Iterator[tuple[int, Call, bool]]:
+    """The calls, each with the offset of its line and whether it was withdrawn."""
+    for number, (end, line) in enumerate(complete_lines(path), start=1):
         try:
-            record = orjson.loads(line)
-            Call.from_json(record)
-            _typed(str, record["status"])
-        except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+            call, withdrawn = _read_record(line)
+        except _NO_RECORD:
             raise RunError(
                 f"{path}:{number}: not a call record; delete that line and resume the run "
                 "to repeat its query"
             ) from None
-        yield offset, record
-        offset += len(line)
+        yield end - len(line), call, withdrawn
+
+
+_NO_RECORD = (KeyError, TypeError, ValueError)
+
+
+def _read_record(line: bytes) -> tuple[Call, bool]:
+    """The call, and whether it was withdrawn. Raises one of `_NO_RECORD`."""
+    record = parse_object(line)
+    if record is None:
+        raise ValueError
+    return Call.from_json(record), _typed(str, record["status"]) == WITHDRAWN
+
+
+class CallTail:
+    """The calls that a growing log has gained; a torn last line waits for its end.
+
+    `withdrawn` counts the failures that were taken back: those queries are asked again.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = 0
+        self.withdrawn = 0
+
+    def read(self) -> list[Call]:
+        """The calls since the last time, a bounded amount of them; the others the next time."""
+        calls: list[Call] = []
+        most = self._offset + _MOST_READ
+        # What is damaged is left out here; the run itself says so when it is read.
+        with suppress(FileNotFoundError, UnreadableFile):
+            for end, line in complete_lines(self._path, self._offset):
+                self._offset = end
+                with suppress(*_NO_RECORD):
+                    call, withdrawn = _read_record(line)
+                    self.withdrawn += withdrawn
+                    calls += [] if withdrawn else [call]
+                if end >= most:
+                    break
+        return calls
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,7 @@ import sys
 import time
 import uuid
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from math import ceil
@@ -29,12 +28,11 @@ from assay.data.dataset import Dataset
 from assay.errors import UsageError
 from assay.evaluation.plan import draw_queries
 from assay.evaluation.results import LiveFigures, Tick
-from assay.files import MAX_LINE, is_locked, open_file
-from assay.net.json import parse_json
+from assay.files import is_locked
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.net.redact import full_text, redact_secrets
 from assay.report.numbers import count, counted, duration, figure
-from assay.run.calls import WITHDRAWN, Call
+from assay.run.calls import Call, CallTail
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
 from assay.run.settings import arguments, unset_variables
@@ -42,7 +40,6 @@ from assay.run.settings import arguments, unset_variables
 LIMIT = 4
 KEPT = 50
 _LINES = 20
-_MOST_READ = 64 * 2**20
 _GRACE_S = 10.0
 _INTERVAL_S = 0.5
 _PING_S = 15
@@ -279,42 +276,6 @@ def _said(call: Call, config: RunConfig) -> str:
 
 def _line(words: str, config: RunConfig) -> str:
     return redact_secrets(config.redact(words[:2000]), length=_SAID)
-
-
-class CallTail:
-    """The complete lines that a growing log has gained; a torn last one waits for its end.
-
-    `withdrawn` counts the failures that were taken back: those queries are asked again.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._offset = 0
-        self.withdrawn = 0
-
-    def read(self) -> list[Call]:
-        """The calls since the last time."""
-        if not self._path.exists():
-            return []
-        calls = []
-        for line in self._lines():
-            # A damaged line is left out here; the run itself says so when it is read.
-            with suppress(ValueError, KeyError, TypeError):
-                record = parse_json(line)
-                if record["status"] == WITHDRAWN:
-                    self.withdrawn += 1
-                else:
-                    calls.append(Call.from_json(record))
-        return calls
-
-    def _lines(self) -> Iterator[bytes]:
-        """The next complete lines, a bounded amount of them; the others at the next look."""
-        most = self._offset + _MOST_READ
-        with open_file(self._path) as log:
-            log.seek(self._offset)
-            while self._offset < most and (line := log.readline(MAX_LINE)).endswith(b"\n"):
-                self._offset += len(line)
-                yield line
 
 
 async def follow(folder: RunFolder, dataset: Dataset | None) -> AsyncIterator[ProgressView]:
