@@ -116,6 +116,7 @@ ONCE = {
     r"\bos\.replace\(|\.replace\(path\)|\bpart\.replace\(": {"files.py"},
     r"\bflock\(|msvcrt": {"files.py"},
     r"2(?:\.0)? \*\* \(attempt": {"net/retry.py"},
+    r"\bfromisoformat\(": {"text.py"},
     # Of a document that is nested too deeply, servers say more than that it is not JSON. Files of
     # a run are validated against their models.
     r"orjson\.loads\(": {

@@ -12,6 +12,7 @@ from assay.text import (
     detect_language,
     is_stop,
     normalize,
+    parse_time,
     respelled,
     sentences,
     stem,
@@ -37,6 +38,13 @@ from assay.text import (
 )
 def test_normalize(text: str, expected: str) -> None:
     assert normalize(text) == expected
+
+
+def test_a_time_without_a_zone_is_in_utc() -> None:
+    assert parse_time("2026-11-01").isoformat() == "2026-11-01T00:00:00+00:00"
+    assert parse_time("2026-11-01T08:30:00+02:00").isoformat() == "2026-11-01T08:30:00+02:00"
+    with pytest.raises(ValueError, match="Invalid isoformat"):
+        parse_time("soon")
 
 
 @pytest.mark.parametrize(

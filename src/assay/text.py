@@ -1,4 +1,4 @@
-"""Words, stems, sentences and the language of a text: the one reader of each.
+"""Words, stems, sentences, times and the language of a text: the one reader of each.
 
 The analyzers of the search engines are not here: what a BM25 index was built with belongs to the
 index. Nothing is imported until a stem is asked for.
@@ -10,6 +10,7 @@ import threading
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Sequence
+from datetime import UTC, datetime
 from functools import cache, lru_cache, wraps
 from typing import Any
 from urllib.parse import unquote
@@ -367,6 +368,12 @@ def respelled(name: str, known: Container[str]) -> str:
     if name in known:
         return ""
     return next((how for how, names in spelled.items() if any(n in known for n in names)), "")
+
+
+def parse_time(text: str) -> datetime:
+    """A day or a time in ISO 8601, in UTC where it names no zone. Raises ValueError."""
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def text_hash(text: str) -> str:

@@ -23,6 +23,7 @@ from assay.errors import AssayError, UsageError
 from assay.files import is_locked
 from assay.net.json import LARGEST
 from assay.net.redact import printable
+from assay.text import parse_time
 
 COMPLETE = "complete"
 RUNNING = "running"
@@ -298,10 +299,9 @@ def _is_since(line: RunLine, since: datetime) -> bool:
     if line.started is None:
         return False
     try:
-        started = datetime.fromisoformat(line.started)
+        return parse_time(line.started) >= since
     except ValueError:  # of a damaged header
         return False
-    return (started if started.tzinfo else started.replace(tzinfo=UTC)) >= since
 
 
 def parse_since(text: str, now: datetime | None = None) -> datetime:
@@ -316,10 +316,9 @@ def parse_since(text: str, now: datetime | None = None) -> datetime:
         except OverflowError:
             return datetime.min.replace(tzinfo=UTC)
     try:
-        moment = datetime.fromisoformat(text.strip())
+        return parse_time(text.strip())
     except ValueError:
         raise UsageError(
             f"--since {text!r} is not a time; write, for example: 2026-11-01, "
             "2026-11-01T08:30:00+00:00, 12h or 7d"
         ) from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -8,7 +8,6 @@ otherwise within one, is said in words.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cache
 
 import orjson
@@ -19,6 +18,7 @@ from assay.net.json import is_extreme, parse_json
 from assay.run.listing import RunLine, comparable_key, sample_seed
 from assay.run.models import Report, RunHeader
 from assay.run.title import COST_TAG, described_settings
+from assay.text import parse_time
 
 LATENCY, SLOW, COST, JUDGE_COST = "latency_p50_ms", "latency_p95_ms", COST_TAG, "judge_cost_usd"
 """Figures of a trend that are no scores. The cost is a tag: only its operator knows what an agent
@@ -179,10 +179,9 @@ def _bounds(report: Report) -> Iterator[tuple[str, float]]:
 
 def _seconds(started: str) -> float:
     try:
-        moment = datetime.fromisoformat(started)
+        seconds = parse_time(started).timestamp()
     except ValueError:  # of a header that somebody else wrote
         return 0.0
-    seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     return seconds if 0 <= seconds < _LATEST else 0.0
 
 

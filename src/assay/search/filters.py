@@ -11,10 +11,11 @@ import operator
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from assay.errors import UsageError
+from assay.text import parse_time
 
 _WITHIN = {"gt": operator.gt, "gte": operator.ge, "lt": operator.lt, "lte": operator.le}
 _BOUNDS = set(_WITHIN)
@@ -127,12 +128,9 @@ def parse_date(value: object) -> datetime | None:
     if "t" in match[0] and len(zone) in (0, len("+01")):
         return None
     try:
-        found = datetime.fromisoformat(
-            f"{day}T{minutes or '00:00'}{seconds}{fraction[:7]}{zone.upper()}"
-        )
+        return parse_time(f"{day}T{minutes or '00:00'}{seconds}{fraction[:7]}{zone.upper()}")
     except ValueError:  # the 31st of February
         return None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found
 
 
 def holds(condition: FilterCondition, metadata: Mapping[str, object]) -> bool:
