@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from assay.cli.app import app
-from assay.errors import UsageError
-from assay.evaluation.bench import SUITES, find_suite, read_suite
+from assay.errors import RunError, UsageError
+from assay.evaluation.bench import SUITES, find_bench, find_suite, read_suite
 from assay.measure.statistics import compare_paired, compare_strata, summarize_strata
 from assay.report.bench import BenchCell, BenchReport, bench_sentences, rank_systems
 
@@ -98,6 +98,24 @@ def test_a_tuning_that_cannot_be_is_not_to_be_finished(project: Path) -> None:
     (cell,) = BenchReport.model_validate_json(out).cells
     assert (code, cell.not_tuned) == (3, "too few train queries")
     assert "--resume" not in err
+
+
+def test_a_bench_is_found_as_a_run_is(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"no bench in .*; create one with: assay bench SUITE"):
+        find_bench("latest", tmp_path)
+    names = "20260101-000000-bench-quick", "20260102-000000-bench-quick"
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "suite.toml").touch()
+    assert find_bench("latest", tmp_path).name == names[1]
+    assert find_bench("20260101", tmp_path).name == names[0]
+    assert find_bench(str(tmp_path / names[0]), tmp_path / "elsewhere").name == names[0]
+    with pytest.raises(RunError, match="2 benches are called '2026' under"):
+        find_bench("2026", tmp_path)
+    with pytest.raises(RunError, match=rf"no bench is called .*Did you mean '{names[0]}'\?"):
+        find_bench("20260101-000000-bench-quik", tmp_path)
+    with pytest.raises(RunError, match="no bench is called 'x"):
+        find_bench("x" * 5000, tmp_path)
 
 
 def test_what_was_measured_is_not_asked_again(project: Path) -> None:

@@ -37,6 +37,7 @@ from assay.files import atomic_write, make_private_folder, read_text_file
 from assay.measure.metrics import Metric, parse_metric
 from assay.report.bench import NOT_RUN, BenchCell, BenchReport, Scores, rank_systems
 from assay.run.config import RunConfig
+from assay.run.find import BENCHES, LATEST
 from assay.run.folder import RunFolder, list_runs
 from assay.run.models import COMPLETE, INTERRUPTED
 from assay.run.settings import command_settings, read_option_table
@@ -372,20 +373,16 @@ def create_bench(suite: Suite, out: Path) -> Path:
         raise UsageError(
             f"{folder} exists: another bench was started in the same second; run this one again"
         ) from None
-    atomic_write(folder / "suite.toml", suite.text.encode())
+    atomic_write(folder / BENCHES.marker, suite.text.encode())
     return folder
 
 
 def find_bench(reference: str, out: Path) -> Path:
     """The folder of an earlier bench: its path, its name, the start of its name or `latest`."""
-    for path in (Path(reference), out / reference):
-        if (path / "suite.toml").is_file():
-            return path
-    found = sorted(path.parent for path in out.glob("*/suite.toml"))
-    matches = found[-1:] if reference == "latest" else [
-        path for path in found if path.name.startswith(reference)
-    ]  # fmt: skip
-    if len(matches) != 1:
-        problem = "no bench is" if not matches else f"{len(matches)} benches are"
-        raise UsageError(f"{problem} called {reference!r} under {out}")
-    return matches[0]
+    if path := BENCHES.at(reference, out):
+        return path
+    found = sorted(path.parent for path in out.glob(f"*/{BENCHES.marker}"))
+    if reference == LATEST:
+        return BENCHES.latest(reversed(found), out)
+    matches = [path for path in found if path.name.startswith(reference)]
+    return BENCHES.only(reference, matches, (path.name for path in found), out)

@@ -20,7 +20,8 @@ from assay.measure.metrics import parse_figure
 from assay.measure.scoring import Scores
 from assay.measure.statistics import compare_paired, fewest_queries
 from assay.report.numbers import counted, difference, interval
-from assay.run.folder import LATEST, RunFolder, find_run, list_runs
+from assay.run.find import LATEST, RUNS
+from assay.run.folder import RunFolder, find_run, list_runs
 from assay.run.label_fit import LabelFit, fit_of, new_share
 from assay.run.listing import RunLine, read_summaries, run_signatures
 from assay.run.models import COMPLETE, Comparison, RunHeader
@@ -165,7 +166,7 @@ def _find(evaluation: "Evaluation", out: Path, resumed: RunFolder | None) -> Run
     A branch may have runs of several targets, and which was evaluated last is chance.
     """
     name = evaluation.config.compare_to
-    if name == LATEST or any((path / "run.json").is_file() for path in (Path(name), out / name)):
+    if name == LATEST or RUNS.at(name, out):
         return find_run(name, out)
     own = "" if resumed is None else resumed.name
     target = redact_target(evaluation.config.target)

@@ -16,7 +16,7 @@ import orjson
 
 from assay.data import Dataset, load_dataset
 from assay.data.load import is_available_offline
-from assay.errors import AssayError, RunError, did_you_mean
+from assay.errors import AssayError, RunError
 from assay.files import (
     atomic_write,
     is_locked,
@@ -29,6 +29,7 @@ from assay.files import (
 )
 from assay.net.json import JsonObject
 from assay.run.config import RunConfig
+from assay.run.find import LATEST, RUNS
 from assay.run.listing import RUNNING as RUNNING
 from assay.run.listing import UNFINISHED as UNFINISHED
 from assay.run.listing import complete_runs_of
@@ -46,8 +47,6 @@ from assay.run.models import (
 from assay.run.provenance import Provenance, versions
 from assay.run.report_file import find_query_row, read_query_rows, read_report_head
 from assay.run.target_settings import parse_tags
-
-LATEST = "latest"
 
 _HEADER_REMEDY = "restore it from a copy of the run, or start a new run with: assay eval"
 
@@ -314,26 +313,15 @@ def find_run(reference: str, out: Path) -> RunFolder:
 
     A run that was made as another's baseline is never the latest: that is the run it was made for.
     """
-    for path in (Path(reference), out / reference):
-        with suppress(OSError):  # longer than a path may be: a label, perhaps
-            if (path / "run.json").is_file():
-                return RunFolder(path)
+    if path := RUNS.at(reference, out):
+        return RunFolder(path)
     runs = list(list_runs(out))
     if reference == LATEST:
-        latest = next((run for run in reversed(runs) if not run.is_baseline()), None)
-        if latest is None:
-            raise RunError(f"no run in {out}; create one with: assay eval")
-        return latest
+        return RUNS.latest((run for run in reversed(runs) if not run.is_baseline()), out)
     matches = [run for run in runs if run.name.startswith(reference)]
     if not matches and (named := complete_runs_of(reference, out)):
         matches = [run for run in runs if run.name in named][-1:]
-    if len(matches) != 1:
-        problem = "no run is" if not matches else f"{len(matches)} runs are"
-        hint = did_you_mean(reference, [LATEST, *(run.name for run in runs)]) if not matches else ""
-        raise RunError(
-            f"{problem} called {reference!r} under {out}; list them with: assay runs{hint}"
-        )
-    return matches[0]
+    return RUNS.only(reference, matches, (run.name for run in runs), out)
 
 
 def list_runs(out: Path) -> Iterator[RunFolder]:
