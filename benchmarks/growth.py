@@ -32,15 +32,15 @@ from assay.progress import Progress, silent
 from assay.search.embedding import NO_PROMPTS, VectorCache, Vectors
 from assay.search.folder_store import FolderStore
 from assay.search.index import build_index, open_index
+from assay.search.modes import ZERO_SHOT_MODES, Mode
 from assay.search.qdrant_cluster import ClusterSettings, Quantization
-from assay.search.retriever import Mode, Retriever
+from assay.search.retriever import Retriever
 from assay.search.store import Store
 
 DIMENSION = 384
 WORDS_IN_A_DOCUMENT = 60
 VOCABULARY = 50_000
 DOCUMENTS_IN_A_CLUSTER = 12
-MODES: tuple[Mode, ...] = ("bm25", "dense", "hybrid")
 BATCH = 2000
 FOUND = 10
 
@@ -154,7 +154,7 @@ def _measured(options: argparse.Namespace) -> dict[str, float]:
             with open_index(store, embedder) as retriever:
                 for query in queries[:20]:
                     retriever.search(query, FOUND)
-                for mode in MODES:
+                for mode in ZERO_SHOT_MODES:
                     before = watch.cpu_time()
                     times = _times(retriever, queries, mode)
                     result[f"{mode}_cpu"] = 1000 * (watch.cpu_time() - before) / len(times)

@@ -30,7 +30,8 @@ from pathlib import Path
 from assay.data import Dataset, load_dataset
 from assay.search.embedding import Embedder, VectorCache, open_embedder
 from assay.search.index import build_index, configured_store, open_index
-from assay.search.retriever import Mode, Retriever
+from assay.search.modes import Mode
+from assay.search.retriever import Retriever
 from assay.search.store import Store
 
 GOALS: dict[Mode, str] = {"bm25": "", "dense": "", "hybrid": "4 ms, 40 ms", "tuned": "8 ms, 40 ms"}

@@ -16,7 +16,7 @@ from assay.progress import Progress
 from assay.search.embedding import Embedder
 from assay.search.folder_store import FolderStore
 from assay.search.index import build_index, open_index
-from assay.search.retriever import Mode
+from assay.search.modes import Mode
 from assay.serve.contract_agents.apps import TASKS, AgentResources, agents_app, path_of
 from assay.serve.contract_agents.knowledge_bases import KnowledgeBases
 from assay.serve.contract_agents.policy_review import read_policy

@@ -202,7 +202,11 @@ def skip_reasons(result: pytest.RunResult) -> list[str]:
     [
         ("rag_agent", "--assay-target=nonsense", "unknown target 'nonsense'"),
         ("mcp_sampling_client", "--assay-target=mcp-stdio:false", "no MCP session could be"),
-        ("mcp_sampling_client", "--assay-target=builtin:x", "unknown target builtin:x"),
+        (
+            "mcp_sampling_client",
+            "--assay-target=builtin:x",
+            "there is no target 'builtin:x'",
+        ),
         ("evaluation_llm", "--assay-provider=oracle", "unknown provider 'oracle'"),
         ("ground_truth_data", "--assay-ground-truth=absent.json", "no such file"),
         ("rag_case", "--assay-dataset=absent", "no data set 'absent'"),

@@ -28,12 +28,12 @@ from assay.search.flat_index import (
 from assay.search.folder_store import FolderStore
 from assay.search.index import build_index, open_index
 from assay.search.index_files import live_generation, read_manifest, seal
+from assay.search.modes import ZERO_SHOT_MODES
 from assay.search.postings import best_rows
-from assay.search.retriever import Mode, Retriever
+from assay.search.retriever import Retriever
 from assay.search.store import FLAT_KB, DamagedIndexError, Manifest, Point, point_id
 
 QUERIES = ("green tea", "brewed from water", "saffron", "onions and yeast", "nothing of it")
-MODES: tuple[Mode, ...] = ("bm25", "dense", "hybrid")
 
 
 # Conditions, each of them alone; and documents whose metadata they are about.
@@ -100,7 +100,11 @@ def searcher_of(retriever: Retriever) -> FlatIndex:
 
 def found(retriever: Retriever, **wanted: Any) -> list[dict[str, tuple[float, int, str]]]:
     """By document: two cosines that are equal but for the last bit may stand either way."""
-    hits = [retriever.search(query, 5, mode=mode, **wanted) for query in QUERIES for mode in MODES]
+    hits = [
+        retriever.search(query, 5, mode=mode, **wanted)
+        for query in QUERIES
+        for mode in ZERO_SHOT_MODES
+    ]
     return [
         {hit.doc_id: (round(hit.score, 5), hit.chunk_index, hit.text) for hit in each}
         for each in hits
@@ -201,7 +205,7 @@ def test_a_changed_index_has_its_own(tmp_path: Path) -> None:
     new = Document("mate", "Mate", "Mate is drunk through a straw.")
     build_index([*DOCUMENTS[1:], new], WordEmbedder(), store)
     with open_index(store, WordEmbedder()) as opened:
-        for mode in MODES:
+        for mode in ZERO_SHOT_MODES:
             assert opened.search("mate straw", 5, mode=mode)[0].doc_id == "mate"
             assert "tea" not in {hit.doc_id for hit in opened.search("green tea", 5, mode=mode)}
 

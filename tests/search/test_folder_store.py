@@ -21,7 +21,7 @@ from assay.search import edge_engine, folder_store
 from assay.search.embedding import VectorCache
 from assay.search.folder_store import FolderStore
 from assay.search.index import build_index, open_index
-from assay.search.retriever import MODES
+from assay.search.modes import ZERO_SHOT_MODES
 from assay.search.store import Manifest
 
 # A process that embeds a little, says so, and then waits to be killed.
@@ -297,7 +297,7 @@ def test_a_large_index_is_made_of_segments_and_finds_what_one_list_finds(
             found[name] = [
                 [(hit.doc_id, round(hit.score, 6)) for hit in retriever.search(query, 8, mode=mode)]
                 for query in ("tea 3 kettle 17", "water 2")
-                for mode in MODES[:3]
+                for mode in ZERO_SHOT_MODES
             ]
             shard = retriever._searcher._shard  # type: ignore[attr-defined]
             # Besides those with copies, there is one for points to come.

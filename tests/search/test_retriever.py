@@ -14,10 +14,10 @@ from assay.search.bm25 import QUERY_CHARACTERS, Bm25Settings
 from assay.search.bm25_searcher import open_bm25_retriever
 from assay.search.explanation import JudgedQuery
 from assay.search.index import build_index, open_index, open_retriever
-from assay.search.retriever import LearnedRanking, Mode, Ranked, Retriever
+from assay.search.modes import ZERO_SHOT_MODES, Mode
+from assay.search.retriever import LearnedRanking, Ranked, Retriever
 from assay.search.store import Store
 
-ZERO_SHOT: tuple[Mode, ...] = ("bm25", "dense", "hybrid")
 IDS = [document.id for document in DOCUMENTS]
 
 
@@ -56,7 +56,7 @@ def retriever(
             yield opened.with_ranking(FixedRanker(), IDS)
 
 
-@pytest.mark.parametrize("mode", ZERO_SHOT)
+@pytest.mark.parametrize("mode", ZERO_SHOT_MODES)
 def test_the_document_about_it_comes_first(retriever: Retriever, mode: Mode) -> None:
     hits = retriever.search("brewed from roasted beans", 3, mode=mode)
     assert hits[0].doc_id == "coffee"
@@ -81,14 +81,14 @@ def test_hybrid_is_the_default(retriever: Retriever) -> None:
     assert retriever.search("hot water") == retriever.search("hot water", 10, mode="hybrid")
 
 
-@pytest.mark.parametrize("mode", ZERO_SHOT)
+@pytest.mark.parametrize("mode", ZERO_SHOT_MODES)
 def test_top_k_is_how_many_come_at_most(retriever: Retriever, mode: Mode) -> None:
     assert len(retriever.search("water", 1, mode=mode)) == 1
     everything = retriever.search("water", 100, mode=mode)
     assert retriever.search("water", 2, mode=mode) == everything[:2]
 
 
-@pytest.mark.parametrize("mode", ZERO_SHOT)
+@pytest.mark.parametrize("mode", ZERO_SHOT_MODES)
 def test_the_best_chunk_stands_for_its_document(retriever: Retriever, mode: Mode) -> None:
     hit = retriever.search("saffron from Kashmir", 1, mode=mode)[0]
     assert hit.doc_id == "soup"
@@ -110,7 +110,7 @@ def test_equal_scores_are_in_the_order_of_ids(store: Store, embedder: WordEmbedd
     twins = [Document(name, "Twin", "the same words exactly") for name in "dbeca"]
     build_index(twins, embedder, store)
     with open_index(store, embedder) as retriever:
-        for mode in ZERO_SHOT:
+        for mode in ZERO_SHOT_MODES:
             hits = retriever.search("same words", 4, mode=mode)
             assert [hit.doc_id for hit in hits] == list("abcd"), mode
 

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from assay.agents.protocol import Agent, AgentAnswer, AgentInfo
-from assay.agents.target_kinds import MODES, OpenContext, Target, builtin_track
+from assay.agents.target_kinds import OpenContext, Target, builtin_track, require_mode
 from assay.agents.threads import DaemonThreads
 from assay.answer.passages import EXTRACTIVE, Passage
 from assay.data.dataset import Dataset, Document
@@ -22,7 +22,6 @@ from assay.errors import (
     SearchUnavailable,
     TargetError,
     UsageError,
-    did_you_mean,
 )
 from assay.extras import require_extras
 from assay.progress import Progress, silent
@@ -66,10 +65,7 @@ class BuiltinAgent:
         from assay.search.bm25 import Bm25Settings
 
         mode, _, provider = spec.partition("#")
-        if mode not in MODES:
-            known = ", ".join(f"builtin:{each}" for each in MODES)
-            hint = did_you_mean(f"builtin:{mode}", [f"builtin:{each}" for each in MODES])
-            raise UsageError(f"there is no target 'builtin:{mode}'; choose one of {known}{hint}")
+        require_mode(mode)
         if provider and not answers:
             raise UsageError(
                 f"target 'builtin:{spec}' names a model, which is used only for answers; "

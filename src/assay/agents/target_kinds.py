@@ -12,7 +12,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from assay.answer.provider_kinds import split_provider
+from assay.errors import UsageError, did_you_mean
 from assay.progress import Progress, silent
+from assay.search.modes import MODES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,9 +24,6 @@ if TYPE_CHECKING:
     from assay.net.outbound import OutboundPolicy
     from assay.search.bm25 import Bm25Settings
     from assay.search.embedding import EmbedderSettings
-
-MODES = ("bm25", "dense", "hybrid", "tuned")
-"""What may follow `builtin:`."""
 
 CONTRACT_TARGET = re.compile(
     r"(?:(?P<url>https?://[^=#?]+)|http:(?P<agent>[^=#?]+))=(?P<task>[^=#/?]+)(?P<way>#stream)?",
@@ -160,6 +159,15 @@ def load(reference: str) -> Any:
     return getattr(import_module(module), name)
 
 
+def require_mode(mode: str) -> None:
+    """Raises `UsageError` where `builtin:MODE` is no target."""
+    if mode not in MODES:
+        known = [f"builtin:{each}" for each in MODES]
+        hint = did_you_mean(f"builtin:{mode}", known)
+        choice = f"choose one of {', '.join(known)}"
+        raise UsageError(f"there is no target 'builtin:{mode}'; {choice}{hint}")
+
+
 def builtin_track(mode: str, declared: str) -> str:
     """How Assay's own retriever learned: its settings may have been chosen on judgments, which
     only the user knows. `tuned` always learns from them."""
@@ -234,7 +242,7 @@ def _split_tool(rest: str) -> tuple[str, str]:
 _KINDS = (
     TargetKind(
         name="builtin",
-        syntax="builtin:bm25|dense|hybrid|tuned[#PROVIDER]",
+        syntax=f"builtin:{'|'.join(MODES)}[#PROVIDER]",
         description="Assay's own retriever, in process; #PROVIDER selects the model that writes "
         "answers",
         agent="assay.agents.builtin:BuiltinAgent",

@@ -238,7 +238,7 @@ _COMPLETERS: dict[str, Callable[[dict[str, str]], Iterator[Candidate]]] = {
     "shell": _names_in("assay.cli.completion:SCRIPTS"),
     "track": _names_in("assay.run.config:TRACKS"),
     "preset": _names_in("assay.agents.rest:PRESETS"),
-    "mode": _names_in("assay.agents.target_kinds:MODES"),
+    "mode": _names_in("assay.search.modes:MODES"),
     "form": _names_in("assay.cli.export:FORMATS"),
     "sort": _names_in("assay.run.listing:ORDERS"),
 }

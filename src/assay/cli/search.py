@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from assay.search.bm25 import Bm25Settings
     from assay.search.embedding import EmbedderSettings
     from assay.search.explanation import Explanation
-    from assay.search.retriever import Hit, Mode, Retriever
+    from assay.search.modes import Mode
+    from assay.search.retriever import Hit, Retriever
 
 
 _LONGEST_ID = 20

@@ -19,7 +19,7 @@ from mcp_types import (
 )
 
 from assay.agents.mcp.connection import server_of
-from assay.agents.target_kinds import MODES, TARGET_KINDS
+from assay.agents.target_kinds import TARGET_KINDS, require_mode
 from assay.agents.targets import parse_target
 from assay.answer.providers.opening import CachedProvider
 from assay.errors import AgentFailure, FailureKind, ProviderError, TargetError, UsageError
@@ -118,9 +118,7 @@ def _own_server(dataset: str, mode: str) -> "MCPServer[None]":
     from assay.serve.mcp.server import mcp_server
     from assay.serve.retrieval import load_retrieval
 
-    if mode not in MODES:
-        known = ", ".join(f"builtin:{each}" for each in MODES)
-        raise UsageError(f"unknown target builtin:{mode}; available: {known}")
+    require_mode(mode)
     return mcp_server(DocumentSearch(lambda progress: load_retrieval(dataset, mode, progress)))
 
 

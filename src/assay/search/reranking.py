@@ -18,8 +18,9 @@ from assay.net.json import JsonObject, parse_json
 from assay.net.redact import redact_url
 from assay.search.embedding import EmbedderSettings
 from assay.search.explanation import Explanation
+from assay.search.modes import Mode
 from assay.search.remote_embedding import ModelServer, PostError
-from assay.search.retriever import MOST, Hit, Mode, Ranker, Retriever
+from assay.search.retriever import MOST, Hit, Ranker, Retriever
 from assay.search.store import Manifest
 
 RERANK_DEPTH = 50

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol, get_args
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from assay.search.fusion import (
     moved,
     ranked,
 )
+from assay.search.modes import MODES, Mode
 from assay.search.store import (
     Candidates,
     ChunkPayload,
@@ -72,9 +73,6 @@ class Ranker(Protocol):
         """For each document, the judged queries that spoke for it, most alike first."""
         ...
 
-
-Mode = Literal["bm25", "dense", "hybrid", "tuned"]
-MODES: tuple[Mode, ...] = get_args(Mode)
 
 MOST = 100
 # BM25 has no upper end: a score of this much becomes 0.5.

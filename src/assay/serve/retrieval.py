@@ -16,9 +16,10 @@ from assay.search.bm25 import Bm25Settings
 from assay.search.bm25_index import open_bm25
 from assay.search.filters import conditions, holds
 from assay.search.index import open_retriever
+from assay.search.modes import Mode
 from assay.search.reranking import with_reranker
 from assay.search.retriever import Hit as Hit
-from assay.search.retriever import Mode, check_request
+from assay.search.retriever import check_request
 from assay.text import strip_controls
 
 

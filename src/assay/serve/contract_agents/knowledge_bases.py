@@ -17,7 +17,8 @@ from assay.progress import Progress
 from assay.search.embedding import Embedder
 from assay.search.filters import conditions
 from assay.search.index import open_index
-from assay.search.retriever import Mode, Retriever
+from assay.search.modes import Mode
+from assay.search.retriever import Retriever
 from assay.search.store import Store
 from assay.serve.contract_agents.knowledge_store import is_outdated, upgrade_index
 from assay.serve.readiness import Loading

@@ -31,7 +31,8 @@ from assay.contract.envelope import (
 from assay.contract.server.runs import ReportProgress
 from assay.net.json import JsonObject
 from assay.search.fusion import DEPTH
-from assay.search.retriever import MOST, Mode
+from assay.search.modes import Mode
+from assay.search.retriever import MOST
 from assay.serve.contract_agents.knowledge_bases import (
     ChunkQuery,
     FoundChunk,

@@ -15,12 +15,14 @@ from assay.progress import Progress
 from assay.report.numbers import count
 from assay.run.models import RunHeader
 from assay.search.explanation import Explanation
+from assay.search.modes import ZERO_SHOT_MODES
 from assay.search.retriever import Hit, Retriever, check_request
 from assay.serve.readiness import Loading
 from assay.serve.ui.context import ui_of
 from assay.serve.ui.evaluations import ProgressView, event_stream
 
-MODES: tuple[str, ...] = ("hybrid", "dense", "bm25")
+MODES: tuple[str, ...] = ZERO_SHOT_MODES[::-1]
+"""The best first, which is searched with by default."""
 SHOWN = 10
 _PAUSE_S = 0.4
 _OPENING = ProgressView(message="opening the index")
