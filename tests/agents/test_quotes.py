@@ -17,7 +17,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tests.serve.serving import serving
 from typer.testing import CliRunner
 
-from assay.agents.protocol import remedy_for
+from assay.agents.remedies import remedy_for
+from assay.agents.target_kinds import TARGET_KINDS
 from assay.agents.targets import open_target
 from assay.cli.app import app as command
 from assay.data import Dataset
@@ -238,4 +239,4 @@ def test_a_secret_that_an_agent_repeats_is_masked() -> None:
     ],
 )
 def test_the_remedy_fits_the_case(message: str, target: str, remedy: str) -> None:
-    assert remedy in remedy_for(FailureKind.AGENT_ERROR, message, target)
+    assert remedy in remedy_for(FailureKind.AGENT_ERROR, message, TARGET_KINDS[target].remedies)

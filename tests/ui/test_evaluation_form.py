@@ -122,7 +122,10 @@ def test_a_key_of_the_project_is_sent_to_no_baseline_of_a_visitor(tmp_path: Path
     elsewhere = OutboundPolicy.for_server("0.0.0.0", "h.example, other.example")
     ui = Ui(tmp_path, policy=elsewhere, named=named_configs(tmp_path))
     given = {**form_defaults(), "target": "docs", "dataset": "notes"}
-    assert form_problems(ui, {**given, "baseline": "builtin:bm25"}) == {}
+    for own in ("builtin:bm25", "Builtin:bm25"):
+        assert form_problems(ui, {**given, "baseline": own}) == {}
+    assert form_problems(ui, {**given, "baseline": "purple:hybrid"}) != {}
+    assert form_problems(ui, {**given, "baseline": "nonsense"}) != {}
     found = form_problems(ui, {**given, "baseline": "rest:http://other.example/?q={query}"})
     assert list(found) == ["baseline"]
     assert "hunter2" not in str(found)

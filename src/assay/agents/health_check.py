@@ -11,7 +11,8 @@ from assay.agents.a2a.card import WELL_KNOWN, Finding, base_address
 from assay.agents.chunks import suggest_separator
 from assay.agents.mapping import AnswerReader
 from assay.agents.probe import probe
-from assay.agents.protocol import Agent, AgentAnswer, remedy_for
+from assay.agents.protocol import Agent, AgentAnswer
+from assay.agents.remedies import USUAL, remedy_for
 from assay.agents.suggestion import suggest_answer, suggest_mapping
 from assay.agents.target_kinds import TARGET_KINDS, Target, TargetKind
 from assay.agents.targets import parse_target, redact_target
@@ -316,7 +317,7 @@ def _about_calls(
     for call in calls:
         if call.failure:
             what = f"the {call.way} call failed, {call.failure}: {call.message}"
-            remedy = remedy_for(call.failure, call.message, kind.name if kind else "a2a")
+            remedy = remedy_for(call.failure, call.message, kind.remedies if kind else USUAL)
             if sample.answers and (maps := _maps(call)):
                 remedy += f"; for an application that only answers, {maps}"
             problems[Problem(what, remedy, grave=True)] = None

@@ -1,9 +1,8 @@
-"""What an agent under test is, and what to do about a call of it that failed.
+"""What an agent under test is.
 
 Each protocol is one module that implements `Agent`; nothing above this layer knows which.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -139,76 +138,3 @@ class TakesDocuments(Protocol):
 def context_taker(agent: Agent) -> TakesContext | None:
     """The agent as one that takes passages; None if it does not."""
     return agent if isinstance(agent, TakesContext) and agent.takes_context else None
-
-
-REFUSED_CREDENTIALS = (401, 403)
-RATE_LIMITED = 429
-
-_STATUS = re.compile(r"\bHTTP (\d{3})\b")
-
-_KINDS: dict[str, str] = {
-    FailureKind.TIMEOUT: "make the agent faster, or raise --timeout",
-    FailureKind.CONNECTION: "check that the agent is running and that no proxy is in the way",
-    FailureKind.PROTOCOL: "fix the agent's responses; the protocol's own library would help",
-    FailureKind.INVALID_ANSWER: 'answer with one data part {"doc_ids": ["id", ...]}',
-    FailureKind.AGENT_ERROR: "the agent itself failed: look into its log",
-}
-_FUNCTION_KINDS: dict[str, str] = {
-    FailureKind.TIMEOUT: "make the function faster, or raise --timeout",
-    FailureKind.CONNECTION: "check that the service which the function calls is running",
-    FailureKind.INVALID_ANSWER: "return a list of document ids, best first, or "
-    '{"doc_ids": [...], "answer": "..."}',
-    FailureKind.AGENT_ERROR: "fix the function at the line in the message",
-}
-_MAPPED_KINDS: dict[str, str] = {
-    FailureKind.PROTOCOL: "compare the URL, --request and --header with what the service expects",
-    FailureKind.INVALID_ANSWER: "name the ids with --map ids=EXPR; where the answer has none, as "
-    "of a job that is only accepted, write a function: docs/targets.md, 'Other services'",
-}
-_STATUSES = {
-    404: "nothing is at this path: check the URL",
-    405: "the path exists and takes another method: check the URL",
-    408: "the agent gave up waiting: make it faster, or lower --concurrency",
-    413: "the agent refuses requests of this size: raise its limit",
-    421: "the server refuses this host name: call it by a name that it allows",
-    RATE_LIMITED: "the agent is at its limit: lower --concurrency, or raise the limit",
-    502: "a proxy cannot reach the agent: check that the agent behind it is running",
-    503: "the agent is loading or overloaded: wait, raise --warm-up, or lower --concurrency",
-    504: "a proxy gave up waiting for the agent: raise the proxy's timeout",
-}
-_REFUSED = "compare the request with what the service expects: the URL, --request and --header"
-_CREDENTIALS = {
-    "mcp": "set MCP_SERVER_TOKEN to a token that the server accepts",
-    "nextcloud": "set MCP_SERVER_TOKEN to a token that the server accepts",
-    "rest": "send a token that the service accepts: --header 'Authorization: Bearer $TOKEN'",
-    "openai": "send a token that the service accepts: set AGENT_TOKEN, or --header "
-    "'Authorization: Bearer $TOKEN'",
-}
-
-
-def remedy_for(failure: str, message: str, target: str) -> str:
-    """What to do about a failed call: by the HTTP status that it names, else by its kind.
-
-    Parameters:
-        failure: the kind of the failure.
-        message: what is said about it, with its HTTP status if there was one.
-        target: the kind of the target.
-    """
-    # A function that names a status was answered with it by a service of its own.
-    number = 0 if target == "python" else status_of(message)
-    if number in REFUSED_CREDENTIALS:
-        default = "set AGENT_TOKEN to a token that the agent accepts"
-        return _CREDENTIALS.get(target, default)
-    if number in _STATUSES:
-        return _STATUSES[number]
-    if 400 <= number < 500 and target in ("rest", "openai"):
-        return _REFUSED
-    own = {"python": _FUNCTION_KINDS, "rest": _MAPPED_KINDS, "openai": _MAPPED_KINDS}
-    kinds = _KINDS | own.get(target, {})
-    return kinds[failure]
-
-
-def status_of(message: str) -> int:
-    """The HTTP status that the message of a failed call names; 0 if it names none."""
-    status = _STATUS.search(message)
-    return int(status[1]) if status else 0

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from assay.agents.remedies import CHAT, FUNCTION, MCP, REQUEST, USUAL, Remedies
 from assay.answer.provider_kinds import split_provider
 from assay.errors import UsageError, did_you_mean
 from assay.progress import Progress, silent
@@ -127,6 +128,7 @@ class TargetKind:
         searches_dataset: whether it answers from the documents of the data set that is open here.
         speaks_mcp: whether an MCP session with it can be opened.
         settings: those options of a run that only some kinds of targets use, and that it does.
+        remedies: what to do about calls of it that failed.
     """
 
     name: str
@@ -142,11 +144,17 @@ class TargetKind:
     searches_dataset: bool = False
     speaks_mcp: bool = False
     settings: tuple[str, ...] = ("chunk_separator",)
+    remedies: Remedies = USUAL
 
     def open(self, target: Target, context: OpenContext) -> "Agent":
         """The agent, not yet connected. Raises `UsageError` for a target that cannot be one."""
         agent: Agent = load(self.agent).from_target(target, context)
         return agent
+
+    @property
+    def sends_nothing(self) -> bool:
+        """Whether it answers in this process, from the data set: no one else gets what it gets."""
+        return self.searches_dataset and not self.runs_code
 
     def is_local(self, target: Target) -> bool:
         """Whether it uses this machine in a way that only the machine's own user may."""
@@ -265,6 +273,7 @@ _KINDS = (
         reaches=_nothing,
         reads=_nothing,
         examples=("python:my_search:find",),
+        remedies=FUNCTION,
     ),
     TargetKind(
         name="purple",
@@ -306,6 +315,7 @@ _KINDS = (
         probe="assay.agents.probe:probe_mcp",
         speaks_mcp=True,
         settings=_ANSWER_FORM,
+        remedies=MCP,
     ),
     TargetKind(
         name="mcp-stdio",
@@ -331,6 +341,7 @@ _KINDS = (
         examples=("nextcloud:http://localhost:8000",),
         split=_split_fragment,
         speaks_mcp=True,
+        remedies=MCP,
     ),
     TargetKind(
         name="http",
@@ -354,6 +365,7 @@ _KINDS = (
         reads=_variables,
         examples=("rest:http://localhost:9200/docs/_search?q={query}&size={top_k}",),
         settings=(*_ANSWER_FORM, "request", "method", "headers", "preset", "index"),
+        remedies=REQUEST,
     ),
     TargetKind(
         name="openai",
@@ -366,6 +378,7 @@ _KINDS = (
         examples=("openai:http://localhost:8000/v1",),
         split=_split_fragment,
         settings=(*_ANSWER_FORM, "request", "headers"),
+        remedies=CHAT,
     ),
     TargetKind(
         name="url",

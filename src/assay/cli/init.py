@@ -282,18 +282,19 @@ def _comment(text: str) -> str:
 
 def _job(system: str, folder: Path, target: "Detected") -> tuple[str, str]:
     """Where the job goes, and its text. A pipeline of GitLab that exists is left alone."""
+    from assay.agents.target_kinds import TARGET_KINDS
     from assay.agents.targets import parse_target
     from assay.run.provenance import read_git
 
     git = read_git(folder)
     branch = git.branch if git is not None and git.branch in _MAIN_BRANCHES else "main"
-    kind = parse_target(target.value).kind
+    kind = TARGET_KINDS[parse_target(target.value).kind]
     text = render_ci(
         system,
         branch=branch or "main",
         python=f"{sys.version_info.major}.{sys.version_info.minor}",
         install=_install(folder, target),
-        service=kind not in ("builtin", "python", "purple", "mcp-stdio"),
+        service=not kind.runs_code and not kind.searches_dataset,
     )
     if system == "github":
         return ".github/workflows/assay.yml", text

@@ -14,13 +14,15 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from assay.agents.protocol import (
+from assay.agents.protocol import AgentAnswer
+from assay.agents.remedies import (
     RATE_LIMITED,
     REFUSED_CREDENTIALS,
-    AgentAnswer,
+    USUAL,
     remedy_for,
     status_of,
 )
+from assay.agents.target_kinds import TARGET_KINDS
 from assay.data.dataset import Query
 from assay.errors import AgentFailure, FailureKind, RunError, TargetError
 from assay.evaluation.pacing import ConcurrencyLimit
@@ -180,7 +182,9 @@ class CallRecorder:
 
     def _refused(self, status: int, said: str, protocol: str) -> TargetError:
         """By name: callers of a server are told, too, and need not know its folders."""
-        remedy = remedy_for(FailureKind.AGENT_ERROR, f"HTTP {status}", protocol)
+        kind = TARGET_KINDS.get(protocol)
+        remedies = kind.remedies if kind else USUAL
+        remedy = remedy_for(FailureKind.AGENT_ERROR, f"HTTP {status}", remedies)
         what = f"HTTP {status} for {MOST_REFUSED} queries in a row, so no other was sent"
         return TargetError(
             f"{with_quote(what, said)}; {remedy}, then continue with: assay eval --resume "

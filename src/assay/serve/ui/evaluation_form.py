@@ -10,6 +10,8 @@ from functools import lru_cache, partial
 from typing import get_args
 from urllib.parse import urlencode
 
+from assay.agents.target_kinds import TARGET_KINDS
+from assay.agents.targets import parse_target
 from assay.answer.passages import EXTRACTIVE
 from assay.errors import AssayError, UsageError
 from assay.evaluation.gates import parse_gate
@@ -235,12 +237,16 @@ def with_named_target(ui: Ui, given: Mapping[str, str]) -> dict[str, str]:
         short_label(each) for each in form_settings() if each.name in own and each.name in _SENT
     ]
     baseline = given.get("baseline", "").strip()
-    if sent and baseline and ui.policy.public_only and not baseline.startswith("builtin:"):
+    if sent and baseline and ui.policy.public_only and not _sends_nothing(baseline):
         raise UsageError(
             f"baseline must be a built-in one for this target: {' and '.join(sent)} of assay.toml "
             "would be sent to it, and may hold a key"
         )
     return {**given, **own, "target": fields["target"]}
+
+
+def _sends_nothing(target: str) -> bool:
+    return TARGET_KINDS[parse_target(target).kind].sends_nothing
 
 
 def shown_settings(ui: Ui, target: str) -> dict[str, str]:

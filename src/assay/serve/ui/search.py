@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from assay.agents.target_kinds import TARGET_KINDS
 from assay.data import Query, load_dataset
 from assay.errors import AssayError
 from assay.progress import Progress
@@ -201,8 +202,10 @@ def explain_link(request: Request, header: RunHeader, query: str) -> str:
 
     Only for the data set that the search box is over.
     """
-    kind, _, spec = header.target.name.partition(":")
-    if kind not in ("builtin", "purple") or header.config.dataset != _service_of(request).dataset:
+    name, _, spec = header.target.name.partition(":")
+    kind = TARGET_KINDS.get(name)
+    own = kind is not None and kind.searches_dataset
+    if not own or header.config.dataset != _service_of(request).dataset:
         return ""
     return f"/search?{urlencode({'q': query, 'mode': spec.partition('#')[0]})}"
 
