@@ -9,13 +9,8 @@ from tests.nextcloud.notes_server import Fault, NotesServer
 from assay.data.dataset import Document
 from assay.errors import DataError
 from assay.nextcloud.client import NotesClient, NotesError
-from assay.nextcloud.upload import (
-    CATEGORY,
-    category_status,
-    clean_up,
-    plan_cleanup,
-    upload_documents,
-)
+from assay.nextcloud.note import CATEGORY
+from assay.nextcloud.upload import category_status, clean_up, plan_cleanup, upload_documents
 
 
 @pytest.fixture

@@ -10,8 +10,9 @@ from assay.data.note_mapping import documents_by_note, read_note_mapping
 from assay.errors import DataError, UsageError
 from assay.nextcloud import client as client_module
 from assay.nextcloud.client import NotesClient
+from assay.nextcloud.note import CATEGORY
 from assay.nextcloud.sync import SyncReport, sync_notes
-from assay.nextcloud.upload import CATEGORY, upload_documents
+from assay.nextcloud.upload import upload_documents
 
 
 class Clock:

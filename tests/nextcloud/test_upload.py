@@ -10,7 +10,8 @@ from tests.nextcloud.notes_server import Fault, NotesServer, StoredNote
 from assay.data.dataset import Document
 from assay.errors import DataError
 from assay.nextcloud.client import NotesClient, NotesError
-from assay.nextcloud.upload import CATEGORY, upload_documents
+from assay.nextcloud.note import CATEGORY
+from assay.nextcloud.upload import upload_documents
 
 
 def mapped(path: Path) -> dict[str, int]:

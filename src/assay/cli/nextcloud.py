@@ -22,6 +22,7 @@ from assay.cli.options import (
     with_options,
 )
 from assay.errors import UsageError
+from assay.nextcloud.note import CATEGORY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +56,6 @@ Concurrency = Annotated[
     int, option("How many requests to send at once.", "ASSAY_CONCURRENCY", "N", min=1)
 ]
 
-CATEGORY = "nfcorpus_rag_eval"
 MAPPING = Path("note_mapping.json")
 
 

@@ -188,6 +188,8 @@ def _refuse_gaps(shards: Sequence[RunFolder], configs: Sequence[RunConfig]) -> N
 
 
 ROLE = "retrieval_agent"
+"""What the agent under test is called among the participants of a benchmark."""
+
 MAX_BYTES = 1_000_000_000
 """The largest result file that is read."""
 

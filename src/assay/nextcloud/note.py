@@ -13,6 +13,9 @@ from assay.errors import DataError, UsageError
 from assay.net.json import JsonObject
 from assay.text import strip_controls
 
+CATEGORY = "nfcorpus_rag_eval"
+"""Of the notes that Assay makes, unless the user names another."""
+
 UNKNOWN = "note:"
 """Begins the id of a note that holds no document of the data set."""
 

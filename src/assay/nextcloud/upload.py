@@ -13,10 +13,9 @@ from assay.data.dataset import Document
 from assay.data.note_mapping import read_note_mapping, write_note_mapping
 from assay.net.gather import for_each
 from assay.nextcloud.client import NotesClient, NotesError
-from assay.nextcloud.note import Note, PlannedNote, check_category, marker_of, plan_notes
+from assay.nextcloud.note import CATEGORY, Note, PlannedNote, check_category, marker_of, plan_notes
 from assay.progress import Progress, silent
 
-CATEGORY = "nfcorpus_rag_eval"
 CONCURRENCY = 8
 
 _WRITE_INTERVAL = 1.0

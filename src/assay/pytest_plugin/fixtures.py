@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
+from assay.answer.provider_kinds import PROVIDER_VARIABLE
 from assay.pytest_plugin.session import (
     GROUND_TRUTH,
     OLLAMA_VARIABLE,
-    PROVIDER_VARIABLE,
     RagCase,
     RagTestData,
     Settings,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from assay.answer.provider_kinds import PROVIDER_VARIABLE
 from assay.errors import AssayError, DownloadError, GateError
 from assay.net.redact import redact_credentials
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 TARGET, DATASET = "builtin:hybrid", "nfcorpus"
 GROUND_TRUTH = Path("tests", "rag_evaluation", "fixtures", "ground_truth.json")
-PROVIDER_VARIABLE = "RAG_EVAL_PROVIDER"
 OLLAMA_VARIABLE = "RAG_EVAL_OLLAMA_BASE_URL"
 SPLIT = "test"
 FEW = 5

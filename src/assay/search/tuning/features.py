@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from assay.data.dataset import Judgments
 from assay.errors import DataError
 from assay.search import bm25
 from assay.search.analyzer import (
@@ -29,9 +30,6 @@ from assay.search.tuning.arrays import (
     sums,
     unit_rows,
 )
-
-Judgments = Mapping[str, Mapping[str, int]]
-"""Query id to document id to grade; a grade of 0 or less says not relevant."""
 
 
 @dataclass(frozen=True)

@@ -20,13 +20,13 @@ from assay.search.ndcg import ndcg
 from assay.search.tuning.arrays import Bits, Floats, Integers, Sparse, sums, vertical_stack
 from assay.search.tuning.features import TuningData
 from assay.search.tuning.ranking import (
+    PAGE,
     RANKING_TREES,
     THREADS,
     RankingCandidates,
     TreeSets,
 )
 
-PAGE = 100
 # Below this, a mean over unfamiliar queries says nothing.
 FEWEST_UNFAMILIAR = 10
 NEWTON_STEPS = 20

@@ -20,6 +20,7 @@ from assay.agents.protocol import Agent
 from assay.data.dataset import Dataset
 from assay.errors import AssayError, RunError, TargetError
 from assay.evaluation.evaluation import Evaluation, RunCallbacks
+from assay.evaluation.merge import ROLE
 from assay.evaluation.results import Tick
 from assay.evaluation.run import Run
 from assay.net.json import JsonObject
@@ -33,7 +34,6 @@ from assay.run.models import INTERRUPTED, TARGET_LOST
 from assay.serve.a2a.tasks import INTERNAL_ERROR, TaskRefused, wait_until_loaded
 from assay.serve.a2a.validation import Capacity, Slot
 from assay.serve.green.request import (
-    ROLE,
     EvaluationSpec,
     agent_url,
     parse_eval_request,

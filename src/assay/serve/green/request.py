@@ -17,6 +17,7 @@ from assay.agents.a2a.card import base_address
 from assay.contract.envelope import NO_FLAG
 from assay.data.dataset import Dataset
 from assay.errors import AssayError, UsageError
+from assay.evaluation.merge import ROLE
 from assay.net.json import JsonObject
 from assay.net.outbound import split_address
 from assay.net.redact import redact_url
@@ -24,7 +25,6 @@ from assay.run.config import RunConfig
 from assay.run.settings import RunSetting, environment_defaults, request_settings
 from assay.serve.a2a.tasks import TaskRefused, read_request
 
-ROLE = "retrieval_agent"
 DEFAULT_QUERIES = 100
 SERVER_DEFAULTS = ("timeout", "track", "answers", "warm_up")
 """What the environment of the server decides where a request does not; `concurrency` is an option
