@@ -15,7 +15,6 @@ from assay.agents.a2a.agent import A2AAgent
 from assay.errors import TargetError, UsageError
 from assay.net.client import open_client
 from assay.net.outbound import (
-    POLICY_VARIABLE,
     UNRESTRICTED,
     OutboundPolicy,
     OutboundRefused,
@@ -25,6 +24,7 @@ from assay.net.outbound import (
     policy_of_process,
     split_address,
 )
+from assay.net.variables import POLICY_VARIABLE
 
 GUARDED = OutboundPolicy(public_only=True)
 

@@ -30,6 +30,7 @@ from assay.extras import require_extras
 from assay.files import open_file, read_tail
 from assay.net.client import open_client
 from assay.net.outbound import UNRESTRICTED
+from assay.net.variables import OWN_SECRETS
 from assay.privacy import is_private
 from assay.progress import Progress, silent
 
@@ -43,8 +44,7 @@ _FOLDER = re.compile(rf"{_PREFIX}(\d+)-\w+")
 
 # Settings for a user's own servers must not affect this one.
 _DROPPED = (
-    "ASSAY_TOKEN",
-    "ASSAY_ADMIN_TOKEN",
+    *OWN_SECRETS,
     "AGENT_TOKEN",
     "MCP_SERVER_URL",
     "ASSAY_CARD_URL",

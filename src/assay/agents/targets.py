@@ -16,6 +16,7 @@ from assay.agents.target_kinds import (
 )
 from assay.errors import UsageError, closest
 from assay.net.redact import full_text, mask_secrets, reveal
+from assay.net.variables import POLICY_VARIABLE
 from assay.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def open_target(
 
 def _policy_of_process() -> "OutboundPolicy | None":
     """The policy that a server has put this process under; httpx is imported only for one."""
-    if "ASSAY_OUTBOUND_POLICY" not in os.environ:
+    if POLICY_VARIABLE not in os.environ:
         return None
     from assay.net.outbound import policy_of_process
 

@@ -324,7 +324,8 @@ def ui(
     With ASSAY_TOKEN set, the pages ask for that token.
     """
     from assay.net.outbound import OutboundPolicy, is_loopback
-    from assay.serve.guards import TOKEN_VARIABLE, server_token
+    from assay.net.variables import SERVER_TOKEN_VARIABLE
+    from assay.serve.guards import server_token
     from assay.serve.listening import listen, serve_on
 
     token = server_token()
@@ -333,7 +334,7 @@ def ui(
         say(f"token for visitors: {token}")
     if token is None and not is_loopback(host):
         raise UsageError(
-            f"--host {host} exposes the pages to other machines: set {TOKEN_VARIABLE} to "
+            f"--host {host} exposes the pages to other machines: set {SERVER_TOKEN_VARIABLE} to "
             "a secret that visitors must enter, add --token for a new one, or listen on 127.0.0.1"
         )
     policy = OutboundPolicy.for_server(host, allow_hosts)

@@ -21,10 +21,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from assay.errors import UsageError
 from assay.net.request_body import REQUEST_TIMEOUT, BodyRejected, LimitedBody
+from assay.net.variables import ADMIN_TOKEN_VARIABLE, SERVER_TOKEN_VARIABLE
 from assay.serve.request_log import RequestLog
 
-TOKEN_VARIABLE = "ASSAY_TOKEN"
-ADMIN_TOKEN_VARIABLE = "ASSAY_ADMIN_TOKEN"
 OPEN_PATHS = frozenset({"/health", "/health/ready"})
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 ANY_HOST = "*"
@@ -77,7 +76,7 @@ def guarded(
 
 def server_token() -> str | None:
     """The bearer token that callers need, from the environment."""
-    return os.environ.get(TOKEN_VARIABLE) or None
+    return os.environ.get(SERVER_TOKEN_VARIABLE) or None
 
 
 def admin_token() -> str | None:
@@ -206,8 +205,8 @@ class BearerToken:
     ) -> None:
         if admin_token is not None and admin_token == token:
             raise UsageError(
-                f"{ADMIN_TOKEN_VARIABLE} and {TOKEN_VARIABLE} are the same, so every caller could "
-                "reset the counts; use a different token for the operator"
+                f"{ADMIN_TOKEN_VARIABLE} and {SERVER_TOKEN_VARIABLE} are the same, so every "
+                "caller could reset the counts; use a different token for the operator"
             )
         self._app = app
         self._guesses = GuessLimit()

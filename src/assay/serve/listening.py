@@ -16,7 +16,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from assay.errors import UsageError
 from assay.net.outbound import is_loopback
-from assay.serve.guards import TOKEN_VARIABLE, server_token
+from assay.net.variables import SERVER_TOKEN_VARIABLE
+from assay.serve.guards import server_token
 from assay.serve.request_log import set_up_logging
 
 END_WORK = "end_work"
@@ -183,8 +184,8 @@ def check_exposure(host: str, *, is_open: bool) -> None:
     """Refuse to listen beyond this machine without a token, unless the operator wants that."""
     if server_token() is None and not is_open and not is_loopback(host):
         raise UsageError(
-            f"--host {host} lets other machines call this server: set {TOKEN_VARIABLE} to a secret "
-            "that callers must send, add --open to serve everyone, or listen on 127.0.0.1"
+            f"--host {host} lets other machines call this server: set {SERVER_TOKEN_VARIABLE} to "
+            "a secret that callers must send, add --open to serve everyone, or listen on 127.0.0.1"
         )
 
 

@@ -46,6 +46,7 @@ from assay.net.http import (
 )
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy, permitted_addresses, split_address
 from assay.net.redact import quote
+from assay.net.variables import OWN_SECRETS
 from assay.privacy import is_private
 
 TOKEN_VARIABLE = "MCP_SERVER_TOKEN"
@@ -53,8 +54,6 @@ TOKEN_VARIABLE = "MCP_SERVER_TOKEN"
 # Longer than any call: the caller bounds the whole call, this only ends what was forgotten.
 _TIMEOUT = httpx2.Timeout(300.0, connect=CONNECT_SECONDS, write=30.0, pool=None)
 _LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=4.0)
-# Secrets of ours, which the server under test does not get.
-_WITHHELD = ("ASSAY_TOKEN", "ASSAY_ADMIN_TOKEN")
 _STDERR_LENGTH = 300
 
 
@@ -148,7 +147,7 @@ class StdioServer:
             raise UsageError(
                 "no command given; write mcp-stdio:COMMAND, such as 'mcp-stdio:uvx server'"
             )
-        environment = {key: value for key, value in os.environ.items() if key not in _WITHHELD}
+        environment = {key: value for key, value in os.environ.items() if key not in OWN_SECRETS}
         self._parameters = StdioServerParameters(
             command=words[0], args=words[1:], env=environment, encoding_error_handler="replace"
         )

@@ -22,14 +22,14 @@ from assay.contract.openapi import (
 )
 from assay.errors import AssayError
 from assay.net.json import parse_json
+from assay.net.variables import ADMIN_TOKEN_VARIABLE
 from assay.serve.error_redaction import ErrorRedaction, redact_mcp_error
+from assay.serve.guards import admin_token as operator_token
 from assay.serve.guards import (
-    ADMIN_TOKEN_VARIABLE,
     guarded,
     parse_hosts,
     server_token,
 )
-from assay.serve.guards import admin_token as operator_token
 from assay.serve.mcp.search import (
     DocumentSearch,
     Health,
