@@ -42,7 +42,6 @@ TOTAL_SECONDS = 3600.0
 
 _ATTEMPTS = 4
 _MAX_REDIRECTS = 5
-_REDIRECTS = (301, 302, 303, 307, 308)
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
 _CHUNK = 2**20
 
@@ -311,7 +310,7 @@ async def _send(
         request = client.build_request("GET", url, headers=headers)
         request.extensions[MAX_BYTES_EXTENSION] = limit
         response = await client.send(request, stream=True)
-        if response.status_code not in _REDIRECTS or "location" not in response.headers:
+        if not response.has_redirect_location:
             return response
         await response.aclose()
         there = urljoin(url, response.headers["location"])

@@ -27,7 +27,6 @@ _MAX_REDIRECTS = 3
 ERROR_BODY_BYTES = 8_000
 ERROR_BODY_SECONDS = 2.0
 """How much of an error's body is read to quote it, and for how long."""
-_REDIRECTS = (301, 302, 303, 307, 308)
 _METHOD_KEPT = (307, 308)
 _BUSY = 429
 GATEWAY_ERRORS = (502, 503, 504)
@@ -62,7 +61,7 @@ async def _send(
     for _ in range(_MAX_REDIRECTS + 1):
         request = http.build_request(method, url, content=content, headers=headers)
         response = await http.send(request, stream=True)
-        if response.status_code not in _REDIRECTS or "location" not in response.headers:
+        if not response.has_redirect_location:
             return response
         await response.aclose()
         url = _next_address(method, url, response)

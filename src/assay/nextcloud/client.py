@@ -21,7 +21,6 @@ _RETRYABLE = (408, 423, 429, 500, 502, 503, 504)
 # afterwards, and either step can find it locked.
 _MAYBE_DONE = (408, 423, 500, 502, 503, 504)
 _MAINTENANCE = "X-Nextcloud-Maintenance-Mode"
-_REDIRECTS = (301, 302, 303, 307, 308)
 
 
 class NotesError(AssayError):
@@ -107,8 +106,8 @@ def _remedy(response: httpx.Response, username: str) -> str:
         return ": the note is read-only, or this user may not use the Notes app"
     if status == 404:
         return ": no Notes app found; check the URL, and that the app is installed and enabled"
-    if status in _REDIRECTS:
-        return f": it moved to {response.headers.get('Location', '')[:200]!r}; use that address"
+    if response.has_redirect_location:
+        return f": it moved to {response.headers['Location'][:200]!r}; use that address"
     if status == 507:
         return ": the user's storage is full"
     if status == 503 and response.headers.get(_MAINTENANCE) == "1":
