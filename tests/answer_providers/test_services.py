@@ -162,7 +162,7 @@ async def test_nobody_at_the_address_is_told(
     server.url = "http://127.0.0.1:9"
     error = await failure(opened(kind))
     assert error.kind is ProviderFailure.CONNECTION
-    assert "cannot be reached" in str(error)
+    assert "cannot be reached (connection refused)" in str(error)
 
 
 @pytest.mark.parametrize("kind", ["anthropic", "openai"])

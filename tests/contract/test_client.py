@@ -324,6 +324,7 @@ async def test_a_token_is_sent_to_agents_that_ask_for_one(way: str) -> None:
 async def test_a_password_in_an_address_is_not_in_an_error() -> None:
     port = free_port()
     async with AgentClient() as client:
-        with pytest.raises(AgentCallError, match=f"no connection to http://127.0.0.1:{port}") as no:
+        said = rf"no connection to http://127.0.0.1:{port} \(connection refused\)"
+        with pytest.raises(AgentCallError, match=said) as no:
             await client.run_sync(f"http://me:s3cret@127.0.0.1:{port}", REQUEST)
     assert "s3cret" not in str(no.value)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.data.file_server import FileServer, file_server
+from tests.loopback import free_port
 
 from assay.errors import DownloadError
 from assay.net import download
@@ -90,6 +91,11 @@ def test_a_file_that_is_complete_but_was_not_renamed_is_finished(
     (tmp_path / "x.zip.partial").write_bytes(BODY)
     download_file(f"{server.url}/x.zip", tmp_path / "x.zip", LIMITS, what="x")
     assert (tmp_path / "x.zip").read_bytes() == BODY
+
+
+def test_nobody_at_the_address_is_told_in_the_words_of_all_messages(tmp_path: Path) -> None:
+    with pytest.raises(DownloadError, match="connection refused"):
+        download_file(f"http://127.0.0.1:{free_port()}/x.zip", tmp_path / "x", LIMITS, what="x")
 
 
 @pytest.mark.parametrize("declared", [True, False])

@@ -202,7 +202,11 @@ async def test_a_wrong_password_is_told_once_and_without_it(
 
 @pytest.mark.parametrize(
     ("host", "message", "code"),
-    [("http://127.0.0.1:9", "cannot be reached", 3), ("{url}/elsewhere", "no Notes app found", 2)],
+    [
+        ("http://127.0.0.1:9", r"cannot be reached \(connection refused\)", 3),
+        ("http://nothing.invalid", r"cannot be reached \(the host name cannot be resolved\)", 3),
+        ("{url}/elsewhere", "no Notes app found", 2),
+    ],
 )
 async def test_a_wrong_address_is_told(
     server: NotesServer, host: str, message: str, code: int

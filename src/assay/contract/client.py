@@ -37,7 +37,7 @@ from assay.net.client import (
     ResponseTooLarge,
     open_client,
 )
-from assay.net.http import HttpBreach, breach_of
+from assay.net.http import HttpBreach, breach_of, connect_reason
 from assay.net.json import JsonObject, parse_json, parse_object
 from assay.net.outbound import OutboundRefused
 from assay.net.redact import redact_url
@@ -354,7 +354,7 @@ def _classify_errors(silence: Fault, base: str) -> Iterator[None]:
     try:
         yield
     except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-        message = f"no connection to {base} ({type(error).__name__}); is the agent running?"
+        message = f"no connection to {base} ({connect_reason(error)}); is the agent running?"
         raise AgentCallError(Fault.UNREACHABLE, message) from None
     except httpx.TimeoutException:
         raise AgentCallError(

@@ -23,6 +23,7 @@ from assay.errors import DownloadError, UsageError
 from assay.files import FileLock, atomic_write, move_into_place, open_file, read_file
 from assay.net.client import MAX_BYTES_EXTENSION, open_client
 from assay.net.gather import run_coroutine
+from assay.net.http import connect_reason
 from assay.net.json import parse_json, parse_object
 from assay.net.outbound import (
     UNRESTRICTED,
@@ -326,10 +327,10 @@ async def _classified(call: Coroutine[Any, Any, Result]) -> Result:
         return await call
     except OutboundRefused as error:
         raise DownloadError(str(error)) from None
+    except (httpx.ConnectTimeout, httpx.ConnectError) as error:
+        raise _broken_off(connect_reason(error)) from None
     except (TimeoutError, httpx.TimeoutException):
         raise _broken_off("the server did not respond in time") from None
-    except httpx.ConnectError as error:
-        raise _broken_off(f"no connection ({str(error)[:120]})") from None
     except (httpx.NetworkError, httpx.RemoteProtocolError):
         raise _broken_off("the connection broke off") from None
     except (httpx.HTTPError, httpx.InvalidURL, UsageError, UnicodeError, ValueError) as error:

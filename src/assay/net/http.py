@@ -6,6 +6,7 @@ failure is `said`, which a private run leaves out.
 """
 
 import asyncio
+import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
@@ -207,12 +208,10 @@ def classify_http_errors() -> Iterator[None]:
         raise AgentFailure(FailureKind.INVALID_ANSWER, str(error)) from None
     except EncodingRefused as error:
         raise AgentFailure(FailureKind.PROTOCOL, str(error)) from None
-    except httpx.ConnectTimeout:
-        raise _unreachable("connection timed out") from None
+    except (httpx.ConnectTimeout, httpx.ConnectError) as error:
+        raise _unreachable(connect_reason(error)) from None
     except httpx.TimeoutException:
         raise AgentFailure(FailureKind.TIMEOUT, "the agent stopped sending data") from None
-    except httpx.ConnectError as error:
-        raise _unreachable(connect_reason(error)) from None
     except httpx.NetworkError:
         raise _unreachable("the connection was lost") from None
     except httpx.RemoteProtocolError as error:
@@ -225,12 +224,19 @@ def classify_http_errors() -> Iterator[None]:
         raise AgentFailure(FailureKind.PROTOCOL, message) from None
 
 
-def connect_reason(error: httpx.ConnectError) -> str:
-    """A readable reason if the operating system gave one; TLS errors are kept as they are."""
+def connect_reason(error: BaseException) -> str:
+    """Why there is no connection, in the words of every message about one.
+
+    Readable if the operating system gave a reason; TLS errors are kept as they are.
+    """
+    if isinstance(error, httpx.ConnectTimeout):
+        return "connection timed out"
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ConnectionRefusedError):
             return "connection refused"
+        if isinstance(cause, socket.gaierror):
+            return "the host name cannot be resolved"
         cause = cause.__cause__ or cause.__context__
     text = str(error)
     if "CERTIFICATE" in text or "SSL" in text:

@@ -11,6 +11,7 @@ import httpx
 
 from assay.errors import AssayError, UsageError
 from assay.net.client import EncodingRefused, ResponseTooLarge, open_client
+from assay.net.http import connect_reason
 from assay.net.json import JsonObject
 from assay.net.retry import RetryPolicy, parse_retry_after
 from assay.nextcloud.note import Note
@@ -72,8 +73,8 @@ def from_transport(error: httpx.RequestError, host: str, *, retryable: bool) -> 
         error,
         httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout | httpx.UnsupportedProtocol,
     )
-    if isinstance(error, httpx.ConnectError):
-        what = f"cannot be reached ({str(error)[:120] or 'no connection'})"
+    if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
+        what = f"cannot be reached ({connect_reason(error)})"
     elif isinstance(error, httpx.TimeoutException):
         what = "did not respond in time"
     else:

@@ -12,6 +12,7 @@ import httpx
 from assay.answer.providers.provider import Completion, TokenUsage, setting
 from assay.errors import ProviderError, ProviderFailure, UsageError
 from assay.net.client import EncodingRefused, ResponseTooLarge, open_client
+from assay.net.http import connect_reason
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy, policy_of_process
 from assay.net.redact import redact_secrets, redact_url
 from assay.net.retry import parse_retry_after
@@ -320,7 +321,8 @@ def request_failure(service: str, error: BaseException, hint: str = "") -> Provi
         return ProviderError(
             ProviderFailure.INVALID_REPLY, f"the response from {service} cannot be parsed: {error}"
         )
-    reason = type(error).__name__
+    connecting = isinstance(error, ConnectionError | httpx.ConnectError | httpx.ConnectTimeout)
+    reason = connect_reason(error) if connecting else type(error).__name__
     message = f"{service} cannot be reached ({reason})" + (f"; {hint}" if hint else "")
     return ProviderError(ProviderFailure.CONNECTION, message)
 
