@@ -8,8 +8,9 @@ import functools
 import os
 import ssl
 import zlib
-from collections.abc import AsyncIterator, Generator, Mapping
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
+from contextlib import suppress
+from typing import Any, TypeVar
 
 import httpx
 
@@ -22,6 +23,9 @@ from assay.net.outbound import (
     permitted_addresses,
     split_address,
 )
+
+_Request = TypeVar("_Request", bound=Any)
+_Response = TypeVar("_Response")
 
 TOKEN_VARIABLE = "AGENT_TOKEN"
 CONNECT_SECONDS = 10.0
@@ -287,29 +291,49 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         self._resolve = resolve
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        self._policy.check_url(str(request.url))
-        host, port = split_address(str(request.url))
-        addresses = await permitted_addresses(self._policy, host, port, self._resolve)
-        for address in addresses[:-1]:
-            try:
-                return await self._inner.handle_async_request(_pinned(request, address))
-            except (httpx.ConnectError, httpx.ConnectTimeout):
-                continue
-        return await self._inner.handle_async_request(_pinned(request, addresses[-1]))
+        not_connected = httpx.ConnectError, httpx.ConnectTimeout
+        send = self._inner.handle_async_request
+        return await send_guarded(request, send, self._policy, not_connected, self._resolve)
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
 
-def _pinned(request: httpx.Request, address: str) -> httpx.Request:
+async def send_guarded(
+    request: _Request,
+    send: Callable[[_Request], Awaitable[_Response]],
+    policy: OutboundPolicy,
+    not_connected: tuple[type[Exception], ...],
+    resolve: Resolve | None = None,
+) -> _Response:
+    """Send a request to the first address of its host that is permitted and can be connected to.
+
+    Parameters:
+        request: of httpx, or of the copy of it that an SDK brings.
+        send: sends one.
+        policy: which addresses are permitted. Raises `OutboundRefused`.
+        not_connected: what `send` raises where nobody accepts the connection.
+        resolve: replaces the system's name resolution, in tests.
+    """
+    policy.check_url(str(request.url))
+    host, port = split_address(str(request.url))
+    addresses = await permitted_addresses(policy, host, port, resolve)
+    for address in addresses[:-1]:
+        with suppress(*not_connected):
+            return await send(_pinned(request, address))
+    return await send(_pinned(request, addresses[-1]))
+
+
+def _pinned(request: _Request, address: str) -> _Request:
     """The same request sent to `address`: Host header and TLS name stay those of the URL."""
-    return httpx.Request(
+    pinned: _Request = type(request)(
         request.method,
         request.url.copy_with(host=address),
         headers=request.headers,
         stream=request.stream,
         extensions={**request.extensions, **server_name(request.url.host)},
     )
+    return pinned
 
 
 def server_name(host: str) -> dict[str, str]:

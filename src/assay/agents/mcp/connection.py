@@ -33,7 +33,7 @@ from assay.net.client import (
     EncodingRefused,
     open_client,
     read_token,
-    server_name,
+    send_guarded,
     tls_context,
     token_for,
 )
@@ -44,7 +44,7 @@ from assay.net.http import (
     classify_http_errors,
     failure_of_status,
 )
-from assay.net.outbound import UNRESTRICTED, OutboundPolicy, permitted_addresses, split_address
+from assay.net.outbound import UNRESTRICTED, OutboundPolicy, split_address
 from assay.net.redact import quote
 from assay.net.variables import OWN_SECRETS
 from assay.privacy import is_private
@@ -237,7 +237,7 @@ class RecordingTransport(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         exchange = current_exchange.get() or ExchangeRecord()
         try:
-            response = await self._send(request, await self._addresses(request))
+            response = await self._send(request)
         except (httpx.RequestError, httpx2.TransportError) as error:
             exchange.failure = _failure_of(error)
             return httpx2.Response(503, request=request)
@@ -258,35 +258,15 @@ class RecordingTransport(httpx2.AsyncBaseTransport):
             response.stream = _BoundedStream(response.stream, decoder, exchange)
         return response
 
-    async def _addresses(self, request: httpx2.Request) -> list[str]:
-        """Those that were checked; none where everything is allowed."""
+    async def _send(self, request: httpx2.Request) -> httpx2.Response:
+        send = self._inner.handle_async_request
         if not self._policy.public_only:
-            return []
-        url = str(request.url)
-        self._policy.check_url(url)
-        return await permitted_addresses(self._policy, *split_address(url))
-
-    async def _send(self, request: httpx2.Request, addresses: list[str]) -> httpx2.Response:
-        """Nothing resolves the name a second time: it could answer with another address then."""
-        for address in addresses[:-1]:
-            with suppress(httpx2.ConnectError, httpx2.ConnectTimeout):
-                return await self._inner.handle_async_request(_pinned(request, address))
-        last = _pinned(request, addresses[-1]) if addresses else request
-        return await self._inner.handle_async_request(last)
+            return await send(request)
+        not_connected = httpx2.ConnectError, httpx2.ConnectTimeout
+        return await send_guarded(request, send, self._policy, not_connected)
 
     async def aclose(self) -> None:
         await self._inner.aclose()
-
-
-def _pinned(request: httpx2.Request, address: str) -> httpx2.Request:
-    """The same request sent to `address`: Host header and TLS name stay those of the URL."""
-    return httpx2.Request(
-        request.method,
-        request.url.copy_with(host=address),
-        headers=request.headers,
-        stream=request.stream,
-        extensions={**request.extensions, **server_name(request.url.host)},
-    )
 
 
 async def _take_error_body(response: httpx2.Response) -> str:
