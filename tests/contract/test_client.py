@@ -293,7 +293,7 @@ async def test_a_client_that_was_given_is_shared_and_left_open() -> None:
 
 
 @pytest.mark.parametrize("way", ["sync", "stream"])
-@pytest.mark.parametrize("depth", [300, 900])
+@pytest.mark.parametrize("depth", [150, 900])
 async def test_an_answer_that_is_nested_too_deeply_is_called_that(way: str, depth: int) -> None:
     said = b'{"request_id": "r1", "status": "ok", "outputs": {"a": %s}}' % (
         b"[" * depth + b"]" * depth

@@ -16,7 +16,7 @@ from assay.contract.envelope import (
     field_problems,
 )
 from assay.errors import AssayError
-from assay.net.json import JsonObject
+from assay.net.json import JsonObject, is_too_deep
 from assay.net.redact import quote
 from assay.net.retry import parse_retry_after
 from assay.net.sse import Event
@@ -24,7 +24,6 @@ from assay.net.sse import Event
 TERMINAL_EVENTS = frozenset({"final", "complete", "done"})
 
 _UNPARSED = object()
-_DEEP = 200
 _REQUIRED = frozenset({"request_id", "status", "outputs", "task_type"})
 
 
@@ -192,21 +191,9 @@ def parse_response_object(text: str | bytes) -> JsonObject:
     if not isinstance(value, dict):
         kind = type(value).__name__
         raise AgentCallError(Fault.NOT_CONTRACT, f"the response is a {kind}, not an object")
-    if _is_too_deep(value, text):
+    if is_too_deep(value, text):
         raise AgentCallError(Fault.NOT_CONTRACT, "the response is nested too deeply")
     return value
-
-
-def _is_too_deep(value: Any, text: str | bytes) -> bool:
-    """orjson reads deeper nesting than it writes. Most responses need no closer look."""
-    encoded = text.encode() if isinstance(text, str) else text
-    if encoded.count(b"[") + encoded.count(b"{") < _DEEP:
-        return False
-    try:
-        orjson.dumps(value)
-    except orjson.JSONEncodeError:
-        return True
-    return False
 
 
 def _parse(text: str | bytes) -> Any:

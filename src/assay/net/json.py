@@ -27,7 +27,7 @@ def parse_json(content: str | bytes) -> Any:
         orjson.JSONDecodeError: the content is not JSON, or nested too deeply.
     """
     value = orjson.loads(content)
-    if _openings(content) > MAX_DEPTH and is_deep(value):
+    if is_too_deep(value, content):
         text = content if isinstance(content, str) else ""
         raise orjson.JSONDecodeError(f"nested more than {MAX_DEPTH} deep", text, 0)
     return value
@@ -40,6 +40,11 @@ def parse_object(content: str | bytes) -> JsonObject | None:
     except orjson.JSONDecodeError:
         return None
     return value if isinstance(value, dict) else None
+
+
+def is_too_deep(value: Any, content: str | bytes) -> bool:
+    """Whether more than `MAX_DEPTH` lists and objects are nested in the value of a document."""
+    return _openings(content) > MAX_DEPTH and is_deep(value)
 
 
 def _openings(content: str | bytes) -> int:

@@ -20,7 +20,7 @@ from assay.contract.envelope import (
     error_response,
     validation_error_response,
 )
-from assay.net.json import JsonObject
+from assay.net.json import JsonObject, is_too_deep
 from assay.net.request_body import REQUEST_TIMEOUT, BodyRejected, LimitedBody
 
 _identifier = TypeAdapter(Identifier)
@@ -101,7 +101,10 @@ async def accept_request(
             request_id,
             details={"supported": [task_type]},
         )
-    return AcceptedRequest(request, _fingerprint(value, request_id))
+    if is_too_deep(value, body):
+        message = "the body is nested too deeply"
+        raise rejected(422, ErrorCode.VALIDATION_ERROR, message, request_id)
+    return AcceptedRequest(request, _fingerprint(value))
 
 
 def _parse(body: bytes, request_id: str) -> Any:
@@ -127,13 +130,6 @@ def _usable_id(request_id: object) -> str | None:
         return None
 
 
-def _fingerprint(value: Any, request_id: str) -> bytes:
+def _fingerprint(value: Any) -> bytes:
     """The order of keys and the spacing of the JSON do not make another request."""
-    try:
-        canonical = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    except orjson.JSONEncodeError:  # orjson reads deeper nesting than it writes
-        canonical = None
-    if canonical is None:
-        message = "the body is nested too deeply"
-        raise rejected(422, ErrorCode.VALIDATION_ERROR, message, request_id)
-    return hashlib.sha256(canonical).digest()
+    return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).digest()
