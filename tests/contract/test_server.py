@@ -22,7 +22,8 @@ from assay.contract.envelope import (
     TaskError,
     succeeded,
 )
-from assay.contract.server.app import AgentService, Readiness, agent_app
+from assay.contract.server.app import AgentService, agent_app
+from assay.contract.server.health import Readiness
 from assay.contract.server.runs import ReportProgress
 
 WAYS = [SYNC, STREAM]

@@ -7,12 +7,13 @@ the card for seconds only, and an index can take minutes the first time.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
 
+from assay.contract.server.health import Readiness, health_response, ready_response
 from assay.errors import AssayError, SearchError
 from assay.extras import missing_extra
 from assay.net.redact import redact_places
@@ -88,15 +89,14 @@ def health_routes(service: str, loading: Loading[Loaded] | None = None) -> list[
     """`/health` and `/health/ready` of a server named `service`; ready once `loading` is done."""
 
     async def health(_request: Request) -> JSONResponse:
-        return JSONResponse({"status": "ok", "service": service})
+        return health_response(service)
 
     async def ready(_request: Request) -> JSONResponse:
         status = "ready" if loading is None else loading.status
         if status == "ready":
-            return JSONResponse({"status": "ready", "service": service})
-        body: dict[str, Any] = {"status": "degraded", "service": service, "index": status}
-        if loading is not None and loading.stage is not None and status == "loading":
-            body["stage"] = loading.stage
-        return JSONResponse(body, status_code=503)
+            return ready_response(service, Readiness(True))
+        stage = loading.stage if loading is not None and status == "loading" else None
+        details = {"index": status} if stage is None else {"index": status, "stage": stage}
+        return ready_response(service, Readiness(False, details))
 
     return [Route("/health", health), Route("/health/ready", ready)]

@@ -23,12 +23,18 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ExceptionHandler, Receive, Scope, Send
 
 from assay.contract.envelope import AgentRunRequest, ErrorCode
 from assay.contract.openapi import agent_operations, openapi_route
+from assay.contract.server.health import (
+    Readiness,
+    always_ready,
+    health_response,
+    ready_response,
+)
 from assay.contract.server.requests import (
     AcceptedRequest,
     RequestRejected,
@@ -170,19 +176,6 @@ class ServingLimits:
     replay: ReplayLimits = field(default_factory=ReplayLimits)
 
 
-@dataclass(frozen=True, slots=True)
-class Readiness:
-    """`details` are shown to everyone: counts and names, no internal addresses."""
-
-    ready: bool
-    details: Mapping[str, str | int | bool] = field(default_factory=dict)
-
-
-async def always_ready() -> Readiness:
-    """The readiness of an agent that has nothing to load."""
-    return Readiness(True)
-
-
 @dataclass(frozen=True)
 class AgentService:
     """One agent: its name in /health, the task that it does, and the work."""
@@ -267,7 +260,7 @@ class _Endpoints:
 
     async def health(self, _http: Request) -> Response:
         """GET /health"""
-        return JSONResponse({"status": "ok", "service": self._service.name})
+        return health_response(self._service.name)
 
     async def ready(self, _http: Request) -> Response:
         """GET /health/ready"""
@@ -278,12 +271,7 @@ class _Endpoints:
                 _logger, "readiness check failed", error, task_type=self._service.task_type
             )
             readiness = Readiness(False)
-        body = {
-            **readiness.details,
-            "status": "ready" if readiness.ready else "degraded",
-            "service": self._service.name,
-        }
-        return JSONResponse(body, status_code=200 if readiness.ready else 503)
+        return ready_response(self._service.name, readiness)
 
     async def _read(self, http: Request) -> AcceptedRequest:
         limits = self._limits

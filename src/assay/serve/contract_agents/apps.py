@@ -17,11 +17,10 @@ from assay.answer.passages import Answerer
 from assay.contract.server.app import (
     EXCEPTION_HANDLERS,
     AgentService,
-    Readiness,
     ServingLimits,
     agent_routes,
-    always_ready,
 )
+from assay.contract.server.health import Readiness, always_ready
 from assay.contract.server.runs import Work
 from assay.errors import UsageError
 from assay.search.embedding import Embedder, open_embedder
