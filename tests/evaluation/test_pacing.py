@@ -67,6 +67,8 @@ async def test_clustered_timeouts_lower_the_concurrency_and_cost_no_points(
     assert (report.pacing.concurrency, report.pacing.lowest_concurrency) == (8, 2)
     assert report.pacing.asked_again == report.pacing.answered_again > 0
     assert any("sending 4 at once from now on" in line for line in said)
+    again = f"asking {report.pacing.asked_again} queries that timed out once more, one at a time"
+    assert again in said
     header = outcome.folder.read_header()
     assert header.pacing is not None
     assert header.pacing.lowest_concurrency == 2

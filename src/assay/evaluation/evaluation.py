@@ -42,6 +42,7 @@ from assay.measure.answers.poison_documents import parse_kinds
 from assay.net.retry import PROBE_PAUSES, CircuitBreaker
 from assay.privacy import private_mode
 from assay.progress import Progress, silent
+from assay.report.numbers import counted
 from assay.run.calls import CallLog, CallWriter, PrivateTexts
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder, create_run
@@ -272,7 +273,8 @@ class Evaluation:
             if not (breaker.lost or late_asked):
                 late = timed_out_queries(self.queries, CallLog(folder.calls_file))
                 if late and not stop.is_set():
-                    callbacks.say(f"asking {len(late)} that timed out once more, one at a time")
+                    asked = counted(len(late), "query", "queries")
+                    callbacks.say(f"asking {asked} that timed out once more, one at a time")
                 await ask_alone(send, late, policy=policy, on_call=recorder.write, stop=stop)
         live.publish()
         note_concurrency(folder, limit)
