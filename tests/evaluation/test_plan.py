@@ -64,6 +64,18 @@ def test_queries_without_a_relevant_document_are_not_drawn(
     assert [q.id for q in draw_queries(only_zero, RunConfig(target="t"))] == ["q0", "q2"]
 
 
+def test_a_split_without_a_relevant_document_is_refused_with_those_that_have_one(
+    make_dataset: Callable[[int], Dataset],
+) -> None:
+    dataset = make_dataset(2)
+    nothing = {query_id: {"d0": 0} for query_id in dataset.queries}
+    judgments = {"test": nothing, "dev": dataset.judgments["test"]}
+    with pytest.raises(UsageError, match=r"choose another with --split: dev$"):
+        draw_queries(replace(dataset, judgments=judgments), RunConfig(target="t"))
+    with pytest.raises(UsageError, match="no other split has one either: grade a document"):
+        draw_queries(replace(dataset, judgments={"test": nothing}), RunConfig(target="t"))
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -39,6 +39,14 @@ def target_record(info: AgentInfo) -> TargetRecord:
     )
 
 
+def _split_remedy(dataset: Dataset, answers: bool) -> str:
+    find = dataset.questions_in if answers else dataset.queries_in
+    usable = [split for split in sorted(dataset.judgments) if find(split)]
+    if usable:
+        return f"choose another with --split: {', '.join(usable)}"
+    return "no other split has one either: grade a document 1 or more in its judgments"
+
+
 def draw_queries(dataset: Dataset, config: RunConfig) -> list[Query]:
     """The sample for a seed; the same as that of the public evaluator.
 
@@ -51,7 +59,7 @@ def draw_queries(dataset: Dataset, config: RunConfig) -> list[Query]:
     if not valid:
         raise UsageError(
             f"split {config.split!r} of data set {dataset.name!r} has no query with a relevant "
-            "document, so nothing can be measured"
+            f"document, so nothing can be measured; {_split_remedy(dataset, config.answers)}"
         )
     if config.num_queries is None:
         drawn: Sequence[Query] = valid
