@@ -140,6 +140,19 @@ async def test_runs_of_different_evaluations_are_refused(
         merged_config([first.folder, other.folder])
 
 
+async def test_runs_on_different_data_are_refused_by_their_names(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    data = [make_dataset(120), make_dataset(121)]
+    first, other = [
+        await run(replace(CONFIG, num_shards=2, shard_index=i), each, tmp_path)
+        for i, each in enumerate(data)
+    ]
+    expected = rf"{first.name}' is on .* {data[0].fingerprint[:12]}, run '{other.name}' on .* "
+    with pytest.raises(RunError, match=expected + data[1].fingerprint[:12]):
+        merged_config([first.folder, other.folder])
+
+
 async def test_different_targets_are_merged_only_under_a_name(
     make_dataset: MakeDataset, tmp_path: Path
 ) -> None:

@@ -162,9 +162,14 @@ def _refuse_unfinished(shards: Sequence[RunFolder]) -> None:
 def _refuse_different(shards: Sequence[RunFolder], configs: Sequence[RunConfig]) -> None:
     names = [shard.name for shard in shards]
     require_same(dict(zip(names, configs, strict=True)))
-    fingerprints = {shard.read_header().dataset.fingerprint for shard in shards}
-    if len(fingerprints) > 1:
-        raise RunError("the runs were made on different data: not shards of one evaluation")
+    first, *others = (shard.read_header().dataset for shard in shards)
+    for name, other in zip(names[1:], others, strict=True):
+        if other.fingerprint != first.fingerprint:
+            raise RunError(
+                f"run {names[0]!r} is on {first.name} {first.fingerprint[:12]}, run {name!r} on "
+                f"{other.name} {other.fingerprint[:12]}: different data, so not shards of one "
+                "evaluation; run one of them again on the data of the other"
+            )
 
 
 def _refuse_gaps(shards: Sequence[RunFolder], configs: Sequence[RunConfig]) -> None:
