@@ -81,6 +81,12 @@ def test_other_data_or_another_split_is_refused() -> None:
             compare_reports(run(LOW), other)
 
 
+def test_runs_without_a_common_query_are_refused_with_the_first_of_each() -> None:
+    other = ComparedRun(run(LOW).report, {"other": {"ndcg_at_5": 1.0}})
+    with pytest.raises(RunError, match=r"is 'q0' in one and 'other' in the other; .*--seed"):
+        compare_reports(run(LOW), other)
+
+
 def test_what_limits_the_comparison_is_said() -> None:
     warnings = compare_reports(
         run(LOW), run(HIGH[:20], track="trained", state="interrupted")

@@ -91,7 +91,11 @@ def compare_reports(
     labels = _label_fit(a, b)
     shared = [query_id for query_id in a.scores if query_id in b.scores]
     if not shared:
-        raise RunError("the two runs have no query in common, so they cannot be compared")
+        ours, theirs = (next(iter(each.scores), None) for each in (a, b))
+        raise RunError(
+            f"the two runs have no query in common: the first is {ours!r} in one and {theirs!r} "
+            "in the other; compare runs with the same --split, --num-queries and --seed"
+        )
     chosen = list(figures) or [
         figure
         for figure in _figures_in_common(a.report, b.report)
