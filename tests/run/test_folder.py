@@ -84,7 +84,9 @@ def test_a_folder_that_cannot_be_written_leaves_nothing_behind(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("assay.run.folder.atomic_write", full)
-    with pytest.raises(RunError, match=r"cannot write run folder .*: No space left on device"):
+    with pytest.raises(
+        RunError, match=r"cannot write run folder .*: No space left on device; .*--out"
+    ):
         made()
     assert list(tmp_path.iterdir()) == []
 
@@ -136,13 +138,21 @@ def test_the_newest_complete_run_of_a_label_is_found(
         find_run("lates", tmp_path)
 
 
+def _denied(*_: object) -> None:
+    raise PermissionError(13, "Permission denied")
+
+
 def test_a_run_is_removed_unless_it_is_running_or_a_link(
-    made: Callable[..., RunFolder], tmp_path: Path
+    made: Callable[..., RunFolder], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = made()
     (tmp_path / "link").symlink_to(run.path)
     with pytest.raises(RunError, match="is a link to another folder"):
         remove_run(RunFolder(tmp_path / "link"))
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", _denied)
+        with pytest.raises(RunError, match=f"Permission denied; check .* of {tmp_path}"):
+            remove_run(run)
     with FileLock(run.calls_file), pytest.raises(RunError, match="is running; cancel it"):
         remove_run(run)
     remove_run(run)

@@ -285,7 +285,9 @@ def create_run(
     except OSError as error:
         with suppress(OSError):  # an empty folder would only puzzle its owner
             folder.path.rmdir()
-        raise RunError(f"cannot write run folder {folder}: {error.strerror}") from error
+        raise RunError(
+            f"cannot write run folder {folder}: {error.strerror}; choose another place with --out"
+        ) from error
     return folder
 
 
@@ -305,7 +307,10 @@ def remove_run(folder: RunFolder) -> None:
                     raise RunError(running)
             folder.path.rename(aside / folder.name)
     except OSError as error:
-        raise RunError(f"cannot delete run {folder.name!r}: {error.strerror}") from None
+        raise RunError(
+            f"cannot delete run {folder.name!r}: {error.strerror}; check the permissions of "
+            f"{folder.path.parent}"
+        ) from None
 
 
 def find_run(reference: str, out: Path) -> RunFolder:
