@@ -190,7 +190,9 @@ def test_numbers_that_no_figure_has_are_damage(client: TestClient, copies: list[
     change(copies, raise_scores)
     for page in [*pages_of(copies), *trend_pages(copies)]:
         assert client.get(page).status_code in (200, 404, 409, 422), page
-    assert "files are damaged" in client.get(f"/runs/{copies[0].name}").text
+    page = client.get(f"/runs/{copies[0].name}").text
+    assert f"{copies[0].name}/report.json" in page
+    assert "number above 1e+15" in page
     with pytest.raises(RunError, match=r"number above 1e\+15"):
         RunFolder(copies[0]).read_report()
 

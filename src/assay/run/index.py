@@ -137,9 +137,10 @@ class RunIndex:
             return trend_point(line, facts)
         except (ValueError, KeyError, TypeError, AttributeError):
             # Not what Assay wrote into the cache: the run itself has it.
-            _, own = read_summary(RunFolder(self._folder / line.name), self._seen[line.name])
+            run = RunFolder(self._folder / line.name)
+            _, own = read_summary(run, self._seen[line.name])
             if own is None:
-                raise RunError(f"run {line.name!r} cannot be read: its files are damaged") from None
+                raise RunError(f"run {line.name!r} cannot be read: {damage_of(run)}") from None
             return trend_point(line, own)
 
     def of_process(self, process: int, since: str) -> RunLine | None:
@@ -216,6 +217,16 @@ class RunIndex:
             and (line.started or "") >= since
             and (text in line.name.lower() or text in (line.target or "").lower())
         ]
+
+
+def damage_of(run: RunFolder) -> str:
+    """Which file of a run that cannot be listed is damaged, and what to do."""
+    try:
+        run.read_header()
+        run.read_report()
+    except (AssayError, OSError) as error:
+        return str(error)
+    return "its files changed while they were read; try again"
 
 
 def read_summary(run: RunFolder, signature: Signature) -> RunSummary:

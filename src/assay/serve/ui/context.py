@@ -19,7 +19,7 @@ from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.report.html_templates import environment, label_cells
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder, find_run_dataset
-from assay.run.index import DAMAGED, RunIndex, RunLine
+from assay.run.index import DAMAGED, RunIndex, RunLine, damage_of
 from assay.run.models import RunHeader
 from assay.serve.ui.evaluations import Evaluations
 
@@ -123,7 +123,8 @@ class Ui:
         if line is None:
             raise HTTPException(404, f"no run {name!r} in {self.runs}")
         if line.state == DAMAGED:
-            raise HTTPException(409, f"run {name!r} cannot be read: its files are damaged")
+            damage = await asyncio.to_thread(damage_of, RunFolder(self.runs / name))
+            raise HTTPException(409, f"run {name!r} cannot be read: {damage}")
         return line, RunFolder(self.runs / name)
 
     async def form(self, request: Request) -> dict[str, str]:
