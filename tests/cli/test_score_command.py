@@ -183,4 +183,7 @@ def test_intervals_are_those_of_the_run(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_file_that_is_missing_is_told_before_anything_else(tmp_path: Path) -> None:
-    assert str(refused(str(tmp_path / "none.jsonl"))).endswith("none.jsonl: no such file")
+    missing = str(tmp_path / "none.jsonl")
+    assert "none.jsonl: no such file; pass a TREC run" in str(refused(missing))
+    (tmp_path / "nine.jsonl").touch()
+    assert str(refused(missing)).endswith("Did you mean 'nine.jsonl'?")

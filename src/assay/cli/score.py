@@ -29,7 +29,7 @@ from assay.cli.options import (
     switch,
     with_options,
 )
-from assay.errors import DataError, UsageError
+from assay.errors import DataError, UsageError, did_you_mean
 from assay.net.json import JsonObject
 from assay.run.settings import settings
 
@@ -115,7 +115,11 @@ def score_command(
     Exit codes: 0 success, 1 a gate failed, 2 usage or input error, 3 the judge gave no verdicts.
     """
     if not run.exists():
-        raise UsageError(f"{run}: no such file")
+        beside = (each.name for each in run.parent.glob("*") if each.is_file())
+        hint = did_you_mean(run.name, beside)
+        raise UsageError(
+            f"{run}: no such file; pass a TREC run, a JSON file of rankings or logged answers{hint}"
+        )
     if run.is_dir():
         raise UsageError(f"{run} is a folder; pass a file, or see a run with: assay report {run}")
     from assay.data.load import is_table
