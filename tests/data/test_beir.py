@@ -192,8 +192,8 @@ def test_an_empty_document_is_kept(write_dataset: WriteDataset) -> None:
             r"small: has no corpus.jsonl; .* has corpus.jsonl, queries",
         ),
         ({"queries.jsonl": None}, r"small: has no queries.jsonl"),
-        ({"corpus.jsonl": ""}, r"corpus.jsonl: has no documents"),
-        ({"queries.jsonl": "\n\n"}, r"queries.jsonl: has no queries"),
+        ({"corpus.jsonl": ""}, r"corpus.jsonl: has no documents; add lines with '_id'"),
+        ({"queries.jsonl": "\n\n"}, r"queries.jsonl: has no queries; add lines with '_id'"),
         (
             {"corpus.jsonl": D1 + "\n{oops\n"},
             r"corpus.jsonl:3: is not valid JSON: .*; correct",

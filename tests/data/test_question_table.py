@@ -129,7 +129,7 @@ def test_ids_that_are_separated_in_two_ways_are_read_with_a_warning(tmp_path: Pa
     ("text", "message"),
     [
         ("", "has no questions"),
-        ("query,doc_ids\n", "has no questions"),
+        ("query,doc_ids\n", "has no questions; add rows below a header"),
         ("Frage,docs\nx,y\n", r"csv:2: has no column for the query \(.*--columns query=NAME, in P"),
         (
             "query,docs\nx,y\n",

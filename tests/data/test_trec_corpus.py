@@ -86,7 +86,7 @@ def test_a_folder_of_files(tmp_path: Path) -> None:
         ("<DOC><DOCNO> </DOCNO></DOC>", "has no <DOCNO>"),
         ("\n<DOC><DOCNO>1</DOCNO></DOC>\n" * 2, ":4: document '1' occurs twice"),
         ("just words", ":1: is not a corpus: expected <DOC> blocks"),
-        ("", "has no documents"),
+        ("", r"has no documents; pass <DOC> blocks, or a table \(\.csv"),
         ("<html></html>", "has no documents"),
         (b"<DOC><DOCNO>1</DOCNO><TEXT>\xff</TEXT></DOC>", ":1: is not UTF-8"),
     ],

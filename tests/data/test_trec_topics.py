@@ -54,7 +54,7 @@ def test_every_form_of_topics_is_read(tmp_path: Path, qrels: Path, text: str) ->
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "has no topics"),
+        ("", "has no topics; pass <top> blocks, or an id, a tab"),
         ("tea\n", "txt:1: is not a topic: write <top> blocks"),
         (OLD + "<top>\n<num> 303\n", "txt:15: this topic is not closed"),
         ("<top>\n<title> tea\n</top>", "txt:1: this topic has no <num>"),

@@ -91,7 +91,7 @@ def test_a_wrong_file_is_refused(tmp_path: Path, content: str, message: str) -> 
 
 
 def test_an_empty_folder_and_a_name_twice_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"has no \.md file"):
+    with pytest.raises(DataError, match=r"has no \.md file; add one for each criterion"):
         read_criteria(tmp_path)
     (tmp_path / "a.md").write_text("How?")
     (tmp_path / "b.md").write_text("---\nname: a\n---\nHow?")

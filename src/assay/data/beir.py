@@ -215,7 +215,7 @@ def _collect_documents(
 
     collect_by_id(file, "_id", build, findings, found)
     if not len(found):
-        raise DataError("has no documents", file=file.label)
+        raise DataError("has no documents; add lines with '_id' and 'text'", file=file.label)
 
 
 def _read_queries(file: TextFile, findings: Findings) -> dict[str, Query]:
@@ -228,7 +228,7 @@ def _read_queries(file: TextFile, findings: Findings) -> dict[str, Query]:
 
     queries = read_by_id(file, "_id", build, findings)
     if not queries:
-        raise DataError("has no queries", file=file.label)
+        raise DataError("has no queries; add lines with '_id' and 'text'", file=file.label)
     return queries
 
 

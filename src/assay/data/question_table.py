@@ -245,7 +245,10 @@ class _Builder:
 
     def build(self, name: str, source: str) -> Dataset:
         if not self.questions and not self.findings.error_count:
-            raise DataError("has no questions", file=source)
+            raise DataError(
+                "has no questions; add rows below a header with a question and its document ids",
+                file=source,
+            )
         prose = {name for name, seen in self.tag_values.items() if len(seen) > _MAX_TAG_VALUES}
         for column in sorted(prose):
             what = f"columns that are not tags (over {_MAX_TAG_VALUES} values, or long ones)"

@@ -27,6 +27,8 @@ _BLOCK_END = re.compile(
     r"</(?:p|h[1-6]|li|tr|div|dt|dd|section|article|blockquote|pre|title)\s*>|<br\s*/?>", re.I
 )
 _COLUMNS = ("doc_id", "text")
+_FORMS = f"<DOC> blocks, or a table ({', '.join(SUFFIXES)})"
+_TOPIC_FORMS = "<top> blocks, or an id, a tab and a text on each line"
 
 
 def read_corpus(path: Path, findings: Findings | None = None) -> dict[str, Document]:
@@ -42,7 +44,7 @@ def read_corpus(path: Path, findings: Findings | None = None) -> dict[str, Docum
             if found.setdefault(doc_id, document) is not document:
                 raise DataError(f"document id {doc_id!r} is already in another file", file=each)
     if not found:
-        raise DataError("has no documents", file=path)
+        raise DataError(f"has no documents; pass {_FORMS}", file=path)
     return found
 
 
@@ -68,8 +70,7 @@ def _read(path: Path, findings: Findings) -> dict[str, Document]:
     if table_suffix(path) in SUFFIXES:
         return read_documents([path], findings)
     raise DataError(
-        f"is not a corpus: expected <DOC> blocks, or a table ({', '.join(SUFFIXES)}), got "
-        f"{short_repr(start)}",
+        f"is not a corpus: expected {_FORMS}, got {short_repr(start)}",
         file=path,
         line=first[0],
     )
@@ -226,7 +227,7 @@ def read_trec(topics: Path, qrels: Path) -> Dataset:
             )
         queries[query_id] = Query(query_id, text)
     if not queries:
-        raise DataError("has no topics", file=topics)
+        raise DataError(f"has no topics; pass {_TOPIC_FORMS}", file=topics)
     judgments = read_judgments(plain_file(qrels), findings)
     for query_id in [each for each in judgments if each not in queries]:
         what = f"{qrels.name}: judgments dropped, because their topic is not in {topics.name}"
@@ -246,7 +247,7 @@ def _topics(file: TextFile) -> Iterator[tuple[int, str, str]]:
             query_id, tab, words = text.partition("\t")
             if not tab:
                 raise DataError(
-                    "is not a topic: write <top> blocks, or an id, a tab and a text",
+                    f"is not a topic: write {_TOPIC_FORMS}",
                     file=file.label,
                     line=line,
                 )

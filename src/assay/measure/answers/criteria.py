@@ -94,7 +94,7 @@ def read_criteria(path: Path) -> list[Criterion]:
     """
     files = sorted(path.glob("*.md")) if path.is_dir() else [path]
     if not files:
-        raise DataError("has no .md file with a criterion", file=path)
+        raise DataError("has no .md file; add one for each criterion, or pass one", file=path)
     criteria: dict[str, Criterion] = {}
     for file in files:
         criterion = _read(file)
