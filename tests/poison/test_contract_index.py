@@ -11,7 +11,13 @@ from tests.poison.applications import TEA
 from tests.search.samples import contents
 from tests.serve.serving import serving
 
-from assay.contract.envelope import AgentRunRequest, AgentRunResponse, succeeded
+from assay.contract.envelope import (
+    AgentRunRequest,
+    AgentRunResponse,
+    ErrorCode,
+    error_response,
+    succeeded,
+)
 from assay.contract.server.app import AgentService, agent_app
 from assay.contract.server.runs import ReportProgress
 from assay.errors import UsageError
@@ -100,3 +106,16 @@ async def test_an_agent_that_cannot_remove_is_refused_before_anything_is_asked(
         with pytest.raises(UsageError, match=message):
             await evaluated(url, tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
+
+
+async def test_an_ingestion_that_fails_is_told_with_what_the_agent_said(tmp_path: Path) -> None:
+    async def failing(request: AgentRunRequest, report: ReportProgress) -> AgentRunResponse:
+        return error_response(
+            ErrorCode.TASK_FAILED, "the disk is full", request_id=request.request_id
+        )
+
+    app = agent_app(AgentService("broken", "RAG_INGEST", failing))
+    expected = r"an error \(TASK_FAILED\), see the log of the agent; it said: the disk is full"
+    async with running(app) as url:
+        with pytest.raises(UsageError, match=expected):
+            await evaluated(url, tmp_path / "runs")

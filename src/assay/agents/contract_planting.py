@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.contract.client import AgentClient, resolve_agent
-from assay.contract.envelope import AgentRunRequest
+from assay.contract.envelope import AgentRunRequest, ErrorCode
 from assay.contract.responses import AgentCallError
 from assay.data.dataset import Document
 from assay.errors import TargetError, UsageError
-from assay.net.redact import redact_url
+from assay.net.redact import quote, redact_url
+from assay.run.calls import with_quote
 
 INGEST_AGENT = "agent-rag-ingest"
 """The name by which AGENT_ENDPOINTS_JSON may give the address of the agent that ingests."""
@@ -111,8 +112,11 @@ class PlantingAgent:
         except AgentCallError as error:
             raise TargetError(f"{error.fault}: {error}") from None
         if not response.ok:
-            code = response.error.code if response.error else "no code"
-            raise TargetError(f"the run ended with an error, {code}")
+            code = response.error.code if response.error else ""
+            known = code if code in set(ErrorCode) else "unknown code"
+            message = f"the run ended with an error ({known}), see the log of the agent"
+            said = quote(response.error.message) if response.error else ""
+            raise TargetError(with_quote(message, said))
         return dict(response.outputs)
 
 
