@@ -53,7 +53,6 @@ class Exchange:
     sent: SentRequest
     status: int | None = None
     media_type: str = ""
-    location: str = ""
     headers: bytes = b""
     retry_after: str | None = None
     chunks: tuple[tuple[float, bytes], ...] = ()
@@ -170,7 +169,6 @@ async def record_exchange(
             seen |= {
                 "status": response.status_code,
                 "media_type": media_type(response),
-                "location": response.headers.get("location", ""),
                 "headers": b"\n".join(value for _, value in response.headers.raw),
                 "retry_after": response.headers.get("retry-after"),
             }

@@ -243,11 +243,6 @@ class RunStore:
         """How many runs are in progress."""
         return len(self._running)
 
-    @property
-    def stored(self) -> int:
-        """How many results are kept."""
-        return len(self._finished)
-
     def find(self, request_id: str, fingerprint: bytes) -> Execution | RunResult | None:
         """The run of this request, if there is one. Raises `RequestIdConflict`."""
         self._evict_expired()
