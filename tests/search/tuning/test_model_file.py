@@ -31,6 +31,19 @@ def test_a_loaded_model_ranks_as_the_saved_one(
     assert loaded.gate == ranker.gate
 
 
+def test_a_model_with_more_metrics_of_an_older_version_is_loaded(
+    saved: Path, ranker: TunedRanker
+) -> None:
+    header, payload = saved.read_bytes()[len(MAGIC) :].split(b"\n", 1)
+    older = json.loads(header)
+    for gain in (older["held_out"][name] for name in ("all", "unfamiliar", "dev")):
+        for name in ("hybrid", "tuned"):
+            gain[name] = {"ndcg_5": 0.5, "ndcg_10": gain[name], "recall_100": 0.5}
+    older["sha256"] = _checksum(older, payload)
+    saved.write_bytes(MAGIC + json.dumps(older).encode() + b"\n" + payload)
+    assert load_model(saved).held_out == ranker.held_out
+
+
 def test_queries_are_read_in_the_language_of_the_documents(
     ranker: TunedRanker, data: TuningData, tmp_path: Path
 ) -> None:

@@ -24,8 +24,8 @@ GRADES = sparse_matrix([2, 1, 1], [0, 0, 1], [0, 1, 2], (2, 4))
 def test_figures_agree_with_the_definition() -> None:
     (first, second) = scores_by_query([np.array([1, 0, 3]), np.array([0, 1, 3])], GRADES)
     ideal = 2 + 1 / np.log2(3)
-    assert first == pytest.approx([(1 + 2 / np.log2(3)) / ideal] * 2 + [1.0])
-    assert second.tolist() == [0, 0, 0]
+    assert first == pytest.approx((1 + 2 / np.log2(3)) / ideal)
+    assert second == 0
 
 
 def test_no_gain_is_not_better() -> None:
@@ -34,7 +34,7 @@ def test_no_gain_is_not_better() -> None:
 
 
 def test_a_loss_on_unfamiliar_queries_counts_where_it_is_no_chance() -> None:
-    right, wrong = np.ones((20, 3), np.float32), np.zeros((20, 3), np.float32)
+    right, wrong = np.ones(20, np.float32), np.zeros(20, np.float32)
     odd = right.copy()
     odd[0] = 0
     assert not HeldOut("dev", gain(wrong, right), gain(right, wrong)).harmless
@@ -75,21 +75,21 @@ FAMILIAR, UNFAMILIAR = range(24), range(24, 36)
 def test_trees_that_mislead_on_unfamiliar_queries_leave_them_to_the_zero_shot_ranking() -> None:
     choice, held_out = _choose(overlaps=(0.9, 0.3), trees_wrong=UNFAMILIAR)
     assert choice.gate.trusted_from == 1
-    assert held_out.unfamiliar.tuned.ndcg_10 > 0.95
+    assert held_out.unfamiliar.tuned > 0.95
     assert held_out.dev == held_out.all
 
 
 def test_trees_that_lose_on_unfamiliar_queries_by_chance_need_no_second_search() -> None:
     choice, held_out = _choose((0.9, 0.3), trees_wrong=[24, 25], zero_shot_wrong=[26])
     assert choice.gate.trusted_from == 0
-    assert held_out.unfamiliar.tuned.ndcg_10 < held_out.unfamiliar.hybrid.ndcg_10
+    assert held_out.unfamiliar.tuned < held_out.unfamiliar.hybrid
 
 
 def test_sharing_must_not_cost_the_familiar_queries_more_than_it_gives() -> None:
     """Where nothing tells the two kinds of query apart."""
     choice, held_out = _choose((0.6, 0.6), trees_wrong=range(24, 30), zero_shot_wrong=FAMILIAR)
     assert choice.gate.trusted_from < 1
-    assert held_out.all.tuned.ndcg_10 > 0.8
+    assert held_out.all.tuned > 0.8
 
 
 def _choose(

@@ -33,7 +33,7 @@ from assay.search.tuning.signals import (
     propagate,
 )
 from assay.search.tuning.trees import TreeGraph
-from assay.search.tuning.validation import FamiliarityGate, Gain, HeldOut, MeanScores
+from assay.search.tuning.validation import FamiliarityGate, Gain, HeldOut
 
 
 @dataclass(frozen=True)
@@ -298,8 +298,13 @@ def _restore(header: JsonObject, payload: bytes) -> TunedRanker:
 
 
 def _gain(values: JsonObject) -> Gain:
-    figures = {name: MeanScores(**values[name]) for name in ("hybrid", "tuned")}
-    return Gain(**values | figures)
+    means = {name: _mean(values[name]) for name in ("hybrid", "tuned")}
+    return Gain(**values | means)
+
+
+def _mean(value: float | JsonObject) -> float:
+    """Older models have an object with two more metrics."""
+    return float(value["ndcg_10"] if isinstance(value, dict) else value)
 
 
 def _flatten(prefix: str, value: Any, arrays: Arrays) -> None:

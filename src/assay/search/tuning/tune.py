@@ -137,7 +137,7 @@ def describe_gain(held_out: HeldOut) -> str:
     """What tuning was worth on queries that it had not learned from."""
     gain = held_out.all
     where = f"{gain.queries} held-out queries of {held_out.split}"
-    figures = f"nDCG@10 {gain.tuned.ndcg_10:.4f}, against {gain.hybrid.ndcg_10:.4f} for hybrid"
+    figures = f"nDCG@10 {gain.tuned:.4f}, against {gain.hybrid:.4f} for hybrid"
     word = "it is better" if held_out.better else "it is not significantly better"
     cost = "" if held_out.harmless else _cost(held_out.unfamiliar)
     return f"on {where} it reaches {figures}: {word}{cost}{_spread(held_out)}"
@@ -150,7 +150,7 @@ def _spread(held_out: HeldOut) -> str:
         return ""
     low, high = min(held_out.by_set), max(held_out.by_set)
     return (
-        f"; on the {held_out.dev.queries} of dev {held_out.dev.tuned.ndcg_10:.4f}, which another "
+        f"; on the {held_out.dev.queries} of dev {held_out.dev.tuned:.4f}, which another "
         f"seed moves by about {spread:.4f} (each of its {len(held_out.by_set)} sets of trees alone "
         f"reaches {low:.4f} to {high:.4f})"
     )

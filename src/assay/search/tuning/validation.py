@@ -33,21 +33,15 @@ NEWTON_STEPS = 20
 
 
 @dataclass(frozen=True)
-class MeanScores:
-    """Means over queries, as trec_eval computes them (linear gain)."""
-
-    ndcg_5: float
-    ndcg_10: float
-    recall_100: float
-
-
-@dataclass(frozen=True)
 class Gain:
-    """Of the tuned ranking over the zero-shot one, on the same queries."""
+    """Of the tuned ranking over the zero-shot one, on the same queries.
+
+    `hybrid` and `tuned` are means of nDCG@10, as trec_eval computes it (linear gain).
+    """
 
     queries: int
-    hybrid: MeanScores
-    tuned: MeanScores
+    hybrid: float
+    tuned: float
     ndcg_10: float
     """The mean difference."""
     standard_error: float
@@ -89,39 +83,34 @@ class HeldOut:
 
 def gain(before: Floats, after: Floats) -> Gain:
     """From what `scores_by_query` says about two rankings of the same queries."""
-    differences = after[:, 1] - before[:, 1]
+    differences = after - before
     count = len(differences)
     spread = float(differences.std(ddof=1)) if count > 1 else 0.0
     return Gain(
         queries=count,
-        hybrid=_means(before),
-        tuned=_means(after),
+        hybrid=_mean(before),
+        tuned=_mean(after),
         ndcg_10=float(differences.mean()) if count else 0.0,
         standard_error=spread / max(1, count) ** 0.5,
     )
 
 
 def scores_by_query(rankings: Sequence[Integers], grades: Sparse) -> Floats:
-    """Queries by (nDCG@5, nDCG@10, recall@100)."""
+    """nDCG@10 of each query."""
     rows = [
         _score_ranking(ranking, np.asarray(grades[row].toarray(), np.float32).ravel())
         for row, ranking in enumerate(rankings)
     ]
-    return np.array(rows, np.float32).reshape(len(rankings), 3)
+    return np.array(rows, np.float32)
 
 
-def _score_ranking(ranking: Integers, grades: Floats) -> tuple[float, float, float]:
+def _score_ranking(ranking: Integers, grades: Floats) -> float:
     relevant = grades[grades > 0]
-    if not len(relevant):
-        return 0.0, 0.0, 0.0
-    gains = grades[ranking[:PAGE]]
-    found = float((gains > 0).sum() / len(relevant))
-    return ndcg(gains, relevant, 5), ndcg(gains, relevant, 10), found
+    return ndcg(grades[ranking[:10]], relevant, 10) if len(relevant) else 0.0
 
 
-def _means(per_query: Floats) -> MeanScores:
-    means = per_query.mean(0) if len(per_query) else np.zeros(3)
-    return MeanScores(*(float(value) for value in means))
+def _mean(per_query: Floats) -> float:
+    return float(per_query.mean()) if len(per_query) else 0.0
 
 
 TREE_COUNTS = (20, 40, 60, 80, RANKING_TREES)
@@ -218,7 +207,7 @@ def choose_settings(
     before = scores_by_query(zero_shot, grades)
     by_trees = {trees: _rankings(tests, trees) for trees in TREE_COUNTS}
     plain = {trees: scores_by_query(ranked, grades) for trees, ranked in by_trees.items()}
-    trees = max(TREE_COUNTS, key=lambda count: plain[count][:, 1].mean())
+    trees = max(TREE_COUNTS, key=lambda count: plain[count].mean())
     pairs = zip(candidates, by_trees[trees], strict=True)
     signs = np.stack([familiar_signs(one, ranking[0]) for one, ranking in pairs])
     likely = _held_out_probability(signs, familiar, [len(test.queries) for test in tests])
@@ -230,7 +219,7 @@ def choose_settings(
     outcomes = {start: blended(start) for start in TRUSTED_FROM}
     as_good = [start for start, scores in outcomes.items() if _as_good(scores, plain[trees])]
     unfamiliar = ~familiar if (~familiar).sum() >= FEWEST_UNFAMILIAR else np.ones_like(familiar)
-    start = max(as_good, key=lambda one: outcomes[one][unfamiliar, 1].mean())
+    start = max(as_good, key=lambda one: outcomes[one][unfamiliar].mean())
     if _as_good(plain[trees][unfamiliar], outcomes[start][unfamiliar]):
         start = 0.0
     splits = [split for test in tests for split in [test.split] * len(test.queries)]
@@ -254,7 +243,7 @@ def _held_out_probability(signs: Doubles, familiar: Bits, sizes: Sequence[int]) 
 
 
 def _as_good(scores: Floats, best: Floats) -> bool:
-    lost = best[:, 1] - scores[:, 1]
+    lost = best - scores
     return bool(lost.mean() <= lost.std() / max(1, len(lost)) ** 0.5)
 
 
@@ -268,7 +257,7 @@ def _blend(tuned: Integers, untuned: Integers, weight: float) -> Integers:
 def _by_set(data: TuningData, tests: Sequence[ValidationFold], trees: int) -> tuple[float, ...]:
     """nDCG@10 on dev of each set alone; nothing without dev, whose queries no set has seen."""
     return tuple(
-        float(scores_by_query(_rankings([test], trees, only), grades)[:, 1].mean())
+        float(scores_by_query(_rankings([test], trees, only), grades).mean())
         for test in tests
         if test.split == "dev"
         for grades in [data.grades("dev", test.queries)]
