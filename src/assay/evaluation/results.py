@@ -1,6 +1,7 @@
 """From the calls of a run to its figures: while it goes on, and at its end.
 
-At the end they are computed in flat memory and always in the order of the plan.
+At the end they are computed in batches, always in the order of the plan. What stays in memory is a
+few figures for each query, and the distinct ids that were judged or returned; no ranking does.
 
 The order matters: a float sum depends on it, and the same run must give the same digits however
 its calls happened to finish.
