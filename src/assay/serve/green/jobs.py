@@ -47,8 +47,8 @@ _logger = logging.getLogger(__name__)
 
 OpenAgent = Callable[[str], Agent]
 
-RUNNING = 4
-WAITING = 16
+MAX_RUNNING = 4
+MAX_WAITING = 16
 KEPT = 64
 KEPT_S = 3600.0
 RETRY_AFTER_S = 30
@@ -231,7 +231,12 @@ class JobQueue:
     """
 
     def __init__(
-        self, open_agent: OpenAgent, out: Path, *, running: int = RUNNING, waiting: int = WAITING
+        self,
+        open_agent: OpenAgent,
+        out: Path,
+        *,
+        running: int = MAX_RUNNING,
+        waiting: int = MAX_WAITING,
     ) -> None:
         self._open_agent = open_agent
         self._out = out
