@@ -32,14 +32,14 @@ K1 = (0.6, 0.9, 1.2, 1.5, 2.0)
 B = (0.3, 0.4, 0.5, 0.6, 0.75, 0.9)
 TITLE_WEIGHTS = (1.0, 2.0, 3.0, 5.0)
 DELTAS = (0.0, 0.5, 1.0)
-STOP_WORDS = (DEFAULT_STOP_WORDS, NO_LANGUAGE)
+STOP_WORD_CHOICES = (DEFAULT_STOP_WORDS, NO_LANGUAGE)
 DEPTH = 10
 MOST_QUERIES = 1000
 """Of more train queries, so many are drawn."""
 FEWEST_QUERIES = 20
 
 _Floats = NDArray[np.float64]
-_TRIED = len(K1) * len(B) + len(TITLE_WEIGHTS) + len(DELTAS) + len(STOP_WORDS) - 3
+_TRIED = len(K1) * len(B) + len(TITLE_WEIGHTS) + len(DELTAS) + len(STOP_WORD_CHOICES) - 3
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def choose_bm25(dataset: Dataset, *, seed: int = 0, progress: Progress = silent)
     best = trial.best([default, *(replace(default, k1=k1, b=b) for k1, b in product(K1, B))])
     best = trial.best([best, *(replace(best, title_weight=one) for one in TITLE_WEIGHTS)])
     best = trial.best([best, *(replace(best, delta=one) for one in DELTAS)])
-    best = trial.best([best, *(replace(best, stop_words=one) for one in STOP_WORDS)])
+    best = trial.best([best, *(replace(best, stop_words=one) for one in STOP_WORD_CHOICES)])
     differences = trial.scores[best] - trial.scores[default]
     error = float(differences.std(ddof=1)) / len(asked) ** 0.5
     means = float(trial.scores[best].mean()), float(trial.scores[default].mean())
