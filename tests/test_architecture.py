@@ -87,13 +87,27 @@ def test_modules_stay_readable() -> None:
     assert {name: size for name, size in sizes.items() if size > LINES} == {}
 
 
-def test_one_name_means_one_class() -> None:
+def test_one_name_means_one_type() -> None:
+    """Of public classes and aliases of types, unless two aliases are of the same type."""
     places = defaultdict(list)
     for path, tree in trees().items():
         for node in tree.body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places[node.name].append(named(path))
-    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append((named(path), ""))
+            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                meaning = ast.unparse(node.value)
+                name = node.targets[0].id
+                if re.fullmatch("[A-Z][a-z][A-Za-z]*", name) and "TypeVar" not in meaning:
+                    places[name].append((named(path), meaning))
+    doubled = {
+        name: [path for path, _ in where]
+        for name, where in places.items()
+        if not name.startswith("_")
+        and len(where) > 1
+        and (len({meaning for _, meaning in where}) > 1 or not where[0][1])
+    }
+    # Arrays of the numbers that a package computes with.
+    assert doubled.keys() - {"Floats", "Integers"} == set(), doubled
 
 
 def test_public_definitions_have_docstrings() -> None:

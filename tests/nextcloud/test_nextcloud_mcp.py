@@ -25,7 +25,7 @@ from assay.errors import TargetError
 from assay.evaluation.evaluation import Evaluation
 from assay.nextcloud.client import NotesClient
 from assay.nextcloud.upload import upload_documents
-from assay.nextcloud.wait import Find, NotRetrievable, sample_documents, wait_until_found
+from assay.nextcloud.wait import FindNotes, NotRetrievable, sample_documents, wait_until_found
 from assay.run.config import RunConfig
 
 PROGRAM = os.environ.get("ASSAY_NEXTCLOUD_MCP")
@@ -102,7 +102,7 @@ async def listening(url: str) -> None:
                 return
 
 
-def finder(agent: Agent) -> Find:
+def finder(agent: Agent) -> FindNotes:
     async def find(query: str, top_k: int) -> Sequence[str]:
         return (await agent.ask(query, top_k)).doc_ids
 

@@ -21,7 +21,7 @@ from assay.measure.answers.abstention import abstained
 from assay.measure.answers.answer_metrics import share_relevant
 from assay.measure.answers.judge import Judge
 from assay.measure.answers.lexical import answer_relevance, faithfulness
-from assay.pytest_plugin.fixtures import EvaluationLLM, Record
+from assay.pytest_plugin.fixtures import EvaluationLLM, RecordAnswer
 from assay.pytest_plugin.session import RagCase, RagTestData
 
 MEAN_FAITHFULNESS = 0.7
@@ -35,7 +35,7 @@ async def test_answer_correctness(
     rag_case: RagCase,
     evaluation_llm: EvaluationLLM,
     ask_for_answer: AskForAnswer,
-    rag_record: Record,
+    rag_record: RecordAnswer,
 ) -> None:
     if rag_case.ground_truth is None:
         pytest.skip(f"there is no reference answer for {rag_case.query_id!r}")
@@ -51,7 +51,7 @@ async def test_answer_correctness(
 
 
 async def test_answer_rests_on_its_sources(
-    rag_case: RagCase, ask_for_answer: AskForAnswer, rag_record: Record
+    rag_case: RagCase, ask_for_answer: AskForAnswer, rag_record: RecordAnswer
 ) -> None:
     result = await ask_for_answer(rag_case)
     answer, cited = result["generated_answer"], result.get("citations")
@@ -70,7 +70,7 @@ async def test_answer_rests_on_its_sources(
 
 
 async def test_mean_faithfulness(
-    nfcorpus_test_data: RagTestData, ask_for_answer: AskForAnswer, rag_record: Record
+    nfcorpus_test_data: RagTestData, ask_for_answer: AskForAnswer, rag_record: RecordAnswer
 ) -> None:
     figures = [faithful(await ask_for_answer(case)) for case in nfcorpus_test_data]
     mean = sum(figures) / len(figures)

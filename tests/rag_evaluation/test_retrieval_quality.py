@@ -17,7 +17,7 @@ from tests.rag_evaluation.conftest import DEPTH, Retrieve
 from assay.answer.ground_truth.generation import SELECTED
 from assay.measure.metrics import CappedRecall, Metric, Recall
 from assay.measure.scoring import score
-from assay.pytest_plugin.fixtures import Record
+from assay.pytest_plugin.fixtures import RecordAnswer
 from assay.pytest_plugin.session import RagCase, RagTestData
 
 MEAN_CAPPED_RECALL = 0.35
@@ -35,7 +35,7 @@ def measured(case: RagCase, found: tuple[str, ...], metric: Metric) -> tuple[flo
 
 
 async def test_retrieval_recall(
-    rag_case: RagCase, retrieve: Retrieve, nfcorpus_test_data: RagTestData, rag_record: Record
+    rag_case: RagCase, retrieve: Retrieve, nfcorpus_test_data: RagTestData, rag_record: RecordAnswer
 ) -> None:
     found = await retrieve(rag_case)
     capped, _ = measured(rag_case, found, CappedRecall @ DEPTH)
@@ -54,7 +54,7 @@ async def test_retrieval_recall(
 
 
 async def test_mean_retrieval_recall(
-    nfcorpus_test_data: RagTestData, retrieve: Retrieve, rag_record: Record
+    nfcorpus_test_data: RagTestData, retrieve: Retrieve, rag_record: RecordAnswer
 ) -> None:
     figures = [
         measured(case, await retrieve(case), CappedRecall @ DEPTH)[0] for case in nfcorpus_test_data

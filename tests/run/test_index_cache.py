@@ -12,7 +12,7 @@ from assay import Dataset, evaluate
 from assay.cli.runs import _listed
 from assay.run.folder import RunFolder
 from assay.run.index import RunIndex, read_summary
-from assay.run.listing import _TABLE, RunSummary, Signature, list_lines
+from assay.run.listing import _TABLE, ListedRun, Signature, list_lines
 
 DATA = Dataset.from_dicts({"q1": "x"}, {"q1": ["a"]})
 
@@ -84,10 +84,10 @@ def test_a_run_to_compare_with_is_looked_for_among_the_newest_first(
         assert len(reads) == read
 
 
-def interrupting(after: int) -> Callable[..., RunSummary]:
+def interrupting(after: int) -> Callable[..., ListedRun]:
     left = iter(range(after))
 
-    def read(run: RunFolder, signature: Signature) -> RunSummary:
+    def read(run: RunFolder, signature: Signature) -> ListedRun:
         if next(left, None) is None:
             raise KeyboardInterrupt
         return read_summary(run, signature)

@@ -75,11 +75,11 @@ def test_a_wide_terminal_shows_the_passage_from_the_word_that_was_asked_for() ->
     from rich.console import Console
 
     from assay.cli.search import _Results
-    from assay.search.retriever import Hit
+    from assay.search.retriever import SearchHit
 
     text = "Leaves are picked in spring, and dried. Later they are steeped in hot water."
     results = _Results(
-        "what is STEEPED?", [Hit("d1", 0.5, "Green tea", text, signals={"dense": 1})]
+        "what is STEEPED?", [SearchHit("d1", 0.5, "Green tea", text, signals={"dense": 1})]
     )
     drawn = {}
     for width in (80, 130):

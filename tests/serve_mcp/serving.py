@@ -6,7 +6,7 @@ from typing import Any
 from assay.data import Dataset, Document
 from assay.progress import Progress
 from assay.search.bm25_index import Bm25Index
-from assay.serve.retrieval import Hit, Retrieval
+from assay.serve.retrieval import Retrieval, SearchHit
 
 TEXTS = {
     "MED-1": (
@@ -32,14 +32,14 @@ class Bm25:
         *,
         mode: Any = "bm25",
         filters: Mapping[str, Any] | None = None,
-    ) -> Sequence[Hit]:
+    ) -> Sequence[SearchHit]:
         found = self._index.search(query, top_k)
         return [self._hit(doc_id, score / (score + 1)) for doc_id, score in found]
 
-    def _hit(self, doc_id: str, score: float) -> Hit:
+    def _hit(self, doc_id: str, score: float) -> SearchHit:
         document = self._documents[doc_id]
         metadata = document.metadata
-        return Hit(doc_id, score, document.title, document.text, 0, 1, metadata=metadata)
+        return SearchHit(doc_id, score, document.title, document.text, 0, 1, metadata=metadata)
 
 
 def make_retrieval(more: Mapping[str, tuple[str, str]] | None = None) -> Retrieval:

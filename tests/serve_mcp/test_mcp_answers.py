@@ -22,7 +22,7 @@ from assay.answer.passages import NOT_FOUND
 from assay.progress import Progress
 from assay.serve.mcp.answers import PendingHits
 from assay.serve.mcp.app import mcp_app
-from assay.serve.retrieval import Hit, Retrieval
+from assay.serve.retrieval import Retrieval, SearchHit
 
 ERAS = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 QUESTION = "does calcium slow the loss of bone"
@@ -77,7 +77,7 @@ async def test_an_answer_searches_once_however_often_its_client_is_asked(mode: s
 
 
 def test_hits_are_kept_for_one_reply_and_only_so_many() -> None:
-    kept, hits = PendingHits(limit=2), [Hit("MED-1", 1.0, "", "")]
+    kept, hits = PendingHits(limit=2), [SearchHit("MED-1", 1.0, "", "")]
     names = [kept.keep(hits) for _ in range(3)]
     assert [kept.take(name) for name in names] == [None, hits, hits]
     assert [kept.take(name) for name in (names[1], "made up", None)] == [None, None, None]

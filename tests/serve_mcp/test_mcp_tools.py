@@ -220,9 +220,9 @@ async def test_documents_that_do_not_load_are_reported_in_our_words(
 
 async def test_metadata_becomes_category_and_kind() -> None:
     from assay.serve.mcp.search import found_note
-    from assay.serve.retrieval import Hit
+    from assay.serve.retrieval import SearchHit
 
-    hit = Hit("n", 2.0, "t", "x", 0, 1, metadata={"folder": "Recipes", "doc_type": "file"})
+    hit = SearchHit("n", 2.0, "t", "x", 0, 1, metadata={"folder": "Recipes", "doc_type": "file"})
     note = found_note(hit)
     assert (note.category, note.doc_type, note.score) == ("Recipes", "file", 1.0)
 

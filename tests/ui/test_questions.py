@@ -15,7 +15,7 @@ from assay.data import Query
 from assay.run.folder import RunFolder
 from assay.run.models import AnswerRow
 from assay.search.explanation import Explanation, JudgedQuery
-from assay.search.retriever import Hit
+from assay.search.retriever import SearchHit
 from assay.serve.ui.search import ExplainedHit, SearchResult
 
 
@@ -173,7 +173,7 @@ def test_a_query_of_a_built_in_target_leads_to_what_its_scores_are_made_of(
 
 
 def test_an_explanation_has_parts_of_the_whole_and_the_texts_of_judged_queries() -> None:
-    hit = Hit("d1", 0.5, "Tea", "Green tea")
+    hit = SearchHit("d1", 0.5, "Tea", "Green tea")
     judged = (JudgedQuery("q1", 0.7), JudgedQuery("gone", 0.2))
     why = Explanation({"bm25": 0.1, "dense": 0.4}, {"tea": 1.0, "green": 2.0}, ("d2",), judged)
     shown = ExplainedHit.of(hit, why, {"q1": Query("q1", "is tea healthy?")})

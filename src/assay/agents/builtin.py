@@ -183,7 +183,7 @@ class BuiltinAgent:
         if not chosen:
             return lambda query, top_k: [doc_id for doc_id, _ in index.search(query, top_k)]
         from assay.search.reranking import RERANK_DEPTH, open_reranker, reranked
-        from assay.search.retriever import Hit
+        from assay.search.retriever import SearchHit
 
         device = self._embedder.device if self._embedder else "auto"
         reranker = open_reranker(chosen["reranker"], device)
@@ -191,7 +191,7 @@ class BuiltinAgent:
         def search(query: str, top_k: int) -> list[str]:
             found = index.search(query, max(top_k, RERANK_DEPTH))
             documents = [(self._dataset.documents[doc_id], score) for doc_id, score in found]
-            hits = [Hit(one.id, score, one.title, one.text) for one, score in documents]
+            hits = [SearchHit(one.id, score, one.title, one.text) for one, score in documents]
             return [hit.doc_id for hit in reranked(hits, reranker, query, top_k)]
 
         return search

@@ -26,12 +26,14 @@ Source = Annotated[
         show_default=False,
     ),
 ]
-Out = Annotated[Path, option("The new folder, in BEIR format.", "ASSAY_DATA_OUT", "DIR", "--out")]
+NewFolder = Annotated[
+    Path, option("The new folder, in BEIR format.", "ASSAY_DATA_OUT", "DIR", "--out")
+]
 
 
 def import_dataset(
     source: Source,
-    out: Out,
+    out: NewFolder,
     columns: ColumnsOption = None,
     corpus: Annotated[
         Path | None,
@@ -124,7 +126,7 @@ def check_data(
 
 def sample(
     source: Source,
-    out: Out,
+    out: NewFolder,
     queries: Annotated[
         int,
         option("How many queries to keep.", "ASSAY_NUM_QUERIES", "N", "--num-queries", "-n", min=1),

@@ -73,7 +73,9 @@ Out = Annotated[Path, option("Folder of the runs.", "ASSAY_OUT", "DIR")]
 
 _LONG_LIST = 500
 
-Html = Annotated[Path | None, option("Write an HTML page to this file.", None, "FILE", "--html")]
+HtmlFile = Annotated[
+    Path | None, option("Write an HTML page to this file.", None, "FILE", "--html")
+]
 Open = Annotated[bool, switch("--open", "Open the page in the browser.")]
 
 
@@ -188,7 +190,7 @@ def _listed(line: "RunLine") -> JsonObject:
 
 def report(
     run: Annotated[str, _run_argument("RUN")] = "latest",
-    html: Html = None,
+    html: HtmlFile = None,
     in_browser: Open = False,
     of_slice: Annotated[
         str | None,
@@ -250,7 +252,7 @@ def compare(
     matrix: Annotated[
         bool, switch("--matrix", "With --html or --open: every query, with the score of each run.")
     ] = False,
-    html: Html = None,
+    html: HtmlFile = None,
     in_browser: Open = False,
     out: Out = Path("runs"),
     as_json: JsonOption = False,

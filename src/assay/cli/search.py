@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from assay.search.embedding import EmbedderSettings
     from assay.search.explanation import Explanation
     from assay.search.modes import Mode
-    from assay.search.retriever import Hit, Retriever
+    from assay.search.retriever import Retriever, SearchHit
 
 
 _LONGEST_ID = 20
@@ -131,7 +131,7 @@ def search(
         say(f"{met:,} of {len(data.documents):,} documents meet the filter")
 
 
-def _as_json(hits: "Sequence[Hit]", why: "Sequence[Explanation]") -> list[JsonObject]:
+def _as_json(hits: "Sequence[SearchHit]", why: "Sequence[Explanation]") -> list[JsonObject]:
     results: list[JsonObject] = [{"rank": rank} | asdict(hit) for rank, hit in enumerate(hits, 1)]
     for record, one in zip(results, why, strict=False):
         record["explanation"] = asdict(one)
@@ -175,7 +175,7 @@ def _number_that_meets(data: "Dataset", where: JsonObject) -> int:
     return sum(all(holds(one, metadata) for one in wanted) for metadata in found)
 
 
-def _explained(rank: int, hit: "Hit", why: "Explanation", data: "Dataset") -> list[str]:
+def _explained(rank: int, hit: "SearchHit", why: "Explanation", data: "Dataset") -> list[str]:
     """A few lines for one document."""
     from assay.report.numbers import figure
     from assay.search.retriever import BM25_HALF
@@ -203,13 +203,13 @@ class _Results:
     """A table that knows how wide the terminal is only when it is drawn."""
 
     query: str
-    hits: Sequence["Hit"]
+    hits: Sequence["SearchHit"]
 
     def __rich_console__(self, _console: "Console", options: "ConsoleOptions") -> "RenderResult":
         yield _table(self.query, self.hits, with_passages=options.max_width >= _WIDE)
 
 
-def _table(query: str, hits: Sequence["Hit"], *, with_passages: bool) -> "Table":
+def _table(query: str, hits: Sequence["SearchHit"], *, with_passages: bool) -> "Table":
     """A row for each document; on the right, its rank in each signal that found it."""
     from rich.table import Table
     from rich.text import Text

@@ -40,7 +40,7 @@ class ErrorCode(StrEnum):
     OVERLOADED = "OVERLOADED"
 
 
-Model = TypeVar("Model", bound=BaseModel)
+InputsModel = TypeVar("InputsModel", bound=BaseModel)
 
 SUCCESS_STATUSES = ("ok", "success")
 _CHUNK_SEPARATOR = "__chunk_"
@@ -288,7 +288,7 @@ class TaskError(Exception):
         self.details = details
 
 
-def read_inputs(model: type[Model], request: AgentRunRequest) -> Model:
+def read_inputs(model: type[InputsModel], request: AgentRunRequest) -> InputsModel:
     """The inputs of a task as a `model`; the `TaskError` for wrong ones names their fields."""
     try:
         return model.model_validate(request.inputs)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from assay.answer.providers.provider import LLMProvider
 
 
-Target = str | Asked | Callable[..., Any] | InvokableRetriever | NodeRetriever
+TargetLike = str | Asked | Callable[..., Any] | InvokableRetriever | NodeRetriever
 
 
 @suggests_keywords(
@@ -50,7 +50,7 @@ Target = str | Asked | Callable[..., Any] | InvokableRetriever | NodeRetriever
     target="the agent is the first argument",
 )
 def evaluate(
-    agent: Target,
+    agent: TargetLike,
     dataset: str | Path | Dataset = "nfcorpus",
     *,
     columns: Mapping[str, str] | str | Sequence[str] = (),
@@ -64,7 +64,7 @@ def evaluate(
     warm_up: float = 300.0,
     gates: str | Sequence[str] = (),
     track: str = "undeclared",
-    baseline: Target | None = None,
+    baseline: TargetLike | None = None,
     mapping: str | Sequence[str] = (),
     request: str | Mapping[str, Any] = "",
     method: str = "",
@@ -248,7 +248,7 @@ def evaluate(
 
 
 def evaluate_agent(
-    target: Target, dataset: str | Path | Dataset = "nfcorpus", **settings: Any
+    target: TargetLike, dataset: str | Path | Dataset = "nfcorpus", **settings: Any
 ) -> Run:
     """The earlier name of `evaluate`, whose first parameter was called `target`."""
     return evaluate(target, dataset, **settings)
@@ -256,8 +256,8 @@ def evaluate_agent(
 
 def _run(
     evaluation: Evaluation,
-    agent: Target,
-    baseline: Target | None,
+    agent: TargetLike,
+    baseline: TargetLike | None,
     out: Path,
     listeners: str | RunListener | Sequence[str | RunListener],
 ) -> Run:
@@ -296,7 +296,7 @@ async def _evaluate(
     return compare_with_baseline(run, second, evaluation.dataset)
 
 
-def _open(target: Target, config: RunConfig, dataset: Dataset) -> Agent:
+def _open(target: TargetLike, config: RunConfig, dataset: Dataset) -> Agent:
     if isinstance(target, str):
         return open_agent(replace(config, target=target), dataset)
     return as_agent(target, name=_name(target), track=config.track, known=dataset.known_ids)

@@ -35,7 +35,7 @@ from assay.evaluation.results import metrics_for
 from assay.evaluation.run import Run
 from assay.files import atomic_write, make_private_folder, read_text_file
 from assay.measure.metrics import Metric, parse_metric
-from assay.report.bench import NOT_RUN, BenchCell, BenchReport, Scores, rank_systems
+from assay.report.bench import NOT_RUN, BenchCell, BenchReport, BenchScores, rank_systems
 from assay.run.config import RunConfig
 from assay.run.find import BENCHES, LATEST
 from assay.run.folder import RunFolder, list_runs
@@ -52,7 +52,7 @@ _JUDGE_TOKENS = 900
 """Of one call: question, both answers and the instructions, for the estimate of costs."""
 
 RunCell = Callable[[Evaluation, RunFolder | None], Run]
-Load = Callable[[RunConfig], Dataset]
+LoadDataset = Callable[[RunConfig], Dataset]
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +216,9 @@ class Workload:
     """Data sets that cannot be loaded, each with the reason."""
 
 
-def estimate(suite: Suite, load: Load, done: Mapping[tuple[str, str], RunFolder]) -> Workload:
+def estimate(
+    suite: Suite, load: LoadDataset, done: Mapping[tuple[str, str], RunFolder]
+) -> Workload:
     """Count what the suite will ask; data sets are loaded one after the other."""
     queries = calls = runs = 0
     costs: list[float | None] = []
@@ -288,7 +290,7 @@ def run_suite(
     folder: Path,
     out: Path,
     *,
-    load: Load,
+    load: LoadDataset,
     run_cell: RunCell,
     say: Callable[[str], None],
 ) -> BenchReport:
@@ -307,7 +309,7 @@ def run_suite(
     """
     done = runs_of(folder.name, suite, out)
     cells: list[BenchCell] = []
-    scores: dict[tuple[str, str], Scores] = {}
+    scores: dict[tuple[str, str], BenchScores] = {}
     stopped = False
     for dataset, planned in _by_dataset(suite):
         data: Dataset | None = None
@@ -343,7 +345,7 @@ def run_suite(
 
 
 def _bench_report(
-    suite: Suite, cells: list[BenchCell], scores: Mapping[tuple[str, str], Scores]
+    suite: Suite, cells: list[BenchCell], scores: Mapping[tuple[str, str], BenchScores]
 ) -> BenchReport:
     systems, pairs = rank_systems(suite.targets, suite.datasets, cells, scores)
     return BenchReport(

@@ -17,7 +17,7 @@ import numpy as np
 from assay.measure.graded import Floats, GradedLists, Integers
 
 Formula = Callable[[GradedLists, GradedLists, int | None], Floats]
-Gain = Callable[[Integers], Floats]
+GainFunction = Callable[[Integers], Floats]
 
 
 def linear(grade: Integers) -> Floats:
@@ -30,7 +30,7 @@ def exponential(grade: Integers) -> Floats:
     return np.exp2(grade.astype(np.float64)) - 1.0
 
 
-def ndcg(gain: Gain) -> Formula:
+def ndcg(gain: GainFunction) -> Formula:
     """Järvelin and Kekäläinen 2002, with the discount log2(rank + 1) that trec_eval uses.
 
     The ideal comes from all judgments. Taken from the retrieved documents instead, it would give
@@ -48,7 +48,7 @@ def condensed_ndcg(ranked: GradedLists, ideal: GradedLists, cutoff: int | None) 
     return ndcg(linear)(condensed(ranked), ideal, cutoff)
 
 
-def _dcg(lists: GradedLists, cutoff: int | None, gain: Gain) -> Floats:
+def _dcg(lists: GradedLists, cutoff: int | None, gain: GainFunction) -> Floats:
     found = lists.relevant.top(cutoff)
     return found.total(gain(found.grade) / np.log2(found.rank + 2))
 

@@ -19,7 +19,7 @@ from assay.measure.graded import Floats, GradedLists, has_relevant
 from assay.measure.metrics import Metric, parse_metric
 from assay.measure.violations import Inspector, Violations
 
-Run = Mapping[str, Sequence[str] | Mapping[str, float]]
+Rankings = Mapping[str, Sequence[str] | Mapping[str, float]]
 """query id -> document ids, best first; or query id -> document id -> score."""
 
 Qrels = Mapping[str, Mapping[str, int] | Collection[str]]
@@ -142,7 +142,7 @@ class Scores:
 
 @suggests_keywords()
 def score(
-    run: Run,
+    run: Rankings,
     qrels: Qrels,
     metrics: str | Metric | Iterable[str | Metric],
     *,
@@ -256,7 +256,7 @@ def as_metric(metric: object) -> Metric:
     return metric
 
 
-def read_run_value(run: Run) -> dict[str, Sequence[str]]:
+def read_run_value(run: Rankings) -> dict[str, Sequence[str]]:
     """Rankings from the forms that `score` documents."""
     if not isinstance(run, Mapping):
         raise UsageError(f"the run must be a dictionary, got {_kind(run)}; {_RUN_FORMS}")

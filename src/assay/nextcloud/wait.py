@@ -16,7 +16,7 @@ from assay.errors import AssayError, DataError
 from assay.net.gather import for_each
 from assay.progress import Progress, silent
 
-Find = Callable[[str, int], Awaitable[Sequence[str]]]
+FindNotes = Callable[[str, int], Awaitable[Sequence[str]]]
 """Takes a query and a number, returns document ids, best first. An exception counts as a miss."""
 
 TOP_K = 10
@@ -88,7 +88,7 @@ class _Searches:
 class _Wait:
     """One wait: who is missing, and how long a search takes."""
 
-    find: Find
+    find: FindNotes
     timeout: float
     concurrency: int
     missing: dict[str, _Searches]
@@ -131,7 +131,7 @@ class _Wait:
 
 async def wait_until_found(
     documents: Sequence[Document],
-    find: Find,
+    find: FindNotes,
     *,
     timeout: float = 600.0,
     pause: float = 2.0,

@@ -105,7 +105,7 @@ def session_loop() -> Iterator[SessionLoop]:
             portal.call(portal.stop, True)
 
 
-Record = Callable[..., None]
+RecordAnswer = Callable[..., None]
 
 _SAMPLE = 20
 _TOKENS = 100
@@ -178,7 +178,7 @@ def rag_case(request: pytest.FixtureRequest, nfcorpus_test_data: RagTestData) ->
 
 
 @pytest.fixture
-def rag_record(request: pytest.FixtureRequest) -> Record:
+def rag_record(request: pytest.FixtureRequest) -> RecordAnswer:
     """`rag_record(recall_at_10=0.4, judge="none")` puts figures and labels into the report."""
     from assay.pytest_plugin.report import record_figures
 

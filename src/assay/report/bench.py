@@ -18,7 +18,7 @@ from assay.report.numbers import counted, difference, duration, figure, interval
 from assay.run.models import COMPLETE, Report
 from assay.run.run_record import RunRecord
 
-Scores = Mapping[str, float]
+BenchScores = Mapping[str, float]
 """The main metric of every query of one run, by the query's id."""
 
 BENCH_FORMAT = 1
@@ -138,7 +138,7 @@ def rank_systems(
     targets: Mapping[str, str],
     datasets: Sequence[str],
     cells: Sequence[BenchCell],
-    scores: Mapping[tuple[str, str], Scores],
+    scores: Mapping[tuple[str, str], BenchScores],
 ) -> tuple[list[BenchSystem], list[BenchPair]]:
     """The systems, best first, and the comparison of each pair.
 
@@ -175,7 +175,7 @@ def rank_systems(
 
 
 def _compare(
-    names: Sequence[str], datasets: Sequence[str], scores: Mapping[tuple[str, str], Scores]
+    names: Sequence[str], datasets: Sequence[str], scores: Mapping[tuple[str, str], BenchScores]
 ) -> list[BenchPair]:
     chosen = list(combinations(names, 2))
     results = []

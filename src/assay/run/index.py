@@ -18,7 +18,7 @@ from assay.run.folder import UNFINISHED, RunFolder
 from assay.run.listing import DAMAGED as DAMAGED
 from assay.run.listing import (
     RUNNING,
-    RunSummary,
+    ListedRun,
     Signature,
     comparable_key,
     read_summaries,
@@ -79,7 +79,7 @@ class RunIndex:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._known: dict[str, RunSummary] = {}
+        self._known: dict[str, ListedRun] = {}
         self._seen: dict[str, Signature] = {}
         self._lock = Lock()
 
@@ -229,7 +229,7 @@ def damage_of(run: RunFolder) -> str:
     return "its files changed while they were read; try again"
 
 
-def read_summary(run: RunFolder, signature: Signature) -> RunSummary:
+def read_summary(run: RunFolder, signature: Signature) -> ListedRun:
     """A run from its files. One that cannot be read has a line as well, which says so."""
     state = signature[2]
     line = RunLine(run.name, DAMAGED)

@@ -120,7 +120,7 @@ def _modified(path: str) -> int:
         return 0
 
 
-RunSummary = tuple[RunLine, bytes | None]
+ListedRun = tuple[RunLine, bytes | None]
 """A run as it is listed, and what a trend needs of it (`assay.run.trend.trend_facts`), or None."""
 
 # Another set of columns is another table: an older Assay's is left alone, and made anew if needed.
@@ -160,7 +160,7 @@ def read_summaries(
     gone: Iterable[str] | None = None,
     *,
     facts: bool = True,
-) -> dict[str, RunSummary]:
+) -> dict[str, ListedRun]:
     """What is known of runs, from the cache where their files have not changed.
 
     Parameters:
@@ -169,7 +169,7 @@ def read_summaries(
         gone: runs that the cache can forget; all but `runs` where it is None.
         facts: whether to read what trends need, which is longer than the lines.
     """
-    known: dict[str, tuple[Signature, RunSummary]] = {}
+    known: dict[str, tuple[Signature, ListedRun]] = {}
     with suppress(AssayError, OSError):
         names = None if gone is None or len(runs) > _FEW else runs.keys()
         known = _database(folder).use(lambda database: _read(database, names, facts=facts))
@@ -193,7 +193,7 @@ def read_summaries(
     return summaries
 
 
-def _read_files(folder: Path, runs: Mapping[str, Signature]) -> dict[str, RunSummary]:
+def _read_files(folder: Path, runs: Mapping[str, Signature]) -> dict[str, ListedRun]:
     if not runs:
         return {}
     from assay.run.folder import RunFolder  # the models of a report take longer than the list
@@ -218,7 +218,7 @@ def _database(folder: Path) -> CacheDatabase:
 
 def _read(
     database: sqlite3.Connection, names: Iterable[str] | None, *, facts: bool
-) -> dict[str, tuple[Signature, RunSummary]]:
+) -> dict[str, tuple[Signature, ListedRun]]:
     question = f"SELECT {'facts' if facts else 'NULL'}, {', '.join(_FIELDS)} FROM {_TABLE}"
     question += f" WHERE {_IS_OURS}"
     if names is None:
@@ -230,7 +230,7 @@ def _read(
 
 
 def _write(
-    database: sqlite3.Connection, gone: Iterable[str], kept: list[tuple[Signature, RunSummary]]
+    database: sqlite3.Connection, gone: Iterable[str], kept: list[tuple[Signature, ListedRun]]
 ) -> None:
     database.executemany(f"DELETE FROM {_TABLE} WHERE name = ?", [(name,) for name in gone])
     places = ", ".join("?" * (len(_FIELDS) + 1))

@@ -20,7 +20,7 @@ from assay.search.embedding import EmbedderSettings
 from assay.search.explanation import Explanation
 from assay.search.modes import Mode
 from assay.search.remote_embedding import ModelServer, PostError
-from assay.search.retriever import MOST, Hit, Ranker, Retriever
+from assay.search.retriever import MOST, Ranker, Retriever, SearchHit
 from assay.search.store import Manifest
 
 RERANK_DEPTH = 50
@@ -65,7 +65,9 @@ def with_reranker(retriever: Retriever, settings: EmbedderSettings | None = None
         raise
 
 
-def reranked(hits: Sequence[Hit], reranker: Reranker, query: str, top_k: int) -> list[Hit]:
+def reranked(
+    hits: Sequence[SearchHit], reranker: Reranker, query: str, top_k: int
+) -> list[SearchHit]:
     """The best of `hits` by the reranker; equal scores keep their order.
 
     Each hit gets the reranker's score, and its place before among its signals.
@@ -116,7 +118,7 @@ class RerankedRetriever(Retriever):
         *,
         mode: Mode = "hybrid",
         filters: Mapping[str, object] | None = None,
-    ) -> list[Hit]:
+    ) -> list[SearchHit]:
         """Best first, at most `top_k`, with the reranker's scores."""
         depth = min(MOST, max(top_k, RERANK_DEPTH))
         hits = self._first.search(query, depth, mode=mode, filters=filters)
@@ -129,7 +131,7 @@ class RerankedRetriever(Retriever):
         *,
         mode: Mode = "hybrid",
         filters: Mapping[str, object] | None = None,
-    ) -> list[tuple[Hit, Explanation]]:
+    ) -> list[tuple[SearchHit, Explanation]]:
         """Refused: a cross-encoder's score has no parts."""
         raise UsageError(
             "a reranker's score cannot be explained; leave --reranker out to explain the first "

@@ -80,7 +80,7 @@ BM25_HALF = 4.5
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class SearchHit:
     """A document, shown by its best chunk. `signals`: its rank in each signal that found it."""
 
     doc_id: str
@@ -155,7 +155,7 @@ class Retriever:
         *,
         mode: Mode = "hybrid",
         filters: Mapping[str, object] | None = None,
-    ) -> list[Hit]:
+    ) -> list[SearchHit]:
         """Best first, at most `top_k`; scores from 0 to 1, equal ones in the order of ids."""
         check_request(query, top_k, mode)
         return self._hits(self._rank(_readable(query), top_k, mode, conditions(filters)))
@@ -167,7 +167,7 @@ class Retriever:
         *,
         mode: Mode = "hybrid",
         filters: Mapping[str, object] | None = None,
-    ) -> list[tuple[Hit, Explanation]]:
+    ) -> list[tuple[SearchHit, Explanation]]:
         """What `search` returns, each with what its score is made of; takes a little longer."""
         check_request(query, top_k, mode)
         text = _readable(query)
@@ -316,7 +316,7 @@ class Retriever:
             best[payload["doc_id"]] = max(found, best.get(payload["doc_id"], found))
         return {doc_id: -chunk for doc_id, (_, chunk) in best.items()}
 
-    def _hits(self, ranking: _Ranking) -> list[Hit]:
+    def _hits(self, ranking: _Ranking) -> list[SearchHit]:
         ids = [point_id(doc_id, ranking.chunks.get(doc_id, 0)) for doc_id in ranking.order]
         payloads = {one.id: one.payload for one in self._searcher.fetch(ids)} if ids else {}
         return [
@@ -326,9 +326,9 @@ class Retriever:
         ]
 
 
-def _hit(payload: ChunkPayload, score: float, ranks: Mapping[str, Mapping[str, int]]) -> Hit:
+def _hit(payload: ChunkPayload, score: float, ranks: Mapping[str, Mapping[str, int]]) -> SearchHit:
     doc_id = payload["doc_id"]
-    return Hit(
+    return SearchHit(
         doc_id=doc_id,
         score=min(1.0, max(0.0, score)),
         title=payload["title"],
@@ -340,7 +340,9 @@ def _hit(payload: ChunkPayload, score: float, ranks: Mapping[str, Mapping[str, i
     )
 
 
-def _shares(ranking: _Ranking, hit: Hit, mode: Mode, vector: Sequence[float]) -> dict[str, float]:
+def _shares(
+    ranking: _Ranking, hit: SearchHit, mode: Mode, vector: Sequence[float]
+) -> dict[str, float]:
     if ranking.trace is not None and len(vector):
         return ranking.trace.shares(hit.doc_id, np.asarray(vector, np.float32))
     return dict(ranking.shares.get(hit.doc_id, {mode: hit.score}))

@@ -18,7 +18,7 @@ from assay.search.filters import conditions, holds
 from assay.search.index import open_retriever
 from assay.search.modes import Mode
 from assay.search.reranking import with_reranker
-from assay.search.retriever import Hit as Hit
+from assay.search.retriever import SearchHit as SearchHit
 from assay.search.retriever import check_request
 from assay.text import strip_controls
 
@@ -49,7 +49,7 @@ class SupportsSearch(Protocol):
         *,
         mode: Mode = "hybrid",
         filters: Mapping[str, Any] | None = None,
-    ) -> Sequence[Hit]:
+    ) -> Sequence[SearchHit]:
         """Best first, at most `top_k` distinct documents, scores in [0, 1]."""
 
 
@@ -68,7 +68,7 @@ class Retrieval:
         *,
         mode: Mode | None = None,
         filters: Mapping[str, Any] | None = None,
-    ) -> Sequence[Hit]:
+    ) -> Sequence[SearchHit]:
         """Best first, at most `top_k` distinct documents, scores in [0, 1]."""
         return await asyncio.to_thread(
             self.searcher.search, query, top_k, mode=mode or self.mode, filters=filters
@@ -108,7 +108,7 @@ class LexicalSearcher:
         *,
         mode: Mode = "bm25",
         filters: Mapping[str, Any] | None = None,
-    ) -> Sequence[Hit]:
+    ) -> Sequence[SearchHit]:
         """Best first; the score of the best is 1."""
         check_request(query, top_k, mode)
         if mode != "bm25":
@@ -120,6 +120,6 @@ class LexicalSearcher:
         hits = [self._hit(doc_id, score / best) for doc_id, score in found]
         return [hit for hit in hits if all(holds(one, hit.metadata) for one in wanted)][:top_k]
 
-    def _hit(self, doc_id: str, score: float) -> Hit:
+    def _hit(self, doc_id: str, score: float) -> SearchHit:
         document = self._documents[doc_id]
-        return Hit(doc_id, score, document.title, document.text, metadata=document.metadata)
+        return SearchHit(doc_id, score, document.title, document.text, metadata=document.metadata)

@@ -90,7 +90,7 @@ class CheckLimits:
     grace_s: float = 1.0
 
 
-Refusals = Mapping[str, Mapping[str, Exchange]]
+RefusedRequests = Mapping[str, Mapping[str, Exchange]]
 """Responses to requests that should not succeed: by way, then by what was wrong with them."""
 
 
@@ -114,7 +114,7 @@ class AgentObservation:
     short_time: Exchange | None = None
     few_tokens: Exchange | None = None
     abandoned: Exchange | None = None
-    refusals: Refusals = field(default_factory=dict)
+    refusals: RefusedRequests = field(default_factory=dict)
 
     def refused(self, way: str, fault: str) -> Exchange | None:
         """The response to a faulty request; None where there is no such endpoint."""

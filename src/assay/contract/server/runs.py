@@ -43,7 +43,7 @@ class ReportProgress(Protocol):
 Work = Callable[[AgentRunRequest, ReportProgress], Awaitable[AgentRunResponse]]
 """What an agent does for one request. `TaskError` ends it with an error of its own choice."""
 
-Progress = dict[str, str | int | float]
+ProgressData = dict[str, str | int | float]
 """The data of a progress event."""
 
 
@@ -64,11 +64,11 @@ class Watch:
     """One caller's view of a run. A caller who reads too slowly misses the oldest progress."""
 
     def __init__(self) -> None:
-        self._queue: deque[Progress] = deque(maxlen=MAX_QUEUED_PROGRESS)
+        self._queue: deque[ProgressData] = deque(maxlen=MAX_QUEUED_PROGRESS)
         self._changed = asyncio.Event()
         self._ended = False
 
-    def add(self, progress: Progress) -> None:
+    def add(self, progress: ProgressData) -> None:
         """Queue a step for the caller."""
         self._queue.append(progress)
         self._changed.set()
@@ -78,7 +78,7 @@ class Watch:
         self._ended = True
         self._changed.set()
 
-    async def progress(self) -> AsyncIterator[Progress]:
+    async def progress(self) -> AsyncIterator[ProgressData]:
         """Each step until `end`; not until the task is done, when some may still be queued."""
         while True:
             while self._queue:
@@ -129,12 +129,12 @@ class Execution:
             self.task.cancel()
 
     def _report(self, step: str, *, percent: float | None = None, **counts: int) -> None:
-        progress: Progress = {"step": step, **counts}
+        progress: ProgressData = {"step": step, **counts}
         if percent is not None:
             progress["percent"] = percent
         self._loop.call_soon_threadsafe(self._publish, progress)
 
-    def _publish(self, progress: Progress) -> None:
+    def _publish(self, progress: ProgressData) -> None:
         for watch in self._watches:
             watch.add(progress)
 

@@ -59,7 +59,7 @@ from assay.progress import Progress, silent
 from assay.run.answers import AnswerContradiction, ContradictionsReport
 from assay.run.config import RunConfig
 
-Found = dict[str, tuple[Contradiction, ...]]
+ContradictionsById = dict[str, tuple[Contradiction, ...]]
 """Contradictions by query id; questions without any are left out."""
 
 _CONTEXT_IGNORED = (
@@ -92,7 +92,7 @@ class AnswerExamination:
     controls: ControlResult | None = None
     """What the judge said about pairs whose verdict is known; None if it was not asked."""
     criteria: CriteriaScores = field(default_factory=CriteriaScores)
-    contradictions: Found = field(default_factory=dict)
+    contradictions: ContradictionsById = field(default_factory=dict)
     contradictions_by: str = ""
     poison: PoisonRun | None = None
     nuggets: NuggetFindings | None = None
@@ -294,7 +294,7 @@ def _judge_note(before: Mapping[str, Verdict], found: AnswerExamination) -> str 
 
 def find_contradictions(
     cases: Sequence[AnswerCase], documents: Documents, checker: ContradictionChecker
-) -> Found:
+) -> ContradictionsById:
     """The contradicted sentences of each answer, against what it cites or was shown."""
     found = {
         case.query_id: tuple(checker.find(case.answer, case.cited_texts(documents)))
@@ -305,8 +305,8 @@ def find_contradictions(
 
 
 async def confirm_contradictions(
-    judge: Judge, found: Found, cases: Sequence[AnswerCase], documents: Documents
-) -> Found:
+    judge: Judge, found: ContradictionsById, cases: Sequence[AnswerCase], documents: Documents
+) -> ContradictionsById:
     """Without the sentences that the judge finds supported.
 
     The judge was asked the same for its faithfulness, so the replies are in its cache.
@@ -323,7 +323,9 @@ async def confirm_contradictions(
     return {query_id: those for query_id, those in checked if those}
 
 
-def contradictions_report(found: Found, by: str, *, examples: int) -> ContradictionsReport:
+def contradictions_report(
+    found: ContradictionsById, by: str, *, examples: int
+) -> ContradictionsReport:
     """Counts, and at most so many examples, which quote answers and sources."""
     everything = [(query_id, each) for query_id, those in found.items() for each in those]
     kinds = Counter(each.kind.value for _, each in everything)

@@ -33,7 +33,7 @@ from assay.search.tuning.signals import (
     propagate,
 )
 from assay.search.tuning.trees import TreeGraph
-from assay.search.tuning.validation import FamiliarityGate, Gain, HeldOut
+from assay.search.tuning.validation import FamiliarityGate, HeldOut, TuningGain
 
 
 @dataclass(frozen=True)
@@ -297,9 +297,9 @@ def _restore(header: JsonObject, payload: bytes) -> TunedRanker:
     )
 
 
-def _gain(values: JsonObject) -> Gain:
+def _gain(values: JsonObject) -> TuningGain:
     means = {name: _mean(values[name]) for name in ("hybrid", "tuned")}
-    return Gain(**values | means)
+    return TuningGain(**values | means)
 
 
 def _mean(value: float | JsonObject) -> float:

@@ -19,7 +19,7 @@ from assay.search.tuning.arrays import Integers
 from assay.search.tuning.features import TuningData, fingerprint_of
 from assay.search.tuning.fit import TRAIN, fit
 from assay.search.tuning.model import TunedRanker, load_model, save_model
-from assay.search.tuning.validation import Gain, HeldOut, ZeroShot
+from assay.search.tuning.validation import HeldOut, TuningGain, ZeroShot
 
 
 def open_tuned(
@@ -156,7 +156,7 @@ def _spread(held_out: HeldOut) -> str:
     )
 
 
-def _cost(unfamiliar: Gain) -> str:
+def _cost(unfamiliar: TuningGain) -> str:
     return (
         f", but {-unfamiliar.ndcg_10:.4f} worse on the {unfamiliar.queries} of them whose "
         "relevant documents no train query shares"

@@ -33,7 +33,7 @@ NEWTON_STEPS = 20
 
 
 @dataclass(frozen=True)
-class Gain:
+class TuningGain:
     """Of the tuned ranking over the zero-shot one, on the same queries.
 
     `hybrid` and `tuned` are means of nDCG@10, as trec_eval computes it (linear gain).
@@ -54,10 +54,10 @@ class HeldOut:
     split: str
     """`train`, or `train and dev`. Of train, every query is answered by trees that have learned
     from the others."""
-    all: Gain
-    unfamiliar: Gain
+    all: TuningGain
+    unfamiliar: TuningGain
     """Only the queries none of whose relevant documents is remembered: skill without memory."""
-    dev: Gain | None = None
+    dev: TuningGain | None = None
     """Only dev, where all sets of trees are asked together, as they are for a new query."""
     by_set: tuple[float, ...] = ()
     """nDCG@10 on dev with each set of ranking trees alone: what the seed decides."""
@@ -81,12 +81,12 @@ class HeldOut:
         return self.all.ndcg_10 > 2 * self.all.standard_error
 
 
-def gain(before: Floats, after: Floats) -> Gain:
+def gain(before: Floats, after: Floats) -> TuningGain:
     """From what `scores_by_query` says about two rankings of the same queries."""
     differences = after - before
     count = len(differences)
     spread = float(differences.std(ddof=1)) if count > 1 else 0.0
-    return Gain(
+    return TuningGain(
         queries=count,
         hybrid=_mean(before),
         tuned=_mean(after),

@@ -31,7 +31,7 @@ from starlette.types import ASGIApp
 from assay.data.load import KNOWN
 from assay.net.outbound import OutboundPolicy
 from assay.serve.a2a.push import PushSender, WebhookStore
-from assay.serve.a2a.tasks import BoundedTaskStore, Recall, SingleMessageHandler, TaskExecutor
+from assay.serve.a2a.tasks import BoundedTaskStore, FindTask, SingleMessageHandler, TaskExecutor
 from assay.serve.a2a.validation import RequestGate
 from assay.serve.error_redaction import ErrorRedaction, redact_a2a_error
 from assay.serve.guards import OPEN_PATHS, guarded
@@ -167,7 +167,7 @@ def a2a_app(
     kept_tasks: int,
     retry_after: int,
     policy: OutboundPolicy | None = None,
-    recall: Recall | None = None,
+    find_task: FindTask | None = None,
     routes: Sequence[BaseRoute] = (),
     end_work: Callable[[], Awaitable[None]] | None = None,
     on_stop: Callable[[], Awaitable[None]] | None = None,
@@ -179,14 +179,14 @@ def a2a_app(
     kept_tasks: how many finished tasks are remembered.
     retry_after: after how many seconds to try again where `executor` admits no more work.
     policy: which addresses push notifications may be sent to; None offers no notifications.
-    recall: finds tasks of an earlier process of the agent; reads the disk.
+    find_task: finds tasks of an earlier process of the agent; reads the disk.
     routes: further routes beside the protocol's.
     end_work: called first when the server stops, while clients can still be sent the end.
     on_stop: called when the last client has disconnected.
     """
     webhooks = None if policy is None else WebhookStore(policy)
     store = BoundedTaskStore(
-        kept_tasks, listable=token is not None, webhooks=webhooks, recall=recall
+        kept_tasks, listable=token is not None, webhooks=webhooks, find_task=find_task
     )
     sender = None if webhooks is None else PushSender(webhooks, store)
     card_at = partial(

@@ -50,7 +50,7 @@ MAX_HISTORY = 20
 """How many status messages of a task are kept, besides its current one."""
 
 Request = TypeVar("Request", bound=BaseModel)
-Recall = Callable[[str], Task | None]
+FindTask = Callable[[str], Task | None]
 """Finds a task that the store does not have, by its id."""
 
 _logger = logging.getLogger(__name__)
@@ -175,7 +175,7 @@ class BoundedTaskStore(InMemoryTaskStore):
     listable: whether clients see tasks in a list. Only where callers need a token: without one, a
         list would show every caller the requests of all others, so it is empty.
     webhooks: forgotten with their task.
-    recall: finds a task of an earlier process; may block.
+    find_task: finds a task of an earlier process; may block.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class BoundedTaskStore(InMemoryTaskStore):
         *,
         listable: bool,
         webhooks: PushNotificationConfigStore | None = None,
-        recall: Recall | None = None,
+        find_task: FindTask | None = None,
         max_bytes: int = MAX_TASK_BYTES,
         lifetime: float = TASK_LIFETIME_S,
         clock: Callable[[], float] = time.monotonic,
@@ -193,7 +193,7 @@ class BoundedTaskStore(InMemoryTaskStore):
         self._limit = limit
         self._listable = listable
         self._webhooks = webhooks
-        self._recall = recall
+        self._find_task = find_task
         self._max_bytes = max_bytes
         self._lifetime = lifetime
         self._clock = clock
@@ -216,8 +216,8 @@ class BoundedTaskStore(InMemoryTaskStore):
         """The task, unless it is unknown or has been dropped."""
         await self._evict()
         task = await super().get(task_id, context)
-        if task is None and self._recall is not None:
-            task = await asyncio.to_thread(self._recall, task_id)
+        if task is None and self._find_task is not None:
+            task = await asyncio.to_thread(self._find_task, task_id)
         return task
 
     async def list(self, params: ListTasksRequest, context: ServerCallContext) -> ListTasksResponse:

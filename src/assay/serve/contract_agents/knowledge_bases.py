@@ -22,7 +22,7 @@ from assay.search.retriever import Retriever
 from assay.search.store import Store
 from assay.serve.contract_agents.knowledge_store import is_outdated, upgrade_index
 from assay.serve.readiness import Loading
-from assay.serve.retrieval import Hit, Retrieval
+from assay.serve.retrieval import Retrieval, SearchHit
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """Names of ingested knowledge bases: they become parts of file names."""
@@ -46,7 +46,7 @@ class FoundChunk:
     found_by: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, hit: Hit, chunk: str, doc_id: str) -> "FoundChunk":
+    def of(cls, hit: SearchHit, chunk: str, doc_id: str) -> "FoundChunk":
         """A hit under the ids that callers know its chunk and its document by."""
         signals = tuple(hit.signals)
         return cls(chunk, doc_id, hit.title, hit.text, hit.score, hit.metadata, signals)
@@ -197,7 +197,7 @@ class KnowledgeBases:
         """Search an ingested knowledge base."""
         embedder = await self.embedder.get()
 
-        def search() -> Sequence[Hit]:
+        def search() -> Sequence[SearchHit]:
             with self._indexes.reading(name, self.store_for(name), embedder) as index:
                 return index.search(query.text, query.top_k, mode=query.mode, filters=query.filters)
 

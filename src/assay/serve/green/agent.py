@@ -160,7 +160,7 @@ def green_app(
         retry_after=RETRY_AFTER_S,
         policy=policy,
         routes=task_routes(service),
-        recall=partial(_recall, queue),
+        find_task=partial(_recall, queue),
         end_work=queue.close,
         on_stop=queue.close,
     )

@@ -37,11 +37,11 @@ class Misbehavior:
     content: Content
 
 
-Case = tuple[str, str, str, wire.Act | Content]
+HostileCase = tuple[str, str, str, wire.Act | Content]
 """Name, expected outcome, description, and what the agent does or says."""
 
 
-def in_group(group: str, *cases: Case) -> tuple[Misbehavior, ...]:
+def in_group(group: str, *cases: HostileCase) -> tuple[Misbehavior, ...]:
     """The cases as misbehaviors of one group."""
     return tuple(
         Misbehavior(name, group, description, expected, wire.send_right, wrong)

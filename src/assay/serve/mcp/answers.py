@@ -29,7 +29,7 @@ from pydantic import ValidationError
 from assay.answer.passages import Answer, Answerer, Passage, not_found
 from assay.answer.prompt import SYSTEM, question_prompt, read_generated
 from assay.serve.mcp.search import DocumentSearch, SemanticAnswer, found_note
-from assay.serve.retrieval import Hit
+from assay.serve.retrieval import SearchHit
 
 SAMPLING = "sampling"
 NO_MODEL = "none"
@@ -89,7 +89,7 @@ class AnswerService:
         return answer, self._answerer.name
 
 
-def _shaped(query: str, hits: Sequence[Hit], method: str, answer: Answer) -> SemanticAnswer:
+def _shaped(query: str, hits: Sequence[SearchHit], method: str, answer: Answer) -> SemanticAnswer:
     """Sources are always returned; where none of them answers, `total_found` is 0."""
     return SemanticAnswer(
         success=True,
@@ -114,9 +114,9 @@ class PendingHits:
 
     def __init__(self, limit: int = _MAX_PENDING) -> None:
         self._limit = limit
-        self._hits: OrderedDict[str, Sequence[Hit]] = OrderedDict()
+        self._hits: OrderedDict[str, Sequence[SearchHit]] = OrderedDict()
 
-    def keep(self, hits: Sequence[Hit]) -> str:
+    def keep(self, hits: Sequence[SearchHit]) -> str:
         """Remember `hits`; returns the name to `take` them by."""
         name = uuid.uuid4().hex
         self._hits[name] = hits
@@ -124,7 +124,7 @@ class PendingHits:
             self._hits.popitem(last=False)
         return name
 
-    def take(self, name: str | None) -> Sequence[Hit] | None:
+    def take(self, name: str | None) -> Sequence[SearchHit] | None:
         """Return and forget the hits of that name; None if they are not there."""
         return None if name is None else self._hits.pop(name, None)
 

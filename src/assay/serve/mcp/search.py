@@ -10,7 +10,7 @@ from assay.contract.envelope import NO_FLAG
 from assay.errors import AssayError, SearchError
 from assay.progress import Progress
 from assay.serve.readiness import Loading
-from assay.serve.retrieval import Hit, QueryText, Retrieval
+from assay.serve.retrieval import QueryText, Retrieval, SearchHit
 
 DescribedQuery = Annotated[QueryText, Field(description="The query, in plain words.")]
 TopK = Annotated[int, Field(ge=1, le=100, description="Maximum number of documents."), NO_FLAG]
@@ -95,7 +95,7 @@ class SemanticAnswer(BaseModel):
     warnings: list[str]
 
 
-SyncState = Literal["idle", "syncing", "disabled"]
+SyncActivity = Literal["idle", "syncing", "disabled"]
 
 
 class SyncStatus(BaseModel):
@@ -104,7 +104,7 @@ class SyncStatus(BaseModel):
     indexed_documents: int
     indexed_chunks: int
     pending_count: int
-    status: SyncState
+    status: SyncActivity
     enabled: bool
 
 
@@ -131,7 +131,7 @@ class DocumentSearch:
         except Exception as error:
             raise SearchError("the documents could not be loaded") from error
 
-    async def search(self, query: str, top_k: int, threshold: float = 0.0) -> Sequence[Hit]:
+    async def search(self, query: str, top_k: int, threshold: float = 0.0) -> Sequence[SearchHit]:
         """Best first, without documents that score below `threshold`."""
         self.search_calls += 1
         retrieval = await self.retrieval()
@@ -157,7 +157,7 @@ class DocumentSearch:
 
     def sync_status(self) -> SyncStatus:
         """How much is indexed. An index is built as a whole: nothing is pending afterwards."""
-        status: SyncState = "disabled"
+        status: SyncActivity = "disabled"
         documents = chunks = pending = 0
         there = self.loading.value
         if there is not None:
@@ -181,7 +181,7 @@ class DocumentSearch:
         self._done, self._total = done, total or done
 
 
-def found_note(hit: Hit) -> FoundNote:
+def found_note(hit: SearchHit) -> FoundNote:
     """A hit in the shape of Nextcloud's semantic search."""
     return FoundNote(
         id=hit.doc_id,
@@ -195,7 +195,7 @@ def found_note(hit: Hit) -> FoundNote:
     )
 
 
-def _found_document(hit: Hit) -> FoundDocument:
+def _found_document(hit: SearchHit) -> FoundDocument:
     score = _from_0_to_1(hit.score)
     return FoundDocument(doc_id=hit.doc_id, score=score, title=hit.title, text=hit.text)
 

@@ -17,7 +17,7 @@ from assay.report.numbers import count
 from assay.run.models import RunHeader
 from assay.search.explanation import Explanation
 from assay.search.modes import ZERO_SHOT_MODES
-from assay.search.retriever import Hit, Retriever, check_request
+from assay.search.retriever import Retriever, SearchHit, check_request
 from assay.serve.readiness import Loading
 from assay.serve.ui.context import ui_of
 from assay.serve.ui.evaluations import ProgressView, event_stream
@@ -96,14 +96,14 @@ class ExplainedHit:
         judged: the judged queries that spoke for it, with their predicted overlaps.
     """
 
-    hit: Hit
+    hit: SearchHit
     shares: list[tuple[str, float, float]]
     terms: list[tuple[str, float]]
     feedback: tuple[str, ...]
     judged: list[tuple[str, float]]
 
     @classmethod
-    def of(cls, hit: Hit, why: Explanation, queries: Mapping[str, Query]) -> "ExplainedHit":
+    def of(cls, hit: SearchHit, why: Explanation, queries: Mapping[str, Query]) -> "ExplainedHit":
         """With the texts of judged queries in place of their ids, where they are known."""
         whole = sum(why.shares.values()) or 1.0
         return cls(
