@@ -22,7 +22,7 @@ from typing import BinaryIO, Self
 
 from assay.errors import AssayError
 
-MAX_BYTES = 256 * 2**20
+FILE_MAX_BYTES = 256 * 2**20
 """Of a file that is read as a whole."""
 
 MAX_LINE = 64 * 2**20
@@ -74,7 +74,7 @@ def open_file(path: Path) -> BufferedReader:
         raise UnreadableFile(error.errno, error.strerror, str(path)) from None
 
 
-def read_file(path: Path, *, limit: int = MAX_BYTES) -> bytes:
+def read_file(path: Path, *, limit: int = FILE_MAX_BYTES) -> bytes:
     """The content of a regular file of at most `limit` bytes. Raises as `open_file` does."""
     with open_file(path) as file:
         # Not all of `limit` at once: room would be taken for it, whatever the size of the file.
@@ -87,7 +87,7 @@ def read_file(path: Path, *, limit: int = MAX_BYTES) -> bytes:
     return content
 
 
-def read_text_file(path: Path, *, encoding: str = "utf-8", limit: int = MAX_BYTES) -> str:
+def read_text_file(path: Path, *, encoding: str = "utf-8", limit: int = FILE_MAX_BYTES) -> str:
     """The text of a regular file, with `\\n` at the ends of lines.
 
     Raises as `open_file` does, and UnicodeDecodeError.

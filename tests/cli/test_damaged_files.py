@@ -268,7 +268,7 @@ def test_a_link_in_a_run_leads_no_writer_to_another_file(folder: Path, runs: Pat
 def test_a_report_without_rows_is_not_searched_again_from_its_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(report_file, "MAX_BYTES", 100_000)
+    monkeypatch.setattr(report_file, "FILE_MAX_BYTES", 100_000)
     (tmp_path / "report.json").write_bytes(b"[" * 200_000)
     with pytest.raises(RunError, match="its rows do not begin within 100,000 bytes"):
         read_report_head(tmp_path / "report.json")

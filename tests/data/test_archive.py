@@ -102,7 +102,10 @@ def test_a_member_that_unpacks_a_thousandfold_is_refused(write_archive: WriteArc
 
 @pytest.mark.parametrize(
     ("bound", "message"),
-    [("MAX_BYTES", "bytes unpacked, more than 2"), ("MAX_MEMBERS", "3 members, more than 2")],
+    [
+        ("ARCHIVE_MAX_BYTES", "bytes unpacked, more than 2"),
+        ("MAX_MEMBERS", "3 members, more than 2"),
+    ],
 )
 def test_too_much_is_refused(
     write_archive: WriteArchive, monkeypatch: pytest.MonkeyPatch, bound: str, message: str

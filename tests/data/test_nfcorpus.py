@@ -66,7 +66,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(b"<html>please log in</html>")
 
     def flood(self) -> None:
-        self._send(bytes(beir_download.MAX_BYTES + 1))
+        self._send(bytes(beir_download.DOWNLOAD_MAX_BYTES + 1))
 
     def stall(self) -> None:
         self._send(self.server.body[:10], declared=len(self.server.body))

@@ -30,7 +30,7 @@ from assay.agents.request_template import (
     has_contexts,
     read_body_template,
 )
-from assay.agents.rest import MAX_BYTES, refuse_local, status_failure
+from assay.agents.rest import REPLY_MAX_BYTES, refuse_local, status_failure
 from assay.agents.target_kinds import OpenContext, Target
 from assay.agents.targets import redact_target
 from assay.answer.passages import Passage
@@ -123,7 +123,7 @@ class ChatAgent(HttpAgent):
 
     async def open(self) -> None:
         """Check that something listens, and choose a model. Raises `TargetError`."""
-        await self.connect(self._base, max_bytes=MAX_BYTES)
+        await self.connect(self._base, max_bytes=REPLY_MAX_BYTES)
         await self.require_listener(self._base)
         if not self._model and "model" not in self._extra:
             self._model = await self._first_model()
@@ -183,7 +183,7 @@ class ChatAgent(HttpAgent):
             if streamed and response.status_code < 300:
                 value = await _read_stream(response)
                 return _checked(Received(orjson.dumps(value).decode(), value))
-            body = await read_body(response, MAX_BYTES)
+            body = await read_body(response, REPLY_MAX_BYTES)
         if failure := status_failure(response.status_code, response.headers, body, call):
             raise failure
         return _checked(Received.from_text(body))
@@ -233,15 +233,15 @@ def _message(value: Any) -> JsonObject | None:
 
 async def _read_stream(response: httpx.Response) -> JsonObject:
     """The completion that the chunks of a stream make up."""
-    reader = EventReader(MAX_BYTES)
+    reader = EventReader(REPLY_MAX_BYTES)
     whole: JsonObject = {}
     message: JsonObject = {"role": "assistant", "content": ""}
     finished = begun = False
-    async for part in read_chunks(response, MAX_BYTES):
+    async for part in read_chunks(response, REPLY_MAX_BYTES):
         try:
             events = reader.feed(part)
         except EventTooLarge:
-            raise too_large(MAX_BYTES) from None
+            raise too_large(REPLY_MAX_BYTES) from None
         for event in events:
             if event.data.strip() == "[DONE]":  # whatever the connection does afterwards
                 return _whole(whole, message, begun)

@@ -103,7 +103,7 @@ def find_preset(name: str) -> Preset:
 
 
 MAX_PAGES = 20
-MAX_BYTES = 8_000_000
+REPLY_MAX_BYTES = 8_000_000
 """Of one page: services send whole documents along with their ids."""
 
 _SECONDS = 600.0  # the evaluation bounds a call; this only ends what was forgotten
@@ -175,7 +175,7 @@ class RestAgent(HttpAgent):
 
     async def open(self) -> None:
         """Check that something listens there. Raises `TargetError`."""
-        await self.connect(self._template.url, token=False, max_bytes=MAX_BYTES)
+        await self.connect(self._template.url, token=False, max_bytes=REPLY_MAX_BYTES)
         await self.require_listener(self._template.url)
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
@@ -244,7 +244,7 @@ def received_reply(reply: HttpReply) -> Received:
     """What a service sent. Events of a stream, and JSON a line, are a list of JSON values."""
     whole = Received.from_text(reply.body)
     if str(reply.headers.get("content-type", "")).startswith("text/event-stream"):
-        parts = [event.data for event in EventReader(MAX_BYTES).feed(reply.body + b"\n\n")]
+        parts = [event.data for event in EventReader(REPLY_MAX_BYTES).feed(reply.body + b"\n\n")]
         marks = {"[DONE]"}  # ends the streams of many
     elif whole.problem:
         parts, marks = whole.text.splitlines(), set()
@@ -266,7 +266,7 @@ async def send(http: httpx.AsyncClient, call: WireCall) -> HttpReply:
         content=call.content,
         headers=call.headers,
         timeout=_SECONDS,
-        limit=MAX_BYTES,
+        limit=REPLY_MAX_BYTES,
     )
     if failure := status_failure(reply.status, reply.headers, reply.body, call):
         raise failure

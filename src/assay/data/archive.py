@@ -20,7 +20,7 @@ from assay.errors import DataError
 from assay.files import require_regular
 
 MAX_MEMBERS = 10_000
-MAX_BYTES = 8 * 2**30
+ARCHIVE_MAX_BYTES = 8 * 2**30
 MAX_RATIO = 100
 """Text compresses 3 to 10 times; deflate at most 1032 times."""
 
@@ -64,8 +64,8 @@ def _refuse_bombs(path: Path, members: list[zipfile.ZipInfo]) -> None:
     if len(members) > MAX_MEMBERS:
         raise _refusal(path, f"{len(members):,} members, more than {MAX_MEMBERS:,}")
     total = sum(member.file_size for member in members)
-    if total > MAX_BYTES:
-        raise _refusal(path, f"{total:,} bytes unpacked, more than {MAX_BYTES:,}")
+    if total > ARCHIVE_MAX_BYTES:
+        raise _refusal(path, f"{total:,} bytes unpacked, more than {ARCHIVE_MAX_BYTES:,}")
     for member in members:
         packed_well = member.file_size > MAX_RATIO * max(member.compress_size, 1)
         if packed_well and member.file_size > RATIO_MATTERS_ABOVE:

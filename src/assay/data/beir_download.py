@@ -50,7 +50,7 @@ HASHES = {
     "md5": "a89dba18a62ef92f7d323ec890a0d38d",  # the one that BEIR publishes
     "sha256": "efe5be03f8c5b86a5870102d0599d227c8c6e2484328e68c6522560385671b0b",
 }
-MAX_BYTES = 16 * 2**20
+DOWNLOAD_MAX_BYTES = 16 * 2**20
 """The archive has 2.4 million bytes: a much larger response is not it."""
 
 STALL_SECONDS = 20.0
@@ -185,7 +185,7 @@ def _download_nfcorpus(path: Path, progress: Progress) -> None:
     from assay.net.download import DownloadLimits, temporary_download  # brings httpx: 0.1 s
 
     url = os.environ.get("NFCORPUS_URL") or ADDRESS
-    limits = DownloadLimits(MAX_BYTES, TOTAL_SECONDS, STALL_SECONDS, attempts=1)
+    limits = DownloadLimits(DOWNLOAD_MAX_BYTES, TOTAL_SECONDS, STALL_SECONDS, attempts=1)
     what = "downloading nfcorpus.zip"
     try:
         with temporary_download(url, limits, what=what, folder=path.parent, progress=progress) as (

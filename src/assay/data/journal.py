@@ -9,7 +9,7 @@ from assay.errors import DataError
 from assay.files import complete_lines, cut_file, open_to_append
 from assay.net.json import JsonObject, parse_object
 
-MAX_BYTES = 2**30
+JOURNAL_MAX_BYTES = 2**30
 """Of a journal, by default: what it says is held in memory."""
 
 
@@ -21,7 +21,7 @@ class Journal:
         limit: how many bytes it may have, in reading and in writing.
     """
 
-    def __init__(self, out: Path, *, limit: int = MAX_BYTES) -> None:
+    def __init__(self, out: Path, *, limit: int = JOURNAL_MAX_BYTES) -> None:
         self.path = out.with_name(f"{out.name}.journal.jsonl")
         self.limit = limit
 

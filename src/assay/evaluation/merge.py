@@ -195,7 +195,7 @@ def _refuse_gaps(shards: Sequence[RunFolder], configs: Sequence[RunConfig]) -> N
 ROLE = "retrieval_agent"
 """What the agent under test is called among the participants of a benchmark."""
 
-MAX_BYTES = 1_000_000_000
+RESULT_MAX_BYTES = 1_000_000_000
 """The largest result file that is read."""
 
 _ROWS = "per_query_results"
@@ -232,7 +232,7 @@ def runs_in_results(path: Path, into: Path) -> list[RunFolder]:
 
 def _reports(path: Path) -> list[JsonObject]:
     try:
-        document = _whole_numbers(parse_json(read_file(path, limit=MAX_BYTES)))
+        document = _whole_numbers(parse_json(read_file(path, limit=RESULT_MAX_BYTES)))
     except OSError as error:
         raise RunError(f"cannot read {path}: {error.strerror}") from None
     except orjson.JSONDecodeError as error:

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from assay.errors import RunError
-from assay.files import MAX_BYTES, atomic_writer, create_file, open_file, read_file, read_lines
+from assay.files import FILE_MAX_BYTES, atomic_writer, create_file, open_file, read_file, read_lines
 from assay.measure.metrics import parse_metric
 from assay.net.json import is_extreme
 from assay.run.models import QueryRow, Report, require_format
@@ -65,8 +65,8 @@ def read_report_head(path: Path) -> Report:
                 return _report(path, _object(path, start))
             seen = max(0, len(start) - len(_ROWS))
             start += more
-            if len(start) > MAX_BYTES:
-                raise _damaged(path, f"its rows do not begin within {MAX_BYTES:,} bytes")
+            if len(start) > FILE_MAX_BYTES:
+                raise _damaged(path, f"its rows do not begin within {FILE_MAX_BYTES:,} bytes")
     return _report(path, _object(path, start[:end] + b"}"))
 
 
@@ -111,7 +111,7 @@ def read_query_scores(
 def find_query_row(path: Path, query_id: str) -> QueryRow | None:
     """The row of one query, without reading the others; None where there is none."""
     wanted = orjson.dumps(query_id)
-    for line in read_lines(path, limit=MAX_BYTES):
+    for line in read_lines(path, limit=FILE_MAX_BYTES):
         if line.startswith(b'{"') and wanted in line:
             value = _parsed(path, line.rstrip(b",\n"))
             if value.get("query_id") == query_id:
@@ -132,7 +132,7 @@ def _report(path: Path, value: dict[str, Any]) -> Report:
 
 
 def _rows(path: Path) -> Iterator[Any]:
-    lines = read_lines(path, limit=MAX_BYTES)  # written elsewhere, it may be one line
+    lines = read_lines(path, limit=FILE_MAX_BYTES)  # written elsewhere, it may be one line
     if not any(line == _ROWS[2:] + b"\n" for line in lines):
         yield from _rows_of_whole(path)
         return
