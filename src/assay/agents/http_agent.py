@@ -9,10 +9,11 @@ import httpx
 
 from assay.agents.readiness import AgentReadiness, ask_readiness
 from assay.errors import AgentFailure, FailureKind, TargetError
-from assay.net.client import CLIENT_MAX_BYTES, TOKEN_VARIABLE, open_client, token_for
+from assay.net.client import CLIENT_MAX_BYTES, open_client, token_for
 from assay.net.http import exchange
 from assay.net.outbound import OutboundPolicy, OutboundRefused
 from assay.net.redact import redact_url
+from assay.net.variables import AGENT_TOKEN_VARIABLE
 
 _CONNECT_SECONDS = 10.0
 
@@ -48,7 +49,7 @@ class HttpAgent:
             self.policy.check_url(_front_page(url))
         except OutboundRefused as error:
             raise TargetError(str(error)) from None
-        auth = token_for(url, self.policy, TOKEN_VARIABLE) if token else None
+        auth = token_for(url, self.policy, AGENT_TOKEN_VARIABLE) if token else None
         self._connection = open_client(self.policy, auth=auth, max_bytes=max_bytes)
 
     async def require_listener(self, url: str) -> None:

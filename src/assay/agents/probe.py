@@ -24,12 +24,13 @@ from assay.agents.targets import parse_target
 from assay.answer.passages import Passage
 from assay.contract.conformance.probes import sample_inputs
 from assay.errors import AgentFailure, TargetError, TargetLoading
-from assay.net.client import TOKEN_VARIABLE, open_client, token_for
+from assay.net.client import open_client, token_for
 from assay.net.http import exchange, read_chunks
 from assay.net.json import JsonObject, parse_object
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy, OutboundRefused
 from assay.net.redact import redact_url
 from assay.net.sse import EventReader
+from assay.net.variables import AGENT_TOKEN_VARIABLE, MCP_TOKEN_VARIABLE
 
 _log = logging.getLogger(__name__)
 
@@ -125,7 +126,7 @@ async def probe(url: str, policy: OutboundPolicy = UNRESTRICTED) -> str:
     except OutboundRefused as error:
         raise TargetError(str(error)) from None
     tried: list[str] = []
-    token = token_for(base, policy, TOKEN_VARIABLE, "MCP_SERVER_TOKEN")
+    token = token_for(base, policy, AGENT_TOKEN_VARIABLE, MCP_TOKEN_VARIABLE)
     async with open_client(policy, auth=token) as http:
         for kind in TARGET_KINDS.values():
             found: str | None = await load(kind.probe)(http, base, tried) if kind.probe else None

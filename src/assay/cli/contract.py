@@ -111,9 +111,10 @@ def check_all(
     import asyncio
 
     from assay.contract.conformance.checks import check_agent, parse_check_target, select_checks
-    from assay.net.client import TOKEN_VARIABLE, token_for
+    from assay.net.client import token_for
     from assay.net.outbound import UNRESTRICTED
     from assay.net.redact import redact_url
+    from assay.net.variables import AGENT_TOKEN_VARIABLE
 
     parsed = [parse_check_target(target) for target in targets]
     select_checks(skip)
@@ -123,7 +124,7 @@ def check_all(
         reports = []
         for target in parsed:
             say(f"checking {target.task_type} at {redact_url(target.url)}")
-            auth = token_for(target.url, UNRESTRICTED, TOKEN_VARIABLE)
+            auth = token_for(target.url, UNRESTRICTED, AGENT_TOKEN_VARIABLE)
             reports.append(
                 await check_agent(target, inputs=inputs, skip=skip, level=threshold, auth=auth)
             )
@@ -307,15 +308,16 @@ async def _dispatch(
     agent: str, request: "AgentRunRequest", *, stream: bool, timeout: float | None
 ) -> "AgentRunResponse":
     from assay.contract.client import AgentClient, ClientLimits, read_endpoints, resolve_agent
-    from assay.net.client import TOKEN_VARIABLE, token_for
+    from assay.net.client import token_for
     from assay.net.outbound import UNRESTRICTED
+    from assay.net.variables import AGENT_TOKEN_VARIABLE
 
     # A little more than the agent has, so that its own report of an exceeded budget arrives.
     limits = ClientLimits()
     if timeout is not None:
         limits = ClientLimits(sync_s=timeout + 2, stream_s=timeout + 2)
     base = resolve_agent(agent, read_endpoints())
-    auth = token_for(base, UNRESTRICTED, TOKEN_VARIABLE)
+    auth = token_for(base, UNRESTRICTED, AGENT_TOKEN_VARIABLE)
     async with AgentClient(limits=limits, auth=auth) as client:
         if stream:
             return await _follow(client, base, request)

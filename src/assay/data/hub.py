@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 PREFIX = "hf:"
 BASE_VARIABLE = "HF_ENDPOINT"
-TOKEN_VARIABLE = "HF_TOKEN"
+HUB_TOKEN_VARIABLE = "HF_TOKEN"
 _BASE = "https://huggingface.co"
 _MAX_LISTING = 64 * 2**20
 _MAX_FILE = 16 * 2**30
@@ -229,7 +229,7 @@ def _token(base: str) -> "TokenFor | None":
     from assay.net.client import token_for
     from assay.net.outbound import policy_of_process
 
-    return token_for(base, policy_of_process(), TOKEN_VARIABLE)
+    return token_for(base, policy_of_process(), HUB_TOKEN_VARIABLE)
 
 
 def _unavailable(name: HubName, base: str, error: DownloadError) -> UsageError | DownloadError:
@@ -239,7 +239,7 @@ def _unavailable(name: HubName, base: str, error: DownloadError) -> UsageError |
         revision = f" at revision {name.revision!r}" if name.revision else ""
         return UsageError(
             f"the hub has no data set {name.repo!r}{revision}, or it is not public "
-            f"({error}); for a private or gated one set {TOKEN_VARIABLE}{hint}"
+            f"({error}); for a private or gated one set {HUB_TOKEN_VARIABLE}{hint}"
         )
     return DownloadError(
         f"data set {str(name)!r} is not in the cache, and the hub could not be asked "
@@ -264,7 +264,7 @@ def _similar(name: HubName, base: str) -> str | None:
 
 
 def _broken(name: HubName, path: str, error: DownloadError) -> DownloadError:
-    denied = f"; accept its terms on the hub and set {TOKEN_VARIABLE}"
+    denied = f"; accept its terms on the hub and set {HUB_TOKEN_VARIABLE}"
     return DownloadError(
         f"{path} of data set {str(name)!r} could not be downloaded: {error}"
         f"{denied if error.status in (401, 403) else '; run the command again to continue'}"

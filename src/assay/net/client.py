@@ -27,7 +27,6 @@ from assay.net.outbound import (
 _Request = TypeVar("_Request", bound=Any)
 _Response = TypeVar("_Response")
 
-TOKEN_VARIABLE = "AGENT_TOKEN"
 CONNECT_SECONDS = 10.0
 CLIENT_MAX_BYTES = 32_000_000
 """What one response may have, where its reader sets no lower limit."""

@@ -6,6 +6,12 @@ SERVER_TOKEN_VARIABLE = "ASSAY_TOKEN"
 ADMIN_TOKEN_VARIABLE = "ASSAY_ADMIN_TOKEN"
 """The token of those who may change what a server holds."""
 
+AGENT_TOKEN_VARIABLE = "AGENT_TOKEN"
+"""The token that an agent under test asks for."""
+
+MCP_TOKEN_VARIABLE = "MCP_SERVER_TOKEN"
+"""The same of an MCP server."""
+
 OWN_SECRETS = (SERVER_TOKEN_VARIABLE, ADMIN_TOKEN_VARIABLE)
 """Secrets of Assay's servers, which no process that is under test gets."""
 

@@ -46,10 +46,8 @@ from assay.net.http import (
 )
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy, split_address
 from assay.net.redact import quote
-from assay.net.variables import OWN_SECRETS
+from assay.net.variables import MCP_TOKEN_VARIABLE, OWN_SECRETS
 from assay.privacy import is_private
-
-TOKEN_VARIABLE = "MCP_SERVER_TOKEN"
 
 # Longer than any call: the caller bounds the whole call, this only ends what was forgotten.
 _TIMEOUT = httpx2.Timeout(300.0, connect=CONNECT_SECONDS, write=30.0, pool=None)
@@ -108,7 +106,7 @@ class HttpServer:
     def __init__(self, url: str, policy: OutboundPolicy = UNRESTRICTED) -> None:
         self._policy = policy
         split_address(url)  # raises for anything but an http(s) URL
-        read_token(policy, TOKEN_VARIABLE)  # raises for one that no header can hold
+        read_token(policy, MCP_TOKEN_VARIABLE)  # raises for one that no header can hold
         self._url = url.rstrip("/") + "/mcp" if urlsplit(url).path in ("", "/") else url
         self._http: httpx2.AsyncClient | None = None
 
@@ -121,7 +119,7 @@ class HttpServer:
 
     async def readiness(self) -> AgentReadiness:
         path = urlsplit(self._url).path.rstrip("/").removesuffix("/mcp")
-        token = token_for(self._url, self._policy, TOKEN_VARIABLE)
+        token = token_for(self._url, self._policy, MCP_TOKEN_VARIABLE)
         async with open_client(self._policy, auth=token) as http:
             return await ask_readiness(http, ready_url(self._url, below=path))
 
@@ -213,7 +211,7 @@ def open_http(
         policy: which addresses may be called. A restricted client sends no token: the address
             came in a request, not from the owner of the token.
     """
-    token = read_token(policy, TOKEN_VARIABLE)
+    token = read_token(policy, MCP_TOKEN_VARIABLE)
     inner = transport or httpx2.AsyncHTTPTransport(limits=_LIMITS, verify=tls_context())
     return httpx2.AsyncClient(
         transport=RecordingTransport(inner, policy),
@@ -356,7 +354,7 @@ def _failure_of(error: httpx.RequestError | httpx2.TransportError) -> AgentFailu
 def _failure_of_status(response: httpx2.Response) -> AgentFailure | None:
     status = response.status_code
     if status == 401:
-        message = f"HTTP 401: the server requires a token; set {TOKEN_VARIABLE}"
+        message = f"HTTP 401: the server requires a token; set {MCP_TOKEN_VARIABLE}"
         return AgentFailure(FailureKind.AGENT_ERROR, message)
     if status in (403, 413, 421):
         return AgentFailure(FailureKind.AGENT_ERROR, f"HTTP {status}")
