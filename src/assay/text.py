@@ -27,8 +27,9 @@ _EXPONENT = re.compile(r"(?<=\d)(?=[⁰¹²³⁴-⁹])")
 # its number ("20min") is a word of its own.
 _WORD = re.compile(r"\d+(?:[.,:/]\d+)*|[^\W\d_][^\W_]*(?:'[^\W\d_]+)*")
 
-# bm25s's list for English (NLTK's) without the fragments of contractions, and with auxiliaries.
-STOP_WORDS = frozenset(
+# What the measures of answers leave out (`stems`, `is_stop`), of whole words: bm25s's list for
+# English (NLTK's) without the fragments of contractions, and with auxiliaries.
+_STOP_WORDS = frozenset(
     _WORD.findall(
         "a about above after again against all am an and any are as at be because been before "
         "being below between both but by can cannot could did do does doing done down during each "
@@ -146,7 +147,8 @@ FUNCTION_WORDS = {
         очень по под при с со так также такой там те тем то того тоже той только том ты у уже
         хотя чего чей чем что чтобы чье чья эта эти это этого этой этом этот я""",
 }
-"""Stop words by language: they show the language of a text, and BM25 leaves them out.
+"""Stop words by language: they show the language of a text, and BM25 leaves them out; `is_stop` has
+a list of its own, for answers in English.
 
 English is NLTK's list, without contractions, which are split at the apostrophe, and without those
 of their pieces that mean something alone: vitamin D, won, re.
@@ -235,8 +237,8 @@ def stems(text: str) -> list[str]:
 def is_stop(word: str) -> bool:
     """Whether a normalized word carries no meaning of its own, contractions included."""
     if "'" not in word:
-        return word in STOP_WORDS
-    return word.partition("'")[0] in STOP_WORDS or word.endswith("n't")
+        return word in _STOP_WORDS
+    return word.partition("'")[0] in _STOP_WORDS or word.endswith("n't")
 
 
 def is_negation(word: str) -> bool:
