@@ -54,7 +54,7 @@ def check_agents(
             "LEVEL",
         ),
     ] = "must",
-    json: JsonOption = False,
+    as_json: JsonOption = False,
     junit: Annotated[
         Path | None, option("Also write the findings as JUnit XML.", metavar="FILE")
     ] = None,
@@ -85,7 +85,7 @@ def check_agents(
 
         found = orjson.dumps(report_sarif(reports, CHECKS), option=orjson.OPT_INDENT_2)
         write_output(sarif, found + b"\n")
-    if json:
+    if as_json:
         from assay.contract.conformance.report import report_json
 
         print_json(report_json(reports))
@@ -240,7 +240,7 @@ def run_agent(
     task: Annotated[str, typer.Argument(metavar="TASK", help="The task type, e.g. RAG_RETRIEVE.")],
     inputs: Annotated[str, option("Inputs of the task.", "ASSAY_RUN_INPUTS", "JSON")] = "{}",
     stream: Annotated[bool, switch("--stream", "Stream the run and show its progress.")] = False,
-    json: JsonOption = False,
+    as_json: JsonOption = False,
     timeout: Annotated[
         float | None,
         option(
@@ -274,7 +274,7 @@ def run_agent(
     response = asyncio.run(_dispatch(agent, request, stream=stream, timeout=timeout))
     if out is not None:
         write_output(out, orjson.dumps(response.to_wire()) + b"\n")
-    if json:
+    if as_json:
         print_json(response.to_wire())
     else:
         _print(response)

@@ -36,11 +36,11 @@ data_app.command("rekey")(rekey)
 
 
 @data_app.command("list")
-def list_datasets(json: JsonOption = False) -> None:
+def list_datasets(as_json: JsonOption = False) -> None:
     """List the data sets that Assay knows by name."""
     from assay.data.load import KNOWN, SOURCES
 
-    if json:
+    if as_json:
         print_json(KNOWN)
         return
     show(*(_fact(name, what) for name, what in KNOWN.items()))
@@ -73,7 +73,7 @@ def info(
             min=0.0,
         ),
     ] = None,
-    json: JsonOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Describe a data set: counts, grades, ceilings, queries needed."""
     from assay.data import load_dataset
@@ -82,7 +82,7 @@ def info(
     with progress_bar() as progress:
         dataset = load_dataset(name, archive=archive, columns=columns or (), progress=progress)
     facts = describe_dataset(dataset, split, std=ASSUMED_STD if std is None else std)
-    if json:
+    if as_json:
         print_json(asdict(facts))
     else:
         show(*_rendered(facts))

@@ -53,7 +53,7 @@ def import_dataset(
         ),
     ] = None,
     archive: ArchiveOption = None,
-    json: JsonOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Convert a data set to a folder in BEIR format."""
     from assay.data.beir import write_new_beir
@@ -88,7 +88,7 @@ def import_dataset(
     for warning in dataset.warnings:
         warn(warning)
     write_new_beir(dataset, out)
-    _show_written(dataset, out, json)
+    _show_written(dataset, out, as_json)
 
 
 def check_data(
@@ -96,7 +96,7 @@ def check_data(
     columns: ColumnsOption = None,
     archive: ArchiveOption = None,
     strict: Annotated[bool, switch("--strict", "Exit with 1 for warnings as well.")] = False,
-    json: JsonOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """List the errors in a data set, with line numbers.
 
@@ -107,7 +107,7 @@ def check_data(
 
     with progress_bar() as progress:
         found = check_dataset(source, archive=archive, columns=columns or (), progress=progress)
-    if json:
+    if as_json:
         print_json(asdict(found))
     else:
         for message in found.errors:
@@ -146,7 +146,7 @@ def sample(
     seed: Annotated[int, option("Random seed of the sample.", "ASSAY_SEED", "S", min=0)] = 42,
     columns: ColumnsOption = None,
     archive: ArchiveOption = None,
-    json: JsonOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Draw a small data set from a large one."""
     from assay.data.beir import write_new_beir
@@ -157,7 +157,7 @@ def sample(
         dataset = load_dataset(source, archive=archive, columns=columns or (), progress=progress)
     small = sample_dataset(dataset, queries, split=split, documents=documents, seed=seed)
     write_new_beir(small, out)
-    _show_written(small, out, json)
+    _show_written(small, out, as_json)
     if len(small.documents) < len(dataset.documents):
         say("note: scores on fewer documents are higher; compare them only with each other")
 
@@ -228,7 +228,7 @@ def rekey(
         Path | None,
         option("The new data set's folder, with --accept or --threshold.", "ASSAY_DATA_OUT", "DIR"),
     ] = None,
-    json: JsonOption = False,
+    as_json: JsonOption = False,
     columns: ColumnsOption = None,
 ) -> None:
     """Carry labels over to documents with new ids, by text.
@@ -250,16 +250,16 @@ def rekey(
     labels, documents = _load(old, new, columns or ())
     if accept is not None:
         pairs = read_accepted(accept)
-        _finish(carry_over(labels, documents, pairs), out, json)
+        _finish(carry_over(labels, documents, pairs), out, as_json)
         return
     found = find_matches(labels, documents)
     write_matches(matches, found)
     if threshold is None:
-        _say_found(found, matches, json)
+        _say_found(found, matches, as_json)
         return
     pairs = [(m.old_id, m.new_id) for m in found if m.new_id and m.score >= threshold]
     say(f"wrote {matches}: what was proposed, with both texts")
-    _finish(carry_over(labels, documents, pairs), out, json)
+    _finish(carry_over(labels, documents, pairs), out, as_json)
 
 
 def _load(old: str, new: str, columns: "Sequence[str]") -> "tuple[Dataset, Mapping[str, Document]]":

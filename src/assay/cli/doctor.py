@@ -270,7 +270,7 @@ def _option_settings(root: Any, from_file: dict[str, Any]) -> Iterator[Setting]:
         for name in path:
             own = own.get(name, {})
         for parameter in command.params:
-            if parameter.name not in ("help", "as_json", "json"):
+            if parameter.name not in ("help", "as_json"):
                 yield _setting(" ".join(path), parameter, own)
 
 

@@ -97,7 +97,7 @@ def calibrate(
             metavar="FILE",
         ),
     ] = None,
-    json: JsonOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Measure how well a judge agrees with people. Prints accuracy, kappa and flip rate."""
     if criterion is not None and nuggets:
@@ -110,14 +110,14 @@ def calibrate(
     }
     if criterion is not None:
         refuse_unused(context, ("judge_votes", "judge_max_flips"), "with --criterion; leave it out")
-        _calibrate_criterion(labels, criterion, opened, out, json)
+        _calibrate_criterion(labels, criterion, opened, out, as_json)
     elif nuggets:
         refuse_unused(context, ("judge_max_flips",), "with --nuggets; leave it out")
         if judge == _RULES:
             refuse_unused(context, _OF_MODELS, "on --judge rules; leave it out")
-        _calibrate_nuggets(labels, opened, judge_votes, out, json)
+        _calibrate_nuggets(labels, opened, judge_votes, out, as_json)
     else:
-        _calibrate_answers(labels, opened, judge_votes, judge_max_flips, out, json)
+        _calibrate_answers(labels, opened, judge_votes, judge_max_flips, out, as_json)
 
 
 def _calibrate_answers(
