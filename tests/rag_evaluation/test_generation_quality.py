@@ -1,7 +1,7 @@
 """Is the answer right, and does it rest on what was found?
 
 Whether it is right takes a judge, `evaluation_llm`: without one that test is skipped, for no
-figure without a model stands for it. What needs no model is measured in any case, and labelled:
+figure without a model stands for it. What needs no model is measured in any case, and labeled:
 that there is an answer, and that its words stand in its sources (`faithfulness`).
 
 The gate was chosen on the dev split. There the reference, `builtin:hybrid` with quoted sentences in

@@ -189,11 +189,11 @@ def _keep(
     add_record(out, make_record(metric, *asked, agreement.mean, kappa))
 
 
-def _warn_few_labels(labelled: int) -> None:
+def _warn_few_labels(labeled: int) -> None:
     from assay.measure.answers.calibration import MIN_LABELS
 
-    if labelled < MIN_LABELS:
-        warn(f"only {labelled} labels: below {MIN_LABELS} the interval is not reliable")
+    if labeled < MIN_LABELS:
+        warn(f"only {labeled} labels: below {MIN_LABELS} the interval is not reliable")
 
 
 def _ask_judge(

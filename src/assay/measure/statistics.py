@@ -120,7 +120,7 @@ def compare_paired(a: ArrayLike, b: ArrayLike, *, seed: int = 0) -> PairedCompar
     The interval of the difference comes from the percentile bootstrap, widened for few queries.
     The p-value is that of the two-sided randomization test, which Smucker, Allan and Carterette
     2007 recommend over the Wilcoxon and sign tests: under the null hypothesis the two labels of
-    each query could be swapped. The observed labelling counts as one of the resamples, so no
+    each query could be swapped. The observed labeling counts as one of the resamples, so no
     number of them ever gives p = 0 (Phipson and Smyth 2010).
     """
     first, second = finite(a), finite(b)

@@ -34,9 +34,9 @@ _TRUTHS = {Vote.TRUE.value: True, Vote.FALSE.value: False}
 
 
 def prediction_powered_mean(
-    labels: ArrayLike, judged: ArrayLike, unlabelled: ArrayLike
+    labels: ArrayLike, judged: ArrayLike, unlabeled: ArrayLike
 ) -> Estimate:
-    """The mean that people's labels would have over `unlabelled`, whose verdicts are given, with
+    """The mean that people's labels would have over `unlabeled`, whose verdicts are given, with
     its 95% interval.
 
     `judged` are the judge's verdicts on the labeled answers. Prediction-powered inference
@@ -47,7 +47,7 @@ def prediction_powered_mean(
     the same on every labeled answer (mostly: none), its variance is not known to be 0, so what so
     many answers cannot rule out (Clopper and Pearson 1934) is added to the interval.
     """
-    truth, seen, rest = finite(labels), finite(judged), finite(unlabelled)
+    truth, seen, rest = finite(labels), finite(judged), finite(unlabeled)
     if truth.size != seen.size:
         raise UsageError(
             f"every label needs its verdict, got {truth.size} labels and {seen.size} verdicts"
@@ -84,6 +84,8 @@ class Calibration:
 
     `labels_mean` is the mean of the labels; `uncorrected` the judge's mean over the unlabeled
     answers; `corrected` that mean corrected by the judge's errors on the labeled ones.
+
+    Names of fields are keys of `--json`.
     """
 
     labelled: int
@@ -100,25 +102,25 @@ class Calibration:
 
 
 def calibrate_judge(
-    labels: Sequence[bool], judgments: Sequence[Judgment], unlabelled: Sequence[Judgment] = ()
+    labels: Sequence[bool], judgments: Sequence[Judgment], unlabeled: Sequence[Judgment] = ()
 ) -> Calibration:
     """Compare verdicts with labels.
 
     Args:
         labels: what people say, one for each of `judgments`.
         judgments: what the judge says about the same answers.
-        unlabelled: judgments of further answers, whose mean is corrected.
+        unlabeled: judgments of further answers, whose mean is corrected.
     """
     if not labels:
         raise UsageError("no answer has a label; a judge needs at least one to be calibrated")
     if len(labels) != len(judgments):
         raise UsageError(f"every label needs its judgment, got {len(labels)} and {len(judgments)}")
     verdicts = [each.verdict for each in judgments]
-    everything = [*judgments, *unlabelled]
-    values, rest = correctness_values(judgments), correctness_values(unlabelled)
+    everything = [*judgments, *unlabeled]
+    values, rest = correctness_values(judgments), correctness_values(unlabeled)
     return Calibration(
         labelled=len(labels),
-        unlabelled=len(unlabelled),
+        unlabelled=len(unlabeled),
         accuracy=estimate_mean([v is y for v, y in zip(verdicts, labels, strict=True)]),
         kappa=cohen_kappa(labels, verdicts),
         confusion=_confusion(_TRUTHS, labels, verdicts),
@@ -175,9 +177,9 @@ def calibrate_ratings(
     criterion: Criterion,
     labels: Sequence[str],
     ratings: Sequence[CriterionRating],
-    unlabelled: Sequence[CriterionRating] = (),
+    unlabeled: Sequence[CriterionRating] = (),
 ) -> RatingCalibration:
-    """Compare ratings with labels, one for each; the mean of `unlabelled` ones is corrected."""
+    """Compare ratings with labels, one for each; the mean of `unlabeled` ones is corrected."""
     if not labels or len(labels) != len(ratings):
         raise UsageError(f"every label needs its rating, got {len(labels)} and {len(ratings)}")
     top = len(criterion.levels) - 1
@@ -189,15 +191,15 @@ def calibrate_ratings(
         for each, y in zip(ratings, people, strict=True)
         if each.value is not None
     ]
-    rest = [each.value or 0.0 for each in unlabelled]
-    repeated = [each for each in (*ratings, *unlabelled) if len(each.votes) > 1]
+    rest = [each.value or 0.0 for each in unlabeled]
+    repeated = [each for each in (*ratings, *unlabeled) if len(each.votes) > 1]
     differing = [len(set(each.votes)) > 1 for each in repeated]
     values = [each.value or 0.0 for each in ratings]
     truth = [y / top for y in people]
     return RatingCalibration(
         criterion=criterion.name,
         labelled=len(labels),
-        unlabelled=len(unlabelled),
+        unlabelled=len(unlabeled),
         agreement=estimate_mean([v == y for y, v in zip(people, judge, strict=True)]),
         within_one=estimate_mean(
             [v is not None and abs(v - y) <= 1 for y, v in zip(people, judge, strict=True)]
@@ -207,7 +209,7 @@ def calibrate_ratings(
         error=float(np.mean(np.abs(exact))) if exact else None,
         confusion=_confusion({level: y for y, level in enumerate(criterion.levels)}, people, judge),
         differing=sum(differing) / len(differing) if differing else None,
-        undecided=sum(each.value is None for each in (*ratings, *unlabelled)),
+        undecided=sum(each.value is None for each in (*ratings, *unlabeled)),
         labels_mean=estimate_mean(truth),
         uncorrected=sum(rest) / len(rest) if rest else None,
         corrected=prediction_powered_mean(truth, values, rest) if rest else None,
