@@ -109,7 +109,7 @@ def _text(value: object) -> str:
     lines = (inspect.getdoc(value) or "").splitlines()
     found: list[str] = []
     for line in lines:
-        if re.fullmatch(r"(Parameters|Attributes|Raises|Returns|Args):", line):
+        if re.fullmatch(r"(Parameters|Attributes|Raises|Returns):", line):
             found.append(f"{line}\n")
         elif match := re.fullmatch(r"    (\w+): (.*)", line):
             found.append(f"- `{match[1]}`: {match[2]}")

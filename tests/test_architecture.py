@@ -122,6 +122,17 @@ def test_public_definitions_have_docstrings() -> None:
     assert len(missing) <= 0.1 * total, missing
 
 
+def test_docstrings_list_parameters_under_one_heading() -> None:
+    offenders = []
+    for path, tree in trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                text = ast.get_docstring(node) or ""
+                if re.search(r"^(?:Args|Arguments|Params):$", text, re.MULTILINE):
+                    offenders.append(f"{named(path)}: {node.name}: write Parameters:")
+    assert offenders == []
+
+
 # What exists once, by what it looks like and the one module that may have it.
 ONCE = {
     r"httpx\.(?:Async)?Client\(": {"net/client.py"},

@@ -264,7 +264,7 @@ def detect_language(texts: Iterable[str], *, fewest_words: int = 5) -> str | Non
     Latin letters are told apart by function words. One that several languages have ("in", "de")
     counts less for each of them, so that few words are enough.
 
-    Args:
+    Parameters:
         texts: the texts, read as one.
         fewest_words: with fewer words in Latin letters nothing is said.
     """

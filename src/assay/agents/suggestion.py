@@ -169,7 +169,7 @@ def suggest_answer(value: Any, question: str = "") -> dict[str, str]:
     The answer is the prose under a name that answers have, else the longest prose that is in no
     list of passages. Contexts are a list of prose, or of objects that all have some.
 
-    Args:
+    Parameters:
         value: the answer's JSON; anything else holds nothing.
         question: what was asked, which many applications send back.
     """

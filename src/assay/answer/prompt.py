@@ -60,7 +60,7 @@ NO_MODEL = f"{EXTRACTIVE}:none"
 def writer_origin(name: str, prompts: Iterable[str], note: str) -> dict[str, str]:
     """Who wrote something, for its provenance.
 
-    Args:
+    Parameters:
         name: the provider, `KIND:MODEL`.
         prompts: the names of the prompts.
         note: what a reader should know.
@@ -162,7 +162,7 @@ def read_generated(text: str, passages: int, *, model: str, stop_reason: str) ->
 
     Citations of sources that do not exist are removed, with a warning.
 
-    Args:
+    Parameters:
         text: the reply.
         passages: how many sources there are.
         model: the name of the model.

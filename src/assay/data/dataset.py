@@ -227,7 +227,7 @@ class Dataset:
             >>> Dataset.from_dicts({"q1": "How long does tea steep?"}, {"q1": {"d1": 1}})
             <Dataset memory: 0 documents, 1 query, splits test (1)>
 
-        Args:
+        Parameters:
             queries: `{"q1": "text"}`, or rows with `query_id`, `query` and optionally `tags`.
             judgments: `{"q1": {"d1": 2}}` or `{"q1": ["d1"]}`, or rows with `query_id`, `doc_id`
                 and optionally `grade`.
@@ -254,7 +254,7 @@ class Dataset:
             >>> Dataset.from_rows([{"query": "How long does tea steep?", "doc_ids": "d1;d7"}])
             <Dataset memory: 0 documents, 1 query, splits test (1)>
 
-        Args:
+        Parameters:
             rows: one a question (`query`, `doc_ids`) or one a judgment (`query`, `doc_id`,
                 `grade`), with the columns of a file that `--dataset` takes.
             columns: names of columns that are called otherwise, `{"query": "prompt"}`.
@@ -337,7 +337,7 @@ def sample_dataset(
 
     Scores on it cannot be compared with those on the whole: the fewer documents, the easier.
 
-    Args:
+    Parameters:
         dataset: What is cut.
         queries: How many queries to keep.
         split: The split that they are drawn from, and the only one that is kept.

@@ -16,7 +16,7 @@ JOURNAL_MAX_BYTES = 2**30
 class Journal:
     """The lines of `FILE.journal.jsonl`. Work that was paid for survives a kill.
 
-    Args:
+    Parameters:
         out: the result file that the journal belongs to.
         limit: how many bytes it may have, in reading and in writing.
     """

@@ -77,7 +77,7 @@ def load_dataset(
         >>> load_dataset("notes")
         <Dataset notes: 230 documents, 120 queries, splits test (120), 120 answers>
 
-    Args:
+    Parameters:
         name: "nfcorpus", "notes", the path of a folder or zip in BEIR format or of a folder in
             MTEB's, or that of a table of questions (.csv, .tsv, .jsonl, .json, .parquet). A known
             name wins over a folder of that name: write "./notes" for the folder. "beir:NAME",

@@ -167,7 +167,7 @@ def score(
         >>> scores.by_query(Recall @ 10)
         {'q1': 0.5, 'q2': 1.0}
 
-    Args:
+    Parameters:
         run: For each query id its document ids, best first; or a dictionary from document id to
             score, as pytrec_eval, ranx and ir_measures take it. Equal scores are ordered as
             trec_eval orders them: by document id, descending.

@@ -232,7 +232,7 @@ async def generate_ground_truth(
 
     If the model fails or the budget is used up, the answers so far stay in the journal.
 
-    Args:
+    Parameters:
         task: the questions.
         writer: who writes the answers.
         out: the result file.

@@ -105,7 +105,7 @@ class SentenceExtractor:
 class ModelExtractor:
     """A language model collects facts window by window, and then says which are vital.
 
-    Args:
+    Parameters:
         provider: the model.
         by_words: the check of support that needs no model; it is asked first.
         by_model: the check of support that asks a model.

@@ -120,7 +120,7 @@ def write_nuggets(path: Path, questions: Sequence[QuestionNuggets]) -> None:
 def read_nuggets(path: Path, *, partial: bool = False) -> list[QuestionNuggets]:
     """The questions of a file with their nuggets.
 
-    Args:
+    Parameters:
         path: the file.
         partial: whether the file may have no nugget yet, because it is still being made.
 

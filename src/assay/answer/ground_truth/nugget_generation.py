@@ -62,7 +62,7 @@ async def generate_nuggets(
 
     If the model fails or the budget is used up, the questions so far stay in the journal.
 
-    Args:
+    Parameters:
         task: the questions.
         extractor: who extracts them.
         out: the result file.

@@ -72,7 +72,7 @@ class CachedProvider:
     May be used from one event loop after another, as the tests of a pytest session do, but by one
     at a time.
 
-    Args:
+    Parameters:
         model: what is asked.
         cache: replies that need not be asked for again; None asks every time.
         max_cost: a budget in US dollars; `BudgetExceeded` is raised before it is exceeded.
@@ -199,7 +199,7 @@ def open_provider(
 
     Nothing is called before the first prompt.
 
-    Args:
+    Parameters:
         spec: `ollama[:MODEL[@URL]]`, `anthropic[:MODEL]`, `openai:MODEL[@URL]` or `gguf[:FILE]`.
         max_cost: a budget in US dollars.
         concurrency: calls at the same time; by default 4, and 1 for a model on this machine, which

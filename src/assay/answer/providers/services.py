@@ -291,7 +291,7 @@ def http_failure(
 ) -> ProviderError:
     """The `ProviderError` for an HTTP error response, with the service's own words.
 
-    Args:
+    Parameters:
         service: who answered, for the message.
         body: the text of the response; anything that looks like a key is redacted.
         retry_after: the Retry-After header.

@@ -205,7 +205,7 @@ async def generate_questions(
 ) -> WrittenQuestions:
     """Up to `number` questions, at most one about each document.
 
-    Args:
+    Parameters:
         checks: what the questions must pass; its documents are asked about.
         writer: who proposes questions.
         number: how many questions are wanted.
@@ -247,7 +247,7 @@ async def make_questions(
 ) -> MadeQuestions:
     """Up to `number` questions, as many of each kind as the documents allow.
 
-    Args:
+    Parameters:
         documents: what to ask about, by id.
         kinds: what to ask.
         number: how many questions in all; kinds take turns.

@@ -133,7 +133,7 @@ async def examine_answers(
 
     A judge that fails ends its own work and not the run: what needs no model is kept.
 
-    Args:
+    Parameters:
         cases: the questions with their answers.
         agent: asked again if `config.counterfactuals` and if it can be given documents; None where
             answers were logged and nobody can be asked.

@@ -106,7 +106,7 @@ def calibrate_judge(
 ) -> Calibration:
     """Compare verdicts with labels.
 
-    Args:
+    Parameters:
         labels: what people say, one for each of `judgments`.
         judgments: what the judge says about the same answers.
         unlabeled: judgments of further answers, whose mean is corrected.

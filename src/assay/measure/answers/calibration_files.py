@@ -299,7 +299,7 @@ def calibration_status(
 ) -> CalibrationStatus:
     """Look for the record that fits.
 
-    Args:
+    Parameters:
         known: the records of a file, or none.
         kind: what the figure is about.
         judge: the model's name.

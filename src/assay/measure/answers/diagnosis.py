@@ -308,7 +308,7 @@ def summarize_diagnoses(
 ) -> DiagnosisSummary:
     """Diagnose every observation.
 
-    Args:
+    Parameters:
         seen: what the run shows, one for each question whose answer is correct or wrong.
         others: results of counterfactual runs by query id; None if there were none.
         undecided: how many further questions a judge could not decide.

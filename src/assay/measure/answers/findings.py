@@ -69,7 +69,7 @@ def find_faults(
 ) -> list[AnswerFinding]:
     """All findings about the answers of a run, the most common first.
 
-    Args:
+    Parameters:
         views: the answers, in the order in which they were asked for.
         references: those of the whole data set: an answer may be to a question that was not asked.
         quote: whether the words of a finding may quote answers and documents.

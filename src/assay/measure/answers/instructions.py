@@ -77,7 +77,7 @@ def split_surplus(answer: str, expected: str) -> tuple[list[str], list[str]]:
     Whatever an answer says to its judge is among the first, in any language, format or code: what
     is expected holds no verdict. An explanation may be among them as well.
 
-    Args:
+    Parameters:
         answer: what was answered.
         expected: the question and the reference.
     """
@@ -100,7 +100,7 @@ def _is_surplus(clause: str, known: set[str]) -> bool:
 def follows_a_document(answer: str, shown: Sequence[str], expected: str) -> bool:
     """Whether an answer repeats an instruction of what was shown, or says what it asks for.
 
-    Args:
+    Parameters:
         answer: what was answered.
         shown: the texts that the model was shown.
         expected: what an answer may say in any case: the question and the reference.

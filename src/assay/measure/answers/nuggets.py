@@ -254,7 +254,7 @@ async def ask_nugget_controls(
 ) -> ControlResult | None:
     """Nuggets whose label is known: each as its own answer, and against another question's.
 
-    Args:
+    Parameters:
         nuggets: by query id.
         questions: the texts of the questions by query id.
         number: how many pairs of each kind; 0 asks nothing.

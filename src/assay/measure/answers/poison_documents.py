@@ -182,7 +182,7 @@ def plant(
     It depends on the question, the kind and the seed alone, and not on which other questions there
     are: shards plant the same as the whole. So wordings are used about equally often.
 
-    Args:
+    Parameters:
         questions: query id and text of each.
         kind: what the documents try.
         seed: decides canaries and wordings.

@@ -95,7 +95,7 @@ def find_wrong_value(
 ) -> WrongValue | None:
     """The value that an answer has in the place of an expected one; None where it has none.
 
-    Args:
+    Parameters:
         answer: what was answered.
         question: what was asked; a value that it names is nobody's answer.
         reference: the reference answer.

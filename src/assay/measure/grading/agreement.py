@@ -44,7 +44,7 @@ def grade_agreement(
 ) -> GradeAgreement:
     """Compare grades with labels of the same pairs.
 
-    Args:
+    Parameters:
         labels: what people say, in their own scale: above 0 is relevant.
         grades: what the model says, 0 to 3.
         relevant_from: the lowest grade that counts as relevant.
@@ -105,7 +105,7 @@ def compare_orders(
     A query counts where people and model both found something relevant, and the model has graded
     all that the systems returned: what it did not see would count as irrelevant.
 
-    Args:
+    Parameters:
         runs: for each system its ranking of each query.
         people: judgments of people.
         model: judgments of a model.

@@ -76,7 +76,7 @@ class PassageGrade:
 class RelevanceGrader:
     """Grades passages with a model.
 
-    Args:
+    Parameters:
         provider: the model.
         votes: how often to ask about each passage; every second vote shows the passage first.
     """
@@ -126,7 +126,7 @@ async def grade_pairs(
 
     A failure of the provider is raised; replies up to then are in its cache.
 
-    Args:
+    Parameters:
         grader: who grades.
         pairs: what is graded.
         on_grade: called with each grade as it comes, to keep it.

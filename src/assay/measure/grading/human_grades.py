@@ -53,7 +53,7 @@ class _Grades:
 class GradedPool:
     """Safe to use from several threads and processes.
 
-    Args:
+    Parameters:
         table: a table as `assay judge pool` writes it, a `.csv` file.
 
     Raises:

@@ -127,7 +127,7 @@ async def grade_pool(
     A model that is not believed leaves no file. If it fails or the budget is used up, the grades so
     far stay in the journal beside `out`.
 
-    Args:
+    Parameters:
         grader: who grades.
         pool: what is graded.
         out: the table, a `.csv` file.

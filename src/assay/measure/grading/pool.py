@@ -57,7 +57,7 @@ def choose_pairs(
 ) -> GradingPool:
     """The unjudged documents that systems returned, and judged ones to check the model by.
 
-    Args:
+    Parameters:
         rankings: for each system its ranking of each query.
         dataset: has the texts of queries and documents.
         judgments: what people have judged.
