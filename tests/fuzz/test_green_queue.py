@@ -19,7 +19,7 @@ from assay.errors import RunError, TargetError
 from assay.evaluation.evaluation import RunCallbacks
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
-from assay.run.models import COMPLETE, INTERRUPTED, TARGET_LOST
+from assay.run.state import RunState
 from assay.serve.a2a.validation import Slot
 from assay.serve.green import jobs as green_jobs
 from assay.serve.green.jobs import EvaluationJob, JobQueue
@@ -70,14 +70,16 @@ class FakeEvaluation:
         for each in waits:
             each.cancel()
         if stop.is_set():
-            return self._outcome(folder, INTERRUPTED)
+            return self._outcome(folder, RunState.INTERRUPTED)
         if self.way == "unreachable":
             raise TargetError("no agent")
         if self.way == "disk full":
             raise RunError(f"cannot write in {folder}")
         if self.way == "crash":
             raise ZeroDivisionError("a defect")
-        return self._outcome(folder, COMPLETE if self.way == "complete" else TARGET_LOST)
+        return self._outcome(
+            folder, RunState.COMPLETE if self.way == "complete" else RunState.TARGET_LOST
+        )
 
     def _outcome(self, folder: RunFolder, state: str) -> Any:
         summary = SimpleNamespace(total_queries=3, successful_queries=3, failed_queries=0)

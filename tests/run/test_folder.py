@@ -14,8 +14,6 @@ from assay.errors import RunError
 from assay.files import FileLock
 from assay.run.config import RunConfig
 from assay.run.folder import (
-    RUNNING,
-    UNFINISHED,
     RunFolder,
     _age_key,
     create_run,
@@ -24,8 +22,10 @@ from assay.run.folder import (
     list_runs,
     remove_run,
 )
+from assay.run.listing import list_lines
 from assay.run.models import TargetRecord
 from assay.run.provenance import versions
+from assay.run.state import RunState
 
 MakeDataset = Callable[[int], Dataset]
 TARGET = TargetRecord(name="python:f", protocol="python", details="")
@@ -197,15 +197,26 @@ def test_runs_of_one_second_are_in_the_order_of_their_files(
 
 def test_the_state_of_a_run_without_a_report(made: Callable[..., RunFolder]) -> None:
     run = made()
-    assert run.state() == UNFINISHED
+    assert run.state() == RunState.UNFINISHED
     with pytest.raises(RunError, match="has no report yet; finish it with: assay eval --resume"):
         run.read_report()
     with FileLock(run.calls_file):
-        assert run.state() == RUNNING
+        assert run.state() == RunState.RUNNING
         with pytest.raises(RunError, match="is still running; its report is written when"):
             run.read_report()
     with pytest.raises(RunError, match=r"does not exist: .* is not a run folder"):
         RunFolder(run.path / "x").read_report()
+
+
+def test_a_run_in_a_state_of_another_version_opens(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    folder = assay.evaluate(lambda query, top_k: ["d0"], make_dataset(1), out=tmp_path).folder
+    written = folder.report_file.read_text()
+    assert '"state": "complete"' in written
+    folder.report_file.write_text(written.replace('"state": "complete"', '"state": "paused"', 1))
+    assert folder.read_report().state == folder.state() == "paused"
+    assert [line.state for line in list_lines(tmp_path)] == ["paused"]
 
 
 @pytest.mark.parametrize(("content", "why"), [("{", "is damaged"), ("[]", "not a JSON object")])

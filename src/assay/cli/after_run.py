@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from assay.cli.console import print_json, say, show, warn, write_output
 from assay.cli.options import option, switch
 from assay.errors import AssayError
+from assay.run.state import RunState
 
 if TYPE_CHECKING:
     from assay.data.dataset import Judgments
@@ -159,7 +160,7 @@ def print_run(run: "Run", as_json: bool, judgments: "Judgments") -> None:
     trouble = answers.trouble if answers else None
     if trouble:
         say(f"not all answers were judged: {trouble}")
-    if run.state != "complete" or trouble:
+    if run.state != RunState.COMPLETE or trouble:
         say(f"finish it with: assay eval --resume {run.folder}")
 
 

@@ -109,12 +109,12 @@ def bench_command(
 
 def _exit_code(report: "BenchReport", folder: Path) -> int:
     """That of a bench that has ended; says how to finish one that has not."""
-    from assay.run.models import COMPLETE, INTERRUPTED
+    from assay.run.state import RunState
 
-    if any(cell.state == INTERRUPTED for cell in report.cells):
+    if any(cell.state == RunState.INTERRUPTED for cell in report.cells):
         say(f"interrupted; continue with: assay bench --resume {folder}")
         return 130
-    missing = [one for one in report.cells if one.state != COMPLETE or one.mean is None]
+    missing = [one for one in report.cells if one.state != RunState.COMPLETE or one.mean is None]
     if missing:
         if not all(one.not_tuned for one in missing):
             say(f"finish it with: assay bench --resume {folder}")

@@ -42,6 +42,7 @@ from assay.errors import DownloadError, UsageError
 from assay.privacy import private_mode
 from assay.run.config import RunConfig
 from assay.run.settings import command_settings, parse_shard, resumed
+from assay.run.state import RunState
 
 if TYPE_CHECKING:
     from assay.data.dataset import Dataset
@@ -170,7 +171,7 @@ def eval_command(
             listeners.started(run.folder)
         else:
             run = run_evaluation(evaluation, out, folder, listeners.started)
-        if run.state == "complete":
+        if run.state == RunState.COMPLETE:
             run, compared = _compare(evaluation, run, out, fail_on_regression)
         listeners.finished(run)
     print_run(run, as_json, data.judgments_in(config.split))
@@ -379,7 +380,7 @@ def _compare(
         other = run_evaluation(plan, out, find_baseline(run, target, out))
     except KeyboardInterrupt:  # before its first response
         other = None
-    if other is None or other.state == "interrupted":
+    if other is None or other.state == RunState.INTERRUPTED:
         say(f"the baseline was interrupted; compare with: assay eval --resume {run.folder}")
         return run, False
     return compare(run, other), True

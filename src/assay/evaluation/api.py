@@ -26,8 +26,8 @@ from assay.privacy import private_mode
 from assay.run.comparison import ComparedRun, compare_reports
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder, list_runs
-from assay.run.models import COMPLETE
 from assay.run.settings import settings
+from assay.run.state import RunState
 
 if TYPE_CHECKING:
     from assay.answer.providers.provider import LLMProvider
@@ -285,10 +285,10 @@ async def _evaluate(
     started: Callable[[RunFolder], None],
 ) -> Run:
     run = await evaluation.start(agent, out, callbacks=RunCallbacks(opened=started))
-    if evaluation.reference is not None and run.state == COMPLETE:
+    if evaluation.reference is not None and run.state == RunState.COMPLETE:
         earlier = evaluation.reference.folder
         return compare_with_baseline(run, Run(earlier, earlier.read_report()), evaluation.dataset)
-    if other is None or run.state != COMPLETE:
+    if other is None or run.state != RunState.COMPLETE:
         return run
     plan = plan_baseline(evaluation, run, evaluation.config.baseline)
     found = find_baseline(run, evaluation.config.baseline, out)

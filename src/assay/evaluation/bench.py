@@ -39,8 +39,8 @@ from assay.report.bench import NOT_RUN, BenchCell, BenchReport, BenchScores, ran
 from assay.run.config import RunConfig
 from assay.run.find import BENCHES, LATEST
 from assay.run.folder import RunFolder, list_runs
-from assay.run.models import COMPLETE, INTERRUPTED
 from assay.run.settings import command_settings, read_option_table
+from assay.run.state import RunState
 
 SUITES = Path(__file__).parent / "suites"
 _TABLES = ("options", "targets", "datasets", "settings")
@@ -324,7 +324,7 @@ def run_suite(
                     say(f"{cell.system} on {dataset}: {len(cells) + 1} of {len(suite.cells)}")
                     open_agent(config, data)  # a wrong target is an error of this cell alone
                     run = run_cell(Evaluation.plan(config, data), done.get(key))
-                    stopped = run.state == INTERRUPTED
+                    stopped = run.state == RunState.INTERRUPTED
             except AssayError as error:
                 say(f"{cell.system} on {dataset}: {error}")
                 reason = error.reason if isinstance(error, TuningDeclined) else None
@@ -337,7 +337,7 @@ def run_suite(
             cells.append(
                 BenchCell.of(cell.system, dataset, run.folder.name, run.report, suite.metric)
             )
-            if run.state == COMPLETE and run.report.summary.successful_queries:
+            if run.state == RunState.COMPLETE and run.report.summary.successful_queries:
                 scores[key] = {row.query_id: row.score(suite.metric) for row in run.rows()}
     report = _bench_report(suite, cells, scores)
     atomic_write(folder / "bench.json", report.model_dump_json(indent=2).encode())
@@ -360,7 +360,7 @@ def _bench_report(
 
 
 def _finished(folder: RunFolder | None) -> Run | None:
-    if folder is None or folder.state() != COMPLETE:
+    if folder is None or folder.state() != RunState.COMPLETE:
         return None
     return Run(folder, folder.read_report())
 

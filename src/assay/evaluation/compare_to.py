@@ -24,8 +24,9 @@ from assay.run.find import LATEST, RUNS
 from assay.run.folder import RunFolder, find_run, list_runs
 from assay.run.label_fit import LabelFit, fit_of, new_share
 from assay.run.listing import RunLine, read_summaries, run_signatures
-from assay.run.models import COMPLETE, Comparison, RunHeader
+from assay.run.models import Comparison, RunHeader
 from assay.run.run_record import GateResult
+from assay.run.state import RunState
 
 if TYPE_CHECKING:
     from assay.evaluation.evaluation import Evaluation
@@ -172,7 +173,11 @@ def _find(evaluation: "Evaluation", out: Path, resumed: RunFolder | None) -> Run
     target = redact_target(evaluation.config.target)
     second_best: dict[tuple[bool, bool], RunFolder] = {}
     for folder, line in _newest_first(out):
-        if line.name == own or line.state != COMPLETE or name not in (line.label, line.branch):
+        if (
+            line.name == own
+            or line.state != RunState.COMPLETE
+            or name not in (line.label, line.branch)
+        ):
             continue
         wanted_target = line.label == name or line.target == target
         if not wanted_target and (False, True) in second_best:
@@ -180,7 +185,7 @@ def _find(evaluation: "Evaluation", out: Path, resumed: RunFolder | None) -> Run
         try:
             header = folder.read_header()
             comparable = header.baseline_of is None and not _differences(header, evaluation)
-            if comparable and folder.state() == COMPLETE:
+            if comparable and folder.state() == RunState.COMPLETE:
                 same_documents = header.dataset.fingerprint == evaluation.dataset.fingerprint
                 if wanted_target and same_documents:
                     return folder
@@ -218,7 +223,7 @@ def _nearest(evaluation: "Evaluation", out: Path) -> str:
             header, state = folder.read_header(), folder.state()
         except RunError:
             continue
-        differs = [f"is {state}"] if state != COMPLETE else []
+        differs = [f"is {state}"] if state != RunState.COMPLETE else []
         differs += _differences(header, evaluation)
         return f" ({folder.name} {' and '.join(differs)})" if differs else ""
     return did_you_mean(wanted, names).replace(". Did", " (did").replace("?", "?)")

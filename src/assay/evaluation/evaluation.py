@@ -46,8 +46,9 @@ from assay.report.numbers import counted
 from assay.run.calls import CallLog, CallWriter, PrivateTexts
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder, create_run
-from assay.run.models import COMPLETE, FORMAT, INTERRUPTED, NOT_JUDGED, TARGET_LOST
+from assay.run.models import FORMAT
 from assay.run.provenance import read_provenance
+from assay.run.state import RunState
 
 if TYPE_CHECKING:
     from assay.answer.providers.provider import LLMProvider
@@ -218,7 +219,7 @@ class Evaluation:
             with run_write_errors(folder):
                 log = CallLog(folder.calls_file, private)
                 examination = await self._examine(agent, folder, log, callbacks, stop, state)
-                if state == COMPLETE and examination is not None and examination.trouble:
+                if state == RunState.COMPLETE and examination is not None and examination.trouble:
                     state = _state_after(examination, stop)
                 return self._report(folder, log, state, seconds, examination)
 
@@ -229,7 +230,7 @@ class Evaluation:
         writer: CallWriter,
         callbacks: RunCallbacks,
         stop: asyncio.Event,
-    ) -> tuple[str, float]:
+    ) -> tuple[RunState, float]:
         """Send the queries that were not sent yet; the state of the run, and its seconds."""
         config, log = self.config, CallLog(folder.calls_file)
         todo = [query for query in self.queries if self._forgets or query.id not in log]
@@ -281,8 +282,8 @@ class Evaluation:
         seconds = recorder.seconds if todo else log.elapsed
         if breaker.lost:
             recorder.withdraw_outage()
-            return TARGET_LOST, seconds
-        return INTERRUPTED if stop.is_set() else COMPLETE, seconds
+            return RunState.TARGET_LOST, seconds
+        return RunState.INTERRUPTED if stop.is_set() else RunState.COMPLETE, seconds
 
     def _refuse_other_references(self, folder: RunFolder) -> None:
         recorded = folder.read_header().dataset.references
@@ -299,7 +300,7 @@ class Evaluation:
         log: CallLog,
         callbacks: RunCallbacks,
         stop: asyncio.Event,
-        state: str,
+        state: RunState,
     ) -> "AnswerExamination | None":
         if not self.config.answers:
             return None
@@ -315,7 +316,7 @@ class Evaluation:
         cases = cases_of(
             self.dataset, self.config.split, self.queries, list(calls), self.config.top_k
         )
-        if state != COMPLETE:  # a partial run is not judged
+        if state != RunState.COMPLETE:  # a partial run is not judged
             if self.provider is not None or self.config.judge:
                 return AnswerExamination()
             assigned = None if self.nuggets is None else nuggets_by_rules(cases, self.nuggets)
@@ -346,19 +347,19 @@ class Evaluation:
         self,
         folder: RunFolder,
         log: CallLog,
-        state: str,
+        state: RunState,
         seconds: float,
         examination: "AnswerExamination | None",
     ) -> Run:
         asked = self.queries
-        if state == INTERRUPTED:  # a partial report speaks of what was asked
+        if state == RunState.INTERRUPTED:  # a partial report speaks of what was asked
             asked = [query for query in asked if query.id in log]
         report = write_report(folder, self, log, asked, examination, state=state, seconds=seconds)
         return Run(folder, report)
 
 
-def _state_after(examination: "AnswerExamination", stop: asyncio.Event) -> str:
+def _state_after(examination: "AnswerExamination", stop: asyncio.Event) -> RunState:
     """The state of a run whose questions are all answered but whose judging is incomplete."""
     if stop.is_set():
-        return INTERRUPTED
-    return TARGET_LOST if examination.target_lost else NOT_JUDGED
+        return RunState.INTERRUPTED
+    return RunState.TARGET_LOST if examination.target_lost else RunState.NOT_JUDGED

@@ -24,7 +24,7 @@ from assay.extras import missing_extra
 from assay.net.redact import mask_secrets, redact_secrets
 from assay.privacy import is_private
 from assay.run.folder import RunFolder
-from assay.run.models import COMPLETE
+from assay.run.state import RunState
 
 GROUP = "assay.listeners"
 SECONDS = 60.0
@@ -235,7 +235,7 @@ class MlflowListener:
         for path in (run.folder.report_file, run.folder.page_file):
             if path.is_file():
                 self._client.log_artifact(self._run_id, str(path))
-        status = "FINISHED" if run.state == COMPLETE else "FAILED"
+        status = "FINISHED" if run.state == RunState.COMPLETE else "FAILED"
         self._client.set_terminated(self._run_id, status)
 
     def on_fail(self, _folder: RunFolder) -> None:

@@ -25,8 +25,9 @@ from assay.net.json import JsonObject, parse_json
 from assay.run.calls import Call, CallLog, CallWriter
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder, create_run
-from assay.run.models import COMPLETE, FORMAT, TARGET_LOST, QueryRow, Report, RunHeader
+from assay.run.models import FORMAT, QueryRow, Report, RunHeader
 from assay.run.settings import require_same
+from assay.run.state import RunState
 
 
 def merged_config(shards: Sequence[RunFolder], target: str | None = None) -> RunConfig:
@@ -153,7 +154,7 @@ def _note_origin(folder: RunFolder, shards: Sequence[RunFolder]) -> None:
 def _refuse_unfinished(shards: Sequence[RunFolder]) -> None:
     for shard in shards:
         state = shard.state()
-        if state not in (COMPLETE, TARGET_LOST):
+        if state not in (RunState.COMPLETE, RunState.TARGET_LOST):
             raise RunError(
                 f"run {shard.name!r} is {state}; finish it with: assay eval --resume {shard.path}"
             )
@@ -212,7 +213,7 @@ def submission_of(shards: Sequence[RunFolder], agent_id: str | None = None) -> J
     merged_config(shards)
     shards = sorted(shards, key=lambda shard: shard.read_config().shard_index)
     header = shards[0].read_header()
-    complete = all(shard.state() == COMPLETE for shard in shards)
+    complete = all(shard.state() == RunState.COMPLETE for shard in shards)
     return {
         "status": "completed" if complete else "partial",
         "participants": {ROLE: agent_id or header.target.agent or header.target.name},

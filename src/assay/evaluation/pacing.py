@@ -23,8 +23,8 @@ from assay.privacy import WITHHELD, is_private
 from assay.run.calls import with_quote
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
-from assay.run.models import COMPLETE, NOT_JUDGED
 from assay.run.run_record import PacingRecord, WarmUpRecord
+from assay.run.state import RunState
 
 _POLL_S = (0.2, 0.5, 1.0, 2.0)
 _CALL_SHARE = 0.2
@@ -270,7 +270,7 @@ def every_query_is_asked(folder: RunFolder) -> bool:
     if not folder.report_file.exists():
         return False
     try:
-        return folder.read_report().state in (COMPLETE, NOT_JUDGED)
+        return folder.read_report().state in (RunState.COMPLETE, RunState.NOT_JUDGED)
     except RunError:  # damaged: resuming is what writes it anew
         return False
 

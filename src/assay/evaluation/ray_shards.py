@@ -23,7 +23,7 @@ from assay.progress import Progress, silent
 from assay.ray_cluster import RayCluster
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
-from assay.run.models import COMPLETE
+from assay.run.state import RunState
 
 
 def evaluate_on_cluster(
@@ -50,7 +50,7 @@ def evaluate_on_cluster(
                 continue
             folders[place] = result
             state = result.read_report().state
-            if state != COMPLETE:
+            if state != RunState.COMPLETE:
                 failed[place] = f"it is {state}"
             done += sizes[place]
             progress(f"{shards} shards on Ray", done, sum(sizes))

@@ -48,6 +48,7 @@ from assay.run.models import (
 )
 from assay.run.report_file import ReportWriter
 from assay.run.run_record import GateResult, Latency, PacingRecord
+from assay.run.state import RunState
 from assay.text import respelled
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def write_report(
     asked: Sequence[Query],
     examination: "AnswerExamination | None",
     *,
-    state: str,
+    state: RunState,
     seconds: float,
 ) -> Report:
     """Write report, answers and page. `asked` are the queries that the report speaks of."""
@@ -145,7 +146,7 @@ def _build_report(
     header: RunHeader,
     answers: AnswersReport | None,
     *,
-    state: str,
+    state: RunState,
     seconds: float,
     planned: int,
     unseen: Sequence[int] | None,

@@ -15,6 +15,7 @@ from assay.report.numbers import figure
 from assay.run.comparison import ComparedRun, compare_reports, find_judgments
 from assay.run.folder import RunFolder, find_run, list_runs
 from assay.run.models import AnswerRow, Comparison, QueryRow, Report
+from assay.run.state import RunState
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -74,10 +75,10 @@ class Run:
         query was answered or the labels no longer fit, 130 if the run was interrupted.
         """
         answers = self.report.answers
-        if self.state == "interrupted":
+        if self.state == RunState.INTERRUPTED:
             return 130
         answered = answers.answered if answers else self.report.summary.successful_queries
-        if self.state == "target lost" or (answers and answers.trouble) or not answered:
+        if self.state == RunState.TARGET_LOST or (answers and answers.trouble) or not answered:
             return 3
         if not self.gates_passed:
             labels = self.comparison.labels if self.comparison else None
@@ -120,7 +121,7 @@ class Run:
     def __repr__(self) -> str:
         metric, score = self.report.headline
         target, dataset = self.report.target.name, self.report.dataset.name
-        state = "" if self.state == "complete" else f", {self.state}"
+        state = "" if self.state == RunState.COMPLETE else f", {self.state}"
         summary = self.report.summary
         if summary.failed_queries:
             state += f", {summary.failed_queries:,} of {summary.total_queries:,} queries failed"

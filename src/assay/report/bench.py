@@ -15,8 +15,9 @@ from assay.measure.metrics import Metric
 from assay.measure.statistics import compare_strata, holm, shared_ranks, summarize_strata
 from assay.report.html_templates import render_page
 from assay.report.numbers import counted, difference, duration, figure, interval, p_value
-from assay.run.models import COMPLETE, Report
+from assay.run.models import Report
 from assay.run.run_record import RunRecord
+from assay.run.state import RunState
 
 BenchScores = Mapping[str, float]
 """The main metric of every query of one run, by the query's id."""
@@ -53,7 +54,7 @@ class BenchCell(RunRecord):
         """The result of a run that was made; its figure is the one in `metric`."""
         statistic = report.statistics[metric.slug]
         answered = report.summary.successful_queries > 0
-        whole = report.state == COMPLETE and answered
+        whole = report.state == RunState.COMPLETE and answered
         judge = report.answers.judge if report.answers else None
         return cls(
             system=system,
@@ -126,7 +127,7 @@ class BenchReport(RunRecord):
     @property
     def complete(self) -> bool:
         """Whether every system was measured on every data set."""
-        return all(cell.state == COMPLETE for cell in self.cells)
+        return all(cell.state == RunState.COMPLETE for cell in self.cells)
 
     @property
     def gates_passed(self) -> bool:
@@ -248,7 +249,7 @@ def rank_of(system: BenchSystem) -> str:
 
 def _shown(report: BenchReport, system: str, dataset: str) -> str:
     cell = report.cell(system, dataset)
-    return figure(cell.mean) if cell.state == COMPLETE else cell.state
+    return figure(cell.mean) if cell.state == RunState.COMPLETE else cell.state
 
 
 def bench_sentences(report: BenchReport) -> Iterator[str]:

@@ -174,11 +174,11 @@ def _score_lines(report: "Report") -> Iterator[ScoreLine]:
 
 
 def _facts(report: "Report") -> Iterator[tuple[str, str]]:
-    from assay.run.models import COMPLETE
+    from assay.run.state import RunState
 
     summary = report.summary
     asked = f"{count(summary.successful_queries)} of {count(summary.total_queries)} answered"
-    if report.state != COMPLETE:
+    if report.state != RunState.COMPLETE:
         asked += f"; {report.state}: {count(report.planned_queries)} were planned"
     yield "queries", asked
     left_out = report.dataset.queries_without_relevant

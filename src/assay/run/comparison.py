@@ -14,7 +14,6 @@ from assay.measure.statistics import PairedComparison, compare_paired, holm, que
 from assay.run.folder import RunFolder, find_run_dataset
 from assay.run.label_fit import ENOUGH, LabelFit, UnjudgedCheck, check_unjudged, fit_of, new_share
 from assay.run.models import (
-    COMPLETE,
     AnswerRow,
     Comparison,
     PairedResult,
@@ -23,6 +22,7 @@ from assay.run.models import (
     ReportFigure,
     RunHeader,
 )
+from assay.run.state import RunState
 from assay.run.title import comparison_title, distinguish
 
 _ANSWER_FIGURES = (
@@ -332,6 +332,8 @@ def _warnings(
         hint = "; declare it with --track" if "undeclared" in tracks else ""
         warnings.append(f"the tracks differ: {' and '.join(tracks)}{hint}")
     warnings += [
-        f"{report.target.name} is {report.state}" for report in reports if report.state != COMPLETE
+        f"{report.target.name} is {report.state}"
+        for report in reports
+        if report.state != RunState.COMPLETE
     ]
     return warnings

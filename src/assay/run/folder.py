@@ -30,8 +30,6 @@ from assay.files import (
 from assay.net.json import JsonObject
 from assay.run.config import RunConfig
 from assay.run.find import LATEST, RUNS
-from assay.run.listing import RUNNING as RUNNING
-from assay.run.listing import UNFINISHED as UNFINISHED
 from assay.run.listing import complete_runs_of
 from assay.run.models import (
     FORMAT,
@@ -46,6 +44,7 @@ from assay.run.models import (
 )
 from assay.run.provenance import Provenance, versions
 from assay.run.report_file import find_query_row, read_query_rows, read_report_head
+from assay.run.state import RunState
 from assay.run.target_settings import parse_tags
 
 _HEADER_REMEDY = "restore it from a copy of the run, or start a new run with: assay eval"
@@ -213,9 +212,9 @@ class RunFolder:
     def state(self) -> str:
         """running, complete, interrupted, target lost, not judged; unfinished after a kill."""
         if is_locked(self.calls_file):
-            return RUNNING
+            return RunState.RUNNING
         if not self.report_file.exists():
-            return UNFINISHED
+            return RunState.UNFINISHED
         return self.read_report().state
 
     def _finished_report(self) -> Path:

@@ -14,10 +14,8 @@ from threading import Lock
 from typing import Any
 
 from assay.errors import AssayError, RunError
-from assay.run.folder import UNFINISHED, RunFolder
-from assay.run.listing import DAMAGED as DAMAGED
+from assay.run.folder import RunFolder
 from assay.run.listing import (
-    RUNNING,
     ListedRun,
     Signature,
     comparable_key,
@@ -25,14 +23,15 @@ from assay.run.listing import (
     run_signatures,
 )
 from assay.run.listing import RunLine as RunLine
-from assay.run.models import COMPLETE, Report, RunHeader
+from assay.run.models import Report, RunHeader
+from assay.run.state import RunState
 from assay.run.trend import TrendPoint, trend_facts, trend_point
 
 FILTERS = ("target", "dataset", "split", "track", "state", "label", "branch")
 ONLY: Mapping[str, Callable[[RunLine], bool]] = {
     "gate failed": lambda line: bool(line.gates_failed),
     "has failures": lambda line: bool(line.failed),
-    "ended early": lambda line: line.state not in (COMPLETE, RUNNING),
+    "ended early": lambda line: line.state not in (RunState.COMPLETE, RunState.RUNNING),
 }
 """Runs that somebody may look for, by what they are called."""
 
@@ -164,7 +163,7 @@ class RunIndex:
         that of the newest kind.
         """
         series: dict[tuple[object, ...], list[RunLine]] = defaultdict(list)
-        for line in self._lines({**(filters or {}), "state": COMPLETE}):
+        for line in self._lines({**(filters or {}), "state": RunState.COMPLETE}):
             series[(line.target, *comparable_key(line))].append(line)
         several = [lines for lines in series.values() if len(lines) > 1]
         several.sort(key=lambda lines: lines[-1].name)
@@ -185,7 +184,7 @@ class RunIndex:
 
     def datasets(self) -> list[tuple[str, str]]:
         """Every data set and split that has a complete run."""
-        complete = self._lines({"state": COMPLETE})
+        complete = self._lines({"state": RunState.COMPLETE})
         return sorted({(line.dataset or "", line.split or "") for line in complete})
 
     def newest_of_each_target(
@@ -198,7 +197,7 @@ class RunIndex:
         Parameters:
             answers: only runs whose answers were compared with references.
         """
-        lines = self._lines({"state": COMPLETE, "dataset": dataset, "split": split})
+        lines = self._lines({"state": RunState.COMPLETE, "dataset": dataset, "split": split})
         if answers:
             lines = [line for line in lines if line.correctness is not None]
         lines.sort(key=lambda line: (line.failed or 0) < (line.queries or 0))
@@ -232,12 +231,12 @@ def damage_of(run: RunFolder) -> str:
 def read_summary(run: RunFolder, signature: Signature) -> ListedRun:
     """A run from its files. One that cannot be read has a line as well, which says so."""
     state = signature[2]
-    line = RunLine(run.name, DAMAGED)
+    line = RunLine(run.name, RunState.DAMAGED)
     try:
         header = run.read_header()
         line = _with_header(line, header)
         if not run.report_file.exists():
-            return replace(line, state=state or UNFINISHED), None
+            return replace(line, state=state or RunState.UNFINISHED), None
         report = run.read_report()
         whole = replace(_with_report(line, report), state=state or report.state)
         return whole, trend_facts(header, report)

@@ -23,15 +23,11 @@ from assay.errors import AssayError, UsageError
 from assay.files import is_locked
 from assay.net.json import LARGEST
 from assay.net.redact import printable
+from assay.run.state import RunState
 from assay.text import parse_time
 
-COMPLETE = "complete"
-RUNNING = "running"
-UNFINISHED = "unfinished"
-DAMAGED = "damaged"
-
 Signature = tuple[int, int, str]
-"""When `run.json` and `report.json` were written, and RUNNING where the run goes on."""
+"""When `run.json` and `report.json` were written, and `running` where the run goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +105,7 @@ def run_signatures(folder: Path) -> dict[str, Signature]:
                 # calls can belong to a run that continues.
                 may_run = not report or _modified(calls) > report
                 running = may_run and is_locked(Path(calls))
-                found[entry.name] = (header, report, RUNNING if running else "")
+                found[entry.name] = (header, report, RunState.RUNNING if running else "")
     return found
 
 
@@ -149,7 +145,7 @@ def list_lines(folder: Path) -> list[RunLine]:
 def complete_runs_of(name: str, folder: Path) -> set[str]:
     """The complete runs of a label, else of a branch, without those that were made as baselines."""
     lines = list_lines(folder)
-    complete = [each for each in lines if each.state == COMPLETE and not each.baseline_of]
+    complete = [each for each in lines if each.state == RunState.COMPLETE and not each.baseline_of]
     labeled = {line.name for line in complete if line.label == name}
     return labeled or {line.name for line in complete if line.branch == name}
 
@@ -204,7 +200,7 @@ def _read_files(folder: Path, runs: Mapping[str, Signature]) -> dict[str, Listed
 
 def _is_settled(signature: Signature, line: RunLine) -> bool:
     """A run that goes on changes without a new time of its files; a damaged one may be repaired."""
-    return not signature[2] and line.state != DAMAGED
+    return not signature[2] and line.state != RunState.DAMAGED
 
 
 def _database(folder: Path) -> CacheDatabase:
@@ -290,9 +286,9 @@ class RunSelection:
 
 def something_failed(line: RunLine) -> bool:
     """Whether a run ended early, or a gate or a query of it failed."""
-    if line.state == RUNNING:
+    if line.state == RunState.RUNNING:
         return False
-    return line.state != COMPLETE or bool(line.gates_failed) or bool(line.failed)
+    return line.state != RunState.COMPLETE or bool(line.gates_failed) or bool(line.failed)
 
 
 def _is_since(line: RunLine, since: datetime) -> bool:

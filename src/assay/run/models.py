@@ -26,7 +26,6 @@ from assay.net.redact import mask_secrets
 from assay.run.answers import AnswerContradiction, AnswersReport, NuggetRow, PreferenceReport
 from assay.run.config import RunConfig
 from assay.run.label_fit import LabelCoverage, LabelFit, UnjudgedCheck
-from assay.run.listing import COMPLETE as COMPLETE
 from assay.run.provenance import ProvenanceFields
 from assay.run.run_record import (
     FigureName,
@@ -36,14 +35,10 @@ from assay.run.run_record import (
     PacingRecord,
     RunRecord,
 )
+from assay.run.state import RunState
 
 FORMAT = 2
 """Of `run.json` and `report.json`; read as 0 from files that have no number."""
-
-INTERRUPTED = "interrupted"
-TARGET_LOST = "target lost"
-NOT_JUDGED = "not judged"
-"""Every question is answered; the judge did not finish."""
 
 
 class RunModel(RunRecord):
@@ -295,7 +290,7 @@ class Report(RunModel):
         """Why no gate can pass: the target, its services or the judge failed; else None."""
         if self.answers and self.answers.trouble:
             return f"not all answers were judged: {self.answers.trouble}"
-        if self.state != COMPLETE:
+        if self.state != RunState.COMPLETE:
             return f"the run did not complete: {self.state}"
         return None if self.summary.successful_queries else "no query was answered"
 

@@ -33,9 +33,7 @@ _CONFIDENCE = 0.95
 _TRUTHS = {Vote.TRUE.value: True, Vote.FALSE.value: False}
 
 
-def prediction_powered_mean(
-    labels: ArrayLike, judged: ArrayLike, unlabeled: ArrayLike
-) -> Estimate:
+def prediction_powered_mean(labels: ArrayLike, judged: ArrayLike, unlabeled: ArrayLike) -> Estimate:
     """The mean that people's labels would have over `unlabeled`, whose verdicts are given, with
     its 95% interval.
 

@@ -30,7 +30,7 @@ from assay.privacy import log_exception
 from assay.report.numbers import figure
 from assay.report.terminal import plain_text, render_report
 from assay.run.folder import RunFolder
-from assay.run.models import INTERRUPTED, TARGET_LOST
+from assay.run.state import RunState
 from assay.serve.a2a.tasks import INTERNAL_ERROR, TaskRefused, wait_until_loaded
 from assay.serve.a2a.validation import Capacity, Slot
 from assay.serve.green.request import (
@@ -169,11 +169,11 @@ class EvaluationJob:
         outcome.folder.write_summary(text)
         self.folder = outcome.folder
         summary = outcome.report.summary
-        if outcome.state == INTERRUPTED:
+        if outcome.state == RunState.INTERRUPTED:
             asked, planned = summary.total_queries, outcome.report.planned_queries
             name = outcome.folder.name
             self._end(JobState.CANCELED, f"canceled after {asked} of {planned}; kept as run {name}")
-        elif not summary.successful_queries or outcome.state == TARGET_LOST:
+        elif not summary.successful_queries or outcome.state == RunState.TARGET_LOST:
             self._end(JobState.FAILED, redact_agent(_why_failed(outcome), self.spec.agent_url))
         else:
             failed = f", {summary.failed_queries} failed" if summary.failed_queries else ""

@@ -16,8 +16,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from assay.errors import AssayError
 from assay.files import atomic_write, make_private_folder, read_file
-from assay.run.folder import RUNNING, RunFolder
-from assay.run.models import COMPLETE
+from assay.run.folder import RunFolder
+from assay.run.state import RunState
 
 FOLDER = ".tasks"
 _MAX_BYTES = 64_000
@@ -122,9 +122,9 @@ class RecalledJob:
     def _settle(self) -> None:
         """The process ended before the task did; its run may go on elsewhere or be finished."""
         state = "" if self.folder is None else _state_of(self.folder)
-        if state == COMPLETE:
+        if state == RunState.COMPLETE:
             self.state, self._message = JobState.COMPLETED, "evaluated after the server restarted"
-        elif state == RUNNING:
+        elif state == RunState.RUNNING:
             self.state, self._message = JobState.WORKING, "the evaluation is being resumed"
         else:
             kept = f"; kept as run {self.folder.name}" if self.folder is not None else ""

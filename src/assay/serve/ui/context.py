@@ -19,8 +19,9 @@ from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.report.html_templates import environment, label_cells
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder, find_run_dataset
-from assay.run.index import DAMAGED, RunIndex, RunLine, damage_of
+from assay.run.index import RunIndex, RunLine, damage_of
 from assay.run.models import RunHeader
+from assay.run.state import RunState
 from assay.serve.ui.evaluations import Evaluations
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -122,7 +123,7 @@ class Ui:
         line = self.index.get(name)
         if line is None:
             raise HTTPException(404, f"no run {name!r} in {self.runs}")
-        if line.state == DAMAGED:
+        if line.state == RunState.DAMAGED:
             damage = await asyncio.to_thread(damage_of, RunFolder(self.runs / name))
             raise HTTPException(409, f"run {name!r} cannot be read: {damage}")
         return line, RunFolder(self.runs / name)

@@ -12,7 +12,8 @@ from starlette.routing import BaseRoute, Route
 from assay.agents.health_check import HealthReport
 from assay.data.load import KNOWN
 from assay.errors import AssayError
-from assay.run.folder import RUNNING, RunFolder
+from assay.run.folder import RunFolder
+from assay.run.state import RunState
 from assay.serve.ui.check import LONGEST_S, TargetRules, check_config
 from assay.serve.ui.context import Ui, ui_of
 from assay.serve.ui.evaluation_form import (
@@ -141,7 +142,7 @@ async def _follow(ui: Ui, started: StartedEvaluation) -> AsyncIterator[ProgressV
 async def _is_running(ui: Ui, started: StartedEvaluation) -> bool:
     await _find_run(ui, started)
     line = ui.index.get(started.run) if started.run else None
-    return line is not None and line.state == RUNNING
+    return line is not None and line.state == RunState.RUNNING
 
 
 async def _find_run(ui: Ui, started: StartedEvaluation) -> None:

@@ -21,10 +21,10 @@ from assay.report.html_comparison import (
     render_comparison_view,
 )
 from assay.run.comparison import compare_with_each
-from assay.run.folder import RUNNING, RunFolder, remove_run
+from assay.run.folder import RunFolder, remove_run
 from assay.run.index import FILTERS, ONLY, RunLine
 from assay.run.listing import comparable_key
-from assay.run.models import COMPLETE
+from assay.run.state import RunState
 from assay.serve.ui.context import PER_PAGE, DatasetKey, Ui, chosen_runs, download, slice_of, ui_of
 from assay.serve.ui.evaluation_form import repeat_query
 from assay.serve.ui.evaluations import LiveRun, event_stream, follow
@@ -67,7 +67,7 @@ async def runs_page(request: Request) -> Response:
         lines=lines,
         answers=any(line.correctness is not None for line in lines),
         pages=pages,
-        running=ui.index.find({"state": RUNNING}).lines,
+        running=ui.index.find({"state": RunState.RUNNING}).lines,
         trends=[(trend, trend_spark(trend)) for trend in trends],
         filters=asked,
         choices=ui.index.choices(),
@@ -91,7 +91,7 @@ async def run_page(request: Request) -> Response:
     ui = ui_of(request)
     line, folder = await ui.run(request)
     dataset = await ui.datasets.of(folder.read_header())
-    if line.state == RUNNING or not folder.report_file.exists():
+    if line.state == RunState.RUNNING or not folder.report_file.exists():
         return await _unfinished(request, ui, line, folder, dataset)
     view = await asyncio.to_thread(_view, folder, dataset)
     again = repeat_query(view.report.config, hide_password)
@@ -131,7 +131,7 @@ async def compare_page(request: Request) -> Response:
     if len(names) > COMPARED_LIMIT:
         return RedirectResponse(f"/matrix?{request.url.query}", 303)
     if len(names) < 2:
-        lines = ui.index.find({"state": COMPLETE}, limit=_OFFERED).lines
+        lines = ui.index.find({"state": RunState.COMPLETE}, limit=_OFFERED).lines
         return ui.page(
             request, "compare_choice.html", lines=lines, chosen=names, limit=COMPARED_LIMIT
         )
@@ -184,7 +184,7 @@ async def delete_runs(request: Request) -> Response:
 def _why_kept(ui: Ui, line: RunLine, chosen: Sequence[str]) -> str:
     """Why a run cannot be deleted together with the chosen ones, in a sentence; empty if it can."""
     started = ui.evaluations.of_run(line.name)
-    if line.state == RUNNING or (started is not None and not started.ended):
+    if line.state == RunState.RUNNING or (started is not None and not started.ended):
         return f"run {line.name!r} is running; cancel it, or wait until it has ended"
     if (ui.runs / line.name).is_symlink():
         return f"run {line.name!r} is a link to another folder; remove the link yourself"
@@ -204,7 +204,7 @@ async def _unfinished(
     request: Request, ui: Ui, line: RunLine, folder: RunFolder, dataset: Dataset | None
 ) -> Response:
     view = await asyncio.to_thread(lambda: LiveRun(folder, dataset).look())
-    events = f"/runs/{folder.name}/events" if line.state == RUNNING else ""
+    events = f"/runs/{folder.name}/events" if line.state == RunState.RUNNING else ""
     return ui.page(
         request,
         "running.html",
@@ -229,7 +229,7 @@ def _comparable(ui: Ui, line: RunLine) -> list[RunLine]:
     key = comparable_key(line)
     found.sort(
         key=lambda each: (
-            each.state != COMPLETE, comparable_key(each) != key, each.target != line.target
+            each.state != RunState.COMPLETE, comparable_key(each) != key, each.target != line.target
         )
     )  # fmt: skip
     return found

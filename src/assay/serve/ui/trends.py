@@ -24,7 +24,7 @@ from assay.report.trends import (
     trend_view,
 )
 from assay.run.index import RunLine, Trend
-from assay.run.models import COMPLETE
+from assay.run.state import RunState
 from assay.run.trend import NO_BRANCH, TrendPoint
 from assay.serve.ui.context import Ui, download, ui_of
 
@@ -132,14 +132,14 @@ def asked_trend(ui: Ui, request: Request) -> AskedTrend:
     asked = {name: request.query_params.get(name, "") for name in _ASKED}
     wanted = {name: asked[name] for name in ("target", "dataset", "split")}
     if not all(wanted.values()):
-        newest = ui.index.find({**wanted, "state": COMPLETE}, limit=1).lines
+        newest = ui.index.find({**wanted, "state": RunState.COMPLETE}, limit=1).lines
         for line in newest:
             wanted = {
                 "target": line.target or "",
                 "dataset": line.dataset or "",
                 "split": line.split or "",
             }
-    lines = ui.index.find({**wanted, "state": COMPLETE}, limit=TREND_RUNS).lines
+    lines = ui.index.find({**wanted, "state": RunState.COMPLETE}, limit=TREND_RUNS).lines
     if not lines:
         raise HTTPException(
             404, f"no complete run of {asked['target']!r} on {asked['dataset'] or 'any data set'!r}"
