@@ -1,14 +1,14 @@
 """`assay judge calibrate`: how well a judge agrees with people: answers, ratings, nuggets."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assay.cli.console import print_json, progress_bar, say, show, warn
+from assay.cli.calibrated_judge import CalibratedJudge, JudgeOptions, ask_judge
+from assay.cli.console import print_json, say, show, warn
 from assay.cli.options import (
     JsonOption,
     JudgeConcurrencyOption,
@@ -23,8 +23,6 @@ from assay.cli.options import (
 from assay.errors import UsageError
 from assay.run.settings import settings
 
-Said = TypeVar("Said")
-
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
     from assay.measure.answers.judge import Judge, Judgment
     from assay.measure.answers.nuggets import NuggetAssignment
     from assay.measure.statistics import Estimate
-    from assay.progress import Progress
 
 
 _RULES = "rules"
@@ -102,12 +99,7 @@ def calibrate(
     """Measure how well a judge agrees with people. Prints accuracy, kappa and flip rate."""
     if criterion is not None and nuggets:
         raise UsageError("give --criterion or --nuggets, not both")
-    opened = {
-        "spec": judge,
-        "max_cost": max_cost,
-        "timeout": judge_timeout,
-        "concurrency": judge_concurrency,
-    }
+    opened = JudgeOptions(judge, max_cost, judge_timeout, judge_concurrency)
     if criterion is not None:
         refuse_unused(context, ("judge_votes", "judge_max_flips"), "with --criterion; leave it out")
         _calibrate_criterion(labels, criterion, opened, out, as_json)
@@ -122,7 +114,7 @@ def calibrate(
 
 def _calibrate_answers(
     labels: Path,
-    opened: dict[str, Any],
+    opened: JudgeOptions,
     votes: int,
     max_flips: float,
     out: Path | None,
@@ -144,7 +136,8 @@ def _calibrate_answers(
         return found
 
     rows = read_labels(labels)
-    judgments, record = _ask_judge(rows, opened, ask, "judging", votes, ("votes", "prompts"))
+    recorded = [row.recorded for row in rows]
+    judgments, asked = ask_judge(rows, recorded, opened, ask, "judging", votes)
     pairs = list(zip(rows, judgments, strict=True))
     result = calibrate_judge(
         [row.label for row in rows if row.label is not None],
@@ -153,10 +146,13 @@ def _calibrate_answers(
     )
     doubt = unreliable(judgments, max_flips)
     if out is not None:
-        prompts = correctness_prompts(record.get("votes", 0))
-        _keep(out, CORRECTNESS, record, prompts, rows, result.accuracy, result.kappa)
+        labeled = [row for row in rows if row.label is not None]
+        _refuse_recorded(row.recorded for row in labeled)
+        questions, prompts = [row.question for row in labeled], correctness_prompts(asked.votes)
+        _keep(out, CORRECTNESS, asked, prompts, questions, result.accuracy, result.kappa)
     if as_json:
-        print_json({"judge": record, **asdict(result), "unreliable": doubt})
+        judge = asked.to_json(with_prompts=True)
+        print_json({"judge": judge, **asdict(result), "unreliable": doubt})
     else:
         show(*_rendered_answers(result))
         _warn_few_labels(result.labelled)
@@ -165,28 +161,29 @@ def _calibrate_answers(
         warn(f"assay eval would not accept this judge: {doubt}")
 
 
-def _keep(
-    out: Path,
-    metric: str,
-    judge: dict[str, Any],
-    prompts: Sequence[str],
-    rows: Sequence[Any],
-    agreement: "Estimate",
-    kappa: float | None,
-) -> None:
-    """Add the result to a file, where the judge gave every verdict that it rests on."""
-    from assay.measure.answers.calibration_files import add_record, make_record
-
-    labeled = [row for row in rows if row.label is not None]
-    recorded = sum(getattr(row, "recorded", None) is not None for row in labeled)
-    if recorded:
+def _refuse_recorded(verdicts: Iterable[object]) -> None:
+    """A result is kept only where the judge gave every verdict that it rests on."""
+    if recorded := sum(each is not None for each in verdicts):
         raise UsageError(
             f"{recorded} labeled lines have recorded verdicts of an unknown judge; --out records "
             "this judge's own: delete those verdicts from the file, and the judge gives new ones"
         )
-    questions = [row.question for row in labeled]
-    asked = (judge["provider"], judge["votes"], prompts, questions)
-    add_record(out, make_record(metric, *asked, agreement.mean, kappa))
+
+
+def _keep(
+    out: Path,
+    metric: str,
+    asked: CalibratedJudge,
+    prompts: Sequence[str],
+    questions: Sequence[str],
+    agreement: "Estimate",
+    kappa: float | None,
+) -> None:
+    """Add the result to a file; `questions` are those with a label, once for each label."""
+    from assay.measure.answers.calibration_files import add_record, make_record
+
+    given = (metric, asked.provider, asked.votes, prompts, questions)
+    add_record(out, make_record(*given, agreement.mean, kappa))
 
 
 def _warn_few_labels(labeled: int) -> None:
@@ -194,40 +191,6 @@ def _warn_few_labels(labeled: int) -> None:
 
     if labeled < MIN_LABELS:
         warn(f"only {labeled} labels: below {MIN_LABELS} the interval is not reliable")
-
-
-def _ask_judge(
-    rows: Sequence[Any],
-    opened: dict[str, Any],
-    ask: Callable[["Judge", Any], Awaitable[Said]],
-    what: str,
-    votes: int,
-    told: Sequence[str] = ("votes",),
-) -> "tuple[list[Said], dict[str, Any]]":
-    """What `ask` returns for each row, and a record with the `told` attributes of the judge.
-
-    What a row has recorded is kept; no model is opened if nothing is left to ask.
-    """
-    from assay.answer.providers.opening import open_provider
-    from assay.measure.answers.judge import Judge
-    from assay.net.gather import gather_for
-
-    recorded = [getattr(row, "recorded", None) for row in rows]
-    left = [row for row, known in zip(rows, recorded, strict=True) if known is None]
-    if not left:
-        return [known for known in recorded if known], {"provider": "recorded"}
-
-    async def run(progress: "Progress") -> "tuple[list[Said], dict[str, Any]]":
-        async with open_provider(**opened) as provider:
-            judge = Judge(provider, votes)
-            found = await gather_for(left, lambda row: ask(judge, row), what, progress)
-            record = {"provider": judge.name} | {name: getattr(judge, name) for name in told}
-            return found, {**record, "spending": asdict(provider.spending)}
-
-    with progress_bar() as progress:
-        found, record = asyncio.run(run(progress))
-    fresh = iter(found)
-    return [known or next(fresh) for known in recorded], record
 
 
 def _rendered_answers(result: "Calibration") -> Iterator["RenderableType"]:
@@ -275,7 +238,7 @@ def _show_warnings(result: "Calibration") -> None:
 
 
 def _calibrate_nuggets(
-    labels: Path, opened: dict[str, Any], votes: int, out: Path | None, as_json: bool
+    labels: Path, opened: JudgeOptions, votes: int, out: Path | None, as_json: bool
 ) -> None:
     """Compare a judge's labels of nuggets with those of people, and print the result."""
     from assay.answer.prompt import load_prompt
@@ -289,17 +252,18 @@ def _calibrate_nuggets(
         return found
 
     rows = read_nugget_labels(labels)
-    if opened["spec"] == _RULES:
+    if opened.spec == _RULES:
         assigned = [assign_by_rules(row.question, row.answer, row.nugget) for row in rows]
-        record = {"provider": _RULES}
+        asked = CalibratedJudge(_RULES)
     else:
-        assigned, record = _ask_judge(rows, opened, ask, "assigning nuggets", votes)
+        fresh = [None] * len(rows)
+        assigned, asked = ask_judge(rows, fresh, opened, ask, "assigning nuggets", votes)
     result = calibrate_assignments([row.label for row in rows], assigned)
-    if out is not None and opened["spec"] != _RULES:
-        prompts = (load_prompt(PROMPT).id,)
-        _keep(out, NUGGETS, record, prompts, rows, result.agreement, result.kappa)
+    if out is not None and opened.spec != _RULES:
+        questions, prompts = [row.question for row in rows], (load_prompt(PROMPT).id,)
+        _keep(out, NUGGETS, asked, prompts, questions, result.agreement, result.kappa)
     if as_json:
-        print_json({"judge": record, **asdict(result)})
+        print_json({"judge": asked.to_json(), **asdict(result)})
     else:
         show(*_rendered_nuggets(result))
     _warn_few_labels(result.labelled)
@@ -325,34 +289,37 @@ def _rendered_nuggets(result: "NuggetCalibration") -> "Iterator[RenderableType]"
 
 
 def _calibrate_criterion(
-    labels: Path, criterion: Path, opened: dict[str, Any], out: Path | None, as_json: bool
+    labels: Path, criterion: Path, opened: JudgeOptions, out: Path | None, as_json: bool
 ) -> None:
     """Compare a judge's ratings by one criterion with those of people, and print the result."""
     from assay.measure.answers.calibration import calibrate_ratings
     from assay.measure.answers.calibration_files import read_rating_labels
     from assay.measure.answers.criteria import VOTES, criterion_prompts, rate_answer, read_criteria
 
-    (asked, *more) = read_criteria(criterion)
+    (rated, *more) = read_criteria(criterion)
     if more:
         raise UsageError(f"--criterion takes one criterion, {criterion} has {len(more) + 1}")
 
     async def ask(judge: "Judge", row: "LabeledRating") -> "CriterionRating":
-        return await rate_answer(judge, asked, row.question, row.answer, row.sources)
+        return await rate_answer(judge, rated, row.question, row.answer, row.sources)
 
-    rows = read_rating_labels(labels, asked)
-    ratings, record = _ask_judge(rows, opened, ask, "rating answers", VOTES)
+    rows = read_rating_labels(labels, rated)
+    recorded = [row.recorded for row in rows]
+    ratings, asked = ask_judge(rows, recorded, opened, ask, "rating answers", VOTES)
     pairs = list(zip(rows, ratings, strict=True))
     result = calibrate_ratings(
-        asked,
+        rated,
         [row.label for row in rows if row.label is not None],
         [rating for row, rating in pairs if row.label is not None],
         [rating for row, rating in pairs if row.label is None],
     )
     if out is not None:
-        prompts = criterion_prompts(asked)
-        _keep(out, asked.metric, record, prompts, rows, result.agreement, result.kappa)
+        labeled = [row for row in rows if row.label is not None]
+        _refuse_recorded(row.recorded for row in labeled)
+        questions, prompts = [row.question for row in labeled], criterion_prompts(rated)
+        _keep(out, rated.metric, asked, prompts, questions, result.agreement, result.kappa)
     if as_json:
-        print_json({"judge": record, **asdict(result)})
+        print_json({"judge": asked.to_json(), **asdict(result)})
     else:
         show(*_rendered_ratings(result))
     _warn_few_labels(result.labelled)
