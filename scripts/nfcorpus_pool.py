@@ -15,6 +15,7 @@ import asyncio
 import sys
 from pathlib import Path
 
+from assay.agents.target_kinds import OpenContext
 from assay.agents.targets import open_target
 from assay.answer.ground_truth.generation import SELECTED
 from assay.data import Dataset, load_dataset
@@ -29,7 +30,7 @@ async def chosen(whole: Dataset) -> list[str]:
     """The ids of the pool, in the order of the corpus."""
     ids = {doc_id for query_id in SELECTED for doc_id in whole.judgments_in("test")[query_id]}
     for target in TARGETS:
-        agent = open_target(target, whole)
+        agent = open_target(target, OpenContext(whole))
         await agent.open()
         for query_id in SELECTED:
             ids.update((await agent.ask(whole.queries[query_id].text, DEPTH)).doc_ids)

@@ -11,6 +11,7 @@ from mcp_types import CallToolResult
 from starlette.applications import Starlette
 
 from assay.agents import Agent, open_target
+from assay.agents.target_kinds import OpenContext
 from assay.data import Dataset, Document
 
 DATA = Dataset("tiny", {f"MED-{n}": Document(f"MED-{n}", "", "") for n in range(9)}, {}, {})
@@ -18,7 +19,7 @@ DATA = Dataset("tiny", {f"MED-{n}": Document(f"MED-{n}", "", "") for n in range(
 
 @asynccontextmanager
 async def opened(target: str, **mapping: str) -> AsyncIterator[Agent]:
-    agent = open_target(target, DATA, mapping=mapping)
+    agent = open_target(target, OpenContext(DATA, mapping=mapping))
     try:
         await agent.open()
         yield agent

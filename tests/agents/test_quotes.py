@@ -18,7 +18,7 @@ from tests.serve.serving import serving
 from typer.testing import CliRunner
 
 from assay.agents.remedies import remedy_for
-from assay.agents.target_kinds import TARGET_KINDS
+from assay.agents.target_kinds import TARGET_KINDS, OpenContext
 from assay.agents.targets import open_target
 from assay.cli.app import app as command
 from assay.data import Dataset
@@ -157,7 +157,7 @@ CASES: dict[str, tuple[Callable[[], ASGIApp], str]] = {
 async def test_the_words_are_kept_in_every_protocol(make_dataset: MakeDataset, case: str) -> None:
     make, target = CASES[case]
     async with serving(make()) as url:
-        agent = open_target(target.format(url=url), make_dataset(1))
+        agent = open_target(target.format(url=url), OpenContext(make_dataset(1)))
         await agent.open()
         try:
             with pytest.raises(AgentFailure) as failure:

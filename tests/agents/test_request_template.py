@@ -11,7 +11,7 @@ from tests.agents.test_rest import DATA, agent_for
 import assay
 from assay.agents import open_target
 from assay.agents.request_template import RequestTemplate, fill_json, fill_url
-from assay.agents.target_kinds import RequestSettings
+from assay.agents.target_kinds import OpenContext, RequestSettings
 from assay.agents.targets import redact_target
 from assay.errors import UsageError
 from assay.net.outbound import OutboundPolicy
@@ -101,7 +101,9 @@ def test_placeholders_are_shown_and_secrets_are_not() -> None:
 def test_strangers_read_neither_files_nor_variables(url: str, settings: dict[str, Any]) -> None:
     policy = OutboundPolicy(("example.org",), public_only=True)
     with pytest.raises(UsageError, match="server"):
-        open_target(f"rest:{url}", DATA, policy=policy, request=RequestSettings(**settings))
+        open_target(
+            f"rest:{url}", OpenContext(DATA, policy=policy, request=RequestSettings(**settings))
+        )
 
 
 def test_a_template_says_which_placeholders_it_has() -> None:

@@ -20,7 +20,7 @@ from tests.serve.serving import serving
 import assay
 from assay.agents import Agent, AgentAnswer, open_target
 from assay.agents.mapping import parse_mapping
-from assay.agents.target_kinds import RequestSettings
+from assay.agents.target_kinds import OpenContext, RequestSettings
 from assay.data import load_dataset
 from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
 
@@ -30,7 +30,9 @@ DATA_ID = next(iter(DATA.documents))
 
 def agent_for(url: str, *mapping: str, **settings: Any) -> Agent:
     request = RequestSettings(**settings)
-    return open_target(f"rest:{url}", DATA, mapping=parse_mapping(mapping), request=request)
+    return open_target(
+        f"rest:{url}", OpenContext(DATA, mapping=parse_mapping(mapping), request=request)
+    )
 
 
 @asynccontextmanager

@@ -173,7 +173,7 @@ def test_strangers_may_not_have_this_evaluated(text: str) -> None:
     with pytest.raises(UsageError):
         check_permitted(parse_target(text), EXPOSED)
     with pytest.raises(UsageError):
-        open_target(text, NOTHING, answers=True, policy=EXPOSED)
+        open_target(text, OpenContext(NOTHING, answers=True, policy=EXPOSED))
     with pytest.raises(UsageError):
         TargetRules(EXPOSED).check_target(text)
 
@@ -199,7 +199,7 @@ def test_a_kind_is_registered_in_one_place(toy: None) -> None:
     with pytest.raises(UsageError, match="Did you mean 'toy:x'"):
         parse_target("toyy:x")
     assert complete_target("to") == [("toy:allowed.example", TOY.description)]
-    agent = open_target("toy:x", NOTHING, track="trained")
+    agent = open_target("toy:x", OpenContext(NOTHING, track="trained"))
     assert agent.info == AgentInfo("toy:x", "toy", "trained")
 
 
@@ -295,13 +295,13 @@ finder = Finder()
 
 
 async def test_a_target_may_name_an_object_with_a_method_ask() -> None:
-    agent = open_target(f"python:{__name__}:finder", NOTHING, track="zero-shot")
+    agent = open_target(f"python:{__name__}:finder", OpenContext(NOTHING, track="zero-shot"))
     await agent.open()
     assert agent.info == AgentInfo(f"python:{__name__}:finder", "python", "zero-shot")
     assert (await agent.ask("q", 2)).doc_ids == ("d2", "d1")
     await agent.close()
     with pytest.raises(UsageError, match=":Finder: Finder is a class; pass an instance of it"):
-        open_target(f"python:{__name__}:Finder", NOTHING)
+        open_target(f"python:{__name__}:Finder", OpenContext(NOTHING))
 
 
 async def test_python_objects_are_agents() -> None:

@@ -13,6 +13,7 @@ from tests.agents.search_services import best
 from tests.serve.serving import serving
 
 from assay.agents.mapping import parse_mapping
+from assay.agents.target_kinds import OpenContext
 from assay.agents.targets import open_target
 from assay.data import load_dataset
 from assay.evaluation.evaluation import Evaluation, RunCallbacks
@@ -45,7 +46,7 @@ async def run_of(
             concurrency=1,
             warm_up=0,  # its call would be counted by `answer`
         )
-        agent = open_target(target, data, mapping=parse_mapping(mapping))
+        agent = open_target(target, OpenContext(data, mapping=parse_mapping(mapping)))
         listener = RunCallbacks(say=said.append)
         run = await Evaluation.plan(config, data).start(agent, out, callbacks=listener)
     return run, said

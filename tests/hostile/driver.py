@@ -16,7 +16,7 @@ from pathlib import Path
 
 from assay.agents.health_check import SampleQuery, check_health
 from assay.agents.mcp import agent as mcp_agent
-from assay.agents.target_kinds import RequestSettings
+from assay.agents.target_kinds import OpenContext, RequestSettings
 from assay.agents.targets import open_target
 from assay.contract.conformance.checks import check_agent, parse_check_target
 from assay.contract.conformance.probes import CheckLimits
@@ -74,7 +74,7 @@ async def ask(
     target: str, seconds: float = PATIENCE, request: RequestSettings | None = None
 ) -> tuple[str, str, tuple[str, ...]]:
     """Open the target, ask it once, close it: as an evaluation does."""
-    agent = open_target(target, NOTHING, request=request)
+    agent = open_target(target, OpenContext(NOTHING, request=request or RequestSettings()))
     try:
         await agent.open()
         async with asyncio.timeout(seconds):
@@ -94,7 +94,9 @@ async def doctor(url: str, seconds: float) -> tuple[str, str, tuple[str, ...]]:
     """What `assay doctor` does with a bare address; the result is that of its blocking call."""
     sample = SampleQuery(QUERY, 5, seconds)
     try:
-        found = await check_health(url, sample, lambda target: open_target(target, NOTHING))
+        found = await check_health(
+            url, sample, lambda target: open_target(target, OpenContext(NOTHING))
+        )
     except TargetError as error:
         return "no target", str(error), ()
     call = found.calls[0]

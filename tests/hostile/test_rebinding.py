@@ -12,6 +12,7 @@ import pytest
 from tests.hostile.driver import NOTHING, PROTOCOLS, QUERY
 
 from assay.agents import targets
+from assay.agents.target_kinds import OpenContext
 from assay.agents.targets import open_target
 from assay.errors import AgentFailure, TargetError
 from assay.net.outbound import OutboundPolicy
@@ -76,7 +77,7 @@ async def test_the_connection_goes_to_the_address_that_was_checked(
     monkeypatch.setattr(targets, "check_permitted", lambda *_: None)
     async with agent() as port, internal_service(port) as visits:
         target = PROTOCOLS[protocol].format(url=f"http://{NAME}:{port}/gzip")
-        client = open_target(target, NOTHING, policy=policy)
+        client = open_target(target, OpenContext(NOTHING, policy=policy))
         with contextlib.suppress(AgentFailure, TargetError):  # each second check refuses
             await client.open()
             await client.ask(QUERY, 5)

@@ -16,6 +16,7 @@ from tests.serve.serving import serving
 from assay.agents import Agent, open_target
 from assay.agents.health_check import SampleQuery, check_health
 from assay.agents.mapping import parse_mapping
+from assay.agents.target_kinds import OpenContext
 from assay.data import Dataset, Document
 from assay.errors import AgentFailure, FailureKind
 
@@ -24,7 +25,7 @@ NOTES = Dataset("notes", {f"note-{n}": Document(f"note-{n}", "", "") for n in ra
 
 @asynccontextmanager
 async def opened(target: str, *mapping: str) -> AsyncIterator[Agent]:
-    agent = open_target(target, NOTES, mapping=parse_mapping(mapping))
+    agent = open_target(target, OpenContext(NOTES, mapping=parse_mapping(mapping)))
     try:
         await agent.open()
         yield agent
@@ -94,7 +95,10 @@ async def test_what_is_not_understood_is_refused_with_the_mapping(
 async def test_the_doctor_shows_the_answer_and_the_mapping_without_any_option() -> None:
     async with serving(stranger_app(Stranger(strangers10.results))) as url:
         report = await check_health(
-            f"a2a:{url}", SampleQuery(), lambda target: open_target(target, NOTES), dataset=NOTES
+            f"a2a:{url}",
+            SampleQuery(),
+            lambda target: open_target(target, OpenContext(NOTES)),
+            dataset=NOTES,
         )
     assert "Two notes." in report.calls[0].raw
     grave = [problem.remedy for problem in report.problems if problem.grave]

@@ -19,6 +19,7 @@ from tests.nextcloud.notes_server import PASSWORD, USER, NotesServer
 
 from assay.agents import open_target
 from assay.agents.protocol import Agent
+from assay.agents.target_kinds import OpenContext
 from assay.data import Dataset, Document, load_dataset
 from assay.data.note_mapping import read_note_mapping
 from assay.errors import TargetError
@@ -134,7 +135,7 @@ async def test_a_data_set_is_uploaded_waited_for_and_evaluated(
     monkeypatch.setenv("ASSAY_NOTE_MAPPING", str(mapping_path))
     await listening(mcp_url)
     await upload_documents(dataset.documents.values(), client, mapping_path)
-    agent = open_target(f"nextcloud:{mcp_url}", dataset)
+    agent = open_target(f"nextcloud:{mcp_url}", OpenContext(dataset))
     find = finder(agent)
     await agent.open()
     sample = sample_documents(dataset.documents, read_note_mapping(mapping_path), 10)
@@ -158,7 +159,7 @@ async def test_the_server_of_today_has_no_tool_that_answers(
     mapping_path.write_text("{}")
     monkeypatch.setenv("ASSAY_NOTE_MAPPING", str(mapping_path))
     await listening(mcp_url)
-    agent = open_target(f"nextcloud:{mcp_url}#answer", dataset)
+    agent = open_target(f"nextcloud:{mcp_url}#answer", OpenContext(dataset))
     with pytest.raises(TargetError, match="no tool 'nc_semantic_search_answer'"):
         await agent.open()
     await agent.close()

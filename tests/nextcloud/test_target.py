@@ -13,6 +13,7 @@ from tests.serve_mcp.serving import load_tiny
 
 from assay.agents import open_target
 from assay.agents.protocol import Agent
+from assay.agents.target_kinds import OpenContext
 from assay.data import Dataset, Document
 from assay.errors import AgentFailure, DataError, FailureKind, TargetError, UsageError
 from assay.serve.mcp.app import mcp_app
@@ -69,7 +70,7 @@ async def opened(
     server: MCPServer[Any], way: str = "", *, answers: bool = False
 ) -> AsyncIterator[Agent]:
     async with serving(server.streamable_http_app()) as url:
-        agent = open_target(f"nextcloud:{url}{way}", DATA, answers=answers)
+        agent = open_target(f"nextcloud:{url}{way}", OpenContext(DATA, answers=answers))
         try:
             await agent.open()
             yield agent
@@ -121,7 +122,7 @@ async def test_a_server_without_the_tool_is_told_so() -> None:
 
 async def test_our_own_server_speaks_the_same_tools() -> None:
     async with serving(mcp_app(load_tiny)) as url:
-        agent = open_target(f"nextcloud:{url}#answer", DATA)
+        agent = open_target(f"nextcloud:{url}#answer", OpenContext(DATA))
         await agent.open()
         answer = await agent.ask("calcium and the loss of bone", 2)
         await agent.close()
@@ -130,7 +131,7 @@ async def test_our_own_server_speaks_the_same_tools() -> None:
 
 
 async def test_a_refused_connection_is_reported() -> None:
-    agent = open_target(NOWHERE, DATA)
+    agent = open_target(NOWHERE, OpenContext(DATA))
     with pytest.raises(TargetError, match=r"nextcloud:http://127\.0\.0\.1:9: connection refused"):
         await agent.open()
     await agent.close()
@@ -138,16 +139,16 @@ async def test_a_refused_connection_is_reported() -> None:
 
 def test_another_fragment_is_refused() -> None:
     with pytest.raises(UsageError, match="only '#answer' may follow"):
-        open_target(f"{NOWHERE}#tool", DATA)
+        open_target(f"{NOWHERE}#tool", OpenContext(DATA))
 
 
 def test_a_missing_mapping_is_told_before_anything_is_asked(mapping_path: Path) -> None:
     mapping_path.unlink()
     with pytest.raises(DataError, match=r"no note mapping found.*ASSAY_NOTE_MAPPING"):
-        open_target(NOWHERE, DATA)
+        open_target(NOWHERE, OpenContext(DATA))
 
 
 def test_a_note_that_stands_for_two_documents_is_refused(mapping_path: Path) -> None:
     mapping_path.write_text('{"MED-1": 7, "MED-2": 7}')
     with pytest.raises(DataError, match="note 7 is mapped to 'MED-1' and to 'MED-2'"):
-        open_target(NOWHERE, DATA)
+        open_target(NOWHERE, OpenContext(DATA))

@@ -5,6 +5,7 @@ import os
 import pytest
 from scripts.nfcorpus_pool import DEPTH, POOL, pooled
 
+from assay.agents.target_kinds import OpenContext
 from assay.agents.targets import open_target
 from assay.answer.ground_truth.generation import SELECTED, expected_ids
 from assay.data import load_dataset
@@ -21,7 +22,7 @@ async def test_nothing_that_is_judged_or_found_first_is_missing() -> None:
     whole = load_dataset("nfcorpus")
     part = pooled(whole, POOL.read_text().split())
     assert [query.id for query in part.queries_in("test")] == list(SELECTED)
-    bm25 = open_target("builtin:bm25", whole)
+    bm25 = open_target("builtin:bm25", OpenContext(whole))
     await bm25.open()
     for query_id in SELECTED:
         found = (await bm25.ask(whole.queries[query_id].text, DEPTH)).doc_ids

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,21 +10,16 @@ from assay.agents.target_kinds import (
     CONTRACT_TARGET,
     TARGET_KINDS,
     OpenContext,
-    RequestSettings,
     Target,
     TargetKind,
 )
 from assay.errors import UsageError, closest
 from assay.net.redact import full_text, mask_secrets, reveal
 from assay.net.variables import POLICY_VARIABLE
-from assay.progress import Progress, silent
 
 if TYPE_CHECKING:
     from assay.agents.protocol import Agent
-    from assay.data.dataset import Dataset
     from assay.net.outbound import OutboundPolicy
-    from assay.search.bm25 import Bm25Settings
-    from assay.search.embedding import EmbedderSettings
 
 DEFAULT_TARGET = "purple:hybrid"
 DEFAULT_ANSWERING_TARGET = "builtin:hybrid"
@@ -64,26 +59,14 @@ def _of_kind(kind: TargetKind, rest: str, text: str) -> Target:
     return Target(kind.name, address, fragment, text)
 
 
-def open_target(
-    target: str | Target,
-    dataset: "Dataset",
-    *,
-    track: str = "undeclared",
-    mapping: Mapping[str, str] | None = None,
-    answers: bool = False,
-    note_mapping: Path | None = None,
-    progress: Progress = silent,
-    policy: "OutboundPolicy | None" = None,
-    bm25: "Bm25Settings | None" = None,
-    embedder: "EmbedderSettings | None" = None,
-    request: RequestSettings | None = None,
-) -> "Agent":
-    """The agent that a target names, not yet connected; see `OpenContext` for the parameters."""
-    settings = request or RequestSettings()
-    policy = _policy_of_process() if policy is None else policy
-    context = OpenContext(
-        dataset, track, mapping, answers, note_mapping, progress, policy, bm25, embedder, settings
-    )
+def open_target(target: str | Target, context: OpenContext) -> "Agent":
+    """The agent that a target names, not yet connected.
+
+    Parameters:
+        target: what the user wrote, or what was read from it.
+        context: what it may need; without a policy, that of the process holds.
+    """
+    policy = _policy_of_process() if context.policy is None else context.policy
     parsed = parse_target(reveal(target)) if isinstance(target, str) else target
     if _CREDENTIALS.search(str(parsed)):
         raise UsageError(
@@ -92,7 +75,7 @@ def open_target(
         )
     if policy is not None and policy.public_only:
         check_permitted(parsed, policy)
-    return TARGET_KINDS[parsed.kind].open(parsed, context)
+    return TARGET_KINDS[parsed.kind].open(parsed, replace(context, policy=policy))
 
 
 def _policy_of_process() -> "OutboundPolicy | None":

@@ -289,6 +289,7 @@ def wait(
     Exit codes: 0 all were found, 1 some were not before the timeout, 2 usage or input error, 3 the
     target could not be reached.
     """
+    from assay.agents.target_kinds import OpenContext
     from assay.agents.targets import open_target
     from assay.data import load_dataset
     from assay.data.note_mapping import read_note_mapping
@@ -302,7 +303,7 @@ def wait(
             raise UsageError(
                 f"{mapping} has no document of {data.name!r}; upload the data set first"
             )
-        agent = open_target(target, data, note_mapping=mapping, progress=progress)
+        agent = open_target(target, OpenContext(data, note_mapping=mapping, progress=progress))
         report = asyncio.run(_wait(agent, documents, timeout, concurrency, progress))
     if as_json:
         print_json({"target": target, "sample": [one.id for one in documents]} | asdict(report))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from assay.agents.protocol import Agent, AgentInfo
 from assay.agents.target_kinds import (
     TARGET_KINDS,
+    OpenContext,
     RequestSettings,
     Target,
     TargetKind,
@@ -131,14 +132,16 @@ def _open_agent(config: RunConfig, dataset: Dataset, progress: Progress) -> Agen
         embedder = EmbedderSettings(config.embedder, config.model, config.device, config.reranker)
     return open_target(
         config.target,
-        dataset,
-        track=config.track,
-        mapping=_mapping(config),
-        answers=config.answers,
-        progress=progress,
-        bm25=bm25,
-        embedder=embedder,
-        request=http_request_settings(config),
+        OpenContext(
+            dataset,
+            track=config.track,
+            mapping=_mapping(config),
+            answers=config.answers,
+            progress=progress,
+            bm25=bm25,
+            embedder=embedder,
+            request=http_request_settings(config),
+        ),
     )
 
 
@@ -176,11 +179,9 @@ async def check_target_health(
     def build(target: Target) -> Agent:
         return open_target(
             target,
-            searched,
-            mapping=mapping,
-            answers=config.answers,
-            request=request,
-            policy=policy,
+            OpenContext(
+                searched, mapping=mapping, answers=config.answers, request=request, policy=policy
+            ),
         )
 
     sample = SampleQuery(query or query_of(dataset), config.top_k, config.timeout, config.answers)

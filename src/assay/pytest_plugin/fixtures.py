@@ -200,6 +200,7 @@ def rag_agent(
     they are indexed.
     """
     from assay.agents.chunks import ChunkResolver
+    from assay.agents.target_kinds import OpenContext
     from assay.agents.targets import open_target, parse_target
 
     target, dataset = assay_settings.target, nfcorpus_test_data.dataset
@@ -208,7 +209,7 @@ def rag_agent(
     if needs_notes:
         request.getfixturevalue("note_mapping")
     with user_errors():
-        agent = open_target(target, dataset, answers=True)
+        agent = open_target(target, OpenContext(dataset, answers=True))
         assay_loop.run(agent.open)
     try:
         if needs_notes:
