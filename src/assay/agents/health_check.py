@@ -9,9 +9,8 @@ from itertools import islice
 from assay.agents.a2a.agent import PLAIN_TEXT_HINT, A2AAgent, parse_ways
 from assay.agents.a2a.card import WELL_KNOWN, Finding, base_address
 from assay.agents.chunks import suggest_separator
-from assay.agents.mapping import AnswerReader
 from assay.agents.probe import probe
-from assay.agents.protocol import Agent, AgentAnswer
+from assay.agents.protocol import Agent, AgentAnswer, ReadsAnswers
 from assay.agents.remedies import USUAL, remedy_for
 from assay.agents.suggestion import suggest_answer, suggest_mapping
 from assay.agents.target_kinds import TARGET_KINDS, Target, TargetKind
@@ -259,8 +258,7 @@ async def _call(agent: Agent, way: str, sample: SampleQuery, known: Container[st
         start = printable(" ".join(answer.answer.split())[:_ANSWER_LENGTH])
         length, cited = len(answer.answer), len(answer.citations)
         call = replace(call, answer=start, answer_length=length, citations=cited)
-    reader = getattr(agent, "reader", None)
-    received = reader.last if isinstance(reader, AnswerReader) else None
+    received = agent.reader.last if isinstance(agent, ReadsAnswers) else None
     if received is None:
         return call
     raw = printable(" ".join(received.text.split())[:_RAW_LENGTH])

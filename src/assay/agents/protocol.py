@@ -12,6 +12,8 @@ from assay.answer.passages import ContextChunk, Passage
 from assay.errors import AgentFailure, FailureKind
 
 if TYPE_CHECKING:  # the table of targets needs no reader of data sets
+    from assay.agents.a2a.card import Finding
+    from assay.agents.mapping import AnswerReader
     from assay.data.dataset import Document
 
 MAX_ID_LENGTH = 4096
@@ -133,6 +135,20 @@ class TakesDocuments(Protocol):
         Nothing of them stays behind, however the block ends. Raises `TargetError`.
         """
         ...
+
+
+@runtime_checkable
+class ReportsFindings(Protocol):
+    """An agent that tells what is unusual about it; nothing before it is open."""
+
+    findings: "tuple[Finding, ...]"
+
+
+@runtime_checkable
+class ReadsAnswers(Protocol):
+    """An agent whose answers are found by a mapping: its reader has the last one as received."""
+
+    reader: "AnswerReader"
 
 
 def context_taker(agent: Agent) -> TakesContext | None:

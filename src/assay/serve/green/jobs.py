@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from assay.agents.protocol import Agent
+from assay.agents.protocol import Agent, ReportsFindings
 from assay.data.dataset import Dataset
 from assay.errors import AssayError, RunError, TargetError
 from assay.evaluation.evaluation import Evaluation, RunCallbacks
@@ -88,8 +88,10 @@ class EvaluationJob:
 
     def warnings(self) -> tuple[str, ...]:
         """What is unusual about the request, then about the agent."""
-        findings = getattr(self._agent, "findings", ())
-        return (*self.spec.warnings, *(finding.what for finding in findings))
+        agent = self._agent
+        if agent is None or not isinstance(agent, ReportsFindings):
+            return tuple(self.spec.warnings)
+        return (*self.spec.warnings, *(finding.what for finding in agent.findings))
 
     def describe(self) -> str:
         """The progress of the evaluation in one sentence."""
