@@ -181,7 +181,9 @@ def test_runs_without_texts_are_refused(runs: tuple[Run, Run], tmp_path: Path) -
 def chosen(monkeypatch: pytest.MonkeyPatch) -> Chooses:
     """`--judge ollama`, without one."""
     judge = Chooses()
-    monkeypatch.setattr("assay.cli.eval.judge_spec", lambda given, cost=None: given or "")
+    monkeypatch.setattr(
+        "assay.cli.dataset_and_judge.judge_spec", lambda given, cost=None: given or ""
+    )
     opened = prefer_answers
 
     async def prefer_with(pairs: Any, config: Any, **rest: Any) -> PreferenceReport:

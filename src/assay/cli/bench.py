@@ -10,7 +10,8 @@ import typer
 
 from assay.cli.after_run import show_run
 from assay.cli.console import print_json, say, show
-from assay.cli.eval import Archive, choose_dataset, run_evaluation
+from assay.cli.dataset_and_judge import Archive, choose_dataset
+from assay.cli.evaluation_run import run_evaluation
 from assay.cli.index import merge_index_parts
 from assay.cli.options import EngineOption, JsonOption, OutOption, option, switch
 from assay.errors import AssayError, UsageError

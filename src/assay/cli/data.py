@@ -356,7 +356,7 @@ def _documents(name: str, archive: Path | None) -> "tuple[Mapping[str, Document]
         is_dataset,
         read_source_documents,
     )
-    from assay.cli.eval import choose_dataset
+    from assay.cli.dataset_and_judge import choose_dataset
     from assay.data.load import KNOWN
 
     path = Path(name).expanduser()

@@ -1,11 +1,5 @@
 """`assay eval`: send a data set's queries to an agent and report how good its answers are."""
 
-import asyncio
-import os
-import signal
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,7 +22,9 @@ from assay.cli.after_run import (
     say_where,
     write_ci_files,
 )
-from assay.cli.console import evaluation_progress, progress_bar, say, warn
+from assay.cli.console import progress_bar, say
+from assay.cli.dataset_and_judge import Archive, choose_dataset, judge_spec
+from assay.cli.evaluation_run import run_evaluation
 from assay.cli.options import (
     EngineOption,
     is_on_command_line,
@@ -38,7 +34,7 @@ from assay.cli.options import (
     use_named_target,
     with_options,
 )
-from assay.errors import DownloadError, UsageError
+from assay.errors import UsageError
 from assay.privacy import private_mode
 from assay.run.config import RunConfig
 from assay.run.settings import command_settings, parse_shard, resumed
@@ -49,18 +45,6 @@ if TYPE_CHECKING:
     from assay.evaluation.evaluation import Evaluation
     from assay.evaluation.run import Run
     from assay.run.folder import RunFolder
-
-_DEFAULT = "nfcorpus"
-_FALLBACK = "notes"
-
-Archive = Annotated[
-    Path | None,
-    option(
-        "A local nfcorpus.zip to use instead of downloading it. [env var: NFCORPUS_ARCHIVE]",
-        metavar="FILE",
-        rich_help_panel="Data",
-    ),
-]
 
 
 @with_options(command_settings())
@@ -230,63 +214,6 @@ def _resumed_config(folder: "RunFolder", context: typer.Context) -> RunConfig:
     return resumed(folder.read_config(), changes, folder.name)
 
 
-def choose_dataset(
-    name: str | None, archive: Path | None, columns: Sequence[str] = ()
-) -> "Dataset":
-    """What was asked for; if nothing was, NFCorpus, or the bundled set with a warning."""
-    from assay.data import load_dataset
-
-    try:
-        with progress_bar() as progress:
-            dataset = load_dataset(
-                name or _DEFAULT, archive=archive, columns=columns, progress=progress
-            )
-    except DownloadError as error:
-        if name is not None:
-            raise
-        say("")
-        warn(f"NFCorpus is not available: {error}")
-        warn(
-            f"evaluating on the bundled set {_FALLBACK!r} instead; its scores are not comparable "
-            "with NFCorpus"
-        )
-        say("")
-        dataset = load_dataset(_FALLBACK)
-    for warning in dataset.warnings:
-        warn(warning)
-    if not dataset.documents:
-        say(
-            f"note: {dataset.name!r} has questions and ids but no documents: ids that do not exist "
-            "are not noticed, answers are checked only against the contexts that the target "
-            "returns, and builtin: targets and --counterfactuals are not available"
-        )
-    return dataset
-
-
-def judge_spec(given: str | None, max_cost: float | None = None) -> str:
-    """What `--judge` or `RAG_EVAL_PROVIDER` names; empty if no model judges."""
-    from assay.answer.passages import EXTRACTIVE
-    from assay.answer.providers.opening import configured_spec, open_provider
-
-    spec = given or configured_spec() or ""
-    if spec in ("", EXTRACTIVE):
-        return ""
-    # A wrong name, or an unknown price, is reported before the run, not after it.
-    open_provider(spec, max_cost=max_cost)
-    return spec
-
-
-def run_evaluation(
-    evaluation: "Evaluation",
-    out: Path,
-    folder: "RunFolder | None",
-    opened: "Callable[[RunFolder], None]" = lambda _folder: None,
-) -> "Run":
-    """Start a run, or finish the one in `folder`; `opened` gets the folder as it begins."""
-    with _stdout_for_results_only():
-        return asyncio.run(_run(evaluation, out, folder, opened))
-
-
 def _evaluate_on_cluster(
     evaluation: "Evaluation",
     out: Path,
@@ -302,58 +229,6 @@ def _evaluate_on_cluster(
     with progress_bar() as progress, RayCluster(engine, worker_environment()) as cluster:
         count = min(shards or cluster.cpus, len(evaluation.queries))
         return evaluate_on_cluster(evaluation, count, cluster, out, progress)
-
-
-async def _run(
-    evaluation: "Evaluation",
-    out: Path,
-    folder: "RunFolder | None",
-    opened: "Callable[[RunFolder], None]",
-) -> "Run":
-    from assay.evaluation.plan import open_agent
-
-    stop = asyncio.Event()
-    _stop_on_signals(stop)
-    with evaluation_progress(evaluation.config.target) as (listener, progress):
-        agent = open_agent(evaluation.config, evaluation.dataset, progress)
-        if folder is None:
-            listener = replace(listener, opened=opened)
-            return await evaluation.start(agent, out, callbacks=listener, stop=stop)
-        opened(folder)
-        return await evaluation.resume(agent, folder, callbacks=listener, stop=stop)
-
-
-def _stop_on_signals(stop: asyncio.Event) -> None:
-    loop = asyncio.get_running_loop()
-
-    def end() -> None:
-        if stop.is_set():  # a second Ctrl-C: stop at once
-            os._exit(130)
-        stop.set()
-
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    hang_up = getattr(signal, "SIGHUP", None)  # the terminal was closed; Windows has none
-    if hang_up is not None and signal.getsignal(hang_up) is not signal.SIG_IGN:  # nohup ignores it
-        numbers.append(hang_up)
-    for number in numbers:
-        try:
-            loop.add_signal_handler(number, end)
-        except NotImplementedError:  # Windows: Ctrl-C arrives as KeyboardInterrupt
-            signal.signal(number, lambda _number, _frame: loop.call_soon_threadsafe(end))
-
-
-@contextmanager
-def _stdout_for_results_only() -> Iterator[None]:
-    """What an agent, its libraries or its children print goes to stderr: `--json` stays JSON."""
-    sys.stdout.flush()
-    kept = os.dup(1)
-    os.dup2(2, 1)
-    try:
-        with redirect_stdout(sys.stderr):
-            yield
-    finally:
-        os.dup2(kept, 1)
-        os.close(kept)
 
 
 def _compare(

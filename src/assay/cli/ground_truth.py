@@ -180,7 +180,7 @@ def _task(
 ) -> "GenerationTask":
     from assay.answer.ground_truth.generation import GenerationTask, choose_queries
     from assay.answer.questions.source_documents import is_dataset
-    from assay.cli.eval import choose_dataset
+    from assay.cli.dataset_and_judge import choose_dataset
     from assay.data.load import KNOWN
 
     try:

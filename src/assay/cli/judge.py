@@ -302,7 +302,7 @@ def _add_to_dataset(
 ) -> None:
     from dataclasses import replace
 
-    from assay.cli.eval import choose_dataset
+    from assay.cli.dataset_and_judge import choose_dataset
     from assay.data.beir import write_new_beir
 
     data = choose_dataset(name, None, columns)

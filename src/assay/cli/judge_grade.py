@@ -196,7 +196,7 @@ def read_sources(
     rankings: dict[str, Mapping[str, Sequence[str]]] = {}
     data: Dataset | None = None
     if dataset is not None:
-        from assay.cli.eval import choose_dataset
+        from assay.cli.dataset_and_judge import choose_dataset
 
         data = choose_dataset(dataset, None, columns)
     for each in sources:

@@ -56,7 +56,7 @@ def ask_preferences(
     """Ask the judge about the answers of two runs."""
     if len(folders) != 2:
         raise UsageError("--prefer compares the answers of two runs; name two")
-    from assay.cli.eval import judge_spec
+    from assay.cli.dataset_and_judge import judge_spec
     from assay.evaluation.answers.criteria import prefer_runs
     from assay.run.config import RunConfig
 

@@ -354,7 +354,7 @@ def _table_columns(path: Path) -> str:
 
 
 def _judge_config(context: typer.Context, options: dict[str, Any]) -> "RunConfig":
-    from assay.cli.eval import judge_spec
+    from assay.cli.dataset_and_judge import judge_spec
     from assay.evaluation.answers.logged_rows import LOG_TOP_K
     from assay.run.config import RunConfig
 
