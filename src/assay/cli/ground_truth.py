@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,7 +11,18 @@ from assay.answer.passages import EXTRACTIVE
 from assay.answer.provider_kinds import PROVIDER_FORMS
 from assay.answer.questions.made_questions import QuestionKind
 from assay.cli.console import print_json, progress_bar, say, show, warn
-from assay.cli.data import FOLDER, show_made_questions, with_model, write_made_questions
+from assay.cli.ground_truth_summary import (
+    AnswersSummary,
+    DrawnNuggetsSummary,
+    NuggetsSummary,
+)
+from assay.cli.made_questions import (
+    FOLDER,
+    SavedQuestions,
+    show_made_questions,
+    with_model,
+    write_made_questions,
+)
 from assay.cli.options import (
     ArchiveOption,
     JsonOption,
@@ -24,9 +35,9 @@ from assay.cli.options import (
 from assay.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from assay.answer.ground_truth.generation import GenerationTask
+    from assay.answer.ground_truth.generation import GenerationResult, GenerationTask
     from assay.answer.ground_truth.nugget_extraction import NuggetExtractor, Supported
-    from assay.answer.ground_truth.nugget_file import QuestionNuggets
+    from assay.answer.ground_truth.nugget_generation import NuggetResult
     from assay.answer.providers.provider import LLMProvider
 
 
@@ -146,6 +157,7 @@ def ground_truth(
         path = out or _NUGGETS_FILE
         if export and import_:
             raise UsageError("give --export or --import, not both")
+        summary: AnswersSummary | NuggetsSummary | SavedQuestions
         if table := export or import_:
             summary = _edit_table(path, table, import_edits=import_ is not None)
         else:
@@ -162,11 +174,11 @@ def ground_truth(
             dataset, archive, kinds, questions, seed, provider, max_cost, folder
         )
     if as_json:
-        print_json(summary)
-    elif questions is not None:
+        print_json(summary.to_json())
+    elif isinstance(summary, SavedQuestions):
         show_made_questions(summary)
     else:
-        _show(summary, nuggets)
+        _show(summary)
 
 
 def _task(
@@ -197,14 +209,14 @@ def _task(
 
 def _write_answers(
     task: "GenerationTask", spec: str, max_cost: float | None, out: Path, resume: bool, text: bool
-) -> dict[str, Any]:
+) -> AnswersSummary:
     from assay.answer.ground_truth.generation import (
         ExtractWriter,
         ModelWriter,
         generate_ground_truth,
     )
 
-    async def write(model: "LLMProvider | None") -> dict[str, Any]:
+    async def write(model: "LLMProvider | None") -> "tuple[str, GenerationResult]":
         writer = ExtractWriter() if model is None else ModelWriter(model)
         with progress_bar() as progress:
             made = await generate_ground_truth(
@@ -213,16 +225,10 @@ def _write_answers(
         _warn_left_out("a reference answer", made.left_out)
         if made.cut:
             warn(f"truncated at the token limit: {', '.join(made.cut)}")
-        return {
-            "out": str(out),
-            "provider": spec if model is None else model.name,
-            "written": made.written,
-            "kept": made.kept,
-            "left_out": dict(made.left_out),
-            "cut": made.cut,
-        }
+        return spec if model is None else model.name, made
 
-    return with_model(spec, max_cost, write)
+    (provider, made), spending = with_model(spec, max_cost, write)
+    return AnswersSummary(out, provider, made, spending)
 
 
 def _warn_left_out(what: str, left_out: Mapping[str, str]) -> None:
@@ -240,30 +246,23 @@ def _draw_nuggets(
     max_cost: float | None,
     out: Path,
     resume: bool,
-) -> dict[str, Any]:
+) -> DrawnNuggetsSummary:
     from assay.answer.ground_truth.nugget_extraction import ModelExtractor, SentenceExtractor
     from assay.answer.ground_truth.nugget_generation import MAX_DOCUMENTS, generate_nuggets
 
     wanted = replace(task, documents=documents or MAX_DOCUMENTS)
 
-    async def extract(model: "LLMProvider | None") -> dict[str, Any]:
+    async def extract(model: "LLMProvider | None") -> "tuple[str, NuggetResult]":
         extractor: NuggetExtractor = SentenceExtractor()
         if model is not None:
             extractor = ModelExtractor(model, supported_by_words, _by_judge(model))
         with progress_bar() as progress:
             made = await generate_nuggets(wanted, extractor, out, resume=resume, progress=progress)
         _warn_left_out("nuggets", made.left_out)
-        return {
-            "out": str(out),
-            "provider": spec if model is None else model.name,
-            "drawn": made.extracted,
-            "kept": made.kept,
-            **_counts(made.questions),
-            "left_out": dict(made.left_out),
-            "rejected": {each.name.lower(): n for each, n in made.rejected.items() if n},
-        }
+        return spec if model is None else model.name, made
 
-    return with_model(spec, max_cost, extract)
+    (provider, made), spending = with_model(spec, max_cost, extract)
+    return DrawnNuggetsSummary(out, made.questions, provider, made, spending)
 
 
 async def supported_by_words(text: str, sources: Sequence[str]) -> bool:
@@ -286,7 +285,7 @@ def _by_judge(provider: "LLMProvider") -> "Supported":
     return supported
 
 
-def _edit_table(path: Path, table: Path, *, import_edits: bool) -> dict[str, Any]:
+def _edit_table(path: Path, table: Path, *, import_edits: bool) -> NuggetsSummary:
     """Write the nuggets of a file as a table, or put the changes of that table into the file."""
     from assay.answer.ground_truth.nugget_file import (
         read_edits,
@@ -303,37 +302,14 @@ def _edit_table(path: Path, table: Path, *, import_edits: bool) -> dict[str, Any
         write_nuggets(path, questions)
     else:
         write_table(table, questions)
-    return {"out": str(path if import_edits else table), **_counts(questions)}
+    return NuggetsSummary(path if import_edits else table, questions)
 
 
-def _counts(questions: "Sequence[QuestionNuggets]") -> dict[str, Any]:
-    nuggets = [nugget for question in questions for nugget in question.nuggets]
-    makers = sorted({each.by.value for each in nuggets})
-    return {
-        "questions": sum(bool(each.nuggets) for each in questions),
-        "nuggets": len(nuggets),
-        "vital": sum(each.vital for each in nuggets),
-        "by": {maker: sum(each.by == maker for each in nuggets) for maker in makers},
-    }
-
-
-def _show(summary: Mapping[str, Any], nuggets: bool) -> None:
+def _show(summary: AnswersSummary | NuggetsSummary) -> None:
     """The summary for people."""
-    from assay.answer.ground_truth.nugget_extraction import EXTRACT_NOTE, NuggetRejection
+    from assay.answer.ground_truth.nugget_extraction import EXTRACT_NOTE
     from assay.report.console import facts_table
-    from assay.report.numbers import count
 
-    facts: list[tuple[str, str]] = []
-    for name in ("provider", "written", "drawn", "kept", "questions", "nuggets", "vital"):
-        if name in summary:
-            value = summary[name]
-            facts.append((name, count(value) if isinstance(value, int) else str(value)))
-    if makers := summary.get("by"):
-        facts.append(("made by", ", ".join(f"{who} {count(n)}" for who, n in makers.items())))
-    if summary.get("left_out"):
-        facts.append(("left out", count(len(summary["left_out"]))))
-    for name, number in summary.get("rejected", {}).items():
-        facts.append(("rejected", f"{count(number)}: {NuggetRejection[name.upper()]}"))
-    show(facts_table([*facts, ("result", summary["out"])]))
-    if nuggets and summary.get("provider") == EXTRACTIVE:
+    show(facts_table([*summary.facts(), ("result", str(summary.out))]))
+    if isinstance(summary, DrawnNuggetsSummary) and summary.provider == EXTRACTIVE:
         say(EXTRACT_NOTE)

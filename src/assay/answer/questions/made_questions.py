@@ -179,9 +179,71 @@ def is_table_output(out: Path) -> bool:
     return out.suffix == ".jsonl"
 
 
+@dataclass(frozen=True, slots=True)
+class QuestionsSummary:
+    """What was made.
+
+    Parameters:
+        questions: how many.
+        kinds: how many of each kind.
+        ambiguous: how many keyword search finds by chance.
+        drafted: how many candidates there were.
+        dropped: how many were rejected, by reason.
+        from_memory_checked: whether a model was asked to answer without the documents.
+        documents: how many there are.
+        origin: provider, model, prompts and a note.
+        created: the day.
+        assay: the version that made them.
+    """
+
+    questions: int
+    kinds: Mapping[str, int]
+    ambiguous: int
+    drafted: int
+    dropped: Mapping[Rejection, int]
+    from_memory_checked: bool
+    documents: int
+    origin: Mapping[str, str]
+    created: str
+    assay: str
+
+    @classmethod
+    def of(
+        cls, made: MadeQuestions, documents: Mapping[str, Document], origin: Mapping[str, str]
+    ) -> "QuestionsSummary":
+        """Of questions that were made today."""
+        return cls(
+            questions=len(made.questions),
+            kinds=Counter(str(each.kind) for each in made.questions),
+            ambiguous=sum(each.ambiguous for each in made.questions),
+            drafted=made.drafted,
+            dropped=made.rejected,
+            from_memory_checked=made.from_memory_checked,
+            documents=len(documents),
+            origin=origin,
+            created=datetime.now(UTC).date().isoformat(),
+            assay=version("agent-assay"),
+        )
+
+    def to_json(self) -> JsonObject:
+        """As `summary.json` has it."""
+        return {
+            "questions": self.questions,
+            "kinds": dict(self.kinds),
+            "ambiguous": self.ambiguous,
+            "drafted": self.drafted,
+            "dropped": {each.name.lower(): number for each, number in self.dropped.items()},
+            "from_memory_checked": self.from_memory_checked,
+            "documents": self.documents,
+            **self.origin,
+            "created": self.created,
+            "assay": self.assay,
+        }
+
+
 def write_questions(
     made: MadeQuestions, documents: Mapping[str, Document], origin: Mapping[str, str], out: Path
-) -> JsonObject:
+) -> QuestionsSummary:
     """Write everything or nothing; the summary, which is also in `summary.json` of a folder."""
     check_output(out)
     if not made.questions:
@@ -196,7 +258,7 @@ def write_questions(
         orjson.dumps(_row(query_id, each, origin), option=orjson.OPT_APPEND_NEWLINE)
         for query_id, each in questions.items()
     )
-    summary = _summary(made, documents, origin)
+    summary = QuestionsSummary.of(made, documents, origin)
     if is_table_output(out):
         atomic_write(out, table)
         return summary
@@ -211,7 +273,9 @@ def write_questions(
         if written := b"".join(answers):
             (folder / "answers.jsonl").write_bytes(written)
         (folder / TABLE).write_bytes(table)
-        (folder / "summary.json").write_bytes(orjson.dumps(summary, option=orjson.OPT_INDENT_2))
+        (folder / "summary.json").write_bytes(
+            orjson.dumps(summary.to_json(), option=orjson.OPT_INDENT_2)
+        )
         if out.exists():
             out.rmdir()
         shutil.move(folder, out)
@@ -269,22 +333,4 @@ def _answer(query_id: str, question: MadeQuestion, origin: Mapping[str, str]) ->
         "facts": facts,
         "documents": [] if question.kind is QuestionKind.UNANSWERABLE else quoted,
         "provenance": {**origin, **_provenance(question, origin)},
-    }
-
-
-def _summary(
-    made: MadeQuestions, documents: Mapping[str, Document], origin: Mapping[str, str]
-) -> JsonObject:
-    kinds = Counter(str(each.kind) for each in made.questions)
-    return {
-        "questions": len(made.questions),
-        "kinds": dict(kinds),
-        "ambiguous": sum(each.ambiguous for each in made.questions),
-        "drafted": made.drafted,
-        "dropped": {each.name.lower(): number for each, number in made.rejected.items()},
-        "from_memory_checked": made.from_memory_checked,
-        "documents": len(documents),
-        **origin,
-        "created": datetime.now(UTC).date().isoformat(),
-        "assay": version("agent-assay"),
     }
