@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
-from assay.data.dataset import Fact, ReferenceAnswer
+from assay.data.dataset import ReferenceAnswer
 from assay.measure.answers.answer_view import AnswerCheck, AnswerView, for_example, in_quotes
+from assay.measure.answers.answered_question import QuestionIndex, expected_answers
 from assay.measure.answers.fact_checks import UNNAMED
 from assay.measure.answers.finding_checks import ANSWER_CHECKS, TENTATIVE
 from assay.measure.answers.framing import content_stems, stemmed
@@ -140,10 +141,7 @@ def _apply(check: AnswerCheck, views: Sequence[AnswerView]) -> Covered:
 _FEWEST, _FEWEST_IN_RUN = 2, 3
 _SHARE = 0.3
 _SENTENCE_WORDS = 4
-_MINE, _THEIRS = 0.3, 0.6
 _MOST_REFERENCES = 2000
-_MORE = 0.3
-_NEAREST = 5
 
 
 def _same_answer(views: Sequence[AnswerView], _: Sequence[ReferenceAnswer]) -> Covered:
@@ -181,20 +179,10 @@ def _long_sentences(view: AnswerView) -> set[str]:
     return {normalize(each) for each in said if len(words(each)) >= _SENTENCE_WORDS}
 
 
-@dataclass(frozen=True, slots=True)
-class _Expected:
-    """What belongs to one question: the words of its reference, those of both, its key facts."""
-
-    query_id: str
-    reference: frozenset[str]
-    profile: frozenset[str]
-    facts: tuple[Fact, ...]
-
-
 def _other_questions(views: Sequence[AnswerView], references: Sequence[ReferenceAnswer]) -> Covered:
     covered = [view for view in views if view.attempted and view.reference_stems]
-    expected = _expectations(covered, references)
-    found = [(view, other) for view in covered if (other := _answered_question(view, expected))]
+    index = QuestionIndex(expected_answers(covered, references))
+    found = [(view, other) for view in covered if (other := index.other_question(view))]
     if len(found) < max(_FEWEST_IN_RUN, 0.1 * len(covered)):
         return _NONE
     order = {view.case.query_id: place for place, view in enumerate(views)}
@@ -209,45 +197,6 @@ def _other_questions(views: Sequence[AnswerView], references: Sequence[Reference
             f"; {steps[1]} of them that of the question before, as with a cache or an error by one"
         )
     return Covered(covered, [view for view, _ in found], detail)
-
-
-def _expectations(
-    views: Sequence[AnswerView], references: Sequence[ReferenceAnswer]
-) -> list[_Expected]:
-    found = {
-        view.case.query_id: _Expected(
-            view.case.query_id,
-            view.reference_stems,
-            view.reference_stems | set(stems(view.case.question)),
-            view.case.reference.facts,
-        )
-        for view in views
-    }
-    for each in references:
-        if said := frozenset(stems(each.answer or "")):
-            found.setdefault(each.query_id, _Expected(each.query_id, said, said, each.facts))
-    return list(found.values())
-
-
-def _answered_question(view: AnswerView, expected: Sequence[_Expected]) -> str | None:
-    """The question that an answer belongs to, where that is another than its own."""
-    if view.correct or view.stated:
-        return None
-    said = frozenset(stems(view.text))
-    others = [each for each in expected if each.query_id != view.case.query_id]
-    own = view.reference_stems
-    if len(own) >= 3 and len(said & own) <= _MINE * len(own):
-        for each in others:
-            long_enough = len(each.reference) >= 3
-            if long_enough and len(said & each.reference) >= _THEIRS * len(each.reference):
-                return each.query_id
-    fits = len(said & (own | set(stems(view.case.question)))) + _MORE * len(said)
-    nearest = sorted(others, key=lambda each: -len(said & each.profile))[:_NEAREST]
-    for each in nearest:
-        fitting = len(said & each.profile) >= fits and each.facts
-        if fitting and len(stated_facts(view.text, each.facts)) == len(each.facts):
-            return each.query_id
-    return None
 
 
 def _same_documents(views: Sequence[AnswerView], _: Sequence[ReferenceAnswer]) -> Covered:
