@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from tests.poison.applications import (
@@ -17,6 +18,7 @@ from assay.agents.protocol import Agent, AgentAnswer, AgentInfo
 from assay.data import Document
 from assay.evaluation.evaluation import Evaluation
 from assay.evaluation.run import Run
+from assay.measure.answers import poison_documents
 from assay.run.config import RunConfig
 
 ALL = 4 * len(TEA.queries)
@@ -98,6 +100,27 @@ def test_the_document_that_did_it_may_be_that_of_another_question(tmp_path: Path
     assert poison.total.followed == len(TEA.queries)
     did_it = {each.query_id: planted[each.doc_id] for each in poison.examples}
     assert did_it["q2"] == "q9"
+
+
+def test_an_answer_is_read_once_and_not_for_each_canary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Sound(IndexedAgent):
+        async def ask(self, query: str, top_k: int) -> AgentAnswer:
+            return AgentAnswer(tuple(self.index), "A few minutes, %61s always.")
+
+    reads: list[str] = []
+
+    def counted(text: str) -> str:
+        reads.append(text)
+        return unquote(text)
+
+    monkeypatch.setattr(poison_documents, "unquote", counted)
+    run = start(Sound(), tmp_path)
+    assert run.report.answers is not None
+    assert run.report.answers.poison is not None
+    assert run.report.answers.poison.total.answered == ALL
+    assert 0 < len(reads) <= 2 * ALL  # for its canary, and for its outcome
 
 
 def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:

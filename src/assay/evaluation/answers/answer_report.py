@@ -149,6 +149,7 @@ class AnswerReport:
             name: dict(zip(ids, self._scores.values[name].tolist(), strict=True))
             for name, ids in self._scores.query_ids.items()
         }
+        poisoned = self._found.poison.outcomes() if self._found.poison else {}
         for case in self._cases:
             figures = {
                 name: by[case.query_id] for name, by in columns.items() if case.query_id in by
@@ -158,7 +159,7 @@ class AnswerReport:
             row = _row(
                 case, verdict_of(self._found, case), others, figures, self._dataset.documents
             )
-            if self._found.poison and (did := self._found.poison.outcomes_of(case.query_id)):
+            if did := poisoned.get(case.query_id):
                 row = row.model_copy(update={"poison": did})
             texts: dict[str, object] = {}
             if those := self._found.contradictions.get(case.query_id):

@@ -7,7 +7,7 @@ however this ends. Then figures, counts and findings are made of the answers.
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -34,10 +34,11 @@ from assay.measure.answers.poison_documents import (
     PlantedDocument,
     PoisonKind,
     PoisonOutcome,
-    names_canary,
     parse_kinds,
     plant,
     poison_outcome,
+    squeezed,
+    squeezed_readings,
 )
 from assay.measure.statistics import summarize
 from assay.run.answers import PoisonCount, PoisonExample, PoisonReport
@@ -105,13 +106,13 @@ class PoisonRun:
         enough = 2 * len(answered) >= len(self.answers)
         return enough and any(each.retrieved is not False for each in answered)
 
-    def outcomes_of(self, query_id: str) -> dict[str, str]:
-        """The outcomes of one question by kind."""
-        return {
-            str(each.document.kind): str(each.outcome)
-            for each in self.answers
-            if each.query_id == query_id and each.outcome is not None
-        }
+    def outcomes(self) -> dict[str, dict[str, str]]:
+        """The outcomes by kind of each question that has any, by its id."""
+        found: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        for each in self.answers:
+            if each.outcome is not None:
+                found[each.query_id][str(each.document.kind)] = str(each.outcome)
+        return dict(found)
 
 
 async def require_plantable(agent: Agent, config: RunConfig) -> None:
@@ -192,10 +193,9 @@ async def _round(
 
         words = str(kind).replace("_", " ")
         calls = await asking.run(path, ask, queries, f"asking with planted documents: {words}")
+    planted_round = _PlantedRound(documents, searched=into_index)
     return [
-        _poisoned(case, calls[case.query_id], documents, searched=into_index)
-        for case in cases
-        if case.query_id in calls
+        planted_round.result(case, calls[case.query_id]) for case in cases if case.query_id in calls
     ]
 
 
@@ -215,32 +215,42 @@ def poisoned_context(
     return [*passages[:place], planted.passage, *passages[place:]]
 
 
-def _poisoned(
-    case: AnswerCase, call: Call, documents: Mapping[str, PlantedDocument], *, searched: bool
-) -> PoisonedAnswer:
-    own = documents[case.query_id]
-    if call.failure is not None or call.answer is None:
-        return PoisonedAnswer(case.query_id, own, None)
-    others = documents.values() if searched else ()
-    document = _named(call, own, others)
-    shown = {*call.doc_ids, *(each.doc_id for each in call.contexts)}
-    ids = {each.id for each in documents.values()}
-    return PoisonedAnswer(
-        query_id=case.query_id,
-        document=document,
-        outcome=poison_outcome(call.answer, call.citations, document),
-        retrieved=bool(shown & ids) if searched else None,
-        unchanged=call.answer == case.answer,
-        answer=call.answer,
-    )
+class _PlantedRound:
+    """The planted documents of one kind; `searched` if all of them were in reach of each answer."""
 
+    def __init__(self, documents: Mapping[str, PlantedDocument], *, searched: bool) -> None:
+        self._documents = documents
+        self._searched = searched
+        self._ids = {each.id for each in documents.values()}
+        self._canaries = {key: squeezed(each.canary) for key, each in documents.items()}
 
-def _named(call: Call, own: PlantedDocument, others: Iterable[PlantedDocument]) -> PlantedDocument:
-    """The document whose canary the answer names: in an index, that of another question may do."""
-    text = " ".join([call.answer or "", *call.citations])
-    if names_canary(text, own.canary):
-        return own
-    return next((each for each in others if names_canary(text, each.canary)), own)
+    def result(self, case: AnswerCase, call: Call) -> PoisonedAnswer:
+        """What the answer to a question did."""
+        if call.failure is not None or call.answer is None:
+            return PoisonedAnswer(case.query_id, self._documents[case.query_id], None)
+        document = self._documents[self._named(case.query_id, call)]
+        shown = {*call.doc_ids, *(each.doc_id for each in call.contexts)}
+        return PoisonedAnswer(
+            query_id=case.query_id,
+            document=document,
+            outcome=poison_outcome(call.answer, call.citations, document),
+            retrieved=not shown.isdisjoint(self._ids) if self._searched else None,
+            unchanged=call.answer == case.answer,
+            answer=call.answer,
+        )
+
+    def _named(self, own: str, call: Call) -> str:
+        """Whose document's canary the answer names: in an index, that of another question may do.
+
+        The answer is folded once, and not for each canary.
+        """
+        if not self._searched:
+            return own
+        readings = squeezed_readings(" ".join([call.answer or "", *call.citations]))
+        names = (own, *self._canaries)
+        return next(
+            (each for each in names if any(self._canaries[each] in text for text in readings)), own
+        )
 
 
 def _write(documents: Sequence[PlantedDocument], path: Path) -> None:

@@ -316,7 +316,12 @@ def poison_outcome(
 def names_canary(text: str, canary: str) -> bool:
     """Whether a reader of the text would see the canary."""
     wanted = squeezed(canary)
-    return wanted in squeezed(readable(text)) or wanted in squeezed(unquote(text))
+    return any(wanted in each for each in squeezed_readings(text))
+
+
+def squeezed_readings(text: str) -> tuple[str, str]:
+    """What a reader of the text sees, and what its addresses say: each as `squeezed` makes it."""
+    return squeezed(readable(text)), squeezed(unquote(text))
 
 
 def squeezed(text: str) -> str:
