@@ -206,7 +206,10 @@ def shared_ranks(items: Sequence[Item], separates: Callable[[Item, Item], bool])
 def sign_test(wins: int, losses: int) -> float:
     """The two-sided p-value of so unequal a number of wins if both were as likely (exact)."""
     n, most = wins + losses, max(wins, losses)
-    tail = sum(math.comb(n, each) for each in range(most, n + 1))
+    coefficient = tail = math.comb(n, most)
+    for each in range(most, n):  # from each binomial coefficient to the next
+        coefficient = coefficient * (n - each) // (each + 1)
+        tail += coefficient
     return min(1.0, 2 * tail / (1 << n))
 
 
