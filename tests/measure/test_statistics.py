@@ -257,6 +257,12 @@ def test_a_mean_over_sets_needs_queries_of_each() -> None:
             compare_strata([(each, each) for each in strata])
 
 
+@pytest.mark.parametrize("a", [[0.5], [0.1, 0.2]])
+def test_the_scores_of_a_set_must_be_of_the_same_queries(a: list[float]) -> None:
+    with pytest.raises(UsageError, match=f"the same queries, got {len(a)} and 3"):
+        compare_strata([(a, [0.1, 0.2, 0.3])])
+
+
 def test_every_set_counts_the_same_in_a_comparison() -> None:
     """Of 256 flips, with one set of two large gains and one of six small losses."""
     gains, losses = [1.0, 1.0], [-0.3] * 6

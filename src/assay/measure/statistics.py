@@ -123,11 +123,7 @@ def compare_paired(a: ArrayLike, b: ArrayLike, *, seed: int = 0) -> PairedCompar
     each query could be swapped. The observed labeling counts as one of the resamples, so no
     number of them ever gives p = 0 (Phipson and Smyth 2010).
     """
-    first, second = finite(a), finite(b)
-    if first.size != second.size:
-        raise UsageError(
-            f"paired scores must cover the same queries, got {first.size} and {second.size}"
-        )
+    first, second = _paired(a, b)
     if first.size == 0:
         return PairedComparison(0, 0.0, 0.0, 0.0, None, None, 1.0, 0, 0, 0)
     differences = second - first
@@ -146,6 +142,15 @@ def compare_paired(a: ArrayLike, b: ArrayLike, *, seed: int = 0) -> PairedCompar
         ties=first.size - wins - losses,
         losses=losses,
     )
+
+
+def _paired(a: ArrayLike, b: ArrayLike) -> tuple[Floats, Floats]:
+    first, second = finite(a), finite(b)
+    if first.size != second.size:
+        raise UsageError(
+            f"paired scores must cover the same queries, got {first.size} and {second.size}"
+        )
+    return first, second
 
 
 def summarize_strata(strata: Sequence[ArrayLike]) -> tuple[float, float | None, float | None]:
@@ -170,7 +175,7 @@ def compare_strata(
     Each pair has the scores of a and b on the same queries of one set. The randomization test of
     `compare_paired`, on the mean over the sets: labels are swapped query by query.
     """
-    differences = [finite(b) - finite(a) for a, b in strata]
+    differences = [second - first for first, second in (_paired(a, b) for a, b in strata)]
     mean = _mean_of_means(differences)
     low, high = _welch_interval(differences, mean)
     total = sum(each.size for each in differences)
