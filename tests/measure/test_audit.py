@@ -1,6 +1,6 @@
 """A report computed in a known wrong way is recognised as computed in that way."""
 
-from math import log2
+from math import inf, log2, nan
 from statistics import fmean
 from typing import Any
 
@@ -8,6 +8,7 @@ import pytest
 
 from assay.errors import DataError
 from assay.measure.audit import AuditResult, Flaw, audit_report
+from assay.measure.foreign_report import read_report
 from assay.measure.metrics import nDCG, parse_metric
 
 JUDGMENTS: dict[str, dict[str, int]] = {
@@ -292,3 +293,16 @@ def test_a_count_of_queries_beyond_reason_takes_no_memory() -> None:
     result = audit_report(made, JUDGMENTS)
     assert result.queries == 10**13
     assert result.claims[0].recomputed < 1e-9
+
+
+@pytest.mark.parametrize("value", [inf, -inf, nan, 10**400, 1e308])
+def test_what_no_computation_can_hold_is_no_figure(value: float) -> None:
+    rows = [
+        {"query_id": "a", "retrieved_docs": ["x"], "ndcg_at_5": value},
+        {"query_id": "b", "retrieved_docs": ["y"], "ndcg_at_5": 0.5},
+    ]
+    summary = {"total_queries": value, "mean_ndcg_at_5": 0.5, "std_ndcg_at_5": value}
+    report = {"per_query_results": rows, "summary": summary, "config": {"top_k": value}}
+    found = read_report(report)
+    assert (found.missing, found.top_k) == (0, None)
+    assert [row.claimed for row in found.rows] == [{}, {"ndcg_at_5": 0.5}]

@@ -9,7 +9,7 @@ import numpy as np
 
 from assay.errors import DataError, UsageError
 from assay.measure.metrics import Metric, parse_metric
-from assay.net.json import JsonObject
+from assay.net.json import LARGEST, JsonObject
 
 _LISTS = ("retrieved_docs", "doc_ids")
 _FAILED = ("failed", "error", "timeout")
@@ -234,7 +234,9 @@ def _object_in(report: JsonObject, name: str) -> JsonObject:
 
 
 def _is_figure(value: Any) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    """NaN, infinity and what no computation can hold are none."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and -LARGEST <= value <= LARGEST
 
 
 def _metric(name: str) -> Metric | None:
