@@ -1,6 +1,7 @@
 """CLAIM_VERIFY: a pass is earned, a quote occurs, and in LIVE mode doubt counts against a claim."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,13 @@ from hypothesis import strategies as st
 from tests.contract_agents.sample_agents import Agents
 
 from assay.data import load_dataset
-from assay.serve.contract_agents.claim_evidence import STRICTNESS, EvidenceBase
+from assay.serve.contract_agents import claim_evidence
+from assay.serve.contract_agents.claim_evidence import (
+    STRICTNESS,
+    EvidenceBase,
+    Statement,
+    read_statement,
+)
 
 TEXT = (
     "Vitamin D was given to 120 adults for a year. Blood pressure did not change. "
@@ -52,6 +59,21 @@ def test_verdicts(claim: str, verdict: str) -> None:
     assert finding.verdict == verdict, finding
     assert all(evidence.quote in TEXT for evidence in finding.evidence)
     assert bool(finding.evidence) == (verdict != "unclear")
+
+
+def test_terms_are_looked_up_and_not_searched_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Unsearchable(tuple[str, ...]):
+        def __contains__(self, term: object) -> bool:
+            raise AssertionError(f"every term of a text was compared with {term!r}")
+
+    def read(text: str) -> Statement:
+        found = read_statement(text)
+        return replace(found, terms=Unsearchable(found.terms))
+
+    monkeypatch.setattr(claim_evidence, "read_statement", read)
+    base = EvidenceBase([("c1", TEXT)])
+    for claim, verdict in VERDICTS:
+        assert base.check(claim, STRICTNESS["normal"]).verdict == verdict
 
 
 def test_chunks_that_disagree_leave_a_claim_unclear() -> None:

@@ -66,6 +66,7 @@ class Statement:
 
     Parameters:
         terms: stems in order, each once, with the words of a direction under one name.
+        term_set: the same, to look them up.
         directions: those of the terms that are directions, as often as they occur.
         numbers: in one spelling.
         negations: how often it negates.
@@ -74,6 +75,7 @@ class Statement:
     """
 
     terms: tuple[str, ...]
+    term_set: frozenset[str]
     directions: tuple[str, ...]
     numbers: frozenset[str]
     negations: int
@@ -103,6 +105,7 @@ def read_statement(text: str) -> Statement:
     numbers = {_NUMBER_WORDS.get(token, token) for token in tokens}
     return Statement(
         terms=tuple(dict.fromkeys(terms)),
+        term_set=frozenset(terms),
         directions=tuple(term for term in terms if _is_direction(term)),
         numbers=frozenset(_number(token) for token in numbers if token[0].isdigit()),
         negations=sum(map(_negates, tokens)),
@@ -307,7 +310,7 @@ def _difference(clause: Statement, claim: Statement, share: float) -> str | None
 
 
 def _share(claim: Statement, text: Statement) -> float:
-    return sum(term in text.terms for term in claim.terms) / len(claim.terms)
+    return sum(term in text.term_set for term in claim.terms) / len(claim.terms)
 
 
 def _subject(claim: Statement) -> list[str]:
@@ -317,7 +320,7 @@ def _subject(claim: Statement) -> list[str]:
 
 def _subject_share(claim: Statement, text: Statement) -> float:
     subject = _subject(claim)
-    return sum(term in text.terms for term in subject) / len(subject) if subject else 0.0
+    return sum(term in text.term_set for term in subject) / len(subject) if subject else 0.0
 
 
 def _in_order(wanted: Sequence[str], text: Sequence[str]) -> float:
