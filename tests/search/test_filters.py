@@ -1,3 +1,4 @@
+import math
 import re
 from typing import Any
 
@@ -31,6 +32,13 @@ def test_a_value_a_list_and_a_range_are_understood(value: Any, expected: FilterC
 def test_anything_else_is_refused_with_the_field_and_what_came(value: Any) -> None:
     with pytest.raises(UsageError, match="filter 'year'"):
         conditions({"year": value})
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, 2**63, -(2**63) - 1, 10**400])
+def test_a_number_that_no_engine_holds_is_refused(number: float) -> None:
+    for value in (number, [1, number], {"gte": number}):
+        with pytest.raises(UsageError, match="filter 'year'"):
+            conditions({"year": value})
 
 
 def test_no_filters_are_no_conditions() -> None:
@@ -86,6 +94,13 @@ def test_a_filter_has_a_short_form(text: str, filters: dict[str, Any]) -> None:
         ("date>=yesterday", "with a date such as '2024-01-31' each; got {'gte': 'yesterday'}"),
         ("date>=2024-01-01,date<3", "with a number each, or with a date"),
         ("date>=2024-02-31", "with a date such as"),
+        ('{"year": NaN}', "is not JSON"),
+        ('{"year": 1e999}', "is not JSON"),
+        ('{"a": ' * 5000 + "1" + "}" * 5000, "is not JSON"),
+        ("[" * 100_000, "is not FIELD=VALUE"),
+        ("year>=" + "[" * 100_000, "with a number each"),
+        ("year=9223372036854775808", "an integer one of 64 bits; got 9223372036854775808"),
+        ('{"year": {"lt": 18446744073709551615}}', "filter 'year': a number must be finite"),
     ],
 )
 def test_a_filter_that_cannot_be_meant_is_refused(text: str, message: str) -> None:

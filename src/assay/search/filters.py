@@ -7,14 +7,19 @@
 """
 
 import json
+import math
 import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import orjson
+
+from assay.data.text_file import short_repr
 from assay.errors import UsageError
+from assay.net.json import parse_json
 from assay.text import parse_time
 
 _WITHIN = {"gt": operator.gt, "gte": operator.ge, "lt": operator.lt, "lte": operator.le}
@@ -42,9 +47,9 @@ def parse_filter(text: str) -> Mapping[str, object]:
     if not text.lstrip().startswith("{"):
         return _short_form(text)
     try:
-        found: dict[str, object] = json.loads(text)
-    except ValueError as error:
-        raise UsageError(f"filter {text!r} is not JSON: {error}") from None
+        found: dict[str, object] = parse_json(text)
+    except orjson.JSONDecodeError as error:
+        raise UsageError(f"filter {short_repr(text)} is not JSON: {error}") from None
     return found
 
 
@@ -72,8 +77,8 @@ def _short_form(text: str) -> dict[str, object]:
 def _value(text: str) -> object:
     """`2024` is a number, `true` a truth value, and everything else a text."""
     try:
-        value = json.loads(text, parse_constant=str)  # NaN is no number to filter by
-    except ValueError:
+        value = parse_json(text)
+    except orjson.JSONDecodeError:  # NaN too: it is no number to filter by
         return text
     return value if isinstance(value, int | float | str) else text
 
@@ -95,6 +100,7 @@ def _condition(field: str, value: object) -> FilterCondition:
             f"filter {field!r} must be a string, a number, true or false, a list of strings or of "
             f'integers, or a range such as {{"gte": 2019}}; got {value!r}'
         )
+    _require_numbers(field, values)
     if isinstance(values[0], float):
         return FilterCondition(key, bounds={"gte": values[0], "lte": values[0]})
     return FilterCondition(key, values=tuple(values))
@@ -109,6 +115,7 @@ def _alike(values: Sequence[Any]) -> bool:
 def _bounds(field: str, value: Mapping[Any, Any]) -> Mapping[str, float] | Mapping[str, datetime]:
     known = bool(value) and set(value) <= _BOUNDS
     if known and all(type(bound) in (int, float) for bound in value.values()):
+        _require_numbers(field, value.values())
         return {name: float(bound) for name, bound in value.items()}
     dates = {name: at for name, bound in value.items() if (at := parse_date(bound)) is not None}
     if not known or len(dates) < len(value):
@@ -117,6 +124,17 @@ def _bounds(field: str, value: Mapping[Any, Any]) -> Mapping[str, float] | Mappi
             f"such as '2024-01-31' each; got {value!r}"
         )
     return dates
+
+
+def _require_numbers(field: str, values: Iterable[Any]) -> None:
+    """Engines hold integers of 64 bits, and compare nothing with NaN or infinity."""
+    for each in values:
+        small = not isinstance(each, int) or -(2**63) <= each < 2**63
+        if not small or (isinstance(each, float) and not math.isfinite(each)):
+            raise UsageError(
+                f"filter {field!r}: a number must be finite, and an integer one of 64 bits; "
+                f"got {short_repr(each)}"
+            )
 
 
 def parse_date(value: object) -> datetime | None:
