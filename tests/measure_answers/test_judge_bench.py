@@ -106,6 +106,17 @@ def scifact(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.parametrize("evidence", [[], "x", 5, None, [{}], [5], [{"label": 1}], {"a": 1}])
+def test_wrong_evidence_of_scifact_is_refused_with_its_line(
+    tmp_path: Path, evidence: object
+) -> None:
+    (tmp_path / "corpus.jsonl").write_text(json.dumps({"_id": "1", "text": "Tea."}))
+    query = {"_id": "7", "text": "Tea.", "metadata": {"1": evidence}}
+    (tmp_path / "queries.jsonl").write_text(json.dumps(query))
+    with pytest.raises(DataError, match=r"queries.jsonl:1: the evidence under 'metadata' must be"):
+        read_claims(str(tmp_path))
+
+
 def test_the_labels_of_scifact_are_read(scifact: Path) -> None:
     claims = read_claims(str(scifact))
     assert [each.label for each in claims] == ["supported", "contradicted"]

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from assay.data.archive import archive_files
 from assay.data.load import load_dataset
 from assay.data.table import read_table, table_suffix
-from assay.data.text_file import TextFile, plain_file, records, short_repr
+from assay.data.text_file import Record, TextFile, plain_file, records, short_repr
 from assay.errors import DataError, did_you_mean
 from assay.measure.answers.contradiction.model import open_contradiction_model
 from assay.measure.answers.contradiction.rules import ContradictionChecker
@@ -115,12 +115,24 @@ def scifact_claims(path: Path) -> list[LabeledClaim]:
             if doc_id not in documents:
                 continue
             document = documents[doc_id]
-            label = CONTRADICTED if evidence[0]["label"] == "CONTRADICT" else SUPPORTED
+            label = _scifact_label(record, evidence)
             sources = (document.text("title"), document.text("text"))
             claims.append(LabeledClaim(record.text("text"), sources, label, doc_id))
     if not claims:
         raise DataError("has no claim with a label in queries.jsonl", file=path)
     return claims
+
+
+def _scifact_label(record: Record, evidence: Any) -> str:
+    """The label of a claim's evidence in one document, which is that of its first sentences."""
+    first = evidence[0] if isinstance(evidence, list) and evidence else None
+    label = first.get("label") if isinstance(first, dict) else None
+    if not isinstance(label, str):
+        raise record.refusal(
+            "the evidence under 'metadata' must be a list of objects with a 'label', got "
+            f"{short_repr(evidence)}"
+        )
+    return CONTRADICTED if label == "CONTRADICT" else SUPPORTED
 
 
 def _beir_files(path: Path) -> dict[str, TextFile]:
