@@ -124,8 +124,8 @@ async def grade_pool(
 ) -> GradingResult:
     """Grade a pool; writes the table `out` and, beside it, qrels of the same name.
 
-    A model that is not believed leaves no file. If it fails or the budget is used up, the grades so
-    far stay in the journal beside `out`.
+    A model that is not believed leaves no table. The grades that it gave stay in the journal beside
+    `out`, as they do if it fails or the budget is used up; with `resume`, another model goes on.
 
     Parameters:
         grader: who grades.
@@ -158,6 +158,11 @@ async def grade_pool(
     every = [*before, *grades]
     records = [record for each in every if (record := made(each)) is not None]
     doubt = unreliable_grades(every, asked)
+    if doubt and journal.path.exists():
+        doubt = (
+            f"{doubt}. Its grades stay in {str(journal.path)!r}: pass --resume with the other "
+            "model, which keeps no grade of this one, or delete the file"
+        )
     result = GradingResult(
         records=records,
         kept=len(before),
