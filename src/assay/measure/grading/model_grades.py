@@ -1,14 +1,14 @@
 """A model grades a pool into a file: resumable, bounded in cost, checked by controls."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from assay.data.dataset import Judgments
 from assay.data.journal import Journal, check_writable
 from assay.data.qrels import MODEL_MADE, describe_model_judgments, write_trec_qrels
-from assay.data.table import csv_table, read_table
+from assay.data.table import cell_text, csv_table, read_table, text_cell
 from assay.data.text_file import Record, write_file
 from assay.errors import UsageError
 from assay.measure.answers.judge_controls import ControlResult
@@ -86,13 +86,23 @@ def _record_of(row: Record) -> GradeRecord:
 
 def read_grade_records(path: Path) -> list[GradeRecord]:
     """The grades of a table that `write_grades` wrote."""
-    return [_record_of(good_row(row)) for row in read_table(path)]
+    return [_record_of(_without_apostrophes(good_row(row))) for row in read_table(path)]
+
+
+def _without_apostrophes(row: Record) -> Record:
+    """The row of a table as a line of the journal has it."""
+    return replace(row, fields={key: _each(cell_text, cell) for key, cell in row.fields.items()})
+
+
+def _each(change: Callable[[str], str], cell: object) -> object:
+    return change(cell) if isinstance(cell, str) else cell
 
 
 def write_grades(path: Path, records: Sequence[GradeRecord]) -> None:
     """Write the table and, beside it, the same grades as qrels; each all or nothing."""
     rows = (each.to_json() for each in records)
-    write_file(path, csv_table(COLUMNS, ([row[name] for name in COLUMNS] for row in rows)))
+    cells = ([_each(text_cell, row[name]) for name in COLUMNS] for row in rows)
+    write_file(path, csv_table(COLUMNS, cells))
     judged = ((r.query_id, f"{MODEL_MADE}{r.judged_by}", r.doc_id, r.grade) for r in records)
     write_trec_qrels(qrels_beside(path), judged, instead="the table of grades")
 
