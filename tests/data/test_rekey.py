@@ -162,6 +162,13 @@ def test_the_list_is_written_and_read_back(tmp_path: Path) -> None:
     assert read_accepted(path) == [("a,\n1", "x"), ("b", "y")]
 
 
+def test_no_id_of_the_list_runs_as_a_formula(tmp_path: Path) -> None:
+    path = tmp_path / "list.csv"
+    write_matches(path, [RekeyMatch("=1+1", "-2", "same", 1.0, 1, "old", "new")])
+    assert ",'=1+1,'-2," in path.read_text()
+    assert read_accepted(path) == [("=1+1", "-2")]
+
+
 @pytest.mark.parametrize(
     ("content", "what"),
     [

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from assay.data.dataset import Dataset, Document, ReferenceAnswer
-from assay.data.table import csv_table, read_table, text_cell
+from assay.data.table import cell_text, csv_table, read_table, text_cell
 from assay.data.text_file import Record, short_repr, write_file
 from assay.errors import DataError, UsageError
 from assay.text import words
@@ -257,7 +257,7 @@ def write_matches(path: Path, matches: Iterable[RekeyMatch]) -> None:
     for each in matches:
         accept = "yes" if each.sure else "no" if not each.new_id else ""
         texts = (text_cell(each.old_text), text_cell(each.new_text))
-        ids = (each.old_id, each.new_id)
+        ids = (text_cell(each.old_id), text_cell(each.new_id))
         rows.append((accept, each.how, f"{each.score:.3f}", *ids, each.judgments, *texts))
     write_file(path, csv_table(COLUMNS, rows))
 
@@ -287,7 +287,7 @@ def _decided(row: Record) -> bool:
 
 
 def _id(row: Record, name: str) -> str:
-    value = str(row.fields.get(name) or "")
+    value = cell_text(str(row.fields.get(name) or ""))
     if not value:
         raise row.refusal(f"is accepted and has no {name!r}; write it, or write no")
     return value
