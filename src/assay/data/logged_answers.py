@@ -30,6 +30,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 """What a row may hold, and the column names that are known for it, first match first."""
 
 _TEXTS = ("text", "content", "page_content")
+_YES, _NO = ("true", "1", "1.0", "yes"), ("false", "0", "0.0", "no")
 _IDS = ("id", "doc_id", "chunk_id")
 
 
@@ -152,7 +153,8 @@ class _Reader:
 
     def answerable(self) -> bool | None:
         value = self.value("answerable")
-        words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+        # Of 1 and 0 in a column with gaps, data frames make 1.0 and 0.0.
+        words = {**dict.fromkeys(_YES, True), **dict.fromkeys(_NO, False)}
         if value in (None, ""):
             return None
         if (word := str(value).strip().lower()) not in words:
