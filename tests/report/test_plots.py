@@ -79,6 +79,24 @@ def test_of_many_points_only_a_script_makes_a_stop() -> None:
     assert "The first 200 of 500." in many
 
 
+def test_latencies_of_zero_are_drawn_at_the_bottom() -> None:
+    root = parse(plots.latency_lines([1, 2], {"p50": [0, 0], "p95": [0, None]}, "seconds"))
+    bottoms = {each.get("y2") for each in root.iter("line") if each.get("class") == "axis"}
+    assert {each.get("cy") for each in root.iter("circle")} == bottoms
+
+
+@pytest.mark.parametrize("values", [[None, None], []])
+def test_a_run_without_latencies_has_an_empty_plot(values: list[None]) -> None:
+    series = {"p50": values, "p95": values}
+    root = parse(plots.latency_lines(list(range(len(values))), series, "queries"))
+    assert not list(root.iter("circle"))
+
+
+def test_no_differences_are_an_empty_plot() -> None:
+    root = parse(plots.win_loss([], "queries"))
+    assert not list(root.iter("polygon"))
+
+
 def test_names_at_the_ends_of_lines_do_not_overlap() -> None:
     series = {"p50": [10.0, 10.0], "p95": [10.1, 10.1]}
     root = parse(plots.latency_lines([1, 2], series, "seconds"))

@@ -92,10 +92,12 @@ def latency_lines(
 ) -> Markup:
     """Percentiles of the latency over the run; logarithmic where they span magnitudes."""
     known = [v for values in series.values() for v in values if v is not None and v > 0]
-    low, high = min(known), max(known)
-    wide = high / low > 50
-    up = Scale(low / 1.3 if wide else 0, high * 1.15, HEIGHT - _BOTTOM, _TOP, logarithmic=wide)
-    across = Scale(0, max(places), _LEFT + 8, WIDTH - _RIGHT - 26)
+    low, high = min(known, default=0.0), max(known, default=0.0)
+    wide = bool(known) and high / low > 50
+    up = Scale(
+        low / 1.3 if wide else 0, (high or 1.0) * 1.15, HEIGHT - _BOTTOM, _TOP, logarithmic=wide
+    )
+    across = Scale(0, max(places, default=0), _LEFT + 8, WIDTH - _RIGHT - 26)
     parts = axis_beside(up, _LEFT + 8, across.end, lambda value: _seconds(value / 1000))
     words: Callable[[float], str] = _seconds if axis == "seconds" else lambda v: count(round(v))
     parts += axis_below(across, HEIGHT - _BOTTOM, words)
@@ -163,7 +165,7 @@ def scatter(points: Sequence[tuple[float, float, str]], x_label: str, y_label: s
 def win_loss(differences: Sequence[float], label: str) -> Markup:
     """Every query's difference, largest win first: how broad a change is, and how deep."""
     ordered = sorted(differences, reverse=True)
-    reach = max(0.1, *(abs(value) for value in ordered)) * 1.05
+    reach = max([0.1, *map(abs, ordered)]) * 1.05
     up = Scale(-reach, reach, HEIGHT - 26, 10)
     across = Scale(0, len(ordered), _LEFT, WIDTH - _RIGHT)
     parts = axis_beside(up, _LEFT, WIDTH - _RIGHT, lambda value: difference(value, 1))
