@@ -60,6 +60,29 @@ def test_chunks_are_documents_as_in_a_run(run: Run, pytester: pytest.Pytester) -
     result.assert_outcomes(passed=1)
 
 
+def test_an_agent_that_fails_in_opening_is_closed(run: Run, pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        broken="""
+        from pathlib import Path
+
+        class Agent:
+            async def open(self):
+                raise OSError("nobody listens")
+
+            async def close(self):
+                Path("closed").touch()
+
+            async def ask(self, query, top_k):
+                return []
+
+        agent = Agent()
+        """
+    )
+    test = "def test_search(rag_agent):\n    assert rag_agent"
+    run(test, "--assay-target=python:broken:agent").assert_outcomes(errors=1)
+    assert (pytester.path / "closed").exists()
+
+
 def test_a_judge_that_was_not_calibrated_is_refused_on_request(run: Run) -> None:
     test = "def test_judged(evaluation_llm):\n    assert evaluation_llm"
     provider = "--assay-provider=openai:some-model@http://localhost:9/v1"

@@ -210,10 +210,10 @@ def rag_agent(
         request.getfixturevalue("note_mapping")
     with user_errors():
         agent = open_target(target, OpenContext(dataset, answers=True))
-        assay_loop.run(agent.open)
-    try:
-        if needs_notes:
-            with user_errors():
+    try:  # an agent that fails in opening may have begun a session, or a process
+        with user_errors():
+            assay_loop.run(agent.open)
+            if needs_notes:
                 assay_loop.run(wait_for_notes, agent, dataset)
         resolver = ChunkResolver(assay_settings.chunk_separator, dataset.documents)
         yield assay_loop.proxy(_Resolving(agent, resolver))
