@@ -4,6 +4,7 @@ The engine runs in a process of its own, since it ends the process when it meets
 not expect; here it must never meet any.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -23,7 +24,7 @@ from assay.search import index_files
 from assay.search.embedding import VectorCache
 from assay.search.folder_store import FolderStore
 from assay.search.index import build_index, open_index
-from assay.search.index_files import check_files, live_generation
+from assay.search.index_files import check_files, copy_generation, live_generation
 from assay.search.integrity import check_kept_files
 from assay.search.store import DamagedIndexError
 
@@ -139,6 +140,46 @@ def test_a_copied_index_is_hashed_once(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(index_files, "_file_hash", refuse)
     check_files(generation)
+
+
+def _seek_fails(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    seek = os.lseek
+
+    def lseek(descriptor: int, place: int, whence: int) -> int:
+        if whence == os.SEEK_DATA:
+            raise OSError(code, os.strerror(code))
+        return seek(descriptor, place, whence)
+
+    monkeypatch.setattr(os, "lseek", lseek)
+
+
+@pytest.mark.skipif(not hasattr(os, "SEEK_DATA"), reason="the system does not tell holes")
+def test_a_disk_that_cannot_be_read_is_not_copied_as_holes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build_index(DOCUMENTS, WordEmbedder(), FolderStore(tmp_path, "test"))
+    generation = live_generation(tmp_path / "test")
+    assert generation is not None
+    _seek_fails(monkeypatch, errno.EIO)
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        copy_generation(generation, tmp_path / "copy")
+    with pytest.raises(DamagedIndexError, match=os.strerror(errno.EIO)):
+        check_files(generation, every=True)
+
+
+@pytest.mark.skipif(not hasattr(os, "SEEK_DATA"), reason="the system does not tell holes")
+def test_on_a_file_system_without_holes_every_block_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build_index(DOCUMENTS, WordEmbedder(), FolderStore(tmp_path, "test"))
+    generation = live_generation(tmp_path / "test")
+    assert generation is not None
+    _seek_fails(monkeypatch, errno.EINVAL)
+    check_files(generation, every=True)
+    copy_generation(generation, tmp_path / "copy")
+    vectors = next(generation.rglob("vectors.npy"))
+    copied = next((tmp_path / "copy").rglob("vectors.npy"))
+    assert copied.read_bytes() == vectors.read_bytes()
 
 
 def test_an_index_without_checksums_still_opens(tmp_path: Path) -> None:

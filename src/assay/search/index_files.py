@@ -5,6 +5,7 @@ SHA-256 it was sealed with, or it is damaged. The engine is given no file that w
 since it answers damage with other results or with the end of the process.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -27,6 +28,8 @@ _MANIFEST = "manifest.json"
 _CURRENT = "current"
 _BLOCK = 1 << 16
 _ZEROS = bytes(_BLOCK)
+# What a file system that knows nothing of holes answers.
+_NO_HOLES = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 # The engine maps its files into memory, where a full disk is not an error but kills the process:
 # so this much must be left at each step.
 DISK_MARGIN = 64 << 20
@@ -273,8 +276,11 @@ def _written_blocks(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
         if hasattr(os, "SEEK_DATA"):
             try:
                 place = os.lseek(file.fileno(), place, os.SEEK_DATA) // _BLOCK * _BLOCK
-            except OSError:  # nothing but holes up to the end
-                return
+            except OSError as error:
+                if error.errno == errno.ENXIO:  # nothing but holes up to the end
+                    return
+                if error.errno not in _NO_HOLES:
+                    raise
         file.seek(place)
         block = file.read(_BLOCK)
         if not block:
