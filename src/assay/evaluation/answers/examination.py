@@ -227,7 +227,8 @@ class _Examiner:
             differs |= await self._try(context, selected, taker, judge, found.counterfactuals)
         if found.counterfactuals and not differs:
             found.context_ignored = len(found.counterfactuals)
-            found.counterfactuals, found.contexts, found.note = None, (), _CONTEXT_IGNORED
+            found.counterfactuals, found.contexts = None, ()
+            found.note = "; ".join(filter(None, (found.note, _CONTEXT_IGNORED)))
 
     async def _rate(self, cases: Sequence[AnswerCase], judge: Judge) -> None:
         if not self.criteria:
