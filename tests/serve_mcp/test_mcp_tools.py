@@ -1,6 +1,7 @@
 """What a client of either era finds: tools, documents, a prompt, and answers while it loads."""
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -13,6 +14,7 @@ from tests.serve_mcp.serving import load_tiny
 from assay.errors import DataError
 from assay.progress import Progress
 from assay.serve.mcp.app import mcp_app
+from assay.serve.mcp.server import complete_id
 from assay.serve.retrieval import Retrieval
 
 ERAS = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
@@ -126,6 +128,21 @@ async def test_ids_are_completed(url: str) -> None:
         ref = ResourceTemplateReference(uri="doc://{id}")
         found = await client.complete(ref, {"name": "id", "value": "MED-"})
     assert found.completion.values == ["MED-1", "MED-2", "MED-3", "MED-4"]
+    assert (found.completion.total, found.completion.has_more) == (4, False)
+
+
+def test_no_more_ids_are_looked_at_than_are_returned() -> None:
+    looked_at = []
+
+    def ids() -> Iterator[str]:
+        for number in range(10_000):
+            looked_at.append(number)
+            yield f"{'MED' if number % 2 else 'X'}-{number}"
+
+    found = complete_id(ids(), "MED-")
+    assert found.values == [f"MED-{number}" for number in range(1, 200, 2)]
+    assert (found.total, found.has_more) == (None, True)
+    assert len(looked_at) == 202
 
 
 @ERAS

@@ -1,8 +1,10 @@
 """The MCP server for any transport: tools, documents as resources, a prompt, safe errors."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from itertools import islice
 from typing import Annotated, Any
 
 from mcp import MCPError
@@ -172,9 +174,7 @@ def _add_documents(server: MCPServer[Any], documents: DocumentSearch) -> None:
         if not isinstance(ref, ResourceTemplateReference) or argument.name != "id":
             return None
         ids = (await documents.retrieval()).dataset.documents
-        found = [each for each in ids if each.startswith(argument.value)]
-        more = len(found) > _MAX_COMPLETIONS
-        return Completion(values=found[:_MAX_COMPLETIONS], total=len(found), has_more=more)
+        return await asyncio.to_thread(complete_id, ids, argument.value)
 
     @server.prompt(title="Cited answer")
     async def cited_answer(
@@ -184,6 +184,14 @@ def _add_documents(server: MCPServer[Any], documents: DocumentSearch) -> None:
         hits = await documents.search(question, _PROMPT_DOCUMENTS)
         passages = [Passage(hit.doc_id, hit.title, hit.text) for hit in hits]
         return f"{SYSTEM}\n\n{question_prompt(question, passages)}"
+
+
+def complete_id(ids: Iterable[str], typed: str) -> Completion:
+    """The first ids that begin with `typed`; their total is known where there are no more."""
+    found = list(islice((each for each in ids if each.startswith(typed)), _MAX_COMPLETIONS + 1))
+    more = len(found) > _MAX_COMPLETIONS
+    total = None if more else len(found)
+    return Completion(values=found[:_MAX_COMPLETIONS], total=total, has_more=more)
 
 
 class _SafeServer(MCPServer[None]):
