@@ -5,6 +5,7 @@ import pytest
 from tests.search.tuning import worlds
 
 from assay.errors import DataError
+from assay.search.tuning import fit as tuning_fit
 from assay.search.tuning.features import TuningData
 from assay.search.tuning.fit import (
     Fold,
@@ -54,6 +55,17 @@ def test_dev_judgments_are_remembered_only_on_demand() -> None:
     assert declared.about.splits == ("train", "dev")
     assert len(declared.memory.counts) == len(plain.memory.counts) + 24
     assert declared.held_out == plain.held_out
+
+
+def test_of_a_large_split_some_queries_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = worlds.learnable(train=48, dev=40)
+    monkeypatch.setattr(tuning_fit, "MOST_QUERIES", 30)
+    ranker = fit(data, worlds.by_vectors(data), splits=("train", "dev"))
+    assert ranker.held_out.dev is not None
+    assert ranker.held_out.dev.queries == 30
+    drawn = [data.query_ids.index(each) for each in ranker.judged]
+    assert [query in data.judged("dev") for query in drawn] == [False] * 30 + [True] * 30
+    assert drawn[30:] == sorted(set(drawn[30:]))
 
 
 def test_a_dev_split_without_judgments_cannot_be_remembered() -> None:

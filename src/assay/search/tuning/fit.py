@@ -189,7 +189,7 @@ def _first_passes(
 
 TRAIN = ("train",)
 FEWEST_QUERIES = 4 * FOLDS
-# Memory grows with the square of the judged queries: of more than this, some are drawn.
+# Memory grows with the square of the judged queries: of a split with more, some are drawn.
 MOST_QUERIES = 4000
 
 
@@ -211,8 +211,7 @@ def fit(
         raise DataError(
             "the dev split has no judged queries to learn from: tune with --splits train"
         )
-    train = _training_queries(data, seed)
-    dev = data.judged("dev")
+    train, dev = (_drawn_queries(data, split, seed) for split in ("train", "dev"))
     progress("reading texts", 0, 1)
     training = read_training_set(data)
     progress("reading texts", 1, 1)
@@ -251,11 +250,11 @@ def fit(
     )
 
 
-def _training_queries(data: TuningData, seed: int) -> list[int]:
-    train = data.judged("train")
-    if len(train) > MOST_QUERIES:
-        train = sorted(random.Random(seed).sample(train, MOST_QUERIES))
-    return train
+def _drawn_queries(data: TuningData, split: str, seed: int) -> list[int]:
+    judged = data.judged(split)
+    if len(judged) > MOST_QUERIES:
+        judged = sorted(random.Random(seed).sample(judged, MOST_QUERIES))
+    return judged
 
 
 def _cross_fitted_candidates(
