@@ -8,6 +8,7 @@ import pytest
 from tests.search.tuning import worlds
 
 from assay.errors import SearchError
+from assay.search.tuning import model
 from assay.search.tuning.features import TuningData, fingerprint_of, read_collection
 from assay.search.tuning.fit import fit
 from assay.search.tuning.model import MAGIC, TunedRanker, _checksum, load_model, save_model
@@ -64,6 +65,28 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     for name in ("one", "two"):
         save_model(fit(data, worlds.by_vectors(data), seed=3), tmp_path / name)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_ids_of_judged_queries_may_be_long(ranker: TunedRanker, tmp_path: Path) -> None:
+    judged = tuple(f"{number}{'é' * 300}" for number in range(1000))
+    save_model(replace(ranker, judged=judged), tmp_path / "long")
+    assert load_model(tmp_path / "long").judged == judged
+
+
+def test_a_model_that_could_not_be_read_again_is_not_written(
+    ranker: TunedRanker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged = tuple(f"{number}{'x' * 300}" for number in range(100))
+    long = replace(ranker, judged=judged)
+    save_model(long, tmp_path / "model")
+    header = (tmp_path / "model").read_bytes()[len(MAGIC) :].partition(b"\n")[0]
+    monkeypatch.setattr(model, "LONGEST_HEADER", len(header) + 1)
+    save_model(long, tmp_path / "model")
+    assert load_model(tmp_path / "model").judged == judged
+    monkeypatch.setattr(model, "LONGEST_HEADER", len(header))
+    with pytest.raises(SearchError, match=r"ids of its 100 judged queries need .* shorter ids"):
+        save_model(long, tmp_path / "other")
+    assert not (tmp_path / "other").exists()
 
 
 def test_leaves_nothing_else_behind(saved: Path) -> None:

@@ -182,7 +182,8 @@ def _ranks(scores: Floats, labels: Integers) -> list[int]:
 MAGIC = b"assay-tuned 6\n"
 # The header is read before anything is known to be sound.
 _MAX_BYTES = 4 * 2**30
-LONGEST_HEADER = 1_000_000
+LONGEST_HEADER = 64 * 2**20
+"""It holds the ids of all remembered queries, each as long as its data set likes."""
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
@@ -197,7 +198,13 @@ def save_model(ranker: TunedRanker, path: Path) -> None:
         "judged": list(ranker.judged),
     }
     header["sha256"] = _checksum(header, payload)
-    content = MAGIC + json.dumps(header, sort_keys=True).encode() + b"\n" + payload
+    line = json.dumps(header, sort_keys=True).encode() + b"\n"
+    if len(line) > LONGEST_HEADER:
+        raise SearchError(
+            f"the tuned model cannot be kept: the ids of its {len(ranker.judged):,} judged queries "
+            f"need {len(line):,} bytes, and {LONGEST_HEADER:,} are allowed; use shorter ids"
+        )
+    content = MAGIC + line + payload
     try:
         atomic_write(path, content)
     except OSError as error:
