@@ -144,9 +144,21 @@ async def test_the_server_says_how_long_to_wait(
 
 async def test_it_is_given_up_in_time(client: NotesClient, server: NotesServer) -> None:
     server.faults = [Fault("GET", 503) for _ in range(10)]
-    with pytest.raises(NotesError, match=r"HTTP 503 \(attempts: 4\)"):
+    with pytest.raises(NotesError, match=r"HTTP 503 \(attempts: 4\)") as raised:
         await client.notes_in("c")
     assert server.count("GET") == 4
+    assert (raised.value.retryable, raised.value.attempts) == (True, 4)
+
+
+def test_another_message_is_all_that_changes_of_a_failure() -> None:
+    failure = NotesError(
+        "no", status=503, retryable=True, retry_after=7.0, maybe_done=True, unreachable=True
+    )
+    failure.attempts = 3
+    other = failure.with_message("no, not at all")
+    assert (str(failure), str(other)) == ("no", "no, not at all")
+    assert type(other) is NotesError
+    assert vars(other) == vars(failure)
 
 
 async def test_a_rest_that_is_too_long_is_not_waited_for(

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -56,13 +57,9 @@ class NotesError(AssayError):
 
     def with_message(self, message: str) -> "NotesError":
         """The same failure with a message of a caller that knows more about it."""
-        return NotesError(
-            message,
-            status=self.status,
-            retry_after=self.retry_after,
-            maybe_done=self.maybe_done,
-            unreachable=self.exit_code == 3,
-        )
+        same = copy(self)
+        same.args = (message,)
+        return same
 
 
 def from_transport(error: httpx.RequestError, host: str, *, retryable: bool) -> NotesError:
