@@ -9,7 +9,7 @@ import pytest
 
 from assay.agents.protocol import AgentAnswer, AgentInfo
 from assay.data import Dataset
-from assay.errors import AgentFailure, FailureKind
+from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.serve.green import jobs as green_jobs
 from assay.serve.green.jobs import EvaluationJob, JobQueue
 from assay.serve.green.request import EvaluationSpec, parse_eval_request, to_spec
@@ -145,6 +145,22 @@ class Failing(Gate):
             self.answers -= 1
             return AgentAnswer(())
         raise AgentFailure(FailureKind.AGENT_ERROR, "HTTP 500 from http://h/agent")
+
+
+async def test_the_log_has_the_class_of_an_error_and_not_its_text(
+    tiny: Dataset, out: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Unusable(Failing):
+        async def open(self) -> None:
+            raise UsageError("the answer was 'a secret of the documents'")
+
+    jobs = JobQueue(lambda _url: Unusable(), out)
+    job = jobs.submit(order(tiny), tiny)
+    assert await end_of(job) is JobState.FAILED
+    assert "secret" in job.describe()
+    assert f"evaluation failed task_id={job.id} exception=UsageError" in caplog.text
+    assert "secret" not in caplog.text
+    await jobs.close()
 
 
 @pytest.mark.parametrize(

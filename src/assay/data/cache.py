@@ -135,7 +135,7 @@ class CacheDatabase:
             "the %s %s is damaged (%s): it was renamed to %s, and a new one was created",
             self.what,
             self.path,
-            error,
+            type(error).__name__,
             aside.name,
         )
 

@@ -327,7 +327,8 @@ def open_bm25(
                 index = _opened(path) or _written(path, name, dataset, settings, progress)
         return index
     except (OSError, SearchError) as error:
-        _log.warning("the BM25 index cannot be kept (%s): it is built in memory", error)
+        why = getattr(error, "strerror", None) or type(error).__name__
+        _log.warning("the BM25 index cannot be kept (%s): it is built in memory", why)
         return Bm25Index(dataset.documents.values(), settings, progress)
 
 

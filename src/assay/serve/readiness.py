@@ -14,8 +14,8 @@ from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
 
 from assay.contract.server.health import Readiness, health_response, ready_response
-from assay.errors import AssayError, SearchError
-from assay.extras import missing_extra
+from assay.errors import AssayError, DataError, SearchError
+from assay.extras import MissingExtra, missing_extra
 from assay.net.redact import redact_places
 from assay.privacy import log_exception
 
@@ -81,8 +81,17 @@ class Loading(Generic[Loaded]):
             if not isinstance(known, AssayError):
                 log_exception(_logger, "loading failed", error)
                 raise
-            _logger.error("loading failed: %s", known)
+            log_exception(_logger, "loading failed", error, **_where(known))
             raise SearchError(f"{redact_places(str(known))} ({_MORE})") from error
+
+
+def _where(error: AssayError) -> dict[str, str]:
+    """What is to be mended, as far as an error names it beside its text, which may quote data."""
+    if isinstance(error, MissingExtra):
+        return {"package": error.package, "extra": error.extra}
+    if isinstance(error, DataError) and error.file is not None:
+        return {"file": f"{error.file}" if error.line is None else f"{error.file}:{error.line}"}
+    return {}
 
 
 def health_routes(service: str, loading: Loading[Loaded] | None = None) -> list[BaseRoute]:

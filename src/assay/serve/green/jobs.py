@@ -138,7 +138,7 @@ class EvaluationJob:
         except TargetError as error:
             self._end(JobState.FAILED, redact_agent(str(error), self.spec.agent_url))
         except AssayError as error:
-            _logger.error("evaluation failed: %s", error)
+            log_exception(_logger, "evaluation failed", error, task_id=self.id)
             self._end(JobState.FAILED, redact_places(str(error)))
         except BaseException as error:
             log_exception(_logger, "task failed", error, task_id=self.id)
