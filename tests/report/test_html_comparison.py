@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.report.page_reading import Page, assert_harmless, read_page
 
-from assay import Dataset, Run, compare_runs
+from assay import Dataset, Run, compare_runs, nDCG
 from assay.report.changes import SHOWN, LargestChanges, gains_and_losses
 from assay.report.html_comparison import (
     ComparedSide,
@@ -175,10 +175,10 @@ def test_rows_of_two_runs_are_read_as_they_are_needed() -> None:
 def test_the_largest_changes_are_those_of_sorting_all() -> None:
     row = QueryRow.model_construct(query_id="q")
     pairs = [((number * 37 % 101 - 50) / 10, row, row) for number in range(3000)]
-    largest = LargestChanges()
+    largest = LargestChanges(nDCG @ 5)
     for pair in pairs:
         largest.add(pair)
-    better, worse = gains_and_losses(pairs)
+    better, worse = gains_and_losses(pairs, nDCG @ 5)
     assert [[one[0] for one in each] for each in largest.found()] == [
         [one[0] for one in each[:SHOWN]] for each in (better, worse)
     ]

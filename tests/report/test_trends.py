@@ -154,9 +154,9 @@ def test_the_rows_of_a_file_have_every_figure_and_say_what_compares() -> None:
 def test_the_frontier_holds_what_nobody_beats_in_both() -> None:
     cheap, good = ParetoPoint(1, 0.2, "cheap", ""), ParetoPoint(9, 0.9, "good", "")
     beaten, same = ParetoPoint(9, 0.5, "beaten", ""), ParetoPoint(2, 0.2, "same", "")
-    assert frontier([beaten, good, same, cheap]) == [cheap, good]
+    assert frontier([beaten, good, same, cheap], "ndcg@5") == [cheap, good]
     nothing = ParetoPoint(0, 0, "nothing", "")
-    assert frontier([nothing, good]) == [good]
+    assert frontier([nothing, good], "ndcg@5") == [good]
     assert of_class(svg(pareto_chart([nothing], LATENCY, "ndcg@5")), "frontier") == []
     root = svg(pareto_chart([beaten, good, same, cheap], LATENCY, "ndcg@5"))
     assert len(of_class(root, "best")) == 2

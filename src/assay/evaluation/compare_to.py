@@ -16,7 +16,7 @@ from assay.data.dataset import Dataset
 from assay.errors import RunError, UsageError, did_you_mean
 from assay.evaluation.gates import Gate
 from assay.evaluation.results import Results
-from assay.measure.metrics import parse_figure
+from assay.measure.metrics import improvement, parse_figure
 from assay.measure.scoring import Scores
 from assay.measure.statistics import compare_paired, fewest_queries
 from assay.report.numbers import counted, difference, interval
@@ -123,7 +123,7 @@ def check_against(
 
 
 def regression_gate(comparison: Comparison) -> GateResult:
-    """The gate of `--fail-on-regression`: no compared metric fell significantly (Holm).
+    """The gate of `--fail-on-regression`: no compared metric got significantly worse (Holm).
 
     Its figure is the difference of the first metric. Where the labels no longer fit, it fails and
     calls nothing a regression. With too few queries it cannot fail, and says so.
@@ -135,7 +135,7 @@ def regression_gate(comparison: Comparison) -> GateResult:
     worse = [
         f"{parse_figure(name)} {difference(each.difference)} {interval(each.low, each.high)}"
         for name, each in comparison.metrics.items()
-        if each.significant and each.difference < 0
+        if each.significant and improvement(parse_figure(name), each.difference) < 0
     ]
     enough = fewest_queries(len(comparison.metrics))
     if not worse and first.n < enough:

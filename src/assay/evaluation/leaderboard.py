@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from assay.measure.metrics import AnswerFigure, parse_figure
+from assay.measure.metrics import AnswerFigure, improvement, parse_figure
 from assay.measure.statistics import compare_paired, holm
 from assay.run.folder import RunFolder
 from assay.run.listing import sample_seed
@@ -30,7 +30,10 @@ _File = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class PairTest:
-    """How two targets of a board differ; `p` is corrected for all pairs of the board (Holm)."""
+    """How two targets of a board differ: the mean of the first minus that of the second.
+
+    `p` is corrected for all pairs of the board (Holm).
+    """
 
     difference: float
     p: float
@@ -121,7 +124,11 @@ def _order(group: Sequence[TrendPoint], newest: Mapping[str | None, float]) -> t
 def make_board(folder: Path, points: Sequence[TrendPoint], figure: str, key: str = "") -> Board:
     """Rank runs that compare, one for each target."""
     answered = [each for each in points if (each.line.failed or 0) < (each.line.queries or 0)]
-    ordered = sorted(answered, key=lambda e: (-e.values[figure].mean, e.line.target or ""))
+    parsed = parse_figure(figure)
+    ordered = sorted(
+        answered,
+        key=lambda e: (-improvement(parsed, e.values[figure].mean), e.line.target or ""),
+    )
     ranked = ordered[:RANKED_LIMIT]
     tests = compare_pairs(folder, ranked, figure)
     names = [each.line.name for each in ranked]

@@ -105,7 +105,8 @@ class Run:
     ) -> Comparison:
         """Compare this run with another on the queries that both asked.
 
-        A positive difference means that this run is better.
+        A positive difference means that this run scores higher: better, unless the metric is a
+        rate of faults such as `hallucination_rate`.
 
         Parameters:
             other: a run, the path of its folder, or its name under `runs`.
@@ -149,7 +150,10 @@ def compare_runs(
     judge_max_flips: float = 0.2,
     max_cost: float | None = None,
 ) -> Comparison:
-    """Compare run B with run A, query by query; a positive difference means that B is better.
+    """Compare run B with run A, query by query.
+
+    A positive difference means that B scores higher: better, unless the metric is a rate of faults
+    such as `hallucination_rate`.
 
     Parameters:
         run_a: a run, or what `load_run` takes: a folder, a name, or `latest`.

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from assay.errors import UsageError, closest
 from assay.measure import formulas
-from assay.measure.answers.answer_metrics import answer_metric_name
+from assay.measure.answers.answer_metrics import LOWER_IS_BETTER, answer_metric_name
 from assay.measure.formulas import Formula
 from assay.measure.graded import Floats, GradedLists
 
@@ -202,8 +202,18 @@ class AnswerFigure:
         """As a heading or the first cell of a row."""
         return f"{str(self)[:1].upper()}{str(self)[1:]}"
 
+    @property
+    def higher_is_better(self) -> bool:
+        """False for rates of faults, such as the hallucination rate."""
+        return self.key not in LOWER_IS_BETTER
+
 
 def parse_figure(text: str) -> Metric | AnswerFigure:
     """The figure of that name; `UsageError` if there is none."""
     name = answer_metric_name(text)
     return parse_metric(text) if name is None else AnswerFigure(name)
+
+
+def improvement(figure: Metric | AnswerFigure, difference: float) -> float:
+    """How much better a figure is that is higher by `difference`: above 0 for better."""
+    return difference if figure.higher_is_better else -difference

@@ -64,7 +64,7 @@ class StrataComparison:
 
 @dataclass(frozen=True, slots=True)
 class PairedComparison:
-    """`difference` is b - a; `wins` counts the queries on which b is better."""
+    """`difference` is b - a; `wins` counts the queries on which b is higher."""
 
     n: int
     mean_a: float

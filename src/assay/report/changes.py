@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from assay.data.dataset import Dataset
-from assay.measure.metrics import Metric
+from assay.measure.metrics import Metric, improvement
 from assay.measure.statistics import compare_paired, holm
 from assay.report.html_queries import (
     FORM,
@@ -37,7 +37,7 @@ _FEWEST = 5
 """Smaller slices are not compared: nothing could be told about them."""
 
 RowPair = tuple[float, Row, Row]
-"""What B gains over A on one query, with the rows of both."""
+"""B - A on one query, with the rows of both."""
 
 
 def paired_by(
@@ -54,12 +54,12 @@ def score_of(row: QueryRow | AnswerRow, metric: ReportFigure) -> float:
 
 
 def gains_and_losses(
-    pairs: Iterable[RowPair[Row]],
+    pairs: Iterable[RowPair[Row]], metric: ReportFigure
 ) -> tuple[list[RowPair[Row]], list[RowPair[Row]]]:
     """What got better, the largest gain first, and what got worse, the largest loss first."""
-    ordered = sorted(pairs, key=lambda pair: -pair[0])
-    gains = [pair for pair in ordered if pair[0] > _SAME]
-    losses = [pair for pair in reversed(ordered) if pair[0] < -_SAME]
+    ordered = sorted(pairs, key=lambda pair: -improvement(metric, pair[0]))
+    gains = [pair for pair in ordered if improvement(metric, pair[0]) > _SAME]
+    losses = [pair for pair in reversed(ordered) if improvement(metric, pair[0]) < -_SAME]
     return gains, losses
 
 
@@ -81,7 +81,8 @@ class PairedScores:
 class LargestChanges:
     """The largest gains and losses of all that were added: a few, and not all rows of two runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, metric: Metric) -> None:
+        self._metric = metric
         self._pairs: list[RowPair[QueryRow]] = []
 
     def add(self, pair: RowPair[QueryRow]) -> None:
@@ -93,7 +94,7 @@ class LargestChanges:
 
     def found(self) -> tuple[list[RowPair[QueryRow]], list[RowPair[QueryRow]]]:
         """The largest gain first, and the largest loss first."""
-        gains, losses = gains_and_losses(self._pairs)
+        gains, losses = gains_and_losses(self._pairs, self._metric)
         return gains[:SHOWN], losses[:SHOWN]
 
 

@@ -86,6 +86,7 @@ class RowChange(Generic[View]):
     """One query or question in both runs; `difference` is that of the figure that is compared."""
 
     difference: float
+    better: bool
     a: View
     b: View
 
@@ -129,6 +130,7 @@ class PairView:
     scatter: Markup | None
     win_loss: Markup
     ranked: bool
+    higher_is_better: bool
     better: Sequence[RowChange[QueryView]]
     worse: Sequence[RowChange[QueryView]]
     answers: AnswerChanges | None
@@ -217,7 +219,7 @@ def _pair(
     worse: Sequence[RowChange[QueryView]] = ()
     slices: Sequence[SliceChange] = ()
     if ranking is not None:
-        changes = LargestChanges()
+        changes = LargestChanges(ranking)
         pairs = _noted(paired_by(first.rows(), other.rows(), ranking), ranking, scores, changes)
         slices = compare_slices(pairs, ranking, dataset)
         if not all(row.comparable for row in comparison.metrics.values()):
@@ -235,8 +237,11 @@ def _pair(
         comparison=comparison,
         verdict=verdict(comparison, a=comparison.a, b=comparison.b),
         scatter=None if metric == _CORRECTNESS else _scatter(scores.drawn, metric, comparison),
-        win_loss=plots.win_loss(scores.differences, f"queries, by difference in {metric}"),
+        win_loss=plots.win_loss(
+            scores.differences, f"queries, by difference in {metric}", metric.higher_is_better
+        ),
         ranked=metric == ranking,
+        higher_is_better=metric.higher_is_better,
         better=better,
         worse=worse,
         answers=_changed_answers(first, other, comparison, dataset, prefix),
@@ -288,6 +293,7 @@ def _scatter(
         [(a, b, f"{text}: {figure(a, 3)} and {figure(b, 3)}") for a, b, text in scores],
         f"{metric} of {comparison.a}",
         f"{metric} of {comparison.b}",
+        metric.higher_is_better,
     )
 
 
@@ -302,14 +308,16 @@ def _changed_queries(
     judged_a = JudgedDocuments.of(first.report.config, dataset)
     judged_b = JudgedDocuments.of(other.report.config, dataset)
 
-    def changes(pairs: Sequence[RowPair[QueryRow]]) -> list[RowChange[QueryView]]:
+    def changes(pairs: Sequence[RowPair[QueryRow]], better: bool) -> list[RowChange[QueryView]]:
         return [
-            RowChange(gain, query_view(a, metric, judged_a), query_view(b, metric, judged_b))
-            for gain, a, b in pairs
+            RowChange(
+                size, better, query_view(a, metric, judged_a), query_view(b, metric, judged_b)
+            )
+            for size, a, b in pairs
         ]
 
     gains, losses = found.found()
-    return changes(gains), changes(losses)
+    return changes(gains, True), changes(losses, False)
 
 
 def _changed_answers(
@@ -326,25 +334,26 @@ def _changed_answers(
     judged_a = JudgedDocuments.of(first.report.config, dataset)
     judged_b = JudgedDocuments.of(other.report.config, dataset)
 
-    def changes(pairs: Sequence[RowPair[AnswerRow]]) -> list[RowChange[QuestionView]]:
+    def changes(pairs: Sequence[RowPair[AnswerRow]], better: bool) -> list[RowChange[QuestionView]]:
         return [
             RowChange(
-                gain,
+                size,
+                better,
                 question_view(a, judged_a, f"{prefix}-a"),
                 question_view(b, judged_b, f"{prefix}-b"),
             )
-            for gain, a, b in pairs[:SHOWN]
+            for size, a, b in pairs[:SHOWN]
         ]
 
     pairs = list(paired_by(first.answers, other.answers, compared))
-    gains, losses = gains_and_losses(pairs)
+    gains, losses = gains_and_losses(pairs, compared)
     return AnswerChanges(
         figure=str(compared),
         agreement=_agreement(pairs) if compared == _CORRECTNESS else None,
         gains=len(gains),
         losses=len(losses),
-        better=changes(gains),
-        worse=changes(losses),
+        better=changes(gains, True),
+        worse=changes(losses, False),
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from jinja2 import BaseLoader, ChoiceLoader, Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from assay.measure.metrics import AnswerFigure, parse_figure
+from assay.measure.metrics import AnswerFigure, improvement, parse_figure
 from assay.net.redact import printable
 from assay.report import numbers, plots
 from assay.report.terminal import verdict
@@ -47,6 +47,7 @@ def environment(*folders: Path) -> Environment:
         "rate": numbers.rate,
         "milliseconds": _milliseconds,
         "metric_name": _metric_name,
+        "improvement": _improvement,
         "answer_metric": lambda name: AnswerFigure(name).title,
         "moment": moment,
         "breakable": breakable,
@@ -64,6 +65,10 @@ def environment(*folders: Path) -> Environment:
 def _metric_name(name: str) -> str:
     found = parse_figure(name)
     return found.title if isinstance(found, AnswerFigure) else str(found)
+
+
+def _improvement(difference: float, name: str) -> float:
+    return improvement(parse_figure(name), difference)
 
 
 def _printable(value: Any) -> Any:

@@ -53,10 +53,10 @@ def score_line(mean: float, low: float | None, high: float | None, ceiling: floa
 def whisker(
     mean: float, low: float | None, high: float | None, ends: tuple[float, float] = (0, 1)
 ) -> Markup:
-    """A mean with its interval, for a cell of a table: all rows share `ends`."""
+    """A mean with its interval, for a cell of a table: `ends` are what is left and right."""
     across = Scale(*ends, 6, 174)
     parts = [line(6, 9, 174, 9, "grid")]
-    if ends[0] < 0 < ends[1]:
+    if min(ends) < 0 < max(ends):
         parts.append(line(across(0), 1, across(0), 17, "zero"))
     if low is not None and high is not None:
         parts += _whisker(across(low), across(high), 9, 5)
@@ -131,8 +131,13 @@ def latency_lines(
     return chart(WIDTH, HEIGHT, parts, says, "latency", DataTable((title, *series), shown))
 
 
-def scatter(points: Sequence[tuple[float, float, str]], x_label: str, y_label: str) -> Markup:
-    """One dot a query, both scores from 0 to 1: above the diagonal, y is better."""
+def scatter(
+    points: Sequence[tuple[float, float, str]],
+    x_label: str,
+    y_label: str,
+    higher_is_better: bool = True,
+) -> Markup:
+    """One dot a query, both scores from 0 to 1: above the diagonal, y is higher."""
     size = 380
     across = Scale(0, 1, 44, size - 10)
     up = Scale(0, 1, size - 40, 10)
@@ -141,7 +146,7 @@ def scatter(points: Sequence[tuple[float, float, str]], x_label: str, y_label: s
     parts.append(line(across(0), up(0), across(1), up(1), "diagonal"))
     few = len(points) <= REACHED
     for x, y, words in points:
-        class_ = "better" if y > x else "worse" if y < x else "same"
+        class_ = "same" if x == y else "better" if (y > x) == higher_is_better else "worse"
         mark = element("circle", cx=across(x), cy=up(y), r=3, class_=f"query {class_}")
         parts.append(point(mark, words, x=44, room=size - 60, few=few))
     room = across.end - across.start
@@ -162,16 +167,17 @@ def scatter(points: Sequence[tuple[float, float, str]], x_label: str, y_label: s
     return chart(size, size, [*parts, turned], says, "scatter", table)
 
 
-def win_loss(differences: Sequence[float], label: str) -> Markup:
+def win_loss(differences: Sequence[float], label: str, higher_is_better: bool = True) -> Markup:
     """Every query's difference, largest win first: how broad a change is, and how deep."""
-    ordered = sorted(differences, reverse=True)
+    ordered = sorted(differences, reverse=higher_is_better)
+    up_is = 1 if higher_is_better else -1
     reach = max([0.1, *map(abs, ordered)]) * 1.05
     up = Scale(-reach, reach, HEIGHT - 26, 10)
     across = Scale(0, len(ordered), _LEFT, WIDTH - _RIGHT)
     parts = axis_beside(up, _LEFT, WIDTH - _RIGHT, lambda value: difference(value, 1))
     zero = up(0)
     rows = []
-    for sign, class_ in ((1, "better"), (-1, "worse")):
+    for sign, class_ in ((up_is, "better"), (-up_is, "worse")):
         places = [(i, value) for i, value in enumerate(ordered) if value * sign > 0]
         if places:
             steps = [f"{across(places[0][0]):.1f},{zero:.1f}"]
@@ -189,12 +195,14 @@ def win_loss(differences: Sequence[float], label: str) -> Markup:
             )
             parts.append(point(shape, words, x=_LEFT + 6, room=WIDTH - 70, few=True))
     parts.append(line(_LEFT, zero, WIDTH - _RIGHT, zero, "axis"))
-    wins, losses = sum(v > 0 for v in ordered), sum(v < 0 for v in ordered)
+    wins, losses = sum(v * up_is > 0 for v in ordered), sum(v * up_is < 0 for v in ordered)
+    below, above = zero + 16, zero - 8
+    by_wins, by_losses = (below, above) if higher_is_better else (above, below)
     if wins:
-        parts.append(text(f"{count(wins)} better", _LEFT + 6, zero + 16, "start", "tick better"))
+        parts.append(text(f"{count(wins)} better", _LEFT + 6, by_wins, "start", "tick better"))
     if losses:
         parts.append(
-            text(f"{count(losses)} worse", WIDTH - _RIGHT - 4, zero - 8, "end", "tick worse")
+            text(f"{count(losses)} worse", WIDTH - _RIGHT - 4, by_losses, "end", "tick worse")
         )
     parts.append(text(label, (across.start + across.end) / 2, HEIGHT - 6, "middle"))
     says = f"{count(wins)} queries better, {count(losses)} worse of {count(len(ordered))}"

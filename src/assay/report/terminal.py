@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from assay.errors import AssayError
-from assay.measure.metrics import AnswerFigure, parse_figure, parse_metric
+from assay.measure.metrics import AnswerFigure, improvement, parse_figure, parse_metric
 from assay.report.console import SafeConsole, facts_table, figures_table
 from assay.report.numbers import (
     count,
@@ -152,7 +152,7 @@ def _verdict(name: str, row: "PairedResult", a: str, b: str) -> str:
     if row.wins == row.losses == 0:
         return f"{b} and {a} score the same {metric} on every query."
     if row.significant:
-        better = "better" if row.difference > 0 else "worse"
+        better = "better" if improvement(metric, row.difference) > 0 else "worse"
         size = figure(abs(row.difference))
         return f"{b} is {size} {better} in {metric}: a significant difference with {queries}."
     needed = row.queries_needed or 0

@@ -1,11 +1,13 @@
 """The page of a trend: quality, latency and cost over time and against each other, and as files."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from markupsafe import Markup
 
+from assay.measure.metrics import improvement, parse_figure
 from assay.net.json import JsonObject
 from assay.report.export import Cell, Row
 from assay.report.html_templates import render_page
@@ -68,14 +70,17 @@ class ParetoPoint:
     href: str = ""
 
 
-def frontier(points: Sequence[ParetoPoint]) -> list[ParetoPoint]:
+def frontier(points: Sequence[ParetoPoint], y_figure: str) -> list[ParetoPoint]:
     """Those that no other beats in one without being beaten in the other, the cheapest first.
 
     What finds nothing is no trade-off, however quick it is.
     """
+    parsed = parse_figure(y_figure)
     best: list[ParetoPoint] = []
-    for each in sorted(points, key=lambda each: (each.x, -each.y)):
-        if each.y > (best[-1].y if best else 0):
+    beaten = 0.0 if parsed.higher_is_better else -math.inf
+    for each in sorted(points, key=lambda each: (each.x, -improvement(parsed, each.y))):
+        if improvement(parsed, each.y) > beaten:
+            beaten = improvement(parsed, each.y)
             best.append(each)
     return best
 
@@ -94,7 +99,7 @@ def pareto_chart(points: Sequence[ParetoPoint], x_figure: str, y_figure: str) ->
     up = Scale(max(0.0, min(ys) - spare), max(ys) + spare, height - 44, 22)
     parts = axis_beside(up, _LEFT, width - _RIGHT, axis_words(y_figure))
     parts += axis_below(across, height - 44, axis_words(x_figure), zero=wide and min(xs) == 0)
-    best = frontier(points)
+    best = frontier(points, y_figure)
     steps = [f"{across(each.x):.1f},{up(each.y):.1f}" for each in best[:1]]
     for before, each in pairwise(best):
         steps.append(f"{across(each.x):.1f},{up(before.y):.1f}")
@@ -122,6 +127,7 @@ def pareto_chart(points: Sequence[ParetoPoint], x_figure: str, y_figure: str) ->
         f"{figure_title(y_figure)} against {figure_title(x_figure).lower()}: "
         f"{len(best)} of {len(points)} are not beaten in both"
     )
+    good_is = parse_figure(y_figure)
     rows = [
         (
             each.name,
@@ -129,7 +135,7 @@ def pareto_chart(points: Sequence[ParetoPoint], x_figure: str, y_figure: str) ->
             figure_words(y_figure, each.y),
             "yes" if each in best else "",
         )
-        for each in sorted(points, key=lambda each: (-each.y, each.x))
+        for each in sorted(points, key=lambda each: (-improvement(good_is, each.y), each.x))
     ]
     headings = ("Name", figure_title(x_figure), figure_title(y_figure), "Best trade-off")
     return chart(width, height, parts, says, "pareto", DataTable(headings, rows))

@@ -1,7 +1,7 @@
 """Compares two runs query by query: which is better, by how much, and how significantly."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
@@ -83,7 +83,7 @@ def compare_reports(
 
     Parameters:
         a: the run to compare with.
-        b: the run that is judged: a positive difference means that it is better.
+        b: the run that is judged: a positive difference means that it scores higher.
         figures: what to compare in; the usual ones that both have by default.
         judgments: those of the split, to see whether the difference hangs on unjudged documents.
     """
@@ -104,12 +104,15 @@ def compare_reports(
     paired = []
     for figure in chosen:
         first, second = _columns(figure, shared, a.scores, b.scores)
-        paired.append((figure, compare_paired(first, second), float((second - first).std())))
+        found = compare_paired(first, second)
+        if not figure.higher_is_better:
+            found = replace(found, wins=found.losses, losses=found.wins)
+        paired.append((figure, found, float((second - first).std())))
     adjusted = holm([each.p_value for _, each, _ in paired])
     turned_over = labels is not None and labels.turned_over
     unjudged = None if turned_over else _check_unjudged(a, b, judgments)
     name_a, name_b = run_names([a, b])
-    found = Comparison(
+    comparison = Comparison(
         a=name_a,
         b=name_b,
         metrics={
@@ -126,11 +129,12 @@ def compare_reports(
     if turned_over:
         metrics = {
             name: row.model_copy(update={"comparable": False})
-            for name, row in found.metrics.items()
+            for name, row in comparison.metrics.items()
         }
-        found = found.model_copy(update={"metrics": metrics})
+        comparison = comparison.model_copy(update={"metrics": metrics})
     optional = {"labels": labels, "unjudged": unjudged}
-    return found.model_copy(update={k: each for k, each in optional.items() if each is not None})
+    known = {name: each for name, each in optional.items() if each is not None}
+    return comparison.model_copy(update=known)
 
 
 def run_names(runs: Sequence[ComparedRun]) -> list[str]:

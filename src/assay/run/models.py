@@ -199,7 +199,7 @@ class ViolationCount(RunModel):
 
 
 class PairedResult(RunModel):
-    """Two runs in one metric, query by query; a positive difference means that B is better.
+    """Two runs in one metric, query by query: B - A; `wins` are queries on which B is better.
 
     `p_adjusted` is corrected for the number of metrics, and systems, that were compared (Holm).
     `comparable` is false where the labels no longer fit: no difference is significant then.

@@ -231,6 +231,8 @@ def _notes(board: Board) -> Iterator[str]:
     ways = {each.point.answers_by for each in board.places if each.point.answers_by}
     if len(ways) > 1:
         yield "Correctness was decided in different ways, so it does not compare here."
+    if not parse_figure(board.figure).higher_is_better:
+        yield "Lower is better."
     if board.silent:
         yield f"Not ranked, because no query was answered: {', '.join(board.silent)}."
     if board.left_out:
