@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,9 @@ from pyarrow import parquet
 from tests.conftest import MakeDataset
 from typer.testing import CliRunner
 
-from assay import Run, evaluate, load_dataset
+from assay import Dataset, Document, Query, Run, evaluate, load_dataset
 from assay.cli.app import app
+from assay.data.dataset import Fact, ReferenceAnswer
 from assay.errors import AssayError
 
 
@@ -141,3 +143,65 @@ def test_what_cannot_be_written_is_refused(
     done = CliRunner().invoke(app, ["export", "latest", *arguments])
     assert isinstance(done.exception, AssayError)
     assert message in str(done.exception)
+
+
+def answering(right: int, wrong: int) -> Callable[[str, int], dict[str, object]]:
+    """Of every ten questions so many are answered right, so many wrong; the others not at all."""
+
+    def agent(query: str, top_k: int) -> dict[str, object]:
+        place = int(query.split()[1]) % 10
+        answers = ["fact"] * right + ["a lie"] * wrong + ["I do not know."] * 10
+        return {"doc_ids": ["d1"], "answer": answers[place]}
+
+    return agent
+
+
+def test_the_best_cell_is_the_best_number_in_the_direction_of_its_figure(folder: Path) -> None:
+    queries = {f"q{n}": Query(f"q{n}", f"question {n}") for n in range(40)}
+    dataset = Dataset(
+        "facts",
+        {"d1": Document("d1", "", "the fact")},
+        queries,
+        {"test": {query: {"d1": 1} for query in queries}},
+        answers={
+            each: ReferenceAnswer(each, "fact", (Fact("fact", ("fact",)),)) for each in queries
+        },
+    )
+    bad, worse = (
+        evaluate(answering(*each), dataset, answers=True, label=name).name
+        for name, each in {"bad": (1, 3), "worse": (1, 4)}.items()
+    )
+    figures = ("--metric", "truthfulness", "--metric", "hallucination_rate", "--metric", "ndcg@5")
+    page = export(worse, bad, "--format", "markdown", *figures)
+    rows = [line.replace("†", "") for line in page.splitlines()[2:4]]
+    assert rows == [
+        "| worse | -0.3000 | 0.4000 | **1.0000** |",
+        "| bad | **-0.2000** | **0.3000** | **1.0000** |",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"num_queries": 5}, "asked different queries ("),
+        ({"top_k": 10}, "asked for 5 and 10 documents a query"),
+    ],
+)
+def test_runs_on_other_queries_are_listed_without_marks(
+    bm25: Run, settings: dict[str, int], words: str
+) -> None:
+    other = evaluate("builtin:bm25", "notes", **settings)
+    arguments = ["export", bm25.name, other.name, "--format", "markdown", "--metric", "ndcg@5"]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    assert "nothing is bold or marked in the table: the runs" in done.stderr
+    assert words in done.stderr
+    assert "**" not in done.stdout
+    assert "†" not in done.stdout
+
+
+def test_runs_with_the_same_sample_are_marked(bm25: Run) -> None:
+    pair = [
+        evaluate(each, "notes", num_queries=5).name for each in ("builtin:bm25", lambda q, k: [])
+    ]
+    assert "**" in export(*pair, "--format", "markdown")

@@ -100,7 +100,8 @@ def _export(
         figures = formats.figures_of(runs, metrics, few=True)
         comparisons = []
         try:
-            comparisons = formats.compare_with_first(runs, figures) if len(runs) > 1 else []
+            if len(runs) > 1:
+                comparisons = formats.compare_with_first(runs, figures, same_queries=True)
         except RunError as error:
             warn(f"nothing is bold or marked in the table: {error}")
         formats.write_paper_table(runs, figures, comparisons, form, stream)

@@ -16,7 +16,7 @@ import orjson
 from assay.data.table import text_cell
 from assay.errors import RunError, UsageError
 from assay.extras import require_extras
-from assay.measure.metrics import MRR, AnswerFigure, Recall, nDCG, parse_figure
+from assay.measure.metrics import MRR, AnswerFigure, Recall, improvement, nDCG, parse_figure
 from assay.net.redact import markdown_text, printable
 from assay.report.numbers import figure
 from assay.run.answers import AnswerStatistic
@@ -161,10 +161,40 @@ def comparison_rows(
             }
 
 
-def compare_with_first(runs: Sequence[ExportedRun], figures: Sequence[str]) -> list[Comparison]:
-    """Each further run with the first, corrected for all of them. Raises `RunError`."""
+def compare_with_first(
+    runs: Sequence[ExportedRun], figures: Sequence[str], *, same_queries: bool = False
+) -> list[Comparison]:
+    """Each further run with the first, corrected for all of them.
+
+    Parameters:
+        runs: the runs of the table.
+        figures: the names of what is compared.
+        same_queries: refuse runs whose means are over other queries, or of other depths.
+
+    Raises:
+        RunError: runs cannot be compared.
+    """
     first, *others = [ComparedRun.read(run.folder) for run in runs]
-    return compare_with_each(first, others, [parse_figure(each) for each in figures])
+    compared = compare_with_each(first, others, [parse_figure(each) for each in figures])
+    for run, other in zip(runs[1:], others, strict=True) if same_queries else ():
+        _require_same_queries(runs[0], first, run, other)
+    return compared
+
+
+def _require_same_queries(
+    first: ExportedRun, ours: ComparedRun, other: ExportedRun, theirs: ComparedRun
+) -> None:
+    names = f"the runs {first.folder.name!r} and {other.folder.name!r}"
+    depths = [run.report.config.top_k for run in (first, other)]
+    if depths[0] != depths[1]:
+        raise RunError(f"{names} asked for {depths[0]} and {depths[1]} documents a query")
+    if (queries := ours.scores.keys()) != theirs.scores.keys():
+        shared = len(queries & theirs.scores.keys())
+        raise RunError(
+            f"{names} asked different queries ({len(queries):,} and {len(theirs.scores):,}, "
+            f"{shared:,} of them the same), so their means do not compare; for the queries of both "
+            "use: --table comparison"
+        )
 
 
 def write_rows(rows: Iterable[Row], form: Format, stream: BinaryIO) -> None:
@@ -199,7 +229,10 @@ def write_paper_table(
     marks += [set()] * (len(runs) - len(marks))
     comparable = len(runs) > 1 and len(comparisons) == len(runs) - 1
     columns = [[_mean(run, name) for run in runs] for name in figures]
-    best = [max(map(figure, column)) if comparable else "" for column in columns]
+    best = [
+        _best(name, column) if comparable else ""
+        for name, column in zip(figures, columns, strict=True)
+    ]
     latex = form == "latex"
     rows = []
     for number, run in enumerate(runs):
@@ -238,6 +271,13 @@ def write_trec(run: ExportedRun, stream: BinaryIO) -> None:
                     )
             score = len(documents) - rank + 1
             stream.write(f"{row.query_id} Q0 {doc_id} {rank} {score} {tag}\n".encode())
+
+
+def _best(name: str, column: Sequence[float | None]) -> str:
+    """The best mean of a column as it is shown: what reads the same is as good."""
+    parsed = parse_figure(name)
+    known = [mean for mean in column if mean is not None]
+    return figure(max(known, key=lambda mean: improvement(parsed, mean))) if known else ""
 
 
 def _mean(run: ExportedRun, name: str) -> float | None:
