@@ -102,6 +102,15 @@ def test_inventing_does_not_pay(town: Dataset, tmp_path: Path) -> None:
     assert (careful.metrics["abstention"], bold.metrics["abstention"]) == (1.0, 0.0)
 
 
+def test_truthfulness_can_be_lower_than_in_a_sample_without_wrong_answers(
+    town: Dataset, tmp_path: Path
+) -> None:
+    found = section(run(perfect, town, tmp_path)).statistics["truthfulness"]
+    assert (found.mean, found.high) == (1.0, 1.0)
+    assert found.low is not None
+    assert found.low < 0  # 2.5% of three questions: a wrong one is -1, not 0
+
+
 def test_a_gate_that_fails_is_in_the_sentence(town: Dataset, tmp_path: Path) -> None:
     gates = ("hallucination_rate<=0.1", "ndcg@5>=0.1", "correctness>=0.1")
     outcome = run(Reader(), town, tmp_path, gates=gates)

@@ -371,3 +371,20 @@ def test_intervals_are_what_they_were_with_scipy(n: int, low: float, high: float
     rng = np.random.default_rng(n)
     paired = compare_paired(rng.random(n), rng.random(n))
     assert [paired.low, paired.high] == pytest.approx([low, high], rel=0, abs=1e-12)
+
+
+@pytest.mark.parametrize("value", [-1.0, 0.0, 1.0])
+def test_an_interval_knows_the_range_and_not_only_the_sample(value: float) -> None:
+    found, share = summarize([value] * 12, bounds=(-1, 1)), summarize([(value + 1) / 2] * 12)
+    assert share.low is not None
+    assert share.high is not None
+    assert found.low == pytest.approx(2 * share.low - 1)
+    assert found.high == pytest.approx(2 * share.high - 1)
+    assert found.high - found.low > 0.5  # type: ignore[operator]
+
+
+def test_an_interval_without_bounds_does_not_depend_on_where_the_sample_lies() -> None:
+    values = RNG.random(20)
+    inside, moved = summarize(values, bounds=None), summarize(values + 5, bounds=None)
+    assert moved.low == pytest.approx(inside.low + 5)  # type: ignore[operator]
+    assert moved.high == pytest.approx(inside.high + 5)  # type: ignore[operator]

@@ -44,6 +44,20 @@ def test_a_judge_that_is_one_level_too_kind() -> None:
     assert found.corrected.mean == pytest.approx(0.375)
 
 
+@pytest.mark.parametrize(("kinder", "labels"), [(0, 12), (2, 10), (12, 12)])
+def test_the_interval_of_the_bias_reaches_to_where_the_judge_may_be_stricter(
+    kinder: int, labels: int
+) -> None:
+    ratings = [rating_of(DEPTH, [str(2 + (n < kinder))] * 2) for n in range(labels)]
+    bias = calibrate_ratings(DEPTH, ["2"] * labels, ratings).bias
+    assert bias is not None
+    assert bias.low is not None
+    assert bias.high is not None
+    assert -4 < bias.low < 0.1 < bias.high < 4
+    assert bias.low < bias.mean - 0.5
+    assert bias.high > bias.mean + 0.5
+
+
 def test_an_undecided_judge_agrees_with_nobody() -> None:
     ratings = [rating_of(POLITE, ["YES", "NO"]), rating_of(POLITE, ["YES", "YES"])]
     found = calibrate_ratings(POLITE, ["YES", "YES"], ratings)

@@ -16,6 +16,9 @@ from assay.measure.graded import Floats
 from assay.measure.resampling import bootstrap_means, bounded_means, flipped_means
 
 Interval = tuple[float | None, float | None]
+Bounds = tuple[float, float] | None
+SCORES = (0.0, 1.0)
+"""The ends of every metric of rankings, and of most figures of answers."""
 Item = TypeVar("Item")
 
 _NEWTON_STEPS = 100
@@ -78,17 +81,23 @@ class PairedComparison:
     losses: int
 
 
-def summarize(values: ArrayLike, *, seed: int = 0) -> SampleSummary:
+def summarize(values: ArrayLike, *, seed: int = 0, bounds: Bounds = SCORES) -> SampleSummary:
     """The mean with a 95% interval that holds for few queries too: see `bounded_means`.
 
-    Values outside [0, 1] are no scores; their interval is that of `compare_paired`. `std` is the
-    population figure (ddof 0). No queries give zeros, not NaN, which JSON lacks.
+    `std` is the population figure (ddof 0). No queries give zeros, not NaN, which JSON lacks.
+
+    Parameters:
+        values: one for each query.
+        seed: of the resamples.
+        bounds: the lowest and the highest value that a query can have, whether or not one of
+            these has it. None where there are no such ends: the interval is then that of
+            `compare_paired`, as for values that lie outside.
     """
     array = finite(values)
     if array.size == 0:
         return SampleSummary(0, 0.0, None, None, 0.0, 0.0, 0.0, 0.0)
-    if _are_scores([array]):
-        low, high = _bounded_interval([array], seed)
+    if bounds is not None and _are_within([array], bounds):
+        low, high = _bounded_interval([array], seed, bounds)
     else:
         low, high = _interval(array, seed)
     return SampleSummary(
@@ -103,9 +112,9 @@ def summarize(values: ArrayLike, *, seed: int = 0) -> SampleSummary:
     )
 
 
-def estimate_mean(values: ArrayLike) -> Estimate:
+def estimate_mean(values: ArrayLike, bounds: Bounds = SCORES) -> Estimate:
     """The mean with the interval of `summarize`."""
-    summary = summarize(values)
+    summary = summarize(values, bounds=bounds)
     return Estimate(summary.mean, summary.low, summary.high)
 
 
@@ -162,9 +171,9 @@ def summarize_strata(strata: Sequence[ArrayLike]) -> tuple[float, float | None, 
     """
     arrays = [finite(values) for values in strata]
     mean = _mean_of_means(arrays)
-    if not _are_scores(arrays):
+    if not _are_within(arrays, SCORES):
         return mean, *_welch_interval(arrays, mean)
-    return mean, *_bounded_interval(arrays, 0)
+    return mean, *_bounded_interval(arrays, 0, SCORES)
 
 
 def compare_strata(
@@ -307,19 +316,22 @@ def _mean_of_means(arrays: Sequence[Floats]) -> float:
     return float(np.mean([array.mean() for array in arrays]))
 
 
-def _are_scores(arrays: Sequence[Floats]) -> bool:
-    return all(array.min() >= 0 and array.max() <= 1 for array in arrays)
+def _are_within(arrays: Sequence[Floats], bounds: tuple[float, float]) -> bool:
+    return all(array.min() >= bounds[0] and array.max() <= bounds[1] for array in arrays)
 
 
-def _bounded_interval(arrays: Sequence[Floats], seed: int) -> Interval:
+def _bounded_interval(arrays: Sequence[Floats], seed: int, bounds: tuple[float, float]) -> Interval:
     """Of the mean of the arrays' means."""
     if any(array.size < 2 for array in arrays):
         return None, None
-    drawn = [bounded_means(array, seed + place) for place, array in enumerate(arrays)]
+    start, size = bounds[0], bounds[1] - bounds[0]
+    shares = [(array - start) / size for array in arrays]
+    drawn = [bounded_means(array, seed + place) for place, array in enumerate(shares)]
     rounds = min(lows.size for lows, _ in drawn)
     lows, highs = np.mean([(lows[:rounds], highs[:rounds]) for lows, highs in drawn], axis=0)
     low, high = float(np.quantile(lows, _TAIL)), float(np.quantile(highs, 1 - _TAIL))
-    return max(0.0, low), min(1.0, high)  # rounding leads out by a digit
+    # Rounding leads out by a digit.
+    return start + size * max(0.0, low), start + size * min(1.0, high)
 
 
 def _welch_interval(arrays: Sequence[Floats], mean: float) -> Interval:

@@ -36,6 +36,7 @@ from assay.measure.answers.answer_metrics import (
     NUGGET_METRICS,
     OUTCOME_METRICS,
     POISON_METRICS,
+    TRUTHFULNESS_BOUNDS,
     AnswerCase,
     AnswerScores,
     Documents,
@@ -50,7 +51,7 @@ from assay.measure.answers.diagnosis import (
 )
 from assay.measure.answers.findings import AnswerFinding, find_faults
 from assay.measure.answers.judge import flip_rate
-from assay.measure.statistics import summarize
+from assay.measure.statistics import SCORES, summarize
 from assay.run.answers import (
     CONTEXT_NAMES,
     AnswersReport,
@@ -195,7 +196,8 @@ class AnswerReport:
         for name, values in self._scores.values.items():
             if not values.size:
                 continue
-            summary = summarize(values, seed=self._config.seed)
+            bounds = TRUTHFULNESS_BOUNDS if name == "truthfulness" else SCORES
+            summary = summarize(values, seed=self._config.seed, bounds=bounds)
             ids = set(self._scores.query_ids[name])
             metric = ANSWER_METRICS.get(name)
             # 0 is the best of a rate of faults: no mean is too high for it.

@@ -281,6 +281,9 @@ Correctness alone pays for inventing: a wrong answer costs no more than none. Th
 the CRAG benchmark (Yang et al. 2024).
 """
 
+TRUTHFULNESS_BOUNDS = (-1.0, 1.0)
+"""The ends of truthfulness; every other figure of answers lies between 0 and 1."""
+
 CRITERION_PREFIX = "criterion."
 """What the names of criteria of the user's own begin with: `criterion.polite`."""
 _CRITERION = re.compile(r"criterion[.:](\w{1,64})", re.ASCII)

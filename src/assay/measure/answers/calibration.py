@@ -203,7 +203,7 @@ def calibrate_ratings(
             [v is not None and abs(v - y) <= 1 for y, v in zip(people, judge, strict=True)]
         ),
         kappa=weighted_kappa(*zip(*pairs, strict=True)) if pairs else None,
-        bias=estimate_mean(exact) if exact else None,
+        bias=estimate_mean(exact, bounds=(-top, top)) if exact else None,
         error=float(np.mean(np.abs(exact))) if exact else None,
         confusion=_confusion({level: y for y, level in enumerate(criterion.levels)}, people, judge),
         differing=sum(differing) / len(differing) if differing else None,
