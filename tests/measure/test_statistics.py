@@ -311,6 +311,7 @@ def test_sample_sizes_are_those_of_the_t_test() -> None:
     """An effect of half a standard deviation needs 34 pairs at power 0.8 (Cohen 1988)."""
     assert queries_needed(0.2, 0.1) == 34
     assert queries_needed(0.2, 0.05) == 128
+    assert queries_needed(0.2, 0.1, comparisons=3) == 45  # at a significance of 0.05 / 3
 
 
 @pytest.mark.parametrize("comparisons", [1, 3, 5])

@@ -105,6 +105,15 @@ def test_a_comparison_says_how_many_queries_its_difference_would_need() -> None:
     assert first_of(compare_reports(run(LOW), run(LOW))).queries_needed is None
 
 
+def test_more_systems_need_more_queries() -> None:
+    alone = first_of(compare_reports(run(LOW), run(HIGH))).queries_needed
+    together = first_of(compare_with_each(run(LOW), [run(HIGH), run(HIGHER)])[0]).queries_needed
+    differences = np.array(HIGH) - np.array(LOW)
+    assert together == queries_needed(float(differences.std()), float(differences.mean()), 2)
+    assert alone is not None
+    assert together > alone
+
+
 def test_metrics_are_matched_whatever_their_spelling() -> None:
     old = run([0.5], "capped_recall_at_5", metrics={"cappedrecall@5": 0.5})
     new = run([0.5], "capped_recall_at_5", metrics={"capped_recall@5": 0.5})

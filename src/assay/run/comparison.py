@@ -78,6 +78,7 @@ def compare_reports(
     b: ComparedRun,
     figures: Sequence[ReportFigure] = (),
     judgments: Judgments | None = None,
+    systems: int = 1,
 ) -> Comparison:
     """Compare on the queries that both runs asked; refused where the data differ.
 
@@ -86,6 +87,7 @@ def compare_reports(
         b: the run that is judged: a positive difference means that it scores higher.
         figures: what to compare in; the usual ones that both have by default.
         judgments: those of the split, to see whether the difference hangs on unjudged documents.
+        systems: how many runs are compared with `a`, `b` among them.
     """
     _require_same_data(a.report, b.report)
     labels = _label_fit(a, b)
@@ -119,7 +121,7 @@ def compare_reports(
             figure.slug: PairedResult(
                 **asdict(each),
                 p_adjusted=p,
-                queries_needed=_queries_needed(each, spread, len(chosen)),
+                queries_needed=_queries_needed(each, spread, systems * len(chosen)),
             )
             for (figure, each, spread), p in zip(paired, adjusted, strict=True)
         },
@@ -167,7 +169,9 @@ def compare_with_each(
     judgments: Judgments | None = None,
 ) -> list[Comparison]:
     """Several systems with one: all their p-values are corrected together, not pair by pair."""
-    comparisons = [compare_reports(first, other, figures, judgments) for other in others]
+    comparisons = [
+        compare_reports(first, other, figures, judgments, len(others)) for other in others
+    ]
     raw = [row.p_value for comparison in comparisons for row in comparison.metrics.values()]
     adjusted = iter(holm(raw))
     return [
