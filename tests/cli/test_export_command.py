@@ -5,6 +5,7 @@ import io
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyarrow import parquet
@@ -188,7 +189,7 @@ def test_the_best_cell_is_the_best_number_in_the_direction_of_its_figure(folder:
     ],
 )
 def test_runs_on_other_queries_are_listed_without_marks(
-    bm25: Run, settings: dict[str, int], words: str
+    bm25: Run, settings: dict[str, Any], words: str
 ) -> None:
     other = evaluate("builtin:bm25", "notes", **settings)
     arguments = ["export", bm25.name, other.name, "--format", "markdown", "--metric", "ndcg@5"]
@@ -201,7 +202,26 @@ def test_runs_on_other_queries_are_listed_without_marks(
 
 
 def test_runs_with_the_same_sample_are_marked(bm25: Run) -> None:
-    pair = [
-        evaluate(each, "notes", num_queries=5).name for each in ("builtin:bm25", lambda q, k: [])
-    ]
-    assert "**" in export(*pair, "--format", "markdown")
+    first = evaluate("builtin:bm25", "notes", num_queries=5)
+    second = evaluate(lambda query, top_k: [], "notes", num_queries=5)
+    assert "**" in export(first.name, second.name, "--format", "markdown")
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "markdown"])
+def test_scores_of_every_run_have_their_columns(bm25: Run, form: str) -> None:
+    deep = evaluate("builtin:bm25", "notes", top_k=10, num_queries=3)
+    arguments = (bm25.name, deep.name, "--table", "queries", "--format", form, "--out", "rows")
+    export(*arguments)
+    if form == "parquet":
+        rows = parquet.read_table("rows").to_pylist()
+    elif form == "csv":
+        rows = list(csv.DictReader(Path("rows").read_text().splitlines()))
+    else:
+        lines = Path("rows").read_text().splitlines()
+        cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+        rows = [dict(zip(cells[0], each, strict=True)) for each in cells[2:]]
+    assert {"ndcg_at_5", "ndcg_at_10"} <= set(rows[0])
+    assert not rows[0]["ndcg_at_10"]
+    expected = next(deep.rows())
+    assert rows[-3]["query_id"] == expected.query_id
+    assert float(rows[-3]["ndcg_at_10"]) == pytest.approx(expected.score("ndcg@10"), abs=1e-4)

@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 import pytest
 from tests.run.test_trend import point
 
-from assay.report.export import write_rows
 from assay.report.svg import apart, date_ticks, place_labels, shortened, without_overlap
+from assay.report.table_files import write_rows
 from assay.report.trend_plots import WIDTHS, figure_title, trend_chart
 from assay.report.trends import (
     ParetoPoint,

@@ -11,7 +11,8 @@ from assay.cli.options import RunsOption, option, refuse_unused
 from assay.errors import RunError, UsageError
 
 if TYPE_CHECKING:
-    from assay.report.export import ExportedRun, Format
+    from assay.report.export import ExportedRun
+    from assay.report.table_files import Format
 
 FORMATS: "tuple[Format, ...]" = ("csv", "markdown", "latex", "trec", "parquet", "jsonl")
 _ROWS_BY_DEFAULT = ("trec", "parquet", "jsonl")
@@ -87,15 +88,17 @@ def _export(
     runs: "list[ExportedRun]", form: "Format", table: str, metrics: list[str], stream: BinaryIO
 ) -> None:
     from assay.report import export as formats
+    from assay.report.table_files import write_rows
 
     if form == "trec":
         formats.write_trec(runs[0], stream)
     elif table == "queries":
-        formats.write_rows(formats.query_rows_of(runs), form, stream)
+        columns = formats.query_columns(runs)
+        write_rows(formats.query_rows_of(runs), form, stream, columns)
     elif table == "comparison":
         figures = formats.figures_of(runs, metrics, few=True)
         comparisons = formats.compare_with_first(runs, figures)
-        formats.write_rows(formats.comparison_rows(comparisons, runs), form, stream)
+        write_rows(formats.comparison_rows(comparisons, runs), form, stream)
     elif form in ("markdown", "latex"):
         figures = formats.figures_of(runs, metrics, few=True)
         comparisons = []
@@ -107,7 +110,7 @@ def _export(
         formats.write_paper_table(runs, figures, comparisons, form, stream)
     else:
         figures = formats.figures_of(runs, metrics, few=False)
-        formats.write_rows(formats.run_rows(runs, figures), form, stream)
+        write_rows(formats.run_rows(runs, figures), form, stream)
 
 
 def submission(

@@ -1,44 +1,32 @@
-"""Runs in the formats of other tools: tables of runs, of queries and of comparisons; TREC files.
+"""Runs for other tools: tables of runs, of queries and of comparisons; TREC files."""
 
-A table is a list of columns and an iterator of rows, so that the rows of a large run are written as
-they are read.
-"""
-
-import csv
-import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import BinaryIO, Literal
+from typing import BinaryIO
 
-import orjson
-
-from assay.data.table import text_cell
 from assay.errors import RunError, UsageError
-from assay.extras import require_extras
-from assay.measure.metrics import MRR, AnswerFigure, Recall, improvement, nDCG, parse_figure
+from assay.measure.metrics import (
+    MRR,
+    AnswerFigure,
+    Recall,
+    improvement,
+    nDCG,
+    parse_figure,
+    parse_metric,
+)
 from assay.net.redact import markdown_text, printable
 from assay.report.numbers import figure
+from assay.report.table_files import Cell, Format, Row, latex_lines, latex_text, write_lines
 from assay.run.answers import AnswerStatistic
 from assay.run.comparison import ComparedRun, compare_with_each
 from assay.run.folder import RunFolder
 from assay.run.models import Comparison, Report, RunHeader, Statistic
 
-Format = Literal["csv", "markdown", "latex", "trec", "parquet", "jsonl"]
 TABLES = ("runs", "queries", "comparison")
 
-Cell = str | float | int | bool | list[str] | None
-Row = Mapping[str, Cell]
-
-_PARQUET_ROWS = 10_000
 _USUAL = (nDCG.name, Recall.name, MRR.name)
 _USUAL_ANSWERS = ("correctness", "faithfulness")
-_LATEX = {
-    **{each: f"\\{each}" for each in "&%$#_{}"},
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-}
 
 
 @dataclass(frozen=True)
@@ -146,6 +134,20 @@ def query_rows_of(runs: Iterable[ExportedRun]) -> Iterator[Row]:
             }
 
 
+def query_columns(runs: Iterable[ExportedRun]) -> dict[str, type]:
+    """The columns of `query_rows_of`: every score of every run, whatever its --top-k."""
+    facts = {
+        "run": str,
+        "query_id": str,
+        "query_text": str,
+        "status": str,
+        "failure": str,
+        "latency_ms": float,
+        "retrieved_docs": list,
+    }
+    return facts | {parse_metric(name).key: float for run in runs for name in run.report.statistics}
+
+
 def comparison_rows(
     comparisons: Sequence[Comparison], runs: Sequence[ExportedRun]
 ) -> Iterator[Row]:
@@ -197,21 +199,6 @@ def _require_same_queries(
         )
 
 
-def write_rows(rows: Iterable[Row], form: Format, stream: BinaryIO) -> None:
-    """Write a table as CSV, JSON lines, Markdown, LaTeX or Parquet."""
-    if form == "parquet":
-        _write_parquet(rows, stream)
-    elif form == "jsonl":
-        for row in rows:
-            stream.write(orjson.dumps(dict(row), option=orjson.OPT_APPEND_NEWLINE))
-    elif form == "csv":
-        _write_csv(rows, stream)
-    elif form == "latex":
-        _write_lines(_latex_rows(list(rows)), stream)
-    else:
-        _write_lines(_markdown_lines(list(rows)), stream)
-
-
 def write_paper_table(
     runs: Sequence[ExportedRun],
     figures: Sequence[str],
@@ -247,10 +234,8 @@ def write_paper_table(
     headings = [str(parse_figure(name)) for name in figures]
     note = "Differs significantly from the first line (paired test, p < 0.05, Holm)."
     shown_note = note if any(marks) else ""
-    lines = (
-        _latex_lines(headings, rows, shown_note) if latex else _plain(headings, rows, shown_note)
-    )
-    _write_lines(lines, stream)
+    lines = latex_lines(headings, rows, shown_note) if latex else _plain(headings, rows, shown_note)
+    write_lines(lines, stream)
 
 
 def write_trec(run: ExportedRun, stream: BinaryIO) -> None:
@@ -285,75 +270,6 @@ def _mean(run: ExportedRun, name: str) -> float | None:
     return None if found is None else found.mean
 
 
-def _write_csv(rows: Iterable[Row], stream: BinaryIO) -> None:
-    text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
-    try:
-        writer: csv.DictWriter[str] | None = None
-        for row in rows:
-            if writer is None:
-                writer = csv.DictWriter(text, list(row), extrasaction="ignore", lineterminator="\n")
-                writer.writeheader()
-            writer.writerow({key: _csv_cell(value) for key, value in row.items()})
-    finally:
-        text.detach()  # the stream belongs to the caller
-
-
-def _flat(value: Cell) -> str | float | int | None:
-    return ";".join(value) if isinstance(value, list) else value
-
-
-def _csv_cell(value: Cell) -> str | float | int | None:
-    """Labels, branches and targets are a stranger's words: no spreadsheet may run them."""
-    flat = _flat(value)
-    return text_cell(flat) if isinstance(flat, str) else flat
-
-
-def _write_parquet(rows: Iterable[Row], stream: BinaryIO) -> None:
-    require_extras("writing Parquet", "pyarrow")
-    import pyarrow
-    from pyarrow import parquet
-
-    writer, batch = None, list[Row]()
-
-    def flush() -> None:
-        nonlocal writer
-        if not batch:
-            return
-        schema = None if writer is None else writer.schema
-        table = pyarrow.Table.from_pylist([dict(row) for row in batch], schema=schema)
-        if writer is None:
-            writer = parquet.ParquetWriter(stream, table.schema)
-        writer.write_table(table)
-        batch.clear()
-
-    for row in rows:
-        batch.append(row)
-        if len(batch) >= _PARQUET_ROWS:
-            flush()
-    flush()
-    if writer is not None:
-        writer.close()
-
-
-def _write_lines(lines: Iterable[str], stream: BinaryIO) -> None:
-    for line in lines:
-        stream.write(f"{line}\n".encode())
-
-
-def _markdown_lines(rows: Sequence[Row]) -> Iterator[str]:
-    headings = list(rows[0]) if rows else []
-    yield f"| {' | '.join(headings)} |"
-    yield f"|{'---|' * len(headings)}"
-    for row in rows:
-        yield f"| {' | '.join(_shown(row.get(each)) for each in headings)} |"
-
-
-def _shown(value: Cell) -> str:
-    if isinstance(value, float):
-        return figure(value)
-    return "" if value is None else markdown_text(str(_flat(value)))
-
-
 def _plain(headings: Sequence[str], rows: Sequence[Sequence[str]], note: str) -> Iterator[str]:
     yield f"| system | {' | '.join(headings)} |"
     yield f"|---|{'---:|' * len(headings)}"
@@ -362,36 +278,3 @@ def _plain(headings: Sequence[str], rows: Sequence[Sequence[str]], note: str) ->
     if note:
         yield ""
         yield f"† {note}"
-
-
-def _latex_rows(rows: Sequence[Row]) -> Iterator[str]:
-    first, *headings = list(rows[0]) if rows else [""]
-    cells = [
-        [
-            latex_text(figure(v) if isinstance(v, float) else str(_flat(v) or ""))
-            for v in row.values()
-        ]
-        for row in rows
-    ]
-    return _latex_lines(headings, cells, "", first)
-
-
-def _latex_lines(
-    headings: Sequence[str], rows: Sequence[Sequence[str]], note: str, first: str = "System"
-) -> Iterator[str]:
-    yield r"% needs \usepackage{booktabs}"
-    if note:
-        yield f"% dagger: {note}"
-    yield rf"\begin{{tabular}}{{l{'r' * len(headings)}}}"
-    yield r"\toprule"
-    yield rf"{' & '.join(map(latex_text, (first, *headings)))} \\"
-    yield r"\midrule"
-    for row in rows:
-        yield rf"{' & '.join(row)} \\"
-    yield r"\bottomrule"
-    yield r"\end{tabular}"
-
-
-def latex_text(text: str) -> str:
-    """A text in one line in which nothing is a command."""
-    return "".join(_LATEX.get(each, each) for each in printable(" ".join(text.split())))

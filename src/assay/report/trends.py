@@ -9,7 +9,6 @@ from markupsafe import Markup
 
 from assay.measure.metrics import improvement, parse_figure
 from assay.net.json import JsonObject
-from assay.report.export import Cell, Row
 from assay.report.html_templates import render_page
 from assay.report.numbers import counted
 from assay.report.svg import (
@@ -26,6 +25,7 @@ from assay.report.svg import (
     shortened,
     text,
 )
+from assay.report.table_files import Cell, Row
 from assay.report.trend_plots import (
     SERIES,
     SMALL,

@@ -17,8 +17,8 @@ from assay.evaluation.leaderboard import Board, BoardPlace, make_boards
 from assay.measure.metrics import AnswerFigure, parse_figure
 from assay.net.json import JsonObject
 from assay.net.redact import markdown_text
-from assay.report.export import Cell, Format, Row, latex_text, write_rows
 from assay.report.numbers import counted, figure
+from assay.report.table_files import Cell, Format, Row, latex_text, write_rows
 from assay.report.trend_plots import figure_title, figure_words
 from assay.report.trends import ParetoPoint, figures_of_trend, pareto_chart
 from assay.run.trend import COST, LATENCY, SLOW, TrendPoint, sample_words

@@ -14,8 +14,8 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from assay.measure.metrics import parse_figure
-from assay.report.export import write_rows
 from assay.report.plots import sparkline
+from assay.report.table_files import write_rows
 from assay.report.trends import (
     figures_of_trend,
     render_trend_page,
