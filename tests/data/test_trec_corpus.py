@@ -135,3 +135,16 @@ def test_a_collection_becomes_a_data_set(tmp_path: Path) -> None:
     dataset = load_dataset(out)
     assert dataset.documents["FT911-1"].title == "Tea & coffee"
     assert dataset.judgments["test"] == {"1": {"FT911-1": 1, "FT911-9": 0}}
+
+
+@pytest.mark.parametrize("word", ["Fußball", "İstanbul İzmir", "ﬁn ŉ ǰ", "ΐ"])
+def test_letters_that_are_longer_in_another_case_move_no_end(tmp_path: Path, word: str) -> None:
+    block = f"{word}<doc><DocNo>{word}-1</dOcNo><Title>{word}</TITLE><text>{word} x</Text></Doc>"
+    found = texts(write(tmp_path, "corpus", f"<DOC><docno>a</docno>{word}</DOC>\n{block}\n"))
+    assert found == {"a": ("", word), f"{word}-1": (word, f"{word} x")}
+
+
+def test_letters_of_other_scripts_are_no_tag(tmp_path: Path) -> None:
+    """Folded as Unicode has it, ſ is an s and the Kelvin sign a k."""
+    block = "<DOC><DOCNO>a</DOCNO><TEXT>one <ſcript>two</ſcript></TEXT></DOC>"
+    assert texts(write(tmp_path, "corpus", block)) == {"a": ("", "one two")}

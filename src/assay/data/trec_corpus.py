@@ -21,6 +21,9 @@ MAX_BLOCK = 16 * 2**20
 
 _TITLES = ("title", "headline", "head", "ti", "hl")
 _BODIES = ("text", "body", "leadpara", "lp", "summary", "abstract", "description", "graphic")
+# Found in the text as it is: folded, ß and İ are two characters, and places would not be the same.
+_DOC_BEGIN = re.compile(r"<doc>", re.IGNORECASE | re.ASCII)
+_DOC_END = re.compile(r"</doc>", re.IGNORECASE | re.ASCII)
 _COMMENT = re.compile(r"<!--[^<>]{0,10000}-->")
 _TAG = re.compile(r"<[^<>]{0,2000}>")
 _BLOCK_END = re.compile(
@@ -105,19 +108,17 @@ def _blocks(file: TextFile) -> Iterator[tuple[int, str]]:
     block: list[str] = []
     start = size = 0
     for line, text in file.lines():
-        upper = text.upper()
-        if not start and "<DOC>" in upper:
+        if not start and (begin := _DOC_BEGIN.search(text)):
             start, size, block = line, 0, []
-            text = text[upper.index("<DOC>") + len("<DOC>") :]
-            upper = text.upper()
+            text = text[begin.end() :]
         if not start:
             continue
         size += len(text)
         if size > MAX_BLOCK:
             raise _unclosed(file, start, f"within {MAX_BLOCK // 2**20} million characters")
-        end = upper.find("</DOC>")
-        block.append(text if end < 0 else text[:end])
-        if end >= 0:
+        end = _DOC_END.search(text)
+        block.append(text[: end.start()] if end else text)
+        if end:
             yield start, "\n".join(block)
             start = 0
     if start:
@@ -157,15 +158,16 @@ def _spans(block: str, names: Sequence[str]) -> list[_Span]:
 
     Markup of the web may open a million elements and close none: each name is searched for once.
     """
-    lowered, found = block.lower(), list[_Span]()
+    found: list[_Span] = []
     for name in names:
-        opening, position = re.compile(rf"<{name}(?:\s[^<>]{{0,2000}})?>"), 0
-        while (begin := opening.search(lowered, position)) is not None:
-            end = lowered.find(f"</{name}", begin.end())
-            closing = lowered.find(">", end) + 1 if end >= 0 else 0
-            if not closing:
+        opening = re.compile(rf"<{name}(?:\s[^<>]{{0,2000}})?>", re.IGNORECASE | re.ASCII)
+        ending, position = re.compile(rf"</{name}", re.IGNORECASE | re.ASCII), 0
+        while (begin := opening.search(block, position)) is not None:
+            end = ending.search(block, begin.end())
+            closing = block.find(">", end.end()) + 1 if end else 0
+            if end is None or not closing:
                 break
-            found.append(_Span(begin.start(), begin.end(), end, closing))
+            found.append(_Span(begin.start(), begin.end(), end.start(), closing))
             position = closing
     outermost: list[_Span] = []
     for span in sorted(found):
