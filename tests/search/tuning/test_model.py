@@ -8,10 +8,12 @@ from tests.search.tuning.worlds import TOPICS
 
 from assay.errors import SearchError
 from assay.search.retriever import Ranked
+from assay.search.tuning import model
 from assay.search.tuning import signals as signals_module
 from assay.search.tuning.arrays import unit_rows
 from assay.search.tuning.features import QueryFeatures, TuningData
-from assay.search.tuning.model import TunedRanker
+from assay.search.tuning.model import TunedRanker, second_pass
+from assay.search.tuning.ranking import RankingCandidates
 from assay.search.tuning.signals import compare_with_judged, first_pass, propagate
 from assay.search.tuning.trees import TreeGraph
 from assay.search.tuning.validation import FamiliarityGate
@@ -127,6 +129,25 @@ def test_all_trees_rank_as_many_bundles_as_hold_twice_what_is_asked_for(
     trees = Recorder(ranker.ranking_trees.content)
     ask(dataclasses.replace(ranker, ranking_trees=trees), data, top_k)
     assert asked == [pytest.approx(documents, rel=0.01)]
+
+
+def test_bundles_that_are_larger_than_a_page_are_ranked(
+    ranker: TunedRanker, data: TuningData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def enlarged(*given: object) -> tuple[object, list[RankingCandidates]]:
+        signals, (found,) = second_pass(*given)  # type: ignore[arg-type]
+        return signals, [dataclasses.replace(found, sizes=found.sizes * 1000)]
+
+    class Recorder(TreeGraph):
+        def predict(self, features: np.ndarray, best: int) -> np.ndarray:
+            asked.append(best)
+            return super().predict(features, best)
+
+    asked: list[int] = []
+    monkeypatch.setattr(model, "second_pass", enlarged)
+    trees = Recorder(ranker.ranking_trees.content)
+    ask(dataclasses.replace(ranker, ranking_trees=trees), data, 1)
+    assert asked == [1]
 
 
 def test_a_tuned_model_is_opened_without_what_learned_it() -> None:

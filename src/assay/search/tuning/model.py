@@ -86,7 +86,7 @@ class TunedRanker:
         signals, (candidates,) = second_pass(self.memory, first, self._overlap, top_k)
         # As many bundles as hold twice what is asked for, which is more where filters follow.
         sizes = candidates.sizes
-        best = int(2 * max(PAGE, top_k) * len(sizes) / sizes.sum())
+        best = max(1, int(2 * max(PAGE, top_k) * len(sizes) / sizes.sum()))
         scores = self.ranking_trees.predict(candidates.features, best)
         documents, values = _page(candidates, scores, top_k)
         labels = self.memory.bundles.label[documents]

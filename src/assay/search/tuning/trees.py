@@ -43,9 +43,10 @@ class TreeGraph:
 
     def predict(self, features: Floats, best: int) -> Floats:
         """One number for each row: of the `best` rows as `TreeSets.predict`, but for the last bits
-        of its sums, of the others what their first trees say.
+        of its sums, of the others what their first trees say. One row at least is among the best:
+        what the lowest of none is, no number says.
         """
-        feed = {_INPUT: features, _COUNT: np.array([best], np.int64)}
+        feed = {_INPUT: features, _COUNT: np.array([max(1, best)], np.int64)}
         (found,) = self._session.run(None, feed)
         return np.asarray(found, np.float32).ravel()
 
