@@ -17,7 +17,7 @@ from assay.search.bm25 import Bm25Settings
 from assay.search.index import open_retriever
 from assay.search.retriever import Retriever
 from assay.search.tuning import tune
-from assay.search.tuning.features import TuningData
+from assay.search.tuning.features import TuningData, bm25_constants
 from assay.search.tuning.model import TunedRanker
 from assay.search.tuning.tune import (
     check_splits,
@@ -178,6 +178,38 @@ def test_texts_are_read_as_the_index_reads_them(
     assert (language, stop_words) == ("german", "none")
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Bm25Settings(k1=0.9),
+        Bm25Settings(b=0.4),
+        Bm25Settings(delta=1.0),
+        Bm25Settings(title_weight=1.0),
+    ],
+)
+def test_a_model_of_another_bm25_is_learned_again(
+    data: TuningData,
+    ranker: TunedRanker,
+    embedder: WordEmbedder,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: Bm25Settings,
+) -> None:
+    world = _dataset(data)
+    learned_from: list[TuningData] = []
+
+    def noted(data: TuningData, *_: object, **__: object) -> TunedRanker:
+        learned_from.append(data)
+        return replace(ranker, about=replace(ranker.about, bm25=data.bm25))
+
+    monkeypatch.setattr(tune, "fit", noted)
+    save_if_better(ranker, model_path(world, embedder))
+    with open_retriever(world, embedder=embedder, bm25=settings) as opened:
+        for _ in range(2):  # the second time, what was learned is found
+            found = tune.open_tuned(world, embedder, opened)
+            assert found.about.bm25 == bm25_constants(settings)
+    assert len(learned_from) == 1
+
+
 @pytest.mark.parametrize("text", ["", "dev", "train,test", "train dev", "dev,train"])
 def test_splits_that_cannot_be_learned_from_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--splits must be train or train,dev, got"):
@@ -192,7 +224,13 @@ def test_the_verdict_names_both_figures(ranker: TunedRanker) -> None:
     assert f"{held_out.all.hybrid:.4f} for hybrid" in words
 
 
-@pytest.mark.parametrize("name", ["fit.py", "bm25.py", "fusion.py", "vector_metric.py"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("fit.py", "bm25.py", "fusion.py", "vector_metric.py"),
+        *("analyzer.py", "chunks.py", "retriever.py"),
+    ],
+)
 def test_a_model_of_other_code_is_not_found(
     world: Dataset, embedder: WordEmbedder, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

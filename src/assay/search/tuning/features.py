@@ -32,6 +32,11 @@ from assay.search.tuning.arrays import (
 )
 
 
+def bm25_constants(settings: bm25.Bm25Settings) -> tuple[float, ...]:
+    """The numbers that the hybrid ranking of an index depends on."""
+    return settings.k1, settings.b, settings.delta, settings.title_weight
+
+
 @dataclass(frozen=True)
 class TuningData:
     """A data set with the vectors of its documents and queries, all in the same order."""
@@ -48,6 +53,8 @@ class TuningData:
     language: str = DEFAULT_LANGUAGE
     """What texts are read in, as BM25 reads them."""
     stop_words: str = DEFAULT_STOP_WORDS
+    bm25: tuple[float, ...] = bm25_constants(bm25.Bm25Settings())
+    """The `bm25_constants` of the index whose hybrid ranking is to be beaten."""
 
     def __post_init__(self) -> None:
         documents, queries = len(self.doc_ids), len(self.query_ids)

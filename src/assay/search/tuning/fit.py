@@ -238,7 +238,7 @@ def fit(
         memory = memory_of(training, train, dev)
         remembered += dev
     return TunedRanker(
-        about=About(data.fingerprint, tuple(splits), seed, tuple(names), _versions()),
+        about=About(data.fingerprint, tuple(splits), seed, tuple(names), _versions(), data.bm25),
         held_out=held_out,
         encoder=training.encoder,
         corpus=training.corpus,

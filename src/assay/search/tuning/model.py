@@ -47,6 +47,8 @@ class About:
     seed: int
     features: tuple[str, ...]
     versions: dict[str, str]
+    bm25: tuple[float, ...]
+    """The constants of BM25 in the hybrid ranking that it was compared with."""
 
 
 # A kind of evidence has brought up a document that is this high in its ranking.
@@ -179,7 +181,7 @@ def _ranks(scores: Floats, labels: Integers) -> list[int]:
     return [int(rank) for rank in np.where((ranks <= FOUND_BY_RANK) & (own > 1e-6), ranks, 0)]
 
 
-MAGIC = b"assay-tuned 6\n"
+MAGIC = b"assay-tuned 7\n"
 # The header is read before anything is known to be sound.
 _MAX_BYTES = 4 * 2**30
 LONGEST_HEADER = 64 * 2**20
@@ -283,7 +285,7 @@ def _restore(header: JsonObject, payload: bytes) -> TunedRanker:
         arrays: Arrays = {name: archive[name] for name in archive.files}
     return TunedRanker(
         about=About(
-            **about | {"splits": tuple(about["splits"]), "features": tuple(about["features"])}
+            **about | {name: tuple(about[name]) for name in ("splits", "features", "bm25")}
         ),
         held_out=HeldOut(
             held_out["split"],

@@ -12,11 +12,12 @@ from assay.data.dataset import Dataset
 from assay.errors import NotTuned, TuningDeclined, UsageError
 from assay.progress import Progress, silent
 from assay.search.analyzer import DEFAULT_LANGUAGE, DEFAULT_STOP_WORDS
+from assay.search.bm25 import Bm25Settings
 from assay.search.chunks import document_vectors
 from assay.search.embedding import Embedder, VectorCache
 from assay.search.retriever import MOST, Retriever
 from assay.search.tuning.arrays import Integers
-from assay.search.tuning.features import TuningData, fingerprint_of
+from assay.search.tuning.features import TuningData, bm25_constants, fingerprint_of
 from assay.search.tuning.fit import TRAIN, fit
 from assay.search.tuning.model import TunedRanker, load_model, save_model
 from assay.search.tuning.validation import HeldOut, TuningGain, ZeroShot
@@ -47,7 +48,8 @@ def open_tuned(
                 [one.text for one in documents],
             ),
         )
-        if (known.encoder.language, known.encoder.stop_words) == _reading(retriever):
+        read = (known.encoder.language, known.encoder.stop_words, known.about.bm25)
+        if read == _reading(retriever):
             return known
     ranker = learn(dataset, embedder, retriever, seed=seed, progress=progress)
     save_if_better(ranker, path)
@@ -76,7 +78,7 @@ def learn(
     asked = [
         query for query in dataset.queries.values() if any(query.id in s for s in judged.values())
     ]
-    language, stop_words = _reading(retriever)
+    language, stop_words, constants = _reading(retriever)
     data = TuningData(
         doc_ids=[one.id for one in documents],
         titles=[one.title for one in documents],
@@ -90,18 +92,17 @@ def learn(
         judgments=judged,
         language=language,
         stop_words=stop_words,
+        bm25=constants,
     )
     return fit(data, _hybrid(data, retriever, progress), seed, progress, splits=splits)
 
 
-def _reading(retriever: Retriever) -> tuple[str, str]:
-    """Language and stop words of the index."""
+def _reading(retriever: Retriever) -> tuple[str, str, tuple[float, ...]]:
+    """Language, stop words and constants of BM25 in the index."""
     bm25 = retriever.manifest.bm25
-    return (
-        (bm25.language, bm25.settings.stop_words)
-        if bm25
-        else (DEFAULT_LANGUAGE, DEFAULT_STOP_WORDS)
-    )
+    if bm25 is None:
+        return DEFAULT_LANGUAGE, DEFAULT_STOP_WORDS, bm25_constants(Bm25Settings())
+    return bm25.language, bm25.settings.stop_words, bm25_constants(bm25.settings)
 
 
 def _hybrid(data: TuningData, retriever: Retriever, progress: Progress) -> ZeroShot:
@@ -172,18 +173,22 @@ def check_splits(text: str) -> tuple[str, ...]:
 
 
 def model_path(dataset: Dataset, embedder: Embedder, *, seed: int = 0) -> Path:
-    """Named after everything that the model depends on but the splits that it learned from, so
-    that a stale one is never found.
+    """Named after everything that the model depends on but the splits that it learned from and the
+    settings of the index, which are in the file: a stale one is never opened.
     """
     parts = (dataset.fingerprint, embedder.name, seed, _code_version())
     name = hashlib.sha256("\x1f".join(map(str, parts)).encode()).hexdigest()[:16]
     return cache_folder() / "tuned" / f"{name}.model"
 
 
+_HYBRID = ("analyzer", "bm25", "chunks", "fusion", "retriever", "vector_metric")
+"""The modules beside this package that a hybrid ranking is made by."""
+
+
 def _code_version() -> str:
     digest = hashlib.sha256()
     here = Path(__file__).parent
-    of_hybrid = (here.parent / name for name in ("bm25.py", "fusion.py", "vector_metric.py"))
+    of_hybrid = (here.parent / f"{name}.py" for name in _HYBRID)
     for path in sorted([*here.glob("*.py"), *of_hybrid]):
         digest.update(path.read_bytes())
     return digest.hexdigest()
