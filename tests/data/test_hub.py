@@ -262,3 +262,25 @@ def test_files_that_are_no_part_of_it_are_left_out() -> None:
 def test_a_name_is_written_as_it_is_read() -> None:
     for text in ("hf:a/b", "hf:a/b@v1", "hf:a/b#de", "hf:a/b@v1#de"):
         assert str(HubName.parse(text)) == text
+
+
+def test_grades_that_differ_between_files_of_a_split_are_refused(hub: FileServer) -> None:
+    files = {
+        **{name: LAYOUTS["MTEB, JSON lines"][name] for name in ("corpus.jsonl", "queries.jsonl")},
+        "qrels/test-00000-of-00002.parquet": parquet(QRELS),
+        "qrels/test-00001-of-00002.parquet": parquet([{**QRELS[0], "score": 1}, QRELS[1]]),
+    }
+    publish(hub, "tea/house", files)
+    words = "document 'd1' has grade 1 for query 'q1', but 2 in an earlier file of this split"
+    with pytest.raises(DataError, match=words):
+        load_dataset("hf:tea/house")
+
+
+def test_judgments_that_repeat_between_files_count_once(hub: FileServer) -> None:
+    files = {
+        **{name: LAYOUTS["MTEB, JSON lines"][name] for name in ("corpus.jsonl", "queries.jsonl")},
+        "qrels/test-00000-of-00002.parquet": parquet(QRELS),
+        "qrels/test-00001-of-00002.parquet": parquet(QRELS[1:]),
+    }
+    publish(hub, "tea/house", files)
+    assert load_dataset("hf:tea/house").judgments["test"] == GRADES

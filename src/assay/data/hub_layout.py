@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from assay.data.collection import drop_unknown_queries, read_documents, read_grades, read_queries
 from assay.data.dataset import Dataset, Judgments
 from assay.data.text_file import Findings, files_below
-from assay.errors import UsageError, did_you_mean
+from assay.errors import DataError, UsageError, did_you_mean
 
 _ENDINGS = (".parquet", ".jsonl", ".ndjson", ".json", ".csv", ".tsv")
 _SHARD = re.compile(r"-\d{5}-of-\d{5}(?:-[0-9a-f]+)?$")
@@ -136,10 +136,18 @@ def is_hub_folder(path: Path) -> bool:
 def _joined(
     paths: Sequence[str], local: Mapping[str, Path], findings: Findings
 ) -> dict[str, dict[str, int]]:
+    """The judgments of all files; a document with two grades for a query is refused."""
     judgments: dict[str, dict[str, int]] = {}
     for path in paths:
         for query_id, grades in read_grades(local[path], findings).items():
-            judgments.setdefault(query_id, {}).update(grades)
+            known = judgments.setdefault(query_id, {})
+            for doc_id, grade in grades.items():
+                if (earlier := known.setdefault(doc_id, grade)) != grade:
+                    what = (
+                        f"document {doc_id!r} has grade {grade} for query {query_id!r}, but "
+                        f"{earlier} in an earlier file of this split; delete one of the two"
+                    )
+                    findings.refuse(DataError(what, file=local[path]))
     return judgments
 
 
