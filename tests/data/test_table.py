@@ -177,3 +177,26 @@ def test_a_header_with_a_cell_beyond_every_limit_is_refused(tmp_path: Path) -> N
     path.write_text("question," + "a" * (17 * 2**20) + "\nq,a\n")
     with pytest.raises(DataError, match="is not valid CSV: field larger"):
         list(read_table(path))
+
+
+@pytest.mark.parametrize("kind", [".csv", ".tsv", ".sep.csv", ".parquet"])
+def test_two_columns_of_one_name_are_refused(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"rows{kind}"
+    if kind == ".parquet":
+        columns = [pyarrow.array(["q1"]), pyarrow.array([1]), pyarrow.array([3])]
+        table = pyarrow.Table.from_arrays(columns, names=["query", "score", "score"])
+        pyarrow.parquet.write_table(table, path)
+    else:
+        mark = "\t" if kind == ".tsv" else ","
+        before = "sep=,\n" if kind == ".sep.csv" else ""
+        path.write_text(before + "query,score, score \nq1,1,3\n".replace(",", mark))
+    line = {".parquet": "", ".sep.csv": ":2"}.get(kind, ":1")
+    with pytest.raises(DataError, match=f"{line}: has 2 columns named 'score'; rename or delete"):
+        list(read_table(path))
+
+
+def test_columns_without_a_name_may_be_several(tmp_path: Path) -> None:
+    """As a spreadsheet writes the empty ones at the right."""
+    path = tmp_path / "rows.csv"
+    path.write_text("query,,\nq1,,\n")
+    assert fields(path) == [{"query": "q1", "": ""}]

@@ -10,6 +10,7 @@ import ast
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -283,6 +284,7 @@ def _cells(file: TextFile, text: io.TextIOWrapper, delimiter: str) -> Iterator[R
     except csv.Error as error:
         raise DataError(f"is not valid CSV: {error}", file=file.label, line=1) from None
     header = [name.strip() for name in names]
+    _refuse_repeated(header, file.label, before)
     reader = csv.reader(lines, delimiter=delimiter)
     while True:
         first = reader.line_num + before + 1
@@ -299,6 +301,18 @@ def _cells(file: TextFile, text: io.TextIOWrapper, delimiter: str) -> Iterator[R
             yield row.refusal(f"has {len(cells)} cells, the header has {len(header)}")
         elif cells:
             yield row
+
+
+def _refuse_repeated(names: Sequence[str], file: str | Path, line: int | None = None) -> None:
+    """Of two columns of one name, only one could be read; columns without a name are not read."""
+    repeated = [name for name, number in Counter(names).items() if name and number > 1]
+    if repeated:
+        raise DataError(
+            f"has {names.count(repeated[0])} columns named {short_repr(repeated[0])}; rename or "
+            "delete all but one",
+            file=file,
+            line=line,
+        )
 
 
 class _RowLines:
@@ -332,6 +346,7 @@ def _from_parquet(path: Path) -> Iterator[Record | DataError]:
     try:
         require_regular(path)
         with parquet.ParquetFile(path) as file:
+            _refuse_repeated(file.schema_arrow.names, path)
             number = 0
             for batch in file.iter_batches(batch_size=_BATCH):
                 for fields in batch.to_pylist():
