@@ -14,6 +14,7 @@ import assay
 from assay.cli.app import app
 from assay.errors import SearchError, SearchUnavailable, UsageError
 from assay.search import remote_embedding
+from assay.search.bm25 import QUERY_CHARACTERS
 from assay.search.embedding import EmbedderSettings
 from assay.search.folder_store import FolderStore
 from assay.search.index import build_index, open_index
@@ -121,3 +122,20 @@ def test_it_is_refused_where_the_target_has_its_own_search() -> None:
     words = ["eval", "rest:http://127.0.0.1:9/?q={query}", "--dataset", "notes"]
     result = CliRunner().invoke(app, [*words, "--reranker", "tei:http://127.0.0.1:9"])
     assert "--reranker has no effect on a rest: target" in str(result.exception)
+
+
+@pytest.mark.parametrize("top_k", [-1, 0, 101, 1000])
+def test_a_search_is_checked_as_without_a_reranker(
+    server: RerankServer, tmp_path: Path, embedder: WordEmbedder, top_k: int
+) -> None:
+    store = FolderStore(tmp_path / "index", "test")
+    build_index(DOCUMENTS, embedder, store)
+    settings = EmbedderSettings(reranker=f"tei:{server.url}")
+    with with_reranker(open_index(store, embedder), settings) as retriever:
+        with pytest.raises(UsageError, match=f"top_k must be from 1 to 100, got {top_k}"):
+            retriever.search("tea water", top_k)
+        assert not server.bodies
+        retriever.search("tea \x00water " * 1000, 2)
+    (body,) = server.bodies
+    assert len(body["query"]) <= QUERY_CHARACTERS
+    assert "\x00" not in body["query"]

@@ -20,7 +20,14 @@ from assay.search.embedding import EmbedderSettings
 from assay.search.explanation import Explanation
 from assay.search.modes import Mode
 from assay.search.remote_embedding import ModelServer, PostError
-from assay.search.retriever import MOST, Ranker, Retriever, SearchHit
+from assay.search.retriever import (
+    MOST,
+    Ranker,
+    Retriever,
+    SearchHit,
+    check_request,
+    readable_query,
+)
 from assay.search.store import Manifest
 
 RERANK_DEPTH = 50
@@ -120,9 +127,10 @@ class RerankedRetriever(Retriever):
         filters: Mapping[str, object] | None = None,
     ) -> list[SearchHit]:
         """Best first, at most `top_k`, with the reranker's scores."""
+        check_request(query, top_k, mode)  # the first ranking is asked for another top_k
         depth = min(MOST, max(top_k, RERANK_DEPTH))
         hits = self._first.search(query, depth, mode=mode, filters=filters)
-        return reranked(hits, self._reranker, query, top_k)
+        return reranked(hits, self._reranker, readable_query(query), top_k)
 
     def explain(
         self,

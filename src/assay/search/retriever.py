@@ -158,7 +158,7 @@ class Retriever:
     ) -> list[SearchHit]:
         """Best first, at most `top_k`; scores from 0 to 1, equal ones in the order of ids."""
         check_request(query, top_k, mode)
-        return self._hits(self._rank(_readable(query), top_k, mode, conditions(filters)))
+        return self._hits(self._rank(readable_query(query), top_k, mode, conditions(filters)))
 
     def explain(
         self,
@@ -170,7 +170,7 @@ class Retriever:
     ) -> list[tuple[SearchHit, Explanation]]:
         """What `search` returns, each with what its score is made of; takes a little longer."""
         check_request(query, top_k, mode)
-        text = _readable(query)
+        text = readable_query(query)
         ranking = self._rank(text, top_k, mode, conditions(filters))
         hits = self._hits(ranking)
         doc_ids = [hit.doc_id for hit in hits]
@@ -361,7 +361,7 @@ def check_request(query: str, top_k: int, mode: str) -> Mode:
     """Raise `UsageError` for a search that cannot be answered, before anything is loaded."""
     if not 1 <= top_k <= MOST:
         raise UsageError(f"top_k must be from 1 to {MOST}, got {top_k}")
-    if not _readable(query):
+    if not readable_query(query):
         raise UsageError("the query is empty; pass at least one word")
     for known in MODES:
         if known == mode:
@@ -369,7 +369,8 @@ def check_request(query: str, top_k: int, mode: str) -> Mode:
     raise UsageError(f"mode must be one of {', '.join(MODES)}, got {mode!r}")
 
 
-def _readable(query: str) -> str:
+def readable_query(query: str) -> str:
+    """What of a query is searched for: no control characters, and not more than fits."""
     return strip_controls(query[:QUERY_CHARACTERS]).strip()
 
 
