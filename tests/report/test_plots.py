@@ -154,3 +154,17 @@ def test_even_a_small_cell_has_room_for_its_number(numbers: tuple[int, ...]) -> 
         assert height >= 24
         assert x + width <= 440
         assert y + height <= 280
+
+
+def test_negative_scores_have_places_of_their_own() -> None:
+    dots = [(-1.0, 0.0, "a"), (0.0, 1.0, "b")]
+    marks = [
+        (each.get("cx"), each.get("cy"))
+        for each in parse(plots.scatter(dots, "truthfulness of a", "truthfulness of b")).iter(
+            "circle"
+        )
+    ]
+    assert len(set(marks)) == 2
+    (left, low), (middle, high) = (map(float, mark) for mark in marks)  # type: ignore[arg-type]
+    assert left < middle
+    assert high < low

@@ -210,3 +210,9 @@ def test_places_are_moved_apart_and_stay_in_order() -> None:
         "cccc",
     ]
     assert shortened("a long name", 40) == "a lo…"
+
+
+def test_negative_values_of_a_trade_off_have_places_of_their_own() -> None:
+    found = [ParetoPoint(1, -0.5, "bad", ""), ParetoPoint(2, -0.25, "less", "")]
+    marks = svg(pareto_chart(found, LATENCY, "truthfulness")).iter("circle")
+    assert len({each.get("cy") for each in marks}) == 2

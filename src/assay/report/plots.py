@@ -137,13 +137,14 @@ def scatter(
     y_label: str,
     higher_is_better: bool = True,
 ) -> Markup:
-    """One dot a query, both scores from 0 to 1: above the diagonal, y is higher."""
+    """One dot a query, both scores from 0 to 1, or from -1: above the diagonal, y is higher."""
     size = 380
-    across = Scale(0, 1, 44, size - 10)
-    up = Scale(0, 1, size - 40, 10)
+    low = -1 if any(min(x, y) < 0 for x, y, _ in points) else 0
+    across = Scale(low, 1, 44, size - 10)
+    up = Scale(low, 1, size - 40, 10)
     parts = axis_beside(up, 44, size - 10, lambda value: f"{value:.1f}")
     parts += axis_below(across, size - 40, lambda value: f"{value:.1f}")
-    parts.append(line(across(0), up(0), across(1), up(1), "diagonal"))
+    parts.append(line(across(low), up(low), across(1), up(1), "diagonal"))
     few = len(points) <= REACHED
     for x, y, words in points:
         class_ = "same" if x == y else "better" if (y > x) == higher_is_better else "worse"

@@ -96,7 +96,8 @@ def pareto_chart(points: Sequence[ParetoPoint], x_figure: str, y_figure: str) ->
         low_x /= 4
     across = Scale(low_x, high_x, _LEFT, width - _RIGHT, logarithmic=wide)
     spare = max(0.1 * (max(ys) - min(ys)), 0.01)
-    up = Scale(max(0.0, min(ys) - spare), max(ys) + spare, height - 44, 22)
+    lowest = min(ys) - spare if min(ys) < 0 else max(0.0, min(ys) - spare)
+    up = Scale(lowest, max(ys) + spare, height - 44, 22)
     parts = axis_beside(up, _LEFT, width - _RIGHT, axis_words(y_figure))
     parts += axis_below(across, height - 44, axis_words(x_figure), zero=wide and min(xs) == 0)
     best = frontier(points, y_figure)
