@@ -11,7 +11,7 @@ import orjson
 import typer
 
 from assay.cli.after_run import say_gates
-from assay.cli.console import print_json, progress_bar, say, show, warn
+from assay.cli.console import print_json, progress_bar, say, show, warn, write_output
 from assay.cli.options import (
     ArchiveOption,
     JsonOption,
@@ -209,8 +209,8 @@ class _Facts:
         scored = set(scores.query_ids)
         ignored = rankings.keys() - scored
         self.absent = sum(not rankings.get(query_id) for query_id in scored)
-        self.without_relevant = len(ignored & judging.judgments.keys())
-        self.unjudged = len(ignored) - self.without_relevant
+        judged = len(ignored & judging.judgments.keys())
+        self.ignored = {"relevant document": judged, "judgments": len(ignored) - judged}
 
 
 def _summary(scores: "Scores", metric: "Metric") -> "SampleSummary":
@@ -261,10 +261,7 @@ def _notes(source: str, scores: "Scores", facts: _Facts, top_k: int | None) -> I
     yield f"\n{queries} with a relevant document in {source}"
     if facts.absent:
         yield f"{count(facts.absent)} of them have no ranking: they score 0"
-    for number, what in (
-        (facts.without_relevant, "relevant document"),
-        (facts.unjudged, "judgments"),
-    ):
+    for what, number in facts.ignored.items():
         if number:
             has = "has" if number == 1 else "have"
             yield f"{counted(number, 'query', 'queries')} of the run {has} no {what}: ignored"
@@ -300,8 +297,8 @@ def _as_json(
         "judgments": source,
         "queries": len(scores.query_ids),
         "queries_without_ranking": facts.absent,
-        "queries_without_judgments": facts.unjudged,
-        "queries_without_relevant": facts.without_relevant,
+        "queries_without_judgments": facts.ignored["judgments"],
+        "queries_without_relevant": facts.ignored["relevant document"],
         "metrics": {
             metric.slug: {**asdict(each), "ceiling": scores.mean_ceiling(metric)}
             for metric, each in summaries.items()
@@ -374,7 +371,6 @@ def _score_answers(
     """Score the rows of a file, print the result, and return the exit code."""
     from assay.data.logged_answers import COLUMNS
     from assay.data.table import parse_columns, read_table
-    from assay.data.text_file import write_file
     from assay.evaluation.answers.logged_rows import score_rows
     from assay.report.terminal_answers import render_answers
 
@@ -388,7 +384,7 @@ def _score_answers(
         raise DataError("some rows could not be read; correct them, or omit --strict", file=path)
     if out is not None:
         lines = (orjson.dumps(row.model_dump(mode="json")) for row in scored.rows())
-        write_file(out, b"".join(line + b"\n" for line in lines))
+        write_output(out, b"".join(line + b"\n" for line in lines))
     if as_json:
         content: JsonObject = {"file": str(path), "answers": scored.report.model_dump(mode="json")}
         content |= {"gates": _gates_json(scored.gates), "skipped": list(scored.skipped)}
