@@ -33,6 +33,7 @@ LAYERS = [
     {"search"},
     {"data", "contract"},
     {"net"},
+    {"locks"},
     {"files", "ray_cluster"},
     {"extras"},
     {"errors", "privacy", "progress", "text"},
@@ -139,7 +140,7 @@ ONCE = {
     r"httpx2\.AsyncClient\(": {"agents/mcp/connection.py"},
     r"(?i)retry-after.{0,80}parsedate|parsedate.{0,80}retry": {"net/retry.py"},
     r"\bos\.replace\(|\.replace\(path\)|\bpart\.replace\(": {"files.py"},
-    r"\bflock\(|msvcrt": {"files.py"},
+    r"\bflock\(|msvcrt": {"locks.py"},
     r"2(?:\.0)? \*\* \(attempt": {"net/retry.py"},
     r"\bfromisoformat\(": {"text.py"},
     # Of a document that is nested too deeply, servers say more than that it is not JSON. Files of

@@ -17,13 +17,11 @@ import pytest
 
 from assay import files
 from assay.files import (
-    FileLock,
     UnreadableFile,
     atomic_write,
     atomic_writer,
     complete_lines,
     create_file,
-    is_locked,
     make_private_folder,
     open_file,
     open_to_append,
@@ -36,6 +34,7 @@ from assay.files import (
     reserve_file,
     staging_folder,
 )
+from assay.locks import FileLock, is_locked, try_lock
 
 
 def test_content_is_replaced_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
@@ -158,7 +157,7 @@ def test_a_full_disk_leaves_no_part_file(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_lock_excludes_another_process_and_names_its_holder(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     code = (
-        "import sys; from pathlib import Path; from assay.files import FileLock\n"
+        "import sys; from pathlib import Path; from assay.locks import FileLock\n"
         "lock = FileLock(Path(sys.argv[1])); print(lock.acquire(), flush=True); input()"
     )
     other = subprocess.Popen(
@@ -200,7 +199,7 @@ def test_two_may_look_at_a_lock_at_once(tmp_path: Path) -> None:
     path = tmp_path / "calls.jsonl"
     path.touch()
     with path.open("rb") as other:
-        assert files.try_lock(other.fileno(), shared=True)
+        assert try_lock(other.fileno(), shared=True)
         assert not is_locked(path)
 
 
@@ -220,8 +219,8 @@ def test_windows_locks_a_byte_that_nobody_reads(
     path.write_bytes(b"one line\n")
     with path.open("r+b") as file:
         file.seek(3)
-        assert files.try_lock(file.fileno())
-        assert not files.try_lock(file.fileno())
+        assert try_lock(file.fileno())
+        assert not try_lock(file.fileno())
         assert file.tell() == 3
     assert locked[0][0] > 2**30
     assert locked[0][1] == 1

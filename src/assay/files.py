@@ -1,4 +1,4 @@
-"""Files: atomic writes, locks that the operating system frees, and reading what others wrote.
+"""Files: atomic writes, and reading what others wrote.
 
 Every file that Assay replaces is replaced here, so that a reader never sees half of one, and a
 power cut leaves either the old content or the new. Every file that somebody else may have made is
@@ -17,8 +17,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from io import BufferedReader
 from pathlib import Path
-from types import TracebackType
-from typing import BinaryIO, Self
+from typing import BinaryIO
 
 from assay.errors import AssayError
 
@@ -42,10 +41,6 @@ _FROM_THE_SHELL = ("/dev/fd/", "/dev/stdin")
 _NO_WAITING = getattr(os, "O_NONBLOCK", 0)
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
 _BINARY = getattr(os, "O_BINARY", 0)
-
-_LOCK_POLL_S = 0.2
-_LOCK_BYTE = 0x7FFFFFF0
-"""Windows locks byte ranges, and nobody can read a locked one: this is far beyond any content."""
 
 
 class UnreadableFile(AssayError, OSError):
@@ -158,6 +153,12 @@ def open_to_append(path: Path) -> int:
     other files. Raises `OSError`.
     """
     return _open_regular(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _NO_LINKS | _BINARY)
+
+
+def open_to_lock(path: Path) -> int:
+    """A descriptor of a lock file, which is created where it is missing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return _open_regular(path, os.O_RDWR | os.O_CREAT | _NO_LINKS)
 
 
 def create_file(path: Path) -> BinaryIO:
@@ -318,100 +319,3 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def try_lock(descriptor: int, *, shared: bool = False) -> bool:
-    """Lock an open file without waiting; False if another process holds the lock.
-
-    The lock ends with the descriptor, also when the process dies. `shared` locks exclude only
-    exclusive ones (on Windows every lock is exclusive).
-    """
-    if sys.platform == "win32":
-        import msvcrt
-
-        position = os.lseek(descriptor, 0, os.SEEK_CUR)
-        os.lseek(descriptor, _LOCK_BYTE, os.SEEK_SET)
-        try:
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        finally:
-            os.lseek(descriptor, position, os.SEEK_SET)
-        return True
-    import fcntl
-
-    try:
-        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def is_locked(path: Path) -> bool:
-    """Whether some process holds an exclusive lock on `path`; False if there is no file."""
-    try:
-        file = open_file(path)
-    except (FileNotFoundError, UnreadableFile):  # who reads it says what is wrong
-        return False
-    with file:
-        return not try_lock(file.fileno(), shared=True)
-
-
-class FileLock:
-    """An exclusive lock between processes, held on a file of its own.
-
-    The file keeps the process id of its holder, for messages, and is never deleted: two processes
-    could otherwise hold locks on two files of one name.
-
-    Parameters:
-        path: the lock file; created where it is missing.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._descriptor: int | None = None
-
-    def acquire(self) -> bool:
-        """Take the lock without waiting; False if another process holds it."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = _open_regular(self.path, os.O_RDWR | os.O_CREAT | _NO_LINKS)
-        if not try_lock(descriptor):
-            os.close(descriptor)
-            return False
-        self._descriptor = descriptor
-        with suppress(OSError):  # a full disk has no room for the name, but the lock is held
-            os.ftruncate(descriptor, 0)
-            os.write(descriptor, f"process {os.getpid()}".encode())
-        return True
-
-    def wait(self) -> Iterator[str]:
-        """Yield the holder's name each time the lock is found taken; end when it is acquired."""
-        while not self.acquire():
-            yield self.holder()
-            time.sleep(_LOCK_POLL_S)
-
-    def holder(self) -> str:
-        """Who holds the lock, as far as its file says."""
-        with suppress(OSError):
-            if text := read_file(self.path, limit=200).decode(errors="replace").strip():
-                return text
-        return "another process"
-
-    def release(self) -> None:
-        """Free the lock; does nothing where it is not held."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
-
-    def __enter__(self) -> Self:
-        for _ in self.wait():
-            pass
-        return self
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        self.release()

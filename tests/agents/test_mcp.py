@@ -188,7 +188,9 @@ async def test_a_token_is_sent_from_the_environment(monkeypatch: pytest.MonkeyPa
         async with opened(f"mcp:{url}") as agent:
             assert (await agent.ask("coffee", 1)).doc_ids == ("MED-3",)
         sample = SampleQuery("coffee", 1)
-        report = await check_health(url, sample, lambda target: open_target(str(target), DATA))
+        report = await check_health(
+            url, sample, lambda target: open_target(str(target), OpenContext(DATA))
+        )
         assert (report.protocol, report.healthy) == ("mcp", True)
         monkeypatch.setenv("MCP_SERVER_TOKEN", "s3crët")
         with pytest.raises(UsageError, match="MCP_SERVER_TOKEN contains characters"):

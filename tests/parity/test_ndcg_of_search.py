@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from assay.measure.metrics import nDCG
 from assay.measure.scoring import score_rankings
-from assay.search.ndcg import ndcg
+from assay.search.ndcg import ndcg_at
 
 documents = st.sampled_from([f"d{number}" for number in range(30)])
 
@@ -21,7 +21,7 @@ def test_the_search_computes_the_reported_ndcg(
     ranking: list[str], grades: dict[str, int], depth: int
 ) -> None:
     reported = score_rankings({"q": ranking}, {"q": grades}, [nDCG @ depth])
-    found = ndcg([grades.get(one, 0) for one in ranking], grades.values(), depth)
+    found = ndcg_at([grades.get(one, 0) for one in ranking], grades.values(), depth)
     expected = reported.values[nDCG @ depth].tolist() or [
         0.0
     ]  # none is reported without relevant ones

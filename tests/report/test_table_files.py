@@ -5,7 +5,7 @@ import io
 import pytest
 from pyarrow import parquet
 
-from assay.report.table_files import Format, Row, columns_of, write_rows
+from assay.report.table_files import Format, Row, column_types, write_rows
 
 ROWS: list[Row] = [
     {"name": "a", "score": 1, "left_out": None},
@@ -20,7 +20,7 @@ def written(form: Format, rows: list[Row]) -> bytes:
 
 
 def test_the_columns_are_those_of_all_rows_with_the_type_of_their_cells() -> None:
-    assert columns_of(ROWS) == {
+    assert column_types(ROWS) == {
         "name": str,
         "score": float,
         "left_out": str,

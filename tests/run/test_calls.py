@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from assay.answer.passages import ContextChunk
 from assay.errors import FailureKind, RunError
-from assay.files import is_locked
+from assay.locks import is_locked
 from assay.privacy import WITHHELD
 from assay.run.calls import Call, CallLog, CallTail, CallWriter, PrivateTexts, with_quote
 

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from tests.ui.test_pages import names
 
 from assay.errors import RunError
-from assay.files import try_lock
+from assay.locks import try_lock
 from assay.run.folder import RunFolder, remove_run
 from assay.serve.ui.app import LOGIN, ui_app, ui_routes
 

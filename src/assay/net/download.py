@@ -20,7 +20,8 @@ import httpx
 import orjson
 
 from assay.errors import DownloadError, UsageError
-from assay.files import FileLock, atomic_write, move_into_place, open_file, read_file
+from assay.files import atomic_write, move_into_place, open_file, read_file
+from assay.locks import FileLock
 from assay.net.client import MAX_BYTES_EXTENSION, open_client
 from assay.net.gather import run_coroutine
 from assay.net.http import connect_reason

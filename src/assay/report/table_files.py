@@ -51,7 +51,7 @@ def write_rows(
         return
     if columns is None:
         rows = list(rows)
-        columns = columns_of(rows)
+        columns = column_types(rows)
     if form == "parquet":
         _write_parquet(rows, columns, stream)
     elif form == "csv":
@@ -62,7 +62,7 @@ def write_rows(
         write_lines(_markdown_lines(rows, columns), stream)
 
 
-def columns_of(rows: Iterable[Row]) -> dict[str, type]:
+def column_types(rows: Iterable[Row]) -> dict[str, type]:
     """Every column of some rows, with the type of its cells; of empty ones, text."""
     found: dict[str, type | None] = {}
     for row in rows:

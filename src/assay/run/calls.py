@@ -20,7 +20,8 @@ import orjson
 from assay.answer.passages import ContextChunk
 from assay.data.dataset import Dataset
 from assay.errors import FailureKind, RunError
-from assay.files import UnreadableFile, complete_lines, open_file, open_to_append, try_lock
+from assay.files import UnreadableFile, complete_lines, open_file, open_to_append
+from assay.locks import try_lock
 from assay.net.json import JsonObject, parse_object
 from assay.privacy import WITHHELD
 

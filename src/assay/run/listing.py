@@ -20,7 +20,7 @@ from typing import get_args
 
 from assay.data.cache import CacheDatabase, cache_folder
 from assay.errors import AssayError, UsageError
-from assay.files import is_locked
+from assay.locks import is_locked
 from assay.net.json import LARGEST
 from assay.net.redact import printable
 from assay.run.state import RunState

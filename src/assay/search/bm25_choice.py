@@ -26,7 +26,7 @@ from assay.search.bm25 import (
     rounded_length,
     saturated,
 )
-from assay.search.ndcg import ndcg
+from assay.search.ndcg import ndcg_at
 
 K1 = (0.6, 0.9, 1.2, 1.5, 2.0)
 B = (0.3, 0.4, 0.5, 0.6, 0.75, 0.9)
@@ -167,4 +167,4 @@ class _Counts:
                 scores[self._found[term][0]] += weights[term]
         order = np.argsort(-scores, kind="stable")[:DEPTH]
         gains = [grades.get(self._ids[row], 0) for row in order if scores[row] > 0]
-        return ndcg(gains, grades.values(), DEPTH)
+        return ndcg_at(gains, grades.values(), DEPTH)

@@ -19,7 +19,8 @@ from types import NoneType
 from typing import BinaryIO
 
 from assay.errors import SearchError
-from assay.files import FileLock, atomic_write, open_file, read_file, read_text_file, sync_file
+from assay.files import atomic_write, open_file, read_file, read_text_file, sync_file
+from assay.locks import FileLock
 from assay.net.json import JsonObject, parse_json
 from assay.progress import Progress
 from assay.search.store import DamagedIndexError

@@ -10,7 +10,7 @@ from itertools import islice
 import numpy as np
 
 
-def ndcg(gains: Iterable[float], grades: Iterable[float], depth: int) -> float:
+def ndcg_at(gains: Iterable[float], grades: Iterable[float], depth: int) -> float:
     """With linear gain and the discount of trec_eval; 0 for a query without relevant documents.
 
     Parameters:

@@ -17,7 +17,7 @@ from threading import RLock
 
 from assay.data.journal import Journal
 from assay.errors import DataError, UsageError
-from assay.files import FileLock
+from assay.locks import FileLock
 from assay.measure.grading.agreement import GraderAgreement, grader_agreement
 from assay.measure.grading.grader import GRADES, PairName, PassagePair
 from assay.measure.grading.pool import pool_table, read_pool

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.search.fusion import blend
-from assay.search.ndcg import ndcg
+from assay.search.ndcg import ndcg_at
 from assay.search.tuning.arrays import Bits, Floats, Integers, Sparse, sums, vertical_stack
 from assay.search.tuning.features import TuningData
 from assay.search.tuning.ranking import (
@@ -106,7 +106,7 @@ def scores_by_query(rankings: Sequence[Integers], grades: Sparse) -> Floats:
 
 def _score_ranking(ranking: Integers, grades: Floats) -> float:
     relevant = grades[grades > 0]
-    return ndcg(grades[ranking[:10]], relevant, 10) if len(relevant) else 0.0
+    return ndcg_at(grades[ranking[:10]], relevant, 10) if len(relevant) else 0.0
 
 
 def _mean(per_query: Floats) -> float:
