@@ -180,6 +180,15 @@ def test_a_newer_format_is_refused_with_the_remedy(run: Run, file: str) -> None:
         folder.read_header() if file == "run.json" else folder.read_report()
 
 
+@pytest.mark.parametrize("file", ["run.json", "report.json"])
+def test_a_setting_of_a_newer_version_is_not_called_damage(run: Run, file: str) -> None:
+    config = orjson.loads((run.folder.path / file).read_bytes())["config"]
+    edit(run, file, config={**config, "future_option": 1})
+    folder = RunFolder(run.folder.path)
+    with pytest.raises(RunError, match=r"newer Assay \(unknown settings \['future_option'\]\)"):
+        folder.read_header() if file == "run.json" else folder.read_report()
+
+
 def test_both_files_carry_the_format_and_can_be_read_by_people(run: Run) -> None:
     run.folder.write_comparison(run.compare(run))
     for file in ("run.json", "report.json", "comparison.json"):

@@ -210,9 +210,14 @@ class RunConfig(TargetSettings):
         return asdict(self)
 
     @classmethod
+    def unknown_settings(cls, values: Mapping[str, Any]) -> list[str]:
+        """The names that no setting has; one of a newer version, as a rule."""
+        return sorted(set(values) - {each.name for each in fields(cls)})
+
+    @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "RunConfig":
         """Read settings strictly; those that are younger than the run get their defaults."""
-        unknown = sorted(set(values) - {each.name for each in fields(cls)})
+        unknown = cls.unknown_settings(values)
         if unknown or "target" not in values:
             what = f"unknown settings {unknown}" if unknown else "no target"
             raise RunError(f"was not written by this version of Assay: {what}")

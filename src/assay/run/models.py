@@ -81,11 +81,15 @@ Config = Annotated[RunConfig, BeforeValidator(_read_config)]
 
 def require_format(value: Mapping[str, Any], path: Path) -> None:
     """Refuse files of a newer Assay; older ones are read as they are."""
-    number = value.get("format", 0)
+    number, config = value.get("format", 0), value.get("config")
+    settings = RunConfig.unknown_settings(config) if isinstance(config, Mapping) else []
+    what = f"unknown settings {settings}" if settings else ""
     if isinstance(number, int) and number > FORMAT:
+        what = f"format {number}, this one reads up to {FORMAT}"
+    if what:
         raise RunError(
-            f"{path} was written by a newer Assay (format {number}, this one reads up to "
-            f"{FORMAT}); upgrade with: pip install --upgrade agent-assay"
+            f"{path} was written by a newer Assay ({what}); upgrade with: "
+            "pip install --upgrade agent-assay"
         )
 
 
