@@ -225,6 +225,16 @@ def test_a_resumed_run_finds_its_reference_and_its_baseline_beside_it(
     assert not (tmp_path / "runs").exists()
 
 
+def test_gates_name_a_run_by_its_label_its_name_or_its_folder(
+    dataset: Dataset, tmp_path: Path
+) -> None:
+    first = evaluate(right_below(30), dataset, label="main", out=tmp_path)
+    for name in ("main", first.name, str(first.folder)):
+        gate = f"ndcg@5>={name}-0.01"
+        second = evaluate(right_below(30), dataset, compare_to=first, gates=gate, out=tmp_path)
+        assert [(each.gate, each.passed) for each in second.report.gates] == [(gate, True)]
+
+
 def test_the_first_run_may_go_on_without_one_to_compare_with(
     dataset: Dataset, tmp_path: Path
 ) -> None:

@@ -31,6 +31,7 @@ from assay.measure.metrics import Metric, parse_metric
 from assay.measure.scoring import score_rankings
 from assay.report.numbers import figure
 from assay.run.config import RunConfig
+from assay.run.folder import RunFolder
 from assay.run.models import RunSummary
 from assay.run.run_record import GATE_SHAPE, GateResult
 
@@ -82,11 +83,15 @@ def split_gates(text: str) -> list[str]:
 
 
 def parse_gate(text: str, top_k: int, compare_to: str = "") -> Gate:
-    """`compare_to` is the name of the run that a gate may be relative to: `ndcg@5>=main-0.01`."""
+    """`compare_to` is the run that a gate may be relative to, `ndcg@5>=main-0.01`; where it is a
+    folder, the gate may also have the run's name or label.
+    """
     match = GATE_SHAPE.fullmatch(text.strip())
     relative = _RELATIVE.fullmatch(text.strip()) if match is None else None
-    if relative is not None and compare_to and relative["bound"].startswith(compare_to):
-        return _parse_relative(text, relative, top_k, compare_to)
+    names = _names_of(compare_to) if relative is not None else []
+    for name in names:
+        if relative is not None and relative["bound"].startswith(name):
+            return _parse_relative(text, relative, top_k, name)
     if relative is not None and (named := _REFERENCE.fullmatch(relative["bound"])):
         remedy = (
             f"the run is compared with {compare_to!r}: write that name"
@@ -123,6 +128,14 @@ def parse_gate(text: str, top_k: int, compare_to: str = "") -> Gate:
             f"add --top-k {metric.cutoff}"
         )
     return Gate(text, str(metric), metric, match["sign"], bound)
+
+
+def _names_of(compare_to: str) -> list[str]:
+    names = [compare_to] if compare_to else []
+    folder = RunFolder(Path(compare_to))
+    if compare_to and folder.header_file.is_file():
+        names += [folder.name, folder.read_header().label or folder.name]
+    return sorted(names, key=len, reverse=True)
 
 
 def _parse_relative(text: str, match: re.Match[str], top_k: int, compare_to: str) -> Gate:
