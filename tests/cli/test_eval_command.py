@@ -83,8 +83,15 @@ def test_a_users_mistake_is_told_in_words(
 
 
 def test_a_failed_gate_exits_1_after_the_report(run_assay: RunAssay, folder: Path) -> None:
-    done = run_assay("eval", "python:target:broken", *TINY, "--gate", "ndcg@5>=0.5")
+    done = run_assay("eval", "python:target:right", *TINY, "--gate", "latency_p50_ms<=0")
     assert done.returncode == 1
+    assert "latency_p50_ms<=0  FAILED" in done.stdout
+    assert report_of(only_run(folder))["failures"] == {}
+
+
+def test_a_gate_of_a_target_that_answers_nothing_exits_3(run_assay: RunAssay, folder: Path) -> None:
+    done = run_assay("eval", "python:target:broken", *TINY, "--gate", "ndcg@5>=0.5")
+    assert done.returncode == 3
     assert "ndcg@5>=0.5  FAILED: 0.0000" in done.stdout
     assert "agent error 40" in done.stdout
     assert report_of(only_run(folder))["failures"] == {"agent error": 40}
