@@ -50,8 +50,10 @@ def _place() -> Path:
 
 
 def _unusable(error: Exception) -> DataError:
+    why = error.strerror if isinstance(error, OSError) and error.strerror else error
     return DataError(
-        f"the cache folder cannot be written: {error}; set ASSAY_CACHE to a writable folder"
+        f"the cache folder cannot be written: {why}; set ASSAY_CACHE to a writable folder",
+        file=_place(),
     )
 
 
