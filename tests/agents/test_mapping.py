@@ -268,7 +268,7 @@ def test_results_without_an_id_hold_their_place_or_are_left_out(
     assert AnswerReader({"ids": expression}).ids(Received("", value)) == ids
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
-def test_json_is_read_in_every_unicode_encoding(encoding: str) -> None:
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_json_may_have_a_byte_order_mark(encoding: str) -> None:
     received = Received.from_text('{"ids": ["ä", "b"]}'.encode(encoding))
     assert AnswerReader({"ids": "ids"}).ids(received) == ("ä", "b")

@@ -4,7 +4,7 @@ The same for every protocol. `EXPR` is JMESPath over the answer, or `re:PATTERN`
 is searched for in the answer's text. Without `ids`, the field is detected (see `detection`).
 """
 
-import json
+import codecs
 import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
@@ -65,13 +65,14 @@ class Received:
 
     @classmethod
     def from_text(cls, content: str | bytes) -> "Received":
-        """From a body that should be JSON, in any Unicode encoding."""
-        if isinstance(content, bytes):  # most are UTF-8 without a byte order mark
-            content = content.decode(json.detect_encoding(content), "replace")
+        """From a body that should be JSON in UTF-8, with a byte order mark or without."""
+        if isinstance(content, bytes):
+            content = content.removeprefix(codecs.BOM_UTF8)
+        text = content if isinstance(content, str) else content.decode("utf-8", "replace")
         try:
-            return cls(content, parse_json(content))
+            return cls(text, parse_json(content))
         except orjson.JSONDecodeError:
-            return cls(content, problem="the answer is not JSON")
+            return cls(text, problem="the answer is not JSON")
 
     def require_value(self) -> Any:
         """The value. Raises `AgentFailure` if the answer is not JSON."""
