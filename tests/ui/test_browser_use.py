@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -46,37 +47,44 @@ def judging(folder: Path, pools: Path) -> Iterator[httpx.Client]:
         yield client
 
 
+def press(page: "Page", *keys: str) -> None:
+    """Once the page's script listens: its text can be seen before."""
+    page.wait_for_load_state()
+    for key in keys:
+        page.keyboard.press(key)
+
+
 def test_a_pool_is_graded_by_keyboard_from_two_browsers(
     page: "Page", browser: "Browser", judging: httpx.Client, pools: Path
 ) -> None:
-    other = browser.new_page()
-    for each, grader in ((page, "Ann"), (other, "Bob")):
+    other, names = browser.new_page(), [f"{name} {uuid4().hex}" for name in ("Ann", "Bob")]
+    for each, grader in zip((page, other), names, strict=True):
         go(each, judging, "/judge/tea")
         each.get_by_label("Your name").fill(grader)
-        each.keyboard.press("Enter")
+        press(each, "Enter")
         expect(each.get_by_text("0 of 9 graded")).to_be_visible()
     for number, (ann, bob) in enumerate((("3", "1"), ("0", "0"), ("2", "2")), start=1):
-        page.keyboard.press(ann)
-        other.keyboard.press(bob)
+        press(page, ann)
+        press(other, bob)
         for each in (page, other):
             expect(each.get_by_text(f"{number} of 9 graded")).to_be_visible()
-    page.keyboard.press("j")
+    press(page, "j")
     expect(page.get_by_text("d4, 5 of 9")).to_be_visible()
-    page.keyboard.press("k")
+    press(page, "k")
     expect(page.get_by_text("d3, 4 of 9")).to_be_visible()
-    page.keyboard.press("k")
+    press(page, "k")
     expect(page.get_by_text("d2, 3 of 9")).to_be_visible()
     expect(page.get_by_role("button", name="2 answers it in part")).to_have_attribute(
         "aria-pressed", "true"
     )
-    page.keyboard.press("n")
+    press(page, "n")
     expect(page.get_by_text("d3, 4 of 9")).to_be_visible()
-    page.keyboard.press("u")
+    press(page, "u")
     expect(page.get_by_text("d2, 3 of 9")).to_be_visible()
     expect(page.get_by_text("2 of 9 graded")).to_be_visible()
     other.close()
     grades = GradedPool(pools / "pools" / "tea.csv").grades()
-    assert [list(grades[name].values()) for name in ("Ann", "Bob")] == [[3, 0], [1, 0, 2]]
+    assert [list(grades[name].values()) for name in names] == [[3, 0], [1, 0, 2]]
 
 
 WIDTHS = (390, 768, 1280, 1920)
@@ -143,14 +151,12 @@ def test_the_matrix_is_walked_by_keys_and_a_cell_opens_the_query_in_all_runs(
 ) -> None:
     go(page, server, f"{addresses(runs)['matrix']}&order=plan")
     page.locator("table.matrix button").first.focus()
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("Enter")
+    press(page, "ArrowDown", "ArrowRight", "Enter")
     expect(page.get_by_role("heading", level=1)).to_contain_text("query 1 ")
     assert page.locator(".lists.many .scored").count() == 2
     page.wait_for_load_state()  # the heading is there before the script that listens to keys
-    page.keyboard.press("j")
+    press(page, "j")
     expect(page.get_by_role("heading", level=1)).to_contain_text("query 2 ")
     page.wait_for_load_state()
-    page.keyboard.press("k")
+    press(page, "k")
     expect(page.get_by_role("heading", level=1)).to_contain_text("query 1 ")
