@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 
 from assay.data import table, text_file
-from assay.data.table import read_table, rows_of
+from assay.data.table import csv_table, read_table, rows_of
 from assay.data.text_file import Record
 from assay.errors import DataError, UsageError
 
@@ -200,3 +200,11 @@ def test_columns_without_a_name_may_be_several(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("query,,\nq1,,\n")
     assert fields(path) == [{"query": "q1", "": ""}]
+
+
+@pytest.mark.parametrize("text", ["river\r=1+1", "a\nb", "a\r\nb", 'a "b", c', "\r"])
+def test_a_written_table_is_read_back_with_every_line_break(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "table.csv"
+    path.write_bytes(csv_table(["id", "text"], [["1", text], ["2", "x"]]))
+    rows = [each.fields for each in read_table(path) if isinstance(each, Record)]
+    assert rows == [{"id": "1", "text": text}, {"id": "2", "text": "x"}]

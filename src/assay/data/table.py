@@ -53,18 +53,18 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 def csv_table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> bytes:
     """A table for spreadsheets, as CSV."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
-    return text.getvalue().encode("utf-8", "replace")
+    lines = (f"{csv_row(cells)}\n" for cells in (columns, *rows))
+    return "".join(lines).encode("utf-8", "replace")
 
 
 def csv_row(cells: Iterable[object]) -> str:
-    """One line of `csv_table` without its end. Parts of a line are joined by a comma."""
+    """One line of `csv_table` without its end. Parts of a line are joined by a comma.
+
+    A cell that has a carriage return is quoted only where the writer ends its lines with one.
+    """
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerow(cells)
-    return text.getvalue()[:-1]
+    csv.writer(text, lineterminator="\r\n").writerow(cells)
+    return text.getvalue()[:-2]
 
 
 def text_cell(text: str) -> str:

@@ -4,15 +4,13 @@ A table is an iterator of rows, so that the rows of a large run are written as t
 may lack columns that others have.
 """
 
-import csv
-import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import BinaryIO, Literal
 
 import orjson
 
-from assay.data.table import text_cell
+from assay.data.table import csv_row, text_cell
 from assay.extras import require_extras
 from assay.net.redact import markdown_text, printable
 from assay.report.numbers import figure
@@ -83,14 +81,10 @@ def write_lines(lines: Iterable[str], stream: BinaryIO) -> None:
 def _write_csv(rows: Iterable[Row], columns: Columns, stream: BinaryIO) -> None:
     if not columns:
         return
-    text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
-    try:
-        writer = csv.DictWriter(text, list(columns), extrasaction="ignore", lineterminator="\n")
-        writer.writeheader()
-        for row in rows:
-            writer.writerow({key: _csv_cell(value) for key, value in row.items()})
-    finally:
-        text.detach()  # the stream belongs to the caller
+    stream.write(f"{csv_row(columns)}\n".encode())
+    for row in rows:
+        cells = (_csv_cell(row.get(name)) for name in columns)
+        stream.write(f"{csv_row(cells)}\n".encode())
 
 
 def _flat(value: Cell) -> str | float | int | None:
