@@ -51,6 +51,13 @@ def test_blocks_of_trectext(tmp_path: Path) -> None:
     }
 
 
+def test_documents_may_share_a_line(tmp_path: Path) -> None:
+    parts = [f"<DOC><DOCNO>{n}</DOCNO><TEXT>text {n}</TEXT></DOC>" for n in range(4)]
+    content = parts[0] + parts[1] + "\n" + parts[2].replace("</DOC>", "\n</DOC>") + parts[3] + "\n"
+    found = texts(write(tmp_path, "shared.trectext", content))
+    assert found == {str(n): ("", f"text {n}") for n in range(4)}
+
+
 def test_blocks_of_trecweb_without_header_and_scripts(tmp_path: Path) -> None:
     found = texts(write(tmp_path, "B01", TRECWEB))
     assert found == {"WT01-B01-1": ("Tea", "Steeped <3 minutes")}

@@ -108,19 +108,19 @@ def _blocks(file: TextFile) -> Iterator[tuple[int, str]]:
     block: list[str] = []
     start = size = 0
     for line, text in file.lines():
-        if not start and (begin := _DOC_BEGIN.search(text)):
-            start, size, block = line, 0, []
-            text = text[begin.end() :]
-        if not start:
-            continue
-        size += len(text)
-        if size > MAX_BLOCK:
-            raise _unclosed(file, start, f"within {MAX_BLOCK // 2**20} million characters")
-        end = _DOC_END.search(text)
-        block.append(text[: end.start()] if end else text)
-        if end:
+        place = 0
+        while start or (begin := _DOC_BEGIN.search(text, place)):
+            if not start and begin:
+                start, size, block, place = line, 0, [], begin.end()
+            end = _DOC_END.search(text, place)
+            block.append(text[place : end.start() if end else None])
+            size += len(block[-1])
+            if size > MAX_BLOCK:
+                raise _unclosed(file, start, f"within {MAX_BLOCK // 2**20} million characters")
+            if not end:
+                break
             yield start, "\n".join(block)
-            start = 0
+            start, place = 0, end.end()
     if start:
         raise _unclosed(file, start, "before the file ends")
 
