@@ -176,14 +176,22 @@ class ProviderFailure(StrEnum):
 
 
 class ProviderError(AssayError):
-    """`retry_after` is in seconds, where the service said how long to wait."""
+    """`retry_after` is in seconds, where the service said how long to wait; `refused` are the
+    parameters that it names as the reason, also where the message must not repeat its words.
+    """
 
     def __init__(
-        self, kind: ProviderFailure, message: str, *, retry_after: float | None = None
+        self,
+        kind: ProviderFailure,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        refused: tuple[str, ...] = (),
     ) -> None:
         super().__init__(message)
         self.kind = kind
         self.retry_after = retry_after
+        self.refused = refused
 
     @property
     def retryable(self) -> bool:

@@ -17,6 +17,7 @@ from assay.answer.providers.provider import TokenUsage
 from assay.answer.providers.services import REPLY_MAX_BYTES
 from assay.errors import ProviderError, ProviderFailure
 from assay.net.retry import RetryPolicy
+from assay.privacy import private_mode
 
 KINDS = ["ollama", "anthropic", "openai"]
 PATHS = {
@@ -230,6 +231,16 @@ async def test_a_model_that_takes_no_temperature_is_asked_without(
     assert "temperature" not in server.last_body
     assert await provider.generate("another") == "TRUE"
     assert len(server.requests) == 3
+
+
+async def test_a_refused_parameter_is_dropped_in_a_private_run_and_behind_a_long_message(
+    server: ModelServer, opened: OpenProvider
+) -> None:
+    words = "x" * 500 + " Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
+    server.faults = [(400, {}, {"error": {"message": words}})]
+    with private_mode(True):
+        assert await opened("openai").generate("question", 9) == "TRUE"
+    assert server.last_body["max_completion_tokens"] == 9
 
 
 @pytest.mark.parametrize("kind", ["anthropic", "openai"])

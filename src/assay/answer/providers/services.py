@@ -26,6 +26,7 @@ ANTHROPIC_URL = "https://api.anthropic.com"
 ANTHROPIC_KEY = "RAG_EVAL_ANTHROPIC_API_KEY"
 ANTHROPIC_MODEL = "claude-3-5-sonnet-20241022"
 _ANTHROPIC_VERSION = "2023-06-01"
+_NEWER_LIMIT = "max_completion_tokens"
 
 
 def open_openai(spec: str) -> "OpenAIModel":
@@ -103,7 +104,7 @@ class _ServiceModel:
             except ProviderError as error:
                 if error.kind is not ProviderFailure.BAD_REQUEST:
                     raise
-                self._drop_refused(str(error))
+                self._drop_refused(error.refused)
                 if self._parameters() == sent:  # neither this call nor one beside it dropped any
                     raise
 
@@ -118,10 +119,9 @@ class _ServiceModel:
         """The names that are sent and that a service may refuse."""
         return tuple(self._sampling)
 
-    def _drop_refused(self, refusal: str) -> None:
-        for name in self._parameters():
-            if name in refusal:
-                self._sampling.pop(name, None)
+    def _drop_refused(self, names: tuple[str, ...]) -> None:
+        for name in names:
+            self._sampling.pop(name, None)
 
     async def _post(self, url: str, **body: Any) -> Any:
         """The JSON of the response; None for one that is not JSON."""
@@ -130,7 +130,7 @@ class _ServiceModel:
         except httpx.RequestError as error:
             raise request_failure(self._service, error) from None
         if not response.is_success:
-            raise http_failure(
+            failure = http_failure(
                 self._service,
                 response.status_code,
                 redact_secrets(response.text, self._key),
@@ -138,6 +138,9 @@ class _ServiceModel:
                 bad_key=f"check {self._key_variable}",
                 not_found=self._not_found,
             )
+            names = (*self._sampling, _NEWER_LIMIT)
+            failure.refused = tuple(name for name in names if name in response.text)
+            raise failure
         try:
             return response.json()
         except (ValueError, RecursionError):
@@ -188,10 +191,10 @@ class OpenAIModel(_ServiceModel):
     def _parameters(self) -> tuple[str, ...]:
         return (*super()._parameters(), self._limit)
 
-    def _drop_refused(self, refusal: str) -> None:
-        if "max_completion_tokens" in refusal:
-            self._limit = "max_completion_tokens"
-        super()._drop_refused(refusal)
+    def _drop_refused(self, names: tuple[str, ...]) -> None:
+        if _NEWER_LIMIT in names:
+            self._limit = _NEWER_LIMIT
+        super()._drop_refused(names)
 
     async def _once(self, prompt: str, max_tokens: int) -> Completion:
         messages = [{"role": "user", "content": prompt}]
