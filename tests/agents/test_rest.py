@@ -277,7 +277,9 @@ SSE = (
     'event: found\ndata: {"sources": [{"doc": "a"}, {"doc": "b"}]}\n\n'
     'data: {"delta": "It is "}\n\ndata: {"delta": "so."}\n\ndata: [DONE]\n\n'
 )
+ONE_EVENT = 'data: {"sources": [{"doc": "a"}, {"doc": "b"}], "text": "It is so."}\n\n'
 LINES = '{"hit": "a"}\n{"hit": "b"}\n{"said": "It is so."}\n'
+BREAKS = LINES.replace('"a"', '"a", "text": "one\u2028two\x85three"')
 
 
 @pytest.mark.parametrize(
@@ -285,10 +287,15 @@ LINES = '{"hit": "a"}\n{"hit": "b"}\n{"said": "It is so."}\n'
     [
         (SSE, "text/event-stream", ("ids=[].sources[].doc", 'answer=join(`""`, [].delta)')),
         (SSE[:-2], "text/event-stream", ("ids=[].sources[].doc", 'answer=join(`""`, [].delta)')),
+        (ONE_EVENT, "text/event-stream", ("ids=[].sources[].doc", "answer=[].text | [0]")),
         (LINES, "application/x-ndjson", ("ids=[].hit", "answer=[].said | [0]")),
+        (BREAKS, "application/x-ndjson", ("ids=[].hit", "answer=[].said | [0]")),
         (LINES, "text/plain", ('ids=re:"hit": "(.)"', 'answer=re:"said": "([^"]+)"')),
     ],
-    ids=["events", "events that end early", "lines", "lines by pattern"],
+    ids=[
+        *("events", "events that end early", "one event"),
+        *("lines", "lines with other line breaks in a text", "lines by pattern"),
+    ],
 )
 async def test_a_stream_is_a_list_of_what_it_holds(
     body: str, kind: str, mapping: tuple[str, ...]

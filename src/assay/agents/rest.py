@@ -247,14 +247,14 @@ def received_reply(reply: HttpReply) -> Received:
         parts = [event.data for event in EventReader(REPLY_MAX_BYTES).feed(reply.body + b"\n\n")]
         marks = {"[DONE]"}  # ends the streams of many
     elif whole.problem:
-        parts, marks = whole.text.splitlines(), set()
+        parts, marks = whole.text.split("\n"), set()  # other line breaks may stand in a text
     else:
         return whole
     try:
         values = [parse_json(part) for part in parts if part.strip() and part not in marks]
     except orjson.JSONDecodeError:
         return whole
-    return Received(whole.text, values, messages=True) if len(values) > 1 else whole
+    return Received(whole.text, values, messages=True) if values else whole
 
 
 async def send(http: httpx.AsyncClient, call: WireCall) -> HttpReply:
