@@ -236,11 +236,13 @@ def test_a_pattern_reads_strings_inside_json_without_their_escapes() -> None:
 @pytest.mark.parametrize(
     ("expression", "remedy"),
     [
-        ("hits[].id", "ids=hits[].[id || 'none'][]"),
-        ("hits[*].id", "items[].[id || 'none'][]"),
-        ("hits[0:5].id", "items[].[id || 'none'][]"),
-        ("groups[].hits[].id", "ids=groups[].hits[].[id || 'none'][]"),
-        ("ids[]", "items[].[id || 'none'][]"),
+        ("hits[].id", """--map 'ids=hits[].[id || `"none"`][]'"""),
+        ('hits[]."id"', """--map 'ids=hits[].["id" || `"none"`][]'"""),
+        ("hits[].id || `[]`", 'items[].[id || `"none"`][]'),
+        ("hits[*].id", 'items[].[id || `"none"`][]'),
+        ("hits[0:5].id", 'items[].[id || `"none"`][]'),
+        ("groups[].hits[].id", """--map 'ids=groups[].hits[].[id || `"none"`][]'"""),
+        ("ids[]", 'items[].[id || `"none"`][]'),
     ],
 )
 def test_results_without_an_id_do_not_let_others_move_up(expression: str, remedy: str) -> None:
@@ -256,9 +258,11 @@ def test_results_without_an_id_do_not_let_others_move_up(expression: str, remedy
     ("expression", "ids"),
     [
         ("hits[].[id || 'none'][]", ("a", "none", "b")),
+        ('hits[].[id || `"none"`][]', ("a", "none", "b")),
         ("hits[?id].id", ("a", "b")),
         ("hits[].id | [0:1]", ("a",)),
         ("missing[].id || `[]`", ()),
+        ("hits[?id].id || `[]`", ("a", "b")),
     ],
 )
 def test_results_without_an_id_hold_their_place_or_are_left_out(

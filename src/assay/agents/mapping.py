@@ -43,6 +43,7 @@ _NAMES = (*ARGUMENTS, "doc_id")  # a comma in these is a second mapping that is 
 _REGEX = "re:"
 _LONGEST = 2000
 _MOST_SUGGESTIONS = 20  # of one run: a suggestion looks through a whole answer
+_PLACEHOLDER = 'an expression such as items[].[id || `"none"`][]'
 _PLAIN_PATH = re.compile(r"[\w-]+(?:\.[\w-]+)*")
 
 Texts = tuple[str, ...]
@@ -247,19 +248,17 @@ class AnswerReader:
 
     def _require_ids(self, found: int, received: Received) -> None:
         """Refuse results without an id: JMESPath passes over them, and all others would move up."""
-        if self._items is None or received.messages:
+        items = None if self._items is None else self._items.search(received.value)
+        if not isinstance(items, list) or len(items) <= found or received.messages:
             return
-        expression, items = self._mapping["ids"], self._items.search(received.value)
-        if not isinstance(items, list) or len(items) <= found:
-            return
-        path, _, field = expression.rpartition("]")
-        remedy = "an expression such as items[].[id || 'none'][]"
-        if path.endswith("[") and field.startswith("."):
-            remedy = f"--map \"ids={path}].[{field[1:]} || 'none'][]\""
+        expression = self._mapping["ids"]
+        path, _, field = expression.rpartition("[].")
+        plain = path and not {*"[] |"} & {*field}
+        remedy = f"--map 'ids={path}[].[{field} || `\"none\"`][]'" if plain else _PLACEHOLDER
         raise _invalid(
             f"--map ids={expression}: {len(items) - found} of {len(items)} items have no id there; "
-            f"received {_shown(received.value)}; to let them hold their places in the ranking, "
-            f"write {remedy}, and to leave them out filter them: items[?id].id"
+            f"received {_shown(received.value)}; to let them hold their places, write {remedy}, "
+            "and to leave them out filter them: items[?id].id"
         )
 
     def _text(self, key: str, item: Any, place: int, found: list[Any]) -> str:
@@ -356,10 +355,12 @@ def _projected(text: str) -> ParsedResult | None:
     """The list whose items an expression reads one by one, `hits[]` of `hits[].id`; None if it
     reads no list so, or filters it.
     """
-    parsed = {} if not text or text.startswith(_REGEX) else jmespath.compile(_written(text)).parsed
-    if parsed.get("type") != "projection":
+    if not text or text.startswith(_REGEX):
         return None
-    return ParsedResult(text, parsed["children"][0])
+    parsed = jmespath.compile(_written(text)).parsed
+    if parsed["type"] == "or_expression":  # hits[].id || `[]`
+        parsed = parsed["children"][0]
+    return ParsedResult(text, parsed["children"][0]) if parsed["type"] == "projection" else None
 
 
 def _compile_pattern(key: str, pattern: str) -> _Evaluate:
