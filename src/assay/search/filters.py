@@ -129,8 +129,10 @@ def _bounds(field: str, value: Mapping[Any, Any]) -> Mapping[str, float] | Mappi
 def _require_numbers(field: str, values: Iterable[Any]) -> None:
     """Engines hold integers of 64 bits, and compare nothing with NaN or infinity."""
     for each in values:
-        small = not isinstance(each, int) or -(2**63) <= each < 2**63
-        if not small or (isinstance(each, float) and not math.isfinite(each)):
+        # The parser makes a float of an integer beyond 64 bits.
+        whole = isinstance(each, int) or (isinstance(each, float) and each.is_integer())
+        fits = not whole or -(2**63) <= each < 2**63
+        if not fits or (isinstance(each, float) and not math.isfinite(each)):
             raise UsageError(
                 f"filter {field!r}: a number must be finite, and an integer one of 64 bits; "
                 f"got {short_repr(each)}"
