@@ -91,6 +91,10 @@ def test_a_token_that_an_agent_repeats_is_in_no_quote(
         "ghp_0123456789abcdefghij",
         "xoxb-0123456789",
         "AKIA0123456789ABCD",
+        "github_pat_0123456789abcdefghij",
+        "glpat-0123456789abcdef",
+        "hf_0123456789abcdefghij",
+        "AIza0123456789abcdefghijklmnopqrstu",
         "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln",
         "Bearer tok_1",
     ],
@@ -104,3 +108,8 @@ def test_a_key_of_a_known_form_is_in_no_target_and_in_no_quote(key: str) -> None
 
 def test_a_password_in_an_address_is_in_no_quote() -> None:
     assert quote("cannot reach https://user:pw@db/x") == "cannot reach https://***@db/x"
+
+
+@pytest.mark.parametrize("words", ["api-version", "key_prefix", "api_gateway.example", "pk_column"])
+def test_a_word_without_a_digit_is_no_key(words: str) -> None:
+    assert quote(f"missing query parameter: {words}") == f"missing query parameter: {words}"

@@ -61,7 +61,8 @@ _CHANGES_PER_CHARACTER = 0.25
 """At least so many of small letters, capitals and digits in a random text, and fewer in a name."""
 _USER = re.compile(r"(?<=://)(?P<secret>[^\s/?#@]*(?:@[^\s/?#@]*)*)(?=@)")
 _KEY_FORMATS = (
-    r"(?:sk|pk|rk)-[\w-]{12,}|gh[opsu]_\w{20,}|xox[abp]-[\w-]{10,}|AKIA\w{12,}"
+    r"(?:sk|pk|rk)-[\w-]{12,}|gh[opsu]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|hf_\w{20,}"
+    r"|xox[abp]-[\w-]{10,}|AKIA\w{12,}|AIza[\w-]{30,}"
     r"|eyJ[\w-]{10,}\.[\w.-]+"
 )
 _KNOWN_KEY = re.compile(rf"\b(?P<secret>{_KEY_FORMATS})")
@@ -240,7 +241,11 @@ _CONTROLS = re.compile(
     "\ufffe\uffff]"  # no characters: XML may not hold them
 )
 # Services quote a wrong key back, in part or in full: looser than what is looked for in a target.
-_KEY = re.compile(rf"\b(?:(?i:(?:sk|pk|key|api)[-_][\w*.\-]{{6,}}|Bearer\s+\S+)|{_KEY_FORMATS})")
+# Without a digit or an asterisk it is a word, such as "api-version".
+_KEY = re.compile(
+    r"\b(?:(?i:(?:sk|pk|key|api)[-_](?=[\w.\-]{0,99}[\d*])[\w*.\-]{6,}|Bearer\s+\S+)"
+    rf"|{_KEY_FORMATS})"
+)
 _PLAIN_HOST = re.compile(r"(\[[^\]@]*\]|[^:@\[\]]*)(:\d*)?")
 _URL = re.compile(r"""['"]?[a-z][a-z0-9+.-]{0,30}://[^\s'",;)]+['"]?""", re.IGNORECASE)
 _CREDENTIALS = re.compile(r"(?<=://)[^\s/?#]*@")
