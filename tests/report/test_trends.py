@@ -157,6 +157,8 @@ def test_the_frontier_holds_what_nobody_beats_in_both() -> None:
     assert frontier([beaten, good, same, cheap], "ndcg@5") == [cheap, good]
     nothing = ParetoPoint(0, 0, "nothing", "")
     assert frontier([nothing, good], "ndcg@5") == [good]
+    bad, worse = ParetoPoint(2, -0.1, "bad", ""), ParetoPoint(1, -0.2, "worse", "")
+    assert frontier([bad, worse], "truthfulness") == [worse, bad]
     assert of_class(svg(pareto_chart([nothing], LATENCY, "ndcg@5")), "frontier") == []
     root = svg(pareto_chart([beaten, good, same, cheap], LATENCY, "ndcg@5"))
     assert len(of_class(root, "best")) == 2

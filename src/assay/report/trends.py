@@ -77,7 +77,8 @@ def frontier(points: Sequence[ParetoPoint], y_figure: str) -> list[ParetoPoint]:
     """
     parsed = parse_figure(y_figure)
     best: list[ParetoPoint] = []
-    beaten = 0.0 if parsed.higher_is_better else -math.inf
+    from_zero = parsed.higher_is_better and y_figure != "truthfulness"  # which may be negative
+    beaten = 0.0 if from_zero else -math.inf
     for each in sorted(points, key=lambda each: (each.x, -improvement(parsed, each.y))):
         if improvement(parsed, each.y) > beaten:
             beaten = improvement(parsed, each.y)
