@@ -7,6 +7,7 @@ import math
 import operator
 import re
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -131,10 +132,13 @@ def parse_gate(text: str, top_k: int, compare_to: str = "") -> Gate:
 
 
 def _names_of(compare_to: str) -> list[str]:
-    names = [compare_to] if compare_to else []
-    folder = RunFolder(Path(compare_to))
-    if compare_to and folder.header_file.is_file():
-        names += [folder.name, folder.read_header().label or folder.name]
+    if not compare_to:
+        return []
+    names = [compare_to]
+    with suppress(OSError):  # a label may be longer than a path
+        folder = RunFolder(Path(compare_to).resolve())
+        if folder.header_file.is_file():
+            names += [folder.name, folder.read_header().label or folder.name]
     return sorted(names, key=len, reverse=True)
 
 
