@@ -152,7 +152,7 @@ def _same_answer(views: Sequence[AnswerView], _: Sequence[ReferenceAnswer]) -> C
 
 def _same_sentence(views: Sequence[AnswerView], _: Sequence[ReferenceAnswer]) -> Covered:
     attempted = [view for view in views if view.attempted]
-    counts = Counter(each for view in attempted for each in _long_sentences(view))
+    counts = Counter(each for view in attempted for each in sorted(_long_sentences(view)))
     sentence, _number = counts.most_common(1)[0] if counts else ("", 0)
     hit = [view for view in attempted if sentence in _long_sentences(view)]
     return _if_many(attempted, hit, f": {in_quotes(sentence)}")
