@@ -438,5 +438,14 @@ def test_standard_output_stays_a_device() -> None:
         "from pathlib import Path; from assay.files import output_writer\n"
         "with output_writer(Path('/dev/stdout')) as file: file.write(b'new')"
     )
+    before = os.lstat("/dev/stdout").st_ino
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
-    assert (done.stdout, Path("/dev/stdout").is_symlink()) == (b"new", True)
+    assert (done.stdout, os.lstat("/dev/stdout").st_ino) == (b"new", before)
+
+
+def test_an_output_replaces_a_link_that_leads_to_itself(tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    with output_writer(loop) as file:
+        file.write(b"new")
+    assert loop.read_bytes() == b"new"

@@ -225,7 +225,7 @@ def output_writer(path: Path) -> Iterator[BinaryIO]:
         with path.open("wb") as file:
             yield file
     else:
-        with atomic_writer(path.resolve()) as file:
+        with atomic_writer(Path(os.path.realpath(path))) as file:
             yield file
 
 
