@@ -187,3 +187,12 @@ def test_a_file_that_is_missing_is_told_before_anything_else(tmp_path: Path) -> 
     assert "none.jsonl: no such file; pass a TREC run" in str(refused(missing))
     (tmp_path / "nine.jsonl").touch()
     assert str(refused(missing)).endswith("Did you mean 'nine.jsonl'?")
+
+
+def test_a_log_is_not_overwritten_by_its_own_scores(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text('{"question": "How long?", "answer": "Two minutes."}\n')
+    (tmp_path / "same.jsonl").symlink_to(log)
+    error = refused(str(log), "--out", str(tmp_path / "same.jsonl"))
+    assert "is the input, which would be lost" in str(error)
+    assert "Two minutes." in log.read_text()

@@ -67,8 +67,12 @@ def output_file(path: Path, *, append: bool = False) -> Iterator[BinaryIO]:
     say(f"wrote {path}")
 
 
-def write_output(path: Path, content: bytes, *, append: bool = False) -> None:
-    """Write a file that the user named. Raises `UsageError`."""
+def write_output(
+    path: Path, content: bytes, *, append: bool = False, source: Path | None = None
+) -> None:
+    """Write a file that the user named. Raises `UsageError`, also where it is the `source`."""
+    if source is not None and path.exists() and path.samefile(source):
+        raise UsageError(f"{str(path)!r} is the input, which would be lost; write to another file")
     with output_file(path, append=append) as file:
         file.write(content)
 

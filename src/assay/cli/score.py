@@ -384,7 +384,7 @@ def _score_answers(
         raise DataError("some rows could not be read; correct them, or omit --strict", file=path)
     if out is not None:
         lines = (orjson.dumps(row.model_dump(mode="json")) for row in scored.rows())
-        write_output(out, b"".join(line + b"\n" for line in lines))
+        write_output(out, b"".join(line + b"\n" for line in lines), source=path)
     if as_json:
         content: JsonObject = {"file": str(path), "answers": scored.report.model_dump(mode="json")}
         content |= {"gates": _gates_json(scored.gates), "skipped": list(scored.skipped)}
