@@ -282,7 +282,8 @@ def _with_dataset(report: HealthReport, dataset: Dataset) -> HealthReport:
         hint = f"these look like chunks of documents; try: --chunk-separator '{separator}'"
     elif PLAIN_TEXT_HINT in call.message:
         hint = f"{PLAIN_TEXT_HINT}{hint and '; else '}{hint}"
-    if call.failure and hint and call.suggestion not in call.message:  # which says what is wrong
+    refused = call.message.startswith(f"--map {call.suggestion}:")  # it says what to write instead
+    if call.failure and hint and not refused:
         problems = [replace(each, remedy=hint) if each.grave else each for each in problems]
     elif call.doc_ids and not known:
         ours = ", ".join(repr(each) for each in islice(dataset.known_ids, 2))
