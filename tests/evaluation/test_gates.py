@@ -122,6 +122,13 @@ def test_a_relative_gate_that_cannot_be_checked_is_refused(
         parse_gate(text, 5, compare_to)
 
 
+def test_a_label_longer_than_a_path_may_be_is_compared_by_its_text() -> None:
+    label = "l" * 300
+    assert parse_gate(f"ndcg@5>={label}-0.01", 5, label).reference == label
+    with pytest.raises(UsageError, match="names the run 'main'"):
+        parse_gate("ndcg@5>=main-0.01", 5, label)
+
+
 def test_a_gate_may_be_on_as_many_documents_as_the_run_asks_for() -> None:
     assert parse_gate("recall@5>=0.3", top_k=5).name == "Recall@5"
 
