@@ -89,17 +89,19 @@ def parse_gate(text: str, top_k: int, compare_to: str = "") -> Gate:
     """
     match = GATE_SHAPE.fullmatch(text.strip())
     relative = _RELATIVE.fullmatch(text.strip()) if match is None else None
-    names = _names_of(compare_to) if relative is not None else []
-    for name in names:
-        if relative is not None and relative["bound"].startswith(name):
-            return _parse_relative(text, relative, top_k, name)
-    if relative is not None and (named := _REFERENCE.fullmatch(relative["bound"])):
-        remedy = (
-            f"the run is compared with {compare_to!r}: write that name"
-            if compare_to
-            else f"add --compare-to {named['name']}"
-        )
-        raise UsageError(f"gate {text!r} names the run {named['name']!r}; {remedy}, or a number")
+    if relative is not None:
+        for name in _names_of(compare_to):
+            if relative["bound"].startswith(name):
+                return _parse_relative(text, relative, top_k, name)
+        if named := _REFERENCE.fullmatch(relative["bound"]):
+            remedy = (
+                f"the run is compared with {compare_to!r}: write that name"
+                if compare_to
+                else f"add --compare-to {named['name']}"
+            )
+            raise UsageError(
+                f"gate {text!r} names the run {named['name']!r}; {remedy}, or a number"
+            )
     if match is None:
         raise UsageError(
             f"gate {text!r} is not a condition; write, for example: ndcg@5>=0.30 or "
