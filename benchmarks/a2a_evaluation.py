@@ -20,12 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from assay.agents.protocol import Agent, AgentAnswer, AgentInfo
-from assay.agents.purple_process import PurpleProcess
 from assay.data import Dataset, load_dataset
 from assay.evaluation.evaluation import Evaluation
 from assay.evaluation.run import Run
 from assay.run.config import RunConfig
+from assay.targets.protocol import Agent, AgentAnswer, AgentInfo
+from assay.targets.purple_process import PurpleProcess
 
 CONCURRENCY = 8
 LIBRARIES = "asyncio, HTTP and other libraries"

@@ -31,28 +31,28 @@ from scripts.train_contradiction import (
     unrelated_claims,
 )
 
-from assay.data import load_dataset
-from assay.data.dataset import Dataset
-from assay.measure.answers.contradiction.model import (
+from assay.answers.contradiction.model import (
     BUNDLED,
     ContradictionModel,
     load_contradiction_model,
     pair_features,
     parse_model,
 )
-from assay.measure.answers.contradiction.rules import (
+from assay.answers.contradiction.rules import (
     ContradictionChecker,
     analyzed_sources,
     find_contradiction,
 )
-from assay.measure.answers.contradiction.sentence import analyze
-from assay.measure.answers.judge_bench import (
+from assay.answers.contradiction.sentence import analyze
+from assay.answers.judge_bench import (
     CONTRADICTED,
     SUPPORTED,
     LabeledClaim,
     notes_claims,
     scifact_claims,
 )
+from assay.data import load_dataset
+from assay.data.dataset import Dataset
 from assay.text import stems, words
 
 Score = Callable[[LabeledClaim], float]

@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from assay.measure.graded import Floats
-from assay.measure.resampling import bootstrap_means
-from assay.measure.statistics import student_t, summarize
+from assay.metrics.graded import Floats
+from assay.metrics.resampling import bootstrap_means
+from assay.metrics.statistics import student_t, summarize
 
 POPULATIONS = {"a third zeros": (0.35, 0.10), "70% zeros": (0.70, 0.10), "90% hits": (0.10, 0.90)}
 SIZES = (5, 10, 20, 50)

@@ -14,10 +14,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from assay.agents import PythonAgent
 from assay.data import Dataset, Document, Query
 from assay.evaluation.evaluation import Evaluation
 from assay.run.config import RunConfig
+from assay.targets import PythonAgent
 
 DOCUMENTS = 1000
 RELEVANT = 10

@@ -12,11 +12,11 @@ import asyncio
 import os
 from collections.abc import Iterable, Sequence
 
-from assay.answer.answerer import ExtractiveAnswerer
-from assay.answer.passages import Answer, Passage
+from assay.answers.lexical import fact_recall
 from assay.data import Dataset, load_dataset
 from assay.data.dataset import Query
-from assay.measure.answers.lexical import fact_recall
+from assay.llm.answerer import ExtractiveAnswerer
+from assay.llm.passages import Answer, Passage
 from assay.search.bm25_index import Bm25Index
 
 TOP_K = 5

@@ -16,9 +16,9 @@ from collections.abc import Callable
 
 import pytrec_eval
 
-from assay.measure.metrics import nDCG
-from assay.measure.scoring import score
-from assay.measure.statistics import summarize
+from assay.metrics.metric import nDCG
+from assay.metrics.scoring import score
+from assay.metrics.statistics import summarize
 
 METRIC = nDCG @ 10
 

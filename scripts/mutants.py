@@ -48,13 +48,13 @@ class Area:
 
 
 AREAS = {
-    "measure": Area(
+    "metrics": Area(
         (
-            *("measure/formulas.py", "measure/metrics.py", "measure/scoring.py"),
-            *("measure/graded.py", "measure/violations.py", "measure/statistics.py"),
-            "measure/resampling.py",
+            *("metrics/formulas.py", "metrics/metric.py", "metrics/scoring.py"),
+            *("metrics/graded.py", "metrics/violations.py", "metrics/statistics.py"),
+            "metrics/resampling.py",
         ),
-        ("tests/measure", "tests/parity"),
+        ("tests/metrics", "tests/parity"),
     ),
     "run folder": Area(
         ("run/calls.py", "run/folder.py", "run/report_file.py"),

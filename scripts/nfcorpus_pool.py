@@ -15,11 +15,11 @@ import asyncio
 import sys
 from pathlib import Path
 
-from assay.agents.target_kinds import OpenContext
-from assay.agents.targets import open_target
-from assay.answer.ground_truth.generation import SELECTED
 from assay.data import Dataset, load_dataset
 from assay.data.beir import write_new_beir
+from assay.labels.ground_truth.generation import SELECTED
+from assay.targets.opening import open_target
+from assay.targets.target_kinds import OpenContext
 
 POOL = Path(__file__).parents[1] / "tests" / "rag_evaluation" / "fixtures" / "pool.txt"
 DEPTH = 50

@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 import assay
-from assay.measure.scoring import Scores
+from assay.metrics.scoring import Scores
 from assay.run.models import AnswerRow, PairedResult, QueryRow, Statistic
 from assay.run.run_record import GateResult, Latency
 

@@ -21,13 +21,13 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from assay.answers.contradiction.model import BUNDLED, pair_features
+from assay.answers.contradiction.rules import analyzed_sources
+from assay.answers.contradiction.sentence import analyze
+from assay.answers.judge_bench import CONTRADICTED, SUPPORTED, LabeledClaim, notes_claims
+from assay.answers.judge_controls import contradict
 from assay.data import load_dataset
 from assay.data.dataset import Dataset
-from assay.measure.answers.contradiction.model import BUNDLED, pair_features
-from assay.measure.answers.contradiction.rules import analyzed_sources
-from assay.measure.answers.contradiction.sentence import analyze
-from assay.measure.answers.judge_bench import CONTRADICTED, SUPPORTED, LabeledClaim, notes_claims
-from assay.measure.answers.judge_controls import contradict
 from assay.text import sentences
 
 Matrix = NDArray[np.float64]

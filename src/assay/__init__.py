@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from assay.evaluation.answers.logged_rows import ScoredAnswers, score_answers
     from assay.evaluation.api import evaluate, evaluate_agent
     from assay.evaluation.run import Run, compare_runs, load_run, runs
-    from assay.measure.metrics import (
+    from assay.metrics.metric import (
         AP,
         MRR,
         CappedRecall,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         nDCG,
         parse_metric,
     )
-    from assay.measure.scoring import score
+    from assay.metrics.scoring import score
     from assay.run.models import Comparison, Report
 
     __version__: str
@@ -75,11 +75,11 @@ _HOMES = {
     "assay.evaluation.answers.logged_rows": ("ScoredAnswers", "score_answers"),
     "assay.evaluation.api": ("evaluate", "evaluate_agent"),
     "assay.evaluation.run": ("Run", "compare_runs", "load_run", "runs"),
-    "assay.measure.metrics": (
+    "assay.metrics.metric": (
         *("AP", "MRR", "CappedRecall", "Hit", "Judged", "Metric", "Precision", "Recall", "nDCG"),
         "parse_metric",
     ),
-    "assay.measure.scoring": ("score",),
+    "assay.metrics.scoring": ("score",),
     "assay.run.models": ("Comparison", "Report"),
 }
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}

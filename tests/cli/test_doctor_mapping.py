@@ -11,8 +11,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from tests.cli.test_doctor_command import run, serving
 
-from assay.agents.detection import find_known
 from assay.data import load_dataset
+from assay.targets.detection import find_known
 
 NOTES = list(load_dataset("notes").documents)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.answer_providers.model_server import ModelServer, openai_model
+from tests.llm_providers.model_server import ModelServer, openai_model
 from typer.testing import CliRunner, Result
 
 import assay

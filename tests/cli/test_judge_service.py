@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.answer_providers.model_server import ModelServer
 from tests.cli.conftest import RunAssay
+from tests.llm_providers.model_server import ModelServer
 
 TEXTS = re.compile(r"<answer \w+>\n(.*?)\n</answer", re.DOTALL)
 

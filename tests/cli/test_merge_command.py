@@ -7,13 +7,13 @@ from pathlib import Path
 import typer
 from typer.testing import CliRunner
 
-from assay.agents import PythonAgent
 from assay.cli.bench import merge_command
 from assay.cli.export import submission
 from assay.data import load_dataset
 from assay.evaluation.evaluation import Evaluation
 from assay.run.config import RunConfig
 from assay.run.folder import list_runs
+from assay.targets import PythonAgent
 
 app = typer.Typer()
 app.command("merge")(merge_command)

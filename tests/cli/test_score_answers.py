@@ -89,7 +89,7 @@ def test_columns_are_mapped(tmp_path: Path) -> None:
 def test_a_judge_that_answers_no_call_leaves_no_verdict(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("assay.answer.providers.opening.RETRIES", RetryPolicy(1, 5.0))
+    monkeypatch.setattr("assay.llm.providers.opening.RETRIES", RetryPolicy(1, 5.0))
     result = invoke(log, "--judge", "openai:m@http://127.0.0.1:9", "--json")
     assert result.exit_code == 3, result.output
     content = json.loads(result.stdout)["answers"]

@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from tests import forked
-from tests.answer_providers.model_server import ModelServer
 from tests.crash.data_scenarios import Scenario
 from tests.crash.scenarios import SCENARIOS
 from tests.crash.storage import ERRORS, KILLS, Fault, FaultyStorage, applies
+from tests.llm_providers.model_server import ModelServer
 from tests.search.samples import WordEmbedder
 
 _CHILDREN = resource.RUSAGE_CHILDREN

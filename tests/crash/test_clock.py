@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from assay.agents import PythonAgent
 from assay.data import Dataset
 from assay.evaluation.evaluation import Evaluation
 from assay.run import folder
 from assay.run.config import RunConfig
+from assay.targets import PythonAgent
 
 MakeDataset = Callable[[int], Dataset]
 DAY = 86_400.0

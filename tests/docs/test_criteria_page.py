@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from assay.answers.criteria import read_criteria
 from assay.cli.app import app
-from assay.measure.answers.criteria import read_criteria
 
 PAGE = (Path(__file__).parents[2] / "docs" / "criteria.md").read_text(encoding="utf-8")
 CRITERIA = re.findall(r"```markdown\n(.*?)```", PAGE, flags=re.DOTALL)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from assay.answers.findings import FINDING_KINDS
 from assay.evaluation.api import evaluate
-from assay.measure.answers.findings import FINDING_KINDS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "findings.md").read_text(encoding="utf-8")
 

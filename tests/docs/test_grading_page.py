@@ -7,8 +7,8 @@ import shlex
 from pathlib import Path
 
 import pytest
-from tests.answer_providers.model_server import ModelServer
 from tests.cli.test_judge_grade import reply
+from tests.llm_providers.model_server import ModelServer
 from typer.testing import CliRunner
 
 from assay.cli.app import app

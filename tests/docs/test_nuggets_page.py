@@ -7,10 +7,10 @@ import shlex
 from pathlib import Path
 
 import pytest
-from tests.answer_providers.model_server import ModelServer
+from tests.llm_providers.model_server import ModelServer
 from typer.testing import CliRunner
 
-from assay.answer.ground_truth.nugget_file import read_nuggets
+from assay.answers.nugget_file import read_nuggets
 from assay.cli.app import app
 
 PAGE = (Path(__file__).parents[2] / "docs" / "nuggets.md").read_text(encoding="utf-8")

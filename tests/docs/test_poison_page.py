@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from assay.answers.answer_metrics import POISON_METRICS
+from assay.answers.poison_documents import PoisonKind, PoisonOutcome
 from assay.cli.app import app
-from assay.measure.answers.answer_metrics import POISON_METRICS
-from assay.measure.answers.poison_documents import PoisonKind, PoisonOutcome
 
 PAGE = (Path(__file__).parents[2] / "docs" / "poison.md").read_text(encoding="utf-8")
 BUILTIN, OWN = re.findall(r"^assay eval (?!TARGET).*$", PAGE, flags=re.MULTILINE)

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import assay
 from assay.cli.app import app
 from assay.data import load_dataset, read_qrels
-from assay.measure.grading.human_grades import GradedPool
+from assay.labels.grading.human_grades import GradedPool
 
 _PAGE = Path(__file__).parents[2] / "docs" / "grading.md"
 

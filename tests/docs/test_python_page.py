@@ -8,7 +8,7 @@ import pytest
 from tests import forked
 
 import assay
-from assay.measure.scoring import Scores
+from assay.metrics.scoring import Scores
 
 ROOT = Path(__file__).parents[2]
 

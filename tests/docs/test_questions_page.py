@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from assay.answer.questions.made_questions import QuestionKind
 from assay.cli.app import app
 from assay.evaluation.run import load_run
+from assay.labels.questions.made_questions import QuestionKind
 
 PAGE = (Path(__file__).parents[2] / "docs" / "questions.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^assay (?:data|eval) .*$", PAGE, flags=re.MULTILINE)

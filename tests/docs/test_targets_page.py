@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 from tests import forked
-from tests.agents.documented_services import documented_app
-from tests.agents.search_services import TOKEN
 from tests.serve.serving import serving
+from tests.targets.documented_services import documented_app
+from tests.targets.search_services import TOKEN
 
-from assay.agents.target_kinds import TARGET_KINDS
+from assay.targets.target_kinds import TARGET_KINDS
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "targets.md").read_text(encoding="utf-8")

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from assay.agents import Agent, PythonAgent
 from assay.data import Dataset
 from assay.evaluation.evaluation import Evaluation, RunCallbacks
 from assay.evaluation.run import Run
 from assay.run.config import RunConfig
+from assay.targets import Agent, PythonAgent
 
 MakeDataset = Callable[[int], Dataset]
 

@@ -19,9 +19,6 @@ from tests.evaluation.town import (
     section,
 )
 
-from assay.agents import PythonAgent
-from assay.answer.answerer import ModelAnswerer
-from assay.answer.passages import Passage
 from assay.data import Dataset
 from assay.data.dataset import ReferenceAnswer
 from assay.data.question_table import read_questions
@@ -34,6 +31,8 @@ from assay.evaluation.evaluation import Evaluation, RunCallbacks
 from assay.evaluation.merge import merge, merged_config
 from assay.evaluation.plan import draw_queries
 from assay.evaluation.run import Run
+from assay.llm.answerer import ModelAnswerer
+from assay.llm.passages import Passage
 from assay.report.terminal import plain_text
 from assay.report.terminal_answers import render_answers
 from assay.run.answers import (
@@ -41,6 +40,7 @@ from assay.run.answers import (
     Quadrants,
 )
 from assay.run.config import RunConfig
+from assay.targets import PythonAgent
 
 
 def test_a_question_without_an_answer_is_asked_and_not_ranked(

@@ -12,12 +12,12 @@ from tests.conftest import MakeDataset
 
 import assay
 from assay import MRR, Dataset, Run, nDCG
-from assay.agents.protocol import AgentAnswer, AgentInfo
 from assay.cli.eval import eval_command
 from assay.errors import RunError, UsageError
 from assay.evaluation.api import evaluate
 from assay.run.folder import list_runs
 from assay.run.settings import command_settings
+from assay.targets.protocol import AgentAnswer, AgentInfo
 
 
 def first(query: str, top_k: int) -> list[str]:

@@ -7,13 +7,13 @@ from typing import Any
 
 from tests.evaluation.town import Reader, Scripted, diagnosis_of, perfect, rows_of, run, section
 
-from assay.agents import PythonAgent
 from assay.data import Dataset, Query
 from assay.evaluation.evaluation import Evaluation, RunCallbacks
 from assay.run.answers import (
     CounterfactualCount,
 )
 from assay.run.config import RunConfig
+from assay.targets import PythonAgent
 
 
 def test_an_agent_that_ignores_its_context_is_told_so_and_not_advised_again(

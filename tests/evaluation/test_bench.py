@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from assay.cli.app import app
 from assay.errors import RunError, UsageError
 from assay.evaluation.bench import SUITES, find_bench, find_suite, read_suite
-from assay.measure.statistics import compare_paired, compare_strata, summarize_strata
+from assay.metrics.statistics import compare_paired, compare_strata, summarize_strata
 from assay.report.bench import BenchCell, BenchReport, bench_sentences, rank_systems
 
 _AGENTS = """

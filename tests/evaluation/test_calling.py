@@ -3,12 +3,12 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from assay.agents import AgentAnswer, AgentInfo
 from assay.data import Query
 from assay.errors import AgentFailure, FailureKind
 from assay.evaluation.calling import KEPT_IDS, RATE_SECONDS, Refusals, ask, retry_policy
 from assay.net.retry import CircuitBreaker
 from assay.run.calls import Call
+from assay.targets import AgentAnswer, AgentInfo
 
 QUERY = Query("q", "what?")
 ANSWER = AgentAnswer(("d1",))

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 import assay
-from assay.agents import PythonAgent
 from assay.errors import ProviderError, ProviderFailure, RunError, UsageError
 from assay.evaluation.evaluation import Evaluation
 from assay.evaluation.run import Run
 from assay.report.terminal import plain_text, render_report
 from assay.run.config import RunConfig
 from assay.run.settings import require_same
+from assay.targets import PythonAgent
 
 NOTES = assay.load_dataset("notes")
 ANSWERS = {

@@ -12,8 +12,6 @@ import pytest
 from tests.evaluation.evaluating import MakeDataset, half_right, number, run
 
 import assay
-from assay.agents import PythonAgent
-from assay.agents.threads import MOST_ABANDONED
 from assay.data import Dataset, Query
 from assay.evaluation.evaluation import Evaluation, RunCallbacks
 from assay.evaluation.results import Tick
@@ -21,6 +19,8 @@ from assay.evaluation.run import Run
 from assay.report.terminal import plain_text, render_report
 from assay.run.config import RunConfig
 from assay.run.models import Report, UnseenQueries
+from assay.targets import PythonAgent
+from assay.targets.threads import MOST_ABANDONED
 
 
 def test_scores_are_those_of_the_lists(make_dataset: MakeDataset, tmp_path: Path) -> None:

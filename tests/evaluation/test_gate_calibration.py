@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.answer_providers.model_server import ModelServer, openai_model
+from tests.llm_providers.model_server import ModelServer, openai_model
 from typer.testing import CliRunner, Result
 
 import assay
-from assay.cli.app import app
-from assay.data import Dataset
-from assay.errors import DataError, GateError, UsageError
-from assay.measure.answers.calibration_files import (
+from assay.answers.calibration_files import (
     add_record,
     calibration_status,
     make_record,
     read_calibrations,
 )
+from assay.cli.app import app
+from assay.data import Dataset
+from assay.errors import DataError, GateError, UsageError
 
 COUNT = 40
 DATA = Dataset.from_dicts(

@@ -9,13 +9,13 @@ from tests.loopback import free_port
 from tests.search.conftest import QdrantServer, running_server
 from tests.search.samples import WordEmbedder
 
-from assay.agents.builtin import BuiltinAgent
-from assay.agents.protocol import AgentAnswer
 from assay.data import Dataset
 from assay.errors import AgentFailure, FailureKind, TargetError
 from assay.evaluation.evaluation import Evaluation, RunCallbacks
 from assay.run.config import RunConfig
 from assay.search import folder_store, index
+from assay.targets.builtin import BuiltinAgent
+from assay.targets.protocol import AgentAnswer
 
 MakeDataset = Callable[[int], Dataset]
 

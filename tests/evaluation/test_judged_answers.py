@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from tests.evaluation.town import Scripted, diagnosis_of, judge_of, perfect, rows_of, run, section
 
-from assay.agents import PythonAgent
 from assay.data import Dataset
 from assay.data.dataset import ReferenceAnswer
 from assay.errors import (
@@ -23,6 +22,7 @@ from assay.run.answers import (
     JudgeControls,
 )
 from assay.run.config import RunConfig
+from assay.targets import PythonAgent
 
 FIGURES = (r"7:00", r"2\.80")
 

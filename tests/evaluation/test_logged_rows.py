@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import assay
+from assay.answers.answer_metrics import MAX_ANSWER
 from assay.data.logged_answers import LoggedAnswer, LoggedContext
 from assay.errors import DataError, UsageError
 from assay.evaluation.answers import logged_rows
 from assay.evaluation.answers.cases import logged_case
-from assay.measure.answers.answer_metrics import MAX_ANSWER
 
 TEA: dict[str, Any] = {
     "question": "How long does green tea steep?",

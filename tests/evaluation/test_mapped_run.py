@@ -9,16 +9,16 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from tests.agents.search_services import best
 from tests.serve.serving import serving
+from tests.targets.search_services import best
 
-from assay.agents.mapping import parse_mapping
-from assay.agents.target_kinds import OpenContext
-from assay.agents.targets import open_target
 from assay.data import load_dataset
 from assay.evaluation.evaluation import Evaluation, RunCallbacks
 from assay.evaluation.run import Run
 from assay.run.config import RunConfig
+from assay.targets.mapping import parse_mapping
+from assay.targets.opening import open_target
+from assay.targets.target_kinds import OpenContext
 
 MAPPING = ("ids=hits[].id", "scores=hits[].score")
 

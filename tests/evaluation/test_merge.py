@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from assay.agents import AgentAnswer, AgentInfo
 from assay.data import Dataset
 from assay.errors import AgentFailure, FailureKind, RunError
 from assay.evaluation.evaluation import Evaluation
@@ -16,6 +15,7 @@ from assay.evaluation.merge import merge, merged_config
 from assay.evaluation.run import Run
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
+from assay.targets import AgentAnswer, AgentInfo
 
 MakeDataset = Callable[[int], Dataset]
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.answer_providers.model_server import ModelServer, openai_model
+from tests.llm_providers.model_server import ModelServer, openai_model
 
 import assay
-from assay.answer.ground_truth.nugget_file import nugget_hash
+from assay.answers.nugget_file import nugget_hash
 from assay.data import Dataset
 from assay.errors import DataError, UsageError
 from assay.report.terminal import plain_text, render_report

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from assay.agents import AgentAnswer, AgentInfo
 from assay.data import Dataset
 from assay.evaluation.calling import MOST_UNANSWERED
 from assay.evaluation.evaluation import Evaluation, RunCallbacks
@@ -16,6 +15,7 @@ from assay.evaluation.pacing import ConcurrencyLimit
 from assay.evaluation.run import Run
 from assay.report.terminal import plain_text, render_report
 from assay.run.config import RunConfig
+from assay.targets import AgentAnswer, AgentInfo
 
 MakeDataset = Callable[[int], Dataset]
 

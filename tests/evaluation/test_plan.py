@@ -10,13 +10,13 @@ from tests.run.test_options import FULL
 from typer.testing import CliRunner
 
 import assay
-from assay.agents.target_kinds import TARGET_KINDS
 from assay.cli.app import app
 from assay.data import Dataset, load_dataset
 from assay.data.dataset import ReferenceAnswer
 from assay.errors import RunError, UsageError
 from assay.evaluation.plan import draw_queries, refuse_unused_settings
 from assay.run.config import RunConfig, option_table
+from assay.targets.target_kinds import TARGET_KINDS
 
 needs_nfcorpus = pytest.mark.skipif(
     "NFCORPUS_ARCHIVE" not in os.environ, reason="set NFCORPUS_ARCHIVE to the official nfcorpus.zip"

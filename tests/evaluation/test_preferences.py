@@ -12,13 +12,13 @@ import pytest
 from typer.testing import CliRunner
 
 import assay
+from assay.answers.criteria import AnswerPair, Preference, prefer, preference_prompt
+from assay.answers.judge import Judge
 from assay.cli.app import app
 from assay.errors import BudgetExceeded, RunError, UsageError
 from assay.evaluation.answers.criteria import answer_pairs, prefer_answers
 from assay.evaluation.run import Run
-from assay.measure.answers.criteria import AnswerPair, Preference, prefer, preference_prompt
-from assay.measure.answers.judge import Judge
-from assay.measure.statistics import sign_test
+from assay.metrics.statistics import sign_test
 from assay.run.answers import PreferenceReport
 from assay.run.config import RunConfig
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from tests.evaluation.evaluating import MakeDataset, half_right, run
 
-from assay.agents import AgentAnswer, AgentInfo, PythonAgent
 from assay.errors import AgentFailure, FailureKind, RunError
 from assay.evaluation.evaluation import Evaluation, RunCallbacks
 from assay.run.calls import CallWriter
 from assay.run.config import RunConfig
 from assay.run.folder import find_run, list_runs
+from assay.targets import AgentAnswer, AgentInfo, PythonAgent
 
 
 class Gone:

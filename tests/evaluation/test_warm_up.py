@@ -13,7 +13,6 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from tests.serve.serving import serving
 
-from assay.agents import PythonAgent
 from assay.data import Dataset
 from assay.errors import TargetError, TargetLoading
 from assay.evaluation.evaluation import Evaluation, RunCallbacks
@@ -23,6 +22,7 @@ from assay.report.terminal import plain_text, render_report
 from assay.run.config import RunConfig
 from assay.run.folder import list_runs
 from assay.serve.purple import mcp_search, purple_app
+from assay.targets import PythonAgent
 
 MakeDataset = Callable[[int], Dataset]
 
@@ -344,7 +344,7 @@ async def test_an_agent_that_only_listens_or_whose_proxy_is_up_first_is_waited_f
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("assay.agents.a2a.card._CARD_SECONDS", 1.0)
+    monkeypatch.setattr("assay.targets.a2a.card._CARD_SECONDS", 1.0)
     data = make_dataset(3)
     said: list[str] = []
     async with serving(Gateway(purple_app(load_at_once), 1 + (not silent), silent=silent)) as url:

@@ -14,13 +14,13 @@ from tests.faults.bad_agent import DEATH, HUGE, BadAgent
 from tests.faults.conftest import SIZE
 from tests.tiny_dataset import tiny_dataset
 
-from assay.agents.a2a.agent import A2AAgent
 from assay.errors import TargetError
 from assay.evaluation.evaluation import Evaluation
 from assay.evaluation.run import Run
-from assay.measure.violations import Kind
+from assay.metrics.violations import Kind
 from assay.net.http import MAX_BYTES
 from assay.run.config import RunConfig
+from assay.targets.a2a.agent import A2AAgent
 
 BOUND = 20.0
 """Seconds after which a run counts as hung; what it guards against would last for minutes."""

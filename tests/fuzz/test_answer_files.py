@@ -12,14 +12,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.fuzz.mutation import almost
 
-from assay.answer.ground_truth.nugget_extraction import ModelExtractor, SentenceExtractor
-from assay.answer.ground_truth.nugget_file import nuggets_to_json, read_edits, read_nuggets
+from assay.answers.calibration_files import read_calibrations, read_nugget_labels
+from assay.answers.judge import parse_words
+from assay.answers.nugget_file import nuggets_to_json, read_edits, read_nuggets
 from assay.data.dataset import Document
 from assay.errors import DataError
-from assay.measure.answers.calibration_files import read_calibrations, read_nugget_labels
-from assay.measure.answers.judge import parse_words
-from assay.measure.grading.model_grades import read_grade_records
-from assay.measure.grading.pool import read_pool
+from assay.labels.grading.model_grades import read_grade_records
+from assay.labels.grading.pool import read_pool
+from assay.labels.ground_truth.nugget_extraction import ModelExtractor, SentenceExtractor
 
 NUGGETS = (
     b'{"query_id": "q1", "query": "w", "nuggets": [{"id": "q1.1", "text": "Tea is hot", '

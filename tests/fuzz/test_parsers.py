@@ -14,10 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.fuzz.mutation import almost, almost_text, examples
 
-from assay.agents.a2a.agent import find_answer
-from assay.agents.a2a.reply import A2AReply
-from assay.agents.mapping import AnswerReader, Received, parse_mapping
-from assay.agents.targets import parse_target, redact_target
+from assay.answers.criteria import read_criteria
 from assay.contract.responses import parse_response, parse_response_object
 from assay.data import load_dataset
 from assay.data.load import check_dataset
@@ -26,13 +23,16 @@ from assay.data.table import read_table
 from assay.errors import AgentFailure, AssayError
 from assay.evaluation.bench import read_suite
 from assay.evaluation.gates import parse_gate, split_gates
-from assay.measure.answers.criteria import read_criteria
-from assay.measure.foreign_report import read_report
+from assay.metrics.foreign_report import read_report
 from assay.net.redact import redact_url
 from assay.net.retry import parse_retry_after
 from assay.net.sse import EventReader, EventTooLarge
 from assay.run.calls import CallLog, CallWriter
 from assay.serve.ui.judging import read_multipart
+from assay.targets.a2a.agent import find_answer
+from assay.targets.a2a.reply import A2AReply
+from assay.targets.mapping import AnswerReader, Received, parse_mapping
+from assay.targets.opening import parse_target, redact_target
 
 OURS = (AssayError, AgentFailure)
 

@@ -6,19 +6,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fuzz.mutation import examples
 
-from assay.answer.questions.made_questions import QuestionKind
-from assay.answer.questions.making import make_questions
-from assay.answer.questions.writers import ClozeWriter
-from assay.data import Document
-from assay.measure.answers.instructions import follows_a_document
-from assay.measure.answers.lexical import states
-from assay.measure.answers.poison_documents import (
+from assay.answers.instructions import follows_a_document
+from assay.answers.lexical import states
+from assay.answers.poison_documents import (
     PoisonKind,
     PoisonOutcome,
     plant,
     poison_outcome,
     squeezed,
 )
+from assay.data import Document
+from assay.labels.questions.made_questions import QuestionKind
+from assay.labels.questions.making import make_questions
+from assay.labels.questions.writers import ClozeWriter
 
 PIECES = st.sampled_from(
     (

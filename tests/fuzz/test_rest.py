@@ -23,7 +23,6 @@ from tests.fuzz.mutation import examples
 from tests.serve.serving import serving
 from tests.serve_mcp.serving import load_tiny
 
-from assay.agents.a2a.agent import A2AAgent
 from assay.contract.openapi import OPENAPI_PATH, Operation, agent_operations, openapi_document
 from assay.contract.server.app import AgentService, agent_routes
 from assay.data import Dataset, Document, Query
@@ -35,6 +34,7 @@ from assay.serve.green.agent import green_app
 from assay.serve.green.jobs import JobQueue
 from assay.serve.mcp import app as mcp_module
 from assay.serve.mcp.app import mcp_app
+from assay.targets.a2a.agent import A2AAgent
 
 TINY = Dataset(
     "tiny",

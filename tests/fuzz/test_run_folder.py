@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.fuzz.mutation import examples
 
-from assay.agents import AgentAnswer, AgentInfo
 from assay.data import Dataset, Document, Query
 from assay.errors import AgentFailure, FailureKind, RunError
 from assay.evaluation.evaluation import Evaluation
@@ -24,6 +23,7 @@ from assay.run.calls import Call, CallLog, CallWriter
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder, create_run
 from assay.run.models import TargetRecord
+from assay.targets import AgentAnswer, AgentInfo
 
 SIZE, SHARDS = 6, 2
 DATASET = Dataset(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.answer_providers.model_server import ModelServer
+from tests.llm_providers.model_server import ModelServer
 from typer.testing import CliRunner
 
 from assay.cli.app import app

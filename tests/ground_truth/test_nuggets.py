@@ -8,17 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.answer_providers.model_server import ModelServer
 from tests.ground_truth import nugget_model
 from tests.ground_truth.conftest import Invoke, refused
+from tests.llm_providers.model_server import ModelServer
 from typer.testing import CliRunner
 
-from assay.answer.ground_truth.nugget_extraction import (
-    importance_prompt,
-    merge_nuggets,
-    writing_prompt,
-)
-from assay.answer.ground_truth.nugget_file import (
+from assay.answers.nugget_file import (
     Importance,
     Nugget,
     NuggetMaker,
@@ -29,6 +24,11 @@ from assay.answer.ground_truth.nugget_file import (
 from assay.cli.app import app
 from assay.data import Dataset, Document, load_dataset
 from assay.errors import BudgetExceeded, DataError, UsageError
+from assay.labels.ground_truth.nugget_extraction import (
+    importance_prompt,
+    merge_nuggets,
+    writing_prompt,
+)
 from assay.text import text_hash
 
 BY_MODEL = ("--nuggets", "--provider", "openai")

@@ -7,22 +7,22 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from tests.answer_providers.model_server import ModelServer
 from tests.ground_truth.conftest import Invoke, refused
+from tests.llm_providers.model_server import ModelServer
 
-from assay.answer.questions.made_questions import QuestionCandidate, Rejection
-from assay.answer.questions.making import QuestionChecks, WrittenQuestions, generate_questions
-from assay.answer.questions.source_documents import files_left_out, read_source_documents
-from assay.answer.questions.writers import (
+from assay.answers.lexical import fact_recall, states
+from assay.data import Dataset, Document, Fact, load_dataset
+from assay.errors import DataError, UsageError
+from assay.labels.questions.made_questions import QuestionCandidate, Rejection
+from assay.labels.questions.making import QuestionChecks, WrittenQuestions, generate_questions
+from assay.labels.questions.source_documents import files_left_out, read_source_documents
+from assay.labels.questions.writers import (
     ClozeWriter,
     QuestionWriter,
     candidate_prompt,
     documents_with_quotes,
     parse_candidate,
 )
-from assay.data import Dataset, Document, Fact, load_dataset
-from assay.errors import DataError, UsageError
-from assay.measure.answers.lexical import fact_recall, states
 from assay.search.bm25_index import Bm25Index
 
 QUOTE = "Tea lowered their blood pressure by 3 mmHg"

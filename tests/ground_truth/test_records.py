@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from tests.ground_truth.conftest import NFCORPUS, Invoke
 
-from assay.answer.ground_truth.generation import SELECTED
-from assay.answer.ground_truth.records import load_ground_truth
 from assay.data import Dataset, Query, load_dataset
 from assay.errors import DataError
+from assay.labels.ground_truth.generation import SELECTED
+from assay.labels.ground_truth.records import load_ground_truth
 
 FIXTURE = Path(__file__).parents[1] / "rag_evaluation" / "fixtures" / "ground_truth.json"
 

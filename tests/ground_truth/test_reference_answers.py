@@ -6,19 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.answer_providers.model_server import ModelServer
 from tests.ground_truth.conftest import Invoke, refused
+from tests.llm_providers.model_server import ModelServer
 from typer.testing import CliRunner
 
-from assay.answer.ground_truth.generation import (
+from assay.cli.app import app
+from assay.data import Dataset, Document, load_dataset
+from assay.errors import BudgetExceeded, DataError, ProviderError, UsageError
+from assay.labels.ground_truth.generation import (
     choose_queries,
     expected_ids,
     reference_prompt,
     source_documents,
 )
-from assay.cli.app import app
-from assay.data import Dataset, Document, load_dataset
-from assay.errors import BudgetExceeded, DataError, ProviderError, UsageError
 
 SEED_KEYS = [
     "query_id",

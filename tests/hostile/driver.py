@@ -14,16 +14,16 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from assay.agents.health_check import SampleQuery, check_health
-from assay.agents.mcp import agent as mcp_agent
-from assay.agents.target_kinds import OpenContext, RequestSettings
-from assay.agents.targets import open_target
 from assay.contract.conformance.checks import check_agent, parse_check_target
 from assay.contract.conformance.probes import CheckLimits
 from assay.contract.conformance.report import RuleLevel
 from assay.data.dataset import Dataset
 from assay.errors import AgentFailure, AssayError, TargetError
 from assay.serve.hostile.catalogue import CATALOGUE
+from assay.targets.health_check import SampleQuery, check_health
+from assay.targets.mcp import agent as mcp_agent
+from assay.targets.opening import open_target
+from assay.targets.target_kinds import OpenContext, RequestSettings
 
 QUERY = "Does vitamin D lower blood pressure?"
 PATIENCE, SECONDS = 20.0, 1.0

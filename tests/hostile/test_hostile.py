@@ -12,7 +12,6 @@ import pytest
 from tests.hostile.conftest import Outcomes, drive
 from tests.hostile.driver import PROTOCOLS
 
-from assay.agents.target_kinds import TARGET_KINDS, Target
 from assay.serve.hostile.catalogue import (
     ANSWER,
     CATALOGUE,
@@ -24,6 +23,7 @@ from assay.serve.hostile.catalogue import (
     Misbehavior,
 )
 from assay.serve.hostile.server import FROM_START, HostileServer
+from assay.targets.target_kinds import TARGET_KINDS, Target
 
 # The first test of a way meets the whole catalogue.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]

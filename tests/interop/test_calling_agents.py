@@ -7,9 +7,9 @@ from tests.contract.running import running
 from tests.interop.old_library import old_agent_running
 from tests.interop.server10 import agent_app
 
-from assay.agents.a2a.agent import A2AAgent
-from assay.agents.protocol import AgentAnswer
 from assay.errors import AgentFailure, FailureKind
+from assay.targets.a2a.agent import A2AAgent
+from assay.targets.protocol import AgentAnswer
 
 WAYS = [False, True]
 """Blocking and streaming."""

@@ -13,12 +13,12 @@ from tests.interop.old_library import old_agent_running
 from tests.interop.strangers10 import FOUND, Hello, Stranger, stranger_app
 from tests.serve.serving import serving
 
-from assay.agents import Agent, open_target
-from assay.agents.health_check import SampleQuery, check_health
-from assay.agents.mapping import parse_mapping
-from assay.agents.target_kinds import OpenContext
 from assay.data import Dataset, Document
 from assay.errors import AgentFailure, FailureKind
+from assay.targets import Agent, open_target
+from assay.targets.health_check import SampleQuery, check_health
+from assay.targets.mapping import parse_mapping
+from assay.targets.target_kinds import OpenContext
 
 NOTES = Dataset("notes", {f"note-{n}": Document(f"note-{n}", "", "") for n in range(9)}, {}, {})
 

@@ -11,7 +11,6 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from tests.contract.running import running
 
-from assay.agents.a2a.agent import A2AAgent
 from assay.errors import TargetError, UsageError
 from assay.net.client import open_client
 from assay.net.outbound import (
@@ -25,6 +24,7 @@ from assay.net.outbound import (
     split_address,
 )
 from assay.net.variables import POLICY_VARIABLE
+from assay.targets.a2a.agent import A2AAgent
 
 GUARDED = OutboundPolicy(public_only=True)
 

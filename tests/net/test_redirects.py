@@ -3,11 +3,11 @@
 import httpx
 import pytest
 
-from assay.agents.a2a.card import rebase
 from assay.contract.conformance.exchange import SentRequest, record_exchange
 from assay.errors import AgentFailure, FailureKind
 from assay.net.client import open_client
 from assay.net.http import exchange
+from assay.targets.a2a.card import rebase
 
 
 async def final_address(first: str, location: str, *, status: int = 307) -> str:

@@ -17,9 +17,6 @@ import pytest
 from tests.loopback import free_port
 from tests.nextcloud.notes_server import PASSWORD, USER, NotesServer
 
-from assay.agents import open_target
-from assay.agents.protocol import Agent
-from assay.agents.target_kinds import OpenContext
 from assay.data import Dataset, Document, load_dataset
 from assay.data.note_mapping import read_note_mapping
 from assay.errors import TargetError
@@ -28,6 +25,9 @@ from assay.nextcloud.client import NotesClient
 from assay.nextcloud.upload import upload_documents
 from assay.nextcloud.wait import FindNotes, NotRetrievable, sample_documents, wait_until_found
 from assay.run.config import RunConfig
+from assay.targets import open_target
+from assay.targets.protocol import Agent
+from assay.targets.target_kinds import OpenContext
 
 PROGRAM = os.environ.get("ASSAY_NEXTCLOUD_MCP")
 LANGUAGES = [

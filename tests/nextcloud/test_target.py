@@ -11,12 +11,12 @@ from mcp.server.mcpserver import MCPServer
 from tests.serve.serving import serving
 from tests.serve_mcp.serving import load_tiny
 
-from assay.agents import open_target
-from assay.agents.protocol import Agent
-from assay.agents.target_kinds import OpenContext
 from assay.data import Dataset, Document
 from assay.errors import AgentFailure, DataError, FailureKind, TargetError, UsageError
 from assay.serve.mcp.app import mcp_app
+from assay.targets import open_target
+from assay.targets.protocol import Agent
+from assay.targets.target_kinds import OpenContext
 
 DATA = Dataset("tiny", {f"MED-{n}": Document(f"MED-{n}", "", "") for n in range(9)}, {}, {})
 NOWHERE = "nextcloud:http://127.0.0.1:9"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from assay.data import read_run
 from assay.data.beir import read_beir
 from assay.data.dataset import Judgments
-from assay.measure.metrics import (
+from assay.metrics.metric import (
     AP,
     MRR,
     CappedRecall,
@@ -26,7 +26,7 @@ from assay.measure.metrics import (
     bpref,
     nDCG,
 )
-from assay.measure.scoring import score, score_rankings
+from assay.metrics.scoring import score, score_rankings
 
 Rankings = Mapping[str, Sequence[str]]
 

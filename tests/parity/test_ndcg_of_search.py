@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.measure.metrics import nDCG
-from assay.measure.scoring import score_rankings
+from assay.metrics.metric import nDCG
+from assay.metrics.scoring import score_rankings
 from assay.search.ndcg import ndcg_at
 
 documents = st.sampled_from([f"d{number}" for number in range(30)])

@@ -22,7 +22,6 @@ from tests.phi.recording import CANARY, Recording
 from tests.serve.serving import serving
 
 import assay
-from assay.agents.python_call import as_agent
 from assay.cli.app import app
 from assay.data import Dataset, Document, Query
 from assay.data.beir import write_beir
@@ -40,6 +39,7 @@ from assay.serve.listening import bind, url_of
 from assay.serve.ui.app import ui_app
 from assay.serve.ui.evaluation_form import read_config
 from assay.serve.ui.evaluations import child_arguments
+from assay.targets.python_call import as_agent
 
 ROOT = Path(__file__).parents[2]
 DATA = Dataset(

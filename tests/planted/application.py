@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from assay.answer.passages import NOT_FOUND
 from assay.data import Dataset, load_dataset
+from assay.llm.passages import NOT_FOUND
 from assay.search.bm25_index import Bm25Index
 from assay.text import sentences
 

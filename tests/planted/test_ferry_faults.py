@@ -7,9 +7,9 @@ from tests.planted.ferry_faults import FERRY_FAULTS
 from tests.planted.workshop import Change, application, workshop
 from tests.planted.workshop_faults import WorkshopFault
 
+from assay.answers.abstention import abstained
+from assay.answers.contradiction.rules import ContradictionChecker
 from assay.evaluation.api import evaluate
-from assay.measure.answers.abstention import abstained
-from assay.measure.answers.contradiction.rules import ContradictionChecker
 from assay.run.answers import AnswersReport
 
 

@@ -9,8 +9,8 @@ import pytest
 from tests.planted.application import Application, Turn, notes
 from tests.planted.faults import FAULTS, Fault
 
+from assay.answers.findings import FINDING_KINDS
 from assay.evaluation.api import evaluate
-from assay.measure.answers.findings import FINDING_KINDS
 from assay.run.answers import AnswersReport
 from assay.text import sentences
 

@@ -10,9 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from assay.answer.passages import NOT_FOUND
 from assay.data import Dataset, Document, Query
 from assay.data.dataset import Fact, ReferenceAnswer
+from assay.llm.passages import NOT_FOUND
 from assay.search.bm25_index import Bm25Index
 
 Reply = dict[str, Any]

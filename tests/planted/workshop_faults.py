@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tests.planted.workshop import Change, Reply, workshop
 
-from assay.answer.passages import NOT_FOUND
+from assay.llm.passages import NOT_FOUND
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from assay.measure.answers.poison_documents import (
+from assay.answers.poison_documents import (
     PlantedDocument,
     PoisonKind,
     PoisonOutcome,

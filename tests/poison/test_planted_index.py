@@ -14,12 +14,12 @@ from tests.poison.applications import (
     obeys,
 )
 
-from assay.agents.protocol import Agent, AgentAnswer, AgentInfo
+from assay.answers import poison_documents
 from assay.data import Document
 from assay.evaluation.evaluation import Evaluation
 from assay.evaluation.run import Run
-from assay.measure.answers import poison_documents
 from assay.run.config import RunConfig
+from assay.targets.protocol import Agent, AgentAnswer, AgentInfo
 
 ALL = 4 * len(TEA.queries)
 

@@ -7,9 +7,9 @@ import pytest
 from tests.json_server import Answer, JsonRequest, JsonServer
 from tests.poison.applications import TEA, application, obeys
 
-from assay.agents.request_template import RequestTemplate, fill_json
 from assay.errors import UsageError
 from assay.evaluation.api import evaluate
+from assay.targets.request_template import RequestTemplate, fill_json
 
 ANSWER = application(obeys)
 

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.answer_providers.model_server import ModelServer
+from tests.llm_providers.model_server import ModelServer
 from tests.nextcloud.notes_server import PASSWORD, USER, NotesServer
 from tests.pytest_plugin.conftest import Run
 

@@ -1,7 +1,7 @@
 """The providers under the seed's names speak to the services that they are named after."""
 
 import pytest
-from tests.answer_providers.model_server import ModelServer
+from tests.llm_providers.model_server import ModelServer
 from tests.rag_evaluation.llm_providers import (
     AnthropicProvider,
     LLMProvider,

@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.answer_providers.model_server import ModelServer
+from tests.llm_providers.model_server import ModelServer
 from tests.questions.test_questions_command import questions
 
-from assay.answer.questions.made_questions import (
+from assay.answers.lexical import states
+from assay.data import Document, load_dataset
+from assay.data.dataset import Fact
+from assay.errors import DataError, UsageError
+from assay.labels.questions.made_questions import (
     MadeQuestion,
     MadeQuestions,
     QuestionKind,
@@ -19,14 +23,10 @@ from assay.answer.questions.made_questions import (
     Rejection,
     parse_question_kinds,
 )
-from assay.answer.questions.making import QuestionChecks, make_questions
-from assay.answer.questions.source_documents import mentions_unit, read_sentence
-from assay.answer.questions.templates import TemplateQuestions
-from assay.answer.questions.writers import ClozeWriter, SeenQuestions
-from assay.data import Document, load_dataset
-from assay.data.dataset import Fact
-from assay.errors import DataError, UsageError
-from assay.measure.answers.lexical import states
+from assay.labels.questions.making import QuestionChecks, make_questions
+from assay.labels.questions.source_documents import mentions_unit, read_sentence
+from assay.labels.questions.templates import TemplateQuestions
+from assay.labels.questions.writers import ClozeWriter, SeenQuestions
 from assay.search.bm25_index import Bm25Index
 from assay.text import stems
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from assay.agents import Agent
 from assay.pytest_plugin.sampling_client import SamplingClient
 from assay.pytest_plugin.session import RagCase, Settings
+from assay.targets import Agent
 
 DEPTH = 10
 SOURCES = 5

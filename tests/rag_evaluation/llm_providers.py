@@ -1,9 +1,9 @@
 """The providers under the names and with the arguments that the evaluation's authors gave them."""
 
-from assay.answer.providers.local_models import OllamaModel
-from assay.answer.providers.opening import CachedProvider, open_provider
-from assay.answer.providers.provider import LLMProvider
-from assay.answer.providers.services import AnthropicModel
+from assay.llm.providers.local_models import OllamaModel
+from assay.llm.providers.opening import CachedProvider, open_provider
+from assay.llm.providers.provider import LLMProvider
+from assay.llm.providers.services import AnthropicModel
 
 __all__ = ["AnthropicProvider", "LLMProvider", "OllamaProvider", "create_llm_provider"]
 

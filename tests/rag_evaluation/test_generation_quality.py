@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 from tests.rag_evaluation.conftest import AskForAnswer
 
-from assay.answer.ground_truth.generation import SELECTED
-from assay.measure.answers.abstention import abstained
-from assay.measure.answers.answer_metrics import share_relevant
-from assay.measure.answers.judge import Judge
-from assay.measure.answers.lexical import answer_relevance, faithfulness
+from assay.answers.abstention import abstained
+from assay.answers.answer_metrics import share_relevant
+from assay.answers.judge import Judge
+from assay.answers.lexical import answer_relevance, faithfulness
+from assay.labels.ground_truth.generation import SELECTED
 from assay.pytest_plugin.fixtures import EvaluationLLM, RecordAnswer
 from assay.pytest_plugin.session import RagCase, RagTestData
 

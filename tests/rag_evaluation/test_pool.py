@@ -5,10 +5,10 @@ import os
 import pytest
 from scripts.nfcorpus_pool import DEPTH, POOL, pooled
 
-from assay.agents.target_kinds import OpenContext
-from assay.agents.targets import open_target
-from assay.answer.ground_truth.generation import SELECTED, expected_ids
 from assay.data import load_dataset
+from assay.labels.ground_truth.generation import SELECTED, expected_ids
+from assay.targets.opening import open_target
+from assay.targets.target_kinds import OpenContext
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -14,9 +14,9 @@ expected document; the others are reported, and count in the mean.
 import pytest
 from tests.rag_evaluation.conftest import DEPTH, Retrieve
 
-from assay.answer.ground_truth.generation import SELECTED
-from assay.measure.metrics import CappedRecall, Metric, Recall
-from assay.measure.scoring import score
+from assay.labels.ground_truth.generation import SELECTED
+from assay.metrics.metric import CappedRecall, Metric, Recall
+from assay.metrics.scoring import score
 from assay.pytest_plugin.fixtures import RecordAnswer
 from assay.pytest_plugin.session import RagCase, RagTestData
 

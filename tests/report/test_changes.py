@@ -5,7 +5,7 @@ import random
 import pytest
 
 from assay.data import Dataset, Query
-from assay.measure.metrics import nDCG
+from assay.metrics.metric import nDCG
 from assay.report.changes import SliceChange, compare_slices, where_it_changed
 from assay.report.html_queries import (
     FAILURE,

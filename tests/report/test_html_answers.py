@@ -10,9 +10,9 @@ from tests.report.conftest import SCRIPT, answering_agent, render
 from tests.report.page_reading import Page, assert_harmless, read_page
 
 from assay import Dataset, Run, evaluate
+from assay.answers.figures import AnswerFigure
 from assay.data.dataset import ReferenceAnswer
 from assay.evaluation.reporting import render_report_page
-from assay.measure.metrics import AnswerFigure
 from assay.report.html import command_of
 from assay.report.html_answers import EXAMPLES, judge_facts
 from assay.report.html_queries import JudgedDocuments

@@ -9,9 +9,9 @@ from tests.report.page_reading import read_page
 from tests.run.test_trend import point
 
 from assay import Dataset, Run, compare_runs, evaluate
+from assay.answers.figures import parse_figure
 from assay.evaluation.compare_to import regression_gate
 from assay.evaluation.leaderboard import make_board
-from assay.measure.metrics import parse_figure
 from assay.report.changes import gains_and_losses
 from assay.report.html_comparison import ComparedSide, comparison_view, render_comparison_page
 from assay.report.html_templates import render_fragment

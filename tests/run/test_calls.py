@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.answer.passages import ContextChunk
 from assay.errors import FailureKind, RunError
+from assay.llm.passages import ContextChunk
 from assay.locks import is_locked
 from assay.privacy import WITHHELD
 from assay.run.calls import Call, CallLog, CallTail, CallWriter, PrivateTexts, with_quote

@@ -7,7 +7,7 @@ import pytest
 
 import assay
 from assay.errors import RunError
-from assay.measure.statistics import holm, queries_needed
+from assay.metrics.statistics import holm, queries_needed
 from assay.run.comparison import ComparedRun, compare_reports, compare_with_each
 from assay.run.models import Comparison, PairedResult, Report
 

@@ -164,8 +164,8 @@ async def test_merged_shards_keep_where_they_come_from(
     monkeypatch.chdir(repository)
     from dataclasses import replace
 
-    from assay.agents.python_call import as_agent
     from assay.evaluation.evaluation import Evaluation
+    from assay.targets.python_call import as_agent
 
     config = RunConfig(target="python:x:right", dataset=dataset.name, num_shards=2, label="half")
     shards = []

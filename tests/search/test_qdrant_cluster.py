@@ -11,8 +11,6 @@ from tests.search.conftest import QdrantServer
 from tests.search.samples import DOCUMENTS, WordEmbedder
 from typer.testing import CliRunner
 
-from assay.agents.builtin import BuiltinAgent
-from assay.agents.protocol import AgentAnswer
 from assay.cli.app import app
 from assay.data import Dataset, Document
 from assay.errors import SearchUnavailable, UsageError
@@ -25,6 +23,8 @@ from assay.search.index import build_index, open_index
 from assay.search.qdrant_cluster import ClusterSettings, Quantization
 from assay.search.retriever import Retriever
 from assay.search.server_store import ServerStore
+from assay.targets.builtin import BuiltinAgent
+from assay.targets.protocol import AgentAnswer
 
 pytestmark = pytest.mark.slow
 MakeDataset = Callable[[int], Dataset]

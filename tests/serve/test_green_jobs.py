@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from assay.agents.protocol import AgentAnswer, AgentInfo
 from assay.data import Dataset
 from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.serve.green import jobs as green_jobs
 from assay.serve.green.jobs import EvaluationJob, JobQueue
 from assay.serve.green.request import EvaluationSpec, parse_eval_request, to_spec
 from assay.serve.green.task_files import JobState
+from assay.targets.protocol import AgentAnswer, AgentInfo
 
 
 class Gate:

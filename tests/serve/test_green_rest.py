@@ -11,7 +11,6 @@ import httpx
 import pytest
 from tests.serve.serving import NEW, call, request_1_0, send, serving, stream
 
-from assay.agents.a2a.agent import A2AAgent
 from assay.data import Dataset
 from assay.net.outbound import UNRESTRICTED
 from assay.progress import Progress
@@ -20,6 +19,7 @@ from assay.serve.green import agent as green_agent
 from assay.serve.green.agent import green_app
 from assay.serve.green.jobs import JobQueue
 from assay.serve.purple import Find, purple_app
+from assay.targets.a2a.agent import A2AAgent
 
 
 @asynccontextmanager

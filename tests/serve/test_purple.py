@@ -10,14 +10,14 @@ import httpx
 import pytest
 from tests.serve.serving import NEW, call, request_0_3, request_1_0, send, serving, stream, words
 
-from assay.agents.a2a.agent import A2AAgent
-from assay.agents.builtin import BuiltinAnswers
 from assay.data import load_dataset
 from assay.errors import ProviderError, ProviderFailure, SearchError
 from assay.evaluation.evaluation import Evaluation
 from assay.progress import Progress
 from assay.run.config import RunConfig
 from assay.serve.purple import Find, Load, local_search, purple_app
+from assay.targets.a2a.agent import A2AAgent
+from assay.targets.builtin import BuiltinAnswers
 
 SECRET = "patient Jane Roe"
 ASKED = {"query": "bone health", "top_k": 3}

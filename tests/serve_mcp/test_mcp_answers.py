@@ -18,7 +18,7 @@ from mcp_types import (
 from tests.serve.serving import serving
 from tests.serve_mcp.serving import load_tiny, make_retrieval
 
-from assay.answer.passages import NOT_FOUND
+from assay.llm.passages import NOT_FOUND
 from assay.progress import Progress
 from assay.serve.mcp.answers import PendingHits
 from assay.serve.mcp.app import mcp_app

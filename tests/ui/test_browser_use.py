@@ -17,9 +17,9 @@ from tests.ui.test_browser import (
     go,
 )
 
-from assay.measure.grading.grader import PassagePair
-from assay.measure.grading.human_grades import GradedPool
-from assay.measure.grading.pool import write_pool
+from assay.labels.grading.grader import PassagePair
+from assay.labels.grading.human_grades import GradedPool
+from assay.labels.grading.pool import write_pool
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

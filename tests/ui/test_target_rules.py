@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from assay.agents.target_kinds import RequestSettings
 from assay.errors import UsageError
 from assay.net.outbound import OutboundPolicy
 from assay.run.config import RunConfig
 from assay.serve.ui.check import TargetRules
 from assay.serve.ui.context import Ui
 from assay.serve.ui.evaluation_form import check_allowed
+from assay.targets.target_kinds import RequestSettings
 
 AT_HOME = TargetRules(OutboundPolicy.for_server("127.0.0.1"))
 OPEN = TargetRules(OutboundPolicy.for_server("0.0.0.0", "purple-agent, tools:8000"))

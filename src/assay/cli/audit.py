@@ -22,7 +22,7 @@ from assay.cli.options import (
 from assay.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from assay.measure.audit import AuditResult, ClaimAudit
+    from assay.metrics.audit import AuditResult, ClaimAudit
 
 _DEFAULT = "nfcorpus"
 _SHOWN = 5
@@ -54,8 +54,8 @@ def audit(
     Exit codes: 0 success, 1 a figure is wrong or the report contradicts itself, 2 usage or input
     error.
     """
-    from assay.measure.audit import audit_report
-    from assay.measure.foreign_report import read_report
+    from assay.metrics.audit import audit_report
+    from assay.metrics.foreign_report import read_report
 
     if columns and (qrels is not None or dataset is None):
         raise UsageError("--columns names columns of a table: add --dataset FILE")

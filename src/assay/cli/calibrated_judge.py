@@ -9,9 +9,9 @@ from assay.cli.console import progress_bar
 from assay.net.json import JsonObject
 
 if TYPE_CHECKING:
-    from assay.answer.providers.opening import CachedProvider
-    from assay.answer.providers.provider import Spending
-    from assay.measure.answers.judge import Judge
+    from assay.answers.judge import Judge
+    from assay.llm.providers.opening import CachedProvider
+    from assay.llm.providers.provider import Spending
     from assay.progress import Progress
 
 _Row = TypeVar("_Row")
@@ -29,7 +29,7 @@ class JudgeOptions:
 
     def open(self) -> "CachedProvider":
         """The model; nothing is called before the first prompt."""
-        from assay.answer.providers.opening import open_provider
+        from assay.llm.providers.opening import open_provider
 
         return open_provider(
             self.spec, max_cost=self.max_cost, timeout=self.timeout, concurrency=self.concurrency
@@ -76,7 +76,7 @@ def ask_judge(
         what: the name of the work in the progress bar.
         votes: how many the judge has.
     """
-    from assay.measure.answers.judge import Judge
+    from assay.answers.judge import Judge
     from assay.net.gather import gather_for
 
     left = [row for row, known in zip(rows, recorded, strict=True) if known is None]

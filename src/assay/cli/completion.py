@@ -169,8 +169,8 @@ def _values(param: Any, current: str, given: dict[str, str]) -> Iterator[Candida
 
 
 def _targets(_given: dict[str, str]) -> Iterator[Candidate]:
-    from assay.agents.targets import complete_target
     from assay.cli.settings import read_project_file
+    from assay.targets.opening import complete_target
 
     named = read_project_file().get("target")
     for name, table in named.items() if isinstance(named, dict) else ():
@@ -207,7 +207,7 @@ def _names_in(reference: str) -> Callable[[dict[str, str]], Iterator[Candidate]]
     """The names in a table of another module, `module:name`, which is imported when asked for."""
 
     def names(_given: dict[str, str]) -> Iterator[Candidate]:
-        from assay.agents.target_kinds import load
+        from assay.targets.target_kinds import load
 
         yield from ((str(name), "") for name in load(reference))
 
@@ -237,7 +237,7 @@ _COMPLETERS: dict[str, Callable[[dict[str, str]], Iterator[Candidate]]] = {
     "compare_to": _compared,
     "shell": _names_in("assay.cli.completion:SCRIPTS"),
     "track": _names_in("assay.run.config:TRACKS"),
-    "preset": _names_in("assay.agents.rest:PRESETS"),
+    "preset": _names_in("assay.targets.rest:PRESETS"),
     "mode": _names_in("assay.search.modes:MODES"),
     "form": _names_in("assay.cli.export:FORMATS"),
     "sort": _names_in("assay.run.listing:ORDERS"),

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assay.answer.passages import EXTRACTIVE
-from assay.answer.provider_kinds import PROVIDER_FORMS
 from assay.cli.console import print_json, progress_bar, say, show
 from assay.cli.data_files import check_data, import_dataset, rekey, sample
 from assay.cli.help import verbs
 from assay.cli.made_questions import FOLDER, show_made_questions, write_made_questions
 from assay.cli.options import ArchiveOption, ColumnsOption, JsonOption, MaxCostOption, option
+from assay.llm.passages import EXTRACTIVE
+from assay.llm.provider_kinds import PROVIDER_FORMS
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from assay.measure.describe import DatasetFacts
+    from assay.metrics.describe import DatasetFacts
 
 data_app = verbs("data", "List, describe, check, import, sample and make data sets.")
 
@@ -73,7 +73,7 @@ def info(
 ) -> None:
     """Describe a data set: counts, grades, ceilings, queries needed."""
     from assay.data import load_dataset
-    from assay.measure.describe import ASSUMED_STD, describe_dataset
+    from assay.metrics.describe import ASSUMED_STD, describe_dataset
 
     with progress_bar() as progress:
         dataset = load_dataset(name, archive=archive, columns=columns or (), progress=progress)
@@ -143,7 +143,7 @@ def _splits(facts: "DatasetFacts") -> "Table":
 
 
 def _ceilings(facts: "DatasetFacts") -> "Table":
-    from assay.measure.describe import CUTOFFS
+    from assay.metrics.describe import CUTOFFS
     from assay.report.numbers import figure
 
     table = _table("metric", *(f"@{k}" for k in CUTOFFS))
@@ -227,7 +227,7 @@ def questions(
     provenance is kept. Known items (a title, a distinctive sentence) make a gate that needs no
     labels: see docs/questions.md.
     """
-    from assay.answer.questions.made_questions import parse_question_kinds
+    from assay.labels.questions.made_questions import parse_question_kinds
 
     wanted = parse_question_kinds(kinds or (), model=provider != EXTRACTIVE)
     written = write_made_questions(

@@ -59,8 +59,8 @@ def choose_dataset(
 
 def judge_spec(given: str | None, max_cost: float | None = None) -> str:
     """What `--judge` or `RAG_EVAL_PROVIDER` names; empty if no model judges."""
-    from assay.answer.passages import EXTRACTIVE
-    from assay.answer.providers.opening import configured_spec, open_provider
+    from assay.llm.passages import EXTRACTIVE
+    from assay.llm.providers.opening import configured_spec, open_provider
 
     spec = given or configured_spec() or ""
     if spec in ("", EXTRACTIVE):

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assay.agents.target_kinds import TARGET_KINDS
-from assay.agents.targets import redact_target
 from assay.cli.console import print_json, show
 from assay.cli.help import all_commands
 from assay.cli.options import (
@@ -32,11 +30,13 @@ from assay.privacy import private_mode
 from assay.report.numbers import counted
 from assay.run.config import RunConfig
 from assay.run.settings import settings
+from assay.targets.opening import redact_target
+from assay.targets.target_kinds import TARGET_KINDS
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from assay.agents.health_check import HealthReport, SampleCall
+    from assay.targets.health_check import HealthReport, SampleCall
 
 
 _SETTINGS = (
@@ -111,7 +111,7 @@ def _examine_agent(config: RunConfig, query: str | None, with_data: bool, as_jso
     from assay.evaluation.plan import check_target_health
 
     # The agent's warnings are in the list of problems already.
-    logging.getLogger("assay.agents.a2a.agent").setLevel(logging.ERROR)
+    logging.getLogger("assay.targets.a2a.agent").setLevel(logging.ERROR)
     with private_mode(config.private):
         data = load_dataset(config.dataset, columns=config.columns) if with_data else None
     try:

@@ -7,11 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assay.agents.targets import (
-    DEFAULT_ANSWERING_TARGET,
-    DEFAULT_TARGET,
-    targets_help,
-)
 from assay.cli.after_run import (
     FailOnRegression,
     Html,
@@ -39,6 +34,11 @@ from assay.privacy import private_mode
 from assay.run.config import RunConfig
 from assay.run.settings import command_settings, parse_shard, resumed
 from assay.run.state import RunState
+from assay.targets.opening import (
+    DEFAULT_ANSWERING_TARGET,
+    DEFAULT_TARGET,
+    targets_help,
+)
 
 if TYPE_CHECKING:
     from assay.data.dataset import Dataset

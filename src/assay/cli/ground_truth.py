@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assay.answer.passages import EXTRACTIVE
-from assay.answer.provider_kinds import PROVIDER_FORMS
-from assay.answer.questions.made_questions import QuestionKind
 from assay.cli.console import print_json, progress_bar, say, show, warn
 from assay.cli.ground_truth_summary import (
     AnswersSummary,
@@ -33,12 +30,15 @@ from assay.cli.options import (
     switch,
 )
 from assay.errors import DataError, UsageError
+from assay.labels.questions.made_questions import QuestionKind
+from assay.llm.passages import EXTRACTIVE
+from assay.llm.provider_kinds import PROVIDER_FORMS
 
 if TYPE_CHECKING:
-    from assay.answer.ground_truth.generation import GenerationResult, GenerationTask
-    from assay.answer.ground_truth.nugget_extraction import NuggetExtractor, Supported
-    from assay.answer.ground_truth.nugget_generation import NuggetResult
-    from assay.answer.providers.provider import LLMProvider
+    from assay.labels.ground_truth.generation import GenerationResult, GenerationTask
+    from assay.labels.ground_truth.nugget_extraction import NuggetExtractor, Supported
+    from assay.labels.ground_truth.nugget_generation import NuggetResult
+    from assay.llm.providers.provider import LLMProvider
 
 
 _FILE = Path("ground_truth.json")
@@ -190,10 +190,10 @@ def _task(
     seed: int,
     documents: int,
 ) -> "GenerationTask":
-    from assay.answer.ground_truth.generation import GenerationTask, choose_queries
-    from assay.answer.questions.source_documents import is_dataset
     from assay.cli.dataset_and_judge import choose_dataset
     from assay.data.load import KNOWN
+    from assay.labels.ground_truth.generation import GenerationTask, choose_queries
+    from assay.labels.questions.source_documents import is_dataset
 
     try:
         data = choose_dataset(name, archive)
@@ -210,7 +210,7 @@ def _task(
 def _write_answers(
     task: "GenerationTask", spec: str, max_cost: float | None, out: Path, resume: bool, text: bool
 ) -> AnswersSummary:
-    from assay.answer.ground_truth.generation import (
+    from assay.labels.ground_truth.generation import (
         ExtractWriter,
         ModelWriter,
         generate_ground_truth,
@@ -247,8 +247,8 @@ def _draw_nuggets(
     out: Path,
     resume: bool,
 ) -> DrawnNuggetsSummary:
-    from assay.answer.ground_truth.nugget_extraction import ModelExtractor, SentenceExtractor
-    from assay.answer.ground_truth.nugget_generation import MAX_DOCUMENTS, generate_nuggets
+    from assay.labels.ground_truth.nugget_extraction import ModelExtractor, SentenceExtractor
+    from assay.labels.ground_truth.nugget_generation import MAX_DOCUMENTS, generate_nuggets
 
     wanted = replace(task, documents=documents or MAX_DOCUMENTS)
 
@@ -267,13 +267,13 @@ def _draw_nuggets(
 
 async def supported_by_words(text: str, sources: Sequence[str]) -> bool:
     """Whether the sources hold the words and numbers of a text, and do not deny it."""
-    from assay.measure.answers.lexical import unsupported
+    from assay.answers.lexical import unsupported
 
     return not unsupported(text, sources)
 
 
 def _by_judge(provider: "LLMProvider") -> "Supported":
-    from assay.measure.answers.judge import Judge, Vote
+    from assay.answers.judge import Judge, Vote
 
     judge = Judge(provider)
 
@@ -287,7 +287,7 @@ def _by_judge(provider: "LLMProvider") -> "Supported":
 
 def _edit_table(path: Path, table: Path, *, import_edits: bool) -> NuggetsSummary:
     """Write the nuggets of a file as a table, or put the changes of that table into the file."""
-    from assay.answer.ground_truth.nugget_file import (
+    from assay.answers.nugget_file import (
         read_edits,
         read_nuggets,
         write_nuggets,
@@ -307,7 +307,7 @@ def _edit_table(path: Path, table: Path, *, import_edits: bool) -> NuggetsSummar
 
 def _show(summary: AnswersSummary | NuggetsSummary) -> None:
     """The summary for people."""
-    from assay.answer.ground_truth.nugget_extraction import EXTRACT_NOTE
+    from assay.labels.ground_truth.nugget_extraction import EXTRACT_NOTE
     from assay.report.console import facts_table
 
     show(facts_table([*summary.facts(), ("result", str(summary.out))]))

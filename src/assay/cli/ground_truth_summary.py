@@ -9,10 +9,10 @@ from assay.cli.made_questions import spending_json
 from assay.net.json import JsonObject
 
 if TYPE_CHECKING:
-    from assay.answer.ground_truth.generation import GenerationResult
-    from assay.answer.ground_truth.nugget_file import QuestionNuggets
-    from assay.answer.ground_truth.nugget_generation import NuggetResult
-    from assay.answer.providers.provider import Spending
+    from assay.answers.nugget_file import QuestionNuggets
+    from assay.labels.ground_truth.generation import GenerationResult
+    from assay.labels.ground_truth.nugget_generation import NuggetResult
+    from assay.llm.providers.provider import Spending
 
 
 @dataclass(frozen=True, slots=True)

@@ -238,8 +238,8 @@ def _git_takes_runs(folder: Path) -> bool:
 
 
 def _choose_target(given: str | None, folder: Path) -> "Detected":
-    from assay.agents.targets import parse_target
     from assay.cli.project import Detected, find_function, find_mcp_server
+    from assay.targets.opening import parse_target
 
     if given is None:
         nothing = Detected("builtin:bm25", "no target was found in this project: write yours here")
@@ -282,9 +282,9 @@ def _comment(text: str) -> str:
 
 def _job(system: str, folder: Path, target: "Detected") -> tuple[str, str]:
     """Where the job goes, and its text. A pipeline of GitLab that exists is left alone."""
-    from assay.agents.target_kinds import TARGET_KINDS
-    from assay.agents.targets import parse_target
     from assay.run.provenance import read_git
+    from assay.targets.opening import parse_target
+    from assay.targets.target_kinds import TARGET_KINDS
 
     git = read_git(folder)
     branch = git.branch if git is not None and git.branch in _MAIN_BRANCHES else "main"

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assay.answer.provider_kinds import PROVIDER_FORMS
 from assay.cli.console import print_json, progress_bar, say, show, warn
 from assay.cli.help import verbs
 from assay.cli.judge_calibrate import calibrate
@@ -25,12 +24,13 @@ from assay.cli.options import (
     refuse_unused,
 )
 from assay.errors import UsageError
+from assay.llm.provider_kinds import PROVIDER_FORMS
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from assay.measure.answers.judge_bench import BenchResult, LabeledClaim
-    from assay.measure.grading.agreement import GraderAgreement
+    from assay.answers.judge_bench import BenchResult, LabeledClaim
+    from assay.labels.grading.agreement import GraderAgreement
     from assay.progress import Progress
 
 judge_app = verbs("judge", "Measure judges; grade documents by model or by people.")
@@ -82,8 +82,8 @@ def bench_judges(
     A judge is asked whether documents support a claim. A coin, or a judge that always gives the
     same verdict, has a balanced accuracy of 0.5.
     """
-    from assay.answer.provider_kinds import split_provider
-    from assay.measure.answers.judge_bench import MODEL_FREE, read_claims
+    from assay.answers.judge_bench import MODEL_FREE, read_claims
+    from assay.llm.provider_kinds import split_provider
 
     for spec in set(judges or ()).difference(MODEL_FREE):
         try:
@@ -122,7 +122,7 @@ async def _bench(
     opened: dict[str, Any],
     progress: "Progress",
 ) -> "list[tuple[BenchResult, dict[str, Any] | None]]":
-    from assay.measure.answers.judge_bench import (
+    from assay.answers.judge_bench import (
         MODEL_FREE,
         AskedJudge,
         LexicalJudge,
@@ -132,8 +132,8 @@ async def _bench(
     if spec in MODEL_FREE:
         judge = LexicalJudge(spec)
         return [(await bench_judge(judge, sets[name], name, progress), None) for name in sets]
-    from assay.answer.providers.opening import open_provider
-    from assay.measure.answers.judge import Judge
+    from assay.answers.judge import Judge
+    from assay.llm.providers.opening import open_provider
 
     async with open_provider(spec, **opened) as provider:
         asked = AskedJudge(Judge(provider), votes)
@@ -199,7 +199,7 @@ def pool(
     The table has a row for each query and document with an empty column label: people fill it in
     with grades from 0, or a model with `assay judge grade`. `assay judge labels` reads it back.
     """
-    from assay.measure.grading.pool import write_pool
+    from assay.labels.grading.pool import write_pool
 
     if out.suffix.lower() != ".csv":
         raise UsageError(f"a pool is written to a .csv file, got {out.name!r}")
@@ -251,8 +251,8 @@ def labels(
     from itertools import combinations
 
     from assay.data.qrels import write_trec_qrels
-    from assay.measure.grading.agreement import grader_agreement
-    from assay.measure.grading.pool import combine_labels, label_rows
+    from assay.labels.grading.agreement import grader_agreement
+    from assay.labels.grading.pool import combine_labels, label_rows
 
     if (dataset is None) != (dataset_out is None):
         raise UsageError("--dataset-out extends the data set of --dataset; pass both, or neither")
@@ -280,7 +280,7 @@ def labels(
 
 def _graders_of(path: Path) -> tuple[dict[str, dict[tuple[str, str], int]], int]:
     """The labels of a table and of those who graded it in the web UI, and how many rows it has."""
-    from assay.measure.grading.human_grades import TABLE_GRADER, GradedPool
+    from assay.labels.grading.human_grades import TABLE_GRADER, GradedPool
 
     pool = GradedPool(path)
     found = {

@@ -26,12 +26,12 @@ from assay.run.settings import settings
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from assay.measure.answers.calibration import Calibration, NuggetCalibration, RatingCalibration
-    from assay.measure.answers.calibration_files import LabeledAnswer, LabeledNugget, LabeledRating
-    from assay.measure.answers.criteria import CriterionRating
-    from assay.measure.answers.judge import Judge, Judgment
-    from assay.measure.answers.nuggets import NuggetAssignment
-    from assay.measure.statistics import Estimate
+    from assay.answers.calibration import Calibration, NuggetCalibration, RatingCalibration
+    from assay.answers.calibration_files import LabeledAnswer, LabeledNugget, LabeledRating
+    from assay.answers.criteria import CriterionRating
+    from assay.answers.judge import Judge, Judgment
+    from assay.answers.nuggets import NuggetAssignment
+    from assay.metrics.statistics import Estimate
 
 
 _RULES = "rules"
@@ -121,15 +121,15 @@ def _calibrate_answers(
     as_json: bool,
 ) -> None:
     """Compare a judge's verdicts about answers with those of people, and print the result."""
-    from assay.evaluation.gates import CORRECTNESS
-    from assay.measure.answers.calibration import calibrate_judge
-    from assay.measure.answers.calibration_files import read_labels
-    from assay.measure.answers.judge import (
+    from assay.answers.calibration import calibrate_judge
+    from assay.answers.calibration_files import read_labels
+    from assay.answers.judge import (
         JudgeInput,
         correctness_prompts,
         judge_answers,
     )
-    from assay.measure.answers.judge_reliability import unreliable
+    from assay.answers.judge_reliability import unreliable
+    from assay.evaluation.gates import CORRECTNESS
 
     async def ask(judge: "Judge", row: "LabeledAnswer") -> "Judgment":
         (found,) = await judge_answers(judge, [JudgeInput(row.question, row.answer, row.reference)])
@@ -180,14 +180,14 @@ def _keep(
     kappa: float | None,
 ) -> None:
     """Add the result to a file; `questions` are those with a label, once for each label."""
-    from assay.measure.answers.calibration_files import add_record, make_record
+    from assay.answers.calibration_files import add_record, make_record
 
     given = (metric, asked.provider, asked.votes, prompts, questions)
     add_record(out, make_record(*given, agreement.mean, kappa))
 
 
 def _warn_few_labels(labeled: int) -> None:
-    from assay.measure.answers.calibration import MIN_LABELS
+    from assay.answers.calibration import MIN_LABELS
 
     if labeled < MIN_LABELS:
         warn(f"only {labeled} labels: below {MIN_LABELS} the interval is not reliable")
@@ -241,11 +241,11 @@ def _calibrate_nuggets(
     labels: Path, opened: JudgeOptions, votes: int, out: Path | None, as_json: bool
 ) -> None:
     """Compare a judge's labels of nuggets with those of people, and print the result."""
-    from assay.answer.prompt import load_prompt
+    from assay.answers.calibration import calibrate_assignments
+    from assay.answers.calibration_files import read_nugget_labels
+    from assay.answers.nuggets import PROMPT, assign_by_judge, assign_by_rules
     from assay.evaluation.gates import NUGGETS
-    from assay.measure.answers.calibration import calibrate_assignments
-    from assay.measure.answers.calibration_files import read_nugget_labels
-    from assay.measure.answers.nuggets import PROMPT, assign_by_judge, assign_by_rules
+    from assay.llm.prompt import load_prompt
 
     async def ask(judge: "Judge", row: "LabeledNugget") -> "NuggetAssignment":
         (found,) = await assign_by_judge(judge, row.question, row.answer, [row.nugget])
@@ -292,9 +292,9 @@ def _calibrate_criterion(
     labels: Path, criterion: Path, opened: JudgeOptions, out: Path | None, as_json: bool
 ) -> None:
     """Compare a judge's ratings by one criterion with those of people, and print the result."""
-    from assay.measure.answers.calibration import calibrate_ratings
-    from assay.measure.answers.calibration_files import read_rating_labels
-    from assay.measure.answers.criteria import VOTES, criterion_prompts, rate_answer, read_criteria
+    from assay.answers.calibration import calibrate_ratings
+    from assay.answers.calibration_files import read_rating_labels
+    from assay.answers.criteria import VOTES, criterion_prompts, rate_answer, read_criteria
 
     (rated, *more) = read_criteria(criterion)
     if more:

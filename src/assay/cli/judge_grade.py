@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from assay.data.dataset import Dataset
-    from assay.measure.grading.agreement import GradeAgreement, SystemOrder
-    from assay.measure.grading.model_grades import GradingResult
-    from assay.measure.grading.pool import GradingPool
+    from assay.labels.grading.agreement import GradeAgreement, SystemOrder
+    from assay.labels.grading.model_grades import GradingResult
+    from assay.labels.grading.pool import GradingPool
 
 _POOLS = (".csv", ".tsv", ".jsonl", ".parquet")
 
@@ -119,9 +119,9 @@ def grade(
     judged some of the passages, the model's agreement with them is printed; with several runs also
     whether it puts them into the same order.
     """
-    from assay.answer.providers.opening import open_provider
-    from assay.measure.grading.grader import RelevanceGrader
-    from assay.measure.grading.model_grades import grade_pool
+    from assay.labels.grading.grader import RelevanceGrader
+    from assay.labels.grading.model_grades import grade_pool
+    from assay.llm.providers.opening import open_provider
 
     found = read_sources(sources, dataset, split, runs, depth, check, columns or ())
     if not found.pool.pairs:
@@ -185,7 +185,7 @@ def read_sources(
 ) -> GradingSources:
     """The pool that runs, run files or a table of passages make, and where it comes from."""
     from assay.data import read_run
-    from assay.measure.grading.pool import GradingPool, choose_pairs, read_pool
+    from assay.labels.grading.pool import GradingPool, choose_pairs, read_pool
     from assay.run.folder import find_run, find_run_dataset
 
     first = Path(sources[0])
@@ -229,7 +229,7 @@ class _Summary:
     depth: int
 
     def agreement(self) -> "GradeAgreement | None":
-        from assay.measure.grading.agreement import grade_agreement
+        from assay.labels.grading.agreement import grade_agreement
 
         both = [(r.label, r.model_grade) for r in self.result.records if r.label is not None]
         if not both:
@@ -238,7 +238,7 @@ class _Summary:
         return grade_agreement(labels, grades, self.relevant_from)
 
     def orders(self) -> "SystemOrder | None":
-        from assay.measure.grading.agreement import compare_orders
+        from assay.labels.grading.agreement import compare_orders
 
         if self.found.dataset is None:
             return None
@@ -278,7 +278,7 @@ class _Summary:
             yield _systems(orders)
 
     def _facts(self, out: Path, agreement: "GradeAgreement | None") -> Iterator[tuple[str, str]]:
-        from assay.measure.grading.model_grades import qrels_beside
+        from assay.labels.grading.model_grades import qrels_beside
         from assay.report.numbers import count, figure, with_interval
 
         yield "judged by", f"{self.model}: model-made, not by people"
@@ -298,7 +298,7 @@ class _Summary:
         yield "result", f"{out}, {qrels_beside(out)}"
 
     def warnings(self) -> Iterator[str]:
-        from assay.measure.grading.agreement import FEW_LABELS
+        from assay.labels.grading.agreement import FEW_LABELS
 
         if self.result.unreadable:
             number = self.result.unreadable
@@ -324,7 +324,7 @@ def _systems(orders: "SystemOrder") -> "RenderableType":
 
 def _write_dataset(found: GradingSources, result: "GradingResult", folder: Path) -> None:
     from assay.data.beir import write_new_beir
-    from assay.measure.grading.model_grades import fill_judgments
+    from assay.labels.grading.model_grades import fill_judgments
 
     if found.dataset is None:
         raise UsageError("--dataset-out needs runs; the table of grades is itself a data set")

@@ -6,19 +6,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from assay.answer.passages import EXTRACTIVE
 from assay.cli.console import progress_bar, say, show, warn
+from assay.llm.passages import EXTRACTIVE
 from assay.net.json import JsonObject
 
 if TYPE_CHECKING:
-    from assay.answer.providers.provider import LLMProvider, Spending
-    from assay.answer.questions.made_questions import (
+    from assay.data.dataset import Document
+    from assay.labels.questions.made_questions import (
         MadeQuestions,
         QuestionKind,
         QuestionsSummary,
     )
-    from assay.answer.questions.writers import QuestionWriter
-    from assay.data.dataset import Document
+    from assay.labels.questions.writers import QuestionWriter
+    from assay.llm.providers.provider import LLMProvider, Spending
 
 _Made = TypeVar("_Made")
 
@@ -53,9 +53,9 @@ def write_made_questions(
     out: Path,
 ) -> SavedQuestions:
     """Make and write the questions; the summary."""
-    from assay.answer.questions.made_questions import check_output, write_questions
-    from assay.answer.questions.making import make_questions
-    from assay.measure.answers.lexical import states
+    from assay.answers.lexical import states
+    from assay.labels.questions.made_questions import check_output, write_questions
+    from assay.labels.questions.making import make_questions
 
     check_output(out)
     documents, taken = _documents(source, archive)
@@ -90,7 +90,7 @@ def with_model(
 
     `work` gets None for `extractive`, which is no model and costs nothing.
     """
-    from assay.answer.providers.opening import open_provider
+    from assay.llm.providers.opening import open_provider
 
     async def run() -> "tuple[_Made, Spending | None]":
         if spec == EXTRACTIVE:
@@ -107,8 +107,8 @@ def spending_json(spending: "Spending | None") -> JsonObject:
 
 
 def _writers(model: "LLMProvider | None") -> "dict[QuestionKind, QuestionWriter]":
-    from assay.answer.questions.made_questions import QuestionKind
-    from assay.answer.questions.writers import ClozeWriter, ModelQuestionWriter, RewordingWriter
+    from assay.labels.questions.made_questions import QuestionKind
+    from assay.labels.questions.writers import ClozeWriter, ModelQuestionWriter, RewordingWriter
 
     if model is None:
         return {QuestionKind.SINGLE_HOP: ClozeWriter()}
@@ -132,7 +132,7 @@ def _origin(
 
 def _too_few(made: "MadeQuestions", kinds: "Sequence[QuestionKind]", number: int) -> str:
     """Whether candidates were rejected or there were too few documents: the remedies differ."""
-    from assay.answer.questions.making import CANDIDATES_PER_QUESTION
+    from assay.labels.questions.making import CANDIDATES_PER_QUESTION
     from assay.report.numbers import counted
 
     reasons = []
@@ -149,13 +149,13 @@ def _too_few(made: "MadeQuestions", kinds: "Sequence[QuestionKind]", number: int
 
 def _documents(name: str, archive: Path | None) -> "tuple[Mapping[str, Document], list[str]]":
     """The documents, and the questions about them that are there already."""
-    from assay.answer.questions.source_documents import (
+    from assay.cli.dataset_and_judge import choose_dataset
+    from assay.data.load import KNOWN
+    from assay.labels.questions.source_documents import (
         files_left_out,
         is_dataset,
         read_source_documents,
     )
-    from assay.cli.dataset_and_judge import choose_dataset
-    from assay.data.load import KNOWN
 
     path = Path(name).expanduser()
     if name not in KNOWN and path.exists() and not is_dataset(path):

@@ -27,12 +27,12 @@ from assay.nextcloud.note import CATEGORY
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from assay.agents.protocol import Agent
     from assay.data.dataset import Document
     from assay.nextcloud.client import NotesClient
     from assay.nextcloud.upload import CleanupPlan
     from assay.nextcloud.wait import WaitReport
     from assay.progress import Progress
+    from assay.targets.protocol import Agent
 
 Result = TypeVar("Result")
 
@@ -289,12 +289,12 @@ def wait(
     Exit codes: 0 all were found, 1 some were not before the timeout, 2 usage or input error, 3 the
     target could not be reached.
     """
-    from assay.agents.target_kinds import OpenContext
-    from assay.agents.targets import open_target
     from assay.data import load_dataset
     from assay.data.note_mapping import read_note_mapping
     from assay.nextcloud.wait import sample_documents
     from assay.report.numbers import counted, duration
+    from assay.targets.opening import open_target
+    from assay.targets.target_kinds import OpenContext
 
     with progress_bar() as progress:
         data = load_dataset(dataset, archive=archive, progress=progress)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from assay.answer.provider_kinds import PROVIDER_FORMS
 from assay.cli.console import progress_bar, warn
 from assay.cli.settings import named_target
 from assay.errors import UsageError
+from assay.llm.provider_kinds import PROVIDER_FORMS
 from assay.run.answer_settings import NO_JUDGE
 from assay.run.settings import RunSetting, settings
 from assay.search.modes import MODES

@@ -259,7 +259,7 @@ def compare(
     **options: Any,
 ) -> None:
     """Compare runs query by query, each with the first."""
-    from assay.measure.metrics import parse_figure
+    from assay.answers.figures import parse_figure
     from assay.report.terminal import render_comparison
     from assay.run.comparison import ComparedRun, compare_with_each, find_judgments
     from assay.run.folder import find_run

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from assay.evaluation.gates import Gate
-    from assay.measure.metrics import Metric
-    from assay.measure.scoring import Scores
-    from assay.measure.statistics import SampleSummary
+    from assay.metrics.metric import Metric
+    from assay.metrics.scoring import Scores
+    from assay.metrics.statistics import SampleSummary
     from assay.run.config import RunConfig
     from assay.run.run_record import GateResult
 
@@ -135,7 +135,7 @@ def score_command(
         raise typer.Exit(_score_answers(run, config, columns or (), rows_out, strict, as_json))
     from assay.data import read_run
     from assay.evaluation.gates import refuse_impossible
-    from assay.measure.scoring import as_metrics, score_rankings
+    from assay.metrics.scoring import as_metrics, score_rankings
     from assay.run.run_record import GateResult
 
     metrics = as_metrics(metric) if metric else _usual(top_k)
@@ -215,7 +215,7 @@ class _Facts:
 
 def _summary(scores: "Scores", metric: "Metric") -> "SampleSummary":
     """As `assay eval` has it: the same resamples, and no end that no system could reach."""
-    from assay.measure.statistics import below, summarize
+    from assay.metrics.statistics import below, summarize
 
     seed = settings()["seed"].default
     summary = summarize(scores.values[metric], seed=seed)
@@ -223,7 +223,7 @@ def _summary(scores: "Scores", metric: "Metric") -> "SampleSummary":
 
 
 def _usual(top_k: int | None) -> list["Metric"]:
-    from assay.measure.metrics import AP, MRR, CappedRecall, Judged, Precision, Recall, nDCG
+    from assay.metrics.metric import AP, MRR, CappedRecall, Judged, Precision, Recall, nDCG
 
     k = top_k or 10
     deep = [Recall @ 100] if top_k is None else []
@@ -254,7 +254,7 @@ def _table(scores: "Scores", summaries: Mapping["Metric", "SampleSummary"]) -> "
 
 
 def _notes(source: str, scores: "Scores", facts: _Facts, top_k: int | None) -> Iterator[str]:
-    from assay.measure.violations import KINDS
+    from assay.metrics.violations import KINDS
     from assay.report.numbers import count, counted
 
     queries = counted(len(scores.query_ids), "query", "queries")
@@ -291,7 +291,7 @@ def _as_json(
     facts: _Facts,
     per_query: bool,
 ) -> dict[str, Any]:
-    from assay.measure.violations import KINDS
+    from assay.metrics.violations import KINDS
 
     content: dict[str, Any] = {
         "judgments": source,

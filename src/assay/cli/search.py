@@ -96,11 +96,11 @@ def search(
     tuned: words, meaning and judgments (relevant for similar queries). A terminal of 110 columns or
     more also shows the best matching passage.
     """
-    from assay.agents.target_kinds import unused_in_mode
-    from assay.agents.targets import parse_target
     from assay.data import load_dataset
     from assay.search.filters import parse_filter
     from assay.search.retriever import check_request
+    from assay.targets.opening import parse_target
+    from assay.targets.target_kinds import unused_in_mode
 
     chosen_mode = check_request(query, top_k, mode)
     unused = unused_in_mode(parse_target(f"builtin:{mode}"), options["reranker"] or "")

@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from assay.agents.protocol import Agent, Asked
-from assay.agents.python_call import as_agent, python_name
-from assay.agents.retrievers import InvokableRetriever, NodeRetriever
 from assay.data import Dataset, load_dataset
 from assay.errors import SanityWarning, UsageError, suggests_keywords
 from assay.evaluation.compare_to import regression_gate, with_reference, without_reference
@@ -28,9 +25,12 @@ from assay.run.config import RunConfig
 from assay.run.folder import RunFolder, list_runs
 from assay.run.settings import settings
 from assay.run.state import RunState
+from assay.targets.protocol import Agent, Asked
+from assay.targets.python_call import as_agent, python_name
+from assay.targets.retrievers import InvokableRetriever, NodeRetriever
 
 if TYPE_CHECKING:
-    from assay.answer.providers.provider import LLMProvider
+    from assay.llm.providers.provider import LLMProvider
 
 
 TargetLike = str | Asked | Callable[..., Any] | InvokableRetriever | NodeRetriever

@@ -34,7 +34,7 @@ from assay.evaluation.plan import draw_queries, open_agent, refuse_unused_settin
 from assay.evaluation.results import metrics_for
 from assay.evaluation.run import Run
 from assay.files import atomic_write, make_private_folder, read_text_file
-from assay.measure.metrics import Metric, parse_metric
+from assay.metrics.metric import Metric, parse_metric
 from assay.report.bench import NOT_RUN, BenchCell, BenchReport, BenchScores, rank_systems
 from assay.run.config import RunConfig
 from assay.run.find import BENCHES, LATEST
@@ -243,7 +243,7 @@ def estimate(
 
 
 def _judge_cost(config: RunConfig, questions: int) -> float | None:
-    from assay.answer.providers.provider import TokenUsage, price_of
+    from assay.llm.providers.provider import TokenUsage, price_of
 
     price = price_of(config.judge)
     if price is None:

@@ -14,15 +14,6 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from assay.agents.protocol import AgentAnswer
-from assay.agents.remedies import (
-    RATE_LIMITED,
-    REFUSED_CREDENTIALS,
-    USUAL,
-    remedy_for,
-    status_of,
-)
-from assay.agents.target_kinds import TARGET_KINDS
 from assay.data.dataset import Query
 from assay.errors import AgentFailure, FailureKind, RunError, TargetError
 from assay.evaluation.pacing import ConcurrencyLimit
@@ -30,6 +21,15 @@ from assay.net.retry import CircuitBreaker, CircuitLost, RetryPolicy
 from assay.run.calls import Call, CallLog, CallWriter, with_quote
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
+from assay.targets.protocol import AgentAnswer
+from assay.targets.remedies import (
+    RATE_LIMITED,
+    REFUSED_CREDENTIALS,
+    USUAL,
+    remedy_for,
+    status_of,
+)
+from assay.targets.target_kinds import TARGET_KINDS
 
 MOST_UNANSWERED = 3
 """Timeouts in a row after which no further query is asked alone: load is not what causes them."""

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assay.agents.targets import redact_target
+from assay.answers.figures import improvement, parse_figure
 from assay.data.dataset import Dataset
 from assay.errors import RunError, UsageError, did_you_mean
 from assay.evaluation.gates import Gate
 from assay.evaluation.results import Results
-from assay.measure.metrics import improvement, parse_figure
-from assay.measure.scoring import Scores
-from assay.measure.statistics import compare_paired, fewest_queries
+from assay.metrics.scoring import Scores
+from assay.metrics.statistics import compare_paired, fewest_queries
 from assay.report.numbers import counted, difference, interval
 from assay.run.find import LATEST, RUNS
 from assay.run.folder import RunFolder, find_run, list_runs
@@ -27,6 +26,7 @@ from assay.run.listing import RunLine, read_summaries, run_signatures
 from assay.run.models import Comparison, RunHeader
 from assay.run.run_record import GateResult
 from assay.run.state import RunState
+from assay.targets.opening import redact_target
 
 if TYPE_CHECKING:
     from assay.evaluation.evaluation import Evaluation

@@ -7,11 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from assay.agents.chunks import ChunkResolver, parse_separator
-from assay.agents.protocol import Agent, AgentAnswer, context_taker
-from assay.agents.readiness import ReportsReadiness
-from assay.agents.target_kinds import TARGET_KINDS
-from assay.agents.targets import parse_target
+from assay.answers.poison_documents import parse_kinds
 from assay.data.dataset import Dataset, Query
 from assay.errors import RunError
 from assay.evaluation.calling import (
@@ -38,7 +34,6 @@ from assay.evaluation.reporting import write_report
 from assay.evaluation.results import LiveFigures, Tick
 from assay.evaluation.run import Run
 from assay.files import remove_part_files
-from assay.measure.answers.poison_documents import parse_kinds
 from assay.net.retry import PROBE_PAUSES, CircuitBreaker
 from assay.privacy import private_mode
 from assay.progress import Progress, silent
@@ -49,13 +44,18 @@ from assay.run.folder import RunFolder, create_run
 from assay.run.models import FORMAT
 from assay.run.provenance import read_provenance
 from assay.run.state import RunState
+from assay.targets.chunks import ChunkResolver, parse_separator
+from assay.targets.opening import parse_target
+from assay.targets.protocol import Agent, AgentAnswer, context_taker
+from assay.targets.readiness import ReportsReadiness
+from assay.targets.target_kinds import TARGET_KINDS
 
 if TYPE_CHECKING:
-    from assay.answer.providers.provider import LLMProvider
+    from assay.answers.criteria import Criterion
     from assay.evaluation.answers.examination import AnswerExamination
     from assay.evaluation.answers.nugget_scores import NuggetSet
     from assay.evaluation.compare_to import ReferenceRun
-    from assay.measure.answers.criteria import Criterion
+    from assay.llm.providers.provider import LLMProvider
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Evaluation:
             refuse_gates(gates, dataset, config, queries)
         criteria: Sequence[Criterion] = ()
         if config.criteria:
-            from assay.measure.answers.criteria import read_criteria
+            from assay.answers.criteria import read_criteria
 
             criteria = read_criteria(Path(config.criteria))
         nuggets = None

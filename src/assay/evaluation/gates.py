@@ -12,10 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from assay.data.dataset import Dataset, Query
-from assay.errors import AssayError, GateError, UsageError, did_you_mean
-from assay.evaluation.plan import judgments_of
-from assay.measure.answers.answer_metrics import (
+from assay.answers.answer_metrics import (
     ANSWER_METRICS,
     ANSWER_NAMES,
     CRITERION_PREFIX,
@@ -27,9 +24,12 @@ from assay.measure.answers.answer_metrics import (
     answer_metric_name,
     correct_by_facts,
 )
-from assay.measure.answers.poison_documents import parse_kinds
-from assay.measure.metrics import Metric, parse_metric
-from assay.measure.scoring import score_rankings
+from assay.answers.poison_documents import parse_kinds
+from assay.data.dataset import Dataset, Query
+from assay.errors import AssayError, GateError, UsageError, did_you_mean
+from assay.evaluation.plan import judgments_of
+from assay.metrics.metric import Metric, parse_metric
+from assay.metrics.scoring import score_rankings
 from assay.report.numbers import figure
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
@@ -37,7 +37,7 @@ from assay.run.models import RunSummary
 from assay.run.run_record import GATE_SHAPE, GateResult
 
 if TYPE_CHECKING:  # a run without a judge imports nothing of it
-    from assay.measure.answers.calibration_files import CalibrationStatus
+    from assay.answers.calibration_files import CalibrationStatus
 
 _RELATIVE = re.compile(r"(?P<name>[^<>]*[^<>\s])\s*(?P<sign>[<>]=?)\s*(?P<bound>[^\s<>=].*)")
 _REFERENCE = re.compile(r"(?P<name>[^\W\d][\w./-]*?)(?:\s*[-+]\s*[\d.]+)?")
@@ -259,7 +259,7 @@ def require_criterion(gate: Gate, config: RunConfig) -> None:
     """Raise `UsageError` for a gate on a criterion that the settings do not have."""
     if not gate.name.startswith(CRITERION_PREFIX):
         return
-    from assay.measure.answers.criteria import read_criteria
+    from assay.answers.criteria import read_criteria
 
     if not config.criteria:
         raise UsageError(f"gate {gate.text!r} is on a criterion; add --criteria")
@@ -284,7 +284,7 @@ def figure_calibration(
     kind = _kind(name) if config.judge else None
     if kind is None:
         return None
-    from assay.measure.answers.calibration_files import (
+    from assay.answers.calibration_files import (
         CalibrationStatus,
         calibration_status,
         read_calibrations,
@@ -302,7 +302,7 @@ def refuse_uncalibrated(
 ) -> None:
     """With `--require-calibrated`, raise `GateError` for a gate whose judge is not calibrated."""
     if config.judge_calibration:
-        from assay.measure.answers.calibration_files import read_calibrations
+        from assay.answers.calibration_files import read_calibrations
 
         read_calibrations(Path(config.judge_calibration))  # a wrong file is an error at once
     if not config.require_calibrated:
@@ -334,9 +334,9 @@ def _kind(name: str) -> str | None:
 
 def _votes_and_prompts(kind: str, config: RunConfig) -> tuple[int, tuple[str, ...]]:
     """The number of votes and the ids of the prompts that decide about a kind of figure."""
-    from assay.answer.prompt import load_prompt
-    from assay.measure.answers import criteria, nuggets
-    from assay.measure.answers.judge import correctness_prompts
+    from assay.answers import criteria, nuggets
+    from assay.answers.judge import correctness_prompts
+    from assay.llm.prompt import load_prompt
 
     votes = config.judge_votes + config.judge_votes % 2
     if kind == CORRECTNESS:
@@ -354,7 +354,7 @@ def _votes_and_prompts(kind: str, config: RunConfig) -> tuple[int, tuple[str, ..
 
 def _judge_model(spec: str) -> str:
     """`KIND:MODEL` of the judge that a setting names; the name of a caller's own as it is."""
-    from assay.answer.providers.opening import open_model
+    from assay.llm.providers.opening import open_model
 
     try:
         return open_model(spec).name

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from assay.measure.metrics import AnswerFigure, improvement, parse_figure
-from assay.measure.statistics import compare_paired, holm
+from assay.answers.figures import AnswerFigure, improvement, parse_figure
+from assay.metrics.statistics import compare_paired, holm
 from assay.run.folder import RunFolder
 from assay.run.listing import sample_seed
 from assay.run.report_file import read_query_rows

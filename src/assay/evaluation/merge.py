@@ -13,14 +13,13 @@ from typing import Any
 
 import orjson
 
-from assay.agents.protocol import Agent, AgentAnswer, AgentInfo
-from assay.answer.passages import Passage
 from assay.data.dataset import Dataset, Document
 from assay.errors import AgentFailure, FailureKind, RunError
 from assay.evaluation.evaluation import Evaluation
 from assay.evaluation.plan import target_record
 from assay.evaluation.run import Run
 from assay.files import make_private_folder, read_file, staging_folder
+from assay.llm.passages import Passage
 from assay.net.json import JsonObject, parse_json
 from assay.run.calls import Call, CallLog, CallWriter
 from assay.run.config import RunConfig
@@ -28,6 +27,7 @@ from assay.run.folder import RunFolder, create_run
 from assay.run.models import FORMAT, QueryRow, Report, RunHeader
 from assay.run.settings import require_same
 from assay.run.state import RunState
+from assay.targets.protocol import Agent, AgentAnswer, AgentInfo
 
 
 def merged_config(shards: Sequence[RunFolder], target: str | None = None) -> RunConfig:

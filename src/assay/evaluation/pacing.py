@@ -13,8 +13,6 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Literal, TypeVar
 
-from assay.agents.protocol import Agent
-from assay.agents.readiness import AgentReadiness, ReadyState, ReportsReadiness
 from assay.data.dataset import Dataset, Query
 from assay.errors import AgentFailure, FailureKind, RunError, TargetError, TargetLoading
 from assay.extras import missing_extra
@@ -25,6 +23,8 @@ from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
 from assay.run.run_record import PacingRecord, WarmUpRecord
 from assay.run.state import RunState
+from assay.targets.protocol import Agent
+from assay.targets.readiness import AgentReadiness, ReadyState, ReportsReadiness
 
 _POLL_S = (0.2, 0.5, 1.0, 2.0)
 _CALL_SHARE = 0.2

@@ -4,8 +4,17 @@ import random
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from assay.agents.protocol import Agent, AgentInfo
-from assay.agents.target_kinds import (
+from assay.data.dataset import Dataset, Judgments, Query
+from assay.errors import UsageError
+from assay.extras import missing_extra
+from assay.net.redact import mask_secrets, reveal
+from assay.progress import Progress, silent
+from assay.run.config import RunConfig
+from assay.run.models import TargetRecord
+from assay.run.settings import settings
+from assay.targets.opening import open_target, parse_target
+from assay.targets.protocol import Agent, AgentInfo
+from assay.targets.target_kinds import (
     TARGET_KINDS,
     OpenContext,
     RequestSettings,
@@ -15,19 +24,10 @@ from assay.agents.target_kinds import (
     no_effect,
     unused_in_mode,
 )
-from assay.agents.targets import open_target, parse_target
-from assay.data.dataset import Dataset, Judgments, Query
-from assay.errors import UsageError
-from assay.extras import missing_extra
-from assay.net.redact import mask_secrets, reveal
-from assay.progress import Progress, silent
-from assay.run.config import RunConfig
-from assay.run.models import TargetRecord
-from assay.run.settings import settings
 
 if TYPE_CHECKING:
-    from assay.agents.health_check import HealthReport
     from assay.net.outbound import OutboundPolicy
+    from assay.targets.health_check import HealthReport
 
 
 def target_record(info: AgentInfo) -> TargetRecord:
@@ -148,7 +148,7 @@ def _open_agent(config: RunConfig, dataset: Dataset, progress: Progress) -> Agen
 def _mapping(config: RunConfig) -> dict[str, str] | None:
     if not config.mapping:
         return None
-    from assay.agents.mapping import parse_mapping
+    from assay.targets.mapping import parse_mapping
 
     return parse_mapping([reveal(each) for each in config.mapping])
 
@@ -170,8 +170,8 @@ async def check_target_health(
 
     Raises `TargetError` if the agent cannot be reached.
     """
-    from assay.agents.health_check import SampleQuery, check_health, query_of
     from assay.net.outbound import UNRESTRICTED
+    from assay.targets.health_check import SampleQuery, check_health, query_of
 
     mapping, request = _mapping(config), http_request_settings(config)
     searched = dataset or Dataset(name="none", documents={}, queries={}, judgments={})

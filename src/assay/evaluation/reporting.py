@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from assay.agents.chunks import suggest_separator
 from assay.data.dataset import Dataset, Query
 from assay.errors import FailureKind
 from assay.evaluation.compare_to import check_against
@@ -23,9 +22,9 @@ from assay.evaluation.results import (
     unseen_places,
 )
 from assay.files import atomic_write
-from assay.measure.metrics import MRR, Metric, Precision, Recall
-from assay.measure.statistics import SampleSummary, below, summarize
-from assay.measure.violations import KINDS, Kind, Violations
+from assay.metrics.metric import MRR, Metric, Precision, Recall
+from assay.metrics.statistics import SampleSummary, below, summarize
+from assay.metrics.violations import KINDS, Kind, Violations
 from assay.report.html import QueryFigures, render_run
 from assay.report.numbers import figure
 from assay.run.answers import AnswersReport
@@ -49,6 +48,7 @@ from assay.run.models import (
 from assay.run.report_file import ReportWriter
 from assay.run.run_record import GateResult, Latency, PacingRecord
 from assay.run.state import RunState
+from assay.targets.chunks import suggest_separator
 from assay.text import respelled
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from assay.data.dataset import Dataset, Query
 from assay.errors import FailureKind
 from assay.evaluation.plan import judgments_of
-from assay.measure.describe import similar_pairs
-from assay.measure.metrics import (
+from assay.metrics.describe import similar_pairs
+from assay.metrics.metric import (
     AP,
     MRR,
     CappedRecall,
@@ -32,7 +32,7 @@ from assay.measure.metrics import (
     Recall,
     nDCG,
 )
-from assay.measure.scoring import Scores, score_rankings
+from assay.metrics.scoring import Scores, score_rankings
 from assay.run.calls import Call, CallLog, with_quote
 from assay.run.config import RunConfig
 from assay.run.label_fit import LabelCoverage, new_share

@@ -7,10 +7,11 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from assay.answers.figures import parse_figure
 from assay.errors import RunError, UsageError, suggests_keywords
 from assay.extras import data_frame
-from assay.measure.metrics import Metric, parse_figure
-from assay.measure.scoring import Means, as_metric
+from assay.metrics.metric import Metric
+from assay.metrics.scoring import Means, as_metric
 from assay.report.numbers import figure
 from assay.run.comparison import ComparedRun, compare_reports, find_judgments
 from assay.run.folder import RunFolder, find_run, list_runs
@@ -20,7 +21,7 @@ from assay.run.state import RunState
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from assay.answer.providers.provider import LLMProvider
+    from assay.llm.providers.provider import LLMProvider
 
 
 def no_answers(run: "Run") -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
-from assay.answer.provider_kinds import PROVIDER_VARIABLE
+from assay.llm.provider_kinds import PROVIDER_VARIABLE
 from assay.pytest_plugin.session import (
     GROUND_TRUTH,
     OLLAMA_VARIABLE,
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
     from anyio.from_thread import BlockingPortal
 
-    from assay.agents import Agent
-    from assay.agents.chunks import ChunkResolver
-    from assay.agents.protocol import AgentAnswer
-    from assay.answer.providers.provider import LLMProvider
     from assay.data import Dataset
+    from assay.llm.providers.provider import LLMProvider
     from assay.net.json import JsonObject
     from assay.nextcloud.client import NotesClient
     from assay.pytest_plugin.sampling_client import SamplingClient
+    from assay.targets import Agent
+    from assay.targets.chunks import ChunkResolver
+    from assay.targets.protocol import AgentAnswer
 
 
 Thing = TypeVar("Thing")
@@ -199,9 +199,9 @@ def rag_agent(
     the target answers. For a Nextcloud, documents are uploaded first, and the fixture waits until
     they are indexed.
     """
-    from assay.agents.chunks import ChunkResolver
-    from assay.agents.target_kinds import OpenContext
-    from assay.agents.targets import open_target, parse_target
+    from assay.targets.chunks import ChunkResolver
+    from assay.targets.opening import open_target, parse_target
+    from assay.targets.target_kinds import OpenContext
 
     target, dataset = assay_settings.target, nfcorpus_test_data.dataset
     with user_errors():
@@ -242,9 +242,9 @@ def mcp_sampling_client(
     """An MCP session with the target, or with Assay's own server for a built-in target. It offers
     the configured model to the server, if there is one.
     """
-    from assay.agents.targets import redact_target
-    from assay.answer.providers.opening import open_provider
+    from assay.llm.providers.opening import open_provider
     from assay.pytest_plugin.sampling_client import SamplingClient, connected, speaks_mcp
+    from assay.targets.opening import redact_target
 
     target = assay_settings.target
     if not speaks_mcp(target):
@@ -270,7 +270,7 @@ def evaluation_llm(
     request: pytest.FixtureRequest, assay_loop: SessionLoop, assay_settings: Settings
 ) -> Iterator[EvaluationLLM]:
     """The model that judges, separate from the one that answers: `await evaluation_llm(prompt)`."""
-    from assay.answer.providers.opening import open_provider
+    from assay.llm.providers.opening import open_provider
 
     if assay_settings.model is None:
         what = "no model" if assay_settings.provider is None else "'extractive' has no model"

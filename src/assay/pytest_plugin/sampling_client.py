@@ -18,13 +18,13 @@ from mcp_types import (
     TextContent,
 )
 
-from assay.agents.mcp.connection import server_of
-from assay.agents.target_kinds import TARGET_KINDS, require_mode
-from assay.agents.targets import parse_target
-from assay.answer.providers.opening import CachedProvider
 from assay.errors import AgentFailure, FailureKind, ProviderError, TargetError, UsageError
+from assay.llm.providers.opening import CachedProvider
 from assay.net.json import JsonObject, parse_json
 from assay.pytest_plugin.fixtures import SessionLoop
+from assay.targets.mcp.connection import server_of
+from assay.targets.opening import parse_target
+from assay.targets.target_kinds import TARGET_KINDS, require_mode
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from assay.answer.provider_kinds import PROVIDER_VARIABLE
 from assay.errors import AssayError, DownloadError, GateError
+from assay.llm.provider_kinds import PROVIDER_VARIABLE
 from assay.net.redact import redact_credentials
 
 if TYPE_CHECKING:
@@ -285,13 +285,13 @@ def reference_answers(records: "Sequence[JsonObject]") -> dict[str, str]:
 
 def read_ground_truth(path: Path, dataset: "Dataset") -> "list[JsonObject]":
     """The records of the file, with the texts that it leaves out."""
-    from assay.answer.ground_truth.records import load_ground_truth, record_to_json
+    from assay.labels.ground_truth.records import load_ground_truth, record_to_json
 
     return [record_to_json(truth) for truth in load_ground_truth(path, dataset)]
 
 
 def _query_ids(config: pytest.Config) -> list[str]:
-    from assay.answer.ground_truth.generation import SELECTED
+    from assay.labels.ground_truth.generation import SELECTED
 
     settings = Settings.of(config)
     if settings.all_queries:
@@ -310,14 +310,14 @@ def _unanswerable_ids(config: pytest.Config) -> list[str]:
 
 
 def _some_queries(dataset: "Dataset") -> "list[Query]":
-    from assay.answer.ground_truth.generation import choose_queries
+    from assay.labels.ground_truth.generation import choose_queries
 
     number = min(FEW, len(dataset.queries_in(SPLIT)))
     return choose_queries(dataset, SPLIT, number=number, seed=SEED)
 
 
 def _case(dataset: "Dataset", query: "Query", answers: Mapping[str, str]) -> RagCase:
-    from assay.answer.ground_truth.generation import expected_ids
+    from assay.labels.ground_truth.generation import expected_ids
 
     return RagCase(
         query_id=query.id,

@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from assay.errors import NotTuned
-from assay.measure.metrics import Metric
-from assay.measure.statistics import compare_strata, holm, shared_ranks, summarize_strata
+from assay.metrics.metric import Metric
+from assay.metrics.statistics import compare_strata, holm, shared_ranks, summarize_strata
 from assay.report.html_templates import render_page
 from assay.report.numbers import counted, difference, duration, figure, interval, p_value
 from assay.run.models import Report

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from assay.answers.figures import improvement
 from assay.data.dataset import Dataset
-from assay.measure.metrics import Metric, improvement
-from assay.measure.statistics import compare_paired, holm
+from assay.metrics.metric import Metric
+from assay.metrics.statistics import compare_paired, holm
 from assay.report.html_queries import (
     FORM,
     OUTCOMES,

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from assay.measure.metrics import AnswerFigure, parse_figure
+from assay.answers.figures import AnswerFigure, parse_figure
 from assay.net.redact import markdown_text, printable
 from assay.report.numbers import (
     count,

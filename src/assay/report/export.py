@@ -5,16 +5,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from assay.answers.figures import AnswerFigure, improvement, parse_figure
 from assay.errors import RunError, UsageError
-from assay.measure.metrics import (
-    MRR,
-    AnswerFigure,
-    Recall,
-    improvement,
-    nDCG,
-    parse_figure,
-    parse_metric,
-)
+from assay.metrics.metric import MRR, Recall, nDCG, parse_metric
 from assay.net.redact import markdown_text, printable
 from assay.report.numbers import figure
 from assay.report.table_files import Cell, Format, Row, latex_lines, latex_text, write_lines

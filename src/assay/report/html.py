@@ -17,7 +17,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from assay.data.dataset import Dataset, Query
-from assay.measure.metrics import Metric
+from assay.metrics.metric import Metric
 from assay.report import numbers, plots
 from assay.report.html_answers import AnswersView, answers_view
 from assay.report.html_queries import (

@@ -6,9 +6,10 @@ from typing import Generic, TypeVar
 
 from markupsafe import Markup
 
+from assay.answers.figures import AnswerFigure, parse_figure
 from assay.data.dataset import Dataset
 from assay.errors import RunError
-from assay.measure.metrics import AnswerFigure, Metric, parse_figure
+from assay.metrics.metric import Metric
 from assay.report import plots
 from assay.report.changes import (
     SHOWN,

@@ -13,9 +13,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from assay.data.dataset import Dataset, Document
-from assay.measure.metrics import Metric
-from assay.measure.statistics import student_t
-from assay.measure.violations import KINDS, Kind
+from assay.metrics.metric import Metric
+from assay.metrics.statistics import student_t
+from assay.metrics.violations import KINDS, Kind
 from assay.run.calls import with_quote
 from assay.run.config import RunConfig
 from assay.run.models import QueryRow, ViolationCount

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from urllib.parse import quote
 
+from assay.answers.answer_metrics import CRITERION_PREFIX
+from assay.answers.lexical import stated_facts
 from assay.data.dataset import Dataset
-from assay.measure.answers.answer_metrics import CRITERION_PREFIX
-from assay.measure.answers.lexical import stated_facts
 from assay.report.html_queries import LISTED, DocumentView, JudgedDocuments, Remark
 from assay.report.terminal_answers import preference_facts, preference_verdict
 from assay.run.answers import ContextName, NuggetRow, PreferenceReport

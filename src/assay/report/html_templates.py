@@ -15,7 +15,7 @@ from typing import Any
 from jinja2 import BaseLoader, ChoiceLoader, Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from assay.measure.metrics import AnswerFigure, improvement, parse_figure
+from assay.answers.figures import AnswerFigure, improvement, parse_figure
 from assay.net.redact import printable
 from assay.report import numbers, plots
 from assay.report.terminal import verdict

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from assay.data.dataset import Dataset
 from assay.errors import RunError, UsageError, did_you_mean
-from assay.measure.metrics import parse_metric
+from assay.metrics.metric import parse_metric
 from assay.report.html_queries import JudgedDocuments, query_view, slice_key, slices_of
 from assay.report.html_templates import render_page
 from assay.run.folder import RunFolder

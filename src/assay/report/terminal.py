@@ -11,8 +11,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from assay.answers.figures import AnswerFigure, improvement, parse_figure
 from assay.errors import AssayError
-from assay.measure.metrics import AnswerFigure, improvement, parse_figure, parse_metric
+from assay.metrics.metric import parse_metric
 from assay.report.console import SafeConsole, facts_table, figures_table
 from assay.report.numbers import (
     count,

@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from assay.measure.metrics import AnswerFigure
+from assay.answers.figures import AnswerFigure
 from assay.report.console import facts_table, figures_table
 from assay.report.numbers import (
     ceiling,

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from markupsafe import Markup
 
-from assay.measure.metrics import AnswerFigure, parse_figure
+from assay.answers.figures import AnswerFigure, parse_figure
 from assay.report.numbers import counted, dollars, duration, figure, interval
 from assay.report.svg import (
     REACHED,

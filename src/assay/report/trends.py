@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
-from assay.measure.metrics import improvement, parse_figure
+from assay.answers.figures import improvement, parse_figure
 from assay.net.json import JsonObject
 from assay.report.html_templates import render_page
 from assay.report.numbers import counted

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from assay.answer.provider_kinds import PROVIDER_FORMS
+from assay.llm.provider_kinds import PROVIDER_FORMS
 from assay.run.option import OptionFields
 from assay.run.option import option_field as _option
 

@@ -17,10 +17,10 @@ from typing import Any, Self
 
 import orjson
 
-from assay.answer.passages import ContextChunk
 from assay.data.dataset import Dataset
 from assay.errors import FailureKind, RunError
 from assay.files import UnreadableFile, complete_lines, open_file, open_to_append
+from assay.llm.passages import ContextChunk
 from assay.locks import try_lock
 from assay.net.json import JsonObject, parse_object
 from assay.privacy import WITHHELD

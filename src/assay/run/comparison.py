@@ -5,12 +5,13 @@ from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
+from assay.answers.answer_metrics import CRITERION_PREFIX
+from assay.answers.figures import AnswerFigure
 from assay.data.dataset import Judgments
 from assay.errors import RunError
-from assay.measure.answers.answer_metrics import CRITERION_PREFIX
-from assay.measure.graded import Floats
-from assay.measure.metrics import MRR, AnswerFigure, Judged, Recall, nDCG, parse_metric
-from assay.measure.statistics import PairedComparison, compare_paired, holm, queries_needed
+from assay.metrics.graded import Floats
+from assay.metrics.metric import MRR, Judged, Recall, nDCG, parse_metric
+from assay.metrics.statistics import PairedComparison, compare_paired, holm, queries_needed
 from assay.run.folder import RunFolder, find_run_dataset
 from assay.run.label_fit import ENOUGH, LabelFit, UnjudgedCheck, check_unjudged, fit_of, new_share
 from assay.run.models import (

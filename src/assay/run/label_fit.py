@@ -11,9 +11,9 @@ leave such documents out do not, the judgments are too few to say so.
 from collections.abc import Collection, Mapping, Sequence
 
 from assay.data.dataset import Judgments
-from assay.measure.metrics import Judged, Metric, bpref, infNDCG, nDCG
-from assay.measure.scoring import score_rankings
-from assay.measure.statistics import compare_paired
+from assay.metrics.metric import Judged, Metric, bpref, infNDCG, nDCG
+from assay.metrics.scoring import score_rankings
+from assay.metrics.statistics import compare_paired
 from assay.run.run_record import RunRecord
 
 LOST_FROM_CORPUS = 0.05

@@ -18,9 +18,10 @@ from pydantic import (
     model_validator,
 )
 
+from assay.answers.figures import AnswerFigure
 from assay.errors import AssayError, RunError, UsageError
-from assay.measure.metrics import AnswerFigure, Metric, parse_metric
-from assay.measure.violations import Kind
+from assay.metrics.metric import Metric, parse_metric
+from assay.metrics.violations import Kind
 from assay.net.json import LARGEST, is_extreme
 from assay.net.redact import mask_secrets
 from assay.run.answers import AnswerContradiction, AnswersReport, NuggetRow, PreferenceReport

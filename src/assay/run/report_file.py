@@ -15,7 +15,7 @@ import orjson
 
 from assay.errors import RunError
 from assay.files import FILE_MAX_BYTES, atomic_writer, create_file, open_file, read_file, read_lines
-from assay.measure.metrics import parse_metric
+from assay.metrics.metric import parse_metric
 from assay.net.json import is_extreme
 from assay.run.models import QueryRow, Report, require_format
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from assay.answer.passages import EXTRACTIVE
 from assay.errors import RunError, UsageError, did_you_mean
+from assay.llm.passages import EXTRACTIVE
 from assay.net.redact import full_text
 from assay.run.config import MAY_HOLD_SECRETS, RunConfig, field_types, masked, option_table
 from assay.run.option import TYPE_WORDS, Option, check_range, convert

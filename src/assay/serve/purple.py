@@ -16,13 +16,9 @@ from mcp_types import CallToolResult
 from pydantic import BaseModel, Field
 from starlette.types import ASGIApp
 
-from assay.agents.builtin import BuiltinAnswers
-from assay.agents.mcp.agent import McpSession
-from assay.agents.mcp.connection import open_http
-from assay.agents.protocol import AgentAnswer
-from assay.answer.passages import Passage
 from assay.contract.envelope import NO_FLAG
 from assay.errors import AgentFailure, AssayError, SearchError, TargetError
+from assay.llm.passages import Passage
 from assay.net.json import JsonObject, parse_json
 from assay.progress import Progress
 from assay.serve.a2a.app import AgentProfile, Skill, a2a_app
@@ -30,6 +26,10 @@ from assay.serve.a2a.tasks import TaskExecutor, TaskRefused, read_request, wait_
 from assay.serve.a2a.validation import Capacity, Slot
 from assay.serve.readiness import Loading
 from assay.serve.retrieval import QueryText, load_retrieval
+from assay.targets.builtin import BuiltinAnswers
+from assay.targets.mcp.agent import McpSession
+from assay.targets.mcp.connection import open_http
+from assay.targets.protocol import AgentAnswer
 
 Find = Callable[[str, int], Awaitable[list[str] | AgentAnswer]]
 """Finds the ids of at most so many documents for a query, best first, and may answer from them."""
@@ -134,7 +134,7 @@ def local_search(
 
 def configured_answers() -> BuiltinAnswers:
     """Answers by the configured model, or by quotes. Raises `UsageError` for an unknown one."""
-    from assay.answer.providers.opening import configured_spec
+    from assay.llm.providers.opening import configured_spec
 
     return BuiltinAnswers(None, configured_spec() or "")
 

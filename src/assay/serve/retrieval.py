@@ -8,7 +8,6 @@ from typing import Annotated, Any, Protocol
 from pydantic import AfterValidator, StringConstraints
 from pydantic_core import PydanticCustomError
 
-from assay.agents.threads import DaemonThreads
 from assay.data import Dataset, load_dataset
 from assay.errors import UsageError
 from assay.progress import Progress, silent
@@ -20,6 +19,7 @@ from assay.search.modes import Mode
 from assay.search.reranking import with_reranker
 from assay.search.retriever import SearchHit as SearchHit
 from assay.search.retriever import check_request
+from assay.targets.threads import DaemonThreads
 from assay.text import strip_controls
 
 

@@ -5,7 +5,31 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 
-from assay.answer.prompt import load_prompt
+from assay.answers.answer_metrics import (
+    ANSWER_METRICS,
+    BY_DECLINING,
+    BY_FACTS,
+    JUDGED_METRICS,
+    LOWER_IS_BETTER,
+    MAX_ANSWER,
+    NUGGET_METRICS,
+    OUTCOME_METRICS,
+    POISON_METRICS,
+    TRUTHFULNESS_BOUNDS,
+    AnswerCase,
+    AnswerScores,
+    Documents,
+    Outcome,
+)
+from assay.answers.answer_view import AnswerView
+from assay.answers.diagnosis import (
+    NOT_TRIED,
+    Counterfactuals,
+    diagnose,
+    summarize_diagnoses,
+)
+from assay.answers.findings import AnswerFinding, find_faults
+from assay.answers.judge import flip_rate
 from assay.data.dataset import Dataset
 from assay.evaluation.answers.cases import invented_citations, invented_report
 from assay.evaluation.answers.criteria import answer_statistic
@@ -26,32 +50,8 @@ from assay.evaluation.answers.verdict_scores import (
     verdict_of,
 )
 from assay.evaluation.gates import figure_calibration
-from assay.measure.answers.answer_metrics import (
-    ANSWER_METRICS,
-    BY_DECLINING,
-    BY_FACTS,
-    JUDGED_METRICS,
-    LOWER_IS_BETTER,
-    MAX_ANSWER,
-    NUGGET_METRICS,
-    OUTCOME_METRICS,
-    POISON_METRICS,
-    TRUTHFULNESS_BOUNDS,
-    AnswerCase,
-    AnswerScores,
-    Documents,
-    Outcome,
-)
-from assay.measure.answers.answer_view import AnswerView
-from assay.measure.answers.diagnosis import (
-    NOT_TRIED,
-    Counterfactuals,
-    diagnose,
-    summarize_diagnoses,
-)
-from assay.measure.answers.findings import AnswerFinding, find_faults
-from assay.measure.answers.judge import flip_rate
-from assay.measure.statistics import SCORES, summarize
+from assay.llm.prompt import load_prompt
+from assay.metrics.statistics import SCORES, summarize
 from assay.run.answers import (
     CONTEXT_NAMES,
     AnswersReport,

@@ -13,18 +13,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from assay.agents.chunks import ChunkResolver
-from assay.agents.protocol import AgentAnswer, TakesContext
-from assay.answer.passages import Passage
+from assay.answers.answer_metrics import AnswerCase
 from assay.data.dataset import Dataset, Query
 from assay.evaluation.calling import OutageCalls, retry_policy, run_calls
 from assay.evaluation.pacing import ConcurrencyLimit
-from assay.measure.answers.answer_metrics import AnswerCase
+from assay.llm.passages import Passage
 from assay.net.retry import CircuitBreaker
 from assay.progress import Progress
 from assay.run.calls import Call, CallLog, CallWriter, PrivateTexts
 from assay.run.config import RunConfig
 from assay.search.bm25_index import Bm25Index, open_bm25
+from assay.targets.chunks import ChunkResolver
+from assay.targets.protocol import AgentAnswer, TakesContext
 
 
 class TargetLost(Exception):

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from assay.answer.prompt import cited_marks
+from assay.answers.abstention import abstained
+from assay.answers.answer_metrics import AnswerCase, unknown_citations
 from assay.data.dataset import Dataset, Document, Query, ReferenceAnswer
 from assay.data.logged_answers import LoggedAnswer
-from assay.measure.answers.abstention import abstained
-from assay.measure.answers.answer_metrics import AnswerCase, unknown_citations
+from assay.llm.prompt import cited_marks
 from assay.run.answers import InventedCitations, InventedExample
 from assay.run.calls import Call
 from assay.text import normalize
@@ -79,7 +79,7 @@ def invented_report(invented: Sequence[tuple[str, str]]) -> InventedCitations:
 
 def with_ground_truth(dataset: Dataset, path: Path) -> Dataset:
     """The data set with the reference answers of a ground-truth file in place of its own."""
-    from assay.answer.ground_truth.records import load_ground_truth
+    from assay.labels.ground_truth.records import load_ground_truth
 
     references = [
         # It rests on the documents that it was written from; a person's may not say which.

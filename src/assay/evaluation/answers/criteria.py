@@ -7,13 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from assay.answer.prompt import load_prompt
-from assay.answer.providers.provider import LLMProvider
-from assay.data.dataset import Document
-from assay.errors import BudgetExceeded, ProviderError, RunError, UsageError
-from assay.evaluation.answers.judging import JudgeUse, UnreliableJudge, open_judge
-from assay.measure.answers.answer_metrics import AnswerCase
-from assay.measure.answers.criteria import (
+from assay.answers.answer_metrics import AnswerCase
+from assay.answers.criteria import (
     BETTER,
     AnswerPair,
     Criterion,
@@ -26,8 +21,13 @@ from assay.measure.answers.criteria import (
     read_criteria,
     unreliable_preferences,
 )
-from assay.measure.answers.judge import Judge
-from assay.measure.statistics import SampleSummary, below, sign_test, summarize
+from assay.answers.judge import Judge
+from assay.data.dataset import Document
+from assay.errors import BudgetExceeded, ProviderError, RunError, UsageError
+from assay.evaluation.answers.judging import JudgeUse, UnreliableJudge, open_judge
+from assay.llm.prompt import load_prompt
+from assay.llm.providers.provider import LLMProvider
+from assay.metrics.statistics import SampleSummary, below, sign_test, summarize
 from assay.net.gather import gather, gather_for
 from assay.progress import Progress, silent
 from assay.run.answers import (

@@ -9,8 +9,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from assay.agents.protocol import Agent, TakesContext, context_taker
-from assay.answer.providers.provider import LLMProvider
+from assay.answers.abstention import abstained
+from assay.answers.answer_metrics import AnswerCase, Documents, correct_by_facts
+from assay.answers.contradiction.model import open_contradiction_model
+from assay.answers.contradiction.rules import (
+    Contradiction,
+    ContradictionChecker,
+    ContradictionKind,
+)
+from assay.answers.criteria import Criterion
+from assay.answers.diagnosis import NOT_TRIED, Counterfactuals
+from assay.answers.judge import Judge, Judgment, Vote
+from assay.answers.judge_controls import ControlResult
+from assay.answers.judge_reliability import unreliable
 from assay.data.dataset import Dataset
 from assay.errors import BudgetExceeded, ProviderError, ProviderFailure
 from assay.evaluation.answers.asking_again import (
@@ -40,24 +51,13 @@ from assay.evaluation.answers.nugget_scores import (
 )
 from assay.evaluation.answers.poisoning import PoisonRun, run_poison
 from assay.evaluation.pacing import unless_stopped
-from assay.measure.answers.abstention import abstained
-from assay.measure.answers.answer_metrics import AnswerCase, Documents, correct_by_facts
-from assay.measure.answers.contradiction.model import open_contradiction_model
-from assay.measure.answers.contradiction.rules import (
-    Contradiction,
-    ContradictionChecker,
-    ContradictionKind,
-)
-from assay.measure.answers.criteria import Criterion
-from assay.measure.answers.diagnosis import NOT_TRIED, Counterfactuals
-from assay.measure.answers.judge import Judge, Judgment, Vote
-from assay.measure.answers.judge_controls import ControlResult
-from assay.measure.answers.judge_reliability import unreliable
+from assay.llm.providers.provider import LLMProvider
 from assay.net.gather import gather, gather_for
 from assay.net.retry import CircuitBreaker
 from assay.progress import Progress, silent
 from assay.run.answers import AnswerContradiction, ContradictionsReport
 from assay.run.config import RunConfig
+from assay.targets.protocol import Agent, TakesContext, context_taker
 
 ContradictionsById = dict[str, tuple[Contradiction, ...]]
 """Contradictions by query id; questions without any are left out."""

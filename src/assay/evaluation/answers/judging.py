@@ -4,14 +4,11 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
-from assay.answer.providers.opening import CachedProvider, open_provider
-from assay.answer.providers.provider import LLMProvider, Spending
-from assay.errors import AssayError, ProviderError, ProviderFailure
-from assay.measure.answers.abstention import abstained
-from assay.measure.answers.answer_metrics import AnswerCase, Documents, correct_by_facts
-from assay.measure.answers.instructions import split_surplus
-from assay.measure.answers.judge import FactsJudgment, Judge, Judgment, Vote, correctness_prompt
-from assay.measure.answers.judge_controls import (
+from assay.answers.abstention import abstained
+from assay.answers.answer_metrics import AnswerCase, Documents, correct_by_facts
+from assay.answers.instructions import split_surplus
+from assay.answers.judge import FactsJudgment, Judge, Judgment, Vote, correctness_prompt
+from assay.answers.judge_controls import (
     ControlPair,
     ControlResult,
     altered_pairs,
@@ -20,6 +17,9 @@ from assay.measure.answers.judge_controls import (
     control_pairs,
     support_pairs,
 )
+from assay.errors import AssayError, ProviderError, ProviderFailure
+from assay.llm.providers.opening import CachedProvider, open_provider
+from assay.llm.providers.provider import LLMProvider, Spending
 from assay.net.gather import gather, gather_for
 from assay.progress import Progress, silent
 from assay.run.answers import JudgeControls

@@ -11,6 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from assay.answers.answer_metrics import (
+    NUGGET_METRICS,
+    AnswerCase,
+    AnswerScores,
+    unknown_citations,
+)
+from assay.answers.contradiction.model import open_contradiction_model
+from assay.answers.contradiction.rules import ContradictionChecker
+from assay.answers.criteria import read_criteria
 from assay.data.dataset import Dataset, Document
 from assay.data.logged_answers import LoggedAnswer, read_logged
 from assay.data.table import read_table, rows_of
@@ -35,15 +44,6 @@ from assay.evaluation.gates import (
     require_criterion,
 )
 from assay.extras import data_frame
-from assay.measure.answers.answer_metrics import (
-    NUGGET_METRICS,
-    AnswerCase,
-    AnswerScores,
-    unknown_citations,
-)
-from assay.measure.answers.contradiction.model import open_contradiction_model
-from assay.measure.answers.contradiction.rules import ContradictionChecker
-from assay.measure.answers.criteria import read_criteria
 from assay.net.gather import run_coroutine
 from assay.progress import Progress, silent
 from assay.run.answers import AnswersReport
@@ -54,7 +54,7 @@ from assay.run.run_record import GateResult
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from assay.answer.providers.provider import LLMProvider
+    from assay.llm.providers.provider import LLMProvider
 
 _BATCH = 256
 _KEPT_CHARACTERS = 20_000_000

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from assay.answer.ground_truth.nugget_file import (
+from assay.answers.answer_metrics import NUGGET_METRICS, AnswerCase, AnswerScores
+from assay.answers.judge import Judge
+from assay.answers.judge_controls import ControlResult
+from assay.answers.nugget_file import (
     NuggetMaker,
     QuestionNuggets,
     changed_documents,
@@ -17,14 +20,7 @@ from assay.answer.ground_truth.nugget_file import (
     nugget_hash,
     read_nuggets,
 )
-from assay.data.dataset import Dataset, Query
-from assay.errors import DataError, UsageError
-from assay.evaluation.answers.judging import UnreliableJudge
-from assay.evaluation.gates import Gate, figure_calibration
-from assay.measure.answers.answer_metrics import NUGGET_METRICS, AnswerCase, AnswerScores
-from assay.measure.answers.judge import Judge
-from assay.measure.answers.judge_controls import ControlResult
-from assay.measure.answers.nuggets import (
+from assay.answers.nuggets import (
     NuggetAssignment,
     Support,
     ask_nugget_controls,
@@ -34,7 +30,11 @@ from assay.measure.answers.nuggets import (
     nugget_scores,
     unreliable_assignments,
 )
-from assay.measure.graded import Floats
+from assay.data.dataset import Dataset, Query
+from assay.errors import DataError, UsageError
+from assay.evaluation.answers.judging import UnreliableJudge
+from assay.evaluation.gates import Gate, figure_calibration
+from assay.metrics.graded import Floats
 from assay.net.gather import gather_for
 from assay.progress import Progress, silent
 from assay.run.answers import JudgeControls, NuggetRow, NuggetsReport

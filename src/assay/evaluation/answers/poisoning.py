@@ -15,22 +15,9 @@ from typing import Literal, cast
 
 import orjson
 
-from assay.agents.chunks import ChunkResolver
-from assay.agents.protocol import (
-    Agent,
-    AgentAnswer,
-    TakesContext,
-    TakesDocuments,
-    context_taker,
-)
-from assay.answer.passages import Passage
-from assay.data.dataset import Dataset, Query
-from assay.errors import UsageError
-from assay.evaluation.answers.asking_again import AskingAgain
-from assay.files import atomic_write
-from assay.measure.answers.answer_metrics import AnswerCase
-from assay.measure.answers.findings import AnswerFinding
-from assay.measure.answers.poison_documents import (
+from assay.answers.answer_metrics import AnswerCase
+from assay.answers.findings import AnswerFinding
+from assay.answers.poison_documents import (
     PlantedDocument,
     PoisonKind,
     PoisonOutcome,
@@ -40,10 +27,23 @@ from assay.measure.answers.poison_documents import (
     squeezed,
     squeezed_readings,
 )
-from assay.measure.statistics import summarize
+from assay.data.dataset import Dataset, Query
+from assay.errors import UsageError
+from assay.evaluation.answers.asking_again import AskingAgain
+from assay.files import atomic_write
+from assay.llm.passages import Passage
+from assay.metrics.statistics import summarize
 from assay.run.answers import PoisonCount, PoisonExample, PoisonReport
 from assay.run.calls import Call
 from assay.run.config import RunConfig
+from assay.targets.chunks import ChunkResolver
+from assay.targets.protocol import (
+    Agent,
+    AgentAnswer,
+    TakesContext,
+    TakesDocuments,
+    context_taker,
+)
 
 _TAKES_CONTEXTS = (
     "a builtin: target, a Python function with a parameter 'context', an http: target with the "

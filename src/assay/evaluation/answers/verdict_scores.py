@@ -5,11 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from assay.data.dataset import Dataset, Document
-from assay.evaluation.answers.examination import AnswerExamination
-from assay.evaluation.answers.judging import Verdict
-from assay.evaluation.answers.poisoning import poison_columns
-from assay.measure.answers.answer_metrics import (
+from assay.answers.answer_metrics import (
     AnswerCase,
     AnswerScores,
     Documents,
@@ -17,10 +13,14 @@ from assay.measure.answers.answer_metrics import (
     measure_answers,
     outcome_of,
 )
-from assay.measure.answers.assertion import Assertion
-from assay.measure.answers.diagnosis import Observation, observe
-from assay.measure.answers.lexical import fact_assertion
-from assay.measure.graded import Floats
+from assay.answers.assertion import Assertion
+from assay.answers.diagnosis import Observation, observe
+from assay.answers.lexical import fact_assertion
+from assay.data.dataset import Dataset, Document
+from assay.evaluation.answers.examination import AnswerExamination
+from assay.evaluation.answers.judging import Verdict
+from assay.evaluation.answers.poisoning import poison_columns
+from assay.metrics.graded import Floats
 from assay.run.answers import Quadrants, UndecidedAnswers
 from assay.run.config import RunConfig
 

@@ -12,8 +12,6 @@ from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp
 
-from assay.answer.answerer import ExtractiveAnswerer
-from assay.answer.passages import Answerer
 from assay.contract.server.app import (
     EXCEPTION_HANDLERS,
     AgentService,
@@ -23,6 +21,8 @@ from assay.contract.server.app import (
 from assay.contract.server.health import Readiness, always_ready
 from assay.contract.server.runs import Work
 from assay.errors import UsageError
+from assay.llm.answerer import ExtractiveAnswerer
+from assay.llm.passages import Answerer
 from assay.search.embedding import Embedder, open_embedder
 from assay.search.retriever import check_request
 from assay.serve.contract_agents.claim_verify import verify_claims

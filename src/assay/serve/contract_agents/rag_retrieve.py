@@ -12,7 +12,6 @@ from typing import Annotated
 
 from pydantic import AliasChoices, Field
 
-from assay.answer.passages import Answer, Answerer, Passage
 from assay.contract.envelope import (
     NO_FLAG,
     AgentRunRequest,
@@ -29,6 +28,7 @@ from assay.contract.envelope import (
     succeeded,
 )
 from assay.contract.server.runs import ReportProgress
+from assay.llm.passages import Answer, Answerer, Passage
 from assay.net.json import JsonObject
 from assay.search.fusion import DEPTH
 from assay.search.modes import Mode

@@ -22,8 +22,6 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
-from assay.agents.a2a.agent import A2AAgent
-from assay.agents.threads import DaemonThreads
 from assay.contract.openapi import (
     ERROR_SHAPE,
     EVENTS_TYPE,
@@ -57,6 +55,8 @@ from assay.serve.green.jobs import (
 from assay.serve.green.request import EvalRequest
 from assay.serve.green.task_files import JobState, RecalledJob
 from assay.serve.readiness import Loading
+from assay.targets.a2a.agent import A2AAgent
+from assay.targets.threads import DaemonThreads
 
 ARTIFACT = "Evaluation Results"
 STATUS_S = 5.0

@@ -16,7 +16,6 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from assay.agents.protocol import Agent, ReportsFindings
 from assay.data.dataset import Dataset
 from assay.errors import AssayError, RunError, TargetError
 from assay.evaluation.evaluation import Evaluation, RunCallbacks
@@ -42,6 +41,7 @@ from assay.serve.green.request import (
 )
 from assay.serve.green.task_files import JobState, RecalledJob, TaskFiles, TaskRecord
 from assay.serve.readiness import Loading
+from assay.targets.protocol import Agent, ReportsFindings
 
 _logger = logging.getLogger(__name__)
 

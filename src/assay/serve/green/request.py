@@ -13,7 +13,6 @@ from pydantic import (
     create_model,
 )
 
-from assay.agents.a2a.card import base_address
 from assay.contract.envelope import NO_FLAG
 from assay.data.dataset import Dataset
 from assay.errors import AssayError, UsageError
@@ -24,6 +23,7 @@ from assay.net.redact import redact_url
 from assay.run.config import RunConfig
 from assay.run.settings import RunSetting, environment_defaults, request_settings
 from assay.serve.a2a.tasks import TaskRefused, read_request
+from assay.targets.a2a.card import base_address
 
 DEFAULT_QUERIES = 100
 SERVER_DEFAULTS = ("timeout", "track", "answers", "warm_up")

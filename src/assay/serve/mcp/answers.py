@@ -26,8 +26,8 @@ from mcp_types import (
 from mcp_types.version import is_version_at_least
 from pydantic import ValidationError
 
-from assay.answer.passages import Answer, Answerer, Passage, not_found
-from assay.answer.prompt import SYSTEM, question_prompt, read_generated
+from assay.llm.passages import Answer, Answerer, Passage, not_found
+from assay.llm.prompt import SYSTEM, question_prompt, read_generated
 from assay.serve.mcp.search import DocumentSearch, SemanticAnswer, found_note
 from assay.serve.retrieval import SearchHit
 

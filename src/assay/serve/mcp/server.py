@@ -32,10 +32,10 @@ from mcp_types import (
 )
 from pydantic import AnyUrl, Field, ValidationError
 
-from assay.answer.answerer import ExtractiveAnswerer
-from assay.answer.passages import Passage
-from assay.answer.prompt import SYSTEM, question_prompt
 from assay.errors import AssayError
+from assay.llm.answerer import ExtractiveAnswerer
+from assay.llm.passages import Passage
+from assay.llm.prompt import SYSTEM, question_prompt
 from assay.serve.mcp.answers import AnswerService
 from assay.serve.mcp.search import (
     AnswerTokens,

@@ -16,16 +16,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from assay.agents.health_check import HealthReport
-from assay.agents.rest import refuse_local
-from assay.agents.target_kinds import (
-    TARGET_KINDS,
-    RequestSettings,
-    Target,
-    provider_addresses,
-    provider_files,
-)
-from assay.agents.targets import check_permitted, parse_target
 from assay.contract.conformance.checks import check_agent, parse_check_target
 from assay.contract.conformance.report import TargetReport
 from assay.data import load_dataset
@@ -36,6 +26,16 @@ from assay.net.outbound import VARIABLE, OutboundPolicy, split_address
 from assay.net.redact import reveal
 from assay.run.config import RunConfig
 from assay.serve.ui.context import ui_of
+from assay.targets.health_check import HealthReport
+from assay.targets.opening import check_permitted, parse_target
+from assay.targets.rest import refuse_local
+from assay.targets.target_kinds import (
+    TARGET_KINDS,
+    RequestSettings,
+    Target,
+    provider_addresses,
+    provider_files,
+)
 
 LONGEST_S = 240.0
 # A mapping may have blanks around its expression.

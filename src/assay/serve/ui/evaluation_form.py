@@ -10,18 +10,18 @@ from functools import lru_cache, partial
 from typing import get_args
 from urllib.parse import urlencode
 
-from assay.agents.target_kinds import TARGET_KINDS
-from assay.agents.targets import parse_target
-from assay.answer.passages import EXTRACTIVE
 from assay.errors import AssayError, UsageError
 from assay.evaluation.gates import parse_gate
 from assay.evaluation.plan import http_request_settings, refuse_unused_settings
+from assay.llm.passages import EXTRACTIVE
 from assay.net.redact import full_text
 from assay.run.config import MAY_HOLD_SECRETS, RunConfig, option_table
 from assay.run.option import Group, check_range
 from assay.run.settings import RunSetting, form_fields, form_settings, read_form
 from assay.serve.ui.check import TargetRules
 from assay.serve.ui.context import Ui
+from assay.targets.opening import parse_target
+from assay.targets.target_kinds import TARGET_KINDS
 
 SHOWN = "settings_of"
 """The field with the name of the target of assay.toml whose settings the form was filled with."""
@@ -142,7 +142,7 @@ def in_web_words(message: str) -> str:
 
 def environment_judge() -> str:
     """The judge that the environment names: it is shown in the form before it is used."""
-    from assay.answer.providers.opening import configured_spec
+    from assay.llm.providers.opening import configured_spec
 
     spec = configured_spec() or ""
     return "" if spec == EXTRACTIVE else spec
@@ -189,7 +189,7 @@ def check_allowed(ui: Ui, config: RunConfig) -> None:
 
 def _checks(ui: Ui, config: RunConfig) -> Iterator[tuple[str, Callable[[], object]]]:
     """What has to hold before an evaluation starts, with the field that it is about."""
-    from assay.answer.providers.opening import open_model
+    from assay.llm.providers.opening import open_model
 
     rules = TargetRules(ui.policy)
     yield "target", partial(rules.check_target, config.target)

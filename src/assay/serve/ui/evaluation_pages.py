@@ -9,7 +9,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from assay.agents.health_check import HealthReport
 from assay.data.load import KNOWN
 from assay.errors import AssayError
 from assay.run.folder import RunFolder
@@ -31,6 +30,7 @@ from assay.serve.ui.evaluation_form import (
     with_named_target,
 )
 from assay.serve.ui.evaluations import ProgressView, StartedEvaluation, event_stream, follow
+from assay.targets.health_check import HealthReport
 
 _PAUSE_S = 0.4
 _CANCELING = "canceling"

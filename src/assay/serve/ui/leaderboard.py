@@ -13,8 +13,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from assay.answers.figures import AnswerFigure, parse_figure
 from assay.evaluation.leaderboard import Board, BoardPlace, make_boards
-from assay.measure.metrics import AnswerFigure, parse_figure
 from assay.net.json import JsonObject
 from assay.net.redact import markdown_text
 from assay.report.numbers import counted, figure

@@ -12,7 +12,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from assay.data.dataset import Dataset
-from assay.measure.metrics import parse_metric
+from assay.metrics.metric import parse_metric
 from assay.report.html_queries import (
     DocumentView,
     JudgedDocuments,

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from assay.data.dataset import Dataset
-from assay.measure.metrics import Metric, parse_metric
+from assay.metrics.metric import Metric, parse_metric
 from assay.report.html_queries import (
     JudgedDocuments,
     ordered_slices,

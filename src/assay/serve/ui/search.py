@@ -9,7 +9,6 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from assay.agents.target_kinds import TARGET_KINDS
 from assay.data import Query, load_dataset
 from assay.errors import AssayError
 from assay.progress import Progress
@@ -21,6 +20,7 @@ from assay.search.retriever import Retriever, SearchHit, check_request
 from assay.serve.readiness import Loading
 from assay.serve.ui.context import ui_of
 from assay.serve.ui.evaluations import ProgressView, event_stream
+from assay.targets.target_kinds import TARGET_KINDS
 
 MODES: tuple[str, ...] = ZERO_SHOT_MODES[::-1]
 """The best first, which is searched with by default."""

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from assay.measure.metrics import parse_figure
+from assay.answers.figures import parse_figure
 from assay.report.plots import sparkline
 from assay.report.table_files import write_rows
 from assay.report.trends import (

@@ -1,0 +1,327 @@
+"""Criteria and preferences: what a judge thinks of answers, beyond right and wrong.
+
+A criterion of your own is a file, a question that a judge answers with yes or no or on a scale:
+
+    ---
+    name: polite
+    scale: yes/no
+    ---
+    Is the answer polite?
+
+The lines between `---` may be left out: the name is then the file's, the scale yes/no. A scale of
+numbers is written `1-5`. What follows is shown to the judge as it is, examples included.
+
+Which of two answers is better is asked in both orders, and a win must hold in each. Judges prefer a
+place: many choose what stands first (Zheng et al. 2023, "Judging LLM-as-a-judge"). Asked once, such
+a preference is a win; asked in both orders it is a flip, which wins nothing.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from assay.answers.answer_metrics import CRITERION_PREFIX
+from assay.answers.judge import Judge
+from assay.answers.judge_controls import control_pairs
+from assay.answers.judge_reliability import refuse_inconsistent
+from assay.errors import DataError
+from assay.files import read_text_file
+from assay.llm.prompt import delimited, delimiter_code, load_prompt
+from assay.net.gather import gather
+from assay.text import normalize
+
+VOTES = 2
+_MAX_FILE = 64 * 2**10
+_WIDEST = 10
+_REASON_TOKENS = 80
+_REASON_LENGTH = 400
+_HEADER = re.compile(r"---[ \t]*\n(.*?\n)?---[ \t]*(?:\n|$)", re.DOTALL)
+_RANGE = re.compile(r"(\d)\s*(?:-|–|to)\s*(\d{1,2})")
+_CHOICES = ("FIRST", "SECOND", "TIE")
+BETTER = (
+    "It says what the reference says, where there is one, and what the question asks for, "
+    "completely and with nothing that is wrong. Where both do, the plainer one is better."
+)
+"""What is preferred where the user gives no criterion."""
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """What an answer is rated by.
+
+    `levels` are the allowed replies, worst first; the value of a reply is its place between 0 and
+    1.
+    """
+
+    name: str
+    text: str
+    levels: tuple[str, ...] = ("NO", "YES")
+
+    @property
+    def metric(self) -> str:
+        """Its name among the metrics."""
+        return CRITERION_PREFIX + self.name
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same question on the same scale."""
+        return delimiter_code(self.text, *self.levels)
+
+    def value(self, level: str) -> float:
+        """Between 0 for the worst level and 1 for the best."""
+        return self.levels.index(level) / (len(self.levels) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class CriterionRating:
+    """The votes about one answer, None where a reply was not one of the levels.
+
+    `value` is their mean. For yes and no they must agree. Where nothing was decided it is None.
+    """
+
+    votes: tuple[str | None, ...]
+    value: float | None
+    reason: str = ""
+
+
+def read_criteria(path: Path) -> list[Criterion]:
+    """The criteria of a `.md` file, or of all `.md` files of a folder, by name.
+
+    Raises:
+        DataError: there is none, or a file is wrong.
+    """
+    files = sorted(path.glob("*.md")) if path.is_dir() else [path]
+    if not files:
+        raise DataError("has no .md file; add one for each criterion, or pass one", file=path)
+    criteria: dict[str, Criterion] = {}
+    for file in files:
+        criterion = _read(file)
+        if criterion.name in criteria:
+            raise DataError(
+                f"has the same name as another criterion, {criterion.name!r}; rename one", file=file
+            )
+        criteria[criterion.name] = criterion
+    return list(criteria.values())
+
+
+def _read(path: Path) -> Criterion:
+    try:
+        text = read_text_file(path, encoding="utf-8-sig", limit=_MAX_FILE)
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", file=path) from None
+    except UnicodeDecodeError:
+        raise DataError("is not UTF-8", file=path) from None
+    header = _HEADER.match(text)
+    if header is None and text.startswith("---"):  # else its scale would be part of the question
+        raise DataError("begins with --- and has no second line --- after its fields", file=path)
+    fields: dict[str, str] = {}
+    for line in filter(str.strip, (header[1] or "").splitlines() if header else ()):
+        key, _, value = (part.strip() for part in line.partition(":"))
+        if key not in ("name", "scale"):
+            raise DataError(
+                f"has the unknown field {key[:60]!r}; the fields are name and scale", file=path
+            )
+        if key in fields:
+            raise DataError(f"has the field {key!r} twice; keep one", file=path)
+        fields[key] = value
+    name = fields.get("name", path.stem).strip().lower().replace("-", "_").replace(" ", "_")
+    body = text[header.end() :].strip() if header else text.strip()
+    if not re.fullmatch(r"\w{1,64}", name, re.ASCII):
+        raise DataError(f"its name must be of letters, digits and _, got {name[:60]!r}", file=path)
+    if not body:
+        raise DataError("asks nothing: write the question below the fields", file=path)
+    return Criterion(name, body, _levels(fields.get("scale", "yes/no"), path))
+
+
+def _levels(scale: str, path: Path) -> tuple[str, ...]:
+    if scale.lower() in ("yes/no", "no/yes"):
+        return ("NO", "YES")
+    match = _RANGE.fullmatch(scale)
+    if match is None or not 1 <= int(match[2]) - int(match[1]) <= _WIDEST:
+        raise DataError(f"its scale must be yes/no or like 1-5, got {scale[:60]!r}", file=path)
+    return tuple(str(level) for level in range(int(match[1]), int(match[2]) + 1))
+
+
+async def rate_answer(
+    judge: Judge,
+    criterion: Criterion,
+    question: str,
+    answer: str,
+    sources: Sequence[str] = (),
+    *,
+    reason: bool = False,
+) -> CriterionRating:
+    """Ask a judge for two votes, the second with the answer before the question.
+
+    Parameters:
+        sources: what the application was shown, for criteria that are about it.
+        reason: ask also, in a call of its own, for a sentence that says why. It decides nothing.
+    """
+    prompts = [
+        criterion_prompt(criterion, question, answer, sources, vote) for vote in range(VOTES)
+    ]
+    votes = await gather(judge.choose(each, criterion.levels) for each in prompts)
+    rating = rating_of(criterion, votes)
+    if not reason or rating.value is None or votes[0] is None:
+        return rating
+    words = await judge.explain(
+        reason_prompt(criterion, question, answer, votes[0]), _REASON_TOKENS
+    )
+    return replace(rating, reason=" ".join(words.split())[:_REASON_LENGTH])
+
+
+def rating_of(criterion: Criterion, votes: Sequence[str | None]) -> CriterionRating:
+    """What the votes say together; None is a vote that is none of the levels."""
+    return CriterionRating(tuple(votes), _value(criterion, votes))
+
+
+def _value(criterion: Criterion, votes: Sequence[str | None]) -> float | None:
+    decided = [criterion.value(vote) for vote in votes if vote is not None]
+    if len(decided) < len(votes):
+        return None
+    if len(criterion.levels) == 2 and len(set(decided)) > 1:
+        return None
+    return sum(decided) / len(decided)
+
+
+def criterion_prompts(criterion: Criterion) -> tuple[str, ...]:
+    """What decides about a rating: the id of the prompt and the criterion's own fingerprint."""
+    return load_prompt("judge_criterion").id, criterion.fingerprint
+
+
+def criterion_prompt(
+    criterion: Criterion, question: str, answer: str, sources: Sequence[str] = (), vote: int = 0
+) -> str:
+    """Asks for one of the criterion's levels; the answer first in every second vote."""
+    code = delimiter_code(criterion.text, question, answer, *sources, str(vote))
+    first, second = _blocks(code, question, answer, vote)
+    shown = "\n\n".join(delimited("document", code, each) for each in sources)
+    return load_prompt("judge_criterion").fill(
+        code=code,
+        first=first,
+        second=second,
+        documents=f"Documents that the application was given:\n{shown}" if sources else "",
+        criterion=criterion.text,
+        allowed=", ".join(criterion.levels),
+    )
+
+
+def reason_prompt(criterion: Criterion, question: str, answer: str, rating: str) -> str:
+    """Asks for one sentence about a rating that was given."""
+    code = delimiter_code(criterion.text, question, answer, rating)
+    first, second = _blocks(code, question, answer, 0)
+    return load_prompt("judge_reason").fill(
+        code=code, first=first, second=second, criterion=criterion.text, rating=rating
+    )
+
+
+def _blocks(code: str, question: str, answer: str, vote: int) -> tuple[str, str]:
+    asked = f"Question:\n{delimited('question', code, question)}"
+    said = f"Answer:\n{delimited('answer', code, answer)}"
+    return (said, asked) if vote % 2 else (asked, said)
+
+
+class AnswerPair(NamedTuple):
+    """Two answers to one question; None where an agent gave none."""
+
+    query_id: str
+    question: str
+    a: str | None
+    b: str | None
+    reference: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """The choices about one pair: `votes` are `a`, `b`, `tie` or None, every second one with B
+    first. `by_rule` where no model had to be asked.
+    """
+
+    query_id: str
+    votes: tuple[str | None, ...]
+    by_rule: bool = False
+
+    @property
+    def winner(self) -> str:
+        """`a` or `b` where every vote, so both orders, says so; else `tie`."""
+        said = set(self.votes)
+        return said.pop() or "tie" if len(said) == 1 else "tie"
+
+    @property
+    def flipped(self) -> bool:
+        """Whether both answers were preferred, each in one of the orders."""
+        return {"a", "b"} <= set(self.votes)
+
+    @property
+    def mute(self) -> bool:
+        """Whether a reply was none of the choices."""
+        return None in self.votes
+
+
+async def prefer(judge: Judge, pair: AnswerPair, criterion: str = BETTER) -> Preference:
+    """Ask about one pair. The same text twice is a tie, and a missing answer loses, by rule."""
+    if pair.a is None or pair.b is None:
+        winner = "tie" if pair.a is pair.b else "b" if pair.a is None else "a"
+        return Preference(pair.query_id, (winner,), by_rule=True)
+    if normalize(pair.a) == normalize(pair.b):
+        return Preference(pair.query_id, ("tie",), by_rule=True)
+    prompts = [preference_prompt(pair, criterion, vote) for vote in range(judge.votes)]
+    words = await gather(judge.choose(each, _CHOICES) for each in prompts)
+    votes = (_choice(word, reverse=place % 2 == 1) for place, word in enumerate(words))
+    return Preference(pair.query_id, tuple(votes))
+
+
+def _choice(word: str | None, *, reverse: bool) -> str | None:
+    if word in (None, "TIE"):
+        return word and "tie"
+    return "b" if (word == "FIRST") is reverse else "a"
+
+
+def preference_prompt(pair: AnswerPair, criterion: str = BETTER, vote: int = 0) -> str:
+    """Asks for the better one; B is first in every second vote."""
+    a, b = pair.a or "", pair.b or ""
+    code = delimiter_code(pair.question, a, b, pair.reference, criterion, str(vote))
+    first, second = (b, a) if vote % 2 else (a, b)
+    shown = f"Reference:\n{delimited('answer', code, pair.reference)}" if pair.reference else ""
+    return load_prompt("judge_preference").fill(
+        code=code,
+        question=delimited("question", code, pair.question),
+        reference=shown,
+        first=delimited("answer", code, first),
+        second=delimited("answer", code, second),
+        criterion=criterion,
+    )
+
+
+def preference_controls(pairs: Sequence[AnswerPair], number: int) -> list[AnswerPair]:
+    """Pairs whose better answer, A, is known: a reference against another question's reference."""
+    known = [(pair.question, pair.reference) for pair in pairs]
+    return [
+        AnswerPair("", each.question, each.reference, each.answer, each.reference)
+        for each in control_pairs(known, number)
+        if not each.same
+    ]
+
+
+def control_failure(asked: Sequence[Preference]) -> str | None:
+    """Why a judge is not believed that does not prefer the reference in most controls."""
+    wrong = sum(each.winner != "a" for each in asked)
+    if len(asked) < 2 or 2 * wrong <= len(asked):
+        return None
+    return (
+        f"the judge does not prefer a reference to another question's in {wrong} of {len(asked)} "
+        "controls; choose another model (--judge-controls 0 asks for no control)"
+    )
+
+
+def unreliable_preferences(found: Sequence[Preference], max_flips: float) -> str | None:
+    """Why these choices are worth nothing, in words; None if nothing speaks against them."""
+    asked = [each for each in found if not each.by_rule]
+    return refuse_inconsistent(
+        "pairs",
+        mute=("made no choice for", [each.mute for each in asked]),
+        flipped=("preferred the other answer in", [each.flipped for each in asked]),
+        max_flips=max_flips,
+    )

@@ -1,0 +1,1 @@
+"""Judgments and references: grading, ground truth, and questions written by a model."""

@@ -1,0 +1,268 @@
+"""Prompts and replies: files with a version, delimited material, and citations that exist.
+
+A run records exactly what was asked, by the ids of its prompts. Material from elsewhere (questions,
+documents, answers) may say "ignore the question". It goes into a prompt between delimiters, and
+text that looks like a delimiter is broken; the prompts of judges and writers use delimiters with a
+code that is made from the material itself. So a model can tell
+material from instructions; whether it does is up to the model.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from string import Template
+
+from assay.llm.passages import EXTRACTIVE, Answer, Passage, not_found
+
+ABSTAIN = "NOT FOUND"
+"""What prompts/answer_question.txt asks for where the documents have no answer."""
+
+_HEADER = re.compile(r"version: (\d+)\n---\n")
+_CODE_LENGTH = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A template from a file of the folder `prompts`."""
+
+    name: str
+    version: int
+    template: str
+
+    @property
+    def id(self) -> str:
+        """For the record of a run; the hash reveals an edit without a new version."""
+        digest = hashlib.sha256(self.template.encode()).hexdigest()[:_CODE_LENGTH]
+        return f"{self.name}@{self.version}+{digest}"
+
+    def fill(self, **values: str) -> str:
+        """The text with its values, in one pass: a value with `$answer` in it stays as it is."""
+        return Template(self.template).substitute(values)
+
+
+@cache
+def load_prompt(name: str) -> Prompt:
+    """The prompt of `prompts/NAME.txt`."""
+    written = (files("assay.llm") / "prompts" / f"{name}.txt").read_text(encoding="utf-8")
+    header = _HEADER.match(written)
+    if header is None:
+        raise AssertionError(f"prompts/{name}.txt must begin with 'version: N' and '---'")
+    return Prompt(name, int(header[1]), written[header.end() :].strip())
+
+
+NO_MODEL = f"{EXTRACTIVE}:none"
+"""The name of what writes without a model, as `writer_origin` takes it."""
+
+
+def writer_origin(name: str, prompts: Iterable[str], note: str) -> dict[str, str]:
+    """Who wrote something, for its provenance.
+
+    Parameters:
+        name: the provider, `KIND:MODEL`.
+        prompts: the names of the prompts.
+        note: what a reader should know.
+    """
+    provider, _, model = name.partition(":")
+    ids = ", ".join(load_prompt(each).id for each in prompts)
+    return {"provider": provider, "model": model, "prompt": ids or "none", "note": note}
+
+
+def delimiter_code(*material: str) -> str:
+    """The same for the same material, and unpredictable for the author of any part of it."""
+    digest = hashlib.sha256("\x1f".join(material).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()[:_CODE_LENGTH]
+
+
+def delimited(kind: str, code: str, text: str) -> str:
+    """The text between its delimiters, with everything that looks like one broken."""
+    return f"<{kind} {code}>\n{_DELIMITER.sub('‹', text).strip()}\n</{kind} {code}>"
+
+
+def numbered(kind: str, code: str, texts: Iterable[str]) -> str:
+    """Texts of one kind with their numbers, from 1, each between its delimiters."""
+    return "\n\n".join(
+        f"{kind.capitalize()} {place}:\n{delimited(kind, code, text)}"
+        for place, text in enumerate(texts, 1)
+    )
+
+
+def _delimiter_pattern(*words: str) -> re.Pattern[str]:
+    """Match the `<` of anything that could be read as one of these delimiters.
+
+    Any number of blanks, slashes and invisible characters may be in between. No `<` is among them
+    and the match is possessive, so a text is read once, however many blanks it has.
+    """
+    return re.compile(rf"<(?=[^\w<>]*+(?:{'|'.join(words)})\b)", re.IGNORECASE)
+
+
+_DELIMITER = _delimiter_pattern("question", "answer", "fact", "statement", "document")
+_DOCUMENT_DELIMITER = _delimiter_pattern("document", "question", "title")
+
+_QUESTION = load_prompt("answer_question")
+_SYSTEM = load_prompt("answer_system")
+SYSTEM = _SYSTEM.template
+"""The system prompt for a cited answer."""
+
+
+def question_prompt(question: str, passages: Sequence[Passage]) -> str:
+    """The prompt for a cited answer: documents and question first, the instructions last.
+
+    The same text for the same input: an MCP client may be asked in two rounds that have to agree.
+    """
+    documents = "\n\n".join(_document(place, each) for place, each in enumerate(passages, 1))
+    return _QUESTION.fill(documents=documents, question=_quoted(question))
+
+
+def answer_prompts() -> dict[str, str]:
+    """Names and ids of the prompts for an answer, for the record of a run."""
+    return {prompt.name: prompt.id for prompt in (_SYSTEM, _QUESTION)}
+
+
+def _document(place: int, passage: Passage) -> str:
+    title = f"<title>{_quoted(passage.title)}</title>\n" if passage.title else ""
+    return f'<document number="{place}">\n{title}{_quoted(passage.text)}\n</document>'
+
+
+def _quoted(text: str) -> str:
+    """Text without our own delimiters; everything else stays as it was written."""
+    return _DOCUMENT_DELIMITER.sub("‹", text)
+
+
+# [1], [1, 3], [1-3], [doc 1], 【1】, [1][3] and [1], [3]: models write all of them. Adjacent ones
+# are one marker. Blanks are bounded, because a text may have a million of them.
+_GAP = r"\s{0,3}"
+_PLACE = (
+    rf"(?:(?:doc(?:ument)?|source|passage)s?[.:]?{_GAP})?(?:\d{{1,3}}{_GAP}[-–]{_GAP})?\d{{1,9}}"
+)
+_INSIDE = rf"{_GAP}{_PLACE}(?:{_GAP}[,;]{_GAP}{_PLACE})*{_GAP}"
+_ONE = rf"(?:\[{_INSIDE}\]|【{_INSIDE}(?:†[^】\[]{{0,40}})?】)"
+_MARKER = re.compile(rf"(\s?)({_ONE}(?:{_GAP}[,;]?{_GAP}{_ONE})*)", re.IGNORECASE)
+# [note-7] and [d1, d2], ids of documents: letters first and a digit somewhere. The text of a link,
+# [Python3](https://...), is a part of the sentence.
+_ID = r"(?=[\w.:/#-]{0,80}\d)[^\W\d_][\w.:/#-]{0,80}"
+_ID_MARKER = re.compile(rf"\s?[\[【]{_ID}(?:{_GAP}[,;]{_GAP}{_ID})*[\]】](?!\()")
+# After † comes a name that the model chose, digits included.
+_NUMBERS = re.compile(r"†[^】]*|(\d+)(?:\s*[-–]\s*(\d+))?")
+_WIDEST = 20
+# Alone, with citations, or with a reason that cites nothing and does not continue with "but".
+ABSTAINED = re.compile(
+    rf"\W*{ABSTAIN}\b(?:\W*(?:{_ONE}\W*)*|\s*?(?:[^\w\s]|\n)(?:(?!\b(?:but|however)\b|[\[【]).)*)",
+    re.IGNORECASE | re.DOTALL,
+)
+
+EMPTY_REPLY = "the model's reply was empty"
+NO_CITATION = "the answer cites no source"
+
+
+def read_generated(text: str, passages: int, *, model: str, stop_reason: str) -> Answer:
+    """The answer in a model's reply.
+
+    Citations of sources that do not exist are removed, with a warning.
+
+    Parameters:
+        text: the reply.
+        passages: how many sources there are.
+        model: the name of the model.
+        stop_reason: why the reply ended.
+    """
+    if not any(map(str.isalnum, without_markers(text))):
+        return not_found(model, EMPTY_REPLY)
+    if ABSTAINED.fullmatch(text):
+        return not_found(model)
+    cited: list[int] = []
+    invented: list[int] = []
+
+    def keep(match: re.Match[str]) -> str:
+        numbers = _numbers(match)
+        real = [number for number in numbers if 1 <= number <= passages]
+        cited.extend(real)
+        invented.extend(set(numbers) - set(real))
+        return match[1] + "".join(f"[{number}]" for number in real) if real else ""
+
+    cleaned = _MARKER.sub(keep, text).strip()
+    return Answer(
+        text=cleaned,
+        citations=tuple(dict.fromkeys(cited)),
+        model=model,
+        stop_reason=stop_reason,
+        warnings=tuple(_warnings(cited, invented)),
+    )
+
+
+_BRACKETS = re.compile(r"[\[【]([^\[\]【】\n]{1,100})[\]】]")
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]{1,300}`", re.DOTALL)
+# "array[1] and x[2]" are no citations; "it is so[1]." is one.
+_GLUED = re.compile(r"\w$")
+_IDENTIFIER = re.compile(r"(?:^|\W)\w$")
+_CLOSES = re.compile(r"[.,;:!?)\"”\n]|\s*$")
+# Nor is "the interval [1, 2]".
+_OF_NUMBERS = re.compile(
+    r"\b(?:intervals?|ranges?|arrays?|vectors?|tuples?|lists?|pairs?) ?$", re.I
+)
+
+
+def cited_places(text: str) -> list[int]:
+    """The numbers in the citation markers of a text, in their order, each once.
+
+    Code has none, and neither has what only looks like one: an index, as in "array[1] is", or an
+    interval.
+    """
+    prose = _CODE.sub(" ", text)
+    found = (each for each in _MARKER.finditer(prose) if _cites(each, prose))
+    return list(dict.fromkeys(number for each in found for number in _numbers(each)))
+
+
+def _cites(marker: re.Match[str], text: str) -> bool:
+    start = marker.start(2)
+    before, after = text[max(0, start - 20) : start], text[marker.end() : marker.end() + 20]
+    if _GLUED.search(before):
+        return _CLOSES.match(after) is not None and not _IDENTIFIER.search(before)
+    return not ("," in marker[2] and _OF_NUMBERS.search(before))
+
+
+def cited_marks(text: str, shown: Sequence[str], named: Mapping[str, str]) -> dict[str, str]:
+    """The citation marks of a text with the document of each: "" for a number that has none.
+
+    Numbers are places among the documents `shown` if all of them can be; else they are names, if
+    any of them is one. What else is in brackets is a mark if it is a name.
+    """
+    places = cited_places(text)
+    fit = all(1 <= place <= len(shown) for place in places)
+    if fit or not any(str(place) in named for place in places):
+        numbered = {str(n): shown[n - 1] if 1 <= n <= len(shown) else "" for n in places}
+    else:
+        numbered = {str(n): named.get(str(n), "") for n in places}
+    brackets = _BRACKETS.findall(_CODE.sub(" ", text))
+    parts = (part.strip() for each in brackets for part in (each, *re.split("[,;]", each)))
+    names = (part for part in parts if part in named)
+    # Numbers were read; "007" is another name than "7".
+    other = (part for part in names if not part.isdigit() or (part[0] == "0" and not fit))
+    return numbered | {part: named[part] for part in other}
+
+
+def _numbers(marker: re.Match[str]) -> list[int]:
+    return [number for each in _NUMBERS.finditer(marker[2]) for number in _named(each)]
+
+
+def _named(numbers: re.Match[str]) -> Sequence[int]:
+    """`3`, or all of `1-3`; for an invalid range, such as `3-1` or `1-900`, both ends."""
+    ends = [int(number) for number in numbers.groups() if number]
+    if len(ends) == 2 and 0 < ends[1] - ends[0] <= _WIDEST:
+        return range(ends[0], ends[1] + 1)
+    return ends
+
+
+def without_markers(text: str) -> str:
+    """The text without citation markers: places, as in `[2]`, and ids, as in `[note-7]`."""
+    return _ID_MARKER.sub("", _MARKER.sub("", text))
+
+
+def _warnings(cited: list[int], invented: list[int]) -> Iterable[str]:
+    if invented:
+        numbers = ", ".join(f"[{number}]" for number in sorted(set(invented)))
+        yield f"citations of sources that do not exist were removed: {numbers}"
+    if not cited:
+        yield NO_CITATION

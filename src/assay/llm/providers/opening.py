@@ -1,0 +1,250 @@
+"""The provider that callers open by its name: cached, with retries, and within a budget."""
+
+import asyncio
+import hashlib
+from dataclasses import astuple, replace
+from importlib import import_module
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import orjson
+
+from assay.data.cache import CacheDatabase, cache_folder
+from assay.errors import ProviderError, ProviderFailure, UsageError
+from assay.llm.provider_kinds import PROVIDER_FORMS, PROVIDER_VARIABLE, split_provider
+from assay.llm.providers.provider import (
+    Completion,
+    CostTracker,
+    LLMProvider,
+    Model,
+    Spending,
+    TokenUsage,
+    billed_usage,
+    setting,
+)
+from assay.net.outbound import is_loopback
+from assay.net.redact import reveal
+from assay.net.retry import RetryPolicy
+
+CONCURRENCY = 4
+RETRIES = RetryPolicy(attempts=5, timeout=120.0, first_delay=1.0, max_delay=60.0)
+
+_TABLE = (
+    "CREATE TABLE IF NOT EXISTS replies (key BLOB PRIMARY KEY, text TEXT, "
+    "input_tokens INTEGER, output_tokens INTEGER, stop_reason TEXT) WITHOUT ROWID"
+)
+
+
+def reply_key(identity: str, prompt: str, max_tokens: int) -> bytes:
+    """A hash of all that a reply depends on. The temperature is always 0."""
+    parameters = {"model": identity, "max_tokens": max_tokens, "temperature": 0}
+    digest = hashlib.sha256(orjson.dumps(parameters, option=orjson.OPT_SORT_KEYS) + b"\n")
+    digest.update(prompt.encode("utf-8", "surrogatepass"))
+    return digest.digest()
+
+
+class ReplyCache:
+    """Replies on disk, by model, prompt and parameters. A prompt is stored as its hash only."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path or cache_folder() / "replies.sqlite3"
+        self._database = CacheDatabase(self.path, "cache of replies", _TABLE)
+
+    def find(self, key: bytes) -> Completion | None:
+        """The reply for a key of `reply_key`, if there is one."""
+        query = "SELECT text, input_tokens, output_tokens, stop_reason FROM replies WHERE key = ?"
+        row = self._database.use(lambda database: database.execute(query, (key,)).fetchone())
+        if row is None:
+            return None
+        text, input_tokens, output_tokens, stop_reason = row
+        return Completion(text, TokenUsage(input_tokens, output_tokens), stop_reason, cached=True)
+
+    def keep(self, key: bytes, completion: Completion) -> None:
+        """Store a reply under its key."""
+        row = (key, completion.text, *astuple(completion.usage), completion.stop_reason)
+        insertion = "INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?, ?)"
+        self._database.use(lambda database: database.execute(insertion, row))
+
+
+class CachedProvider:
+    """The `LLMProvider` that `open_provider` returns.
+
+    May be used from one event loop after another, as the tests of a pytest session do, but by one
+    at a time.
+
+    Parameters:
+        model: what is asked.
+        cache: replies that need not be asked for again; None asks every time.
+        max_cost: a budget in US dollars; `BudgetExceeded` is raised before it is exceeded.
+        concurrency: calls at the same time.
+        retries: when to ask again, and how long one attempt may take.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        cache: ReplyCache | None = None,
+        max_cost: float | None = None,
+        concurrency: int = CONCURRENCY,
+        retries: RetryPolicy = RETRIES,
+    ) -> None:
+        if concurrency < 1:
+            raise UsageError(f"concurrency must be >= 1, got {concurrency!r}")
+        self._model = model
+        self._cache = cache
+        self._costs = CostTracker(model.name, max_cost)
+        self.retries = retries
+        self.concurrency = concurrency
+        self._slots: tuple[asyncio.AbstractEventLoop, asyncio.Semaphore] | None = None
+
+    @property
+    def name(self) -> str:
+        """`KIND:MODEL`."""
+        return self._model.name
+
+    @property
+    def spending(self) -> Spending:
+        """What was spent so far."""
+        return self._costs.spending
+
+    def __repr__(self) -> str:
+        return f"<provider {self.name}>"
+
+    async def generate(self, prompt: str, max_tokens: int = 100) -> str:
+        """The text of the reply."""
+        return (await self.complete(prompt, max_tokens)).text
+
+    async def complete(self, prompt: str, max_tokens: int = 100) -> Completion:
+        """The reply with its usage and the reason why it ended."""
+        if max_tokens < 1:
+            raise UsageError(f"max_tokens must be >= 1, got {max_tokens!r}")
+        key = reply_key(self._model.identity, prompt, max_tokens)
+        async with self._slot():
+            known = await asyncio.to_thread(self._cache.find, key) if self._cache else None
+            if known is not None:
+                self._costs.add_cached()
+                return known
+            completion = await self._ask(prompt, max_tokens)
+            if self._cache:
+                await asyncio.to_thread(self._cache.keep, key, completion)
+            return completion
+
+    async def _ask(self, prompt: str, max_tokens: int) -> Completion:
+        with self._costs.reserved(prompt, max_tokens):
+            try:
+                completion = await self.retries.run(
+                    lambda: self._model.complete(prompt, max_tokens), on_timeout=self._timed_out
+                )
+            except ProviderError as error:
+                if not error.retryable:
+                    raise
+                raise _gave_up(error) from None
+            self._costs.add(billed_usage(completion, prompt, max_tokens))
+        return completion
+
+    def _timed_out(self, seconds: float) -> ProviderError:
+        return ProviderError(
+            ProviderFailure.TIMEOUT, f"{self.name} did not answer within {seconds:g} s"
+        )
+
+    def _slot(self) -> asyncio.Semaphore:
+        loop = asyncio.get_running_loop()
+        if self._slots is None or self._slots[0] is not loop:
+            self._slots = (loop, asyncio.Semaphore(self.concurrency))
+        return self._slots[1]
+
+    async def close(self) -> None:
+        """Close the model's connections, or free its memory."""
+        await self._model.close()
+
+    async def __aenter__(self) -> "CachedProvider":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+async def complete(provider: LLMProvider, prompt: str, max_tokens: int) -> Completion:
+    """A reply with the reason why it ended, which only a `CachedProvider` knows."""
+    if isinstance(provider, CachedProvider):
+        return await provider.complete(prompt, max_tokens)
+    return Completion(await provider.generate(prompt, max_tokens), TokenUsage())
+
+
+def _gave_up(error: ProviderError) -> ProviderError:
+    attempts = getattr(error, "attempts", 1)
+    wait = f", Retry-After {error.retry_after:g} s" if error.retry_after else ""
+    times = "1 attempt" if attempts == 1 else f"{attempts} attempts"
+    message = f"{error} (after {times}{wait}); replies so far are cached: try again later"
+    return ProviderError(error.kind, message, retry_after=error.retry_after)
+
+
+# A model in this process is slow, not absent: another attempt would only start over.
+_IN_PROCESS = RetryPolicy(attempts=1, timeout=1800.0)
+# One on this machine may have to load first, and answers one call at a time.
+_LOCAL = replace(RETRIES, attempts=2, timeout=600.0)
+
+
+def open_provider(
+    spec: str | None = None,
+    *,
+    max_cost: float | None = None,
+    concurrency: int | None = None,
+    timeout: float | None = None,
+    cache: bool = True,
+    retries: RetryPolicy | None = None,
+) -> CachedProvider:
+    """The provider that `spec` names, else `RAG_EVAL_PROVIDER`, else Ollama.
+
+    Nothing is called before the first prompt.
+
+    Parameters:
+        spec: `ollama[:MODEL[@URL]]`, `anthropic[:MODEL]`, `openai:MODEL[@URL]` or `gguf[:FILE]`.
+        max_cost: a budget in US dollars.
+        concurrency: calls at the same time; by default 4, and 1 for a model on this machine, which
+            has one processor to share. Always 1 for a model in this process.
+        timeout: seconds for one attempt; by default 120, 600 on this machine, 1800 in this process.
+        cache: False asks again for replies that are cached.
+        retries: when to ask again, and how long one attempt may take.
+    """
+    named = reveal(spec or configured_spec() or "ollama")
+    model = open_model(named)
+    kind, _ = split_provider(named)
+    in_process = kind is not None and kind.in_process
+    local = in_process or _on_this_machine(model)
+    policy = retries or (_IN_PROCESS if in_process else _LOCAL if local else RETRIES)
+    return CachedProvider(
+        model,
+        cache=ReplyCache() if cache else None,
+        max_cost=max_cost,
+        concurrency=1 if in_process else concurrency or (1 if local else CONCURRENCY),
+        retries=policy if timeout is None else replace(policy, timeout=timeout),
+    )
+
+
+def _on_this_machine(model: Model) -> bool:
+    """By its address, which is part of its identity; Ollama without one is here."""
+    _, at, address = model.identity.rpartition("@")
+    host = urlsplit(address).hostname if at else None
+    if host is None:
+        return model.name.startswith("ollama:")
+    return is_loopback(host) or host == "host.docker.internal"
+
+
+def configured_spec() -> str | None:
+    """The provider that `RAG_EVAL_PROVIDER` names, if any."""
+    return setting(PROVIDER_VARIABLE)
+
+
+def open_model(spec: str) -> Model:
+    """The model that `spec` names, without cache, retries and budget."""
+    kind, rest = split_provider(reveal(spec))
+    if kind is None:
+        raise UsageError(
+            "'extractive' quotes documents and has no model, so it can neither judge nor write; "
+            f"choose one of {PROVIDER_FORMS}, or the metrics that need no model"
+        )
+    module, _, function = kind.opener.partition(":")
+    model: Model = getattr(import_module(module), function)(rest)
+    return model

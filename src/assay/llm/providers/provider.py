@@ -1,0 +1,243 @@
+"""The interface of a language model, and what its calls cost: tokens, prices and a budget."""
+
+import math
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import orjson
+
+from assay.errors import BudgetExceeded, UsageError
+from assay.llm.provider_kinds import PROVIDER_KINDS
+from assay.net.json import parse_json
+
+
+class LLMProvider(Protocol):
+    """The interface that callers use. To plug in your own model, implement these two members."""
+
+    @property
+    def name(self) -> str:
+        """`KIND:MODEL`, for reports."""
+        ...
+
+    async def generate(self, prompt: str, max_tokens: int = 100) -> str:
+        """The model's reply to `prompt`, of at most `max_tokens` tokens."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TokenUsage:
+    """Tokens of one call, as the service counted them; 0 where it did not."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A reply. `stop_reason` is `end` or `length`; `cached` replies were paid for earlier."""
+
+    text: str
+    usage: TokenUsage
+    stop_reason: str = "end"
+    cached: bool = False
+
+
+class Model(Protocol):
+    """One service or model file, asked once: retries, cache and budget are up to the caller."""
+
+    @property
+    def name(self) -> str:
+        """`KIND:MODEL`."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """Differs between models whose replies may differ: part of the key of cached replies."""
+        ...
+
+    async def complete(self, prompt: str, max_tokens: int) -> Completion:
+        """The reply at temperature 0, where the model allows it. Raises `ProviderError`."""
+        ...
+
+    async def close(self) -> None:
+        """Free connections and memory."""
+        ...
+
+
+def setting(*variables: str) -> str | None:
+    """The first environment variable that is set, stripped: pasted keys may end with a newline."""
+    values = (os.environ.get(name, "").strip() for name in variables)
+    return next((value for value in values if value), None)
+
+
+PRICES_VARIABLE = "RAG_EVAL_PRICES"
+
+_MILLION = 1_000_000
+# No tokenizer makes more tokens than this of English text; other scripts take about one each.
+_CHARACTERS_PER_TOKEN = 3
+_TEMPLATE_TOKENS = 50
+"""Tokens of a chat template around the prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """US dollars for a million tokens."""
+
+    input: float
+    output: float
+
+    def of(self, usage: TokenUsage) -> float:
+        """What these tokens cost."""
+        return (usage.input_tokens * self.input + usage.output_tokens * self.output) / _MILLION
+
+
+FREE = Price(0.0, 0.0)
+
+# List prices as published; the longest name that a model's name begins with counts.
+_LISTED: Mapping[str, Price] = {
+    "claude-3-haiku": Price(0.25, 1.25),
+    "claude-3-5-haiku": Price(0.80, 4.0),
+    "claude-3-5-sonnet": Price(3.0, 15.0),
+    "claude-3-7-sonnet": Price(3.0, 15.0),
+    "claude-sonnet-4": Price(3.0, 15.0),
+    "claude-haiku-4-5": Price(1.0, 5.0),
+    "claude-opus-4": Price(15.0, 75.0),
+    "claude-opus-4-5": Price(5.0, 25.0),
+    "gpt-4o": Price(2.5, 10.0),
+    "gpt-4o-mini": Price(0.15, 0.60),
+    "gpt-4.1": Price(2.0, 8.0),
+    "gpt-4.1-mini": Price(0.40, 1.60),
+    "gpt-4.1-nano": Price(0.10, 0.40),
+}
+
+
+def price_of(name: str) -> Price | None:
+    """The price of the model `KIND:MODEL`; None if it is not known.
+
+    `RAG_EVAL_PRICES` comes before the list, because services change their prices.
+    """
+    model = name.partition(":")[2]
+    for prices in (_configured_prices(), _LISTED):
+        fitting = [known for known in prices if model.startswith(known)]
+        if fitting:
+            return prices[max(fitting, key=len)]
+    kind = PROVIDER_KINDS.get(name.partition(":")[0])
+    return FREE if kind is not None and kind.free else None
+
+
+def _configured_prices() -> dict[str, Price]:
+    written = os.environ.get(PRICES_VARIABLE)
+    if not written:
+        return {}
+    try:
+        return {model: _price(pair) for model, pair in parse_json(written).items()}
+    except (orjson.JSONDecodeError, AttributeError, TypeError, ValueError):
+        raise UsageError(
+            f"{PRICES_VARIABLE} must be a JSON object of US dollars per million input and "
+            f'output tokens, such as {{"model-name": [3, 15]}}, got {written!r}'
+        ) from None
+
+
+def _price(pair: Any) -> Price:
+    given, made = (float(each) for each in pair)
+    if not (0 <= given < math.inf and 0 <= made < math.inf):
+        raise ValueError(pair)
+    return Price(given, made)
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """Calls, tokens and cost. `cached` replies cost nothing.
+
+    `cost` is None if the model's price is not known. Tokens that a service did not count are
+    those that were reserved for the call.
+    """
+
+    calls: int
+    cached: int
+    input_tokens: int
+    output_tokens: int
+    cost: float | None
+
+
+class CostTracker:
+    """Counts what is spent, and allows a call only if its highest possible cost fits the budget.
+
+    So the budget holds even with many concurrent calls, up to the estimate of the prompt's tokens.
+    """
+
+    def __init__(self, model: str, max_cost: float | None = None) -> None:
+        self._price: Price | None = price_of(model)
+        self._max_cost = max_cost
+        self._calls = self._cached = self._input = self._output = 0
+        self._reserved = 0.0
+        if max_cost is not None and not (math.isfinite(max_cost) and max_cost >= 0):
+            raise UsageError(f"the budget must be a number of US dollars >= 0, got {max_cost!r}")
+        if max_cost is not None and self._price is None:
+            raise UsageError(
+                f"the price of {model!r} is unknown, so a budget cannot be enforced; set "
+                f'{PRICES_VARIABLE}, for example to {{"{model.partition(":")[2]}": [3, 15]}} (US '
+                "dollars per million input and output tokens)"
+            )
+
+    @property
+    def spending(self) -> Spending:
+        """The totals so far."""
+        cost = self._cost() if self._price is not None else None
+        return Spending(self._calls, self._cached, self._input, self._output, cost)
+
+    @contextmanager
+    def reserved(self, prompt: str, max_tokens: int) -> Iterator[None]:
+        """Reserve what the call can cost at most. Raises `BudgetExceeded` if that is too much."""
+        worst = self._worst(prompt, max_tokens)
+        spent = self._cost() + self._reserved
+        if self._max_cost is not None and spent + worst > self._max_cost:
+            raise BudgetExceeded(
+                f"stopped before exceeding the budget of ${self._max_cost:g}: "
+                f"${spent:.4f} are spent or reserved and the next call could cost ${worst:.4f}; "
+                "replies so far are cached, so a run with a higher budget continues from here"
+            )
+        self._reserved += worst
+        try:
+            yield
+        finally:
+            self._reserved -= worst
+
+    def add(self, usage: TokenUsage) -> None:
+        """Count a call that was billed."""
+        self._calls += 1
+        self._input += usage.input_tokens
+        self._output += usage.output_tokens
+
+    def add_cached(self) -> None:
+        """Count a reply from the cache."""
+        self._cached += 1
+
+    def _cost(self) -> float:
+        return self._price.of(TokenUsage(self._input, self._output)) if self._price else 0.0
+
+    def _worst(self, prompt: str, max_tokens: int) -> float:
+        return self._price.of(TokenUsage(max_tokens_of(prompt), max_tokens)) if self._price else 0.0
+
+
+def billed_usage(completion: Completion, prompt: str, max_tokens: int) -> TokenUsage:
+    """What the service counted; of what it did not count, the most that it can have been.
+
+    Otherwise a service that reports no usage would be free, and its budget unlimited.
+    """
+    reported = completion.usage
+    if reported.input_tokens <= 0:
+        return TokenUsage(max_tokens_of(prompt), max(reported.output_tokens, max_tokens))
+    uncounted = reported.output_tokens < 0 or (
+        reported.output_tokens == 0 and completion.text != ""
+    )
+    return TokenUsage(reported.input_tokens, max_tokens if uncounted else reported.output_tokens)
+
+
+def max_tokens_of(text: str) -> int:
+    """An upper bound of a text's tokens, whatever the service's tokenizer is."""
+    ascii_count = sum(character.isascii() for character in text)
+    return ascii_count // _CHARACTERS_PER_TOKEN + 1 + len(text) - ascii_count + _TEMPLATE_TOKENS

@@ -1,0 +1,179 @@
+"""The metrics, as objects that are written as they are read: `nDCG @ 5` is `nDCG@5`."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from assay.errors import UsageError, closest
+from assay.metrics import formulas
+from assay.metrics.formulas import Formula
+from assay.metrics.graded import Floats, GradedLists
+
+
+class _Definition(NamedTuple):
+    key: str
+    formula: Formula
+    cutoff: Literal["required", "optional", "none"]
+    aliases: tuple[str, ...] = ()
+
+
+_EXPONENTIAL = "nDCG(gain=exp)"
+_CONDENSED = "nDCG(judged_only=True)"
+
+_DEFINITIONS: Mapping[str, _Definition] = {
+    "nDCG": _Definition("ndcg", formulas.ndcg(formulas.linear), "optional", ("ndcg_cut",)),
+    _EXPONENTIAL: _Definition("ndcg_exp", formulas.ndcg(formulas.exponential), "optional"),
+    "Recall": _Definition("recall", formulas.recall, "optional", ("r", "rec")),
+    "CappedRecall": _Definition(
+        "capped_recall", formulas.capped_recall, "required", ("cappedrecall", "recall_cap")
+    ),
+    "Precision": _Definition("precision", formulas.precision, "required", ("p", "prec")),
+    "MRR": _Definition("mrr", formulas.reciprocal_rank, "optional", ("rr", "recip_rank")),
+    "AP": _Definition("ap", formulas.average_precision, "optional", ("map", "map_cut")),
+    "Rprec": _Definition("rprec", formulas.r_precision, "none", ("r_prec", "r_precision")),
+    "Hit": _Definition("hit", formulas.hit, "optional", ("hits", "hit_rate", "success")),
+    "Judged": _Definition("judged", formulas.judged, "required"),
+    _CONDENSED: _Definition(
+        "ndcg_judged", formulas.condensed_ndcg, "optional", ("ndcg(judged_only)", "condensed_ndcg")
+    ),
+    "bpref": _Definition("bpref", formulas.bpref, "none"),
+    "infNDCG": _Definition("infndcg", formulas.inferred_ndcg, "optional", ("inf_ndcg",)),
+}
+
+
+@dataclass(frozen=True, repr=False)
+class Metric:
+    """One measure of a ranked list, between 0 and 1; its repr is its id, `nDCG@10`.
+
+    Write `nDCG @ 10` or `parse_metric("ndcg@10")`. Metrics are values: equal ones have equal
+    hashes, so they are keys of dictionaries.
+
+    Attributes:
+        name: The metric without its cut-off: `nDCG`, `Recall`, `nDCG(gain=exp)`.
+        cutoff: How many places of the ranking count, or None for all of them.
+    """
+
+    name: str
+    cutoff: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.name not in _DEFINITIONS:
+            raise _unknown(self.name)
+        if self.cutoff is None:
+            return
+        if self._definition.cutoff == "none":
+            raise UsageError(f"{self.name} takes no cut-off, got {self.cutoff!r}; remove the @")
+        if type(self.cutoff) is not int or self.cutoff < 1:
+            raise UsageError(
+                f"the cut-off of {self.name} must be an integer >= 1, got {self.cutoff!r}"
+            )
+
+    def __matmul__(self, cutoff: int) -> "Metric":
+        """The same metric over the first `cutoff` places: `nDCG @ 10`."""
+        return replace(self, cutoff=cutoff)
+
+    def __call__(self, *, gain: str = "linear", judged_only: bool = False) -> "Metric":
+        """The same metric with another gain, `nDCG(gain="exp") @ 5`, or on condensed lists."""
+        if self.name not in ("nDCG", _EXPONENTIAL, _CONDENSED):
+            raise UsageError(f"gain and judged_only apply only to nDCG, not to {self.name}")
+        if judged_only and gain != "linear":
+            raise UsageError("nDCG takes gain='exp' or judged_only=True, not both")
+        if judged_only:
+            return replace(self, name=_CONDENSED)
+        if gain not in ("linear", "exp"):
+            raise UsageError(f"the gain of nDCG is 'linear' or 'exp', got {gain!r}")
+        return replace(self, name="nDCG" if gain == "linear" else _EXPONENTIAL)
+
+    def __repr__(self) -> str:
+        return self.name if self.cutoff is None else f"{self.name}@{self.cutoff}"
+
+    @property
+    def slug(self) -> str:
+        """The name among the figures of a report: `ndcg@5`, `capped_recall@5`."""
+        key = self._definition.key
+        return key if self.cutoff is None else f"{key}@{self.cutoff}"
+
+    @property
+    def key(self) -> str:
+        """The name in a row of a report: `ndcg_at_5`, `capped_recall_at_5`."""
+        key = self._definition.key
+        return key if self.cutoff is None else f"{key}_at_{self.cutoff}"
+
+    @property
+    def higher_is_better(self) -> bool:
+        """True for every metric of rankings; figures of answers may differ."""
+        return True
+
+    def measure(self, ranked: GradedLists, ideal: GradedLists) -> Floats:
+        """One value for each list. `ideal` must hold the same queries in the same order."""
+        self.require_cutoff()
+        return self._definition.formula(ranked, ideal, self.cutoff)
+
+    def ceiling(self, grades: Mapping[str, int], *, depth: int | None = None) -> float:
+        """The best value that any list could reach for these judgments of one query.
+
+        `depth` is how many documents the list may hold, where that is less than the cut-off.
+        """
+        ideal = GradedLists.ideal([grades])
+        return float(self.measure(ideal.top(depth), ideal)[0])
+
+    @property
+    def depth(self) -> int | None:
+        """How far into a list the metric looks; None for all of it."""
+        return None if self.name == _CONDENSED else self.cutoff
+
+    def require_cutoff(self) -> None:
+        """Raise `UsageError` if the metric needs a cut-off and has none."""
+        if self.cutoff is None and self._definition.cutoff == "required":
+            raise UsageError(f"{self.name} needs a cut-off, for example {self.name}@10")
+
+    @property
+    def _definition(self) -> _Definition:
+        return _DEFINITIONS[self.name]
+
+
+nDCG = Metric("nDCG")
+Recall = Metric("Recall")
+CappedRecall = Metric("CappedRecall")
+Precision = Metric("Precision")
+MRR = Metric("MRR")
+AP = Metric("AP")
+Rprec = Metric("Rprec")
+Hit = Metric("Hit")
+Judged = Metric("Judged")
+bpref = Metric("bpref")
+infNDCG = Metric("infNDCG")
+
+
+_WRITTEN = re.compile(r"(?P<name>.+?)(?:(?:@|_at_|_|\.)(?P<cutoff>[0-9]{1,9}))?")
+_NAMES: Mapping[str, str] = {
+    spelling: name
+    for name, definition in _DEFINITIONS.items()
+    for spelling in (name.lower(), definition.key, *definition.aliases)
+}
+
+
+def parse_metric(text: str, *, also: str = "") -> Metric:
+    """Read `nDCG@5`, `ndcg_at_5`, `R@10`, `P_5`, `map` and other spellings in use.
+
+    `also`: what else may stand in this place, for the message about an unknown name.
+    """
+    if not isinstance(text, str):
+        raise UsageError(f"the name of a metric is a string such as 'ndcg@10', got {text!r}")
+    written = re.sub(r"[\s\"']", "", text.lower()).replace("-", "_")
+    match = _WRITTEN.fullmatch(written)
+    if match is None or match["name"] not in _NAMES:
+        raise _unknown(text, also)
+    cutoff = match["cutoff"]
+    metric = Metric(_NAMES[match["name"]], None if cutoff is None else int(cutoff))
+    metric.require_cutoff()
+    return metric
+
+
+def _unknown(text: str, also: str = "") -> UsageError:
+    name = re.split(r"@|_at_", text.strip().lower())[0]
+    near = closest(name, _NAMES)
+    hint = f". Did you mean {_NAMES[near]!r}?" if near else ""
+    there_is = f"{', '.join(_DEFINITIONS)}; write NAME@K{also and f'; or {also}'}"
+    return UsageError(f"unknown metric {text[:80]!r}; available: {there_is}{hint}")

@@ -1,0 +1,373 @@
+"""Scores of ranked lists against judgments, query by query.
+
+`score` is for people: it takes the forms of runs and judgments that are in use, and refuses
+anything else with a message. `score_rankings` is for evaluations, whose input is typed already.
+"""
+
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isnan
+from operator import index
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from assay.data.dataset import Dataset, Judgments
+from assay.data.qrels import MAX_GRADE, rank_by_score
+from assay.errors import UsageError, suggests_keywords
+from assay.metrics.graded import Floats, GradedLists, has_relevant
+from assay.metrics.metric import Metric, parse_metric
+from assay.metrics.violations import Inspector, Violations
+
+Rankings = Mapping[str, Sequence[str] | Mapping[str, float]]
+"""query id -> document ids, best first; or query id -> document id -> score."""
+
+Qrels = Mapping[str, Mapping[str, int] | Collection[str]]
+"""query id -> document id -> grade; or query id -> the relevant documents, each of grade 1."""
+
+_RUN_FORMS = 'a run is {"q1": ["d1", "d2"]}, best first, or {"q1": {"d1": 2.5, "d2": 1.0}}'
+_QRELS_FORMS = 'qrels are {"q1": {"d1": 2, "d2": 0}}, or {"q1": {"d1", "d2"}} for grades of 1'
+
+
+class Means(dict[str, float]):
+    """Means of metrics by name, found under any spelling of a metric."""
+
+    if TYPE_CHECKING:
+
+        def __getitem__(self, key: "str | Metric", /) -> float: ...
+
+    def __missing__(self, key: object) -> float:
+        slug = as_metric(key).slug
+        if slug not in self:
+            raise UsageError(f"{slug} was not measured; these were: {', '.join(self)}")
+        return self[slug]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Scores:
+    """What `score` returns: the value of each metric for each query.
+
+    `scores["ndcg@10"]` or `scores[nDCG @ 10]` is the mean of a metric; `means` holds all of them,
+    `by_query` gives the values of one metric, and `rows` one dictionary for each query.
+
+    Attributes:
+        query_ids: The queries that count, in the order of the qrels.
+        values: For each metric one value for each of `query_ids`, as an array.
+        ceilings: The best values that any ranking could reach, in the same form.
+        violations: Repeated, unknown and surplus document ids in the run.
+    """
+
+    query_ids: list[str]
+    values: dict[Metric, Floats]
+    ceilings: dict[Metric, Floats]
+    violations: Violations
+
+    @property
+    def metrics(self) -> list[Metric]:
+        """The metrics, in the order they were given."""
+        return list(self.values)
+
+    @property
+    def means(self) -> Mapping[Any, float]:
+        """The mean of each metric over the queries: a dictionary, by name as reports have it.
+
+        Its keys are `ndcg@10`, `recall@10`; other spellings and metric objects find them too.
+        """
+        return Means({metric.slug: self.mean(metric) for metric in self.values})
+
+    def __getitem__(self, metric: str | Metric) -> float:
+        return self.mean(self._require(metric))
+
+    def __contains__(self, metric: object) -> bool:
+        try:
+            return as_metric(metric) in self.values
+        except UsageError:
+            return False
+
+    def __iter__(self) -> Iterator[Metric]:
+        return iter(self.values)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __repr__(self) -> str:
+        count = len(self.query_ids)
+        means = ", ".join(f"{metric} {self.mean(metric):.4f}" for metric in self.values)
+        return f"<Scores of {count:,} {'query' if count == 1 else 'queries'}: {means}>"
+
+    def by_query(self, metric: str | Metric) -> dict[str, float]:
+        """The value of one metric for each query id."""
+        values = self.values[self._require(metric)]
+        return dict(zip(self.query_ids, values.tolist(), strict=True))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """`{"query_id": ..., "ndcg@10": ...}` for each query: what `pandas.DataFrame` takes."""
+        columns = {metric.slug: values.tolist() for metric, values in self.values.items()}
+        return [
+            {"query_id": query_id, **{name: values[place] for name, values in columns.items()}}
+            for place, query_id in enumerate(self.query_ids)
+        ]
+
+    def mean(self, metric: Metric) -> float:
+        """0 for no queries: nothing was found, and a report must stay valid JSON."""
+        values = self.values[metric]
+        return float(values.mean()) if values.size else 0.0
+
+    def mean_ceiling(self, metric: Metric) -> float:
+        """The mean of the best values that any ranking could reach."""
+        ceilings = self.ceilings[metric]
+        return float(ceilings.mean()) if ceilings.size else 0.0
+
+    @staticmethod
+    def joined(parts: Sequence["Scores"]) -> "Scores":
+        """Batches of one run, end to end: a long run is scored a few thousand queries at a time."""
+        if not parts:
+            raise UsageError("there are no scores to join")
+        if any(part.metrics != parts[0].metrics for part in parts):
+            raise UsageError("only scores of the same metrics can be joined")
+        return Scores(
+            [query_id for part in parts for query_id in part.query_ids],
+            {m: np.concatenate([part.values[m] for part in parts]) for m in parts[0].metrics},
+            {m: np.concatenate([part.ceilings[m] for part in parts]) for m in parts[0].metrics},
+            Violations.joined([part.violations for part in parts]),
+        )
+
+    def _require(self, metric: str | Metric) -> Metric:
+        wanted = as_metric(metric)
+        if wanted not in self.values:
+            measured = ", ".join(map(repr, self.values))
+            raise UsageError(f"{wanted} was not measured; these were: {measured}")
+        return wanted
+
+
+@suggests_keywords()
+def score(
+    run: Rankings,
+    qrels: Qrels,
+    metrics: str | Metric | Iterable[str | Metric],
+    *,
+    known: Container[str] | None = None,
+    top_k: int | None = None,
+) -> Scores:
+    """Score a run against relevance judgments, with the definitions of trec_eval.
+
+    Every query of `qrels` with a relevant document counts. One that the run lacks scores 0:
+    leaving it out of the mean would reward a system for failing on hard queries. Queries of the
+    run without judgments are ignored.
+
+        >>> import assay
+        >>> from assay import Recall
+        >>> run = {"q1": ["d3", "d1"], "q2": {"d2": 0.9, "d7": 0.4}}
+        >>> qrels = {"q1": {"d1": 2, "d9": 1}, "q2": {"d2"}}
+        >>> scores = assay.score(run, qrels, ["ndcg@5", Recall @ 10])
+        >>> scores
+        <Scores of 2 queries: nDCG@5 0.7398, Recall@10 0.7500>
+        >>> scores["recall@10"]
+        0.75
+        >>> scores.by_query(Recall @ 10)
+        {'q1': 0.5, 'q2': 1.0}
+
+    Parameters:
+        run: For each query id its document ids, best first; or a dictionary from document id to
+            score, as pytrec_eval, ranx and ir_measures take it. Equal scores are ordered as
+            trec_eval orders them: by document id, descending.
+        qrels: For each query id a dictionary from document id to grade (0 or less is not
+            relevant), or a set or list of relevant document ids.
+        metrics: Names such as "ndcg@10" and objects such as `nDCG @ 10`, mixed or alone.
+        known: The ids of all documents that exist. An id outside it earns nothing and is counted
+            in `Scores.violations`. By default every id counts as known.
+        top_k: How many documents of each ranking count. By default all of them.
+
+    Raises:
+        UsageError: A metric is unknown, the run and the qrels share no query, or a value has a
+            form that cannot be read.
+    """
+    chosen = as_metrics(metrics)
+    if top_k is not None and (not isinstance(top_k, int) or top_k < 1):
+        raise UsageError(f"top_k must be an integer >= 1, got {top_k!r}")
+    judgments = read_qrels_value(qrels)
+    rankings = read_run_value(run)
+    if not any(has_relevant(grades) for grades in judgments.values()):
+        raise UsageError("the qrels have no relevant document: every grade is 0 or less")
+    if not rankings.keys() & judgments.keys():
+        ours, theirs = next(iter(rankings)), next(iter(judgments))
+        raise UsageError(
+            f"the run and the qrels have no query in common: the first is {ours!r} in the "
+            f"run and {theirs!r} in the qrels; pass the qrels of this run"
+        )
+    return score_rankings(rankings, judgments, chosen, known=known, top_k=top_k)
+
+
+def score_rankings(
+    rankings: Mapping[str, Sequence[str]],
+    judgments: Judgments,
+    metrics: Sequence[Metric],
+    *,
+    known: Container[str] | None = None,
+    top_k: int | None = None,
+    returned: Mapping[str, int] | None = None,
+) -> Scores:
+    """Score every query of `judgments` that has a relevant document; one without a ranking gets 0.
+
+    `known` are the ids that exist; `top_k` is how many the agent was asked for; `returned` how many
+    it sent, where not all of them were kept. Nothing is checked: `score` does that for people.
+    """
+    for metric in metrics:
+        metric.require_cutoff()
+    query_ids = [query_id for query_id, grades in judgments.items() if has_relevant(grades)]
+    grades = [judgments[query_id] for query_id in query_ids]
+    inspector = Inspector(known, top_k)
+    depth = _depth(metrics)
+    sent = returned or {}
+    places = (
+        inspector.clean(each, rankings.get(each) or (), sent.get(each, 0))[:depth]
+        for each in query_ids
+    )
+    ranked = GradedLists.ranked(places, grades)
+    ideal = GradedLists.ideal(grades)
+    reachable = _existing(grades, known, ideal).top(top_k)
+    return Scores(
+        query_ids,
+        {metric: metric.measure(ranked, ideal) for metric in metrics},
+        {metric: metric.measure(reachable, ideal) for metric in metrics},
+        inspector.violations(),
+    )
+
+
+def as_metrics(metrics: str | Metric | Iterable[str | Metric]) -> list[Metric]:
+    """One metric or several, by name or as objects; each once, in the order given."""
+    if isinstance(metrics, str | Metric):
+        metrics = [metrics]
+    if not isinstance(metrics, Iterable):
+        raise _not_a_metric(metrics)
+    chosen = list(dict.fromkeys(map(as_metric, metrics)))
+    if not chosen:
+        raise UsageError("no metrics were given; pass at least one, such as 'ndcg@10'")
+    return chosen
+
+
+def as_metric(metric: object) -> Metric:
+    """A metric by its name, or the metric itself."""
+    if isinstance(metric, str):
+        return parse_metric(metric)
+    if not isinstance(metric, Metric):
+        raise _not_a_metric(metric)
+    metric.require_cutoff()
+    return metric
+
+
+def read_run_value(run: Rankings) -> dict[str, Sequence[str]]:
+    """Rankings from the forms that `score` documents."""
+    if not isinstance(run, Mapping):
+        raise UsageError(f"the run must be a dictionary, got {_kind(run)}; {_RUN_FORMS}")
+    if not run:
+        raise UsageError(f"the run is empty: it ranks no query; {_RUN_FORMS}")
+    return {_query_id(query, "run"): _ranking(query, value) for query, value in run.items()}
+
+
+def read_qrels_value(qrels: Qrels) -> dict[str, Mapping[str, int]]:
+    """Judgments from the forms that `score` documents."""
+    if isinstance(qrels, Dataset):
+        raise UsageError(
+            f"the qrels must be the judgments of one split, got data set {qrels.name!r}; pass "
+            "dataset.judgments_in('test')"
+        )
+    if not isinstance(qrels, Mapping):
+        raise UsageError(f"the qrels must be a dictionary, got {_kind(qrels)}; {_QRELS_FORMS}")
+    if not qrels:
+        raise UsageError(f"the qrels are empty: they judge no query; {_QRELS_FORMS}")
+    return {_query_id(query, "qrels"): _grades(query, value) for query, value in qrels.items()}
+
+
+def _ranking(query: str, value: object) -> Sequence[str]:
+    if isinstance(value, Mapping):
+        scored = [(_doc_id(query, doc_id), _score(query, doc_id, s)) for doc_id, s in value.items()]
+        return rank_by_score(scored) if scored else []
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence):
+        raise UsageError(
+            f"the ranking of query {query!r} must be a list of document ids or a dictionary of "
+            f"scores, got {_kind(value)}; {_RUN_FORMS}"
+        )
+    if not set(map(type, value)) <= {str}:  # quick: millions of ids are plain strings
+        return [_doc_id(query, each) for each in value]
+    return value
+
+
+def _score(query: str, doc_id: str, value: Any) -> float:
+    try:
+        number = float("nan") if isinstance(value, str) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = float("nan")
+    if isnan(number):
+        raise UsageError(
+            f"the score of document {doc_id!r} for query {query!r} must be a number, got {value!r}"
+        )
+    return number
+
+
+def _grades(query: str, value: object) -> Mapping[str, int]:
+    if isinstance(value, Mapping):
+        return {_doc_id(query, each): _grade(query, each, grade) for each, grade in value.items()}
+    if isinstance(value, str | bytes) or not isinstance(value, Collection):
+        raise UsageError(
+            f"the judgments of query {query!r} must be a dictionary of grades or a set of document "
+            f"ids, got {_kind(value)}; {_QRELS_FORMS}"
+        )
+    return {_doc_id(query, each): 1 for each in value}
+
+
+def _grade(query: str, doc_id: str, value: Any) -> int:
+    try:
+        grade = int(value) if isinstance(value, float) and value.is_integer() else index(value)
+    except TypeError:
+        grade = None
+    if grade is None or abs(grade) > MAX_GRADE:
+        raise UsageError(
+            f"the grade of document {doc_id!r} for query {query!r} must be an integer up to "
+            f"{MAX_GRADE}, got {value!r}"
+        )
+    return grade
+
+
+def _query_id(value: object, where: str) -> str:
+    if not isinstance(value, str):
+        raise UsageError(
+            f"the query ids of the {where} must be strings, got {_kind(value)}: {value!r}"
+        )
+    return value
+
+
+def _doc_id(query: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise UsageError(
+            f"the document ids of query {query!r} must be strings, got {_kind(value)}: {value!r}"
+        )
+    return value
+
+
+def _kind(value: object) -> str:
+    return "None" if value is None else f"a value of type {type(value).__name__}"
+
+
+def _not_a_metric(value: object) -> UsageError:
+    return UsageError(
+        "a metric is a name such as 'ndcg@10' or an object such as nDCG @ 10, "
+        f"got {_kind(value)}: {value!r}"
+    )
+
+
+def _existing(
+    grades: Sequence[Mapping[str, int]], known: Container[str] | None, ideal: GradedLists
+) -> GradedLists:
+    """What a system could find: judged documents that are missing from the corpus it cannot."""
+    if known is None or all(doc_id in known for each in grades for doc_id in each):
+        return ideal
+    return GradedLists.ideal(
+        {doc_id: grade for doc_id, grade in each.items() if doc_id in known} for each in grades
+    )
+
+
+def _depth(metrics: Sequence[Metric]) -> int | None:
+    """How far into the lists the metrics look; None if one looks to the end."""
+    cutoffs = [metric.depth for metric in metrics]
+    return None if None in cutoffs else max((c for c in cutoffs if c is not None), default=None)

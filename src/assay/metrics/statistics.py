@@ -1,0 +1,379 @@
+"""Confidence intervals of means, and tests whether two systems differ."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from statistics import NormalDist
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from assay.errors import UsageError
+from assay.metrics.graded import Floats
+from assay.metrics.resampling import bootstrap_means, bounded_means, flipped_means
+
+Interval = tuple[float | None, float | None]
+Bounds = tuple[float, float] | None
+SCORES = (0.0, 1.0)
+"""The ends of every metric of rankings, and of most figures of answers."""
+Item = TypeVar("Item")
+
+_NEWTON_STEPS = 100
+_TAIL = (1 - 0.95) / 2
+"""What a 95% interval leaves out on each side."""
+_POWER, _ALPHA = 0.8, 0.05
+_SAME = 1e-12
+"""Below this, two scores of one query differ by rounding alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class SampleSummary:
+    """The mean of per-query scores with its confidence interval, `low` to `high`.
+
+    The interval is None for fewer than two queries.
+    """
+
+    n: int
+    mean: float
+    low: float | None
+    high: float | None
+    median: float
+    std: float
+    minimum: float
+    maximum: float
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean with its interval; no interval with fewer than two values."""
+
+    mean: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class StrataComparison:
+    """b - a over several sets of queries, each set counting the same."""
+
+    difference: float
+    low: float | None
+    high: float | None
+    p_value: float
+
+
+@dataclass(frozen=True, slots=True)
+class PairedComparison:
+    """`difference` is b - a; `wins` counts the queries on which b is higher."""
+
+    n: int
+    mean_a: float
+    mean_b: float
+    difference: float
+    low: float | None
+    high: float | None
+    p_value: float
+    wins: int
+    ties: int
+    losses: int
+
+
+def summarize(values: ArrayLike, *, seed: int = 0, bounds: Bounds = SCORES) -> SampleSummary:
+    """The mean with a 95% interval that holds for few queries too: see `bounded_means`.
+
+    `std` is the population figure (ddof 0). No queries give zeros, not NaN, which JSON lacks.
+
+    Parameters:
+        values: one for each query.
+        seed: of the resamples.
+        bounds: the lowest and the highest value that a query can have, whether or not one of
+            these has it. None where there are no such ends: the interval is then that of
+            `compare_paired`, as for values that lie outside.
+    """
+    array = finite(values)
+    if array.size == 0:
+        return SampleSummary(0, 0.0, None, None, 0.0, 0.0, 0.0, 0.0)
+    if bounds is not None and _are_within([array], bounds):
+        low, high = _bounded_interval([array], seed, bounds)
+    else:
+        low, high = _interval(array, seed)
+    return SampleSummary(
+        n=array.size,
+        mean=float(array.mean()),
+        low=low,
+        high=high,
+        median=float(np.median(array)),
+        std=float(array.std()),
+        minimum=float(array.min()),
+        maximum=float(array.max()),
+    )
+
+
+def estimate_mean(values: ArrayLike, bounds: Bounds = SCORES) -> Estimate:
+    """The mean with the interval of `summarize`."""
+    summary = summarize(values, bounds=bounds)
+    return Estimate(summary.mean, summary.low, summary.high)
+
+
+def below(bound: float | None, ceiling: float) -> float | None:
+    """An end of an interval, no higher than any system can score on these queries."""
+    return None if bound is None else min(bound, ceiling)
+
+
+def compare_paired(a: ArrayLike, b: ArrayLike, *, seed: int = 0) -> PairedComparison:
+    """Whether b scores differently from a on the same queries, given in the same order.
+
+    The interval of the difference comes from the percentile bootstrap, widened for few queries.
+    The p-value is that of the two-sided randomization test, which Smucker, Allan and Carterette
+    2007 recommend over the Wilcoxon and sign tests: under the null hypothesis the two labels of
+    each query could be swapped. The observed labeling counts as one of the resamples, so no
+    number of them ever gives p = 0 (Phipson and Smyth 2010).
+    """
+    first, second = _paired(a, b)
+    if first.size == 0:
+        return PairedComparison(0, 0.0, 0.0, 0.0, None, None, 1.0, 0, 0, 0)
+    differences = second - first
+    differences[np.abs(differences) < _SAME] = 0.0
+    low, high = _interval(differences, seed)
+    wins, losses = int((differences > 0).sum()), int((differences < 0).sum())
+    return PairedComparison(
+        n=first.size,
+        mean_a=float(first.mean()),
+        mean_b=float(second.mean()),
+        difference=float(differences.mean()),
+        low=low,
+        high=high,
+        p_value=_randomization_p(differences, seed),
+        wins=wins,
+        ties=first.size - wins - losses,
+        losses=losses,
+    )
+
+
+def _paired(a: ArrayLike, b: ArrayLike) -> tuple[Floats, Floats]:
+    first, second = finite(a), finite(b)
+    if first.size != second.size:
+        raise UsageError(
+            f"paired scores must cover the same queries, got {first.size} and {second.size}"
+        )
+    return first, second
+
+
+def summarize_strata(strata: Sequence[ArrayLike]) -> tuple[float, float | None, float | None]:
+    """The mean over sets of queries, each set counting the same, with its 95% interval.
+
+    The sets are what they are: only the queries of each are a sample. For scores from 0 to 1, the
+    interval of a single set is that of `summarize`. It is None where a set has fewer than two
+    queries.
+    """
+    arrays = [finite(values) for values in strata]
+    mean = _mean_of_means(arrays)
+    if not _are_within(arrays, SCORES):
+        return mean, *_welch_interval(arrays, mean)
+    return mean, *_bounded_interval(arrays, 0, SCORES)
+
+
+def compare_strata(
+    strata: Sequence[tuple[ArrayLike, ArrayLike]], *, seed: int = 0
+) -> StrataComparison:
+    """Whether b differs from a over several sets of queries, each set counting the same.
+
+    Each pair has the scores of a and b on the same queries of one set. The randomization test of
+    `compare_paired`, on the mean over the sets: labels are swapped query by query.
+    """
+    differences = [second - first for first, second in (_paired(a, b) for a, b in strata)]
+    mean = _mean_of_means(differences)
+    low, high = _welch_interval(differences, mean)
+    total = sum(each.size for each in differences)
+    weighted = [each * (total / (len(differences) * each.size)) for each in differences]
+    joined = np.concatenate(weighted)
+    joined[np.abs(joined) < _SAME] = 0.0
+    return StrataComparison(mean, low, high, _randomization_p(joined, seed))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """p-values of several comparisons, corrected together (Holm 1979), in the order given."""
+    adjusted = list(p_values)
+    highest = 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = highest
+    return adjusted
+
+
+def shared_ranks(items: Sequence[Item], separates: Callable[[Item, Item], bool]) -> list[int]:
+    """The rank of each of `items`, best first; those that the best of a rank is not separated from
+    share it.
+    """
+    ranks: list[int] = []
+    for place, item in enumerate(items):
+        if not ranks or separates(items[ranks[-1] - 1], item):
+            ranks.append(place + 1)
+        else:
+            ranks.append(ranks[-1])
+    return ranks
+
+
+def sign_test(wins: int, losses: int) -> float:
+    """The two-sided p-value of so unequal a number of wins if both were as likely (exact)."""
+    n, most = wins + losses, max(wins, losses)
+    coefficient = tail = math.comb(n, most)
+    for each in range(most, n):  # from each binomial coefficient to the next
+        coefficient = coefficient * (n - each) // (each + 1)
+        tail += coefficient
+    return min(1.0, 2 * tail / (1 << n))
+
+
+def cohen_kappa(labels: Sequence[Hashable], verdicts: Sequence[Hashable]) -> float | None:
+    """Agreement beyond chance (Cohen 1960): 1 all, 0 as much as chance, below 0 less.
+
+    None if it does not exist: both always say the same one thing, so that chance alone agrees
+    everywhere. An undecided verdict, None, is a category of its own.
+    """
+    n = len(labels)
+    agreed = sum(v == y for v, y in zip(verdicts, labels, strict=True)) / n
+    ours, theirs = Counter(labels), Counter(verdicts)
+    by_chance = sum(ours[value] * theirs[value] for value in ours) / n**2
+    return None if by_chance == 1 else (agreed - by_chance) / (1 - by_chance)
+
+
+def weighted_kappa(first: Sequence[int], second: Sequence[int]) -> float | None:
+    """Agreement of two graders beyond chance, with quadratic weights (Cohen 1968).
+
+    Grades are places on one scale. None without grades, and where both always give the same one.
+    """
+    if not first:
+        return None
+    a, b = np.array(first, np.float64), np.array(second, np.float64)
+    seen = float(((a - b) ** 2).mean())
+    by_chance = float((a**2).mean() + (b**2).mean() - 2 * a.mean() * b.mean())
+    return None if by_chance <= _SAME else 1 - seen / by_chance
+
+
+def fewest_queries(comparisons: int = 1) -> int:
+    """With fewer queries, no difference is significant at 0.05, however large it is.
+
+    The randomization test of n queries has no p-value below 2 / 2**n, which `holm` multiplies by
+    up to the number of comparisons.
+    """
+    return math.floor(math.log2(comparisons / _ALPHA)) + 2
+
+
+def queries_needed(std_of_differences: float, difference: float, comparisons: int = 1) -> int:
+    """How many queries a paired two-sided test needs to find a true mean difference.
+
+    At a power of 0.8 and a significance of 0.05, which the first step of `holm` divides by the
+    number of comparisons. The normal approximation with its correction for the t distribution, as
+    in Sakai 2016, "Topic set size design"; never less than `fewest_queries`.
+    """
+    if difference <= 0 or std_of_differences < 0:
+        raise UsageError(
+            "the difference must be > 0 and its standard deviation >= 0, "
+            f"got {difference!r} and {std_of_differences!r}"
+        )
+    critical = NormalDist().inv_cdf(1 - _ALPHA / comparisons / 2)
+    reach = critical + NormalDist().inv_cdf(_POWER)
+    by_power = math.ceil((reach * std_of_differences / difference) ** 2 + critical**2 / 2)
+    return max(by_power, fewest_queries(comparisons))
+
+
+@cache
+def student_t(degrees: int, tail: float) -> float:
+    """The value that Student's t exceeds with probability `tail` (at most 0.5).
+
+    With t = sqrt(degrees) * tan(angle) the density becomes a power of the cosine: smooth enough for
+    Gauss-Legendre quadrature at full precision, and its integral is concave, so that Newton's
+    method started at 0 approaches the quantile from below.
+    """
+    half = degrees / 2
+    if half < 100:
+        ratio = math.gamma(half + 0.5) / math.gamma(half)
+    else:  # the gamma function overflows: its asymptotic ratio (Tricomi and Erdélyi 1951)
+        series = (1.0, -1 / 8, 1 / 128, 5 / 1024, -21 / 32768, -399 / 262144)
+        ratio = math.sqrt(half) * sum(c / half**power for power, c in enumerate(series))
+    scale = ratio / math.sqrt(math.pi)
+    nodes, weights = np.polynomial.legendre.leggauss(64)
+
+    def density(angle: Floats) -> Floats:
+        powers = (degrees - 1) / 2 * np.log1p(-(np.sin(angle) ** 2))
+        return np.asarray(scale * np.exp(powers), dtype=np.float64)
+
+    angle = 0.0
+    for _ in range(_NEWTON_STEPS):
+        inside = float(weights @ density(angle / 2 * (nodes + 1))) * angle / 2
+        step = (0.5 - tail - inside) / float(density(np.array([angle]))[0])
+        angle += step
+        if abs(step) <= 1e-15 * angle:
+            break
+    return math.sqrt(degrees) * math.tan(angle)
+
+
+def _mean_of_means(arrays: Sequence[Floats]) -> float:
+    if not arrays or any(array.size == 0 for array in arrays):
+        raise UsageError("a mean over data sets needs at least one query of each")
+    return float(np.mean([array.mean() for array in arrays]))
+
+
+def _are_within(arrays: Sequence[Floats], bounds: tuple[float, float]) -> bool:
+    return all(array.min() >= bounds[0] and array.max() <= bounds[1] for array in arrays)
+
+
+def _bounded_interval(arrays: Sequence[Floats], seed: int, bounds: tuple[float, float]) -> Interval:
+    """Of the mean of the arrays' means."""
+    if any(array.size < 2 for array in arrays):
+        return None, None
+    start, size = bounds[0], bounds[1] - bounds[0]
+    shares = [(array - start) / size for array in arrays]
+    drawn = [bounded_means(array, seed + place) for place, array in enumerate(shares)]
+    rounds = min(lows.size for lows, _ in drawn)
+    lows, highs = np.mean([(lows[:rounds], highs[:rounds]) for lows, highs in drawn], axis=0)
+    low, high = float(np.quantile(lows, _TAIL)), float(np.quantile(highs, 1 - _TAIL))
+    # Rounding leads out by a digit.
+    return start + size * max(0.0, low), start + size * min(1.0, high)
+
+
+def _welch_interval(arrays: Sequence[Floats], mean: float) -> Interval:
+    """Of a mean of means: the variance is the sum of theirs."""
+    if any(array.size < 2 for array in arrays):
+        return None, None
+    variances = [float(array.var(ddof=1)) / array.size for array in arrays]
+    total = sum(variances)
+    if total == 0:
+        return mean, mean
+    # Welch and Satterthwaite: as many degrees of freedom as the smaller sets allow.
+    freedom = total**2 / sum(v**2 / (a.size - 1) for v, a in zip(variances, arrays, strict=True))
+    half = student_t(max(1, int(freedom)), _TAIL) * math.sqrt(total) / len(arrays)
+    return mean - half, mean + half
+
+
+def _interval(values: Floats, seed: int) -> Interval:
+    """Percentiles of the bootstrap, taken further out by as much as few values make them narrow.
+
+    Plain percentiles are too narrow by sqrt((n-1)/n) and know nothing of Student's t: the tails
+    are those that would give the t interval if the means were normal (Hesterberg 2015, "What
+    teachers should know about the bootstrap", section 5.3).
+    """
+    n = values.size
+    if n < 2:
+        return None, None
+    reach = student_t(n - 1, _TAIL) * math.sqrt(n / (n - 1))
+    tail = 0.5 * math.erfc(reach / math.sqrt(2))  # of the normal distribution
+    low, high = np.quantile(bootstrap_means(values, seed), [tail, 1 - tail])
+    return float(low), float(high)
+
+
+def _randomization_p(differences: Floats, seed: int) -> float:
+    flipped = np.abs(flipped_means(differences, seed))
+    as_extreme = int((flipped >= abs(float(differences.mean())) - _SAME).sum())
+    return (as_extreme + 1) / (flipped.size + 1)
+
+
+def finite(values: ArrayLike) -> Floats:
+    """The values as an array. Raises `UsageError` for anything but one flat list of numbers."""
+    array = np.array(values, dtype=np.float64)
+    if array.ndim != 1 or not np.isfinite(array).all():
+        raise UsageError("scores must be one flat list of finite numbers")
+    return array

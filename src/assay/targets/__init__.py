@@ -1,0 +1,13 @@
+"""Clients for agents under test: one module for each protocol, one `Agent` protocol class."""
+
+from assay.targets.opening import open_target
+from assay.targets.protocol import Agent, AgentAnswer, AgentInfo
+from assay.targets.python_call import PythonAgent
+
+__all__ = [
+    "Agent",
+    "AgentAnswer",
+    "AgentInfo",
+    "PythonAgent",
+    "open_target",
+]

@@ -1,0 +1,317 @@
+"""Targets `builtin:MODE[#PROVIDER]`: Assay's own retriever, and its answers, in process."""
+
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from assay.data.dataset import Dataset, Document
+from assay.errors import (
+    AgentFailure,
+    AssayError,
+    FailureKind,
+    ProviderError,
+    ProviderFailure,
+    SearchUnavailable,
+    TargetError,
+    UsageError,
+)
+from assay.extras import require_extras
+from assay.llm.passages import EXTRACTIVE, Passage
+from assay.progress import Progress, silent
+from assay.targets.protocol import Agent, AgentAnswer, AgentInfo
+from assay.targets.target_kinds import OpenContext, Target, builtin_track, require_mode
+from assay.targets.threads import DaemonThreads
+
+if TYPE_CHECKING:
+    from assay.search.bm25 import Bm25Settings
+    from assay.search.embedding import EmbedderSettings
+
+_Search = Callable[[str, int], list[str]]
+_ANSWER_TOKENS = 500
+
+
+class BuiltinAgent:
+    """Assay's own retriever. `bm25` needs no model, and ranks as an index in Qdrant would.
+
+    Which splits `tuned` learned from is recorded once it is open.
+
+    Parameters:
+        spec: the mode, with `#PROVIDER` for a model that answers.
+        dataset: what to search.
+        track: `trained` where its settings were chosen on judgments.
+        answers: whether to answer from what is found, by quoting or by the provider's model.
+        bm25: parameters of BM25; by default those of the environment.
+        embedder: which embedder to use; by default that of the environment.
+        progress: called while an index is loaded.
+        index: a folder to keep the index in; by default where the environment says.
+    """
+
+    def __init__(
+        self,
+        spec: str,
+        dataset: Dataset,
+        *,
+        track: str = "undeclared",
+        answers: bool = False,
+        bm25: "Bm25Settings | None" = None,
+        embedder: "EmbedderSettings | None" = None,
+        progress: Progress = silent,
+        index: Path | None = None,
+    ) -> None:
+        from assay.search.bm25 import Bm25Settings
+
+        mode, _, provider = spec.partition("#")
+        require_mode(mode)
+        if provider and not answers:
+            raise UsageError(
+                f"target 'builtin:{spec}' names a model, which is used only for answers; "
+                "add --answers, or leave out the part after #"
+            )
+        self._answers = BuiltinAnswers(dataset, provider) if answers else None
+        self._bm25 = bm25 or Bm25Settings.from_environment()
+        facts = [f"BM25 {self._bm25}"] * (mode != "dense" and self._bm25 != Bm25Settings())
+        facts += [f"answers: {self._answers.description}"] if self._answers else []
+        learned = builtin_track(mode, track)
+        self.info = AgentInfo(f"builtin:{spec}", "builtin", learned, "; ".join(facts))
+        self._mode = mode
+        self._embedder = embedder or _embedder_of_environment()
+        self._dataset = dataset
+        self._progress = progress
+        self._index = index
+        self._threads = DaemonThreads()
+        self._search: _Search | None = None
+        self._close: Callable[[], None] = lambda: None
+
+    @classmethod
+    def from_target(cls, target: Target, context: OpenContext) -> "BuiltinAgent":
+        """`builtin:MODE`, or `builtin:MODE#PROVIDER`."""
+        spec = str(target).partition(":")[2]
+        return cls(
+            spec,
+            context.dataset,
+            track=context.track,
+            answers=context.answers,
+            bm25=context.bm25,
+            embedder=context.embedder,
+            progress=context.progress,
+        )
+
+    async def open(self) -> None:
+        """Load or build the index."""
+        load = self._load_lexical if self._mode == "bm25" else self._load_retriever
+        try:
+            self._search = await self._threads.run(load)
+        except SearchUnavailable as error:
+            raise TargetError(str(error)) from error
+
+    async def close(self) -> None:
+        """Release the index and the model."""
+        self._close()
+        self._threads.close()
+        if self._answers is not None:
+            await self._answers.close()
+
+    async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        """Search, and answer if answers were requested."""
+        assert self._search is not None, "call open() before ask()"
+        from assay.search.store import DamagedIndexError
+
+        try:
+            doc_ids = await self._threads.run(self._search, query, top_k)
+        except (SearchUnavailable, DamagedIndexError) as error:
+            # The index is gone, which says nothing about a query: an outage, as of any agent.
+            raise AgentFailure(FailureKind.CONNECTION, str(error), retryable=True) from error
+        except AssayError as error:
+            raise AgentFailure(FailureKind.AGENT_ERROR, str(error)) from error
+        if self._answers is None:
+            return AgentAnswer(doc_ids=tuple(doc_ids))
+        return await self._answers.from_documents(query, doc_ids)
+
+    @property
+    def takes_context(self) -> bool:
+        """Whether it answers at all."""
+        return self._answers is not None
+
+    async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
+        """Answer from these passages, without a search."""
+        assert self._answers is not None, (
+            "this agent does not take a context; check takes_context first"
+        )
+        return await self._answers.from_passages(query, passages)
+
+    async def refuse_documents(self) -> str:
+        """Only with a learned ranking, which knows the documents that it learned from."""
+        return "a tuned ranking belongs to its documents" if self._mode == "tuned" else ""
+
+    @asynccontextmanager
+    async def with_documents(self, documents: Sequence[Document]) -> AsyncIterator[Agent]:
+        """Another agent with an index of its own, in memory or in a folder that is then deleted.
+
+        The index of the data set is not touched.
+        """
+        more = {**self._dataset.documents, **{each.id: each for each in documents}}
+        with TemporaryDirectory(prefix="assay-index-") as folder:
+            other = BuiltinAgent(
+                self.info.name.removeprefix("builtin:"),
+                replace(self._dataset, documents=more),
+                answers=True,
+                bm25=self._bm25,
+                embedder=self._embedder,
+                progress=self._progress,
+                index=Path(folder),
+            )
+            try:
+                await other.open()
+                yield other
+            finally:
+                await other.close()
+
+    def _load_lexical(self) -> _Search:
+        from assay.search.bm25_index import Bm25Index, open_bm25
+
+        if self._index is None:
+            index = open_bm25(self._dataset, self._bm25, self._progress)
+        else:  # the documents of one experiment, which are not worth keeping
+            index = Bm25Index(self._dataset.documents.values(), self._bm25, self._progress)
+        settings = {"mode": "bm25", "bm25": self._described(index.weighting.language)}
+        chosen = self._reranker()
+        self.info = replace(self.info, retriever=settings | chosen)
+        if not chosen:
+            return lambda query, top_k: [doc_id for doc_id, _ in index.search(query, top_k)]
+        from assay.search.reranking import RERANK_DEPTH, open_reranker, reranked
+        from assay.search.retriever import SearchHit
+
+        device = self._embedder.device if self._embedder else "auto"
+        reranker = open_reranker(chosen["reranker"], device)
+
+        def search(query: str, top_k: int) -> list[str]:
+            found = index.search(query, max(top_k, RERANK_DEPTH))
+            documents = [(self._dataset.documents[doc_id], score) for doc_id, score in found]
+            hits = [SearchHit(one.id, score, one.title, one.text) for one, score in documents]
+            return [hit.doc_id for hit in reranked(hits, reranker, query, top_k)]
+
+        return search
+
+    def _described(self, language: str) -> str:
+        """The settings of BM25 with the language that was detected."""
+        return str(replace(self._bm25, language=language))
+
+    def _reranker(self) -> dict[str, str]:
+        """What a run records of the reranker; empty without one."""
+        if self._embedder is None:
+            return {}
+        return {"reranker": self._embedder.reranker} if self._embedder.reranker else {}
+
+    def _load_retriever(self) -> _Search:
+        if self._mode == "tuned":  # this extra brings [search] too: one command, not two in turn
+            require_extras("builtin:tuned", "lightgbm", "scipy", "threadpoolctl")
+        from assay.search.embedding import open_embedder
+        from assay.search.index import open_retriever
+        from assay.search.retriever import check_request
+
+        mode = check_request("any", 1, self._mode)
+        embedder = open_embedder(self._embedder)
+        store = None
+        if self._index is not None:
+            from assay.search.folder_store import FolderStore
+
+            store = FolderStore(self._index, "documents")
+        retriever = open_retriever(
+            self._dataset,
+            embedder=embedder,
+            store=store,
+            bm25=self._bm25,
+            tuned=mode == "tuned",
+            progress=self._progress,
+        )
+        if self._reranker():
+            from assay.search.reranking import with_reranker  # brings an HTTP client
+
+            retriever = with_reranker(retriever, self._embedder)
+        self._close = retriever.close
+        model = retriever.manifest.bm25
+        words = self._described(model.language) if model else str(self._bm25)
+        settings = {"mode": mode, "bm25": words, "embedder": embedder.name} | self._reranker()
+        self.info = replace(self.info, retriever=settings)
+        if learned_from := retriever.learned_from:
+            learned = f"learned from {' and '.join(learned_from)}"
+            details = "; ".join(filter(None, [learned, self.info.details]))
+            self.info = replace(self.info, details=details, learned_from=learned_from)
+
+        def search(query: str, top_k: int) -> list[str]:
+            return [hit.doc_id for hit in retriever.search(query, top_k, mode=mode)]
+
+        return search
+
+
+def _embedder_of_environment() -> "EmbedderSettings | None":
+    """Only where a variable is set: BM25 alone needs no module of embedders."""
+    names = ("ASSAY_EMBEDDER", "ASSAY_MODEL", "ASSAY_DEVICE", "ASSAY_RERANKER")
+    if not any(os.environ.get(name) for name in names):
+        return None
+    from assay.search.embedding import EmbedderSettings
+
+    return EmbedderSettings.from_environment()
+
+
+class BuiltinAnswers:
+    """Answers from documents that were found or are given.
+
+    Answerers and models are imported here: a run without answers does not need them.
+
+    Parameters:
+        dataset: where the documents are; None where all questions come with passages.
+        provider: the model that answers, named as for `--judge`; without one, sentences are quoted.
+    """
+
+    def __init__(self, dataset: Dataset | None, provider: str = "") -> None:
+        from assay.llm.answerer import open_answerer
+
+        self._documents = dataset.documents if dataset else {}
+        self._answerer = open_answerer(provider or EXTRACTIVE)
+
+    @property
+    def description(self) -> str:
+        """For the record of a run: the answerer, and the versions of its prompts."""
+        from assay.llm.answerer import ModelAnswerer
+
+        if isinstance(self._answerer, ModelAnswerer):
+            return f"{self._answerer.name}, prompts {', '.join(self._answerer.prompts.values())}"
+        return self._answerer.name
+
+    async def from_documents(self, question: str, doc_ids: Sequence[str]) -> AgentAnswer:
+        """Answer from documents of the data set."""
+        documents = [self._documents[doc_id] for doc_id in doc_ids]
+        passages = [Passage(each.id, each.title, each.text) for each in documents]
+        return await self.from_passages(question, passages)
+
+    async def from_passages(self, question: str, passages: Sequence[Passage]) -> AgentAnswer:
+        """Answer from these passages; a model that gets none answers from memory."""
+        from assay.llm.answerer import ModelAnswerer
+        from assay.llm.prompt import EMPTY_REPLY
+
+        try:
+            if isinstance(self._answerer, ModelAnswerer) and not passages:
+                answer = await self._answerer.answer_from_memory(question, _ANSWER_TOKENS)
+            else:
+                answer = await self._answerer.answer(question, passages, _ANSWER_TOKENS)
+        except ProviderError as error:
+            # A model that nobody serves is an outage: the run stops, and can be resumed.
+            unreachable = error.kind is ProviderFailure.CONNECTION
+            kind = FailureKind.CONNECTION if unreachable else FailureKind.AGENT_ERROR
+            raise AgentFailure(kind, str(error)) from error
+        if EMPTY_REPLY in answer.warnings:
+            raise AgentFailure(FailureKind.AGENT_ERROR, EMPTY_REPLY)
+        return AgentAnswer(
+            doc_ids=tuple(passage.id for passage in passages),
+            answer=answer.text,
+            citations=tuple(passages[place - 1].id for place in answer.citations),
+        )
+
+    async def close(self) -> None:
+        """Close the connections to the model."""
+        await self._answerer.close()

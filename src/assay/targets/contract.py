@@ -1,0 +1,377 @@
+"""Targets `http:URL=TASK`: agents that keep the HTTP agent contract, called sync or streaming.
+
+`http://host:8000=RAG_RETRIEVE` means the same, and instead of an address there may be a name from
+AGENT_ENDPOINTS_JSON: `http:agent-rag-retrieve=RAG_RETRIEVE`. With `#stream` at the end the agent
+streams its answers.
+"""
+
+import asyncio
+import re
+import uuid
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from assay.contract.client import AgentClient, ClientLimits, read_endpoints, resolve_agent
+from assay.contract.envelope import AgentRunRequest, AgentRunResponse, ErrorCode, split_chunk_id
+from assay.contract.responses import AgentCallError, Fault
+from assay.data.dataset import Document
+from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
+from assay.llm.passages import Passage
+from assay.net.http import GATEWAY_ERRORS, classify_http_errors, read_body
+from assay.net.json import JsonObject
+from assay.net.outbound import UNRESTRICTED, OutboundPolicy
+from assay.net.redact import quote, redact_url
+from assay.targets.contract_planting import PlantingAgent, ingest_address
+from assay.targets.http_agent import HttpAgent
+from assay.targets.protocol import Agent, AgentAnswer, AgentInfo, document_id
+from assay.targets.readiness import ready_url
+from assay.targets.target_kinds import CONTRACT_TARGET, OpenContext, Target
+
+_RANKS_NOTHING = frozenset({"RAG_INGEST", "POLICY_REVIEW", "CLAIM_VERIFY"})
+
+# The evaluation bounds the time of a call, and has the circuit breaker.
+_LIMITS = ClientLimits(sync_s=3600.0, stream_s=3600.0, max_bytes=8_000_000)
+
+_KINDS = {
+    Fault.UNREACHABLE: FailureKind.CONNECTION,
+    Fault.TIMEOUT: FailureKind.TIMEOUT,
+    Fault.IDLE: FailureKind.TIMEOUT,
+    Fault.CIRCUIT_OPEN: FailureKind.CIRCUIT_OPEN,
+    Fault.REFUSED: FailureKind.AGENT_ERROR,
+    Fault.OVERLOADED: FailureKind.AGENT_ERROR,
+    Fault.SERVER_ERROR: FailureKind.AGENT_ERROR,
+    Fault.TOO_LARGE: FailureKind.INVALID_ANSWER,
+}
+"""Every other fault is one of the protocol."""
+
+_DOCUMENT_KEYS = ("doc_id", "docId", "document_id", "documentId")
+_CHUNK_KEYS = ("chunk_id", "chunkId", "id")
+_PAPER_KEYS = (*_DOCUMENT_KEYS, "id", "pmid", "doi", "url")
+_ANSWER_KEYS = ("answer", "generated_answer", "response")
+_PMID = re.compile(r"pubmed(?:\.ncbi\.nlm\.nih\.gov)?/(\d{1,9})")
+
+
+class OutputReader:
+    """From the outputs of an agent to ranked document ids, and an answer if there is one.
+
+    `documents` are those of the data set, whose ids are looked for.
+    """
+
+    def __init__(self, documents: Iterable[Document] = ()) -> None:
+        self._known: set[str] = set()
+        self._by_pmid: dict[str, str] = {}
+        for document in documents:
+            self._known.add(document.id)
+            if match := _PMID.search(str(document.metadata.get("url", ""))):
+                self._by_pmid[match[1]] = document.id
+
+    def read(self, response: AgentRunResponse) -> AgentAnswer:
+        """The answer in a response; `AgentFailure` if it has no documents."""
+        outputs = response.outputs
+        chunks = _chunks(response)
+        papers = _objects(outputs.get("papers"), "papers")
+        if chunks is None and papers is None:
+            message = "outputs have neither chunks nor papers, and there is no grounding"
+            raise AgentFailure(FailureKind.INVALID_ANSWER, message)
+        found = [self._document_of(chunk) for chunk in chunks or ()]
+        found += [self._paper_id(each) for each in papers or ()]
+        nameless = next((place for place, each in enumerate(found) if each is None), None)
+        if nameless is not None:
+            message = f"chunk or paper {nameless + 1} in outputs does not name its document"
+            raise AgentFailure(FailureKind.INVALID_ANSWER, message)
+        doc_ids = tuple(dict.fromkeys(map(document_id, found)))
+        return AgentAnswer(doc_ids, _answer(outputs), self._citations(response, chunks or ()))
+
+    def _document_of(self, chunk: Mapping[str, Any]) -> str | None:
+        named = _first(chunk, _DOCUMENT_KEYS)
+        if named is not None:
+            return named
+        chunk_id = _first(chunk, _CHUNK_KEYS)
+        return None if chunk_id is None else split_chunk_id(chunk_id)[0]
+
+    def _paper_id(self, paper: Mapping[str, Any]) -> str | None:
+        """The id that the data set has, else the first."""
+        ids = [text for key in _PAPER_KEYS if (text := _first(paper, (key,))) is not None]
+        for each in ids:
+            match = _PMID.search(each)
+            for candidate in (each, self._by_pmid.get(match[1] if match else each)):
+                if candidate in self._known:
+                    return candidate
+        return ids[0] if ids else None
+
+    def _citations(
+        self, response: AgentRunResponse, chunks: Sequence[Mapping[str, Any]]
+    ) -> tuple[str, ...]:
+        """As document ids, whether the agent cites documents or chunks of them."""
+        if _answer(response.outputs) is None:
+            return ()
+        owners = {_first(chunk, _CHUNK_KEYS): self._document_of(chunk) for chunk in chunks}
+        cited = response.outputs.get("citations")
+        if not isinstance(cited, list):
+            cited = response.grounding.citations if response.grounding else []
+        ids = [
+            _first(each, (*_DOCUMENT_KEYS, *_CHUNK_KEYS)) if isinstance(each, dict) else each
+            for each in cited
+        ]
+        texts = [each for each in ids if isinstance(each, str)]
+        return tuple(dict.fromkeys(owners.get(each) or self._owner(each) for each in texts))
+
+    def _owner(self, cited: str) -> str:
+        return cited if cited in self._known else split_chunk_id(cited)[0]
+
+
+def _chunks(response: AgentRunResponse) -> list[JsonObject] | None:
+    pack = response.outputs.get("groundingPack")
+    packed = pack.get("chunks") if isinstance(pack, dict) else None
+    for found in (
+        _objects(response.outputs.get("chunks"), "chunks"),
+        _objects(packed, "groundingPack.chunks"),
+    ):
+        if found is not None:
+            return found
+    if response.grounding is not None:
+        return [chunk.model_dump() for chunk in response.grounding.chunks]
+    return None
+
+
+def _objects(value: Any, name: str) -> list[JsonObject] | None:
+    if not isinstance(value, list):
+        return None
+    for place, each in enumerate(value):
+        if not isinstance(each, dict):
+            kind = type(each).__name__
+            message = f"outputs.{name} holds a {kind} at position {place}, not an object"
+            raise AgentFailure(FailureKind.INVALID_ANSWER, message)
+    return value
+
+
+def _first(source: Mapping[str, Any], keys: Iterable[str]) -> str | None:
+    for key in keys:
+        value = source.get(key)
+        if isinstance(value, str | int) and not isinstance(value, bool) and str(value):
+            return str(value)
+    return None
+
+
+def _answer(outputs: Mapping[str, Any]) -> str | None:
+    for key in _ANSWER_KEYS:
+        if isinstance(outputs.get(key), str):
+            return str(outputs[key])
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class ContractTarget:
+    """A parsed target. `agent` is an address, or the name of one."""
+
+    agent: str
+    task: str
+    streaming: bool = False
+
+
+def parse_contract_target(target: str) -> ContractTarget | None:
+    """The parts of `http:URL=TASK`; None for any other target, such as a bare address."""
+    match = CONTRACT_TARGET.fullmatch(target)
+    if match is None:
+        return None
+    agent = match["url"] or match["agent"]
+    return ContractTarget(agent, match["task"], match["way"] is not None)
+
+
+class ContractAgent(HttpAgent):
+    """An agent behind the HTTP contract, as an evaluation calls it.
+
+    Parameters:
+        target: which agent, and which of its tasks.
+        documents: those of the data set; papers are matched with them by their PubMed ids.
+        track: whether the agent was trained, as its user declares it.
+        policy: which addresses may be called.
+        limits: seconds and bytes of one call.
+    """
+
+    def __init__(
+        self,
+        target: ContractTarget,
+        *,
+        documents: Iterable[Document] = (),
+        track: str = "undeclared",
+        policy: OutboundPolicy = UNRESTRICTED,
+        limits: ClientLimits = _LIMITS,
+    ) -> None:
+        if target.task in _RANKS_NOTHING:
+            raise UsageError(
+                f"{target.task} returns no documents, so there is nothing to measure; "
+                "use a task that returns documents, such as RAG_RETRIEVE, RAG_ANSWER or "
+                "LIT_RETRIEVAL"
+            )
+        self._target = target
+        self._base = resolve_agent(target.agent, read_endpoints())
+        self.policy = policy
+        self._limits = limits
+        self._corpus = tuple(documents)
+        self._knowledge_base = ""
+        self._reader = OutputReader(self._corpus)
+        self.ready_url = ready_url(self._base)
+        self._client: AgentClient | None = None
+        way = "#stream" if target.streaming else ""
+        agent = redact_url(target.agent) if "://" in target.agent else target.agent
+        name = f"http:{agent}={target.task}{way}"
+        self.info = AgentInfo(name=name, protocol="http", track=track)
+
+    @classmethod
+    def from_target(cls, target: Target, context: OpenContext) -> "ContractAgent":
+        """`http:URL=TASK`, or `http:NAME=TASK` with a name of AGENT_ENDPOINTS_JSON."""
+        parsed = parse_contract_target(str(target))
+        if parsed is None:
+            raise UsageError(
+                f"target 'http:{target.address}' names no task; write http:URL=TASK, for instance "
+                "http:http://localhost:8000=RAG_RETRIEVE"
+            )
+        return cls(
+            parsed,
+            documents=context.dataset.documents.values(),
+            track=context.track,
+            policy=context.policy or UNRESTRICTED,
+        )
+
+    async def open(self) -> None:
+        """Connect; `TargetError` if nothing responds there."""
+        await self.connect(self._base)
+        self._client = AgentClient(
+            http=self.http,
+            endpoints={},
+            limits=self._limits,
+            failures_to_open=None,
+        )
+        await self._check_health()
+
+    async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        """Run the task for one query."""
+        chosen = {"knowledgeBase": self._knowledge_base} if self._knowledge_base else {}
+        return await self._answer({**_inputs(self._target.task, query, top_k), **chosen})
+
+    @property
+    def takes_context(self) -> bool:
+        """Whether the task accepts a grounding pack; whether the agent uses it shows later."""
+        return self._target.task == "RAG_ANSWER"
+
+    async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
+        """Let the agent answer from these passages instead of its own search."""
+        pack = {"chunks": [_chunk(passage) for passage in passages], "citations": []}
+        inputs = _inputs(self._target.task, query, max(1, len(passages)))
+        answer = await self._answer({**inputs, "groundingPack": pack})
+        if not {passage.id for passage in passages}.issuperset(answer.doc_ids):
+            message = "the agent searched instead of answering from the given grounding"
+            raise AgentFailure(FailureKind.INVALID_ANSWER, message)
+        return answer
+
+    async def refuse_documents(self) -> str:
+        """Why nothing can be planted into its index; empty if RAG_INGEST adds and removes."""
+        if self._target.task != "RAG_ANSWER":
+            return f"{self._target.task} does not answer"
+        return await self._planting().refusal()
+
+    @asynccontextmanager
+    async def with_documents(self, documents: Sequence[Document]) -> AsyncIterator[Agent]:
+        """The agent, searching a knowledge base with these documents until the block ends."""
+        async with self._planting().holding(documents) as name:
+            self._knowledge_base = name
+            try:
+                yield self
+            finally:
+                self._knowledge_base = ""
+
+    def _planting(self) -> PlantingAgent:
+        assert self._client is not None, "call open() before planting"
+        url = ingest_address(self._base, read_endpoints())
+        return PlantingAgent(self._client, url, self._corpus)
+
+    async def _answer(self, inputs: Mapping[str, Any]) -> AgentAnswer:
+        request = AgentRunRequest(
+            request_id=f"assay-{uuid.uuid4().hex}",
+            task_type=self._target.task,
+            inputs=dict(inputs),
+        )
+        try:
+            response = await self._run(request)
+        except AgentCallError as error:
+            raise _failure(error) from None
+        if not response.ok:
+            raise _run_error(response)
+        return self._reader.read(response)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await super().close()
+        self._client = None
+
+    async def _run(self, request: AgentRunRequest) -> AgentRunResponse:
+        assert self._client is not None, "call open() before ask()"
+        if not self._target.streaming:
+            return await self._client.run_sync(self._base, request)
+        async with aclosing(self._client.run_stream(self._base, request)) as events:
+            async for event in events:
+                if event.response is not None:
+                    return event.response
+        raise AssertionError("a stream ends in a response or an error")
+
+    async def _check_health(self) -> None:
+        """Any complete response will do; whether the agent works shows when it is called."""
+        url, seconds = f"{self._base}/health", self._limits.connect_s
+        problem = f"no complete response within {seconds:g} s"
+        try:
+            with classify_http_errors():
+                async with asyncio.timeout(seconds), self.http.stream("GET", url) as response:
+                    await read_body(response)
+                    return
+        except AgentFailure as error:
+            problem = str(error)
+        except TimeoutError:
+            pass
+        await self.close()
+        raise TargetError(f"GET {redact_url(url)}: {problem}; is the agent running?")
+
+
+def _chunk(passage: Passage) -> JsonObject:
+    return {
+        "chunk_id": passage.id,
+        "doc_id": passage.id,
+        "text": passage.text,
+        "metadata": {"title": passage.title},
+    }
+
+
+def _inputs(task: str, query: str, top_k: int) -> dict[str, str | int]:
+    """Both dialects at once: an agent ignores what it does not know."""
+    if task == "LIT_RETRIEVAL":
+        return {"query": query[:1000], "max_results": top_k}
+    return {"query": query, "topK": top_k, "query_text": query, "top_k": top_k}
+
+
+def _failure(error: AgentCallError) -> AgentFailure:
+    kind = _KINDS.get(error.fault, FailureKind.PROTOCOL)
+    # Without the contract's body, such a status is the gateway's and not the agent's.
+    if error.status_code in GATEWAY_ERRORS and error.response is None:
+        kind = FailureKind.CONNECTION
+    return AgentFailure(
+        kind,
+        f"{error.fault}: {error}",
+        retryable=error.retryable,
+        retry_after=error.retry_after,
+        said=error.said,
+    )
+
+
+def _run_error(response: AgentRunResponse) -> AgentFailure:
+    """By its code: the agent's own message may repeat the query."""
+    code = response.error.code if response.error else ""
+    known = code if code in set(ErrorCode) else "unknown code"
+    message = f"the run ended with an error ({known})"
+    return AgentFailure(
+        FailureKind.AGENT_ERROR,
+        message,
+        retryable=code == ErrorCode.OVERLOADED,
+        said=quote(response.error.message) if response.error else "",
+    )

@@ -1,0 +1,380 @@
+"""Detects document ids in responses that no mapping describes, and JSON inside text.
+
+The list of results is found by its name, or as the only list there is. The field that holds the id
+is the first one whose values are documents of the data set.
+"""
+
+import json
+import re
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+from urllib.parse import unquote
+
+import orjson
+
+from assay.errors import AgentFailure, FailureKind
+from assay.net.json import is_deep, parse_json
+from assay.privacy import is_private
+from assay.targets.protocol import document_id
+
+_MOST_STARTS = 64
+"""How many braces in a text are tried as the start of an object: prose may be full of them."""
+_FENCE = re.compile(r"```[\w-]{0,20}[ \t]*\n(.*?)```", re.DOTALL)
+_MOST_FENCES = 16
+
+_decoder = json.JSONDecoder()
+
+
+def json_values(text: str) -> Iterator[object]:
+    """Every JSON value in a text, likeliest first: the text itself, code fences, objects in it."""
+    try:
+        yield parse_json(text)
+        return
+    except orjson.JSONDecodeError:
+        pass
+    for place, fenced in enumerate(_FENCE.finditer(text)):
+        if place == _MOST_FENCES:
+            break
+        try:
+            yield parse_json(fenced[1])
+        except orjson.JSONDecodeError:
+            continue
+    yield from _embedded(text)
+
+
+def _embedded(text: str) -> Iterator[object]:
+    """JSON objects in the middle of other text."""
+    start = 0
+    for _ in range(_MOST_STARTS):
+        start = text.find("{", start)
+        if start < 0:
+            return
+        try:
+            value, start = _decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            start += 1
+        else:
+            if not is_deep(value):
+                yield value
+
+
+_LISTS = (
+    "results", "documents", "docs", "hits", "items", "matches", "sources", "entities", "notes",
+    "records", "chunks", "passages", "doc_ids", "ids", "data", "result", "output", "response",
+)  # fmt: skip
+_IDS = (
+    "doc_id", "document_id", "docid", "documentid", "id", "_id", "note_id", "uri", "url", "source",
+    "path", "file", "filename", "name", "key", "title",
+)  # fmt: skip
+_INNER = ("document", "metadata", "payload", "_source", "entity", "node")
+_ID_LISTS = ("doc_ids", "document_ids", "ids")
+_ANSWERS = ("generated_answer", "answer")
+_DEEPEST = 3
+_PROSE_WORDS = 4
+_SAMPLED_IDS = 100
+
+# [1], [1, 3], [Document 2], [Source 4]; a year or a footnote of a document is beyond the sources.
+_MARKER = re.compile(
+    r"\[\s{0,3}(?:(?:document|doc|source|note|citation)s?\s{0,3}#?)?"
+    r"(\d{1,3}(?:\s{0,3}[,;]\s{0,3}\d{1,3})*)\s{0,3}\]",
+    re.IGNORECASE,
+)
+_BRACKETED = re.compile(r"\s*\[([^\]]+)\]")
+_MARK = re.compile(r"\[([^\[\]\n]{1,200})\](?:\(([^()\s]{1,500})\))?")
+_SUFFIX = re.compile(r"\.\w{1,5}$")
+
+Form = Callable[[str], str]
+
+
+def _as_is(value: str) -> str:
+    return value
+
+
+def _after_scheme(value: str) -> str:
+    return value.partition("://")[2]
+
+
+def _last_step(value: str) -> str:
+    return _SUFFIX.sub("", re.split(r"[/\\#]", value.rstrip("/"))[-1])
+
+
+def _in_brackets(value: str) -> str:
+    """`[MED-10] Statin use ...`, the way documents are named when they become notes."""
+    match = _BRACKETED.match(value)
+    return match[1] if match else ""
+
+
+def _file_name(value: str) -> str:
+    """`note 7.html` of `https://host/kb/note%207.html?from=search#top`."""
+    return unquote(re.split(r"[/\\]", re.split(r"[?#]", value, maxsplit=1)[0].rstrip("/"))[-1])
+
+
+def _page_name(value: str) -> str:
+    return _SUFFIX.sub("", _file_name(value))
+
+
+_FORMS = (_as_is, _in_brackets, _after_scheme, _last_step, _page_name, _file_name)
+
+
+class IdDetector:
+    """Detects which field of which list holds the ids; once it is certain, it stays with it.
+
+    Parameters:
+        known: the ids of the data set; the field that has held one of them is the id's field.
+        field: the field that holds the id, if the user has named it.
+    """
+
+    def __init__(self, known: Container[str], field: str | None = None) -> None:
+        self._known = known
+        self._field = field
+        self._settled: tuple[str, Form] | None = None
+
+    def detect(self, items: Sequence[Any]) -> tuple[str, ...]:
+        """The id of each result. Raises `AgentFailure` if one has none."""
+        rows = [_fields(item) for item in items]
+        if not rows:
+            return ()
+        name, form = self._settled or self._settle(rows)
+        if self._settled is None and all(isinstance(item, str) for item in items):
+            self._refuse_prose(items)
+        missing = next((place for place, row in enumerate(rows) if name not in row), None)
+        if missing is not None:
+            found = ", ".join(list(rows[missing])[:8]) or "nothing"
+            raise AgentFailure(
+                FailureKind.INVALID_ANSWER,
+                f"result {missing + 1} has no field {name!r}; it has: {found}. Name the one that "
+                "is the id: --map doc_id=FIELD",
+            )
+        return tuple(_document_id(row[name], form) for row in rows)
+
+    def _refuse_prose(self, items: Sequence[str]) -> None:
+        """Sentences are no ids, unless those of the data set are sentences too."""
+        prose = next((item for item in items if _is_prose(item)), None)
+        if prose is None or any(map(_is_prose, islice(_iterate(self._known), _SAMPLED_IDS))):
+            return
+        shown = "(withheld)" if is_private() else " ".join(prose.split())[:80]
+        raise AgentFailure(
+            FailureKind.INVALID_ANSWER,
+            f"the results are texts, and none is an id; received {shown!r}; to read ids from text, "
+            "write --map 'ids=re:PATTERN' with one group",
+        )
+
+    def _settle(self, rows: Sequence[Mapping[str, str | None]]) -> tuple[str, Form]:
+        names = [name for name in (*_IDS, *_columns(rows[0])) if name in rows[0]]
+        present = (self._field,) if self._field else names
+        # Whatever it is called, a field with ids of the data set is the id's field.
+        others = () if self._field else [name for name in rows[0] if name not in names]
+        found = [each for name in present if (each := self._known_values(name, rows))]
+        found += sorted(
+            (each for name in others if (each := self._known_values(name, rows))),
+            key=lambda each: -len(each[2]),
+        )
+        # Where ids are numbers, a place in the list looks like one.
+        certain = [each for each in found if each[2] != _places_of(each[2])]
+        if not certain:
+            name, form, _ = next(iter(found), (next(iter(present), "doc_id"), _as_is, ()))
+            return name, form  # wait for the next answer
+        (name, form, values), *rest = certain
+        rivals = [each for each in rest if name in others and len(each[2]) == len(values)]
+        if rivals and all(map(str.isdecimal, values)) and rivals[0][2] != values:
+            raise AgentFailure(
+                FailureKind.INVALID_ANSWER,
+                f"the fields {name!r} and {rivals[0][0]!r} both hold numbers that are ids of the "
+                f"data set; name the one that is the id: --map doc_id={rivals[0][0]}",
+            )
+        self._settled = (name, form)
+        return self._settled
+
+    def _known_values(
+        self, name: str, rows: Sequence[Mapping[str, str | None]]
+    ) -> tuple[str, Form, tuple[str, ...]] | None:
+        """A field with the form of its ids and those that the data set knows, each once."""
+        texts = [row.get(name) or "" for row in rows]
+        known = {
+            form: tuple(each for each in dict.fromkeys(map(form, texts)) if each in self._known)
+            for form in _FORMS
+        }
+        best = max(_FORMS, key=lambda form: len(known[form]))
+        return (name, best, known[best]) if known[best] else None
+
+
+def _places_of(values: Sequence[str]) -> tuple[str, ...]:
+    """The numbers of as many places, from 0 where the values begin with it, else from 1."""
+    first = 0 if values[0] == "0" else 1
+    return tuple(map(str, range(first, first + len(values))))
+
+
+def detect_list(value: Any, known: Container[str] = (), depth: int = _DEEPEST) -> list[Any] | None:
+    """The list that holds the results: by its name, else the only one there is, or the only one
+    with ids of the data set.
+
+    A list in a list, as servers answer that take several queries at once, is the inner one.
+    """
+    if isinstance(value, list):
+        return value[0] if len(value) == 1 and isinstance(value[0], list) else value
+    if not isinstance(value, dict) or not depth:
+        return None
+    for name in _ID_LISTS:  # before "documents", whose items may be the texts
+        found = detect_list(value[name]) if isinstance(value.get(name), list) else None
+        if found and all(type(each) in (str, int) for each in found):
+            return list(map(str, found))
+    for name in _LISTS:
+        if name in value and (found := detect_list(value[name], known, depth - 1)) is not None:
+            return found
+    lists = [each for each in value.values() if isinstance(each, list)]
+    if not lists:  # an object of another name may hold it
+        inner = (
+            detect_list(each, known, depth - 1) for each in value.values() if isinstance(each, dict)
+        )
+        lists = [each for each in inner if each is not None]
+    if len(lists) > 1:
+        lists = [each for each in lists if find_known(each, known) is not None]
+    return lists[0] if len(lists) == 1 else None
+
+
+def detect_lines(text: str, known: Container[str]) -> list[str]:
+    """The lines of a text that has one id or path a line, and one of the data set at least."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    single = all(not re.search(r"\s", line) for line in lines)
+    return lines if single and any(known_form(line, known) for line in lines) else []
+
+
+def detect_answer(value: Any) -> str | None:
+    """The text of an answer, by the usual names."""
+    texts = [value.get(name) for name in _ANSWERS] if isinstance(value, dict) else []
+    return next((text for text in texts if isinstance(text, str)), None)
+
+
+def detect_citations(value: Any, answer: str | None, sources: Sequence[str]) -> tuple[str, ...]:
+    """Ids in a list `citations`; else, for servers that number them, `[2]` in the answer is the
+    second source.
+    """
+    cited = value.get("citations") if isinstance(value, dict) else None
+    if isinstance(cited, list) and (ids := tuple(each for each in cited if isinstance(each, str))):
+        return ids
+    return marked_sources(answer, sources)
+
+
+def marked_sources(answer: str | None, sources: Sequence[str]) -> tuple[str, ...]:
+    """The sources whose numbers are in brackets: `[2]` is the second."""
+    numbers = [
+        int(number)
+        for match in _MARKER.finditer(answer or "")
+        for number in re.findall(r"\d+", match[1])
+    ]
+    marked = [sources[number - 1] for number in numbers if 1 <= number <= len(sources)]
+    return tuple(dict.fromkeys(marked))
+
+
+def marked_ids(text: str | None, known: Container[str]) -> tuple[str, ...]:
+    """Ids of the data set in brackets, each once: `[doc-1]`, `[doc-1, doc-2]`; and what a Markdown
+    link leads to, `[Tea](https://host/doc-1.html)`.
+    """
+    found: dict[str, None] = {}
+    for mark in _MARK.finditer(text or ""):
+        names = (name.strip() for name in (mark[1], *re.split(r"[,;]", mark[1])))
+        found |= dict.fromkeys(name for name in names if name in known)
+        if mark[2] and (linked := known_form(mark[2], known)):
+            found[linked] = None
+    return tuple(found)
+
+
+def find_known(value: Any, known: Container[str], depth: int = 8) -> str | None:
+    """The JMESPath expression that leads to ids of the data set in `value`; None if none does."""
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        return "" if str(value) in known else None
+    if not depth:
+        return None
+    if isinstance(value, list):
+        if (column := _known_column(value[:20], known)) is not None:
+            return f"[*][{column}]"
+        found = (find_known(each, known, depth - 1) for each in value[:20])
+        inner = next((each for each in found if each is not None), None)
+        return None if inner is None else f"[].{inner}".replace("].[", "][").rstrip(".")
+    if isinstance(value, dict) and any(key in known for key in islice(value, 20)):
+        return "keys(@)"
+    for key, each in value.items() if isinstance(value, dict) else ():
+        inner = find_known(each, known, depth - 1)
+        if inner is not None:
+            step = key if re.fullmatch(r"[A-Za-z_]\w*", key) else f'"{key}"'
+            if inner == "keys(@)":
+                return f"{step}.keys(@)"
+            return f"{step}.{inner}".replace(".[", "[").rstrip(".")
+    return None
+
+
+def _known_column(rows: Sequence[Any], known: Container[str]) -> int | None:
+    """Which column of a table holds ids; None of anything else, or of lists that hold only ids."""
+    cells = [
+        (column, find_known(cell, known, 0) is not None)
+        for row in rows
+        for column, cell in enumerate(row if isinstance(row, list) else ())
+    ]
+    hits = [column for column, hit in cells if hit]
+    if not hits or len(hits) == len(cells):
+        return None
+    return max(dict.fromkeys(hits), key=hits.count)
+
+
+def strings_in(value: Any, depth: int = 8) -> Iterator[str]:
+    """Every string in a JSON value, in its order, without the escapes that JSON puts into it."""
+    if isinstance(value, str):
+        yield value
+    elif depth and isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from strings_in(each, depth - 1)
+
+
+def known_form(text: str, known: Container[str]) -> str | None:
+    """The id of the data set that a name, URL or path stands for; None if it is no such id."""
+    return next((form(text) for form in _FORMS if form(text) in known), None)
+
+
+def _document_id(value: str | None, form: Form) -> str:
+    if value is None:
+        message = "the id of a result is neither a string nor an integer"
+        raise AgentFailure(FailureKind.INVALID_ANSWER, message)
+    return document_id(form(value))
+
+
+def _is_prose(text: str) -> bool:
+    return len(text[:1000].split()) >= _PROSE_WORDS
+
+
+def _iterate(known: Container[str]) -> Iterable[str]:
+    return known if isinstance(known, Iterable) else ()
+
+
+def _columns(row: Mapping[str, str | None]) -> list[str]:
+    """The columns of a result that is a list, such as `["n1", 0.7]`."""
+    return [name for name in row if name.isdecimal()]
+
+
+def _fields(item: Any) -> dict[str, str | None]:
+    """Strings and integers of a result, its own before those of a nested document.
+
+    None for a field that should hold an id and holds something else. The fields of a list are its
+    columns, counted from 0.
+    """
+    if isinstance(item, str):
+        return {"doc_id": item}
+    if isinstance(item, list):
+        inner = {str(place): each for place, each in enumerate(item)}
+        return {name: each for name, each in _pairs(inner) if each is not None}
+    fields: dict[str, str | None] = {}
+    for name, value in _pairs(item) if isinstance(item, dict) else ():
+        if value is not None or name not in fields:
+            fields[name] = value
+    return fields
+
+
+def _pairs(item: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
+    for name in _INNER:
+        if isinstance(item.get(name), dict):
+            yield from _pairs(item[name])
+    for name, value in item.items():
+        if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
+            yield name, str(value)
+        elif name in _IDS and not isinstance(value, dict):
+            yield name, None

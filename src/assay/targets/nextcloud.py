@@ -1,0 +1,144 @@
+"""Target `nextcloud:URL[#answer]`: the search of a Nextcloud MCP server, over uploaded notes.
+
+Its results are notes. The note mapping says which document each of them holds; another note gets an
+id such as `note:123`, which is in no data set.
+"""
+
+from collections.abc import Container, Mapping
+from dataclasses import replace
+from typing import Any
+
+from mcp_types import CallToolResult, Tool
+
+from assay.data.note_mapping import documents_by_note, note_mapping_path, read_note_mapping
+from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
+from assay.net.outbound import UNRESTRICTED
+from assay.targets.mapping import CONSTANT
+from assay.targets.mcp.agent import McpSession, ResultReader
+from assay.targets.mcp.connection import HttpServer
+from assay.targets.mcp.tools import SearchTool, find_search_tool
+from assay.targets.opening import redact_target
+from assay.targets.protocol import AgentAnswer, AgentInfo
+from assay.targets.readiness import AgentReadiness
+from assay.targets.target_kinds import OpenContext, Target
+
+SEARCH = "nc_semantic_search"
+ANSWER = "nc_semantic_search_answer"
+
+# A tool with these parameters returns each note once, and nothing but notes.
+_PREFERRED = {"granularity": "document", "doc_types": '["note"]'}
+# Other tools may return several passages of one note: this many are requested for each note.
+_PASSAGES = 3
+
+
+class NextcloudAgent:
+    """The agent behind the target.
+
+    Parameters:
+        name: The target, as reports show it.
+        server: The MCP server.
+        doc_ids: The document that each note holds.
+        tool: The tool that is called.
+        known: The ids of the data set; Assay's own server may return these.
+        track: The track that the agent is declared for.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        server: HttpServer,
+        doc_ids: Mapping[int, str],
+        *,
+        tool: str = SEARCH,
+        known: Container[str] = (),
+        track: str = "undeclared",
+    ) -> None:
+        self.info = AgentInfo(name=name, protocol="nextcloud", track=track)
+        self._server = server
+        self._session = McpSession(server.connect)
+        self._doc_ids = doc_ids
+        self._known = known
+        results = "sources" if tool == ANSWER else "results"
+        fields = {"results": results, "doc_id": "id", "answer": "generated_answer"}
+        self._reader = ResultReader(fields, ())
+        self._wanted = tool
+        self._tool: SearchTool | None = None
+        self._passages = 1
+
+    @classmethod
+    def from_target(cls, target: Target, context: OpenContext) -> "NextcloudAgent":
+        """The agent for `nextcloud:URL`; `#answer` requests answers as well."""
+        way = target.fragment
+        if way not in ("", "answer"):
+            raise UsageError(f"target 'nextcloud:...#{way}': only '#answer' may follow the URL")
+        path = note_mapping_path(context.note_mapping)
+        doc_ids = documents_by_note(read_note_mapping(path), path)
+        return cls(
+            redact_target(str(target)),
+            HttpServer(target.address, context.policy or UNRESTRICTED),
+            doc_ids,
+            tool=ANSWER if context.answers or way else SEARCH,
+            known=context.dataset.known_ids,
+            track=context.track,
+        )
+
+    async def open(self) -> None:
+        """Connect, and find the tool."""
+        try:
+            spoken, tools = await self._session.open()
+        except TargetError as error:
+            raise type(error)(f"{self.info.name}: {error}") from error
+        declared = _declared(tools, self._wanted)
+        preferred = {CONSTANT + key: value for key, value in _PREFERRED.items() if key in declared}
+        self._tool = find_search_tool(tools, self._wanted, preferred)
+        self._passages = 1 if "granularity" in declared else _PASSAGES
+        self.info = replace(self.info, details=f"{spoken}, {self._tool.describe()}")
+
+    async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        """Search for `query`; the documents that the notes hold, each once."""
+        assert self._tool is not None, "call open() before ask()"
+        # An answer is made of the results: requesting more would change it.
+        count = top_k if self._wanted == ANSWER else top_k * self._passages
+        result = await self._session.call(self._tool.name, self._tool.arguments(query, count))
+        answer = self._reader.read(result)
+        _require_answer(result)
+        # Passages of one note count once.
+        found = dict.fromkeys(map(self._document, answer.doc_ids))
+        return AgentAnswer(
+            doc_ids=tuple(found)[:top_k],
+            answer=answer.answer,
+            citations=tuple(map(self._document, answer.citations)),
+        )
+
+    async def readiness(self) -> AgentReadiness:
+        """What `/health/ready` beside the server's `/mcp` says."""
+        return await self._server.readiness()
+
+    async def close(self) -> None:
+        """Close the session and the connection."""
+        await self._session.close()
+        await self._server.close()
+
+    def _document(self, note: str) -> str:
+        if note.isdecimal() and (doc_id := self._doc_ids.get(int(note))) is not None:
+            return doc_id
+        return note if note in self._known else f"note:{note}"
+
+
+def _declared(tools: list[Tool], name: str) -> Mapping[str, Any]:
+    named = next((tool for tool in tools if tool.name == name), None)
+    properties = named.input_schema.get("properties") if named else None
+    return properties if isinstance(properties, dict) else {}
+
+
+def _require_answer(result: CallToolResult) -> None:
+    """Fail if the server had no model and sent an apology instead of an answer."""
+    value = result.structured_content
+    if not isinstance(value, dict) or "generated_answer" not in value:
+        return
+    if value.get("sources") and not value.get("model_used"):
+        raise AgentFailure(
+            FailureKind.AGENT_ERROR,
+            "the server found documents but wrote no answer: it has no model and "
+            "needs a client that supports MCP sampling",
+        )

@@ -1,0 +1,156 @@
+"""What an agent under test is.
+
+Each protocol is one module that implements `Agent`; nothing above this layer knows which.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from assay.errors import AgentFailure, FailureKind
+from assay.llm.passages import ContextChunk, Passage
+
+if TYPE_CHECKING:  # the table of targets needs no reader of data sets
+    from assay.data.dataset import Document
+    from assay.targets.a2a.card import Finding
+    from assay.targets.mapping import AnswerReader
+
+MAX_ID_LENGTH = 4096
+"""Characters of a document id. The longest that are in use are addresses."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentAnswer:
+    """One answer. `doc_ids` are as the agent gave them, duplicates and unknown ids included.
+
+    `scores` belong to the documents, `contexts` are the passages that the answer was written from;
+    they are empty where the agent sends none. `unknown_keys` are those
+    of the answer that nothing reads.
+    """
+
+    doc_ids: tuple[str, ...]
+    answer: str | None = None
+    citations: tuple[str, ...] = ()
+    scores: tuple[float, ...] = ()
+    contexts: tuple[ContextChunk, ...] = ()
+    unknown_keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AgentInfo:
+    """What a run records about its target. `track` is how the target may have learned, and
+    `learned_from` the splits it learned from, if that is known; `retriever` the settings of a
+    built-in retriever, such as its mode and embedder. `agent` is the name and version by which the
+    target calls itself.
+    """
+
+    name: str
+    protocol: str
+    track: str = "undeclared"
+    details: str = ""
+    learned_from: tuple[str, ...] = ()
+    agent: str | None = None
+    retriever: Mapping[str, str] = field(default_factory=dict)
+
+
+def document_id(value: object) -> str:
+    """An id as a string: a string or an integer, in every protocol. Raises `AgentFailure`."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str):
+        problem = f"is a {type(value).__name__}, not a string"
+    elif not value:
+        problem = "is empty"
+    elif len(value) > MAX_ID_LENGTH:
+        problem = f"is longer than {MAX_ID_LENGTH:,} characters"
+    elif not is_unicode(value):
+        problem = "is not valid Unicode"
+    else:
+        return str.__str__(value)  # of a subclass too, which may compare as it likes
+    raise AgentFailure(FailureKind.INVALID_ANSWER, f"a document id {problem}")
+
+
+def is_unicode(text: str) -> bool:
+    """False for lone surrogates, as broken file names have them: no file can store them."""
+    return text.isascii() or not any("\ud800" <= each <= "\udfff" for each in text)
+
+
+class Agent(Protocol):
+    """An agent under test: opened once for a run, asked many times concurrently, then closed."""
+
+    @property
+    def info(self) -> AgentInfo:
+        """What a run records; complete once the agent is open."""
+        ...
+
+    async def open(self) -> None:
+        """Connect. Raises `TargetError` if the agent cannot be reached or loaded."""
+        ...
+
+    async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        """One call. Raises `AgentFailure` for every way in which it can fail."""
+        ...
+
+    async def close(self) -> None:
+        """Release everything; also after a failed `open`."""
+        ...
+
+
+class Asked(Protocol):
+    """What an object of the caller's needs at least to be evaluated; every `Agent` has it."""
+
+    def ask(self, query: str, top_k: int, /) -> Any:
+        """Document ids, best first, or whatever else a function may return; may be async."""
+        ...
+
+
+@runtime_checkable
+class TakesContext(Protocol):
+    """An agent that can answer from given passages, instead of searching for them."""
+
+    @property
+    def takes_context(self) -> bool:
+        """Whether this one can: a class may serve functions of both kinds."""
+        ...
+
+    async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
+        """One call with the passages to answer from. Raises `AgentFailure`."""
+        ...
+
+
+@runtime_checkable
+class TakesDocuments(Protocol):
+    """An agent whose index can be given documents for a while."""
+
+    async def refuse_documents(self) -> str:
+        """Why this one cannot, in words; empty if it can. Asked once it is open."""
+        ...
+
+    def with_documents(
+        self, documents: "Sequence[Document]"
+    ) -> AbstractAsyncContextManager["Agent"]:
+        """An open agent that searches these documents as well, until the block ends.
+
+        Nothing of them stays behind, however the block ends. Raises `TargetError`.
+        """
+        ...
+
+
+@runtime_checkable
+class ReportsFindings(Protocol):
+    """An agent that tells what is unusual about it; nothing before it is open."""
+
+    findings: "tuple[Finding, ...]"
+
+
+@runtime_checkable
+class ReadsAnswers(Protocol):
+    """An agent whose answers are found by a mapping: its reader has the last one as received."""
+
+    reader: "AnswerReader"
+
+
+def context_taker(agent: Agent) -> TakesContext | None:
+    """The agent as one that takes passages; None if it does not."""
+    return agent if isinstance(agent, TakesContext) and agent.takes_context else None

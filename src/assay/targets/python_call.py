@@ -1,0 +1,382 @@
+"""Agents in Python: functions `f(query, top_k)`, sync or async, and objects of the caller's."""
+
+import importlib
+import inspect
+import sys
+import traceback
+import warnings
+from collections.abc import AsyncIterator, Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from assay.errors import AgentFailure, FailureKind, UsageError, did_you_mean
+from assay.llm.passages import Passage
+from assay.targets.chunks import read_contexts
+from assay.targets.protocol import Agent, AgentAnswer, AgentInfo, document_id, is_unicode
+from assay.targets.retrievers import (
+    ANSWER_KEYS,
+    DOCUMENT_KEYS,
+    as_search_function,
+    retrieval_method,
+    to_plain_answer,
+)
+from assay.targets.target_kinds import OpenContext, Target
+from assay.targets.threads import DaemonThreads, LoopThread
+
+_MESSAGE_LIMIT = 200
+_QUERIES = ("query", "question", "q", "text", "prompt")
+_COUNTS = ("top_k", "k", "n", "limit", "size", "count", "num_results")
+# `scores` and the rest come from objects that return an `AgentAnswer`; chains repeat their input.
+_READ_KEYS = frozenset(
+    {"doc_ids", "answer", "citations", "contexts"}
+    | {"scores", "unknown_keys"}
+    | {"query", "question", "input", "metadata"}
+    | {*DOCUMENT_KEYS, *ANSWER_KEYS}
+)
+
+
+class PythonAgent:
+    """A function `f(query, top_k)`, sync or async, that returns ids or an object with `doc_ids`.
+
+    One with a parameter `context` can also answer from given passages. `known` are the ids of the
+    data set, by which the id of a retriever's document is recognized.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str,
+        track: str = "undeclared",
+        known: Container[str] = (),
+    ) -> None:
+        _refuse_wrong_parameters(function)
+        self._known = known
+        self.info = AgentInfo(name=name, protocol="python", track=track)
+        self._function = function
+        self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+            getattr(function, "__call__", None)  # noqa: B004 - an object with an async __call__
+        )
+        signature = _signature(function)
+        self.takes_context = signature is not None and "context" in signature.parameters
+        self._threads = DaemonThreads()
+        self._loop = LoopThread()
+
+    @staticmethod
+    def from_target(target: Target, context: OpenContext) -> Agent:
+        """The agent of `python:module:object`, which is imported now."""
+        found, known = load_object(target.address), context.dataset.known_ids
+        try:
+            return as_agent(found, name=str(target), track=context.track, known=known)
+        except UsageError as error:
+            raise UsageError(f"{target.address}: {error}") from None
+
+    async def open(self) -> None:
+        """Nothing to do: the function is loaded already."""
+
+    async def close(self) -> None:
+        """End the threads."""
+        self._threads.close()
+        self._loop.close()
+
+    async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        """Call the function."""
+        return await self._call(self._function, query, top_k)
+
+    async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
+        """Call it with `context`, a list of `{"id", "title", "text"}`, in place of a search."""
+        context = [asdict(passage) for passage in passages]
+        function = partial(self._function, context=context)
+        return await self._call(function, query, max(1, len(passages)))
+
+    async def _call(self, function: Callable[..., Any], query: str, top_k: int) -> AgentAnswer:
+        try:
+            if self._is_async:
+                value = await self._loop.run(function, query, top_k)
+            else:
+                value = await self._threads.run(function, query, top_k)
+                if inspect.isawaitable(value):
+                    value = await self._loop.run(_result, value)
+        except AgentFailure:
+            raise
+        # A function that exits, or raises KeyboardInterrupt, must not end Assay.
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
+            raise _failure_from(error) from error
+        return read_answer(to_plain_answer(value, self._known))
+
+
+class ObjectAgent:
+    """An object of the caller's with a method `ask`, and `open`, `close` and `info` if it likes.
+
+    Whatever its `ask` raises is a failed call, as for a function, and an answer may be all that a
+    function may return: one bad call must not end the run. An error of `open` is the caller's to
+    see; one of `close` is a warning, because the run is done.
+
+    Async methods run in our event loop, where `open` may have connected; others in threads.
+    """
+
+    def __init__(
+        self,
+        agent: Any,
+        *,
+        name: str = "",
+        track: str = "undeclared",
+        known: Container[str] = (),
+    ) -> None:
+        _refuse_wrong_parameters(agent.ask)
+        self._agent = agent
+        self._known = known
+        self._default_info = AgentInfo(name or type(agent).__name__, "python", track)
+        self.takes_context = bool(getattr(agent, "takes_context", False))
+        self._threads = DaemonThreads()
+
+    @property
+    def info(self) -> AgentInfo:
+        """What the object says of itself, if it does."""
+        found: AgentInfo = getattr(self._agent, "info", self._default_info)
+        return found
+
+    async def open(self) -> None:
+        """Open the object, whose `info` is known then."""
+        if hasattr(self._agent, "open"):
+            await _result(self._agent.open())
+        if not isinstance(self.info, AgentInfo):
+            raise UsageError(
+                f"info of {type(self._agent).__name__} must be an "
+                f"assay.targets.protocol.AgentInfo, "
+                f"got {type(self.info).__name__}; or leave it out"
+            )
+
+    async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        """Ask the object."""
+        return await self._call(self._agent.ask, query, top_k)
+
+    async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
+        """Let the object answer from these passages."""
+        return await self._call(self._agent.answer_from, query, passages)
+
+    async def close(self) -> None:
+        """Close the object, and end the threads."""
+        self._threads.close()
+        if not hasattr(self._agent, "close"):
+            return
+        try:
+            await _result(self._agent.close())
+        except Exception as error:
+            name = type(self._agent).__name__
+            warnings.warn(f"closing the agent {name} failed: {_describe(error)}", stacklevel=2)
+
+    async def _call(self, method: Callable[..., Any], *values: Any) -> AgentAnswer:
+        try:
+            if inspect.iscoroutinefunction(method):
+                answer = await method(*values)
+            else:
+                answer = await _result(await self._threads.run(method, *values))
+        except AgentFailure:
+            raise
+        except (Exception, SystemExit) as error:
+            raise _failure_from(error) from error
+        if isinstance(answer, AgentAnswer):
+            return read_answer(asdict(answer))
+        return read_answer(to_plain_answer(answer, self._known))
+
+
+async def _result(value: Any) -> Any:
+    return await value if inspect.isawaitable(value) else value
+
+
+def _refuse_wrong_parameters(function: Callable[..., Any]) -> None:
+    """Notice `f(top_k, query)`, which would search for a number, and `f(query)`."""
+    signature = _signature(function)
+    if signature is None:
+        return
+    try:
+        signature.bind("query", 5)
+    except TypeError as error:
+        name = getattr(function, "__name__", type(function).__name__)
+        raise UsageError(
+            f"Assay calls f(query, top_k), and {name}{signature} cannot be called so: {error}; "
+            "pass a function of two parameters"
+        ) from None
+    names = [name.lower() for name in signature.parameters][:2]
+    if len(names) == 2 and names[0] in _COUNTS and names[1] in _QUERIES:
+        raise UsageError(
+            f"the function takes ({names[0]}, {names[1]}), and Assay calls f(query, top_k); swap "
+            f"its parameters, or pass lambda query, top_k: f(top_k, query)"
+        )
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
+    """None for some built-in functions."""
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+
+
+def as_agent(
+    target: object, *, name: str = "", track: str = "undeclared", known: Container[str] = ()
+) -> Agent:
+    """An agent from a Python object.
+
+    Parameters:
+        target: an object with a method `ask(query, top_k)`, a function `f(query, top_k)`, or a
+            retriever of LangChain or LlamaIndex.
+        name: how a run calls it; by default `python:module:name`.
+        track: how it may have learned.
+        known: the ids of the data set, by which the id of a retriever's document is recognized.
+    """
+    own_name = python_name(target)  # raises for what is no target
+    name = name or own_name
+    if _is_asked(target):
+        return ObjectAgent(target, name=name, track=track, known=known)
+    function = target if callable(target) else as_search_function(target, known)
+    assert function is not None  # else it had no name
+    return PythonAgent(function, name=name, track=track, known=known)
+
+
+def python_name(target: object) -> str:
+    """What a run calls a Python object: where its function or class is.
+
+    Raises `UsageError` for an object that cannot be a target.
+    """
+    if isinstance(target, type):
+        raise UsageError(f"{target.__name__} is a class; pass an instance of it")
+    if not _is_target(target):
+        kind = type(target).__name__
+        hint = "; an earlier run is compared with by compare_to=" if kind.startswith("Run") else ""
+        raise UsageError(
+            "a target is a string such as 'builtin:bm25', a function f(query, top_k) or an object "
+            f"with a method ask(query, top_k), got {kind}{hint}"
+        )
+    name = getattr(target, "__qualname__", type(target).__qualname__)
+    return f"python:{getattr(target, '__module__', '?')}:{name}"
+
+
+def _is_target(value: object) -> bool:
+    return callable(value) or _is_asked(value) or retrieval_method(value) is not None
+
+
+def _is_asked(target: object) -> bool:
+    """Whether to call its `ask`; a callable object is called itself unless it is an `Agent`."""
+    if not callable(getattr(target, "ask", None)):
+        return False
+    return not callable(target) or all(hasattr(target, each) for each in ("info", "open", "close"))
+
+
+def load_object(spec: str) -> object:
+    """Import `module:object`; the working folder is searched first, as `python -m` does."""
+    module_name, _, attribute = spec.partition(":")
+    if not module_name or not attribute:
+        raise UsageError(
+            f"target 'python:{spec}' does not name a function; write python:module:function"
+        )
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        found: Any = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise UsageError(_not_found(module_name, error, folder)) from error
+    except (Exception, SystemExit) as error:
+        raise UsageError(f"importing {module_name!r} failed: {_describe(error)}") from error
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            usable = [name for name in dir(found) if _is_target(getattr(found, name, None))]
+            hint = did_you_mean(part, usable)
+            raise UsageError(f"module {module_name!r} has no {attribute!r}{hint}")
+        found = getattr(found, part)
+    return found
+
+
+def read_answer(value: object) -> AgentAnswer:
+    """A list of ids, or a mapping with `doc_ids` or `contexts`, `answer` and `citations`."""
+    if not isinstance(value, Mapping):
+        return AgentAnswer(doc_ids=_ids(value, "the answer"))
+    answer = value.get("answer")
+    if answer is not None and not isinstance(answer, str):
+        raise _invalid(f"'answer' is a {type(answer).__name__}, not a string")
+    if answer is not None and not is_unicode(answer):
+        raise _invalid("'answer' is not valid Unicode")
+    if "doc_ids" not in value and "contexts" not in value:
+        raise _invalid(
+            "the answer is a dictionary without 'doc_ids'; return a list of document ids, best "
+            'first, or {"doc_ids": [...], "answer": "..."}'
+        )
+    return AgentAnswer(
+        doc_ids=_ids(value.get("doc_ids", ()), "'doc_ids'"),
+        answer=answer,
+        citations=_ids(value.get("citations") or (), "'citations'"),
+        contexts=read_contexts(value.get("contexts") or ()),
+        unknown_keys=tuple(str(key)[:100] for key in value if key not in _READ_KEYS)[:20],
+    )
+
+
+_REMEDIES: Sequence[tuple[type | tuple[type, ...], str]] = (
+    (type(None), "; return [] where nothing is found"),
+    ((str, bytes), "; return a list, also of one id"),
+    ((set, frozenset), "; a set has no order: return a list, best first"),
+    (AsyncIterator, "; return [each async for each in it]"),
+    (Iterator, "; return list(it)"),
+)
+
+
+def _ids(value: object, what: str) -> tuple[str, ...]:
+    if isinstance(value, str | bytes) or not isinstance(value, list | tuple):
+        kind, remedy = (
+            type(value).__name__,
+            next((words for kinds, words in _REMEDIES if isinstance(value, kinds)), ""),
+        )
+        raise _invalid(f"{what} is a {kind}, not a list of document ids{remedy}")
+    ids = []
+    for position, item in enumerate(value):
+        try:
+            ids.append(document_id(item))
+        except AgentFailure as failure:
+            raise _invalid(f"{what}, position {position}: {failure}{_remedy(item)}") from None
+    return tuple(ids)
+
+
+def _remedy(item: object) -> str:
+    """What to return instead of an item that is no id."""
+    if isinstance(item, list | tuple) and len(item) == 2:
+        if isinstance(item[0], int | float) and isinstance(item[1], str):
+            return "; pairs are (id, score), this one looks like (score, id)"
+        return "; pairs are (id, score), with a number for the score"
+    if isinstance(item, float):
+        return "; a data frame turns ids into floats where there are gaps: return str(int(id))"
+    if isinstance(item, Mapping):
+        return "; return its id alone, such as item['id']"
+    return ""
+
+
+def _invalid(message: str) -> AgentFailure:
+    return AgentFailure(FailureKind.INVALID_ANSWER, message)
+
+
+def _failure_from(error: BaseException) -> AgentFailure:
+    if isinstance(error, TimeoutError):
+        return AgentFailure(FailureKind.TIMEOUT, _describe(error))
+    if isinstance(error, ConnectionError):
+        return AgentFailure(FailureKind.CONNECTION, _describe(error), retryable=True)
+    return AgentFailure(FailureKind.AGENT_ERROR, _describe(error))
+
+
+def _describe(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    try:
+        said = str(error)
+    except Exception:  # an error that cannot say what it is must not end the run
+        said = "no message, as its __str__ fails too"
+    text = f"{type(error).__name__}: {said}"[:_MESSAGE_LIMIT].encode("utf-8", "replace").decode()
+    if not frames:
+        return text
+    return f"{text} ({Path(frames[-1].filename).name}:{frames[-1].lineno})"
+
+
+def _not_found(module: str, error: ModuleNotFoundError, folder: str) -> str:
+    if error.name and module.split(".")[0] != error.name.split(".")[0]:
+        return f"{module!r} imports {error.name!r}, which is not installed"
+    return f"no module {module!r} in {folder} or in the installed packages"

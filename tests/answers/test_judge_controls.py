@@ -1,0 +1,106 @@
+"""Control pairs: which are made, and which judges fail them."""
+
+import re
+
+import pytest
+
+from assay.answers.judge import Judge
+from assay.answers.judge_controls import (
+    altered_pairs,
+    ask_controls,
+    ask_support_controls,
+    control_pairs,
+    support_pairs,
+)
+from assay.text import stems
+
+REFERENCES = [
+    ("When does the pool open?", "The pool opens at 7:00."),
+    ("What does the bus cost?", "A ride costs 2.80 euros."),
+    ("Who is mayor?", "Ottilie Brandt, since 2019."),
+    ("How deep is the lake?", "Its bottom lies 34 meters below."),
+]
+
+
+class Rule:
+    """Replies by a rule over the prompt."""
+
+    name = "test:rule"
+
+    def __init__(self, word: str = "", right: int = 100) -> None:
+        self.word = word
+        self.right = right
+        self.asked = 0
+
+    async def generate(self, prompt: str, max_tokens: int = 100) -> str:
+        self.asked += 1
+        same = any(prompt.count(said) == 2 for _, said in REFERENCES)
+        wrong = self.asked > self.right
+        return self.word or ("TRUE" if same is not wrong else "FALSE")
+
+
+def test_pairs_are_of_both_kinds_and_bounded() -> None:
+    pairs = control_pairs(REFERENCES * 10, 3)
+    assert [pair.same for pair in pairs] == [True, False] * 3
+    assert all((pair.answer == pair.reference) is pair.same for pair in pairs)
+    assert control_pairs(REFERENCES, 0) == []
+
+
+def test_a_reference_that_says_the_same_elsewhere_is_no_control() -> None:
+    alike = [("Open when?", "At 7:00."), ("When does it open?", "It opens at 7:00.")]
+    assert [pair.same for pair in control_pairs(alike, 5)] == [True, True]
+    declined = [("Who?", "The documents do not answer this question."), *REFERENCES[:2]]
+    assert {pair.question for pair in control_pairs(declined, 5)} == {
+        question for question, _ in REFERENCES[:2]
+    }
+    assert control_pairs(REFERENCES[:1], 5) == []
+
+
+@pytest.mark.parametrize(
+    ("model", "failure"),
+    [
+        (Rule(), None),
+        (Rule("TRUE"), "does not reject what another question's reference says in 4 of 4"),
+        (Rule("FALSE"), "does not find a reference right against itself in 4 of 4"),
+        (Rule("I think so"), "gave no verdict for 8 of 8 controls"),
+        (Rule(right=13), None),
+    ],
+    ids=["reads", "true", "false", "mute", "one slip"],
+)
+async def test_which_judges_fail(model: Rule, failure: str | None) -> None:
+    result = await ask_controls(Judge(model), control_pairs(REFERENCES, 5))
+    assert model.asked == 16
+    assert (failure is None) is (result.failure is None)
+    assert failure is None or failure in str(result.failure)
+
+
+async def test_without_references_sources_are_the_controls() -> None:
+    pairs = support_pairs([said for _, said in REFERENCES], 5)
+    assert (await ask_support_controls(Judge(Rule("TRUE")), pairs)).failure
+    assert (await ask_support_controls(Judge(Rule()), pairs)).failure is None
+
+
+def test_a_reference_with_one_change_is_a_control() -> None:
+    pairs = altered_pairs(REFERENCES, 5)
+    assert [pair[::2] for pair in pairs] == REFERENCES
+    assert all(pair.answer != pair.reference and not pair.same for pair in pairs)
+    assert altered_pairs(REFERENCES, 2) == pairs[:2]
+    assert altered_pairs([("Who?", "Gladly.")], 5) == []
+
+
+class Lenient:
+    """Says TRUE where the two answers share words, whatever else they say."""
+
+    name = "test:lenient"
+
+    async def generate(self, prompt: str, max_tokens: int = 100) -> str:
+        first, second = re.findall(r"<answer \w+>\n(.*?)\n</answer", prompt, re.DOTALL)
+        return "TRUE" if set(stems(first)) & set(stems(second)) else "FALSE"
+
+
+async def test_a_judge_that_only_compares_words_is_not_believed() -> None:
+    pairs, altered = control_pairs(REFERENCES, 5), altered_pairs(REFERENCES, 5)
+    assert (await ask_controls(Judge(Lenient()), pairs)).failure is None
+    result = await ask_controls(Judge(Lenient()), pairs, altered)
+    assert "4 of 4 references right in which one number" in str(result.failure)
+    assert (await ask_controls(Judge(Rule()), pairs, altered)).failure is None

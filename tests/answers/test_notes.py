@@ -1,0 +1,111 @@
+"""The bundled notes: what their own reference answers score, and what wrong answers do not."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from assay.answers.abstention import abstained
+from assay.answers.answer_metrics import AnswerCase, measure_answers
+from assay.answers.diagnosis import Counterfactuals, observe, summarize_diagnoses
+from assay.answers.lexical import fact_recall
+from assay.data import Dataset, load_dataset
+from assay.llm.answerer import ExtractiveAnswerer
+from assay.llm.passages import NOT_FOUND, Passage
+from assay.search.bm25_index import Bm25Index
+
+
+@pytest.fixture(scope="module")
+def notes() -> Dataset:
+    return load_dataset("notes")
+
+
+def reference_cases(notes: Dataset, shift: int = 0) -> list[AnswerCase]:
+    """Each question with its reference answer, or with that of the question `shift` places on."""
+    references = list(notes.answers.values())
+    judged = notes.judgments_in("test")
+    return [
+        AnswerCase(
+            own.query_id,
+            notes.queries[own.query_id].text,
+            own,
+            judged.get(own.query_id, {}),
+            given.answer or NOT_FOUND,
+            given.documents,
+            given.documents,
+        )
+        for own, given in zip(references, references[shift:] + references[:shift], strict=True)
+    ]
+
+
+def test_reference_answers_state_all_their_facts_and_decline_where_they_must(
+    notes: Dataset,
+) -> None:
+    scores = measure_answers(reference_cases(notes), notes.documents)
+    for name in ("fact_recall", "abstention", "context_recall", "multi_hop_coverage"):
+        assert scores.mean(name) == 1.0, name
+    assert scores.mean("faithfulness") > 0.8
+    assert len(scores.query_ids["fact_recall"]) == 104
+
+
+DOCUMENTED = ("the reference answers", "BM25, top 5, extractive")
+
+
+@pytest.mark.parametrize("row", DOCUMENTED)
+def test_the_figures_of_the_page_are_those_that_are_measured(notes: Dataset, row: str) -> None:
+    cases = reference_cases(notes)
+    if row != DOCUMENTED[0]:
+        cases = asyncio.run(_extractive(notes, gold=False))
+    scores = measure_answers(cases, notes.documents)
+    page = (Path(__file__).parents[2] / "docs" / "answers.md").read_text(encoding="utf-8")
+    lines = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("|")]
+    names = next(line for line in lines if "fact_recall" in line and "abstention" in line)
+    said = next(line[1:] for line in lines if line[0] == row)
+    names = names[-len(said) :]
+    measured = [scores.mean(name) for name in names]
+    assert [float(each) for each in said] == pytest.approx(measured, abs=0.00051)
+
+
+def test_somebody_elses_answers_state_next_to_nothing(notes: Dataset) -> None:
+    scores = measure_answers(reference_cases(notes, shift=7), notes.documents)
+    assert scores.mean("fact_recall") < 0.02
+    assert scores.mean("context_recall") < 0.05
+
+
+async def _extractive(notes: Dataset, gold: bool) -> list[AnswerCase]:
+    index, answerer, cases = Bm25Index(notes.documents.values()), ExtractiveAnswerer(), []
+    for query in notes.queries.values():
+        reference = notes.answers[query.id]
+        ids = reference.documents if gold else tuple(i for i, _ in index.search(query.text, 5))
+        documents = [notes.documents[doc_id] for doc_id in ids]
+        passages = [Passage(each.id, each.title, each.text) for each in documents]
+        answer = await answerer.answer(query.text, passages, 500)
+        cited = tuple(ids[place - 1] for place in answer.citations)
+        relevant = notes.judgments_in("test").get(query.id, {})
+        cases.append(
+            AnswerCase(query.id, query.text, reference, relevant, answer.text, tuple(ids), cited)
+        )
+    return cases
+
+
+def right(case: AnswerCase) -> bool:
+    assert case.answer is not None
+    if not case.answerable:
+        return abstained(case.answer)
+    return fact_recall(case.answer, case.reference.facts) == 1.0
+
+
+def test_a_whole_run_without_a_model_is_measured_and_diagnosed(notes: Dataset) -> None:
+    ours = asyncio.run(_extractive(notes, gold=False))
+    scores = measure_answers(ours, notes.documents)
+    assert 0.1 < scores.mean("fact_recall") < 0.9
+    quoted = [case for case in ours if case.citations]
+    assert measure_answers(quoted, notes.documents).mean("faithfulness") > 0.95
+    gold = {case.query_id: case for case in asyncio.run(_extractive(notes, gold=True))}
+    seen = [observe(case, correct=right(case)) for case in ours]
+    others = {query_id: Counterfactuals(gold=right(case)) for query_id, case in gold.items()}
+    report = summarize_diagnoses(seen, others)
+    wrong = sum(not right(case) for case in ours)
+    assert len(report.diagnoses) == sum(report.counts.values()) == wrong
+    assert sum(report.points.values()) == pytest.approx(100 * wrong / len(ours))
+    assert report.sentence.startswith("Fix generation first: it is worth")

@@ -1,0 +1,77 @@
+"""A real model that runs in this process: weak, but nothing about it is imitated."""
+
+import asyncio
+import importlib.util
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from assay.answers.judge import Judge, Vote
+from assay.data import Document
+from assay.errors import ProviderError, ProviderFailure
+from assay.labels.ground_truth.generation import ModelWriter
+from assay.llm.answerer import ModelAnswerer
+from assay.llm.passages import Passage
+from assay.llm.providers.opening import CachedProvider, open_provider
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(
+        not os.environ.get("ASSAY_GGUF_MODEL") or importlib.util.find_spec("xllamacpp") is None,
+        reason="ASSAY_GGUF_MODEL is not set (sh scripts/get-smollm2.sh), or xllamacpp is missing",
+    ),
+]
+
+TEA = Document("tea", "Tea", "Tea lowered the blood pressure of forty adults by 3 mmHg.")
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[CachedProvider]:
+    opened = open_provider("gguf", cache=False)
+    yield opened
+    asyncio.run(opened.close())
+
+
+async def test_it_answers_the_same_each_time_and_counts_its_tokens(
+    provider: CachedProvider,
+) -> None:
+    question = "Name the capital of France in one word."
+    first, again = await asyncio.gather(*(provider.complete(question, 8) for _ in range(2)))
+    assert first.text == again.text != ""
+    assert 0 < first.usage.output_tokens <= 8 < first.usage.input_tokens
+    assert provider.spending.cost == 0.0
+    assert provider.name == f"gguf:{Path(os.environ['ASSAY_GGUF_MODEL']).stem}"
+
+
+async def test_a_prompt_beyond_its_context_is_told(provider: CachedProvider) -> None:
+    with pytest.raises(ProviderError, match="context") as caught:
+        await provider.generate("word " * 20_000)
+    assert caught.value.kind is ProviderFailure.BAD_REQUEST
+
+
+async def test_it_judges_and_what_it_says_is_parsed_strictly(provider: CachedProvider) -> None:
+    """It is too weak to judge, so no verdict is expected: only that each vote is one or is none."""
+    judgment = await Judge(provider, votes=2).correctness("When?", "On 3 May.", "On the 3rd of May")
+    assert len(judgment.votes) == 2
+    assert set(judgment.votes) <= {Vote.TRUE, Vote.FALSE, Vote.UNPARSEABLE}
+
+
+async def test_it_answers_from_documents_with_citations_that_exist(
+    provider: CachedProvider,
+) -> None:
+    passage = Passage(TEA.id, TEA.title, TEA.text)
+    answer = await ModelAnswerer(provider).answer("What does tea do?", [passage], 24)
+    assert answer.model == provider.name
+    assert set(answer.citations) <= {1}
+    assert answer.text
+
+
+async def test_it_writes_a_reference_answer(provider: CachedProvider) -> None:
+    writer = ModelWriter(provider, max_tokens=16)
+    written = await writer.write("What does tea do?", [TEA])
+    assert written.text
+    assert written.cut
+    assert writer.origin["provider"] == "gguf"

@@ -1,0 +1,240 @@
+"""Cache, budget and concurrency around a model, with a model that replies as it is told."""
+
+import asyncio
+import logging
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from tests.llm_providers.conftest import OpenProvider
+from tests.llm_providers.model_server import ModelServer
+
+from assay.errors import BudgetExceeded, DataError, ProviderError, UsageError
+from assay.llm.providers.opening import CachedProvider, ReplyCache, reply_key
+from assay.llm.providers.provider import Completion, Price, TokenUsage, max_tokens_of, price_of
+
+
+class CountingModel:
+    def __init__(self, name: str = "openai:gpt-4o", usage: TokenUsage | None = None) -> None:
+        self.name = self.identity = name
+        self.usage = usage or TokenUsage(100, 10)
+        self.asked: list[str] = []
+
+    async def complete(self, prompt: str, max_tokens: int) -> Completion:
+        self.asked.append(prompt)
+        return Completion(f"reply {len(self.asked)}", self.usage)
+
+    async def close(self) -> None: ...
+
+
+def cache(tmp_path: Path) -> ReplyCache:
+    return ReplyCache(tmp_path / "replies.sqlite3")
+
+
+async def test_a_reply_is_asked_for_once_and_remembered_by_the_next_process(tmp_path: Path) -> None:
+    model = CountingModel()
+    for _ in range(2):
+        provider = CachedProvider(model, cache=cache(tmp_path))
+        assert await provider.generate("prompt") == "reply 1"
+    assert model.asked == ["prompt"]
+    assert (provider.spending.calls, provider.spending.cached) == (0, 1)
+    assert provider.spending.cost == 0.0
+
+
+async def test_another_model_prompt_or_limit_is_another_question(tmp_path: Path) -> None:
+    model, other = CountingModel(), CountingModel("openai:gpt-4.1")
+    await CachedProvider(model, cache=cache(tmp_path)).generate("prompt", 10)
+    await CachedProvider(model, cache=cache(tmp_path)).generate("prompt", 11)
+    await CachedProvider(model, cache=cache(tmp_path)).generate("prompt ", 10)
+    await CachedProvider(other, cache=cache(tmp_path)).generate("prompt", 10)
+    assert (len(model.asked), len(other.asked)) == (3, 1)
+
+
+async def test_a_failure_is_not_remembered(server: ModelServer, opened: OpenProvider) -> None:
+    server.faults = [(400, {}, {"error": {"message": "no"}})]
+    provider = opened("openai", cache=True)
+    with pytest.raises(ProviderError):
+        await provider.generate("prompt")
+    assert await provider.generate("prompt") == "TRUE"
+
+
+def test_the_cache_keeps_no_prompt_and_is_the_users_own(tmp_path: Path) -> None:
+    kept = cache(tmp_path)
+    kept.keep(reply_key("m", "a private prompt", 5), Completion("yes", TokenUsage(1, 2), "length"))
+    assert stat.S_IMODE(kept.path.stat().st_mode) == 0o600
+    everything = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert b"private" not in everything
+    found = kept.find(reply_key("m", "a private prompt", 5))
+    assert found == Completion("yes", TokenUsage(1, 2), "length", cached=True)
+
+
+def test_two_processes_fill_one_cache_at_once(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from assay.llm.providers.opening import ReplyCache, reply_key\n"
+        "from assay.llm.providers.provider import Completion, TokenUsage\n"
+        "cache = ReplyCache(Path(sys.argv[1]))\n"
+        "for i in range(100):\n"
+        "    key = reply_key(sys.argv[2], str(i), 1)\n"
+        "    cache.keep(key, Completion(sys.argv[2], TokenUsage(1, 1)))\n"
+    )
+    path = tmp_path / "replies.sqlite3"
+    both = [subprocess.Popen([sys.executable, "-c", code, str(path), who]) for who in ("a", "b")]
+    assert [process.wait(60) for process in both] == [0, 0]
+    for who in ("a", "b"):
+        for i in range(100):
+            found = ReplyCache(path).find(reply_key(who, str(i), 1))
+            assert found is not None
+            assert found.text == who
+
+
+def test_a_damaged_cache_is_set_aside_and_filled_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept = cache(tmp_path)
+    kept.path.write_bytes(b"this is no database at all" * 100)
+    with caplog.at_level(logging.WARNING):
+        assert kept.find(b"key") is None
+    assert "is damaged (DatabaseError): it was renamed to" in caplog.text
+    kept.keep(b"key", Completion("yes", TokenUsage()))
+    assert kept.find(b"key") is not None
+    assert kept.path.with_suffix(".damaged").exists()
+
+
+def test_a_cache_of_another_make_is_told_in_words(tmp_path: Path) -> None:
+    kept = cache(tmp_path)
+    with sqlite3.connect(kept.path) as database:
+        database.execute("CREATE TABLE replies (other TEXT)")
+    database.close()
+    with pytest.raises(DataError, match="cannot be used"):
+        kept.find(b"key")
+
+
+@pytest.mark.parametrize("text", ["x" * 10_000, "Wörter und Zahlen 12.5 " * 300, "漢字" * 2000])
+def test_the_estimate_of_tokens_is_on_the_safe_side(text: str) -> None:
+    assert max_tokens_of(text) >= len(text) / 4
+
+
+async def test_the_budget_stops_before_it_is_exceeded_and_keeps_what_was_paid(
+    tmp_path: Path,
+) -> None:
+    model = CountingModel(usage=TokenUsage(50, 100))
+    paid = Price(2.5, 10.0).of(TokenUsage(50, 100))
+    provider = CachedProvider(model, cache=cache(tmp_path), max_cost=2.5 * paid)
+    replies = [await provider.generate(f"prompt {i}", 100) for i in range(2)]
+    with pytest.raises(BudgetExceeded, match=r"the next call could cost \$0\.00"):
+        await provider.generate("prompt 2", 100)
+    assert provider.spending.cost == pytest.approx(2 * paid)
+    assert await provider.generate("prompt 0", 100) == replies[0]  # paid for: still to be had
+    assert len(model.asked) == 2
+
+
+@pytest.mark.parametrize("told", [TokenUsage(0, 0), TokenUsage(-5, -5), TokenUsage(0, 3)])
+async def test_tokens_that_nobody_counted_cost_what_was_set_aside(told: TokenUsage) -> None:
+    """Else an endpoint that sends no usage would be free, and its budget without end."""
+    model = CountingModel(usage=told)
+    worst = Price(2.5, 10.0).of(TokenUsage(max_tokens_of("p"), 100))
+    provider = CachedProvider(model, max_cost=2.5 * worst)
+    for _ in range(2):
+        await provider.generate("p", 100)
+    assert provider.spending.cost == pytest.approx(2 * worst)
+    with pytest.raises(BudgetExceeded):
+        await provider.generate("p", 100)
+
+
+async def test_an_endpoint_without_usage_is_charged_by_estimate(
+    server: ModelServer, opened: OpenProvider
+) -> None:
+    server.patch = {"usage": None}
+    provider = opened("openai", max_cost=1.0)
+    await provider.generate("p", 100)
+    assert provider.spending.output_tokens == 100
+    assert provider.spending.cost
+
+
+@pytest.mark.parametrize("budget", [-1.0, float("nan"), float("inf")])
+def test_a_budget_that_is_no_amount_is_refused(budget: float) -> None:
+    with pytest.raises(UsageError, match="the budget must be"):
+        CachedProvider(CountingModel(), max_cost=budget)
+
+
+async def test_calls_under_way_count_against_the_budget() -> None:
+    """Else ten calls at once would each find the budget untouched."""
+    model = CountingModel(usage=TokenUsage(50, 100))
+    worst = Price(2.5, 10.0).of(TokenUsage(max_tokens_of("p"), 100))
+    provider = CachedProvider(model, max_cost=3.5 * worst, concurrency=10)
+    results = await asyncio.gather(
+        *(provider.generate("p", 100) for _ in range(10)), return_exceptions=True
+    )
+    assert sum(isinstance(each, BudgetExceeded) for each in results) == 7
+    assert (provider.spending.cost or 0) <= 3.5 * worst
+
+
+async def test_a_budget_of_nothing_still_allows_what_costs_nothing() -> None:
+    provider = CachedProvider(CountingModel("ollama:llama3.1:8b"), max_cost=0.0)
+    assert await provider.generate("p") == "reply 1"
+    assert provider.spending.cost == 0.0
+
+
+def test_a_budget_for_a_model_without_a_price_is_refused_with_the_remedy() -> None:
+    with pytest.raises(UsageError, match=r"'openai:own-model' is unknown.*RAG_EVAL_PRICES"):
+        CachedProvider(CountingModel("openai:own-model"), max_cost=1.0)
+    assert CachedProvider(CountingModel("openai:own-model")).spending.cost is None
+
+
+def test_the_price_of_the_longest_name_counts_and_the_users_own_comes_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert price_of("openai:gpt-4o-mini-2024-07-18") == Price(0.15, 0.60)
+    assert price_of("openai:gpt-4o-2024-08-06") == Price(2.5, 10.0)
+    monkeypatch.setenv("RAG_EVAL_PRICES", '{"gpt-4o": [1, 2], "llama": [0.1, 0.2]}')
+    assert price_of("openai:gpt-4o-mini") == Price(1, 2)
+    assert price_of("ollama:llama3.1:8b") == Price(0.1, 0.2)
+
+
+@pytest.mark.parametrize(
+    "written", ["{", "[]", '{"m": 3}', '{"m": [1]}', '{"m": [1, -2]}', '{"m": ["inf", 1]}']
+)
+def test_prices_that_cannot_be_read_are_told(written: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_EVAL_PRICES", written)
+    with pytest.raises(UsageError, match="RAG_EVAL_PRICES must be a JSON object"):
+        price_of("openai:m")
+
+
+async def test_no_more_calls_at_once_than_allowed(
+    server: ModelServer, opened: OpenProvider
+) -> None:
+    server.gate = threading.Barrier(3)  # nobody is answered before three are in the house
+    provider = opened("openai", concurrency=3)
+    await asyncio.gather(*(provider.generate(f"p{i}") for i in range(9)))
+    assert server.most_at_once == 3
+
+
+def test_one_provider_serves_one_event_loop_after_another(
+    server: ModelServer, opened: OpenProvider
+) -> None:
+    """As a fixture of a pytest session does."""
+    for kind in ("ollama", "anthropic", "openai"):
+        provider = opened(kind, concurrency=1)
+
+        async def three(provider: CachedProvider = provider) -> list[str]:
+            return list(await asyncio.gather(*(provider.generate(f"p{i}") for i in range(3))))
+
+        for _ in range(2):
+            assert asyncio.run(three()) == ["TRUE"] * 3
+        asyncio.run(provider.close())
+
+
+@pytest.mark.parametrize(("concurrency", "tokens"), [(0, 5), (1, 0)])
+async def test_numbers_that_make_no_sense_are_refused(concurrency: int, tokens: int) -> None:
+    with pytest.raises(UsageError, match="must be >= 1, got 0"):
+        await CachedProvider(CountingModel(), concurrency=concurrency).generate("p", tokens)
+
+
+def test_the_cache_is_where_the_cache_is(tmp_path: Path) -> None:
+    assert ReplyCache().path == Path(os.environ["ASSAY_CACHE"]) / "replies.sqlite3"

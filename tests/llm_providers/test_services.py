@@ -1,0 +1,321 @@
+"""What goes over the wire to each service, and what is made of everything that comes back."""
+
+import asyncio
+import json
+import logging
+import threading
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import pytest
+from tests.llm_providers.conftest import KEY, OpenProvider
+from tests.llm_providers.model_server import WAITS, ModelServer
+
+from assay.errors import ProviderError, ProviderFailure
+from assay.llm.providers.opening import CachedProvider, open_provider
+from assay.llm.providers.provider import TokenUsage
+from assay.llm.providers.services import REPLY_MAX_BYTES
+from assay.net.retry import RetryPolicy
+from assay.privacy import private_mode
+
+KINDS = ["ollama", "anthropic", "openai"]
+PATHS = {
+    "ollama": "/api/chat",
+    "anthropic": "/v1/messages",
+    "openai": "/v1/chat/completions",
+}
+
+
+async def failure(provider: CachedProvider) -> ProviderError:
+    with pytest.raises(ProviderError) as caught:
+        await provider.generate("question", 7)
+    return caught.value
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_prompt_goes_out_at_temperature_0_and_a_text_comes_back(
+    kind: str, server: ModelServer, opened: OpenProvider
+) -> None:
+    server.text = "Yes – é"
+    provider = opened(kind)
+    assert await provider.generate("frage ü", 7) == "Yes – é"
+    path, body, _ = server.requests[0]
+    assert path == PATHS[kind]
+    assert body["messages"] == [{"role": "user", "content": "frage ü"}]
+    assert body.get("options", body)["temperature"] == 0
+    assert 7 in (body.get("max_tokens"), body.get("options", {}).get("num_predict"))
+    assert provider.name.startswith(kind + ":")
+    spent = provider.spending
+    assert (spent.calls, spent.input_tokens, spent.output_tokens) == (1, 12, 3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_reply_that_was_cut_says_so(
+    kind: str, server: ModelServer, opened: OpenProvider
+) -> None:
+    cut: dict[str, Any] = {"done_reason": "length", "stop_reason": "max_tokens"}
+    cut["choices"] = [{"message": {"content": "TR"}, "finish_reason": "length"}]
+    server.patch = cut
+    completion = await opened(kind).complete("question", 1)
+    assert completion.stop_reason == "length"
+    assert completion.usage == TokenUsage(12, 3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_what_passes_is_asked_again_after_the_time_the_service_names(
+    kind: str, server: ModelServer, opened: OpenProvider, pauses: list[float]
+) -> None:
+    server.faults = [
+        (429, {"Retry-After": "7"}, {"error": {"message": "slow down"}}),
+        (500, {}, b"oops"),
+        (529, {}, {"error": {"message": "Overloaded"}}),
+    ]
+    assert await opened(kind).generate("question") == "TRUE"
+    assert len(server.requests) == 4
+    assert pauses[0] == 7.0
+    assert 0 <= pauses[1] <= 2.0
+    assert 0 <= pauses[2] <= 4.0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_the_time_to_wait_may_be_a_date(
+    kind: str, server: ModelServer, opened: OpenProvider, pauses: list[float]
+) -> None:
+    soon = format_datetime(datetime.now(UTC) + timedelta(seconds=50), usegmt=True)
+    past = "Wed, 21 Oct 2015 07:28:00 GMT"
+    server.faults = [(429, {"Retry-After": date}, {}) for date in (soon, past, "nan")]
+    assert await opened(kind).generate("question") == "TRUE"
+    assert 20 < pauses[0] <= 50
+    assert pauses[1] == 0.0
+    assert 0 <= pauses[2] <= 4.0
+
+
+async def test_a_model_that_thought_all_its_room_away_has_said_nothing(
+    server: ModelServer, opened: OpenProvider
+) -> None:
+    server.patch = {"choices": [{"message": {"content": None}, "finish_reason": "length"}]}
+    completion = await opened("openai").complete("question", 7)
+    assert (completion.text, completion.stop_reason) == ("", "length")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_what_does_not_pass_is_given_up_with_the_services_words(
+    kind: str, server: ModelServer, opened: OpenProvider, pauses: list[float]
+) -> None:
+    server.faults = [(503, {}, {"error": {"message": "loading the model"}})] * 4
+    error = await failure(opened(kind))
+    assert error.kind is ProviderFailure.SERVER
+    assert "loading the model" in str(error)
+    assert "after 4 attempts" in str(error)
+    assert len(pauses) == 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_wait_that_is_too_long_is_reported_at_once(
+    kind: str, server: ModelServer, opened: OpenProvider, pauses: list[float]
+) -> None:
+    server.faults = [(429, {"Retry-After": "3600"}, {})]
+    error = await failure(opened(kind))
+    assert error.kind is ProviderFailure.RATE_LIMIT
+    assert "Retry-After 3600 s" in str(error)
+    assert (pauses, len(server.requests)) == ([], 1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_half_a_json_is_asked_for_again_and_then_told(
+    kind: str, server: ModelServer, opened: OpenProvider
+) -> None:
+    half = json.dumps({"choices": [], "content": "x"}).encode()[:-9]
+    server.faults = [(200, {}, half)]
+    assert await opened(kind).generate("question") == "TRUE"
+    server.faults = [(200, {}, half)] * 4
+    error = await failure(opened(kind))
+    assert error.kind is ProviderFailure.INVALID_REPLY
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("reply", [{}, [], {"content": 7}, {"choices": []}, {"message": None}])
+async def test_a_reply_of_another_shape_is_told(
+    kind: str, reply: Any, server: ModelServer, opened: OpenProvider
+) -> None:
+    server.faults = [(200, {}, reply)] * 4
+    assert (await failure(opened(kind))).kind is ProviderFailure.INVALID_REPLY
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_service_that_says_nothing_is_given_up(
+    kind: str, server: ModelServer, opened: OpenProvider, pauses: list[float]
+) -> None:
+    server.faults = [(WAITS, {}, b"")] * 2
+    error = await failure(opened(kind, retries=RetryPolicy(attempts=1, timeout=0.3)))
+    assert error.kind is ProviderFailure.TIMEOUT
+    assert "within 0.3 s" in str(error)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_nobody_at_the_address_is_told(
+    kind: str,
+    opened: OpenProvider,
+    monkeypatch: pytest.MonkeyPatch,
+    server: ModelServer,
+) -> None:
+    server.url = "http://127.0.0.1:9"
+    error = await failure(opened(kind))
+    assert error.kind is ProviderFailure.CONNECTION
+    assert "cannot be reached (connection refused)" in str(error)
+
+
+@pytest.mark.parametrize("kind", ["anthropic", "openai"])
+async def test_a_key_is_sent_and_never_told(
+    kind: str,
+    server: ModelServer,
+    opened: OpenProvider,
+    caplog: pytest.LogCaptureFixture,
+    pauses: list[float],
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    provider = opened(kind)
+    server.faults = [(401, {}, {"error": {"message": f"Incorrect key: {KEY}, sk-very-*****6789"}})]
+    error = await failure(provider)
+    _, _, headers = server.requests[0]
+    assert KEY in (
+        headers.get("x-api-key"),
+        headers.get("authorization", "").removeprefix("Bearer "),
+    )
+    assert error.kind is ProviderFailure.REFUSED_KEY
+    assert f"check RAG_EVAL_{kind.upper()}_API_KEY" in str(error)
+    everything = f"{error!s} {error!r} {provider!r} {vars(error)} {caplog.text}"
+    assert "very" not in everything
+    assert pauses == []
+
+
+@pytest.mark.parametrize("kind", ["anthropic", "openai"])
+async def test_a_key_that_looks_like_none_is_not_told_either(
+    kind: str, server: ModelServer, opened: OpenProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened(kind)  # sets the variables; the key is then another
+    monkeypatch.setenv(f"RAG_EVAL_{kind.upper()}_API_KEY", "plainword")
+    server.faults = [(401, {}, {"error": {"message": "no access for plainword"}})]
+    error = await failure(open_provider(kind, cache=False))
+    assert "no access for ***" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("kind", "patch"),
+    [
+        ("anthropic", {"stop_reason": "refusal", "content": []}),
+        ("openai", {"choices": [{"message": {"content": None, "refusal": "I cannot"}}]}),
+        (
+            "openai",
+            {"choices": [{"message": {"content": ""}, "finish_reason": "content_filter"}]},
+        ),
+    ],
+)
+async def test_a_refusal_is_known_as_one_and_not_asked_again(
+    kind: str, patch: dict[str, Any], server: ModelServer, opened: OpenProvider
+) -> None:
+    server.patch = patch
+    assert (await failure(opened(kind))).kind is ProviderFailure.REFUSAL
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("kind", ["anthropic", "openai"])
+async def test_a_model_that_takes_no_temperature_is_asked_without(
+    kind: str, server: ModelServer, opened: OpenProvider
+) -> None:
+    refusal = {"error": {"message": "temperature is deprecated for this model"}}
+    server.faults = [(400, {}, refusal)]
+    provider = opened(kind)
+    assert await provider.generate("question") == "TRUE"
+    assert "temperature" not in server.last_body
+    assert await provider.generate("another") == "TRUE"
+    assert len(server.requests) == 3
+
+
+async def test_a_refused_parameter_is_dropped_in_a_private_run_and_behind_a_long_message(
+    server: ModelServer, opened: OpenProvider
+) -> None:
+    words = "x" * 500 + " Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
+    server.faults = [(400, {}, {"error": {"message": words}})]
+    with private_mode(True):
+        assert await opened("openai").generate("question", 9) == "TRUE"
+    assert server.last_body["max_completion_tokens"] == 9
+
+
+@pytest.mark.parametrize("kind", ["anthropic", "openai"])
+async def test_calls_side_by_side_are_all_asked_without_a_refused_parameter(
+    kind: str, server: ModelServer, opened: OpenProvider
+) -> None:
+    refusal = {"error": {"message": "temperature is deprecated for this model"}}
+    server.faults = [(400, {}, refusal)] * 4
+    server.gate = threading.Barrier(4)
+    provider = opened(kind)
+    provider.concurrency = 4
+    asked = (provider.generate(f"question {number}") for number in range(4))
+    assert await asyncio.gather(*asked) == ["TRUE"] * 4
+    assert len(server.requests) == 8
+
+
+async def test_an_endpoint_may_want_its_limit_under_another_name(
+    server: ModelServer, opened: OpenProvider
+) -> None:
+    words = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
+    server.faults = [(400, {}, {"error": {"message": words}})]
+    assert await opened("openai").generate("question", 9) == "TRUE"
+    assert server.last_body["max_completion_tokens"] == 9
+    assert "max_tokens" not in server.last_body
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_request_that_can_never_succeed_is_not_asked_again(
+    kind: str, server: ModelServer, opened: OpenProvider, pauses: list[float]
+) -> None:
+    server.faults = [(404, {}, {"error": {"message": "no such model"}})]
+    error = await failure(opened(kind))
+    assert error.kind is ProviderFailure.BAD_REQUEST
+    assert "no such model" in str(error)
+    assert pauses == []
+
+
+async def test_a_model_that_ollama_lacks_is_told_with_the_remedy(
+    server: ModelServer, opened: OpenProvider
+) -> None:
+    server.faults = [(404, {}, {"error": "model 'llama3.1:8b' not found"})]
+    assert "ollama pull llama3.1:8b" in str(await failure(opened("ollama")))
+
+
+@pytest.mark.parametrize(("length", "context"), [(100, 4096), (20_000, 8192), (60_000, 32_768)])
+async def test_ollama_is_given_room_for_the_whole_prompt(
+    length: int, context: int, server: ModelServer, opened: OpenProvider
+) -> None:
+    """Left alone it would cut a long prompt in silence."""
+    await opened("ollama").generate("x" * length)
+    assert server.last_body["options"]["num_ctx"] == context
+
+
+async def test_an_address_with_a_password_is_shown_without_it(
+    server: ModelServer, opened: OpenProvider
+) -> None:
+    server.url = "http://user:word@127.0.0.1:9"
+    for kind in ("ollama", "openai"):
+        assert "word" not in str(await failure(opened(kind)))
+
+
+async def test_a_question_of_20000_characters_arrives_whole(
+    server: ModelServer, opened: OpenProvider
+) -> None:
+    question = "why? " * 4000
+    for kind in KINDS:
+        await opened(kind).generate(question)
+        assert server.last_body["messages"][0]["content"] == question
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_reply_without_end_is_not_read_into_memory(
+    kind: str, server: ModelServer, opened: OpenProvider
+) -> None:
+    server.faults = [(200, {}, b" " * (REPLY_MAX_BYTES + 1))] * 4
+    error = await failure(opened(kind))
+    assert error.kind is ProviderFailure.INVALID_REPLY
+    assert "larger than" in str(error)

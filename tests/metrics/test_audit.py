@@ -1,0 +1,308 @@
+"""A report computed in a known wrong way is recognised as computed in that way."""
+
+from math import inf, log2, nan
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from assay.errors import DataError
+from assay.metrics.audit import AuditResult, Flaw, audit_report
+from assay.metrics.foreign_report import read_report
+from assay.metrics.metric import nDCG, parse_metric
+
+JUDGMENTS: dict[str, dict[str, int]] = {
+    f"PLAIN-{number}": {f"MED-{number * 10 + place}": 1 + (place == 0) for place in range(8)}
+    for number in range(1, 9)
+}
+
+
+def lists() -> dict[str, list[str]]:
+    """Something found in each, nothing perfect, no two alike."""
+    return {
+        query: ["other", *list(grades)[number % 3 : number % 3 + 3 : 2]][: 2 + number % 2]
+        for number, (query, grades) in enumerate(JUDGMENTS.items())
+    }
+
+
+def naive_ndcg(
+    ids: list[str],
+    grades: dict[str, int],
+    *,
+    ideal_from_retrieved: bool = False,
+    credit_repeats: bool = True,
+    exponential: bool = False,
+) -> float:
+    """Written again, as evaluators in the wild write it, apart from the code under test."""
+
+    def gain(grade: int) -> int:
+        return 2**grade - 1 if exponential else grade
+
+    seen: set[str] = set()
+    found: list[int] = []
+    for each in ids[:5]:
+        found.append(grades.get(each, 0) if credit_repeats or each not in seen else 0)
+        seen.add(each)
+    ideal = sorted(found if ideal_from_retrieved else grades.values(), reverse=True)[:5]
+    best = sum(gain(g) / log2(place + 2) for place, g in enumerate(ideal))
+    return sum(gain(g) / log2(place + 2) for place, g in enumerate(found)) / best if best else 0.0
+
+
+def report(
+    rankings: dict[str, list[str]],
+    *,
+    failed: list[str] | None = None,
+    drop_failed: bool = False,
+    drop_empty: bool = False,
+    **how: bool,
+) -> dict[str, Any]:
+    failed = failed or []
+    rows: list[dict[str, Any]] = [
+        {
+            "query_id": query,
+            "retrieved_docs": [] if query in failed else ids,
+            "ndcg_at_5": 0.0 if query in failed else naive_ndcg(ids, JUDGMENTS[query], **how),
+            "error": "timeout" if query in failed else None,
+        }
+        for query, ids in rankings.items()
+    ]
+    counted = [
+        row["ndcg_at_5"]
+        for row in rows
+        if not (drop_failed and row["error"]) and not (drop_empty and not row["retrieved_docs"])
+    ]
+    summary = {"total_queries": len(rows), "mean_ndcg_at_5": fmean(counted)}
+    return {"summary": summary, "per_query_results": rows, "config": {"top_k": 5}}
+
+
+def flaws_of(result: AuditResult) -> set[Flaw] | None:
+    (claim,) = result.claims
+    return None if claim.flaws is None else set(claim.flaws)
+
+
+def with_repeats() -> dict[str, list[str]]:
+    return {query: [*ids, ids[1], ids[1]] for query, ids in lists().items()}
+
+
+def test_a_right_report_is_found_right() -> None:
+    result = audit_report(report(lists()), JUDGMENTS)
+    assert result.correct
+    assert flaws_of(result) == set()
+    assert (result.queries, result.failed, result.unjudged) == (8, 0, ())
+
+
+@pytest.mark.parametrize("exponential", [False, True])
+@pytest.mark.parametrize("ideal_from_retrieved", [False, True])
+@pytest.mark.parametrize("credit_repeats", [False, True])
+@pytest.mark.parametrize("drop_failed", [False, True])
+def test_every_combination_of_mistakes_is_told_apart(
+    exponential: bool, ideal_from_retrieved: bool, credit_repeats: bool, drop_failed: bool
+) -> None:
+    made = report(
+        with_repeats(),
+        failed=["PLAIN-2"],
+        exponential=exponential,
+        ideal_from_retrieved=ideal_from_retrieved,
+        credit_repeats=credit_repeats,
+        drop_failed=drop_failed,
+    )
+    present = {
+        Flaw.EXPONENTIAL_GAIN: exponential,
+        Flaw.IDEAL_FROM_RETRIEVED: ideal_from_retrieved,
+        Flaw.DUPLICATES_CREDITED: credit_repeats,
+        Flaw.FAILED_DROPPED: drop_failed,
+    }
+    result = audit_report(made, JUDGMENTS)
+    assert flaws_of(result) == {flaw for flaw, made_so in present.items() if made_so}
+    assert result.failed == 1
+
+
+def test_a_mean_alone_is_explained_without_figures_of_single_queries() -> None:
+    made = report(lists(), ideal_from_retrieved=True)
+    for row in made["per_query_results"]:
+        del row["ndcg_at_5"]
+    assert flaws_of(audit_report(made, JUDGMENTS)) == {Flaw.IDEAL_FROM_RETRIEVED}
+
+
+def test_figures_printed_to_three_digits_are_explained() -> None:
+    made = report(lists(), ideal_from_retrieved=True)
+    made["summary"]["mean_ndcg_at_5"] = round(made["summary"]["mean_ndcg_at_5"], 3)
+    for row in made["per_query_results"]:
+        row["ndcg_at_5"] = round(row["ndcg_at_5"], 3)
+    assert flaws_of(audit_report(made, JUDGMENTS)) == {Flaw.IDEAL_FROM_RETRIEVED}
+
+
+def test_a_round_claim_is_not_taken_for_a_rough_one() -> None:
+    """1.0 is what JSON makes of 1.000: it does not match 0.96."""
+    made = report({query: list(grades)[:5] for query, grades in JUDGMENTS.items()})
+    assert made["summary"]["mean_ndcg_at_5"] == 1.0
+    made["per_query_results"][0]["retrieved_docs"] = ["other", "MED-11"]
+    (claim,) = audit_report(made, JUDGMENTS).claims
+    assert claim.recomputed < 0.96
+    assert claim.flaws is None
+
+
+def test_failed_queries_without_a_row_are_counted_by_the_total() -> None:
+    made = report(lists(), failed=["PLAIN-1", "PLAIN-2"], drop_failed=True)
+    made["per_query_results"] = made["per_query_results"][2:]
+    result = audit_report(made, JUDGMENTS)
+    assert flaws_of(result) == {Flaw.FAILED_DROPPED}
+    assert (result.queries, result.failed) == (8, 2)
+
+
+def small_judgments(queries: int) -> dict[str, dict[str, int]]:
+    return {f"q{number}": {"a": 1} for number in range(queries)}
+
+
+@pytest.mark.parametrize(("ids", "claim"), [(["x", "a"], 1 / log2(3)), (["a"], 1.0)])
+def test_one_failed_query_dropped_among_thousands_is_noticed(ids: list[str], claim: float) -> None:
+    rows: list[dict[str, Any]] = [
+        {"query_id": query, "retrieved_docs": ids} for query in small_judgments(3_000)
+    ]
+    rows[0] |= {"retrieved_docs": [], "status": "failed"}
+    made = {"summary": {"mean_ndcg_at_5": claim}, "per_query_results": rows}
+    result = audit_report(made, small_judgments(3_000))
+    assert result.claims[0].claimed - result.claims[0].recomputed < 5e-4
+    assert flaws_of(result) == {Flaw.FAILED_DROPPED}
+
+
+def test_rounding_on_the_way_to_the_mean_is_no_mistake() -> None:
+    made = report(lists())
+    made["summary"]["mean_ndcg_at_5"] += 0.000412345
+    assert audit_report(made, JUDGMENTS).correct
+
+
+def test_where_two_ways_give_the_rounded_mean_the_single_queries_decide() -> None:
+    """One query of 201 has a second document: the means are 0.8328 and 0.8348, both 0.83."""
+    judgments = {**small_judgments(200), "partly": {"a": 1, "b": 1}}
+    rows: list[dict[str, Any]] = [
+        {"query_id": query, "retrieved_docs": ["x", "a"], "ndcg_at_5": 0.63}
+        if number < 90
+        else {"query_id": query, "retrieved_docs": ["a"], "ndcg_at_5": 1.0}
+        for number, query in enumerate(judgments)
+    ]
+    made = {"summary": {"mean_ndcg_at_5": 0.83}, "per_query_results": rows}
+    assert flaws_of(audit_report(made, judgments)) == {Flaw.IDEAL_FROM_RETRIEVED}
+
+
+def test_empty_lists_dropped_from_the_mean_are_noticed() -> None:
+    made = report({**lists(), "PLAIN-3": []}, drop_empty=True)
+    assert flaws_of(audit_report(made, JUDGMENTS)) == {Flaw.EMPTY_DROPPED}
+
+
+def test_an_invented_mean_is_unexplained() -> None:
+    made = report(lists())
+    made["summary"]["mean_ndcg_at_5"] = 0.987654
+    result = audit_report(made, JUDGMENTS)
+    assert flaws_of(result) is None
+    assert not result.correct
+    assert result.claims[0].own_mean == pytest.approx(result.claims[0].recomputed)
+
+
+def test_a_right_mean_over_wrong_rows_is_not_right() -> None:
+    made = report(lists())
+    made["per_query_results"][0]["ndcg_at_5"] += 0.1
+    made["per_query_results"][1]["ndcg_at_5"] -= 0.1
+    result = audit_report(made, JUDGMENTS)
+    assert flaws_of(result) == set()
+    assert [each.query_id for each in result.claims[0].disagreements] == ["PLAIN-1", "PLAIN-2"]
+    assert not result.correct
+
+
+def test_queries_that_nobody_judged_are_named_and_left_out() -> None:
+    made = report(lists())
+    stranger = {"query_id": "stranger", "retrieved_docs": ["x"]}
+    made["per_query_results"].append(stranger)
+    made["summary"]["total_queries"] += 1
+    result = audit_report(made, JUDGMENTS)
+    assert result.unjudged == ("stranger",)
+    assert result.correct
+
+
+def test_every_metric_that_is_claimed_is_checked() -> None:
+    made = report(lists())
+    made["metrics"] = {"ndcg@5": made["summary"].pop("mean_ndcg_at_5"), "p@5": 0.9, "speed": 3}
+    claims = {claim.metric: claim for claim in audit_report(made, JUDGMENTS).claims}
+    assert [str(metric) for metric in claims] == ["nDCG@5", "Precision@5"]
+    assert claims[nDCG @ 5].correct
+    assert claims[parse_metric("p@5")].flaws is None
+
+
+def test_a_report_inside_the_results_of_a_platform_is_found() -> None:
+    wrapped = {"participants": {}, "results": [{"detail": 1}, [report(lists())]]}
+    assert audit_report(wrapped, JUDGMENTS).correct
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        ({}, "not an evaluation report"),
+        ({"per_query_results": []}, "not an evaluation report"),
+        ({"per_query_results": [{"retrieved_docs": []}]}, "entry 1 has no query_id"),
+        ({"per_query_results": [{"query_id": "q", "retrieved_docs": "MED-1"}]}, "'q'.*list"),
+        ({"per_query_results": [{"query_id": "q"}], "summary": {"mean_x": 1}}, "has no figure"),
+        (
+            {"per_query_results": [{"query_id": "q"}], "summary": {"mean_ndcg_at_5": 1}},
+            "'q'.*is this the right data set",
+        ),
+    ],
+)
+def test_what_cannot_be_audited_is_refused_with_the_reason(
+    made: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        audit_report(made, JUDGMENTS)
+
+
+def test_a_repeated_query_is_told_and_counted_once() -> None:
+    made = report(lists())
+    made["per_query_results"].append(dict(made["per_query_results"][2]))
+    made["summary"]["total_queries"] += 1
+    result = audit_report(made, JUDGMENTS)
+    again = made["per_query_results"][2]["query_id"]
+    assert not result.correct
+    assert f"query {again!r} has 2 rows; only the first is counted here" in result.contradictions
+
+
+@pytest.mark.parametrize(
+    ("part", "changes", "words"),
+    [
+        ("metrics", {"ndcg@5": 0.9}, "but metrics['ndcg@5'] is 0.9"),
+        ("statistics", {"ndcg@5": {"mean": 0.9}}, "but statistics['ndcg@5'].mean is 0.9"),
+        ("statistics", {"ndcg@5": {"low": 0.9, "high": 0.95}}, "outside its own interval from 0.9"),
+        ("summary", {"successful_queries": 8, "failed_queries": 3}, "8 successful and 3 failed of"),
+        ("summary", {"successful_queries": 4, "success_rate": 1.0}, "but 4 of 8 are 0.5000"),
+        ("summary", {"total_queries": 5}, "is 5, but there are 8 rows"),
+        ("summary", {"std_ndcg_at_5": 0.9}, "std_ndcg_at_5 is 0.9, but its own rows give"),
+        ("summary", {"max_ndcg_at_5": 0.1}, "max_ndcg_at_5 is 0.1, but its own rows give"),
+    ],
+)
+def test_parts_of_a_report_that_disagree_are_named(
+    part: str, changes: dict[str, Any], words: str
+) -> None:
+    made = report(lists())
+    made[part] = made.get(part, {}) | changes
+    result = audit_report(made, JUDGMENTS)
+    assert any(words in each for each in result.contradictions), result.contradictions
+    assert not result.correct
+
+
+def test_a_count_of_queries_beyond_reason_takes_no_memory() -> None:
+    made = report(lists())
+    made["summary"]["total_queries"] = 1e13
+    result = audit_report(made, JUDGMENTS)
+    assert result.queries == 10**13
+    assert result.claims[0].recomputed < 1e-9
+
+
+@pytest.mark.parametrize("value", [inf, -inf, nan, 10**400, 1e308])
+def test_what_no_computation_can_hold_is_no_figure(value: float) -> None:
+    rows = [
+        {"query_id": "a", "retrieved_docs": ["x"], "ndcg_at_5": value},
+        {"query_id": "b", "retrieved_docs": ["y"], "ndcg_at_5": 0.5},
+    ]
+    summary = {"total_queries": value, "mean_ndcg_at_5": 0.5, "std_ndcg_at_5": value}
+    report = {"per_query_results": rows, "summary": summary, "config": {"top_k": value}}
+    found = read_report(report)
+    assert (found.missing, found.top_k) == (0, None)
+    assert [row.claimed for row in found.rows] == [{}, {"ndcg_at_5": 0.5}]

@@ -1,0 +1,113 @@
+"""Facts about a data set, on one small enough to count by hand."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from assay.data import Dataset, Document, Query, load_dataset
+from assay.metrics.describe import ASSUMED_STD, describe_dataset
+from assay.metrics.statistics import queries_needed
+
+OFFICIAL = os.environ.get("NFCORPUS_ARCHIVE")  # read before the fixtures take it away
+
+DOCUMENTS = {f"d{n}": Document(f"d{n}", "", "word " * n) for n in range(8)}
+QUERIES = {
+    "t1": Query("t1", "How is green tea made?", ("how",)),
+    "t2": Query("t2", "coffee", ("how", "short")),
+    "t3": Query("t3", "never relevant"),
+    "s1": Query("s1", "how is black tea made"),
+    "s2": Query("s2", "where is coffee grown"),
+}
+TEST = {
+    "t1": {f"d{n}": 1 for n in range(1, 8)} | {"d0": 0},
+    "t2": {"d1": 2},
+    "t3": {"d1": 0},
+}
+SMALL = Dataset(
+    "small",
+    DOCUMENTS,
+    QUERIES,
+    {"test": TEST, "train": {"s1": {"d1": 1, "d2": 1}, "s2": {"d3": 0}}},
+    warnings=("something odd",),
+)
+
+
+def test_documents_are_counted_and_measured_in_words() -> None:
+    facts = describe_dataset(SMALL)
+    assert (facts.documents, facts.empty_documents) == (8, 1)
+    assert (facts.median_length, facts.longest) == (3.5, 7)
+
+
+def test_each_split_says_how_its_grades_are_spread() -> None:
+    split = describe_dataset(SMALL).splits["test"]
+    assert (split.queries, split.measurable, split.judgments) == (3, 2, 10)
+    assert split.grades == {"0": 2, "1": 7, "2": 1}
+
+
+def test_tags_are_counted() -> None:
+    assert describe_dataset(SMALL).tags == {"how": 2, "short": 1}
+
+
+def test_ceilings_are_means_over_the_queries_with_a_relevant_document() -> None:
+    ceilings = describe_dataset(SMALL).ceilings
+    assert ceilings["Recall@5"] == pytest.approx((5 / 7 + 1) / 2)
+    assert ceilings["Recall@10"] == 1.0
+    assert ceilings["Precision@5"] == pytest.approx((1 + 1 / 5) / 2)
+    assert ceilings["Precision@100"] == pytest.approx((7 + 1) / 100 / 2)
+
+
+def test_the_overlap_with_train_counts_documents_and_queries() -> None:
+    overlap = describe_dataset(SMALL).overlap_with_train
+    assert overlap is not None
+    assert (overlap.seen_in_train, overlap.relevant_documents) == (3, 7)
+    assert overlap.share_seen == pytest.approx(3 / 7)
+    # 4 of 6 words in common: t1 and s1 are alike, t2 and s2 are not.
+    assert (overlap.queries_like_a_train_query, overlap.example) == (1, ("t1", "s1"))
+
+
+def test_without_train_judgments_there_is_no_overlap() -> None:
+    alone = Dataset("alone", DOCUMENTS, QUERIES, {"test": TEST})
+    assert describe_dataset(alone).overlap_with_train is None
+    assert describe_dataset(SMALL, "train").overlap_with_train is None
+
+
+def test_much_overlap_is_warned_about_and_little_is_not() -> None:
+    train = {"s1": {f"d{n}": 1 for n in range(1, 6)}}
+    seen = Dataset("seen", DOCUMENTS, QUERIES, {"test": TEST, "train": train})
+    assert any("5 of the 7 documents" in warning for warning in describe_dataset(seen).warnings)
+    assert not any("documents that are" in warning for warning in describe_dataset(SMALL).warnings)
+
+
+def test_warnings_of_the_reader_come_first() -> None:
+    assert describe_dataset(SMALL).warnings[0] == "something odd"
+
+
+def test_queries_needed_follow_the_assumption() -> None:
+    default, measured = describe_dataset(SMALL), describe_dataset(SMALL, std=0.02)
+    assert [row.queries_needed for row in default.resolution] == [
+        queries_needed(ASSUMED_STD, difference) for difference in (0.01, 0.02, 0.05)
+    ]
+    assert default.resolution[0].queries_needed > measured.resolution[0].queries_needed
+    assert not default.resolution[0].enough
+
+
+def test_a_split_without_relevant_documents_is_described_with_a_warning() -> None:
+    nothing = Dataset("nothing", DOCUMENTS, QUERIES, {"test": {"t3": {"d1": 0}}})
+    facts = describe_dataset(nothing)
+    assert facts.ceilings == {}
+    assert any("no query of split 'test'" in warning for warning in facts.warnings)
+
+
+@pytest.mark.skipif(not OFFICIAL, reason="NFCORPUS_ARCHIVE is not set")
+def test_nfcorpus_has_the_ceilings_and_the_overlap_that_are_known_of_it() -> None:
+    facts = describe_dataset(load_dataset("nfcorpus", archive=Path(str(OFFICIAL))))
+    assert {name: round(value, 3) for name, value in facts.ceilings.items()}.items() >= {
+        ("Recall@5", 0.462),
+        ("Recall@10", 0.615),
+        ("Recall@100", 0.965),
+        ("Precision@5", 0.874),
+    }
+    overlap = facts.overlap_with_train
+    assert overlap is not None
+    assert (overlap.seen_in_train, overlap.relevant_documents) == (3115, 3128)

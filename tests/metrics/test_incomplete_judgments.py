@@ -1,0 +1,124 @@
+"""Metrics for incomplete judgments; tests/parity holds two of them to trec_eval."""
+
+import random
+
+import numpy as np
+import pytest
+
+from assay.errors import UsageError
+from assay.metrics.formulas import inferred_ndcg
+from assay.metrics.graded import GradedLists
+from assay.metrics.metric import bpref, infNDCG, nDCG, parse_metric
+from assay.metrics.scoring import score
+
+
+def test_unjudged_documents_leave_the_condensed_list() -> None:
+    judgments = {"q": {"a": 1, "b": 0}}
+    assert score({"q": ["x", "y", "a"]}, judgments, [nDCG @ 3])["ndcg@3"] == pytest.approx(0.5)
+    for ids in (["x", "y", "a"], ["a"], ["x", "a", "y"]):
+        condensed = score({"q": ids}, judgments, [nDCG(judged_only=True) @ 1])
+        assert condensed[nDCG(judged_only=True) @ 1] == 1.0
+
+
+def test_a_judged_document_keeps_its_place_in_the_condensed_list() -> None:
+    found = score({"q": ["b", "x", "a"]}, {"q": {"a": 1, "b": 0}}, ["ndcg_judged@3"])
+    assert found["ndcg_judged@3"] == pytest.approx(1 / np.log2(3))
+
+
+def test_bpref_counts_only_judged_documents_above() -> None:
+    judgments = {"q": {"a": 1, "c": 1, "n": 0, "m": 0}}
+    for ids, value in (
+        (["a", "c"], 1.0),
+        (["x", "y", "a", "z", "c"], 1.0),
+        (["n", "a", "c"], 0.5),
+        (["a", "n", "m", "c"], 0.5),
+        (["n", "m", "a", "c"], 0.0),
+        (["x"], 0.0),
+        ([], 0.0),
+    ):
+        assert score({"q": ids}, judgments, [bpref])["bpref"] == pytest.approx(value), ids
+
+
+def test_bpref_is_bounded_by_the_fewer_of_relevant_and_other_documents() -> None:
+    assert score({"q": ["n", "a", "c"]}, {"q": {"a": 1, "c": 1, "n": 0}}, [bpref])["bpref"] == 0.0
+    last = {"q1": {"a": 1, "n": 0}, "q2": {"a": 1, "n": 0}}
+    found = score({"q1": ["a", "n"], "q2": ["a"]}, last, [bpref]).by_query(bpref)
+    assert found == {"q1": 1.0, "q2": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("sample", "ranking", "value"),
+    [
+        # One judged of three: it stands for three, at the first three places of the ideal list.
+        ({"a": 1, "b": -1, "c": -1}, ["x", "a"], 3 / np.log2(3) / (1.5 + 1 / np.log2(3))),
+        # Two judged of four: each stands for two.
+        (
+            {"a": 1, "b": 1, "c": -1, "d": -1},
+            ["a"],
+            2 / (1.5 + 1 / np.log2(3) + 1 / np.log2(5)),
+        ),
+        # Two judged of three: the first stands for one place and a half.
+        ({"a": 2, "b": 1, "c": -1}, ["a"], 3 / (2.5 + 1.5 / np.log2(3))),
+    ],
+)
+def test_inferred_ndcg_by_hand(sample: dict[str, int], ranking: list[str], value: float) -> None:
+    found = score({"q": ranking}, {"q": sample}, [infNDCG @ 10])["infndcg@10"]
+    assert found == pytest.approx(value)
+
+
+def test_bpref_of_several_lists_at_once() -> None:
+    judgments = {q: {"a": 1, "n": 0} for q in ("q1", "q2", "q3", "q4")}
+    run = {"q1": ["n", "a"], "q2": [], "q3": ["a", "n"], "q4": ["n"]}
+    found = score(run, judgments, [bpref]).by_query(bpref)
+    assert found == {"q1": 0.0, "q2": 0.0, "q3": 1.0, "q4": 0.0}
+
+
+def test_inferred_ndcg_is_ndcg_where_all_of_the_pool_is_judged() -> None:
+    draw = random.Random(1)
+    judgments = {f"q{i}": {f"d{j}": draw.choice([0, 1, 2]) for j in range(12)} for i in range(30)}
+    run = {query: draw.sample([f"d{j}" for j in range(20)], 10) for query in judgments}
+    for cutoff in (1, 5, 10):
+        full, inferred = nDCG @ cutoff, infNDCG @ cutoff
+        found = score(run, judgments, [full, inferred])
+        assert found.values[inferred] == pytest.approx(found.values[full], abs=1e-12)
+
+
+def test_inferred_ndcg_estimates_what_a_full_pool_would_give() -> None:
+    """Half of the pool is judged, drawn at random: the mean of the estimates is near the truth."""
+    draw = random.Random(7)
+    pool = {f"d{j}": int(draw.random() < 0.4) for j in range(200)}
+    pool["d0"] = 1
+    run = {"q": draw.sample(sorted(pool), 100)}
+    truth = score(run, {"q": pool}, [nDCG @ 100])["ndcg@100"]
+    estimates, punished = [], []
+    for _ in range(200):
+        judged = set(draw.sample(sorted(pool), 100))
+        sample = {doc: grade if doc in judged else -1 for doc, grade in pool.items()}
+        found = score(run, {"q": sample}, [infNDCG @ 100, nDCG @ 100])
+        estimates.append(found["infndcg@100"])
+        punished.append(found["ndcg@100"])
+    assert np.mean(estimates) == pytest.approx(truth, abs=0.02)
+    assert abs(np.mean(punished) - truth) > 0.05
+
+
+def test_an_estimate_stays_within_one() -> None:
+    sample = {"a": 1, "b": -1, "c": -1, "d": -1}
+    assert score({"q": ["a"]}, {"q": sample}, [infNDCG @ 4])["infndcg@4"] == 1.0
+
+
+def test_a_pool_of_which_nothing_was_judged_says_nothing() -> None:
+    ranked = GradedLists.ranked([["a"]], [{"a": -1}])
+    assert inferred_ndcg(ranked, GradedLists.ideal([{"a": -1}]), 10).tolist() == [0.0]
+    with pytest.raises(ValueError, match="shorter"):
+        GradedLists.ranked([["a"], ["b"]], [{"a": -1}])
+
+
+def test_names_are_read_in_every_spelling() -> None:
+    for text in ("nDCG(judged_only=True)@5", "ndcg_judged_at_5", "condensed_ndcg@5"):
+        assert parse_metric(text) == nDCG(judged_only=True) @ 5
+    assert parse_metric("BPREF") == bpref
+    assert parse_metric("infNDCG@10") == infNDCG @ 10
+    with pytest.raises(UsageError, match="not both"):
+        nDCG(gain="exp", judged_only=True)
+    with pytest.raises(UsageError, match="takes no cut-off"):
+        bpref @ 5

@@ -1,0 +1,169 @@
+"""Names, spellings, hand-computed values and ceilings of the metrics."""
+
+from math import log2
+from typing import Any
+
+import pytest
+
+from assay.answers.figures import parse_figure
+from assay.errors import UsageError
+from assay.metrics.metric import (
+    AP,
+    MRR,
+    CappedRecall,
+    Hit,
+    Judged,
+    Metric,
+    Precision,
+    Recall,
+    Rprec,
+    nDCG,
+    parse_metric,
+)
+from assay.metrics.scoring import score
+
+
+@pytest.mark.parametrize(
+    ("metric", "name", "key"),
+    [
+        (nDCG @ 5, "nDCG@5", "ndcg_at_5"),
+        (nDCG(gain="exp") @ 5, "nDCG(gain=exp)@5", "ndcg_exp_at_5"),
+        ((nDCG @ 5)(gain="exp"), "nDCG(gain=exp)@5", "ndcg_exp_at_5"),
+        (CappedRecall @ 10, "CappedRecall@10", "capped_recall_at_10"),
+        (AP, "AP", "ap"),
+        (Rprec, "Rprec", "rprec"),
+    ],
+)
+def test_a_metric_is_named_as_it_is_written(metric: Metric, name: str, key: str) -> None:
+    assert repr(metric) == str(metric) == name
+    assert metric.key == key
+    assert parse_metric(name) == parse_metric(key) == metric
+    assert hash(parse_metric(name)) == hash(metric)
+
+
+@pytest.mark.parametrize(
+    ("text", "metric"),
+    [
+        ("ndcg@5", nDCG @ 5),
+        (" NDCG @ 5 ", nDCG @ 5),
+        ("ndcg_cut_10", nDCG @ 10),
+        ('nDCG(gain="exp")@5', nDCG(gain="exp") @ 5),
+        ("recall@10", Recall @ 10),
+        ("R@10", Recall @ 10),
+        ("P_5", Precision @ 5),
+        ("mrr@5", MRR @ 5),
+        ("map", AP),
+        ("ap@100", AP @ 100),
+        ("capped-recall@10", CappedRecall @ 10),
+        ("r-precision", Rprec),
+        ("success@1", Hit @ 1),
+    ],
+)
+def test_the_spellings_in_use_are_understood(text: str, metric: Metric) -> None:
+    assert parse_metric(text) == metric
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ndgc@5", r"'ndgc@5'; available: nDCG, .*Judged.*Did you mean 'nDCG'\?"),
+        ("foo", "'foo'; available"),
+        ("", "''; available"),
+        ("ndcg@", "'ndcg@'"),
+        ("ndcg@-1", "Did you mean 'nDCG'"),
+        ("ndcg@0", "cut-off of nDCG must be an integer >= 1, got 0"),
+        ("precision", "Precision needs a cut-off, for example Precision@10"),
+        ("rprec@5", "Rprec takes no cut-off, got 5"),
+    ],
+)
+def test_what_is_no_metric_is_refused_with_what_there_is(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        parse_metric(text)
+
+
+def test_a_metric_is_made_of_a_known_name_only() -> None:
+    with pytest.raises(UsageError, match="'foo'; available"):
+        Metric("foo")
+
+
+@pytest.mark.parametrize("cutoff", [0, -1, "10", 2.0, True])
+def test_a_cutoff_is_a_whole_number(cutoff: Any) -> None:
+    with pytest.raises(UsageError, match="must be an integer >= 1, got"):
+        nDCG @ cutoff
+
+
+def test_only_ndcg_has_a_gain() -> None:
+    with pytest.raises(UsageError, match="apply only to nDCG, not to Recall"):
+        Recall(gain="exp")
+    with pytest.raises(UsageError, match="'linear' or 'exp', got 'cubic'"):
+        nDCG(gain="cubic")
+
+
+# One query, worked by hand. Relevant: a (2), b (1), c (1); judged and not relevant: z.
+GRADES = {"a": 2, "b": 1, "c": 1, "z": 0}
+RANKING = ["b", "x", "a", "z"]
+DCG = 1 / log2(2) + 2 / log2(4)
+IDEAL = 2 / log2(2) + 1 / log2(3) + 1 / log2(4)
+EXPONENTIAL_DCG = 1 / log2(2) + 3 / log2(4)
+EXPONENTIAL_IDEAL = 3 / log2(2) + 1 / log2(3) + 1 / log2(4)
+
+BY_HAND: list[tuple[Metric, float]] = [
+    (nDCG @ 5, DCG / IDEAL),
+    (nDCG, DCG / IDEAL),
+    (nDCG @ 1, 1 / 2),
+    (nDCG(gain="exp") @ 5, EXPONENTIAL_DCG / EXPONENTIAL_IDEAL),
+    (Recall @ 1, 1 / 3),
+    (Recall @ 5, 2 / 3),
+    (CappedRecall @ 1, 1),
+    (CappedRecall @ 2, 1 / 2),
+    (CappedRecall @ 5, 2 / 3),
+    (Precision @ 5, 2 / 5),
+    (Precision @ 2, 1 / 2),
+    (MRR @ 5, 1),
+    (AP, (1 / 1 + 2 / 3) / 3),
+    (AP @ 2, (1 / 1) / 3),
+    (Rprec, 2 / 3),
+    (Hit @ 1, 1),
+    (Judged @ 4, 3 / 4),
+    (Judged @ 5, 3 / 5),
+]
+
+
+@pytest.mark.parametrize(("metric", "value"), BY_HAND, ids=lambda each: str(each))
+def test_each_metric_is_what_a_hand_computes(metric: Metric, value: float) -> None:
+    scores = score({"q": RANKING}, {"q": GRADES}, [metric])
+    assert scores.values[metric].tolist() == pytest.approx([value], abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("metric", "ceiling"),
+    [
+        (Recall @ 2, 2 / 3),
+        (CappedRecall @ 2, 1),
+        (Precision @ 5, 3 / 5),
+        (nDCG @ 2, 1),
+        (AP @ 2, 2 / 3),
+        (Rprec, 1),
+        (MRR @ 1, 1),
+        (Judged @ 5, 4 / 5),
+    ],
+)
+def test_the_ceiling_is_what_the_best_list_reaches(metric: Metric, ceiling: float) -> None:
+    assert metric.ceiling(GRADES) == pytest.approx(ceiling, abs=1e-12)
+
+
+def test_a_shorter_list_than_the_cutoff_has_a_lower_ceiling() -> None:
+    assert (Precision @ 5).ceiling(GRADES, depth=1) == pytest.approx(1 / 5)
+    assert AP.ceiling(GRADES, depth=2) == pytest.approx(2 / 3)
+    assert (nDCG @ 5).ceiling(GRADES, depth=1) == pytest.approx(2 / IDEAL)
+
+
+def test_the_ceiling_without_anything_relevant_is_zero() -> None:
+    assert (nDCG @ 5).ceiling({"z": 0, "y": -1}) == 0.0
+    assert (Recall @ 5).ceiling({}) == 0.0
+
+
+def test_a_figure_is_a_metric_of_rankings_or_one_of_answers() -> None:
+    assert parse_figure("ndcg@5") == nDCG @ 5
+    assert (nDCG @ 5).higher_is_better
+    assert str(parse_figure("correctness")) == "correctness"

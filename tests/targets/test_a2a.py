@@ -1,0 +1,318 @@
+"""The client against agents that a test writes in a few lines, each on a real port."""
+
+import gzip
+import json
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from tests.contract.running import running
+
+from assay.errors import AgentFailure, FailureKind, TargetError
+from assay.serve.guards import BearerToken
+from assay.targets.a2a.agent import A2AAgent
+from assay.targets.a2a.reply import HTTP_JSON, Dialect
+
+Answer = Callable[[dict[str, Any]], Response]
+IDS = {"doc_ids": ["d1"]}
+
+
+def done(call: dict[str, Any], state: str = "TASK_STATE_COMPLETED") -> dict[str, Any]:
+    task = {"id": "t7", "status": {"state": state}, "artifacts": [{"parts": [{"data": IDS}]}]}
+    return {"jsonrpc": "2.0", "id": call["id"], "result": {"task": task}}
+
+
+def agent_app(
+    answer: Answer, card_path: str = "/.well-known/agent-card.json", version: str = "1.0"
+) -> Starlette:
+    async def rpc(request: Request) -> Response:
+        return answer(await request.json())
+
+    async def card(request: Request) -> Response:
+        url = str(request.base_url)
+        interface = {"protocolBinding": "JSONRPC", "protocolVersion": version, "url": url}
+        return JSONResponse({"name": "test", "supportedInterfaces": [interface]})
+
+    return Starlette(
+        routes=[Route(card_path, card, methods=["GET"]), Route("/", rpc, methods=["POST"])]
+    )
+
+
+async def asked(answer: Answer, **options: Any) -> list[str]:
+    async with running(agent_app(answer)) as url:
+        agent = A2AAgent(url, **options)
+        try:
+            await agent.open()
+            return list((await agent.ask("secret question", 3)).doc_ids)
+        finally:
+            await agent.close()
+
+
+async def failure(answer: Answer, **options: Any) -> AgentFailure:
+    with pytest.raises(AgentFailure) as caught:
+        await asked(answer, **options)
+    return caught.value
+
+
+async def test_a_question_is_one_text_part_of_json_with_an_int() -> None:
+    calls: list[dict[str, Any]] = []
+
+    def answer(call: dict[str, Any]) -> Response:
+        calls.append(call)
+        return JSONResponse(done(call))
+
+    assert await asked(answer) == ["d1"]
+    (part,) = calls[0]["params"]["message"]["parts"]
+    assert part["text"] == '{"query":"secret question","top_k":3}'
+    assert calls[0]["method"] == "SendMessage"
+
+
+@pytest.mark.parametrize("path", ["/.well-known/agent.json", "/"])
+async def test_a_card_is_found_where_older_agents_put_it(path: str) -> None:
+    async with running(agent_app(lambda call: JSONResponse(done(call)), path)) as url:
+        agent = A2AAgent(url)
+        await agent.open()
+        answer = await agent.ask("q", 1)
+        await agent.close()
+    assert answer.doc_ids == ("d1",)
+
+
+async def test_a_task_that_is_answered_for_too_early_is_asked_after() -> None:
+    methods = []
+
+    def answer(call: dict[str, Any]) -> Response:
+        methods.append(call["method"])
+        if call["method"] == "SendMessage":
+            return JSONResponse(done(call, "TASK_STATE_WORKING"))
+        assert call["params"] == {"id": "t7"}
+        ready = methods.count("GetTask") == 2
+        result = done(call, "TASK_STATE_COMPLETED" if ready else "TASK_STATE_WORKING")
+        return JSONResponse({**result, "result": result["result"]["task"]})
+
+    assert await asked(answer) == ["d1"]
+    assert methods == ["SendMessage", "GetTask", "GetTask"]
+
+
+async def test_a_task_that_cannot_be_asked_after_is_not_asked_for_again() -> None:
+    methods = []
+
+    def answer(call: dict[str, Any]) -> Response:
+        methods.append(call["method"])
+        if call["method"] == "GetTask":
+            return JSONResponse({"id": call["id"], "error": {"code": -32601, "message": "no"}})
+        return JSONResponse(done(call, "TASK_STATE_SUBMITTED"))
+
+    assert "later does not recognize" in str(await failure(answer))
+    assert methods == ["SendMessage", "GetTask"]
+
+
+def test_the_id_of_a_task_stays_within_its_place_in_the_address() -> None:
+    request = Dialect(HTTP_JSON, "1.0", "http://a/rest").task("../../admin?x=1#")
+    assert request.url == "http://a/rest/tasks/..%2F..%2Fadmin%3Fx%3D1%23"
+
+
+async def test_a_version_that_the_agent_does_not_know_is_changed_once_and_remembered() -> None:
+    methods = []
+
+    def answer(call: dict[str, Any]) -> Response:
+        methods.append(call["method"])
+        if call["method"] == "SendMessage":
+            error = {"code": -32601, "message": "secret question not found"}
+            return JSONResponse({"jsonrpc": "2.0", "id": call["id"], "error": error})
+        return JSONResponse(done(call))
+
+    async with running(agent_app(answer)) as url:
+        agent = A2AAgent(url)
+        await agent.open()
+        for _ in range(3):
+            await agent.ask("q", 1)
+        await agent.close()
+    assert methods == ["SendMessage", "message/send", "message/send", "message/send"]
+    assert "'SendMessage' is in the card but not supported" in agent.findings[-1].what
+
+
+async def test_an_agent_that_knows_no_version_is_told_so() -> None:
+    error = {"code": -32601, "message": "no"}
+    broken = await failure(lambda call: JSONResponse({"id": call["id"], "error": error}))
+    assert broken.kind is FailureKind.PROTOCOL
+    assert "neither 'SendMessage' nor 'message/send'" in str(broken)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "retryable"),
+    [
+        (429, FailureKind.AGENT_ERROR, True),
+        (502, FailureKind.CONNECTION, True),
+        (503, FailureKind.CONNECTION, True),
+        (504, FailureKind.CONNECTION, True),
+        (500, FailureKind.AGENT_ERROR, False),
+        (401, FailureKind.AGENT_ERROR, False),
+        (400, FailureKind.PROTOCOL, False),
+        (204, FailureKind.PROTOCOL, False),
+    ],
+)
+async def test_a_status_has_its_class(status: int, kind: FailureKind, retryable: bool) -> None:
+    broken = await failure(lambda _call: Response(status_code=status))
+    assert (broken.kind, broken.retryable) == (kind, retryable)
+
+
+async def test_retry_after_is_passed_on() -> None:
+    broken = await failure(lambda _call: Response(status_code=503, headers={"Retry-After": "7"}))
+    assert broken.retry_after == 7.0
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (-32700, FailureKind.PROTOCOL),
+        (-32602, FailureKind.PROTOCOL),
+        (-32603, FailureKind.AGENT_ERROR),
+        (-32001, FailureKind.AGENT_ERROR),
+        ("E7", FailureKind.AGENT_ERROR),
+    ],
+)
+async def test_an_error_is_told_by_its_code_alone(code: object, kind: FailureKind) -> None:
+    error = {"code": code, "message": "while answering 'secret question'", "data": ["trace"]}
+    broken = await failure(lambda call: JSONResponse({"id": call["id"], "error": error}))
+    assert broken.kind is kind
+    assert "secret" not in str(broken)
+
+
+async def test_a_redirect_on_the_same_host_is_followed() -> None:
+    seen = []
+
+    def answer(call: dict[str, Any]) -> Response:
+        seen.append(call["id"])
+        if len(seen) == 1:
+            return Response(status_code=307, headers={"Location": "/?moved=1"})
+        return JSONResponse(done(call))
+
+    assert await asked(answer) == ["d1"]
+    assert seen[0] == seen[1]
+
+
+async def test_redirects_without_end_are_given_up() -> None:
+    broken = await failure(lambda _call: Response(status_code=307, headers={"Location": "/"}))
+    assert "more than 3 redirects" in str(broken)
+
+
+async def test_compression_is_undone_within_the_size_limit() -> None:
+    """A kilobyte of it could unpack to a gigabyte."""
+
+    def answer(call: dict[str, Any]) -> Response:
+        packed = gzip.compress(json.dumps({**done(call), "pad": " " * 50_000_000}).encode())
+        return Response(packed, headers={"Content-Encoding": "gzip"})
+
+    assert "larger than" in str(await failure(answer))
+
+
+def stream(*results: dict[str, Any]) -> Answer:
+    """Bodies come with CRLF, comments and an id, as servers write them."""
+
+    def answer(call: dict[str, Any]) -> Response:
+        envelopes = [{"jsonrpc": "2.0", "id": call["id"], "result": each} for each in results]
+        events = [f": ping\r\n\r\nid: 1\r\ndata: {json.dumps(each)}\r\n\r\n" for each in envelopes]
+        return Response("".join(events), media_type="text/event-stream")
+
+    return answer
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+async def test_a_stream_is_read_whether_or_not_it_was_asked_for(streaming: bool) -> None:
+    working = {"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_WORKING"}}}
+    artifact = {"artifactUpdate": {"taskId": "t", "artifact": {"parts": [{"data": IDS}]}}}
+    complete = {"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_COMPLETED"}}}
+    assert await asked(stream(working, artifact, complete), streaming=streaming) == ["d1"]
+
+
+async def test_a_stream_without_artifacts_leaves_them_in_the_task() -> None:
+    """As fasta2a 2.1 has it: the stream says that the task is completed, and nothing else."""
+    complete = {"statusUpdate": {"taskId": "t7", "status": {"state": "TASK_STATE_COMPLETED"}}}
+
+    def answer(call: dict[str, Any]) -> Response:
+        if call["method"] == "GetTask":
+            assert call["params"]["id"] == "t7"
+            return JSONResponse(done(call))
+        return stream(complete)(call)
+
+    assert await asked(answer, streaming=True) == ["d1"]
+
+
+async def test_an_error_may_come_in_the_middle_of_a_stream() -> None:
+    def answer(call: dict[str, Any]) -> Response:
+        error = {"jsonrpc": "2.0", "id": call["id"], "error": {"code": -32603, "message": "x"}}
+        content = f"event: error\ndata: {json.dumps(error)}\n\n"
+        return Response(content, media_type="text/event-stream")
+
+    assert str(await failure(answer, streaming=True)) == "error -32603"
+
+
+async def test_nobody_there_is_told_with_the_address_and_no_password() -> None:
+    agent = A2AAgent("http://user:pass@127.0.0.1:1/purple")
+    with pytest.raises(TargetError, match="connection refused") as told:
+        await agent.open()
+    await agent.close()
+    assert "http://127.0.0.1:1/purple:" in str(told.value)
+    assert "pass" not in str(told.value)
+
+
+async def test_chatty_loggers_are_quiet_and_say_nothing_of_the_question(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    logging.getLogger().setLevel(logging.DEBUG)
+    try:
+        await asked(lambda call: JSONResponse(done(call)))
+    finally:
+        logging.getLogger().setLevel(logging.WARNING)
+    assert not [record for record in caplog.records if record.name.startswith(("httpx", "a2a"))]
+    assert "secret question" not in caplog.text
+
+
+async def test_a_token_goes_to_the_agent_that_was_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(call: dict[str, Any]) -> Response:
+        return JSONResponse(done(call))
+
+    app = BearerToken(agent_app(answer), "sesame", ["/.well-known/agent-card.json"])
+    async with running(app) as url:
+        for token, kind in (("wrong", FailureKind.AGENT_ERROR), ("sesame", None)):
+            monkeypatch.setenv("AGENT_TOKEN", token)
+            agent = A2AAgent(url)
+            await agent.open()
+            try:
+                if kind is None:
+                    assert (await agent.ask("q", 1)).doc_ids == ("d1",)
+                else:
+                    with pytest.raises(AgentFailure, match="set AGENT_TOKEN"):
+                        await agent.ask("q", 1)
+            finally:
+                await agent.close()
+
+
+async def test_a_token_goes_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str | None] = []
+
+    async def elsewhere(request: Request) -> Response:
+        seen.append(request.headers.get("authorization"))
+        return JSONResponse(done(await request.json()))
+
+    monkeypatch.setenv("AGENT_TOKEN", "sesame")
+    async with running(Starlette(routes=[Route("/", elsewhere, methods=["POST"])])) as other:
+
+        async def card(request: Request) -> Response:
+            interface = {"protocolBinding": "JSONRPC", "protocolVersion": "1.0", "url": other}
+            return JSONResponse({"name": "test", "supportedInterfaces": [interface]})
+
+        app = Starlette(routes=[Route("/.well-known/agent-card.json", card)])
+        async with running(app) as url:
+            agent = A2AAgent(url)
+            await agent.open()
+            try:
+                await agent.ask("q", 1)
+            finally:
+                await agent.close()
+    assert seen == [None]

@@ -1,0 +1,113 @@
+"""Addresses as they are printed and taken apart: no key and no password leaves through them."""
+
+import json
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from tests import forked
+from tests.contract.running import running
+
+from assay.errors import TargetError, UsageError
+from assay.net.client import open_client
+from assay.net.outbound import UNRESTRICTED, split_address
+from assay.net.redact import redact_url
+from assay.targets.a2a.card import find_card, places
+from assay.targets.probe import probe
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("http://user:secret@host:1/path?key=secret#secret", "http://host:1/path"),
+        ("a2a:https://user:secret@host", "a2a:https://host"),
+        ("http://[::1]:80/x", "http://[::1]:80/x"),
+        ("http://user:sec/ret@host/", "http://..."),
+        ("http://user:sec?ret@host/", "http://..."),
+        ("http://secret@inner@host/", "http://host/"),
+        ("http://host/at@path", "http://host/at@path"),
+        ("host:9010", "host:9010"),
+    ],
+)
+def test_an_address_is_shown_without_what_may_be_a_key(url: str, expected: str) -> None:
+    assert redact_url(url) == expected
+
+
+@pytest.mark.parametrize("url", ["http://user:secret/x@host", "ftp://user:secret@host", "http://"])
+def test_an_address_that_cannot_be_called_is_complained_about_without_its_password(
+    url: str,
+) -> None:
+    with pytest.raises(UsageError, match="URL") as raised:
+        split_address(url)
+    assert "secret" not in str(raised.value)
+
+
+def test_the_query_of_an_address_stays_behind_the_path_of_the_card() -> None:
+    assert places("http://h/agent?key=1")[:3] == [
+        "http://h/agent/.well-known/agent-card.json?key=1",
+        "http://h/agent/.well-known/agent.json?key=1",
+        "http://h/agent?key=1",
+    ]
+    assert places("http://h?key=1")[2] == "http://h/?key=1"
+
+
+async def test_a_card_behind_a_gateway_that_wants_a_key_is_found() -> None:
+    async def card(request: Request) -> Response:
+        if request.query_params.get("key") != "secret":
+            return JSONResponse({}, 404)
+        return JSONResponse({"name": "agent", "url": str(request.base_url)})
+
+    routes = [Route("/.well-known/agent-card.json", card)]
+    async with running(Starlette(routes=routes)) as url, open_client(UNRESTRICTED) as http:
+        found = await find_card(http, f"{url}?key=secret")
+        assert found.card.name == "agent"
+        assert (await probe(f"{url}?key=secret")).startswith("a2a:")
+        with pytest.raises(TargetError) as raised:
+            await find_card(http, f"{url}/elsewhere?key=wrong-secret")
+    assert "secret" not in str(raised.value)
+
+
+async def test_an_agent_that_speaks_only_grpc_is_said_to_be_one() -> None:
+    offered = {"protocolBinding": "GRPC", "protocolVersion": "1.0", "url": "grpc.example:443"}
+
+    async def card(_request: Request) -> Response:
+        return JSONResponse({"name": "agent", "supportedInterfaces": [offered]})
+
+    routes = [Route("/.well-known/agent-card.json", card)]
+    async with running(Starlette(routes=routes)) as url, open_client(UNRESTRICTED) as http:
+        for found in (find_card(http, url), probe(url)):
+            with pytest.raises(TargetError) as raised:
+                await found
+            message = str(raised.value)
+            assert message.startswith(f"{url} is an A2A agent, but its card offers only gRPC")
+            assert "JSONRPC or HTTP+JSON" in message
+
+
+async def test_what_was_probed_is_told_without_a_key() -> None:
+    asked: list[str] = []
+
+    async def nothing(request: Request) -> Response:
+        asked.append(str(request.url))
+        return JSONResponse({}, 404)
+
+    routes = [Route("/{path:path}", nothing, methods=["GET", "POST"])]
+    async with running(Starlette(routes=routes)) as url:
+        with pytest.raises(TargetError) as raised:
+            await probe(f"{url}?key=secret")
+    assert "secret" not in str(raised.value)
+    assert any(each.endswith("/mcp?key=secret") for each in asked)
+    assert not any("secret/" in each for each in asked)
+
+
+@pytest.mark.parametrize("prefix", ["", "a2a:"])
+@pytest.mark.parametrize("form", [["--json"], []])
+def test_the_doctor_prints_no_password(prefix: str, form: list[str]) -> None:
+    url = f"{prefix}http://user:secret@127.0.0.1:1/?key=secret"
+    done = forked.run(forked.ASSAY, "doctor", url, *form)
+    assert done.returncode == 3, done.stderr
+    assert "127.0.0.1:1" in done.stdout + done.stderr
+    assert "secret" not in done.stdout + done.stderr
+    if form:
+        assert json.loads(done.stdout)["reached"] is False

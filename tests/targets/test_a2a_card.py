@@ -1,0 +1,136 @@
+"""Cards of both generations, the versions they claim, and the addresses that cannot be right."""
+
+from typing import Any
+
+import pytest
+
+from assay.errors import UsageError
+from assay.net.redact import redact_url
+from assay.targets.a2a.card import (
+    CardError,
+    base_address,
+    normal_version,
+    places,
+    read_card,
+    rebase,
+)
+
+
+def old(**changes: Any) -> dict[str, Any]:
+    card = {"name": "old", "version": "7", "url": "http://a/", "protocolVersion": "0.3.0"}
+    return {**card, **changes}
+
+
+def new(*interfaces: tuple[str, str, str]) -> dict[str, Any]:
+    names = ("protocolBinding", "protocolVersion", "url")
+    listed = [dict(zip(names, each, strict=True)) for each in interfaces]
+    return {"name": "new", "supportedInterfaces": listed}
+
+
+@pytest.mark.parametrize(
+    ("declared", "version"),
+    [
+        *[("1.0", "1.0"), ("1.0.0", "1.0"), ("1", "1.0"), ("2.1", "1.0"), ("v1.0", "1.0")],
+        *[("9" * 5000, "1.0"), ("00.9", "0.3")],
+        *[("0.3", "0.3"), ("0.3.0", "0.3"), ("0.2.5", "0.3"), ("", "0.3"), ("latest", "0.3")],
+    ],
+)
+def test_versions_are_brought_to_the_two_that_exist(declared: str, version: str) -> None:
+    assert normal_version(declared) == version
+
+
+def test_a_card_of_0_3() -> None:
+    rest = {"transport": "HTTP+JSON", "url": "http://a/rest"}
+    card = read_card(old(additionalInterfaces=[rest], capabilities={"streaming": True}))
+    assert [(each.binding, each.version, each.url) for each in card.interfaces] == [
+        ("JSONRPC", "0.3", "http://a/"),
+        ("HTTP+JSON", "0.3", "http://a/rest"),
+    ]
+    assert (card.name, card.streaming, card.findings) == ("old", True, ())
+
+
+def test_a_card_of_both_generations_is_read_as_the_newer() -> None:
+    both = {**old(), **new(("JSONRPC", "0.3", "http://a/"), ("JSONRPC", "1.0", "http://a/"))}
+    card = read_card(both)
+    assert card.preferred("http://a").version == "1.0"
+
+
+def test_the_binding_that_stands_first_is_preferred() -> None:
+    rest, rpc = ("HTTP+JSON", "1.0", "http://a/rest"), ("JSONRPC", "1.0", "http://a/rpc")
+    card = read_card(new(("GRPC", "1.0", "a:50051"), rest, rpc))
+    assert card.preferred("http://a").binding == "HTTP+JSON"
+    assert card.preferred("http://a/rpc").binding == "JSONRPC"
+
+
+@pytest.mark.parametrize("declared", ["", None, "0.2.6", "zero"])
+def test_a_doubtful_version_is_a_finding(declared: str | None) -> None:
+    (finding,) = read_card(old(protocolVersion=declared)).findings
+    assert "assuming 0.3" in finding.what
+    assert "declare" in finding.remedy
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ([], "a list, not an agent card"),
+        ({"status": "ok"}, "without 'supportedInterfaces' or 'url'"),
+        (new(("GRPC", "1.0", "a:50051")), "offers only gRPC, which Assay does not speak"),
+        (old(url=7), "without 'supportedInterfaces' or 'url'"),
+    ],
+)
+def test_what_is_no_card_is_told(document: object, message: str) -> None:
+    with pytest.raises(CardError, match=message):
+        read_card(document)
+
+
+@pytest.mark.parametrize(
+    ("url", "base", "expected"),
+    [
+        ("http://0.0.0.0:9009/", "http://agent:80", "http://agent:80/"),
+        ("http://0.0.0.0:9009", "https://agent", "https://agent/"),
+        ("http://x:1/a2a/v1", "http://agent:9", "http://agent:9/a2a/v1"),
+        ("http://x:1/", "http://gate:8080/purple", "http://gate:8080/purple"),
+        ("http://x:1/rpc", "http://gate:8080/purple", "http://gate:8080/purple/rpc"),
+        ("http://x:1/purple/rpc", "http://gate/purple", "http://gate/purple/rpc"),
+        ("http://x:1/purplest", "http://gate/purple", "http://gate/purple/purplest"),
+        ("/rpc", "http://agent", "http://agent/rpc"),
+        ("", "http://agent", "http://agent/"),
+        ("http://x/", "http://u:p@agent", "http://u:p@agent/"),
+    ],
+)
+def test_a_wrong_address_keeps_its_path_only(url: str, base: str, expected: str) -> None:
+    assert rebase(url, base) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "base"),
+    [
+        ("http://a:9010/", "http://a:9010"),
+        ("http://a/.well-known/agent-card.json", "http://a"),
+        ("http://a/purple/.well-known/agent.json", "http://a/purple"),
+        ("http://a/#stream", "http://a"),
+    ],
+)
+def test_whatever_address_a_user_copied_leads_to_the_agent(given: str, base: str) -> None:
+    assert base_address(given) == base
+
+
+@pytest.mark.parametrize("given", ["agent:9010", "ftp://a", "http://", "http://a:port", "http://["])
+def test_what_is_no_address_is_refused_in_words(given: str) -> None:
+    with pytest.raises(UsageError, match=r"is not an? "):
+        base_address(given)
+
+
+def test_cards_are_looked_for_below_the_address_then_at_the_root() -> None:
+    assert places("http://a/purple") == [
+        "http://a/purple/.well-known/agent-card.json",
+        "http://a/purple/.well-known/agent.json",
+        "http://a/purple",
+        "http://a/.well-known/agent-card.json",
+        "http://a/.well-known/agent.json",
+    ]
+    assert places("http://a")[-1] == "http://a/"
+
+
+def test_a_password_is_not_shown() -> None:
+    assert redact_url("http://user:pass@host/path") == "http://host/path"

@@ -1,0 +1,181 @@
+"""Where an answer may stand in what an agent sends, and what is not taken for one."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.errors import AgentFailure, FailureKind
+from assay.targets.a2a.agent import find_answer, read_mapped
+from assay.targets.a2a.reply import A2AReply
+from assay.targets.mapping import AnswerReader, parse_mapping
+
+GOOD = {"doc_ids": ["d1", "d2"]}
+TEXT = json.dumps(GOOD)
+
+
+def text(*texts: str) -> list[dict[str, Any]]:
+    return [{"text": each} for each in texts]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [{"data": GOOD}],
+        [{"kind": "data", "data": GOOD}],
+        [{"data": {"data": GOOD}}],
+        text(TEXT),
+        text(f"  {TEXT}\n"),
+        text(f"```json\n{TEXT}\n```"),
+        text(f"Of course! Here they are:\n```\n{TEXT}\n```\nAnything {{else}}?"),
+        text(f"The set {{d1}} was found, so {TEXT} it is."),
+        text(f'{{"thought": "hm"}} {TEXT}'),
+        text("I found something.", TEXT),
+        text(TEXT[:9], TEXT[9:]),
+        [{"text": "a summary"}, {"url": "http://x"}, {"data": GOOD}],
+        [{"text": '{"doc_ids": ["other"]}'}, {"data": GOOD}],
+    ],
+)
+def test_an_answer_is_found(parts: list[dict[str, Any]]) -> None:
+    assert find_answer([parts]).doc_ids == ("d1", "d2")
+
+
+def test_an_empty_list_is_an_answer() -> None:
+    assert find_answer([[{"data": {"doc_ids": []}}]]).doc_ids == ()
+
+
+def test_answers_bring_their_text_and_citations() -> None:
+    answer = find_answer([[{"data": {**GOOD, "answer": "yes", "citations": ["d1"]}}]])
+    assert (answer.answer, answer.citations) == ("yes", ("d1",))
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ([], "no JSON object with 'doc_ids' in 0 parts"),
+        (text("I found nothing."), "in 1 part; .* use a2a:URL#text"),
+        ([{"data": ["d1"]}], "the answer is a list, not an object with 'doc_ids'"),
+        (text('["d1", "d2"]'), "the answer is a list, not an object with 'doc_ids'"),
+        ([{"data": {"ids": ["d1"]}}], "the answer is an object without 'doc_ids'"),
+        ([{"data": {"doc_ids": "d1"}}], "'doc_ids' is a str, not a list of document ids"),
+        ([{"data": {"doc_ids": [1.5]}}], "'doc_ids', position 0: a document id is a float"),
+        ([{"data": {"doc_ids": None}}], "'doc_ids' is a NoneType, not a list of document ids"),
+        (
+            text('so: {"doc_ids": ["\\ud800"]}'),
+            "'doc_ids', position 0: a document id is not valid Unicode",
+        ),
+    ],
+)
+def test_another_shape_is_an_invalid_answer(parts: list[dict[str, Any]], message: str) -> None:
+    with pytest.raises(AgentFailure, match=message) as caught:
+        find_answer([parts])
+    assert caught.value.kind is FailureKind.INVALID_ANSWER
+    assert not caught.value.retryable
+
+
+@pytest.mark.parametrize("hard", ["{" * 200_000, '{"a":' * 100_000, '{"a":"' * 100_000])
+def test_a_text_full_of_braces_is_given_up_on_soon(hard: str) -> None:
+    with pytest.raises(AgentFailure):
+        find_answer([text(hard)])
+
+
+def test_an_answer_behind_more_braces_than_are_tried_is_not_found() -> None:
+    assert find_answer([text("{ " * 63 + TEXT)]).doc_ids == ("d1", "d2")
+    with pytest.raises(AgentFailure):
+        find_answer([text("{ " * 64 + TEXT)])
+
+
+@given(before=st.text(), after=st.text())
+def test_prose_around_an_answer_never_hides_it(before: str, after: str) -> None:
+    words = before.replace("{", "(")
+    assert find_answer([text(f"{words}{TEXT}{after}")]).doc_ids == ("d1", "d2")
+
+
+def task(state: str, **more: Any) -> dict[str, Any]:
+    return {"kind": "task", "id": "t", "status": {"state": state}, **more}
+
+
+@pytest.mark.parametrize("state", ["failed", "rejected", "auth-required", "input-required"])
+@pytest.mark.parametrize("new", [True, False])
+def test_a_task_that_did_not_complete_is_an_agent_error(state: str, new: bool) -> None:
+    reply = A2AReply()
+    name = f"TASK_STATE_{state.upper().replace('-', '_')}" if new else state
+    reply.feed(task(name, artifacts=[{"artifactId": "a", "parts": [{"data": GOOD}]}]))
+    assert reply.finished
+    with pytest.raises(AgentFailure, match=f"the task ended '{state}'") as caught:
+        find_answer(reply.sources())
+    assert caught.value.kind is FailureKind.AGENT_ERROR
+
+
+def test_both_spellings_of_canceled_are_one() -> None:
+    reply = A2AReply()
+    reply.feed(task("cancelled"))
+    assert reply.state == "canceled"
+
+
+def test_a_text_streamed_in_pieces_is_put_together() -> None:
+    reply = A2AReply()
+    reply.feed({"task": task("TASK_STATE_WORKING")})
+    for place, piece in enumerate((TEXT[:7], TEXT[7:12], TEXT[12:])):
+        artifact = {"artifactId": "a", "parts": [{"text": piece}]}
+        reply.feed({"artifactUpdate": {"taskId": "t", "artifact": artifact, "append": place > 0}})
+    assert not reply.finished
+    reply.feed({"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_COMPLETED"}}})
+    assert find_answer(reply.sources()).doc_ids == ("d1", "d2")
+
+
+def test_the_status_message_is_the_last_resort() -> None:
+    reply = A2AReply()
+    message = {"parts": text('{"doc_ids": ["from status"]}')}
+    reply.feed({"kind": "task", "id": "t", "status": {"state": "completed", "message": message}})
+    assert find_answer(reply.sources()).doc_ids == ("from status",)
+    reply.feed(task("completed", artifacts=[{"parts": [{"data": GOOD}]}]))
+    assert find_answer(reply.sources()).doc_ids == ("d1", "d2")
+
+
+def test_what_was_asked_is_never_taken_for_the_answer() -> None:
+    reply = A2AReply()
+    reply.feed(task("completed", history=[{"role": "user", "parts": text(TEXT)}]))
+    with pytest.raises(AgentFailure, match="in 0 parts"):
+        find_answer(reply.sources())
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        *(None, [], "done", {}, {"kind": "task"}, task("dancing")),
+        {"task": {"status": {"state": 3}}},
+        {"artifactUpdate": {"artifact": "a"}},
+    ],
+)
+def test_what_is_no_result_breaks_the_protocol(result: object) -> None:
+    with pytest.raises(AgentFailure) as caught:
+        A2AReply().feed(result)
+    assert caught.value.kind is FailureKind.PROTOCOL
+
+
+@pytest.mark.parametrize(
+    ("parts", "mapping"),
+    [
+        ([{"data": {"results": [{"doc_id": "d1"}, {"doc_id": "d2"}]}}], "ids=results[].doc_id"),
+        ([{"data": {"data": {"docs": {"x": ["d1", "d2"]}}}}], "ids=docs.x"),
+        (text('Done: {"found": {"a": ["d1", "d2"]}}'), "ids=found.a"),
+        (text("The best are [d1] and [d2]."), r"ids=re:\[(\w+)\]"),
+        ([{"data": {"hits": [{"ref": "d1"}, {"ref": "d2"}]}}], "doc_id=ref"),
+    ],
+)
+def test_a_mapping_finds_ids_that_are_not_where_the_contract_wants_them(
+    parts: list[dict[str, Any]], mapping: str
+) -> None:
+    reader = AnswerReader(parse_mapping([mapping]))
+    assert read_mapped([[], parts], reader).doc_ids == ("d1", "d2")
+
+
+def test_a_mapping_that_fits_nothing_says_what_was_received() -> None:
+    reader = AnswerReader(parse_mapping(["ids=docs[].id"]))
+    with pytest.raises(AgentFailure, match=r'received \{"results": \[\]\}'):
+        read_mapped([[{"data": {"results": []}}]], reader)
+    with pytest.raises(AgentFailure, match="contains no JSON; received I know nothing"):
+        read_mapped([text("I know nothing.")], reader)

@@ -1,0 +1,188 @@
+"""`openai:` targets: answers, citations and ids from chat completions, streamed or not."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from tests.serve.serving import serving
+from tests.targets.search_services import app as services
+from tests.targets.search_services import best
+
+from assay.data import Dataset, Document, load_dataset
+from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
+from assay.targets import Agent, AgentAnswer, open_target
+from assay.targets.mapping import parse_mapping
+from assay.targets.target_kinds import OpenContext, RequestSettings
+
+DATA = Dataset("tiny", {f"doc-{n}": Document(f"doc-{n}", "", "") for n in range(9)}, {}, {})
+NOTES = load_dataset("notes")
+
+
+def agent_for(url: str, *mapping: str, dataset: Dataset = DATA, **settings: Any) -> Agent:
+    request = RequestSettings(**settings)
+    return open_target(
+        f"openai:{url}", OpenContext(dataset, mapping=parse_mapping(mapping), request=request)
+    )
+
+
+async def ask(url: str, *mapping: str, **settings: Any) -> AgentAnswer:
+    agent = agent_for(url, *mapping, **settings)
+    try:
+        await agent.open()
+        return await agent.ask("coffee and sleep", 5)
+    finally:
+        await agent.close()
+
+
+def application(answer: Callable[[dict[str, Any], Request], Response]) -> Starlette:
+    async def endpoint(request: Request) -> Response:
+        return answer(await request.json(), request)
+
+    return Starlette(routes=[Route("/v1/chat/completions", endpoint, methods=["POST"])])
+
+
+def completing(message: dict[str, Any], **beside: Any) -> Starlette:
+    body = {"choices": [{"message": {"role": "assistant", **message}}], **beside}
+    return application(lambda _body, _request: JSONResponse(body))
+
+
+async def answer_of(app: Starlette, *mapping: str, **settings: Any) -> AgentAnswer:
+    async with serving(app) as url:
+        return await ask(f"{url}/v1", *mapping, **settings)
+
+
+@pytest.mark.parametrize("request_body", ["", '{"stream": true}'])
+@pytest.mark.parametrize("end", ["/v1", "/v1/", "/v1/chat/completions", "/v1#my-rag"])
+async def test_answer_citations_and_sources_are_read(request_body: str, end: str) -> None:
+    found = tuple(doc_id for doc_id, _ in best("coffee and sleep", 5))
+    async with serving(services) as url:
+        answer = await ask(url + end, dataset=NOTES, body=request_body)
+    assert answer.doc_ids == found
+    assert (answer.answer, answer.citations) == (f"It is so [{found[0]}].", found[:1])
+
+
+@pytest.mark.parametrize(
+    ("message", "beside", "doc_ids", "citations"),
+    [
+        ({"content": "Yes [doc-2], [doc-1; doc-3]."}, {}, None, ("doc-2", "doc-1", "doc-3")),
+        ({"content": "Yes [2]."}, {"sources": ["doc-5", "doc-6"]}, ("doc-5", "doc-6"), ("doc-6",)),
+        (
+            {
+                "content": "Yes.",
+                "annotations": [
+                    {"type": "url_citation", "url_citation": {"url": "https://x/a/doc-4.html"}},
+                    {"type": "file_citation", "file_id": "file-9", "filename": "doc-7.txt"},
+                ],
+            },
+            {},
+            None,
+            ("doc-4", "doc-7"),
+        ),
+        (
+            {"content": "Yes.", "context": {"citations": [{"title": "T", "filepath": "x"}]}},
+            {"documents": [{"id": "doc-8"}]},
+            ("doc-8",),
+            (),
+        ),
+        ({"content": "Yes."}, {"citations": ["https://x/doc-3"]}, ("doc-3",), ()),
+        ({"content": [{"type": "text", "text": "Yes [doc-1]."}]}, {}, None, ("doc-1",)),
+        ({"content": "No idea [sic]."}, {}, (), ()),
+        ({"content": "See [Tea](https://x/doc-4.html#a)."}, {}, None, ("doc-4",)),
+    ],
+)
+async def test_citations_and_ids_are_found_where_services_put_them(
+    message: dict[str, Any],
+    beside: dict[str, Any],
+    doc_ids: tuple[str, ...] | None,
+    citations: tuple[str, ...],
+) -> None:
+    answer = await answer_of(completing(message, **beside))
+    assert answer.citations == citations
+    assert answer.doc_ids == (citations if doc_ids is None else doc_ids)
+
+
+async def test_a_mapping_wins() -> None:
+    app = completing({"content": "Yes [doc-1].", "extra": {"used": ["doc-2"]}}, refs=[{"n": 5}])
+    answer = await answer_of(app, "ids=refs[].n", "citations=choices[0].message.extra.used")
+    assert (answer.doc_ids, answer.citations, answer.answer) == (("5",), ("doc-2",), "Yes [doc-1].")
+
+
+async def test_numbers_in_the_text_are_places_among_mapped_ids() -> None:
+    app = completing({"content": "Yes [2]."}, refs=[{"n": "x"}, {"n": "y"}])
+    answer = await answer_of(app, "ids=refs[].n")
+    assert (answer.doc_ids, answer.citations) == (("x", "y"), ("y",))
+
+
+async def test_the_request_has_the_query_the_model_and_what_was_added(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AGENT_TOKEN", "token-1")
+    monkeypatch.setenv("KEY_1", "key-1")
+    seen: list[Any] = []
+
+    def answer(body: dict[str, Any], request: Request) -> Response:
+        seen.append((body, request.headers["authorization"], request.headers["api-key"]))
+        return JSONResponse({"choices": [{"message": {"content": "Yes."}}]})
+
+    async with serving(application(answer)) as url:
+        extra = json.dumps({"temperature": 0, "k": "{top_k}"})
+        await ask(f"{url}/v1#m/1", body=extra, headers=("api-key: $KEY_1",))
+    messages = [{"role": "user", "content": "coffee and sleep"}]
+    body = {"model": "m/1", "messages": messages, "temperature": 0, "k": 5}
+    assert seen == [(body, "Bearer token-1", "key-1")]
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "words"),
+    [
+        (b'{"error": {"message": "quota"}}', FailureKind.AGENT_ERROR, "quota"),
+        (b'{"ids": ["a"]}', FailureKind.INVALID_ANSWER, 'not a chat completion; received {"ids"'),
+        (b"<html>", FailureKind.INVALID_ANSWER, "not JSON"),
+        (b'{"choices": []}', FailureKind.INVALID_ANSWER, "not a chat completion"),
+    ],
+)
+async def test_what_is_no_completion_is_said(content: bytes, kind: FailureKind, words: str) -> None:
+    with pytest.raises(AgentFailure) as caught:
+        await answer_of(application(lambda _body, _request: Response(content)))
+    assert caught.value.kind is kind
+    assert words in f"{caught.value} {caught.value.said}"
+
+
+@pytest.mark.parametrize(
+    ("stream", "kind", "words"),
+    [
+        ('data: {"choices": [{"delta": {"content": "Y"}}]}\n\n', FailureKind.PROTOCOL, "ended"),
+        ("data: nonsense\n\n", FailureKind.PROTOCOL, "not JSON"),
+        ('data: {"error": {"message": "overloaded"}}\n\n', FailureKind.AGENT_ERROR, "overloaded"),
+    ],
+)
+async def test_a_stream_that_breaks_off_is_a_failure(
+    stream: str, kind: FailureKind, words: str
+) -> None:
+    app = application(lambda _body, _request: Response(stream, media_type="text/event-stream"))
+    with pytest.raises(AgentFailure) as caught:
+        await answer_of(app)
+    assert caught.value.kind is kind
+    assert words in f"{caught.value} {caught.value.said}"
+
+
+async def test_a_status_is_classified_with_the_words_of_the_service() -> None:
+    busy = application(lambda _body, _request: JSONResponse({"e": "later"}, 429))
+    with pytest.raises(AgentFailure, match="HTTP 429") as caught:
+        await answer_of(busy)
+    assert "later" in caught.value.said
+    assert caught.value.retryable
+
+
+async def test_what_cannot_work_is_refused() -> None:
+    with pytest.raises(UsageError, match="must be a JSON object"):
+        agent_for("http://h/v1", body="[1]")
+    with pytest.raises(UsageError, match="names an argument of an MCP tool"):
+        agent_for("http://h/v1", "query=q")
+    with pytest.raises(TargetError, match="nothing responds"):
+        await ask("http://127.0.0.1:9/v1")

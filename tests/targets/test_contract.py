@@ -1,0 +1,358 @@
+"""Targets `http:URL=TASK`: what comes back as a ranking, and each failure by its right name."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import pytest
+from tests.contract.demo_agent import demo_service
+from tests.contract.running import running
+from tests.contract.tampering import CUT, OPEN, Reply, Tamper, Tampered, bombed
+
+from assay.contract.client import ClientLimits
+from assay.contract.envelope import AgentRunRequest, AgentRunResponse, GroundingPack, succeeded
+from assay.contract.responses import Fault
+from assay.contract.server.app import AgentService, agent_app
+from assay.contract.server.runs import ReportProgress
+from assay.data import Dataset, Document
+from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
+from assay.llm.passages import Passage
+from assay.net.outbound import OutboundPolicy
+from assay.serve.guards import BearerToken
+from assay.targets import open_target
+from assay.targets.contract import (
+    ContractAgent,
+    ContractTarget,
+    OutputReader,
+    parse_contract_target,
+)
+from assay.targets.probe import ProbedAgent
+from assay.targets.target_kinds import OpenContext
+
+URL = "https://www.ncbi.nlm.nih.gov/pubmed/"
+DATA = Dataset(
+    "tiny",
+    {f"MED-{n}": Document(f"MED-{n}", "", "", {"url": f"{URL}77{n}%20"}) for n in range(9)},
+    {},
+    {},
+)
+DEMO = agent_app(demo_service())
+LIMITS = ClientLimits(sync_s=20, stream_s=20, idle_s=20, linger_s=0.05, max_bytes=100_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("http:http://h:8000=RAG_RETRIEVE", ContractTarget("http://h:8000", "RAG_RETRIEVE")),
+        ("http://h:8000=RAG_RETRIEVE", ContractTarget("http://h:8000", "RAG_RETRIEVE")),
+        ("https://h/a/b=X", ContractTarget("https://h/a/b", "X")),
+        ("http:https://h=X#stream", ContractTarget("https://h", "X", streaming=True)),
+        ("http:agent-rag=RAG_ANSWER", ContractTarget("agent-rag", "RAG_ANSWER")),
+        ("http://h:8000", None),
+        ("http://h:8000/a", None),
+        ("http://h:8000=", None),
+        ("http://h/?a=b/c", None),
+        ("http:=X", None),
+    ],
+)
+def test_how_a_target_is_written(text: str, expected: ContractTarget | None) -> None:
+    assert parse_contract_target(text) == expected
+
+
+def test_a_bare_address_is_still_probed() -> None:
+    assert isinstance(open_target("http://localhost:1", OpenContext(DATA)), ProbedAgent)
+    agent = open_target("http://localhost:1=RAG_RETRIEVE", OpenContext(DATA, track="trained"))
+    assert isinstance(agent, ContractAgent)
+    assert (agent.info.protocol, agent.info.track) == ("http", "trained")
+    assert agent.info.name == "http:http://localhost:1=RAG_RETRIEVE"
+
+
+@asynccontextmanager
+async def opened(
+    app: Any, task: str = "RAG_RETRIEVE", *, streaming: bool = False
+) -> AsyncIterator[ContractAgent]:
+    async with running(app) as url:
+        target = ContractTarget(url, task, streaming)
+        agent = ContractAgent(target, documents=DATA.documents.values(), limits=LIMITS)
+        await agent.open()
+        try:
+            yield agent
+        finally:
+            await agent.close()
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_chunks_become_ranked_document_ids(streaming: bool) -> None:
+    async with opened(DEMO, streaming=streaming) as agent:
+        answer = await agent.ask("green tea and blood pressure", 5)
+    assert answer.doc_ids == ("d2", "d1")
+    assert answer.answer is None
+    assert answer.citations == ()
+
+
+async def test_an_agent_may_go_by_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(DEMO) as url:
+        monkeypatch.setenv("AGENT_ENDPOINTS_JSON", f'{{"agent-rag": "{url}"}}')
+        agent = open_target("http:agent-rag=RAG_RETRIEVE", OpenContext(DATA))
+        await agent.open()
+        assert (await agent.ask("green tea", 1)).doc_ids == ("d2",)
+        await agent.close()
+    with pytest.raises(
+        UsageError, match=r"'other'; write its URL, .* AGENT_ENDPOINTS_JSON has: agent-rag"
+    ):
+        open_target("http:other=RAG_RETRIEVE", OpenContext(DATA))
+
+
+def test_a_task_that_ranks_nothing_is_refused() -> None:
+    with pytest.raises(UsageError, match="POLICY_REVIEW returns no documents"):
+        open_target("http://localhost:1=POLICY_REVIEW", OpenContext(DATA))
+
+
+async def test_nobody_there_is_a_target_that_cannot_be_reached() -> None:
+    agent = ContractAgent(ContractTarget("http://127.0.0.1:9", "RAG_RETRIEVE"))
+    with pytest.raises(TargetError, match=r"http://127\.0\.0\.1:9/health: connection refused"):
+        await agent.open()
+
+
+ENDLESS: tuple[bytes | float | str, ...] = (b" " * 100_000,) * 20
+DRIPPING: tuple[bytes | float | str, ...] = (b" ", 0.05) * 100
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda r: r.with_body(*ENDLESS), "larger than"),
+        (bombed, "larger than"),
+        (lambda r: r.with_body(*DRIPPING), "no complete response within 2 s"),
+        (lambda r: r.with_body(OPEN), "no complete response within 2 s"),
+    ],
+    ids=["endless", "gzip bomb", "dripping", "silent"],
+)
+async def test_a_hostile_health_endpoint_ends_the_opening(change: Tamper, said: str) -> None:
+    async with running(Tampered(DEMO, change)) as url:
+        target = ContractTarget(url, "RAG_RETRIEVE")
+        agent = ContractAgent(target, limits=replace(LIMITS, connect_s=2))
+        with pytest.raises(TargetError, match=said):
+            await agent.open()
+
+
+async def test_a_date_in_retry_after_reaches_the_evaluation() -> None:
+    when = format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True).encode()
+
+    def busy(reply: Reply) -> Reply:
+        if reply.path == "/health":
+            return reply
+        return replace(reply, status=503, headers=((b"retry-after", when),))
+
+    async with opened(Tampered(DEMO, busy)) as agent:
+        with pytest.raises(AgentFailure) as caught:
+            await agent.ask("tea", 5)
+    assert caught.value.retryable
+    assert caught.value.retry_after == pytest.approx(90, abs=5)
+
+
+def _two_terminals(reply: Reply) -> Reply:
+    return reply.with_events([*reply.events, reply.events[-1]])
+
+
+def _goes_on(reply: Reply) -> Reply:
+    return reply.with_events([*reply.events, ("progress", {"step": "more"})])
+
+
+FAILURES: list[tuple[str, Tamper, FailureKind, Fault | None]] = [
+    ("stream", lambda r: r.with_events(r.events[:-1]), FailureKind.PROTOCOL, Fault.TRUNCATED),
+    ("stream", lambda r: r.with_body(r.body[:-9], CUT), FailureKind.PROTOCOL, Fault.TRUNCATED),
+    ("stream", _two_terminals, FailureKind.PROTOCOL, Fault.SECOND_TERMINAL),
+    ("stream", _goes_on, FailureKind.PROTOCOL, Fault.AFTER_TERMINAL),
+    ("stream", lambda r: r.with_body(r.body, OPEN), FailureKind.PROTOCOL, Fault.ENDLESS),
+    ("stream", lambda r: r.with_body(b"junk\n\n"), FailureKind.PROTOCOL, Fault.FRAMING),
+    (
+        "stream",
+        lambda r: replace(r, content_type="application/json"),
+        FailureKind.PROTOCOL,
+        Fault.CONTENT_TYPE,
+    ),
+    (
+        "sync",
+        lambda r: replace(r, content_type="text/html"),
+        FailureKind.PROTOCOL,
+        Fault.CONTENT_TYPE,
+    ),
+    ("sync", lambda r: r.with_body(b"{"), FailureKind.PROTOCOL, Fault.NOT_JSON),
+    ("sync", lambda r: r.with_json({"a": 1}), FailureKind.PROTOCOL, Fault.NOT_CONTRACT),
+    ("sync", lambda r: r.with_body(b" " * 200_000), FailureKind.INVALID_ANSWER, Fault.TOO_LARGE),
+    ("sync", lambda r: r.with_json({}, 500), FailureKind.AGENT_ERROR, Fault.SERVER_ERROR),
+    ("sync", lambda r: r.with_json({}, 503), FailureKind.CONNECTION, Fault.OVERLOADED),
+    ("sync", lambda r: r.with_json(r.json, 503), FailureKind.AGENT_ERROR, Fault.OVERLOADED),
+    ("sync", lambda r: r.with_json({}, 404), FailureKind.AGENT_ERROR, Fault.REFUSED),
+    (
+        "sync",
+        lambda r: r.with_json({**r.json, "outputs": {"rows": []}, "grounding": None}),
+        FailureKind.INVALID_ANSWER,
+        None,
+    ),
+    (
+        "sync",
+        lambda r: r.with_json({**r.json, "outputs": {"chunks": [{"text": "x"}]}}),
+        FailureKind.INVALID_ANSWER,
+        None,
+    ),
+    (
+        "sync",
+        lambda r: r.with_json({**r.json, "outputs": {"chunks": [None]}}),
+        FailureKind.INVALID_ANSWER,
+        None,
+    ),
+]
+
+
+@pytest.mark.parametrize(("way", "tamper", "kind", "fault"), FAILURES)
+async def test_each_failure_is_called_what_it_is(
+    way: str, tamper: Tamper, kind: FailureKind, fault: Fault | None
+) -> None:
+    def spoil(reply: Reply) -> Reply:
+        return tamper(reply) if reply.way == way else reply
+
+    async with opened(Tampered(DEMO, spoil), streaming=way == "stream") as agent:
+        with pytest.raises(AgentFailure) as caught:
+            await agent.ask("green tea", 2)
+    assert caught.value.kind == kind
+    assert caught.value.retryable == (fault in (Fault.SERVER_ERROR, Fault.OVERLOADED))
+    if fault is not None:
+        assert str(caught.value).startswith(fault.value)
+
+
+async def test_a_run_that_fails_is_told_by_its_code_alone() -> None:
+    async def work(_request: AgentRunRequest, _report: ReportProgress) -> AgentRunResponse:
+        raise RuntimeError("green tea")
+
+    app = agent_app(AgentService("broken", "RAG_RETRIEVE", work))
+    async with opened(app) as agent:
+        for _ in range(8):  # when to stop asking is the evaluation's to say
+            with pytest.raises(
+                AgentFailure, match=r"ended with an error \(TASK_FAILED\)"
+            ) as caught:
+                await agent.ask("green tea", 2)
+    assert caught.value.kind is FailureKind.AGENT_ERROR
+
+
+async def test_both_dialects_are_sent_at_once() -> None:
+    seen: list[dict[str, Any]] = []
+
+    async def work(request: AgentRunRequest, _report: ReportProgress) -> AgentRunResponse:
+        seen.append(request.inputs)
+        return succeeded(request, {"papers": [], "chunks": []})
+
+    for task in ("RAG_RETRIEVE", "LIT_RETRIEVAL"):
+        async with opened(agent_app(AgentService("a", task, work)), task) as agent:
+            assert (await agent.ask("tea", 3)).doc_ids == ()
+    assert seen == [
+        {"query": "tea", "topK": 3, "query_text": "tea", "top_k": 3},
+        {"query": "tea", "max_results": 3},
+    ]
+
+
+def respond(outputs: dict[str, Any], grounding: dict[str, Any] | None = None) -> AgentRunResponse:
+    pack = None if grounding is None else GroundingPack.model_validate(grounding)
+    return AgentRunResponse(status="ok", request_id="r", outputs=outputs, grounding=pack)
+
+
+CHUNKS = [
+    {"chunk_id": "MED-1__chunk_4", "doc_id": "MED-1"},
+    {"chunkId": "MED-2__chunk_0"},
+    {"chunk_id": "MED-1__chunk_0", "docId": "MED-1"},
+]
+
+RANKINGS: list[tuple[AgentRunResponse, tuple[str, ...]]] = [
+    (respond({"chunks": CHUNKS}), ("MED-1", "MED-2")),
+    (respond({"groundingPack": {"chunks": CHUNKS}}), ("MED-1", "MED-2")),
+    (respond({}, {"chunks": [{"chunk_id": "MED-3__chunk_1"}]}), ("MED-3",)),
+    (respond({"chunks": []}), ()),
+    (respond({"papers": [{"pmid": "775"}, {"pmid": 774, "doc_id": "MED-4"}]}), ("MED-5", "MED-4")),
+    (respond({"papers": [{"url": f"{URL}773", "doi": "10.1/x"}]}), ("MED-3",)),
+    (respond({"papers": [{"pmid": "9"}, {"doi": "10.1/x"}]}), ("9", "10.1/x")),
+    (respond({"papers": [{"doc_id": "theirs-1", "pmid": "772"}]}), ("MED-2",)),
+]
+
+
+@pytest.mark.parametrize(("response", "expected"), RANKINGS)
+def test_documents_are_read_from_where_agents_put_them(
+    response: AgentRunResponse, expected: tuple[str, ...]
+) -> None:
+    assert OutputReader(DATA.documents.values()).read(response).doc_ids == expected
+
+
+@pytest.mark.parametrize(
+    ("outputs", "grounding", "expected"),
+    [
+        ({"citations": ["MED-1__chunk_4", "MED-1__chunk_0"]}, None, ("MED-1",)),
+        ({"citations": ["MED-2"]}, None, ("MED-2",)),
+        (
+            {"citations": [{"doc_id": "MED-2"}, {"chunkId": "MED-1__chunk_0"}]},
+            None,
+            ("MED-2", "MED-1"),
+        ),
+        ({}, {"citations": ["MED-1__chunk_0"]}, ("MED-1",)),
+        ({}, None, ()),
+    ],
+)
+def test_an_answer_comes_with_the_documents_it_cites(
+    outputs: dict[str, Any], grounding: dict[str, Any] | None, expected: tuple[str, ...]
+) -> None:
+    response = respond({"answer": "Yes. [1]", "chunks": CHUNKS, **outputs}, grounding)
+    answer = OutputReader(DATA.documents.values()).read(response)
+    assert (answer.answer, answer.citations) == ("Yes. [1]", expected)
+
+
+async def test_the_users_token_goes_to_the_agent_that_the_user_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AGENT_TOKEN", "t0ken")
+    async with opened(BearerToken(DEMO, "t0ken")) as agent:
+        assert (await agent.ask("blood pressure", 1)).doc_ids == ("d1",)
+
+
+async def test_a_server_does_not_give_its_token_to_agents_that_strangers_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AGENT_TOKEN", "t0ken")
+    policy = OutboundPolicy(("127.0.0.1",), public_only=True)
+    async with running(BearerToken(DEMO, "t0ken")) as url:
+        agent = ContractAgent(ContractTarget(url, "RAG_RETRIEVE"), policy=policy, limits=LIMITS)
+        await agent.open()
+        with pytest.raises(AgentFailure, match="HTTP 401"):
+            await agent.ask("blood pressure", 1)
+        await agent.close()
+
+
+def answering(search: bool) -> Any:
+    """Rests on the grounding it is given, or searches all the same."""
+
+    async def work(request: AgentRunRequest, report: ReportProgress) -> AgentRunResponse:
+        given = [] if search else request.inputs["groundingPack"]["chunks"]
+        chunks = given or [{"chunk_id": "MED-5", "doc_id": "MED-5", "text": ""}]
+        said = " ".join(chunk["text"] for chunk in chunks)
+        return succeeded(request, {"chunks": chunks, "answer": said, "citations": ["MED-1"]})
+
+    return agent_app(AgentService("answers", "RAG_ANSWER", work))
+
+
+async def test_an_answer_can_be_asked_for_from_documents_of_our_choice() -> None:
+    passages = [Passage("MED-1", "Tea", "Green tea."), Passage("MED-2", "", "Salt.")]
+    async with opened(answering(search=False), "RAG_ANSWER") as agent:
+        assert agent.takes_context
+        answer = await agent.answer_from("What?", passages)
+    assert (answer.doc_ids, answer.answer) == (("MED-1", "MED-2"), "Green tea. Salt.")
+    assert answer.citations == ("MED-1",)
+
+
+async def test_an_agent_that_searches_instead_is_not_believed() -> None:
+    async with opened(answering(search=True), "RAG_ANSWER") as agent:
+        with pytest.raises(
+            AgentFailure, match="instead of answering from the given grounding"
+        ) as raised:
+            await agent.answer_from("What?", [Passage("MED-1", "", "Tea.")])
+    assert raised.value.kind is FailureKind.INVALID_ANSWER

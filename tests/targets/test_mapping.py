@@ -1,0 +1,278 @@
+"""`--map`: expressions over an answer, and what is said where they do not fit it."""
+
+import json
+from typing import Any
+
+import pytest
+
+from assay.errors import AgentFailure, FailureKind, UsageError
+from assay.llm.passages import ContextChunk
+from assay.net.json import shorten
+from assay.run.config import RunConfig
+from assay.targets.mapping import AnswerReader, Received, parse_mapping, refuse_arguments
+from assay.targets.protocol import AgentAnswer
+
+HITS = {"hits": {"total": 2, "hits": [{"_id": "d1", "_score": 2.5}, {"_id": 7, "_score": 1}]}}
+
+
+def read(value: Any, *texts: str, known: tuple[str, ...] = ()) -> AgentAnswer:
+    received = Received.from_text(value if isinstance(value, str) else json.dumps(value))
+    return AnswerReader(parse_mapping(texts), known).read(received)
+
+
+def failure(value: Any, *texts: str) -> str:
+    with pytest.raises(AgentFailure) as caught:
+        read(value, *texts)
+    assert caught.value.kind is FailureKind.INVALID_ANSWER
+    return str(caught.value)
+
+
+def test_ids_and_scores_are_read_by_expressions_and_numbers_become_text() -> None:
+    answer = read(HITS, "ids=hits.hits[]._id", "scores=hits.hits[]._score")
+    assert (answer.doc_ids, answer.scores) == (("d1", "7"), (2.5, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("value", "expression", "ids"),
+    [
+        ({"ids": [["a", "b"]]}, "ids[]", ("a", "b")),
+        ({"ids": [["a", "b"], ["c"]]}, "ids[0]", ("a", "b")),
+        (
+            {"payload": {"items": [{"docno": 1}, {"docno": 2.0}]}},
+            "payload.items[].docno",
+            ("1", "2"),
+        ),
+        ({"a": "x"}, "[a]", ("x",)),
+        ({"n": 0}, "hits[].id || `[]`", ()),
+        ({"hits": []}, "hits[].id", ()),
+        ({"doc-ids": ["a"]}, "doc-ids", ("a",)),
+        (
+            {"a": [{"i": "x", "s": 1}, {"i": "y", "s": 9}]},
+            "reverse(sort_by(a, &s))[].i",
+            ("y", "x"),
+        ),
+    ],
+)
+def test_what_an_expression_yields_is_the_ranking(
+    value: Any, expression: str, ids: tuple[str, ...]
+) -> None:
+    assert read(value, f"ids={expression}").doc_ids == ids
+
+
+def test_a_pattern_finds_ids_in_text_in_their_order_and_each_once() -> None:
+    prose = "See MED-2, then MED-1 (and MED-2 again)."
+    assert read(prose, r"ids=re:(MED-\d+)").doc_ids == ("MED-2", "MED-1")
+    assert read(prose, r"ids=re:(MED-\d{1,2})").doc_ids == ("MED-2", "MED-1")
+    text = json.dumps({"result": json.dumps([{"doc_id": "a,b"}])})
+    assert read(text, r'ids=re:doc_id\\": \\"([^"\\]+)').doc_ids == ("a,b",)
+
+
+def test_answer_citations_texts_and_contexts_are_read() -> None:
+    value = {
+        "out": {"text": "Yes.", "refs": ["d1"], "used": ["passage"]},
+        "docs": [{"id": "d1", "title": "T", "body": "B"}],
+    }
+    answer = read(
+        value,
+        *("ids=docs[].id", "answer=out.text", "citations=out.refs", "titles=docs[].title"),
+        *("texts=docs[].body", "contexts=out.used"),
+    )
+    assert answer == AgentAnswer(("d1",), "Yes.", ("d1",), contexts=(ContextChunk("passage"),))
+
+
+def test_the_texts_of_the_documents_are_the_passages_of_an_answer() -> None:
+    value = {"text": "Yes.", "docs": [{"id": "d1", "title": "T", "body": "B"}]}
+    mapping = ("ids=docs[].id", "texts=docs[].body", "titles=docs[].title")
+    assert read(value, *mapping).contexts == ()  # nothing was written from them
+    assert read(value, *mapping, "answer=text").contexts == (ContextChunk("T\nB", "d1"),)
+    assert read(value, *mapping[:2], "answer=text").contexts == (ContextChunk("B", "d1"),)
+    wrong = failure(value, "ids=docs[].id", "texts=docs[].nothing", "answer=text")
+    assert "yields 0 texts for 1 ids; write an expression over the same list as ids" in wrong
+
+
+def test_contexts_may_be_objects() -> None:
+    value = {"text": "Yes.", "used": [{"chunk_id": "d1#2", "doc_id": "d1", "content": "B"}]}
+    answer = read(value, "ids=used[].doc_id", "answer=text", "contexts=used")
+    assert answer.contexts == (ContextChunk("B", "d1#2", "d1"),)
+
+
+def test_an_application_that_only_answers_has_no_ids() -> None:
+    assert read({"out": "Yes."}, "answer=out") == AgentAnswer((), "Yes.")
+    assert read({"answer": "Yes."}, "ids=ids || `[]`").answer == "Yes."
+    assert read({"answer": "Yes."}, "ids=ids || `[]`", "answer=missing").answer is None
+    assert read("Yes, clearly.", "answer=re:(Yes)") == AgentAnswer((), "Yes")
+
+
+NUMBERS = ("1", "2", "3", "7", "17")
+
+
+@pytest.mark.parametrize(
+    ("value", "ids"),
+    [
+        ([{"rank": 1, "ref": 17}, {"rank": 2, "ref": 3}], ("17", "3")),
+        ([{"rank": 0, "ref": 17}, {"rank": 1, "ref": 3}], ("17", "3")),
+        ([{"likes": 7, "ref": 17}, {"likes": 7, "ref": 3}], ("17", "3")),
+        ([{"ref": 1}, {"ref": 2}], ("1", "2")),
+        ({"columns": ["s", "ref"], "rows": [["x", 17], ["y", 3]]}, ("17", "3")),
+        ({"titles": ["One", "Two"], "keys": ["17", "3"]}, ("17", "3")),
+        ([{"url": "https://h/kb/17.html?from=3#top"}, {"url": "https://h/kb/3"}], ("17", "3")),
+    ],
+    ids=["rank", "rank from 0", "the same", "only", "table", "parallel lists", "address"],
+)
+def test_the_field_and_the_list_with_most_ids_of_the_data_set_are_taken(
+    value: Any, ids: tuple[str, ...]
+) -> None:
+    assert read(value, known=NUMBERS).doc_ids == ids
+
+
+def test_ids_that_are_the_names_of_files_are_found_in_paths() -> None:
+    value = [{"source": "s3://kb/a%20b.md?v=2"}, {"source": "/data/c.pdf"}]
+    assert read(value, known=("a b.md", "c.pdf")).doc_ids == ("a b.md", "c.pdf")
+
+
+def test_a_place_in_the_list_is_never_settled_on() -> None:
+    reader = AnswerReader({}, NUMBERS)
+    first, second = [{"rank": 1, "ref": 99}], [{"rank": 1, "ref": 17}, {"rank": 2, "ref": 3}]
+    reader.read(Received.from_text(json.dumps(first * 2)))
+    assert reader.read(Received.from_text(json.dumps(second))).doc_ids == ("17", "3")
+
+
+def test_of_two_numbers_that_may_be_the_id_none_is_guessed() -> None:
+    with pytest.raises(AgentFailure, match=r"'views' and 'ref' both hold numbers .* doc_id=ref"):
+        read([{"views": 7, "ref": 17}, {"views": 2, "ref": 3}], known=NUMBERS)
+
+
+def test_without_ids_they_are_detected_by_the_data_set() -> None:
+    value = {"hits": [{"id": 9, "source": "d1"}, {"id": 8, "source": "d2"}]}
+    assert read(value, known=("d1", "d2")).doc_ids == ("d1", "d2")
+    assert read({"b": {"c": [{"ref": "d1"}]}}, "results=b.c,doc_id=ref").doc_ids == ("d1",)
+
+
+@pytest.mark.parametrize(
+    ("value", "mapping", "words"),
+    [
+        (
+            {"hits": {"n": 1}},
+            "ids=hits",
+            ["yields an object", '{"hits": {"n": 1}}', ".LIST[].FIELD"],
+        ),
+        ({"a": 1}, "ids=hits[].id", ["finds nothing", '{"a": 1}', "ids=hits[].id || `[]`"]),
+        ({"ids": [["a"]]}, "ids=ids", ["item 1 is a list", "--map 'ids=ids[]'"]),
+        ({"ids": [{"x": 1}]}, "ids=ids", ["item 1 is an object", "ids=ids[].FIELD", "it has: x"]),
+        ({"ids": ["a", True]}, "ids=ids", ["item 2 is true or false"]),
+        ({"ids": ["a", 1.5]}, "ids=ids", ["item 2 is a number (1.5)"]),
+        ({"id": "a"}, "ids=id", ["yields a text, not a list", "--map 'ids=[id]'"]),
+        ("<html>no</html>", "ids=ids", ["not JSON", "<html>no</html>", "ids=re:PATTERN"]),
+        ({"a": "x"}, "ids=sort(a)", ["sort()"]),
+        ({"ids": ["a"], "s": [1, 2]}, "scores=s,ids=ids", ["for each of 1 ids", "[1, 2]"]),
+        ({"ids": [], "a": {}}, "ids=ids,answer=a", ["answer=a yields an object, not a text"]),
+    ],
+)
+def test_a_mapping_that_does_not_fit_says_what_came_and_what_to_write(
+    value: Any, mapping: str, words: list[str]
+) -> None:
+    message = failure(value, mapping)
+    assert [each for each in words if each not in message] == [], message
+    assert len(message) < 500
+
+
+def test_what_is_quoted_is_short_and_harmless() -> None:
+    message = failure({"x\x1b[31m": "y" * 9000, "z": list(range(900))}, "ids=hits[].id")
+    assert "\x1b" not in message
+    assert "900 items" in message
+    assert len(shorten({"a": "b" * 9000})) < 60
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("ids=hits[", "not a JMESPath expression"),
+        ("ids=re:abc", "has 0 groups"),
+        ("ids=re:(a)(b)", "has 2 groups"),
+        ("ids=re:(", "not a regular expression"),
+        ("ids=" + "a" * 2001, "has 2001 characters"),
+        ("id=hits", "'id=hits' is not KEY=EXPR; KEY is one of ids, scores"),
+        ("query=q,topk=limit", "'topk=limit' is not KEY=EXPR"),
+        ("arg.=x", "is not KEY=EXPR"),
+    ],
+)
+def test_a_mapping_that_cannot_be_one_is_refused_before_the_run(text: str, words: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_mapping([text])
+    assert words in str(caught.value)
+
+
+def test_the_earlier_form_and_values_with_commas_are_told_apart() -> None:
+    assert parse_mapping(["query=q,top_k=limit, doc_id=id"]) == {
+        "query": "q",
+        "top_k": "limit",
+        "doc_id": "id",
+    }
+    assert parse_mapping(["ids=[a, b][]", "arg.fields=id,title"]) == {
+        "ids": "[a, b][]",
+        "arg.fields": "id,title",
+    }
+    assert parse_mapping([r"ids=re:x{1,2}(\d+),ids=y"]) == {"ids": r"re:x{1,2}(\d+),ids=y"}
+    assert parse_mapping(["ids=a", "ids=b"]) == {"ids": "b"}
+
+
+def test_arguments_of_a_tool_are_refused_for_other_targets() -> None:
+    with pytest.raises(UsageError, match=r"query=.* names an argument of an MCP tool, which rest:"):
+        refuse_arguments({"query": "q"}, "rest")
+
+
+def test_runs_from_before_the_option_was_repeatable_still_open() -> None:
+    old = {**RunConfig(target="x").to_json(), "mapping": "query=q,doc_id=id"}
+    assert RunConfig.from_json(old).mapping == ("query=q,doc_id=id",)
+    assert RunConfig.from_json({**old, "mapping": ""}).mapping == ()
+
+
+def test_a_pattern_reads_strings_inside_json_without_their_escapes() -> None:
+    raw = json.dumps({"result": ['<m>{"doc_id": "n1"}</m>', '<m>{"doc_id": "n2"}</m>']})
+    reader = AnswerReader(parse_mapping(['ids=re:"doc_id": "([^"]+)"']))
+    assert reader.read(Received.from_text(raw)).doc_ids == ("n1", "n2")
+
+
+@pytest.mark.parametrize(
+    ("expression", "remedy"),
+    [
+        ("hits[].id", """--map 'ids=hits[].[id || `"none"`][]'"""),
+        ('hits[]."id"', """--map 'ids=hits[].["id" || `"none"`][]'"""),
+        ("hits[].id || `[]`", 'items[].[id || `"none"`][]'),
+        ("hits[*].id", 'items[].[id || `"none"`][]'),
+        ("hits[0:5].id", 'items[].[id || `"none"`][]'),
+        ("groups[].hits[].id", """--map 'ids=groups[].hits[].[id || `"none"`][]'"""),
+        ("ids[]", 'items[].[id || `"none"`][]'),
+    ],
+)
+def test_results_without_an_id_do_not_let_others_move_up(expression: str, remedy: str) -> None:
+    hits = [{"id": "a"}, {"id": None}, {"id": "b"}, {}]
+    value = {"hits": hits, "groups": [{"hits": hits}], "ids": ["a", None, "b", None]}
+    reader = AnswerReader({"ids": expression})
+    with pytest.raises(AgentFailure, match="2 of 4 items have no id there") as raised:
+        reader.ids(Received("", value))
+    assert remedy in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("expression", "ids"),
+    [
+        ("hits[].[id || 'none'][]", ("a", "none", "b")),
+        ('hits[].[id || `"none"`][]', ("a", "none", "b")),
+        ("hits[?id].id", ("a", "b")),
+        ("hits[].id | [0:1]", ("a",)),
+        ("missing[].id || `[]`", ()),
+        ("hits[?id].id || `[]`", ("a", "b")),
+    ],
+)
+def test_results_without_an_id_hold_their_place_or_are_left_out(
+    expression: str, ids: tuple[str, ...]
+) -> None:
+    value = {"hits": [{"id": "a"}, {"id": None}, {"id": "b"}]}
+    assert AnswerReader({"ids": expression}).ids(Received("", value)) == ids
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_json_may_have_a_byte_order_mark(encoding: str) -> None:
+    received = Received.from_text('{"ids": ["ä", "b"]}'.encode(encoding))
+    assert AnswerReader({"ids": "ids"}).ids(received) == ("ä", "b")

@@ -1,0 +1,347 @@
+"""Real MCP servers as targets: one session for a run, and every failure by its right name."""
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+from tests.serve.serving import serving
+from tests.serve_mcp.serving import load_tiny
+from tests.targets.mcp_servers import DATA, app_of, opened, other_server
+
+from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
+from assay.net.outbound import OutboundPolicy
+from assay.serve.mcp.app import mcp_app
+from assay.targets import open_target
+from assay.targets.health_check import SampleQuery, check_health
+from assay.targets.mcp.connection import ExchangeRecord, current_exchange, open_http
+from assay.targets.target_kinds import OpenContext
+
+
+async def test_our_own_server_is_a_target() -> None:
+    async with serving(mcp_app(load_tiny)) as url:
+        agent = open_target(f"mcp:{url}", OpenContext(DATA, track="zero-shot"))
+        await agent.open()
+        answer = await agent.ask("calcium bone", 2)
+        await agent.close()
+    assert answer.doc_ids == ("MED-1", "MED-2")
+    assert (agent.info.protocol, agent.info.track) == ("mcp", "zero-shot")
+    assert "tool 'search_nfcorpus', query as 'query', top_k as 'top_k'" in agent.info.details
+
+
+async def test_a_tool_can_be_named_and_answers_are_read() -> None:
+    async with (
+        serving(mcp_app(load_tiny)) as url,
+        opened(f"mcp:{url}/mcp#nc_semantic_search_answer") as agent,
+    ):
+        answer = await agent.ask("calcium and the loss of bone", 2)
+    assert answer.answer is not None
+    assert answer.citations == ("MED-1",)
+    assert answer.doc_ids[0] == "MED-1"
+
+
+async def test_another_server_is_understood_by_its_schema() -> None:
+    async with serving(app_of(other_server())) as url, opened(f"mcp:{url}") as agent:
+        assert (await agent.ask("x", 2)).doc_ids == ("MED-3", "MED-1")
+        assert "tool 'find_articles', query as 'q', top_k as 'max_results'" in agent.info.details
+
+
+@pytest.mark.parametrize("options", [{}, {"json_response": True}, {"stateless_http": True}])
+async def test_many_questions_share_one_session(options: dict[str, Any]) -> None:
+    opening = 0
+
+    def counting(app: ASGIApp) -> ASGIApp:
+        async def counted(scope: Scope, receive: Receive, send: Send) -> None:
+            async def note(message: Any) -> None:
+                nonlocal opening
+                headers = dict(message.get("headers", ()))
+                new = b"mcp-session-id" not in dict(scope.get("headers", ()))
+                opening += new and b"mcp-session-id" in headers
+                await send(message)
+
+            await app(scope, receive, note)
+
+        return counted
+
+    async with (
+        serving(counting(app_of(other_server(), **options))) as url,
+        opened(f"mcp:{url}") as agent,
+    ):
+        answers = await asyncio.gather(*(agent.ask(f"q{n}", 1) for n in range(20)))
+    assert {answer.doc_ids for answer in answers} == {("MED-3",)}
+    assert opening <= 1
+
+
+@pytest.mark.parametrize(
+    ("tool", "kind", "words"),
+    [
+        ("fails", FailureKind.AGENT_ERROR, "the tool answered with an error"),
+        ("large", FailureKind.INVALID_ANSWER, "larger than 1,000,000 bytes"),
+    ],
+)
+@pytest.mark.parametrize("json_response", [True, False])
+async def test_failures_are_classified_and_end_one_call_only(
+    tool: str, kind: FailureKind, words: str, json_response: bool
+) -> None:
+    app = app_of(other_server(), json_response=json_response)
+    async with serving(app) as url, opened(f"mcp:{url}#{tool}") as agent:
+        for _ in range(2):
+            with pytest.raises(AgentFailure, match=words) as caught:
+                await agent.ask("a-query", 1)
+            assert (caught.value.kind, caught.value.retryable) == (kind, False)
+            assert "a-query" not in str(caught.value)
+
+
+async def test_a_call_that_is_given_up_leaves_the_session_usable() -> None:
+    async with serving(app_of(other_server())) as url, opened(f"mcp:{url}#hangs") as agent:
+        for _ in range(2):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await agent.ask("x", 1)
+
+
+class Flaky:
+    """Answers tool calls with a status, for as long as there are any left."""
+
+    def __init__(self, app: ASGIApp, *statuses: int) -> None:
+        self.app = app
+        self.statuses = list(statuses)
+        self.armed = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and self.armed and self.statuses:
+            headers = {"Retry-After": "7"}
+            response = Response("away", self.statuses.pop(0), headers=headers)
+            await response(scope, receive, send)
+            return
+        await self.app(scope, receive, send)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "retryable"),
+    [
+        (503, FailureKind.CONNECTION, True),
+        (502, FailureKind.CONNECTION, True),
+        (429, FailureKind.AGENT_ERROR, True),
+        (500, FailureKind.AGENT_ERROR, False),
+        (401, FailureKind.AGENT_ERROR, False),
+        (404, FailureKind.CONNECTION, True),
+    ],
+)
+async def test_a_status_is_classified_and_the_next_call_works(
+    status: int, kind: FailureKind, retryable: bool
+) -> None:
+    flaky = Flaky(app_of(other_server()), status)
+    async with serving(flaky) as url, opened(f"mcp:{url}") as agent:
+        flaky.armed = True
+        with pytest.raises(AgentFailure) as caught:
+            await agent.ask("x", 1)
+        assert (caught.value.kind, caught.value.retryable) == (kind, retryable)
+        assert caught.value.retry_after == (7 if status in (429, 502, 503) else None)
+        assert (await agent.ask("x", 1)).doc_ids == ("MED-3",)
+
+
+@pytest.mark.parametrize("json_response", [True, False])
+async def test_a_server_that_is_started_anew_is_spoken_to_again(json_response: bool) -> None:
+    """Its sessions are gone; a client of the older era has to open one again."""
+    server = serving(legacy_only(app_of(other_server(), json_response=json_response)))
+    url = await server.__aenter__()
+    port = int(url.rpartition(":")[2])
+    async with opened(f"mcp:{url}") as agent:
+        assert (await agent.ask("x", 1)).doc_ids == ("MED-3",)
+        await server.__aexit__(None, None, None)
+        with pytest.raises(AgentFailure, match="connection") as caught:
+            await agent.ask("x", 1)
+        assert (caught.value.kind, caught.value.retryable) == (FailureKind.CONNECTION, True)
+        again = legacy_only(app_of(other_server(), json_response=json_response))
+        async with serving(again, port):
+            with pytest.raises(AgentFailure, match="the session has expired") as caught:
+                await agent.ask("x", 1)
+            assert (caught.value.kind, caught.value.retryable) == (FailureKind.CONNECTION, True)
+            assert (await agent.ask("x", 1)).doc_ids == ("MED-3",)
+
+
+def legacy_only(app: ASGIApp) -> ASGIApp:
+    """A server that knows nothing of 2026-07-28."""
+
+    async def older(scope: Scope, receive: Receive, send: Send) -> None:
+        version = dict(scope.get("headers", ())).get(b"mcp-protocol-version")
+        if version == b"2026-07-28":
+            await JSONResponse({"error": "unknown version"}, 400)(scope, receive, send)
+        else:
+            await app(scope, receive, send)
+
+    return older
+
+
+async def test_a_token_is_sent_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving(mcp_app(load_tiny, token="s3cret")) as url:
+        with pytest.raises(TargetError, match=r"HTTP 401.*MCP_SERVER_TOKEN"):
+            async with opened(f"mcp:{url}"):
+                pass
+        monkeypatch.setenv("MCP_SERVER_TOKEN", "s3cret")
+        async with opened(f"mcp:{url}") as agent:
+            assert (await agent.ask("coffee", 1)).doc_ids == ("MED-3",)
+        sample = SampleQuery("coffee", 1)
+        report = await check_health(
+            url, sample, lambda target: open_target(str(target), OpenContext(DATA))
+        )
+        assert (report.protocol, report.healthy) == ("mcp", True)
+        monkeypatch.setenv("MCP_SERVER_TOKEN", "s3crët")
+        with pytest.raises(UsageError, match="MCP_SERVER_TOKEN contains characters"):
+            async with opened(f"mcp:{url}"):
+                pass
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("mcp:http://127.0.0.1:9", "connection refused"),
+        ("mcp-stdio:no-such-command-here", "No such file"),
+        (
+            f"mcp-stdio:{sys.executable} -c 'raise SystemExit(\"no index\")'",
+            "stderr ends with: no i",
+        ),
+        (f"mcp-stdio:{sys.executable} -c 'print(1)'", "the connection was closed"),
+    ],
+)
+async def test_a_server_that_cannot_be_opened_is_a_target_error(target: str, words: str) -> None:
+    with pytest.raises(TargetError, match=words) as caught:
+        async with opened(target):
+            pass
+    assert str(caught.value).startswith(target)
+
+
+async def test_a_server_that_never_says_hello_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("assay.targets.mcp.agent._OPEN_SECONDS", 0.2)
+    with pytest.raises(TargetError, match=r"no MCP handshake within 0\.2 s"):
+        async with opened("mcp-stdio:sleep 60"):
+            pass
+
+
+async def test_opening_can_be_interrupted() -> None:
+    agent = open_target("mcp-stdio:sleep 60", OpenContext(DATA))
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.2):
+            await agent.open()
+    await agent.close()
+
+
+async def test_an_address_without_mcp_is_a_target_error() -> None:
+    async def hello(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await Response("hello")(scope, receive, send)
+        else:
+            await Starlette()(scope, receive, send)
+
+    async with serving(hello) as url:
+        with pytest.raises(TargetError, match="does not speak MCP"):
+            async with opened(f"mcp:{url}"):
+                pass
+
+
+@pytest.mark.parametrize("target", ["mcp:", "mcp:ftp://x", "mcp-stdio:", "mcp-stdio:'unclosed"])
+def test_a_target_that_is_none_is_refused(target: str) -> None:
+    with pytest.raises(UsageError):
+        open_target(target, OpenContext(DATA))
+
+
+SERVER = """
+import os, sys, time
+from pathlib import Path
+if Path(__file__).with_suffix(".slow").exists():
+    time.sleep(1)
+from mcp.server.mcpserver import MCPServer
+server = MCPServer("by-stdio")
+calls = 0
+
+@server.tool()
+async def search(text: str, n: int = 3) -> list[str]:
+    global calls
+    calls += 1
+    if text == "die":
+        os._exit(3)
+    print("noise", file=sys.stderr)
+    secret = os.environ.get("ASSAY_TOKEN") or os.environ.get("ASSAY_ADMIN_TOKEN")
+    return ["MED-1", "MED-2", secret or "MED-5"][:n]
+
+server.run()
+"""
+
+
+@pytest.mark.slow
+async def test_a_command_is_started_asked_and_started_again_when_it_dies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSAY_TOKEN", "not for servers under test")
+    monkeypatch.setenv("ASSAY_ADMIN_TOKEN", "even less for them")
+    script = tmp_path / "my server.py"
+    script.write_text(SERVER)
+    async with opened(f"mcp-stdio:{sys.executable} '{script}'#search") as agent:
+        answers = await asyncio.gather(*(agent.ask(f"q{n}", 3) for n in range(10)))
+        assert {answer.doc_ids for answer in answers} == {("MED-1", "MED-2", "MED-5")}
+        with pytest.raises(AgentFailure) as caught:
+            await agent.ask("die", 3)
+        assert (caught.value.kind, caught.value.retryable) == (FailureKind.CONNECTION, True)
+        assert (await agent.ask("again", 1)).doc_ids == ("MED-1",)
+
+
+@pytest.mark.slow
+async def test_a_call_that_is_given_up_while_a_server_starts_again_harms_no_other(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "server.py"
+    script.write_text(SERVER)
+    async with opened(f"mcp-stdio:{sys.executable} {script}") as agent:
+        script.with_suffix(".slow").touch()
+        with pytest.raises(AgentFailure):
+            await agent.ask("die", 1)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await agent.ask("x", 1)
+        script.with_suffix(".slow").unlink()
+        assert (await agent.ask("x", 1)).doc_ids == ("MED-1",)
+
+
+async def test_a_restricted_client_checks_addresses_and_keeps_the_token(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MCP_SERVER_TOKEN", "secret-token")
+    seen: list[str | None] = []
+
+    def handle(request: httpx2.Request) -> httpx2.Response:
+        seen.append(request.headers.get("authorization"))
+        return httpx2.Response(200, json={})
+
+    exchange = ExchangeRecord()
+    current_exchange.set(exchange)
+    policy = OutboundPolicy(("allowed.test", "localhost:80"), public_only=True)
+    async with open_http(httpx2.MockTransport(handle), policy) as http:
+        await http.post("http://127.0.0.1/mcp")
+        assert exchange.failure is not None
+        assert "private or special network" in str(exchange.failure)
+        await http.post("http://localhost/mcp")
+    assert seen == [None]
+    async with open_http(httpx2.MockTransport(handle)) as http:
+        await http.post("http://127.0.0.1/mcp")
+    assert seen == [None, "Bearer secret-token"]
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("mcp:http://127.0.0.1:1/mcp", "connection refused; is the server running"),
+        ("mcp:http://127.0.0.1:1/sse", "deprecated transport: start the server with streamable"),
+        ("mcp-stdio:no-such-command-anywhere", "check what follows mcp-stdio:"),
+    ],
+)
+async def test_what_to_try_is_said_where_no_session_can_be_opened(target: str, words: str) -> None:
+    with pytest.raises(TargetError) as caught:
+        async with opened(target):
+            pass
+    assert words in str(caught.value)

@@ -1,0 +1,139 @@
+"""Document ids from the shapes in which servers return what they found."""
+
+import json
+from typing import Any
+
+import pytest
+from mcp_types import CallToolResult, ContentBlock, ImageContent, ResourceLink, TextContent
+
+from assay.errors import AgentFailure, FailureKind
+from assay.targets import AgentAnswer
+from assay.targets.mcp.agent import ResultReader
+
+KNOWN = {"MED-1", "MED-2"}
+HITS = [{"doc_id": "MED-1", "score": 1.0}, {"doc_id": "MED-2", "score": 0.5}]
+
+
+def structured(value: Any) -> CallToolResult:
+    return CallToolResult(content=[], structured_content=value)
+
+
+def text(*values: str) -> CallToolResult:
+    content: list[ContentBlock] = [TextContent(type="text", text=value) for value in values]
+    return CallToolResult(content=content)
+
+
+def read(result: CallToolResult, **mapping: str) -> AgentAnswer:
+    return ResultReader(mapping, KNOWN).read(result)
+
+
+def test_a_text_of_more_than_a_megabyte_is_refused() -> None:
+    ids = '["MED-1", "MED-2"]'
+    assert read(text(ids.ljust(1_000_000))).doc_ids == ("MED-1", "MED-2")
+    for over in (text(ids.ljust(1_000_001)), text(ids.ljust(500_000), " " * 500_001)):
+        with pytest.raises(AgentFailure, match="larger than 1,000,000 bytes"):
+            read(over)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"results": HITS},
+        {"result": HITS},
+        {"result": {"documents": HITS, "total": 2}},
+        {"success": True, "strange": HITS},
+        {"doc_ids": ["MED-1", "MED-2"]},
+        {"hits": [{"id": "MED-1"}, {"id": "MED-2"}]},
+        {"hits": [{"_id": "MED-1", "id": 7}, {"_id": "MED-2", "id": 8}]},
+        {"results": [{"id": 7, "title": "[MED-1] A"}, {"id": 8, "title": "[MED-2] B"}]},
+        {"items": [{"uri": "doc://MED-1"}, {"uri": "doc://MED-2"}]},
+        {"items": [{"path": "/data/MED-1.txt"}, {"path": "/data/MED-2.txt"}]},
+        {"matches": [{"document": {"id": "MED-1"}}, {"document": {"id": "MED-2"}}]},
+        {"chunks": [{"id": "c1", "metadata": {"source": "MED-1"}}, {"source": "MED-2"}]},
+        {"entities": [{"name": "MED-1"}, {"name": "MED-2"}], "relations": []},
+        {"ids": [["MED-1", "MED-2"]], "documents": [["a text", "another"]], "distances": [[1, 2]]},
+        {"rows": [[0.9, "MED-1"], [0.8, "MED-2"]]},
+        {"search": {"hits": HITS, "took": 3}, "ok": True},
+        {"edges": [{"node": {"slug": "MED-1"}}, {"node": {"slug": "MED-2"}}]},
+        {
+            "payload": [
+                {"link": "https://x.example/MED-1.html"},
+                {"link": "https://x.example/MED-2"},
+            ]
+        },
+    ],
+)
+def test_the_field_with_the_ids_is_found(value: dict[str, Any]) -> None:
+    assert read(structured(value)).doc_ids == ("MED-1", "MED-2")
+    assert read(text(json.dumps(value))).doc_ids == ("MED-1", "MED-2")
+
+
+def test_lists_blocks_and_links_are_read() -> None:
+    assert read(text(json.dumps(HITS))).doc_ids == ("MED-1", "MED-2")
+    assert read(text(*map(json.dumps, HITS))).doc_ids == ("MED-1", "MED-2")
+    links = [ResourceLink(type="resource_link", name=n, uri=f"doc://{n}") for n in sorted(KNOWN)]
+    assert read(CallToolResult(content=[*links])).doc_ids == ("MED-1", "MED-2")
+
+
+def test_repeated_and_unknown_ids_are_passed_on_as_they_are() -> None:
+    hits = [{"id": "MED-1"}, {"id": "nope"}, {"id": "MED-1"}]
+    assert read(structured({"results": hits})).doc_ids == ("MED-1", "nope", "MED-1")
+
+
+def test_what_was_settled_holds_for_the_whole_run() -> None:
+    reader = ResultReader({}, KNOWN)
+    first = reader.read(structured({"results": [{"id": "9", "title": "[MED-1] A"}]}))
+    second = reader.read(structured({"results": [{"id": "MED-2", "title": "[MED-77] B"}]}))
+    assert (first.doc_ids, second.doc_ids) == (("MED-1",), ("MED-77",))
+
+
+def test_nothing_found_is_an_answer() -> None:
+    assert read(structured({"results": []})).doc_ids == ()
+    assert read(text('{"entities": [], "relations": []}')).doc_ids == ()
+    assert read(CallToolResult(content=[])).doc_ids == ()
+
+
+def test_an_answer_and_its_citations_come_along() -> None:
+    value = {"sources": HITS, "generated_answer": "Yes [1].", "citations": ["MED-1"]}
+    answer = read(structured(value))
+    assert (answer.answer, answer.citations) == ("Yes [1].", ("MED-1",))
+    other = read(structured({"sources": HITS, "text": "Yes."}), answer="text")
+    assert other.answer == "Yes."
+
+
+def test_the_user_can_say_where_the_ids_are() -> None:
+    value = {"a": [1], "b": {"c": [{"name": "x", "ref": "MED-1"}]}}
+    assert read(structured(value), results="b.c", doc_id="ref").doc_ids == ("MED-1",)
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        (structured({"total": 3}), "no list of documents"),
+        (structured({"a": [1], "b": [2]}), "no list of documents"),
+        (structured({"results": [{"id": "MED-1"}, {"no": 1}]}), "result 2 has no field 'id'"),
+        (structured({"results": [None]}), "result 1 has no field 'doc_id'; it has: nothing"),
+        (text("I found MED-1 for you."), "neither structured content nor JSON"),
+        (text("x" * 1_000_001), "larger than 1,000,000 bytes"),
+        (
+            CallToolResult(
+                content=[ImageContent(type="image", data="AAAA", mime_type="image/png")]
+            ),
+            "neither text",
+        ),
+    ],
+)
+def test_other_shapes_are_invalid_answers(result: CallToolResult, message: str) -> None:
+    with pytest.raises(AgentFailure, match=message) as caught:
+        read(result)
+    assert caught.value.kind is FailureKind.INVALID_ANSWER
+
+
+def test_an_error_of_the_tool_is_the_agents_and_is_not_quoted() -> None:
+    result = CallToolResult(
+        content=[TextContent(type="text", text="no such table: secret")], is_error=True
+    )
+    with pytest.raises(AgentFailure) as caught:
+        read(result)
+    assert caught.value.kind is FailureKind.AGENT_ERROR
+    assert "secret" not in str(caught.value)

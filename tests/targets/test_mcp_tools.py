@@ -1,0 +1,169 @@
+"""Which tool searches and how it is called: from its schema, or as the user says."""
+
+from typing import Any
+
+import pytest
+from mcp_types import Tool
+
+from assay.errors import TargetError, UsageError
+from assay.targets.mapping import parse_mapping
+from assay.targets.mcp.tools import find_search_tool
+
+TEXT = {"type": "string"}
+NUMBER = {"type": "integer"}
+
+
+def tool(name: str, about: str = "", required: tuple[str, ...] = (), **arguments: Any) -> Tool:
+    schema = {"type": "object", "properties": arguments, "required": list(required)}
+    return Tool(name=name, description=about, input_schema=schema)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "query", "top_k"),
+    [
+        ({"query": TEXT, "top_k": NUMBER}, "query", "top_k"),
+        ({"q": TEXT, "limit": NUMBER}, "q", "limit"),
+        ({"text": TEXT, "k": NUMBER, "offset": NUMBER}, "text", "k"),
+        ({"filter": TEXT, "question": TEXT, "numResults": NUMBER}, "question", "numResults"),
+        ({"searchQuery": TEXT, "max_results": {"type": "number"}}, "searchQuery", "max_results"),
+        ({"query": {"anyOf": [TEXT, {"type": "null"}]}, "n": NUMBER}, "query", "n"),
+        ({"query": {"type": ["string", "null"]}, "limit": TEXT}, "query", None),
+        ({"query": TEXT, "maxHits": NUMBER, "page": NUMBER}, "query", "maxHits"),
+        ({"query": TEXT}, "query", None),
+    ],
+)
+def test_arguments_are_found_by_their_names(
+    arguments: dict[str, Any], query: str, top_k: str | None
+) -> None:
+    found = find_search_tool([tool("search", **arguments)], None, {})
+    assert (found.query, found.top_k) == (query, top_k)
+
+
+def test_the_one_required_text_of_a_search_is_its_query() -> None:
+    found = find_search_tool([tool("find_docs", "", ("topic",), topic=TEXT, lang=TEXT)], None, {})
+    assert found.query == "topic"
+
+
+@pytest.mark.parametrize(
+    ("names", "chosen"),
+    [
+        (["create_note", "search_notes"], "search_notes"),
+        (["answer_question_by_search", "search"], "search"),
+        (["delete_by_query", "retrieve"], "retrieve"),
+        (["search_a", "search_b"], "search_a"),
+    ],
+)
+def test_the_tool_that_looks_most_like_a_search_is_chosen(names: list[str], chosen: str) -> None:
+    tools = [tool(name, query=TEXT) for name in names]
+    assert find_search_tool(tools, None, {}).name == chosen
+
+
+def test_the_tool_can_be_named() -> None:
+    tools = [tool("search", query=TEXT), tool("other", query=TEXT)]
+    assert find_search_tool(tools, "other", {}).name == "other"
+    with pytest.raises(TargetError, match="no tool 'third'; it has: search, other"):
+        find_search_tool(tools, "third", {})
+
+
+def test_a_server_without_a_search_tool_is_refused() -> None:
+    with pytest.raises(TargetError, match=r"none of the server's tools .* Available: add"):
+        find_search_tool([tool("add", a=NUMBER)], None, {})
+    with pytest.raises(TargetError, match="has no argument that looks like a query"):
+        find_search_tool([tool("add", a=NUMBER)], "add", {})
+
+
+def test_the_user_can_say_what_is_what() -> None:
+    mapping = parse_mapping(
+        ["query=words, top_k=amount,arg.lang=en,arg.deep=true", "arg.filter.year.from=2020"]
+    )
+    tools = [tool("x", "", ("words", "lang"), words=TEXT, amount=NUMBER, lang=TEXT)]
+    found = find_search_tool(tools, "x", mapping)
+    assert found.arguments("coffee", 3) == {
+        "words": "coffee",
+        "amount": 3,
+        "lang": "en",
+        "deep": True,
+        "filter": {"year": {"from": 2020}},
+    }
+
+
+def test_an_argument_that_is_missing_is_named() -> None:
+    tools = [tool("search", "", ("query", "collection"), query=TEXT, collection=TEXT)]
+    with pytest.raises(TargetError, match=r"requires 'collection'.*--map arg\.collection=VALUE"):
+        find_search_tool(tools, None, {})
+
+
+def test_more_than_the_tool_takes_is_not_asked_for() -> None:
+    found = find_search_tool([tool("s", query=TEXT, k={**NUMBER, "maximum": 20})], "s", {})
+    assert found.arguments("x", 100) == {"query": "x", "k": 20}
+    assert found.arguments("x", 5) == {"query": "x", "k": 5}
+
+
+@pytest.mark.parametrize("text", ["query", "query=", "=q", "size=3", "query=q,limit=3"])
+def test_a_map_that_cannot_be_understood_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="is not KEY=EXPR"):
+        parse_mapping([text])
+
+
+TEXTS = {"type": "array", "items": {"type": "string"}}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "collection_name",
+        "query_type",
+        "queryId",
+        "search_id",
+        "index",
+        "path",
+        "query_filter",
+        "dish",
+    ],
+)
+def test_a_query_is_not_put_into_an_argument_of_another_name(name: str) -> None:
+    with pytest.raises(TargetError, match=f"no argument .* a query; .* --map query={name}"):
+        find_search_tool([tool("search", "", (name,), **{name: TEXT})], None, {})
+    assert (
+        find_search_tool([tool("search", "", (), **{name: TEXT})], None, {"query": name}).query
+        == name
+    )
+
+
+def test_a_list_of_texts_gets_a_list_and_a_text_is_preferred() -> None:
+    found = find_search_tool([tool("search", query_texts=TEXTS)], None, {})
+    assert found.arguments("coffee", 3) == {"query_texts": ["coffee"]}
+    both = find_search_tool([tool("search", queries=TEXTS, question=TEXT)], None, {})
+    assert both.arguments("coffee", 3) == {"question": "coffee"}
+
+
+def test_arguments_of_an_inner_object_are_found_through_references() -> None:
+    inner = {
+        "type": "object",
+        "properties": {"query": TEXT, "limit": NUMBER, "index": TEXT},
+        "required": ["query", "index"],
+    }
+    schema = {
+        "type": "object",
+        "$defs": {"Params": inner},
+        "properties": {"params": {"anyOf": [{"$ref": "#/$defs/Params"}, {"type": "null"}]}},
+        "required": ["params"],
+    }
+    tools = [Tool(name="search", input_schema=schema)]
+    with pytest.raises(TargetError, match=r"requires 'params.index'.*--map arg\.params\.index="):
+        find_search_tool(tools, None, {})
+    found = find_search_tool(tools, None, {"arg.params.index": "5"})
+    assert found.query == "params.query"
+    assert found.arguments("x", 3) == {"params": {"index": "5", "query": "x", "limit": 3}}
+
+
+def test_a_schema_that_refers_to_itself_ends() -> None:
+    loop = {"type": "object", "properties": {"query": TEXT, "more": {"$ref": "#"}}}
+    tools = [Tool(name="search", input_schema=loop)]
+    assert find_search_tool(tools, None, {}).query == "query"
+
+
+def test_a_choice_of_values_is_offered() -> None:
+    tools = [tool("search", "", ("kind",), query=TEXT, kind={"enum": ["a", "b"]})]
+    with pytest.raises(TargetError, match=r"--map arg\.kind=a\|b"):
+        find_search_tool(tools, None, {})

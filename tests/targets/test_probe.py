@@ -1,0 +1,142 @@
+"""A bare address is enough: what speaks there is found out."""
+
+from typing import Any
+
+import pytest
+from mcp.server.mcpserver import MCPServer
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from tests.contract.running import running
+from tests.interop.server10 import agent_app
+
+from assay.data import Dataset
+from assay.errors import TargetError, UsageError
+from assay.net.outbound import OutboundPolicy
+from assay.targets import AgentAnswer, AgentInfo
+from assay.targets.opening import open_target
+from assay.targets.probe import ProbedAgent, probe
+from assay.targets.target_kinds import OpenContext
+
+NOTHING = Dataset(name="none", documents={}, queries={}, judgments={})
+
+
+async def test_an_a2a_agent_is_found() -> None:
+    async with running(agent_app()) as url:
+        assert await probe(url) == f"a2a:{url}"
+
+
+@pytest.mark.parametrize("path", ["", "/", "/mcp"])
+async def test_an_mcp_server_is_found(path: str) -> None:
+    mcp = MCPServer("searcher")
+    app = mcp.streamable_http_app()
+    async with running(app) as url, mcp.session_manager.run():
+        found = await probe(url + path)
+    assert found == f"mcp:{url}/mcp"
+
+
+async def test_an_mcp_server_of_the_older_kind_is_found_and_its_session_ended() -> None:
+    seen: list[str] = []
+
+    async def rpc(request: Request) -> Response:
+        if request.method == "DELETE":
+            seen.append(f"DELETE {request.headers['mcp-session-id']}")
+            return Response()
+        call = await request.json()
+        seen.append(call["method"])
+        if call["method"] != "initialize":
+            return JSONResponse({"error": {"code": -32600, "message": "no session"}}, 400)
+        result = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {}}
+        event = JSONResponse({"jsonrpc": "2.0", "id": 1, "result": result}).body
+        stream = b"event: message\ndata: " + bytes(event) + b"\n\n"
+        headers = {"mcp-session-id": "s1"}
+        return Response(stream, media_type="text/event-stream", headers=headers)
+
+    app = Starlette(routes=[Route("/search", rpc, methods=["POST", "DELETE"])])
+    async with running(app) as url:
+        assert await probe(f"{url}/search") == f"mcp:{url}/search"
+    assert seen == ["server/discover", "initialize", "DELETE s1"]
+
+
+def contract_app(task: str) -> Starlette:
+    async def health(_request: Request) -> Response:
+        return JSONResponse({"status": "ok", "service": "rag"})
+
+    async def run(request: Request) -> Response:
+        body: dict[str, Any] = await request.json()
+        if body["task_type"] == task:
+            return JSONResponse({"status": "ok", "request_id": body["request_id"], "outputs": {}})
+        error = {"code": "UNSUPPORTED_TASK_TYPE", "message": "no"}
+        answer = {"status": "error", "ok": False, "request_id": body["request_id"], "error": error}
+        return JSONResponse(answer, 400)
+
+    return Starlette(
+        routes=[Route("/health", health), Route("/agents/run/sync", run, methods=["POST"])]
+    )
+
+
+@pytest.mark.parametrize("task", ["RAG_RETRIEVE", "LIT_RETRIEVAL"])
+async def test_an_agent_of_the_http_contract_is_found_with_its_task(task: str) -> None:
+    async with running(contract_app(task)) as url:
+        assert await probe(url) == f"http:{url}={task}"
+
+
+async def test_what_was_tried_is_told_where_nothing_is_recognised() -> None:
+    async with running(Starlette()) as url:
+        with pytest.raises(TargetError, match="cannot detect the protocol") as caught:
+            await probe(url)
+    message = str(caught.value)
+    assert "A2A: no agent card at /.well-known/agent-card.json" in message
+    assert f"MCP: {url}/mcp: HTTP 404" in message
+    assert f"HTTP agent contract: {url}/health: HTTP 404" in message
+    assert "Name the protocol: a2a:URL" in message
+
+
+async def test_a_contract_agent_that_retrieves_nothing_is_told_apart() -> None:
+    async with running(contract_app("POLICY_REVIEW")) as url:
+        with pytest.raises(TargetError, match="does neither RAG_RETRIEVE nor LIT_RETRIEVAL"):
+            await probe(url)
+
+
+async def test_nobody_there_is_told_at_once() -> None:
+    with pytest.raises(TargetError, match=r"nothing responds at http.*: connection refused"):
+        await probe("http://127.0.0.1:1")
+
+
+async def test_a_probe_keeps_to_the_policy() -> None:
+    guarded = OutboundPolicy(public_only=True)
+    with pytest.raises(TargetError, match="may not call"):
+        await probe("http://127.0.0.1:1", guarded)
+
+
+async def test_a_bare_target_becomes_the_agent_that_was_found() -> None:
+    async with running(agent_app()) as url:
+        agent = open_target(url, OpenContext(NOTHING, track="trained"))
+        assert isinstance(agent, ProbedAgent)
+        assert agent.info == AgentInfo(url, "unknown")
+        try:
+            await agent.open()
+            answer = await agent.ask("data x", 2)
+        finally:
+            await agent.close()
+    assert answer == AgentAnswer(("d1", "d2"), answer="int")
+    assert (agent.info.name, agent.info.track) == (f"a2a:{url}", "trained")
+
+
+async def test_a_mapping_that_the_agent_found_has_no_use_for_is_told_and_stops_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with running(contract_app("RAG_RETRIEVE")) as url:
+        agent = open_target(
+            url, OpenContext(NOTHING, mapping={"ids": "hits"})
+        )  # perhaps that of ASSAY_MAP
+        await agent.open()
+        await agent.close()
+    assert "--map has no effect on a http: target" in caplog.text
+
+
+@pytest.mark.parametrize("target", ["a2a:purple", "a2a:ftp://purple", "a2a:http://purple#fast"])
+def test_a_target_that_cannot_be_called_is_refused(target: str) -> None:
+    with pytest.raises(UsageError):
+        open_target(target, OpenContext(NOTHING))

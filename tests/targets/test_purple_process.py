@@ -1,0 +1,162 @@
+"""The default target: a process of its own that never outlives us."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from assay.data import Dataset, Document, Query, load_dataset
+from assay.data.beir import write_beir
+from assay.errors import TargetError, UsageError
+from assay.evaluation.evaluation import Evaluation
+from assay.run.config import RunConfig
+from assay.targets.opening import parse_target
+from assay.targets.purple_process import PurpleProcess
+from assay.targets.target_kinds import OpenContext
+
+WORDS = ("apple", "pear", "plum", "cherry", "quince", "medlar")
+
+HOLDER = """
+import asyncio
+from assay.targets.purple_process import PurpleProcess
+from assay.data import load_dataset
+
+async def main():
+    agent = PurpleProcess("bm25", load_dataset("notes"))
+    await agent.open()
+    print(agent.pid, flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def orchard() -> Dataset:
+    return Dataset(
+        name="orchard",
+        documents={f"d{i}": Document(f"d{i}", word, "a fruit") for i, word in enumerate(WORDS)},
+        queries={f"q{i}": Query(f"q{i}", word, ("fruit",)) for i, word in enumerate(WORDS)},
+        judgments={
+            "train": {"q0": {"d0": 2}},
+            "test": {f"q{i}": {f"d{i}": 1} for i in range(len(WORDS))},
+        },
+    )
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def test_a_written_data_set_is_read_back_the_same(orchard: Dataset, tmp_path: Path) -> None:
+    write_beir(orchard, tmp_path / "orchard")
+    again = load_dataset(tmp_path / "orchard")
+    assert again.fingerprint == orchard.fingerprint
+    assert again.queries == orchard.queries
+    assert again.name == "orchard"
+
+
+async def test_an_evaluation_over_real_a2a_starts_and_stops_the_agent(
+    orchard: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSAY_TOKEN", "for other servers")
+    monkeypatch.setenv("ASSAY_PORT", "1")
+    monkeypatch.setenv("MCP_SERVER_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("RAG_EVAL_PROVIDER", "ollama@http://127.0.0.1:1")  # for a judge
+    stages = []
+    agent = PurpleProcess.from_target(
+        parse_target("purple:bm25"),
+        OpenContext(orchard, answers=True, progress=lambda what, *_: stages.append(what)),
+    )
+    config = RunConfig(target="purple:bm25", dataset="orchard", concurrency=2, answers=True)
+    outcome = await Evaluation.plan(config, orchard).start(agent, tmp_path)
+    assert outcome.metrics["ndcg@5"] == 1.0
+    assert outcome.report.target.name == "purple:bm25"
+    assert outcome.report.track == "zero-shot"
+    assert "A2A 1.0" in outcome.report.target.details
+    assert outcome.report.target.details.endswith("; answers: extractive")
+    assert outcome.report.answers is not None
+    assert outcome.report.answers.answered == len(WORDS)
+    assert stages[0] == "starting the purple agent"
+    assert agent._process is not None
+    assert agent._process.returncode == 0
+
+
+def test_a_model_that_answers_needs_answers(orchard: Dataset) -> None:
+    target = parse_target("purple:bm25#ollama:qwen3:8b")
+    with pytest.raises(UsageError, match="add --answers"):
+        PurpleProcess.from_target(target, OpenContext(orchard))
+    agent = PurpleProcess.from_target(target, OpenContext(orchard, answers=True))
+    assert agent.info.name == "purple:bm25#ollama:qwen3:8b"
+    assert agent._variables["RAG_EVAL_PROVIDER"] == "ollama:qwen3:8b"
+
+
+async def test_the_agent_is_stopped_when_opening_fails(orchard: Dataset) -> None:
+    agent = PurpleProcess("no such mode", orchard)
+    with pytest.raises(TargetError, match="no such mode"):
+        await agent.open()
+    await agent.close()
+    assert agent._process is not None
+    assert agent._process.returncode is not None
+
+
+async def test_the_agent_dies_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+    parent = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        HOLDER,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    assert parent.stdout is not None
+    child = int(await parent.stdout.readline())
+    assert alive(child)
+    parent.send_signal(signal.SIGKILL)
+    await parent.wait()
+    async with asyncio.timeout(20):
+        while alive(child):
+            await asyncio.sleep(0.05)
+    assert not list(tmp_path.iterdir())
+
+
+async def test_what_a_killed_process_left_is_removed_at_the_next_start(
+    orchard: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    gone = await asyncio.create_subprocess_exec(sys.executable, "-c", "")
+    await gone.wait()
+    orphan = tmp_path / f"assay-purple-{gone.pid}-abc_123"
+    (orphan / "data").mkdir(parents=True)
+    fresh = tmp_path / f"assay-purple-{gone.pid}-fresh"
+    others = [tmp_path / f"assay-purple-{os.getpid()}-x1", tmp_path / "assay-purple-mine", fresh]
+    for other in others:
+        other.mkdir()
+    for old in (orphan, *others[:2]):
+        os.utime(old, (0, 0))
+    agent = PurpleProcess("bm25", orchard)
+    await agent.open()
+    await agent.close()
+    assert sorted(tmp_path.iterdir()) == sorted(others)
+
+
+async def test_why_an_index_cannot_be_loaded_is_told_with_its_place(
+    orchard: Dataset, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The process says to callers what is wrong, and to its log where; the log is ours to show."""
+    no_folder = tmp_path / "no-folder"
+    no_folder.write_text("")
+    monkeypatch.setenv("ASSAY_CACHE", str(no_folder))
+    agent = PurpleProcess("hybrid", orchard)
+    with pytest.raises(TargetError, match=r"could not load its index") as raised:
+        await agent.open()
+    await agent.close()
+    assert str(no_folder) in str(raised.value)

@@ -1,0 +1,100 @@
+"""What a Python function may return: frames, series, scores, pairs; and what is swapped."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from assay import Dataset, evaluate
+from assay.errors import AgentFailure, UsageError
+from assay.targets.python_call import PythonAgent
+
+
+def ids(value: Any) -> tuple[str, ...]:
+    agent = PythonAgent(lambda query, top_k: value, name="x")
+
+    async def ask() -> tuple[str, ...]:
+        try:
+            return (await agent.ask("q", 5)).doc_ids
+        finally:
+            await agent.close()
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ([("a", 0.9), ("b", 0.5)], ("a", "b")),
+        ([(7, 0.9), (3, 0.5)], ("7", "3")),
+        ([7, np.int64(3)], ("7", "3")),
+        (np.array([7, 3]), ("7", "3")),
+        ({"a": 0.1, "b": 0.9}, ("b", "a")),
+        ({7: 1, 3: 2}, ("3", "7")),
+        (pd.DataFrame({"doc_id": ["a", "b"], "score": [1.0, 0.5]}), ("a", "b")),
+        (pd.DataFrame({"docno": [7, 3]}), ("7", "3")),
+        (pd.Series(["a", "b"]), ("a", "b")),
+        (pd.Series([0.2, 0.9], index=["a", "b"]), ("b", "a")),
+        (pd.DataFrame({"ID": ["a"]}), ("a",)),
+        ([], ()),
+        ([np.str_("a")], ("a",)),
+    ],
+    ids=str,
+)
+def test_it_is_understood(value: Any, expected: tuple[str, ...]) -> None:
+    assert ids(value) == expected
+    assert {type(each) for each in ids(value)} <= {str}
+
+
+@pytest.mark.parametrize(
+    ("value", "remedy"),
+    [
+        (pd.DataFrame({"title": ["a"]}), r"data frame without a column of ids .* only title; "),
+        ([(0.9, "a")], r"pairs are \(id, score\), this one looks like \(score, id\)"),
+        ([("a", "b")], r"pairs are \(id, score\), with a number"),
+        ([1.0, 2.0], r"return str\(int\(id\)\)"),
+        ([{"name": "a"}], r"return its id alone"),
+        ({"a": "b"}, r"a dictionary without 'doc_ids'"),
+        ("a", r"is a str, not a list of document ids"),
+        (None, r"is a NoneType, not a list of document ids; return \[\] where nothing"),
+        (iter(["a"]), r"return list\(it\)"),
+        ({"a", "b"}, r"a set has no order"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_it_is_refused_with_the_remedy(value: Any, remedy: str) -> None:
+    with pytest.raises(AgentFailure, match=remedy):
+        ids(value)
+
+
+def test_swapped_parameters_are_noticed_before_the_run() -> None:
+    swapped: list[Callable[..., list[str]]] = [
+        lambda top_k, query: [],
+        lambda k, q: [],
+        lambda limit, question, extra=None: [],
+    ]
+    for function in swapped:
+        with pytest.raises(UsageError, match=r"and Assay calls f\(query, top_k\); swap"):
+            PythonAgent(function, name="x")
+    PythonAgent(lambda query, top_k: [], name="x")
+    PythonAgent(lambda a, b: [], name="x")
+    PythonAgent(max, name="x")
+
+
+def test_a_function_that_cannot_be_called_is_refused_before_the_run() -> None:
+    with pytest.raises(UsageError, match=r"f\(query, top_k\), and <lambda>\(query\) cannot be"):
+        PythonAgent(lambda query: ["a"], name="one")
+    with pytest.raises(UsageError, match="missing a required argument: 'user'"):
+        PythonAgent(lambda query, top_k, user: ["a"], name="three")
+    PythonAgent(lambda query, top_k=5, **more: ["a"], name="two")
+
+
+def test_swapped_arguments_of_evaluate_are_noticed() -> None:
+    data = Dataset.from_dicts({"q": "x"}, {"q": ["a"]})
+    swapped: Any = evaluate
+    for first in (data, "notes"):
+        with pytest.raises(UsageError, match=r"the agent first, .* are the two swapped\?"):
+            swapped(first, lambda query, top_k: [])

@@ -1,0 +1,329 @@
+"""`rest:` targets: requests from templates, pages, presets, and failures by their right name."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+from tests.search.conftest import running_server
+from tests.serve.serving import serving
+from tests.targets.search_services import app as services
+from tests.targets.search_services import best
+
+import assay
+from assay.data import load_dataset
+from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
+from assay.targets import Agent, AgentAnswer, open_target
+from assay.targets.mapping import parse_mapping
+from assay.targets.target_kinds import OpenContext, RequestSettings
+
+DATA = load_dataset("notes")
+DATA_ID = next(iter(DATA.documents))
+
+
+def agent_for(url: str, *mapping: str, **settings: Any) -> Agent:
+    request = RequestSettings(**settings)
+    return open_target(
+        f"rest:{url}", OpenContext(DATA, mapping=parse_mapping(mapping), request=request)
+    )
+
+
+@asynccontextmanager
+async def opened(url: str, *mapping: str, **settings: Any) -> AsyncIterator[Agent]:
+    agent = agent_for(url, *mapping, **settings)
+    try:
+        await agent.open()
+        yield agent
+    finally:
+        await agent.close()
+
+
+async def ask(url: str, *mapping: str, top_k: int = 5, **settings: Any) -> AgentAnswer:
+    async with opened(url, *mapping, **settings) as agent:
+        return await agent.ask("coffee and sleep", top_k)
+
+
+def ids(count: int) -> tuple[str, ...]:
+    return tuple(doc_id for doc_id, _ in best("coffee and sleep", count))
+
+
+def one_route(answer: Callable[[Request], Response]) -> Starlette:
+    async def endpoint(request: Request) -> Response:
+        await request.body()
+        return answer(request)
+
+    return Starlette(routes=[Route("/{path:path}", endpoint, methods=["GET", "POST", "PUT"])])
+
+
+async def test_a_search_by_get() -> None:
+    async with serving(services) as url:
+        address = f"{url}/docs/_search?q={{query}}&size={{top_k}}"
+        answer = await ask(address, "ids=hits.hits[]._id", "scores=hits.hits[]._score")
+    assert answer.doc_ids == ids(5)
+    assert len(answer.scores) == 5
+
+
+async def test_ids_are_detected_without_a_mapping() -> None:
+    async with serving(services) as url:
+        assert (await ask(f"{url}/docs/_search?q={{query}}&size={{top_k}}")).doc_ids == ids(5)
+
+
+async def test_what_was_not_told_how_many_is_cut() -> None:
+    async with serving(services) as url:
+        answer = await ask(f"{url}/docs/_search?q={{query}}", "ids=hits.hits[]._id")
+    assert answer.doc_ids == ids(5)
+
+
+async def test_a_body_from_a_file_is_sent_by_post_with_headers_from_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEARCH_TOKEN", "s3cret-value")
+    seen: list[tuple[str, str, Any]] = []
+
+    def answer(request: Request) -> Response:
+        seen.append((request.method, request.headers["authorization"], request.headers["x-a"]))
+        return JSONResponse({"ids": ["d1"]})
+
+    body = tmp_path / "body.json"
+    body.write_text('{"q": "{query}"}')
+    async with serving(one_route(answer)) as url:
+        headers = ("Authorization: Bearer $SEARCH_TOKEN", "X-A: ${SEARCH_TOKEN}$$1")
+        found = await ask(f"{url}/s", body=f"@{body}", headers=headers)
+        put = await ask(f"{url}/s", body=f"@{body}", headers=headers, method="put")
+    assert found.doc_ids == put.doc_ids == ("d1",)
+    assert seen == [
+        ("POST", "Bearer s3cret-value", "s3cret-value$1"),
+        ("PUT", "Bearer s3cret-value", "s3cret-value$1"),
+    ]
+
+
+@pytest.mark.parametrize("paging", ["from={offset}", "page={page}"])
+async def test_pages_are_requested_until_there_are_enough(paging: str) -> None:
+    async with serving(services) as url:
+        answer = await ask(f"{url}/pages?q={{query}}&{paging}", "ids=items[].id", top_k=8)
+    assert answer.doc_ids == ids(8)
+
+
+async def test_a_service_that_ignores_pages_or_runs_dry_ends_the_search() -> None:
+    calls: list[str] = []
+
+    def answer(request: Request) -> Response:
+        calls.append(request.query_params["o"])
+        return JSONResponse({"ids": ["a", "b"]})
+
+    async with serving(one_route(answer)) as url:
+        found = await ask(f"{url}/s?q={{query}}&o={{offset}}", "ids=ids", top_k=9)
+    assert (found.doc_ids, calls) == (("a", "b"), ["0", "2"])
+
+
+async def test_no_more_than_twenty_pages_are_requested() -> None:
+    calls: list[str] = []
+
+    def answer(request: Request) -> Response:
+        calls.append(request.query_params["p"])
+        return JSONResponse({"ids": [request.query_params["p"]]})
+
+    async with serving(one_route(answer)) as url:
+        found = await ask(f"{url}/s?q={{query}}&p={{page0}}", "ids=ids", top_k=500)
+    assert found.doc_ids == tuple(map(str, range(20)))
+    assert len(calls) == 20
+
+
+@pytest.mark.parametrize("preset", ["elasticsearch", "opensearch", "solr", "vespa"])
+async def test_a_preset_finds_the_documents_in_the_recorded_shape(preset: str) -> None:
+    async with serving(services) as url:
+        answer = await ask(url, preset=preset, index="docs")
+        assert answer.doc_ids == ids(5)
+        agent = agent_for(url + "/", preset=preset, index="docs")
+        assert f"preset {preset}" in agent.info.details
+
+
+@pytest.mark.slow
+async def test_the_preset_for_qdrant_works_with_the_real_server(tmp_path: Path) -> None:
+    documents = list(DATA.documents.values())[:40]
+    with running_server(tmp_path) as server:
+        async with httpx.AsyncClient(base_url=server.url) as http:
+            vectors = {"sparse_vectors": {"bm25": {"modifier": "idf"}}}
+            assert (await http.put("/collections/docs", json=vectors)).status_code == 200
+            points = [
+                {
+                    "id": number,
+                    "payload": {"doc_id": each.id},
+                    "vector": {"bm25": {"text": each.full_text, "model": "qdrant/bm25"}},
+                }
+                for number, each in enumerate(documents)
+            ]
+            done = await http.put("/collections/docs/points?wait=true", json={"points": points})
+            assert done.status_code == 200, done.text
+        async with opened(server.url, preset="qdrant", index="docs") as agent:
+            wanted = documents[7]
+            answer = await agent.ask(wanted.full_text[:200], 3)
+            assert answer.doc_ids[0] == wanted.id
+            assert len(answer.scores) == len(answer.doc_ids) <= 3
+        with pytest.raises(AgentFailure, match=r"HTTP 404.*nothing at") as caught:
+            await ask(server.url, preset="qdrant", index="other")
+        assert "doesn't exist" in caught.value.said
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "kind", "retryable", "words"),
+    [
+        (429, {"Retry-After": "7"}, FailureKind.AGENT_ERROR, True, "HTTP 429"),
+        (503, {}, FailureKind.CONNECTION, True, "HTTP 503"),
+        (500, {}, FailureKind.AGENT_ERROR, False, "HTTP 500"),
+        (401, {}, FailureKind.AGENT_ERROR, False, "--header 'Authorization: Bearer $TOKEN'"),
+        (404, {}, FailureKind.PROTOCOL, False, "found nothing at http://"),
+        (400, {}, FailureKind.PROTOCOL, False, "refused the request"),
+    ],
+)
+async def test_a_status_is_classified_and_the_service_is_quoted(
+    status: int, headers: dict[str, str], kind: FailureKind, retryable: bool, words: str
+) -> None:
+    app = one_route(lambda _request: PlainTextResponse("slow  down\x1b[2J", status, headers))
+    async with serving(app) as url:
+        with pytest.raises(AgentFailure) as caught:
+            await ask(f"{url}/s?q={{query}}&key={{top_k}}")
+    failure = caught.value
+    assert (failure.kind, failure.retryable) == (kind, retryable)
+    assert words in str(failure)
+    assert failure.said == "slow down\ufffd[2J"
+    assert failure.retry_after == (7.0 if status == 429 else None)
+
+
+async def test_a_long_error_is_shortened_and_never_quotes_the_secret(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SEARCH_TOKEN", "s3cret-value")
+    app = one_route(
+        lambda request: PlainTextResponse(
+            f"bad token {request.headers['x-key']} {request.query_params['k']} " + "y" * 9000, 500
+        )
+    )
+    async with serving(app) as url:
+        with pytest.raises(AgentFailure) as caught:
+            await ask(f"{url}/s?q={{query}}&k=${{SEARCH_TOKEN}}", headers=("X-Key: $SEARCH_TOKEN",))
+    assert caught.value.said.startswith("bad token *** ***")
+    assert len(caught.value.said) == 300
+
+
+async def test_what_is_not_json_or_too_large_is_an_invalid_answer() -> None:
+    page = one_route(lambda _request: Response("<html>login</html>", media_type="text/html"))
+    async with serving(page) as url:
+        with pytest.raises(AgentFailure, match="not JSON; received <html>login</html>") as caught:
+            await ask(f"{url}/s?q={{query}}", "ids=ids")
+    assert caught.value.kind is FailureKind.INVALID_ANSWER
+    large = one_route(lambda _request: Response(b"[" + b" " * 8_000_001))
+    async with serving(large) as url:
+        with pytest.raises(AgentFailure, match="larger than 8,000,000 bytes"):
+            await ask(f"{url}/s?q={{query}}", "ids=ids")
+
+
+async def test_a_service_that_is_not_there_is_a_target_error() -> None:
+    with pytest.raises(
+        TargetError, match=r"nothing responds at http://127\.0\.0\.1:9/: connection"
+    ):
+        await ask("http://127.0.0.1:9/s?q={query}")
+
+
+async def test_a_service_is_evaluated_from_python_with_a_baseline_of_another_kind(
+    tmp_path: Path,
+) -> None:
+    async with serving(services) as url:
+        run = await asyncio.to_thread(
+            assay.evaluate,
+            f"rest:{url}/docs/_search",
+            "notes",
+            request={"query": {"multi_match": {"query": "{query}"}}, "size": "{top_k}"},
+            headers=["X-Tenant: a"],
+            mapping=["ids=hits.hits[]._id"],
+            baseline="builtin:bm25",
+            num_queries=5,
+            out=tmp_path,
+        )
+    assert run.comparison is not None
+    assert run.report.summary.successful_queries == 5
+    assert run.report.config.headers == ("X-Tenant: a",)
+
+
+async def test_a_form_is_sent_where_the_header_says_so() -> None:
+    seen: list[tuple[list[str], bytes]] = []
+
+    async def search(request: Request) -> Response:
+        seen.append((request.headers.getlist("content-type"), await request.body()))
+        return JSONResponse({"ids": [DATA_ID]})
+
+    app = Starlette(routes=[Route("/s", search, methods=["POST"])])
+    header = "content-type: application/x-www-form-urlencoded"
+    body = '{"q": "{query}", "k": "{top_k}", "f": ["a b", 1], "all": true}'
+    async with serving(app) as url:
+        answer = await ask(f"{url}/s", body=body, headers=(header,))
+    assert answer.doc_ids == (DATA_ID,)
+    assert seen[-1] == (
+        ["application/x-www-form-urlencoded"],
+        b"q=coffee+and+sleep&k=5&f=a+b&f=1&all=true",
+    )
+    with pytest.raises(UsageError, match="needs an object of texts"):
+        agent_for("http://h/s", body='{"a": {"b": "{query}"}}', headers=(header,))
+
+
+SSE = (
+    'event: found\ndata: {"sources": [{"doc": "a"}, {"doc": "b"}]}\n\n'
+    'data: {"delta": "It is "}\n\ndata: {"delta": "so."}\n\ndata: [DONE]\n\n'
+)
+ONE_EVENT = 'data: {"sources": [{"doc": "a"}, {"doc": "b"}], "text": "It is so."}\n\n'
+LINES = '{"hit": "a"}\n{"hit": "b"}\n{"said": "It is so."}\n'
+BREAKS = LINES.replace('"a"', '"a", "text": "one\u2028two\x85three"')
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "mapping"),
+    [
+        (SSE, "text/event-stream", ("ids=[].sources[].doc", 'answer=join(`""`, [].delta)')),
+        (SSE[:-2], "text/event-stream", ("ids=[].sources[].doc", 'answer=join(`""`, [].delta)')),
+        (ONE_EVENT, "text/event-stream", ("ids=[].sources[].doc", "answer=[].text | [0]")),
+        (LINES, "application/x-ndjson", ("ids=[].hit", "answer=[].said | [0]")),
+        (BREAKS, "application/x-ndjson", ("ids=[].hit", "answer=[].said | [0]")),
+        (LINES, "text/plain", ('ids=re:"hit": "(.)"', 'answer=re:"said": "([^"]+)"')),
+    ],
+    ids=[
+        *("events", "events that end early", "one event"),
+        *("lines", "lines with other line breaks in a text", "lines by pattern"),
+    ],
+)
+async def test_a_stream_is_a_list_of_what_it_holds(
+    body: str, kind: str, mapping: tuple[str, ...]
+) -> None:
+    async with serving(one_route(lambda _request: Response(body, media_type=kind))) as url:
+        answer = await ask(f"{url}/s?q={{query}}", *mapping)
+    assert (answer.doc_ids, answer.answer) == (("a", "b"), "It is so.")
+
+
+@pytest.mark.parametrize(
+    ("body", "mapping"),
+    [
+        ({"errors": [{"message": "no index"}], "data": None}, ("ids=data.notes[].id",)),
+        ({"error": {"message": "no index"}}, ()),
+        ({"error": "no index", "results": []}, ()),
+    ],
+    ids=["graphql", "no list", "an empty list"],
+)
+async def test_an_error_with_status_200_is_an_error(body: Any, mapping: tuple[str, ...]) -> None:
+    """Read as an answer without documents, it would be a finding about the ranking."""
+    async with serving(one_route(lambda _request: JSONResponse(body))) as url:
+        with pytest.raises(AgentFailure, match="answered with an error") as caught:
+            await ask(f"{url}/s?q={{query}}", *mapping)
+    assert caught.value.kind is FailureKind.AGENT_ERROR
+    assert "no index" in caught.value.said
+
+
+async def test_errors_beside_documents_leave_them() -> None:
+    body = {"errors": [{"message": "one shard"}], "results": [{"id": DATA_ID}]}
+    async with serving(one_route(lambda _request: JSONResponse(body))) as url:
+        assert (await ask(f"{url}/s?q={{query}}")).doc_ids == (DATA_ID,)

@@ -1,0 +1,128 @@
+"""Which mapping is suggested for ids of the data set in an answer that was not understood."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from assay.targets.mapping import AnswerReader, Received, parse_mapping
+from assay.targets.suggestion import suggest_answer, suggest_mapping, suggest_pattern
+
+IDS = ("note-7", "note-2")
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern"),
+    [
+        ("1. **Coffee** (id: note-7)\n2. **Tea** (id: note-2)", r"\(id: ([^\)]+)\)"),
+        ("- note-7: coffee\n- note-2: tea", r"\- ([^:\s]+):"),
+        ("See [note-7] and [note-2].", r"\[([^\]]+)\]"),
+        ("ID: note-7\nTitle: x\n\nID: note-2\nTitle: y", r"ID: (\S+)"),
+        ("| note-7 | coffee |\n| note-2 | tea |", r"(?m)^\| (\S+)"),
+        ("* id=note-7 (Coffee)\n* id=note-2 (Tea)", r"id=(\S+)"),
+        ("id:note-7 id:note-2", r"id:(\S+)"),
+        ("I recommend note-7 first, then note-2.", r"\b(note\-\d+)\b"),
+        ("see note-7 (ref: note-7) and (ref: note-2).", r"\(ref: ([^\)]+)\)"),
+        ("<a href='/d/note-7.html'>x</a><a href='/d/note-2.html'>y</a>", r"=./d/([^\.\s]+)\."),
+        ("Steep it. Then wait.\n\nSources:\n1. note-7.md\n2. note-2.md", r"\. ([^\.\s]+)\."),
+    ],
+)
+def test_a_pattern_is_made_of_what_surrounds_the_ids(text: str, pattern: str) -> None:
+    assert suggest_pattern(text, IDS) == pattern
+    assert tuple(dict.fromkeys(re.findall(pattern, text))) == IDS
+
+
+@pytest.mark.parametrize("text", ["", "nothing here", "note-1 is unknown", "x" * 300_000])
+def test_there_is_no_pattern_without_ids(text: str) -> None:
+    assert suggest_pattern(text, IDS) == ""
+
+
+def test_there_is_no_pattern_for_ids_that_have_nothing_in_common() -> None:
+    assert suggest_pattern("first apple then b-52 or so", ("apple", "b-52")) == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "mapping"),
+    [
+        ({"a": {"b": [{"c": "note-7"}, {"c": "note-2"}]}}, "ids=a.b[].c"),
+        ({"results": {"note-7": 0.9, "note-2": 0.8}}, "ids=results.keys(@)"),
+        ([["note-7", "note-2"]], "ids=[][]"),
+        ({"rows": [[1.5, "note-7", "Tea"], [1, "note-2", "Tea"]]}, "ids=rows[*][1]"),
+        ({"data": [{"data": [["note-7", "x"], ["note-2", "y"]]}]}, "ids=data[].data[*][0][]"),
+        ({"text": 'One is "note-7", one is "note-2".'}, r'ids=re:is \\"([^\\]+)\\'),
+    ],
+)
+def test_the_suggested_mapping_reads_the_ids(value: Any, mapping: str) -> None:
+    text = json.dumps(value)
+    assert suggest_mapping(value, text, IDS) == mapping
+    reader = AnswerReader(parse_mapping([mapping]), IDS)
+    assert reader.read(Received.from_text(text)).doc_ids == IDS
+
+
+PROSE = "The pool opens at seven on weekdays."
+PASSAGE = "Notice at the door: the pool opens at seven in the morning on weekdays."
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"data": {"output": PROSE}}, {"answer": "data.output"}),
+        ({"choices": [{"message": {"role": "assistant", "content": PROSE}}]},
+         {"answer": "choices[0].message.content"}),
+        ({"question": "When does it open, please?", "reply-text": PROSE},
+         {"answer": '"reply-text"'}),
+        ({"result": PROSE,
+          "source_documents": [{"page_content": PASSAGE, "metadata": {"id": "n"}}]},
+         {"answer": "result",
+          "contexts": "source_documents[].{id: metadata.id, text: page_content}"}),
+        ({"response": PROSE, "retrieved": {"chunks": [PASSAGE, PASSAGE + " Again."]}},
+         {"answer": "response", "contexts": "retrieved.chunks"}),
+        ({"x": PROSE, "nodes": [{"doc_id": "a", "id": "a#1", "body": PASSAGE, "title": "Pool"}]},
+         {"answer": "x", "contexts": "nodes[].{id: id, doc_id: doc_id, text: body}"}),
+        ({"hits": ["note-7", "note-2"], "took": 3}, {}),
+        ({"hits": [{"id": "note-7", "score": 0.5}], "status": "all is well here"}, {}),
+        ([1, 2], {}),
+        ("text", {}),
+        ({"messages": [{"role": "user", "content": PASSAGE}]},
+         {"answer": "messages[0].content"}),
+    ],
+)  # fmt: skip
+def test_the_answer_and_its_passages_are_found_by_their_form(
+    value: Any, expected: dict[str, str]
+) -> None:
+    found = suggest_answer(value, "When does it open, please?")
+    assert found == expected
+    mapping = parse_mapping([f"{key}={path}" for key, path in found.items()])
+    if "answer" in mapping:
+        read = AnswerReader({**mapping, "ids": "`[]`"}).read(Received(json.dumps(value), value))
+        assert read.answer in (PROSE, PASSAGE)
+        assert all(PASSAGE in each.text for each in read.contexts)
+        assert bool(read.contexts) is ("contexts" in mapping)
+
+
+def test_a_deep_or_long_value_is_looked_through_in_bounds() -> None:
+    deep: Any = PROSE
+    for _ in range(200):
+        deep = {"a": deep}
+    assert suggest_answer(deep) == {}
+    assert suggest_answer({str(number): number for number in range(50_000)}) == {}
+
+
+@pytest.mark.parametrize(
+    ("events", "answer"),
+    [
+        ([{"delta": piece} for piece in ("It ", "opens ", "at ", "seven.")], "[].delta"),
+        (
+            [{"choices": [{"delta": {"content": piece}}]} for piece in ("It ", "is ", "so.")],
+            "[].choices[0].delta.content",
+        ),
+    ],
+)
+def test_a_text_that_comes_in_pieces_is_joined(events: list[Any], answer: str) -> None:
+    assert suggest_answer(events)["answer"] == f'join(`""`, {answer})'
+
+
+def test_passages_are_no_pieces_of_a_text() -> None:
+    passages = [{"text": f"{PROSE} {number}"} for number in range(5)]
+    assert "join" not in suggest_answer(passages).get("answer", "")

@@ -1,0 +1,339 @@
+"""One table of targets: how a target is read, and what everything else learns from its kind."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from assay.cli.app import app
+from assay.data import Dataset
+from assay.errors import UsageError
+from assay.evaluation.api import evaluate
+from assay.net.outbound import OutboundPolicy
+from assay.serve.ui.check import TargetRules
+from assay.targets import AgentAnswer, AgentInfo, PythonAgent
+from assay.targets.opening import (
+    check_permitted,
+    complete_target,
+    open_target,
+    parse_target,
+    redact_target,
+    targets_help,
+)
+from assay.targets.probe import probe
+from assay.targets.python_call import ObjectAgent, as_agent
+from assay.targets.target_kinds import TARGET_KINDS, OpenContext, Target, TargetKind
+
+NOTHING = Dataset(name="none", documents={}, queries={}, judgments={})
+EXPOSED = OutboundPolicy.for_server("0.0.0.0", "allowed.example")
+TOY = TargetKind(
+    name="toy",
+    syntax="toy:NAME",
+    description="a kind that only this test knows",
+    agent="tests.targets.toy_agent:ToyAgent",
+    runs_code=False,
+    reaches=lambda target: (f"http://{target.address}",),
+    reads=lambda target: (),
+    examples=("toy:allowed.example",),
+    probe="tests.targets.toy_agent:probe_toy",
+)
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TARGET_KINDS, "toy", TOY)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "address", "fragment"),
+    [
+        ("builtin:bm25", "builtin", "bm25", ""),
+        ("builtin:tuned#openai:m@http://x/v1", "builtin", "tuned", "openai:m@http://x/v1"),
+        ("python:a.b:C.f", "python", "a.b:C.f", ""),
+        ("purple:hybrid", "purple", "hybrid", ""),
+        ("a2a:http://h:9010#stream", "a2a", "http://h:9010", "stream"),
+        ("A2A:HTTP://H:9010", "a2a", "http://H:9010", ""),
+        ("a2a:HTTP://X/http://allowed.example/", "a2a", "http://X/http://allowed.example/", ""),
+        ("mcp:http://h/mcp#find", "mcp", "http://h/mcp", "find"),
+        ("mcp:http://h/#/mcp and more", "mcp", "http://h/#/mcp and more", ""),
+        ("mcp-stdio:uvx server --x #find", "mcp-stdio", "uvx server --x ", "find"),
+        ("nextcloud:https://cloud#answer", "nextcloud", "https://cloud", "answer"),
+        ("http:http://h:8000=RAG_RETRIEVE", "http", "http://h:8000=RAG_RETRIEVE", ""),
+        ("http://h:8000=RAG_RETRIEVE#stream", "http", "http://h:8000=RAG_RETRIEVE", "stream"),
+        ("http:agent-rag=RAG_ANSWER", "http", "agent-rag=RAG_ANSWER", ""),
+        ("HTTPS://h", "url", "https://h", ""),
+        ("http://h/?a=b/c", "url", "http://h/?a=b/c", ""),
+        ("http://h/s?q={query}&k={top_k}", "rest", "http://h/s?q={query}&k={top_k}", ""),
+    ],
+)
+def test_a_target_is_read_once(text: str, kind: str, address: str, fragment: str) -> None:
+    target = parse_target(text)
+    assert target == Target(kind, address, fragment, text)
+    assert replace(parse_target(str(target)), text=text) == target
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("nonsense", "has one of these forms: builtin:bm25|"),
+        ("", "has one of these forms"),
+        ("url:http://h", "has one of these forms"),
+        ("a2aa:http://h", "Did you mean 'a2a:http://h'?"),
+        ("mpc:http://h", "Did you mean 'mcp:http://h'?"),
+        ("my_search:find", "Did you mean 'python:my_search:find'?"),
+        ("builtn:bm25", "Did you mean 'builtin:bm25'?"),
+        ("localhost:9010", "Did you mean 'http://localhost:9010'?"),
+        ("agent.example:80/x", "Did you mean 'http://agent.example:80/x'?"),
+    ],
+)
+def test_what_is_no_target_is_refused_with_a_hint(text: str, hint: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        parse_target(text)
+    assert hint in str(raised.value)
+
+
+def test_a_mistyped_target_shows_no_password() -> None:
+    with pytest.raises(UsageError) as raised:
+        parse_target("a2aa:http://user:secret@h/?api_key=secret")
+    assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a2a:http://user:pass@h:1/x", "a2a:http://***@h:1/x"),
+        ("mcp:http://h/mcp?api_key=abc&n=2#find", "mcp:http://h/mcp?api_key=***&n=2#find"),
+        ("builtin:bm25#openai:m@http://u:p@x/v1", "builtin:bm25#openai:m@http://***@x/v1"),
+        ("mcp-stdio:env KEY=abc TOKEN='a b' uvx s", "mcp-stdio:env KEY=*** TOKEN='***' uvx s"),
+        ("mcp-stdio:s --api-key a --n=2 --token=b", "mcp-stdio:s --api-key *** --n=2 --token=***"),
+        ("http://h:8000=RAG_RETRIEVE", "http://h:8000=RAG_RETRIEVE"),
+        ("http://h:8000=RAG_RETRIEVE#stream", "http://h:8000=RAG_RETRIEVE#stream"),
+        ("python:module:function", "python:module:function"),
+    ],
+)
+def test_secrets_in_a_target_are_not_shown(text: str, shown: str) -> None:
+    assert redact_target(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "addresses"),
+    [
+        ("builtin:bm25", ()),
+        ("builtin:bm25#openai:m@http://127.0.0.1:1", ("http://127.0.0.1:1",)),
+        ("builtin:bm25#ollama:m@127.0.0.1:1", ("http://127.0.0.1:1",)),
+        ("builtin:bm25# ollama:m@http://h", ("http://h",)),
+        ("a2a:http://h#stream", ("http://h",)),
+        ("mcp:http://h/mcp#tool", ("http://h/mcp",)),
+        ("http:http://h=T", ("http://h",)),
+        ("http://h", ("http://h",)),
+        ("python:a:b", ()),
+    ],
+)
+def test_a_kind_knows_which_addresses_a_target_contacts(
+    text: str, addresses: tuple[str, ...]
+) -> None:
+    target = parse_target(text)
+    assert TARGET_KINDS[target.kind].reaches(target) == addresses
+
+
+def test_an_agent_named_by_the_environment_is_contacted_where_that_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AGENT_ENDPOINTS_JSON", '{"rag": "http://10.0.0.1:8000"}')
+    with pytest.raises(UsageError, match=r"10\.0\.0\.1"):
+        check_permitted(parse_target("http:rag=RAG_RETRIEVE"), EXPOSED)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "builtin:bm25#openai:m@http://127.0.0.1:8000",
+        "builtin:bm25#ollama:m@127.0.0.1:8000",
+        "builtin:bm25#openai:m@http://127.0.0.1:8000/http://allowed.example/",
+        "builtin:bm25#gguf:/etc/passwd",
+        "builtin:bm25# gguf:/etc/passwd",
+        "builtin:bm25#other:/etc/passwd",
+        "a2a:HTTP://127.0.0.1:8000/http://allowed.example/",
+        "a2a:http://allowed.example@127.0.0.1:8000/",
+        "a2a:ftp://allowed.example",
+        "a2a:allowed.example",
+        "mcp:http://127.0.0.1/#http://allowed.example",
+        "nextcloud:http://127.0.0.1",
+        "python:os:system",
+        "mcp-stdio:server http://allowed.example",
+        "purple:hybrid",
+    ],
+)
+def test_strangers_may_not_have_this_evaluated(text: str) -> None:
+    with pytest.raises(UsageError):
+        check_permitted(parse_target(text), EXPOSED)
+    with pytest.raises(UsageError):
+        open_target(text, OpenContext(NOTHING, answers=True, policy=EXPOSED))
+    with pytest.raises(UsageError):
+        TargetRules(EXPOSED).check_target(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "builtin:bm25",
+        "builtin:bm25#anthropic",
+        "builtin:bm25#openai:m@http://allowed.example/v1",
+        "a2a:HTTP://ALLOWED.example",
+        "http://allowed.example",
+    ],
+)
+def test_strangers_may_have_this_evaluated(text: str) -> None:
+    check_permitted(parse_target(text), EXPOSED)
+
+
+def test_a_kind_is_registered_in_one_place(toy: None) -> None:
+    assert "toy:NAME" in targets_help()
+    with pytest.raises(UsageError, match="toy:NAME"):
+        parse_target("nonsense")
+    with pytest.raises(UsageError, match="Did you mean 'toy:x'"):
+        parse_target("toyy:x")
+    assert complete_target("to") == [("toy:allowed.example", TOY.description)]
+    agent = open_target("toy:x", OpenContext(NOTHING, track="trained"))
+    assert agent.info == AgentInfo("toy:x", "toy", "trained")
+
+
+def test_the_rules_of_the_pages_follow_from_the_kind(
+    toy: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = TargetRules(EXPOSED)
+    rules.check_target("toy:allowed.example")
+    assert "toy:allowed.example" in rules.examples()
+    with pytest.raises(UsageError, match=r"other\.example"):
+        rules.check_target("toy:other.example")
+    harmful: list[dict[str, Any]] = [
+        {"runs_code": True},
+        {"reads": lambda target: ("/etc/passwd",)},
+    ]
+    for property in harmful:
+        monkeypatch.setitem(TARGET_KINDS, "toy", replace(TOY, **property))
+        with pytest.raises(UsageError, match=r"only on 127\.0\.0\.1"):
+            rules.check_target("toy:allowed.example")
+        assert "toy:allowed.example" not in rules.examples()
+
+
+def test_the_doctor_knows_a_new_kind(toy: None) -> None:
+    listed = CliRunner().invoke(app, ["doctor", "--json"])
+    assert json.loads(listed.stdout)["targets"]["toy"]["syntax"] == "toy:NAME"
+    checked = CliRunner().invoke(app, ["doctor", "toy:d1", "--json"])
+    found = json.loads(checked.stdout)
+    assert (found["protocol"], found["target"], found["healthy"]) == ("toy", "toy:d1", True)
+    assert found["calls"][0]["doc_ids"] == ["d1"]
+
+
+def test_the_doctor_takes_no_variable_of_a_nested_command_for_a_typo(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ASSAY_NEXTCLOUD_FOLDER", "notes")
+    monkeypatch.setenv("ASSAY_NEXTCLOUD_FOLDR", "notes")
+    listed = CliRunner().invoke(app, ["doctor", "--json"])
+    unread = json.loads(listed.stdout)["unread_variables"]
+    assert "ASSAY_NEXTCLOUD_FOLDR" in unread
+    assert "ASSAY_NEXTCLOUD_FOLDER" not in unread
+
+
+async def test_a_bare_address_is_probed_for_a_new_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in reversed(tuple(TARGET_KINDS)):  # undone from the last, so the order comes back
+        monkeypatch.delitem(TARGET_KINDS, name)
+    monkeypatch.setitem(TARGET_KINDS, "toy", TOY)
+    assert await probe("http://h:1") == "toy:http://h:1"
+
+
+def test_every_kind_of_the_table_can_be_loaded() -> None:
+    from assay.targets.target_kinds import load
+
+    for kind in TARGET_KINDS.values():
+        assert callable(load(kind.agent).from_target), kind.name
+        assert not kind.probe or callable(load(kind.probe)), kind.name
+        for example in kind.examples:
+            assert parse_target(example).kind == kind.name
+
+
+def test_the_table_loads_nothing_heavy() -> None:
+    code = "import sys, assay.targets.opening; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert {"httpx", "mcp", "numpy", "pydantic", "orjson"}.isdisjoint(loaded)
+
+
+class OwnAgent:
+    """What a user may write: the methods, and no base class."""
+
+    info = AgentInfo("mine", "own")
+
+    async def open(self) -> None:
+        self.is_open = True
+
+    async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        return AgentAnswer(("d1",) if self.is_open else ())
+
+    async def close(self) -> None:
+        self.is_open = False
+
+
+def find(query: str, top_k: int) -> list[str]:
+    return ["d1"][:top_k]
+
+
+class Finder:
+    def ask(self, query: str, top_k: int) -> dict[str, float]:
+        return {"d1": 0.2, "d2": 0.7}
+
+
+finder = Finder()
+
+
+async def test_a_target_may_name_an_object_with_a_method_ask() -> None:
+    agent = open_target(f"python:{__name__}:finder", OpenContext(NOTHING, track="zero-shot"))
+    await agent.open()
+    assert agent.info == AgentInfo(f"python:{__name__}:finder", "python", "zero-shot")
+    assert (await agent.ask("q", 2)).doc_ids == ("d2", "d1")
+    await agent.close()
+    with pytest.raises(UsageError, match=":Finder: Finder is a class; pass an instance of it"):
+        open_target(f"python:{__name__}:Finder", OpenContext(NOTHING))
+
+
+async def test_python_objects_are_agents() -> None:
+    own = as_agent(OwnAgent())
+    assert isinstance(own, ObjectAgent)
+    assert own.info == OwnAgent.info
+    agent = as_agent(find, track="zero-shot")
+    assert isinstance(agent, PythonAgent)
+    assert agent.info == AgentInfo("python:tests.targets.test_targets:find", "python", "zero-shot")
+    assert (await agent.ask("q", 1)).doc_ids == ("d1",)
+    await agent.close()
+    assert as_agent(find, name="mine").info.name == "mine"
+    with pytest.raises(UsageError, match="got int"):
+        as_agent(42)
+    with pytest.raises(UsageError, match="pass an instance"):
+        as_agent(OwnAgent)
+
+
+def test_an_object_with_the_methods_of_an_agent_can_be_evaluated(tmp_path: Path) -> None:
+    own = OwnAgent()
+    run = evaluate(own, "notes", num_queries=2, out=tmp_path)
+    assert run.report.target.name == "mine"
+    assert own.is_open is False
+
+
+def test_a_run_folder_is_not_named_after_a_secret(toy: None, tmp_path: Path) -> None:
+    evaluate("toy:server/?api_key=hunter2", "notes", num_queries=1, out=tmp_path)
+    (folder,) = (path.name for path in tmp_path.iterdir() if path.is_dir())
+    assert "hunter2" not in folder
+    assert "server" in folder
+
+
+def test_the_context_has_defaults_for_everything_but_the_data() -> None:
+    context = OpenContext(NOTHING)
+    assert (context.track, context.mapping, context.answers) == ("undeclared", None, False)
