@@ -1,0 +1,28 @@
+"""The product from outside: these tests drive commands, wires and files, and import no package of ours.
+
+def test_a_gate_fails(assay):
+    result = assay("eval", "python:agent:search", "--gate", "ndcg@5>=0.9")
+    assert result.returncode == 1
+"""
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests import forked
+
+Completed = subprocess.CompletedProcess[str]
+Assay = Callable[..., Completed]
+
+
+@pytest.fixture
+def assay(tmp_path: Path) -> Assay:
+    """Run `assay ARGUMENTS` in `tmp_path`; keywords are variables of its environment."""
+
+    def run(*arguments: str, timeout: float = 110, **variables: str) -> Completed:
+        environment = {**os.environ, **variables}
+        return forked.run(forked.ASSAY, *arguments, cwd=tmp_path, env=environment, timeout=timeout)
+
+    return run
