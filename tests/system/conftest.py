@@ -1,4 +1,4 @@
-"""The product from outside: these tests drive commands, wires and files, and import no package of ours.
+"""The product from outside: tests drive commands, wires and files, and import nothing of ours.
 
 def test_a_gate_fails(assay):
     result = assay("eval", "python:agent:search", "--gate", "ndcg@5>=0.9")
