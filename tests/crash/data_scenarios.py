@@ -105,20 +105,6 @@ def _questions() -> int:
     return assay("data", "questions", "papers", "--count", "6", "--out", "made")
 
 
-def _prepare_rekey() -> None:
-    """The same texts under other ids."""
-    prepare_data()
-    lines = Path("tiny/corpus.jsonl").read_text().splitlines()
-    rows = [json.loads(line) for line in lines]
-    made = (json.dumps({"doc_id": f"new-{row['_id']}", "text": row["text"]}) for row in rows)
-    Path("documents.jsonl").write_text("\n".join(made) + "\n")
-
-
-def _rekey() -> int:
-    words = ("data", "rekey", "tiny", "documents.jsonl", "--threshold", "0.5", "--out", "made")
-    return assay(*words)
-
-
 def _unless_made(command: Callable[[], int]) -> Callable[[], int]:
     """A folder that is there is whole; the command refuses to write into it."""
     return lambda: 0 if Path("made").exists() else command()
@@ -269,7 +255,6 @@ DATA_SCENARIOS = (
     Scenario("sample", prepare_data, _sample, _unless_made(_sample), _made_digest),
     Scenario("questions", _prepare_questions, _questions, _unless_made(_questions), _made_digest),
     Scenario("nuggets", prepare_data, _nuggets, _nuggets, _nuggets_digest),
-    Scenario("rekey", _prepare_rekey, _rekey, _unless_made(_rekey), _made_digest),
     Scenario("init", prepare_data, _init, _init_again, _init_digest),
     Scenario("index", _prepare_index, _index, _index, _index_digest),
     Scenario(

@@ -249,7 +249,7 @@ def test_judgments_that_name_no_document_are_noticed(hub: FileServer) -> None:
     publish(hub, "o/ld", {**LAYOUTS["MTEB, JSON lines"], "qrels/test.jsonl": lines(qrels)})
     warnings = " ".join(load_dataset("hf:o/ld").warnings)
     assert "judgments name no document of the corpus" in warnings
-    assert "assay data rekey" in warnings
+    assert "write the new ids into qrels" in warnings
 
 
 def test_files_that_are_no_part_of_it_are_left_out() -> None:

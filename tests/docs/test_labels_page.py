@@ -1,7 +1,5 @@
-"""docs/labels.md: a corpus that turned over, from the wrong verdict to labels that fit again."""
+"""docs/labels.md: its commands and its limits."""
 
-import csv
-import json
 import re
 import shlex
 from pathlib import Path
@@ -11,8 +9,6 @@ from typer.testing import CliRunner
 
 from assay import evaluate
 from assay.cli.app import app
-from assay.data import load_dataset
-from assay.data.beir import write_beir
 from assay.data.dataset import Dataset
 from assay.run import label_fit
 from assay.run.label_fit import ENOUGH
@@ -25,60 +21,13 @@ COMMANDS = re.findall(r"^assay .*$", PAGE, flags=re.MULTILINE)
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    old = load_dataset("notes")
-    write_beir(old, Path("old-set"))
-    with Path("new-documents.jsonl").open("w", encoding="utf-8") as file:
-        for number, document in enumerate(old.documents.values()):
-            text = document.full_text
-            row = {"doc_id": f"page-{number}", "text": text if number % 10 else f"{text} Edited."}
-            file.write(json.dumps(row) + "\n")
+
 
 
 def invoke(command: str) -> str:
     result = CliRunner().invoke(app, shlex.split(command)[1:], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.output
-
-
-def test_labels_are_carried_over_as_the_page_says() -> None:
-    propose, accept = [command for command in COMMANDS if command.startswith("assay data rekey")]
-    assert "matched with certainty" in invoke(propose)
-    with Path("rekey.csv").open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    assert {row["how"] for row in rows if row["accept"] == "yes"} <= {"same", "near"}
-    for row in rows:
-        row["accept"] = row["accept"] or ("yes" if float(row["score"]) > 0.6 else "")
-    with Path("rekey.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-    assert "judgments carried over" in invoke(accept)
-    old, new = load_dataset("old-set"), load_dataset("new-set")
-    assert [q.id for q in new.queries_in("test")] == [q.id for q in old.queries_in("test")]
-    assert all(
-        doc_id.startswith("page-") for each in new.judgments["test"].values() for doc_id in each
-    )
-
-
-def test_a_threshold_needs_no_look_and_says_what_it_did() -> None:
-    output = invoke(
-        "assay data rekey old-set new-documents.jsonl --threshold 0.9 --out new-set --json"
-    )
-    value = json.loads(output[output.index("{") : output.rindex("}") + 1])
-    assert 0 < value["carried"] <= value["judgments"]
-    assert Path("rekey.csv").exists()
-
-
-@pytest.mark.parametrize(
-    "extra",
-    ["--out x", "--threshold 0.9", "--accept rekey.csv", "--threshold 1 --accept a --out y"],
-)
-def test_nothing_is_carried_over_without_a_decision_and_a_place(extra: str) -> None:
-    command = ["data", "rekey", "old-set", "new-documents.jsonl", *shlex.split(extra)]
-    result = CliRunner().invoke(app, command)
-    assert result.exit_code != 0
-    assert not Path("x").exists()
-    assert not Path("rekey.csv").exists()
 
 
 def test_the_overlap_command_runs() -> None:

@@ -149,7 +149,7 @@ def test_compare_says_it_in_the_terminal(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     words = " ".join(result.output.split())
     assert "The corpus changed: 0 of 30 judged documents were returned for any question" in words
-    assert "assay data rekey" in words
+    assert "write the new ids" in words
     assert "is 1.0000 worse" not in words
 
 

@@ -46,7 +46,7 @@ def test_the_sentence_has_the_figures_and_the_remedy() -> None:
     assert words == (
         "the corpus changed: 2 of 100 judged documents were returned for any question, 70 in the "
         "run before, and 93% of the returned ids are new; the labels no longer fit, so this is not "
-        "a regression: carry the labels over with: assay data rekey"
+        "a regression: write the new ids into the judgments"
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from assay.cli.console import print_json, progress_bar, say, show
-from assay.cli.data_files import check_data, import_dataset, rekey, sample
+from assay.cli.data_files import check_data, import_dataset, sample
 from assay.cli.help import verbs
 from assay.cli.made_questions import FOLDER, show_made_questions, write_made_questions
 from assay.cli.options import ArchiveOption, ColumnsOption, JsonOption, MaxCostOption, option
@@ -28,7 +28,6 @@ _LABEL_WIDTH = 22
 data_app.command("import")(import_dataset)
 data_app.command("check")(check_data)
 data_app.command("sample")(sample)
-data_app.command("rekey")(rekey)
 
 
 @data_app.command("list")

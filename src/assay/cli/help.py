@@ -16,6 +16,12 @@ from assay.errors import closest, did_you_mean
 from assay.run.option import Group
 
 GROUPS: tuple[str, ...] = get_args(Group)
+REMOVED = {
+    "rekey": "replace the old ids in qrels/*.tsv (docs/labels.md)",
+    "completion": "run: assay --install-completion",
+}
+"""Verbs of earlier versions, with what to do instead."""
+
 _MORE = "Other options"
 _FEW = 12
 """Up to here the options of a verb are one list."""
@@ -110,6 +116,8 @@ class VerbGroup(TyperGroup):
             message = getattr(error, "message", "")
             if isinstance(message, str) and args and args[0] not in self.commands:
                 hint = did_you_mean(args[0], self.commands, cutoff=0.5)
+                if instead := REMOVED.get(args[0]):
+                    message, hint = f"'{args[0]}' was removed; {instead}", ""
                 error.message = message.rstrip(".") + (hint or ".")  # type: ignore[attr-defined]
             raise
 
@@ -130,7 +138,7 @@ def verbs(name: str, summary: str) -> typer.Typer:
         help=summary,
         cls=VerbGroup,
         no_args_is_help=True,
-        add_completion=False,
+        add_completion=name == "assay",
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )

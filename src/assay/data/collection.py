@@ -126,7 +126,7 @@ def drop_unknown_queries(
     if judged and missing == judged:
         findings.note(
             "splits whose judgments name no document of the corpus, so that every score is 0 (were "
-            "the documents renamed? carry the labels over with: assay data rekey)",
+            "the documents renamed? write the new ids into qrels)",
             repr(name),
         )
     return judgments

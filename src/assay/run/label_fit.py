@@ -30,7 +30,7 @@ UNKNOWN_IDS = 0.5
 returns other documents of the same corpus has a worse ranking, not another corpus."""
 
 _FEWEST = 5
-REMEDY = "carry the labels over with: assay data rekey"
+REMEDY = "write the new ids into the judgments"
 
 
 class LabelCoverage(RunRecord):
