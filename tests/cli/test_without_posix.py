@@ -85,7 +85,6 @@ run("export", "latest", "--format", "trec", "--out", "x.run")
 run("score", "x.run", "--dataset", "notes")
 run("data", "check", "notes")
 run("init", "--ci", "none")
-run("completion", "bash")
 print("all done")
 """
 

@@ -19,7 +19,6 @@ from assay.serve.ui.check import TargetRules
 from assay.targets import AgentAnswer, AgentInfo, PythonAgent
 from assay.targets.opening import (
     check_permitted,
-    complete_target,
     open_target,
     parse_target,
     redact_target,
@@ -198,7 +197,6 @@ def test_a_kind_is_registered_in_one_place(toy: None) -> None:
         parse_target("nonsense")
     with pytest.raises(UsageError, match="Did you mean 'toy:x'"):
         parse_target("toyy:x")
-    assert complete_target("to") == [("toy:allowed.example", TOY.description)]
     agent = open_target("toy:x", OpenContext(NOTHING, track="trained"))
     assert agent.info == AgentInfo("toy:x", "toy", "trained")
 

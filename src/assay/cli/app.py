@@ -10,7 +10,6 @@ from assay.cli import eval as eval_verb
 from assay.cli import runs as runs_verbs
 from assay.cli.audit import audit
 from assay.cli.bench import bench_command, merge_command
-from assay.cli.completion import HIDDEN_VERB, completion, print_candidates
 from assay.cli.console import say
 from assay.cli.contract import check_agents, run_agent
 from assay.cli.data import data_app
@@ -84,17 +83,13 @@ app.add_typer(serve_app, name="serve", rich_help_panel=_SEARCH)
 app.command("run-agent", rich_help_panel=_SEARCH)(run_agent)
 app.add_typer(nextcloud_app, name="nextcloud", rich_help_panel=_SEARCH)
 app.command("init", rich_help_panel=_SET_UP)(init)
-app.command("completion", rich_help_panel=_SET_UP)(completion)
 
 
 def main() -> None:
     """Run the command line; errors become messages and exit codes."""
-    if sys.argv[1:2] == [HIDDEN_VERB]:  # asked by the shell at every Tab
-        print_candidates(typer.main.get_command(app), sys.argv[2:])
-        return
     try:
         command = typer.main.get_command(app)  # takes a while: built once
-        command(default_map=read_settings(command))
+        command(default_map=read_settings(command), prog_name="assay")
     except AssayError as error:
         say(f"error: {error}")
         sys.exit(error.exit_code)

@@ -129,16 +129,6 @@ def targets_help() -> str:
     return ", ".join(kind.syntax for kind in TARGET_KINDS.values())
 
 
-def complete_target(incomplete: str) -> list[tuple[str, str]]:
-    """Candidates for shell completion: example values with what they are."""
-    return [
-        (example, kind.description)
-        for kind in TARGET_KINDS.values()
-        for example in kind.examples
-        if example.startswith(incomplete.lower())
-    ]
-
-
 def _not_a_target(text: str, prefix: str, rest: str) -> str:
     shown = redact_target(text)
     message = f"unknown target {shown!r}; a target has one of these forms: {targets_help()}"
