@@ -23,7 +23,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-
 def invoke(command: str) -> str:
     result = CliRunner().invoke(app, shlex.split(command)[1:], catch_exceptions=False)
     assert result.exit_code == 0, result.output
