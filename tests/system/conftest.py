@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests import forked
+from tests.system.running import run
 
 Completed = subprocess.CompletedProcess[str]
 Assay = Callable[..., Completed]
@@ -26,3 +27,12 @@ def assay(tmp_path: Path) -> Assay:
         return forked.run(forked.ASSAY, *arguments, cwd=tmp_path, env=environment, timeout=timeout)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bundled data set as a BEIR folder."""
+    folder = tmp_path_factory.mktemp("notes")
+    done = run(folder, "data", "import", "notes", "--out", "notes")
+    assert done.returncode == 0, done.stderr
+    return folder / "notes"
