@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from assay.data import Dataset
-from assay.evaluation.evaluation import Evaluation
+from assay.evaluation.evaluation import Evaluation, Events
 from assay.run import folder
 from assay.run.config import RunConfig
 from assay.targets import PythonAgent
@@ -49,7 +49,9 @@ def test_no_figure_of_a_run_depends_on_the_wall_clock(
             stop.set()
         return answers(query, top_k)
 
-    begun = evaluation.start(PythonAgent(stops, name="f"), tmp_path / "jumping", stop=stop)
+    begun = evaluation.start(
+        PythonAgent(stops, name="f"), tmp_path / "jumping", events=Events(stop=stop)
+    )
     partial = asyncio.run(begun)
     assert partial.state == "interrupted"
     whole = asyncio.run(evaluation.resume(PythonAgent(answers, name="f"), partial.folder))

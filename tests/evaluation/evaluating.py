@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.data import Dataset
-from assay.evaluation.evaluation import Evaluation, RunCallbacks
+from assay.evaluation.evaluation import Evaluation, Events
 from assay.evaluation.run import Run
 from assay.run.config import RunConfig
 from assay.targets import Agent, PythonAgent
@@ -29,13 +29,10 @@ def run(
     dataset: Dataset,
     out: Path,
     *,
-    callbacks: RunCallbacks | None = None,
-    stop: asyncio.Event | None = None,
+    events: Events | None = None,
     **settings: Any,
 ) -> Run:
     config = RunConfig(target="python:f", dataset=dataset.name, **settings)
     agent: Agent = PythonAgent(function, name="f")
     evaluation = Evaluation.plan(config, dataset)
-    return asyncio.run(
-        evaluation.start(agent, out, callbacks=callbacks or RunCallbacks(), stop=stop)
-    )
+    return asyncio.run(evaluation.start(agent, out, events))

@@ -27,7 +27,7 @@ from assay.errors import (
     RunError,
     UsageError,
 )
-from assay.evaluation.evaluation import Evaluation, RunCallbacks
+from assay.evaluation.evaluation import Evaluation, Events
 from assay.evaluation.merge import merge, merged_config
 from assay.evaluation.plan import draw_queries
 from assay.evaluation.run import Run
@@ -63,7 +63,7 @@ async def test_keys_that_nothing_reads_are_named_once(town: Dataset, tmp_path: P
     said: list[str] = []
     evaluation = Evaluation.plan(RunConfig(target="x", answers=True), town)
     target = PythonAgent(agent, name="python:x")
-    await evaluation.start(target, tmp_path, callbacks=RunCallbacks(say=said.append))
+    await evaluation.start(target, tmp_path, events=Events(message=said.append))
     assert said == [
         "warning: the agent's answer has keys that are not read: 'chunk_texts'; an answer may have "
         "doc_ids, answer, citations and contexts"

@@ -41,7 +41,7 @@ def run(dataset: Dataset, tmp_path: Path) -> Run:
 def test_every_option_is_a_keyword_with_the_type_and_default_of_its_field() -> None:
     """The signature is written out for editors; this holds it to the table of options."""
     parameters = inspect.signature(evaluate).parameters
-    own = {"agent", "dataset", "out", "listeners"}
+    own = {"agent", "dataset", "out", "listeners", "resume"}
     names = {setting.name for setting in command_settings()} - {"dataset"}
     assert set(parameters) - own == names
     hints = get_type_hints(evaluate, localns={"LLMProvider": Any})
@@ -476,3 +476,15 @@ def test_type_checkers_know_metrics_and_refuse_unknown_names(run: Run) -> None:
     assert run.metrics[assay.nDCG @ 5] == run.metrics["ndcg@5"]
     with pytest.raises(AttributeError):
         assay.nope  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_an_interrupted_run_is_finished_with_its_own_settings(
+    dataset: Dataset, tmp_path: Path
+) -> None:
+    whole = assay.evaluate(first, dataset, top_k=3, out=tmp_path)
+    calls = whole.folder.calls_file
+    calls.write_bytes(b"".join(calls.read_bytes().splitlines(keepends=True)[:2]))
+    whole.folder.report_file.unlink()
+    again = assay.evaluate(first, dataset, resume="latest", out=tmp_path)
+    assert (again.name, again.report.config.top_k) == (whole.name, 3)
+    assert again.metrics == whole.metrics

@@ -8,7 +8,7 @@ from typing import Any
 from tests.evaluation.town import Reader, Scripted, diagnosis_of, perfect, rows_of, run, section
 
 from assay.data import Dataset, Query
-from assay.evaluation.evaluation import Evaluation, RunCallbacks
+from assay.evaluation.evaluation import Evaluation, Events
 from assay.run.answers import (
     CounterfactualCount,
 )
@@ -121,9 +121,9 @@ def test_a_target_that_dies_while_it_is_asked_again_can_be_resumed(
     config = RunConfig(target="python:x", answers=True, counterfactuals=True, retries=0)
     evaluation = replace(Evaluation.plan(config, many), probe_pauses=(0.0,))
     said: list[str] = []
-    listener = RunCallbacks(say=said.append)
+    listener = Events(message=said.append)
     agent = PythonAgent(reader, name="x")
-    lost = asyncio.run(evaluation.start(agent, tmp_path, callbacks=listener))
+    lost = asyncio.run(evaluation.start(agent, tmp_path, events=listener))
     assert lost.state == "target lost"
     assert said[-1] == "the target is still unreachable; giving up"
     reader.well = True

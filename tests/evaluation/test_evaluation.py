@@ -13,7 +13,7 @@ from tests.evaluation.evaluating import MakeDataset, half_right, number, run
 
 import assay
 from assay.data import Dataset, Query
-from assay.evaluation.evaluation import Evaluation, RunCallbacks
+from assay.evaluation.evaluation import Evaluation, Events
 from assay.evaluation.results import Tick
 from assay.evaluation.run import Run
 from assay.report.terminal import plain_text, render_report
@@ -136,7 +136,7 @@ def test_a_hanging_function_neither_blocks_the_others_nor_the_end(
 
 def test_ticks_count_up_to_the_final_mean(make_dataset: MakeDataset, tmp_path: Path) -> None:
     ticks: list[Tick] = []
-    outcome = run(half_right, make_dataset(10), tmp_path, callbacks=RunCallbacks(tick=ticks.append))
+    outcome = run(half_right, make_dataset(10), tmp_path, events=Events(tick=ticks.append))
     assert (ticks[-1].done, ticks[-1].total, ticks[-1].failed) == (10, 10, 0)
     assert ticks[-1].mean == pytest.approx(outcome.metrics["ndcg@5"])
 
@@ -310,7 +310,7 @@ def test_an_agent_that_learned_from_what_it_is_measured_on_is_named(
     agent = PythonAgent(half_right, name="f")
     agent.info = replace(agent.info, learned_from=("train", "test"))
     evaluation = Evaluation.plan(RunConfig(target="python:f"), make_dataset(4))
-    asyncio.run(evaluation.start(agent, tmp_path, callbacks=RunCallbacks(say=said.append)))
+    asyncio.run(evaluation.start(agent, tmp_path, events=Events(message=said.append)))
     assert [line for line in said if "learned from the test judgments" in line]
 
 

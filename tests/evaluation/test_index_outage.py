@@ -11,7 +11,7 @@ from tests.search.samples import WordEmbedder
 
 from assay.data import Dataset
 from assay.errors import AgentFailure, FailureKind, TargetError
-from assay.evaluation.evaluation import Evaluation, RunCallbacks
+from assay.evaluation.evaluation import Evaluation, Events
 from assay.run.config import RunConfig
 from assay.search import folder_store, index
 from assay.targets.builtin import BuiltinAgent
@@ -61,7 +61,7 @@ async def test_a_run_whose_index_dies_is_lost_and_can_be_resumed(
         undisturbed = await plan.start(BuiltinAgent("hybrid", data), tmp_path / "runs")
         agent = KillsItsServer("hybrid", data)
         agent.server = server
-        run = await plan.start(agent, tmp_path / "runs", callbacks=RunCallbacks(say=said.append))
+        run = await plan.start(agent, tmp_path / "runs", events=Events(message=said.append))
     assert run.state == "target lost"
     assert run.exit_code == 3
     # What was asked of a dead server is no failure of the retriever: it is not asked yet.
@@ -93,7 +93,7 @@ async def test_an_index_that_comes_back_while_it_is_probed_costs_nothing(
 
         try:
             plan = replace(Evaluation.plan(config, data), probe_pauses=(0.1,) * 20)
-            run = await plan.start(agent, tmp_path / "runs", callbacks=RunCallbacks(say=say))
+            run = await plan.start(agent, tmp_path / "runs", events=Events(message=say))
         finally:
             back.__exit__(None, None, None)
     assert (run.state, run.report.failures) == ("complete", {})

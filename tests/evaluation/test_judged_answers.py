@@ -15,7 +15,7 @@ from assay.errors import (
     BudgetExceeded,
     UsageError,
 )
-from assay.evaluation.evaluation import Evaluation
+from assay.evaluation.evaluation import Evaluation, Events
 from assay.report.terminal import plain_text
 from assay.report.terminal_answers import render_answers
 from assay.run.answers import (
@@ -226,7 +226,7 @@ async def test_a_run_that_is_stopped_while_it_is_judged_can_be_resumed(
     config = RunConfig(target="python:x", answers=True, judge="scripted", judge_controls=0)
     evaluation = replace(Evaluation.plan(config, town), provider=Stopping("TRUE"))
     agent = PythonAgent(perfect, name="python:x")
-    stopped = await evaluation.start(agent, tmp_path, stop=stop)
+    stopped = await evaluation.start(agent, tmp_path, events=Events(stop=stop))
     assert stopped.state == "interrupted"
     assert section(stopped).trouble == "interrupted before all answers were judged"
 

@@ -13,7 +13,7 @@ from tests.serve.serving import serving
 from tests.targets.search_services import best
 
 from assay.data import load_dataset
-from assay.evaluation.evaluation import Evaluation, RunCallbacks
+from assay.evaluation.evaluation import Evaluation, Events
 from assay.evaluation.run import Run
 from assay.run.config import RunConfig
 from assay.targets.mapping import parse_mapping
@@ -47,8 +47,8 @@ async def run_of(
             warm_up=0,  # its call would be counted by `answer`
         )
         agent = open_target(target, OpenContext(data, mapping=parse_mapping(mapping)))
-        listener = RunCallbacks(say=said.append)
-        run = await Evaluation.plan(config, data).start(agent, out, callbacks=listener)
+        listener = Events(message=said.append)
+        run = await Evaluation.plan(config, data).start(agent, out, events=listener)
     return run, said
 
 

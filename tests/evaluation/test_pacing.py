@@ -10,7 +10,7 @@ import pytest
 
 from assay.data import Dataset
 from assay.evaluation.calling import MOST_UNANSWERED
-from assay.evaluation.evaluation import Evaluation, RunCallbacks
+from assay.evaluation.evaluation import Evaluation, Events
 from assay.evaluation.pacing import ConcurrencyLimit
 from assay.evaluation.run import Run
 from assay.report.terminal import plain_text, render_report
@@ -52,7 +52,7 @@ async def run(
     said: list[str] = []
     config = RunConfig(target="python:f", **{"timeout": 0.6, "retries": 0, **settings})
     plan = Evaluation.plan(config, data)
-    return await plan.start(agent, out, callbacks=RunCallbacks(say=said.append)), said
+    return await plan.start(agent, out, events=Events(message=said.append)), said
 
 
 async def test_clustered_timeouts_lower_the_concurrency_and_cost_no_points(

@@ -9,7 +9,7 @@ import pytest
 from tests.evaluation.evaluating import MakeDataset, half_right, run
 
 from assay.errors import AgentFailure, FailureKind, RunError
-from assay.evaluation.evaluation import Evaluation, RunCallbacks
+from assay.evaluation.evaluation import Evaluation, Events
 from assay.run.calls import CallWriter
 from assay.run.config import RunConfig
 from assay.run.folder import find_run, list_runs
@@ -43,9 +43,7 @@ def test_a_target_that_dies_is_given_up_said_and_resumable(
     agent = Gone(answers=30)
     config = RunConfig(target="gone", dataset="tiny", retries=0)
     evaluation = replace(Evaluation.plan(config, make_dataset(200)), probe_pauses=(0.01, 0.01))
-    outcome = asyncio.run(
-        evaluation.start(agent, tmp_path, callbacks=RunCallbacks(say=said.append))
-    )
+    outcome = asyncio.run(evaluation.start(agent, tmp_path, events=Events(message=said.append)))
     assert outcome.state == "target lost"
     assert agent.refused < 30
     assert outcome.report.summary.successful_queries == 30
@@ -73,7 +71,7 @@ def test_stop_keeps_what_was_done_and_resume_asks_only_the_rest(
         return half_right(query, top_k)
 
     dataset = make_dataset(60)
-    partial = run(slow, dataset, tmp_path, stop=stop, concurrency=4)
+    partial = run(slow, dataset, tmp_path, events=Events(stop=stop), concurrency=4)
     assert partial.state == "interrupted"
     done = partial.report.summary.total_queries
     assert 0 < done < 25
@@ -126,15 +124,13 @@ def test_a_resumed_run_of_an_earlier_retriever_is_told_to_mix_two(
     header = first.folder.header_file
     header.write_text(header.read_text().replace('"format": 2', '"format": 1'))
     heard: list[str] = []
-    listener = RunCallbacks(say=heard.append)
-    asyncio.run(evaluation.resume(agent, first.folder, callbacks=listener))
+    listener = Events(message=heard.append)
+    asyncio.run(evaluation.resume(agent, first.folder, events=listener))
     assert heard == [f"every query of {first.name} was asked before; none is sent again"]
     heard.clear()
     calls = first.folder.calls_file.read_text().splitlines(keepends=True)
     first.folder.calls_file.write_text("".join(calls[:1]))
-    asyncio.run(
-        evaluation.resume(PythonAgent(half_right, name="f"), first.folder, callbacks=listener)
-    )
+    asyncio.run(evaluation.resume(PythonAgent(half_right, name="f"), first.folder, events=listener))
     assert ["earlier version" in each for each in heard] == [True] * warned
 
 

@@ -15,7 +15,7 @@ from tests.serve.serving import serving
 
 from assay.data import Dataset
 from assay.errors import TargetError, TargetLoading
-from assay.evaluation.evaluation import Evaluation, RunCallbacks
+from assay.evaluation.evaluation import Evaluation, Events
 from assay.evaluation.plan import open_agent
 from assay.evaluation.run import Run
 from assay.report.terminal import plain_text, render_report
@@ -64,7 +64,7 @@ async def evaluated(url: str, data: Dataset, out: Path, **settings: Any) -> tupl
     config = RunConfig(target=f"rest:{url}/search?q={{query}}", mapping=("ids=ids",), **settings)
     evaluation = Evaluation.plan(config, data)
     agent = open_agent(config, data)
-    return await evaluation.start(agent, out, callbacks=RunCallbacks(say=said.append)), said
+    return await evaluation.start(agent, out, events=Events(message=said.append)), said
 
 
 def busy() -> Response:
@@ -271,7 +271,7 @@ async def test_a_purple_agent_that_waits_for_its_mcp_server_loses_nothing(
             config = RunConfig(target=f"a2a:{url}", timeout=5, retries=0)
             evaluation = Evaluation.plan(config, data)
             run = await evaluation.start(
-                open_agent(config, data), tmp_path, callbacks=RunCallbacks(say=said.append)
+                open_agent(config, data), tmp_path, events=Events(message=said.append)
             )
     assert run.report.failures == {}
     assert run.report.headline[1].mean == await score_when_ready(data, tmp_path)
@@ -350,7 +350,7 @@ async def test_an_agent_that_only_listens_or_whose_proxy_is_up_first_is_waited_f
     async with serving(Gateway(purple_app(load_at_once), 1 + (not silent), silent=silent)) as url:
         config = RunConfig(target=f"a2a:{url}", retries=0)
         run = await Evaluation.plan(config, data).start(
-            open_agent(config, data), tmp_path, callbacks=RunCallbacks(say=said.append)
+            open_agent(config, data), tmp_path, events=Events(message=said.append)
         )
     assert run.report.failures == {}
     assert said[0].startswith("waiting for the agent, at most 300 s: ")
@@ -395,6 +395,6 @@ async def test_a_warm_up_can_be_interrupted(make_dataset: MakeDataset, tmp_path:
         data = make_dataset(3)
         with pytest.raises(KeyboardInterrupt, match="interrupted before the first response"):
             await Evaluation.plan(config, data).start(
-                open_agent(config, data), tmp_path, callbacks=RunCallbacks(say=say), stop=stop
+                open_agent(config, data), tmp_path, events=Events(message=say, stop=stop)
             )
     assert service.searches == []

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.fuzz.mutation import examples
 
 from assay.errors import RunError, TargetError
-from assay.evaluation.evaluation import RunCallbacks
+from assay.evaluation.evaluation import Events
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
 from assay.run.state import RunState
@@ -55,15 +55,14 @@ class FakeEvaluation:
         assert self._let is not None
         self._loop.call_soon_threadsafe(self._let.set)
 
-    async def start(
-        self, _agent: object, out: Path, *, callbacks: RunCallbacks, stop: asyncio.Event
-    ) -> Any:
+    async def start(self, out: Path, events: Events) -> Any:
+        stop = events.stop
         self.starts += 1
         self._loop, self._let = asyncio.get_running_loop(), asyncio.Event()
         folder = RunFolder(out / self.name)
         folder.path.mkdir()
         folder.header_file.write_text("{}")
-        callbacks.opened(folder)
+        events.opened(folder)
         self.begun.set()
         waits = [asyncio.ensure_future(each.wait()) for each in (self._let, stop)]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -101,7 +100,7 @@ class GreenQueue(RuleBasedStateMachine):
         self.before: dict[str, tuple[JobState, str]] = {}
         self.patches: list[Any] = [
             mock.patch.object(green_jobs, "KEPT", KEPT),
-            mock.patch.object(green_jobs, "Evaluation", SimpleNamespace(plan=self._plan)),
+            mock.patch.object(green_jobs, "run_evaluation", self._evaluate),
             mock.patch.object(green_jobs, "render_report", return_value=""),
             mock.patch.object(green_jobs, "log_exception"),
             mock.patch.object(green_jobs._logger, "error"),
@@ -118,8 +117,11 @@ class GreenQueue(RuleBasedStateMachine):
         self.ended: dict[str, JobState] = {}
         self.slots: list[Slot] = []
 
-    def _plan(self, config: RunConfig, _dataset: object) -> FakeEvaluation:
-        return next(each for each in self.planned if each.name == config.target)
+    async def _evaluate(
+        self, config: RunConfig, _dataset: object, *, agent: object, out: Path, events: Events
+    ) -> Any:
+        planned = next(each for each in self.planned if each.name == config.target)
+        return await planned.start(out, events)
 
     def _run(self, work: Callable[[], Awaitable[Any]]) -> Any:
         async def within() -> Any:

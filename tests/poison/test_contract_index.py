@@ -21,7 +21,7 @@ from assay.contract.envelope import (
 from assay.contract.server.app import AgentService, agent_app
 from assay.contract.server.runs import ReportProgress
 from assay.errors import UsageError
-from assay.evaluation.evaluation import Evaluation
+from assay.evaluation.evaluation import Evaluation, Events
 from assay.evaluation.plan import open_agent
 from assay.evaluation.run import Run
 from assay.run.config import RunConfig
@@ -47,7 +47,9 @@ async def evaluated(url: str, out: Path, stop: asyncio.Event | None = None, **mo
         **more,
     )
     plan = Evaluation.plan(config, TEA)
-    return await plan.start(open_agent(config, TEA), out, stop=stop)
+    return await plan.start(
+        open_agent(config, TEA), out, events=Events(stop=stop or asyncio.Event())
+    )
 
 
 async def test_documents_are_found_followed_and_removed(tmp_path: Path) -> None:

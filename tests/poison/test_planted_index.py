@@ -16,7 +16,7 @@ from tests.poison.applications import (
 
 from assay.answers import poison_documents
 from assay.data import Document
-from assay.evaluation.evaluation import Evaluation
+from assay.evaluation.evaluation import Evaluation, Events
 from assay.evaluation.run import Run
 from assay.run.config import RunConfig
 from assay.targets.protocol import Agent, AgentAnswer, AgentInfo
@@ -71,7 +71,9 @@ def start(agent: Any, out: Path, stop: asyncio.Event | None = None, **options: A
     config = RunConfig(
         target="python:x:y", dataset="tea", poison=True, poison_into="index", **options
     )
-    return asyncio.run(Evaluation.plan(config, TEA).start(agent, out, stop=stop))
+    return asyncio.run(
+        Evaluation.plan(config, TEA).start(agent, out, events=Events(stop=stop or asyncio.Event()))
+    )
 
 
 def test_documents_are_planted_one_kind_at_a_time_and_taken_out(tmp_path: Path) -> None:

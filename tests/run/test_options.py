@@ -61,6 +61,7 @@ FULL = RunConfig(
     tags=("chunks=512", "reader=b=2"),
     compare_to="main",
     allow_first_run=True,
+    fail_on_regression=True,
     note="with the larger model",
     answers=True,
     judge="gguf",

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from assay.cli.app import app as command
 from assay.data import Dataset
 from assay.errors import TargetError, UsageError
-from assay.evaluation.evaluation import Evaluation, RunCallbacks
+from assay.evaluation.evaluation import Evaluation, Events
 from assay.evaluation.plan import open_agent
 from assay.evaluation.run import Run
 from assay.net.redact import SecretText, full_text, mask_secrets, reveal
@@ -106,8 +106,8 @@ async def test_a_run_writes_no_secret_of_its_target(
     async with serving(repeating_service()) as url:
         config = RunConfig(target=target.format(url=url), retries=0, **settings)
         evaluation = Evaluation.plan(config, data)
-        listener = RunCallbacks(say=said.append)
-        run = await evaluation.start(open_agent(config, data), tmp_path, callbacks=listener)
+        listener = Events(message=said.append)
+        run = await evaluation.start(open_agent(config, data), tmp_path, events=listener)
     await asyncio.to_thread(_expect_no_canary, run, tmp_path, said)
 
 
@@ -128,7 +128,7 @@ async def test_a_command_that_repeats_its_key_is_not_quoted_with_it(
     said: list[str] = []
     out = tmp_path / "runs"
     run = await Evaluation.plan(config, data).start(
-        open_agent(config, data), out, callbacks=RunCallbacks(say=said.append)
+        open_agent(config, data), out, events=Events(message=said.append)
     )
     assert "wrong key: --api-key ***" in run.report.failure_examples["agent error"]
     await asyncio.to_thread(_expect_no_canary, run, out, said)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from assay.cli.console import print_json, say, show, warn, write_output
-from assay.cli.options import option, switch
+from assay.cli.options import option
 from assay.errors import AssayError
 from assay.run.state import RunState
 
@@ -51,15 +51,6 @@ Html = Annotated[
         "FILE",
         "--html",
         rich_help_panel="Output",
-    ),
-]
-
-FailOnRegression = Annotated[
-    bool,
-    switch(
-        "--fail-on-regression",
-        "Exit with 1 if the run is significantly worse than the one that it is compared with.",
-        rich_help_panel="Run",
     ),
 ]
 

@@ -11,7 +11,7 @@ import typer
 from assay.cli.after_run import show_run
 from assay.cli.console import print_json, say, show
 from assay.cli.dataset_and_judge import Archive, choose_dataset
-from assay.cli.evaluation_run import run_evaluation
+from assay.cli.evaluation_run import run_in_terminal
 from assay.cli.index import merge_index_parts
 from assay.cli.options import EngineOption, JsonOption, OutOption, option, switch
 from assay.errors import AssayError, UsageError
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
     from assay.data.dataset import Dataset
     from assay.evaluation.bench import Suite, Workload
+    from assay.evaluation.run import Run
     from assay.report.bench import BenchReport
     from assay.run.config import RunConfig
+    from assay.run.folder import RunFolder
 
 
 def bench_command(
@@ -91,7 +93,9 @@ def bench_command(
             folder,
             out,
             load=load,
-            run_cell=lambda evaluation, run: run_evaluation(evaluation, out, run),
+            run_cell=lambda config, data, run: run_in_terminal(config, data, out=out, resume=run)[
+                0
+            ],
             say=say,
         )
     except KeyboardInterrupt:
@@ -106,6 +110,12 @@ def bench_command(
         show(render_bench(report), wide=True)
     say(f"page: {page}")
     raise typer.Exit(_exit_code(report, folder))
+
+
+def _run_cell(
+    out: Path, config: "RunConfig", data: "Dataset", earlier: "RunFolder | None"
+) -> "Run":
+    return run_in_terminal(config, data, out=out, resume=earlier)[0]
 
 
 def _exit_code(report: "BenchReport", folder: Path) -> int:

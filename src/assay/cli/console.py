@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.progress import Progress as Bars
 
-    from assay.evaluation.evaluation import RunCallbacks
+    from assay.evaluation.evaluation import Events
     from assay.evaluation.results import Tick
     from assay.progress import Progress
 
@@ -96,26 +96,25 @@ def progress_bar() -> Iterator["Progress"]:
 
 
 @contextmanager
-def evaluation_progress(label: str) -> Iterator[tuple["RunCallbacks", "Progress"]]:
-    """For a run, and for the stages in which its agent is prepared."""
-    from assay.evaluation.evaluation import RunCallbacks
+def evaluation_events() -> Iterator["Events"]:
+    """The events of a run in a terminal: bars, or now and then a line if it is not one."""
+    from assay.evaluation.evaluation import Events
 
     if not sys.stderr.isatty():
-        lines = _stage_lines()
-        yield RunCallbacks(tick=_run_lines(label), say=say, progress=lines), lines
+        yield Events(tick=_run_lines(), message=say, progress=_stage_lines())
         return
     with _bars() as bars:
 
-        def speak(message: str) -> None:
-            bars.console.print(message, style="yellow", highlight=False, markup=False)
+        def message(text: str) -> None:
+            bars.console.print(text, style="yellow", highlight=False, markup=False)
 
         stages = _stages(bars)
 
         def tick(now: "Tick") -> None:
-            stages(label, now.done, now.total)
+            stages(now.target, now.done, now.total)
             bars.update(bars.task_ids[-1], figures=_figures(now))
 
-        yield RunCallbacks(tick=tick, say=speak, progress=stages), stages
+        yield Events(tick=tick, message=message, progress=stages)
 
 
 def _bars() -> "Bars":
@@ -166,14 +165,14 @@ def _stage_lines() -> "Progress":
     return report
 
 
-def _run_lines(label: str) -> Any:
+def _run_lines() -> Any:
     last = time.monotonic()
 
     def tick(now: "Tick") -> None:
         nonlocal last
         if time.monotonic() - last >= _SECONDS_BETWEEN_LINES:
             last = time.monotonic()
-            say(f"{label}: {now.done} of {now.total}, {_figures(now)}")
+            say(f"{now.target}: {now.done} of {now.total}, {_figures(now)}")
 
     return tick
 

@@ -1,14 +1,13 @@
 """`assay eval`: send a data set's queries to an agent and report how good its answers are."""
 
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from assay.cli.after_run import (
-    FailOnRegression,
     Html,
     Junit,
     Markdown,
@@ -17,9 +16,9 @@ from assay.cli.after_run import (
     say_where,
     write_ci_files,
 )
-from assay.cli.console import progress_bar, say
+from assay.cli.console import evaluation_events, say
 from assay.cli.dataset_and_judge import Archive, choose_dataset, judge_spec
-from assay.cli.evaluation_run import run_evaluation
+from assay.cli.evaluation_run import run_in_terminal
 from assay.cli.options import (
     EngineOption,
     is_on_command_line,
@@ -33,7 +32,6 @@ from assay.errors import UsageError
 from assay.privacy import private_mode
 from assay.run.config import RunConfig
 from assay.run.settings import command_settings, parse_shard, resumed
-from assay.run.state import RunState
 from assay.targets.opening import (
     DEFAULT_ANSWERING_TARGET,
     DEFAULT_TARGET,
@@ -42,7 +40,6 @@ from assay.targets.opening import (
 
 if TYPE_CHECKING:
     from assay.data.dataset import Dataset
-    from assay.evaluation.evaluation import Evaluation
     from assay.evaluation.run import Run
     from assay.run.folder import RunFolder
 
@@ -91,7 +88,6 @@ def eval_command(
         ),
     ] = None,
     engine: EngineOption = None,
-    fail_on_regression: FailOnRegression = False,
     junit: Junit = None,
     markdown: Markdown = None,
     html: Html = None,
@@ -116,10 +112,7 @@ def eval_command(
     Exit codes: 0 success, 1 a gate failed, 2 usage or input error, 3 the target answered no query,
     the target or the judge could not be reached, or the labels no longer fit, 130 interrupted.
     """
-    from assay.evaluation.compare_to import with_reference, without_reference
-    from assay.evaluation.evaluation import Evaluation
-    from assay.evaluation.listeners import RunListeners
-    from assay.evaluation.plan import open_agent, refuse_unused_settings
+    from assay.evaluation.plan import refuse_unused_settings
     from assay.run.folder import find_run
 
     folder = find_run(resume, out) if resume else None
@@ -138,30 +131,20 @@ def eval_command(
     refuse_unused_settings(config, given, resumed=folder is not None)
     if shards and not engine:
         raise UsageError("--shards needs --engine ray; to run one shard here, use --shard I/N")
-    if fail_on_regression and not (config.compare_to or config.baseline):
+    if config.fail_on_regression and not (config.compare_to or config.baseline):
         raise UsageError("--fail-on-regression needs --compare-to or --baseline")
-    evaluation = with_reference(Evaluation.plan(config, data), out, folder)
-    if missing := without_reference(evaluation):
-        say(missing)
-    if config.baseline:  # a wrong one is reported before the run, not after it
-        open_agent(replace(config, target=config.baseline), data)
-    compared = True
-    with (
-        errors_in_ci_files(junit, markdown, html, config.target),
-        RunListeners(listener or (), say) as listeners,
-    ):
+    with errors_in_ci_files(junit, markdown, html, config.target):
         if engine:
-            run = _evaluate_on_cluster(evaluation, out, folder, engine, shards)
-            listeners.started(run.folder)
+            run = _evaluate_on_cluster(config, data, out, folder, engine, shards, listener or ())
+            finished = True
         else:
-            run = run_evaluation(evaluation, out, folder, listeners.started)
-        if run.state == RunState.COMPLETE:
-            run, compared = _compare(evaluation, run, out, fail_on_regression)
-        listeners.finished(run)
+            run, finished = run_in_terminal(
+                config, data, out=out, resume=folder, listeners=listener or ()
+            )
     print_run(run, as_json, data.judgments_in(config.split))
     write_ci_files(run, junit, markdown, html)
     say_where(run)
-    raise typer.Exit(run.exit_code if compared else 130)
+    raise typer.Exit(run.exit_code if finished else 130)
 
 
 def _new_config(
@@ -215,47 +198,29 @@ def _resumed_config(folder: "RunFolder", context: typer.Context) -> RunConfig:
 
 
 def _evaluate_on_cluster(
-    evaluation: "Evaluation",
+    config: RunConfig,
+    dataset: "Dataset",
     out: Path,
     folder: "RunFolder | None",
     engine: str,
     shards: int | None,
+    listeners: Sequence[str],
 ) -> "Run":
+    import asyncio
+
+    from assay.evaluation.driver import compare_run, plan_evaluation
+    from assay.evaluation.listeners import RunListeners
     from assay.evaluation.ray_shards import evaluate_on_cluster, worker_environment
     from assay.ray_cluster import RayCluster
 
-    if folder is not None or evaluation.config.num_shards > 1:
+    if folder is not None or config.num_shards > 1:
         raise UsageError("--engine starts new runs; leave out --resume and --shard")
-    with progress_bar() as progress, RayCluster(engine, worker_environment()) as cluster:
-        count = min(shards or cluster.cpus, len(evaluation.queries))
-        return evaluate_on_cluster(evaluation, count, cluster, out, progress)
-
-
-def _compare(
-    evaluation: "Evaluation", run: "Run", out: Path, fail_on_regression: bool
-) -> tuple["Run", bool]:
-    """Compare with the baseline, which is run or finished first, or with an earlier run, if any.
-
-    False if the baseline was interrupted: a partial baseline cannot be compared.
-    """
-    from assay.evaluation.api import compare_with_baseline, find_baseline, plan_baseline
-    from assay.evaluation.run import Run
-
-    compare = partial(
-        compare_with_baseline, dataset=evaluation.dataset, fail_on_regression=fail_on_regression
-    )
-    target = evaluation.config.baseline
-    if not target:
-        if evaluation.reference is None:
-            return run, True
-        earlier = evaluation.reference.folder
-        return compare(run, Run(earlier, earlier.read_report())), True
-    plan = plan_baseline(evaluation, run, target)
-    try:
-        other = run_evaluation(plan, out, find_baseline(run, target, out))
-    except KeyboardInterrupt:  # before its first response
-        other = None
-    if other is None or other.state == RunState.INTERRUPTED:
-        say(f"the baseline was interrupted; compare with: assay eval --resume {run.folder}")
-        return run, False
-    return compare(run, other), True
+    with evaluation_events() as events, RunListeners(listeners, say) as following:
+        plan = plan_evaluation(config, dataset, out, events=events)
+        with RayCluster(engine, worker_environment()) as cluster:
+            count = min(shards or cluster.cpus, len(plan.queries))
+            run = evaluate_on_cluster(plan, count, cluster, out, events.progress)
+        following.started(run.folder)
+        run = asyncio.run(compare_run(plan, run, out, events=events))
+        following.finished(run)
+    return run

@@ -4,48 +4,33 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from assay.cli.console import evaluation_progress
+from assay.cli.console import evaluation_events
 
 if TYPE_CHECKING:
-    from assay.evaluation.evaluation import Evaluation
+    from assay.data.dataset import Dataset
     from assay.evaluation.run import Run
-    from assay.run.folder import RunFolder
+    from assay.run.config import RunConfig
 
 
-def run_evaluation(
-    evaluation: "Evaluation",
-    out: Path,
-    folder: "RunFolder | None",
-    opened: "Callable[[RunFolder], None]" = lambda _folder: None,
-) -> "Run":
-    """Start a run, or finish the one in `folder`; `opened` gets the folder as it begins."""
+def run_in_terminal(config: "RunConfig", dataset: "Dataset", **options: Any) -> "tuple[Run, bool]":
+    """Evaluate with bars and signals; whether it came to its end. Options: `run_evaluation`."""
     with _stdout_for_results_only():
-        return asyncio.run(_run(evaluation, out, folder, opened))
+        return asyncio.run(_run(config, dataset, options))
 
 
 async def _run(
-    evaluation: "Evaluation",
-    out: Path,
-    folder: "RunFolder | None",
-    opened: "Callable[[RunFolder], None]",
-) -> "Run":
-    from assay.evaluation.plan import open_agent
+    config: "RunConfig", dataset: "Dataset", options: dict[str, Any]
+) -> "tuple[Run, bool]":
+    from assay.evaluation.driver import run_evaluation
 
-    stop = asyncio.Event()
-    _stop_on_signals(stop)
-    with evaluation_progress(evaluation.config.target) as (listener, progress):
-        agent = open_agent(evaluation.config, evaluation.dataset, progress)
-        if folder is None:
-            listener = replace(listener, opened=opened)
-            return await evaluation.start(agent, out, callbacks=listener, stop=stop)
-        opened(folder)
-        return await evaluation.resume(agent, folder, callbacks=listener, stop=stop)
+    with evaluation_events() as events:
+        _stop_on_signals(events.stop)
+        run = await run_evaluation(config, dataset, events=events, **options)
+    return run, not events.stop.is_set()
 
 
 def _stop_on_signals(stop: asyncio.Event) -> None:

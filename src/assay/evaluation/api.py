@@ -11,20 +11,16 @@ import orjson
 
 from assay.data import Dataset, load_dataset
 from assay.errors import SanityWarning, UsageError, suggests_keywords
-from assay.evaluation.compare_to import regression_gate, with_reference, without_reference
-from assay.evaluation.evaluation import Evaluation, RunCallbacks
-from assay.evaluation.listeners import RunListener, RunListeners
+from assay.evaluation.driver import run_evaluation
+from assay.evaluation.evaluation import Events
+from assay.evaluation.listeners import RunListener
 from assay.evaluation.plan import baseline_track, open_agent, refuse_unused_settings
-from assay.evaluation.reporting import write_report_page
-from assay.evaluation.run import Run, no_answers
+from assay.evaluation.run import Run, no_answers, run_folder
 from assay.evaluation.sanity import sanity_warnings
 from assay.net.gather import run_coroutine
 from assay.privacy import private_mode
-from assay.run.comparison import ComparedRun, compare_reports
 from assay.run.config import RunConfig
-from assay.run.folder import RunFolder, list_runs
 from assay.run.settings import settings
-from assay.run.state import RunState
 from assay.targets.protocol import Agent, Asked
 from assay.targets.python_call import as_agent, python_name
 from assay.targets.retrievers import InvokableRetriever, NodeRetriever
@@ -33,18 +29,18 @@ if TYPE_CHECKING:
     from assay.llm.providers.provider import LLMProvider
 
 
+_WARNING = "warning: "
+
 TargetLike = str | Asked | Callable[..., Any] | InvokableRetriever | NodeRetriever
 
 
 @suggests_keywords(
     archive="pass assay.load_dataset('nfcorpus', archive=FILE) as the data set",
     engine="only the command line divides a run: assay eval --engine ray",
-    fail_on_regression="see run.comparison, or use a gate such as 'ndcg@5>=main-0.01'",
     html="the page is run.folder / 'report.html'",
     json="the report is run.report.to_json()",
     junit="only the command line writes it: assay eval --junit FILE",
     markdown="only the command line writes it: assay eval --markdown FILE",
-    resume="only the command line finishes a run: assay eval --resume RUN",
     shard="only the command line divides a run: assay eval --shard I/N",
     shards="only the command line divides a run: assay eval --engine ray --shards N",
     target="the agent is the first argument",
@@ -87,6 +83,7 @@ def evaluate(
     tags: Mapping[str, str] | Sequence[str] = (),
     compare_to: str | PathLike[str] | Run = "",
     allow_first_run: bool = False,
+    fail_on_regression: bool = False,
     note: str = "",
     answers: bool = False,
     judge: "str | LLMProvider | None" = "",
@@ -107,6 +104,7 @@ def evaluate(
     listeners: str | RunListener | Sequence[str | RunListener] = (),
     judge_calibration: str | Path | None = "",
     require_calibrated: bool = False,
+    resume: str | PathLike[str] | Run | None = None,
     out: str | Path = "runs",
 ) -> Run:
     """Send a data set's queries to an agent and measure what it returns.
@@ -165,6 +163,8 @@ def evaluate(
             `Run.comparison`.
         allow_first_run: if there is no such run yet, go on without it and without the gates that
             name it, with a warning.
+        fail_on_regression: fail a gate if a compared metric is significantly worse than in the run
+            that it is compared with.
         note: a sentence to keep with the run.
         answers: evaluate the answers too.
         judge: the model that judges answers, as the command line names it, or any object that can
@@ -194,6 +194,7 @@ def evaluate(
         judge_calibration: the file of `assay judge calibrate --out`: gates on judged figures say
             whether the judge was calibrated on this data.
         require_calibrated: refuse such a gate where it was not.
+        resume: a run to finish, by its folder, its name or `latest`; its own settings are used.
         out: where run folders go.
 
     Raises:
@@ -235,13 +236,34 @@ def evaluate(
             "judge_calibration": str(judge_calibration or ""),
         }
     )
-    refuse_unused_settings(config, given=settings())
-    evaluation = with_reference(Evaluation.plan(config, data), Path(out))
-    if missing := without_reference(evaluation):
-        warnings.warn(missing, stacklevel=3)
-    if judge is not None and not isinstance(judge, str):
-        evaluation = replace(evaluation, provider=judge)
-    run = _run(evaluation, agent, baseline, Path(out), listeners)
+    unfinished = None if resume is None else run_folder(resume, Path(out))
+    if unfinished is not None:
+        config = unfinished.read_config()
+    refuse_unused_settings(config, given=settings(), resumed=unfinished is not None)
+    opened = _open(agent, config, data)
+    other = None
+    if baseline is not None:
+        second = replace(config, track=baseline_track(config, config.baseline))
+        other = _open(baseline, second, data)
+    if isinstance(listeners, str) or not isinstance(listeners, Sequence):
+        listeners = [listeners]
+    heard: list[str] = []
+    run = run_coroutine(
+        run_evaluation(
+            config,
+            data,
+            out=Path(out),
+            agent=opened,
+            baseline=other,
+            resume=unfinished,
+            provider=None if judge is None or isinstance(judge, str) else judge,
+            listeners=listeners,
+            events=Events(message=heard.append),
+        )
+    )
+    for message in heard:  # they may come from another thread, whose warnings nobody sees
+        if message.startswith(_WARNING):
+            warnings.warn(message.removeprefix(_WARNING), stacklevel=3)
     for words in filter(None, (no_answers(run), *sanity_warnings(run, data.judgments_in(split)))):
         warnings.warn(words, SanityWarning, stacklevel=3)
     return run
@@ -252,48 +274,6 @@ def evaluate_agent(
 ) -> Run:
     """The earlier name of `evaluate`, whose first parameter was called `target`."""
     return evaluate(target, dataset, **settings)
-
-
-def _run(
-    evaluation: Evaluation,
-    agent: TargetLike,
-    baseline: TargetLike | None,
-    out: Path,
-    listeners: str | RunListener | Sequence[str | RunListener],
-) -> Run:
-    """Open the targets, and evaluate while the listeners follow."""
-    config, data = evaluation.config, evaluation.dataset
-    opened = _open(agent, config, data)
-    second = replace(config, track=baseline_track(config, config.baseline))
-    other = None if baseline is None else _open(baseline, second, data)
-    said: list[str] = []
-    if isinstance(listeners, str) or not isinstance(listeners, Sequence):
-        listeners = [listeners]
-    with RunListeners(listeners, said.append) as following:
-        run = run_coroutine(_evaluate(evaluation, opened, other, out, following.started))
-        following.finished(run)
-    for message in said:  # they were said in another thread
-        warnings.warn(message.removeprefix("warning: "), stacklevel=4)
-    return run
-
-
-async def _evaluate(
-    evaluation: Evaluation,
-    agent: Agent,
-    other: Agent | None,
-    out: Path,
-    started: Callable[[RunFolder], None],
-) -> Run:
-    run = await evaluation.start(agent, out, callbacks=RunCallbacks(opened=started))
-    if evaluation.reference is not None and run.state == RunState.COMPLETE:
-        earlier = evaluation.reference.folder
-        return compare_with_baseline(run, Run(earlier, earlier.read_report()), evaluation.dataset)
-    if other is None or run.state != RunState.COMPLETE:
-        return run
-    plan = plan_baseline(evaluation, run, evaluation.config.baseline)
-    found = find_baseline(run, evaluation.config.baseline, out)
-    second = await (plan.start(other, out) if found is None else plan.resume(other, found))
-    return compare_with_baseline(run, second, evaluation.dataset)
 
 
 def _open(target: TargetLike, config: RunConfig, dataset: Dataset) -> Agent:
@@ -339,37 +319,3 @@ def _refuse_swapped(agent: object, dataset: object) -> None:
 def _name(target: object) -> str:
     """What a run is called after."""
     return target if isinstance(target, str) else python_name(target)
-
-
-def plan_baseline(evaluation: Evaluation, run: Run, target: str) -> Evaluation:
-    """The plan of the baseline of `run`: the same queries and settings, without gates."""
-    config = replace(run.report.config, target=target, baseline="", compare_to="", gates=())
-    track = baseline_track(config, target)
-    config = replace(config, track=track, poison=False, poison_kinds=())
-    plan = Evaluation.plan(config, evaluation.dataset)
-    return replace(plan, baseline_of=run.name, provider=evaluation.provider)
-
-
-def find_baseline(run: Run, target: str, out: Path) -> RunFolder | None:
-    """The run of that target that was made for `run` before, finished or not."""
-    for folder in reversed(list(list_runs(out))):
-        if folder.is_baseline():
-            header = folder.read_header()
-            if header.baseline_of == run.name and header.config.target == target:
-                return folder
-    return None
-
-
-def compare_with_baseline(
-    run: Run, baseline: Run, dataset: Dataset, *, fail_on_regression: bool = False
-) -> Run:
-    """Compare, and keep the comparison in the files of `run`; a regression may fail a gate."""
-    judgments = dataset.judgments_in(run.report.config.split)
-    first, second = ComparedRun.read(baseline.folder), ComparedRun.read(run.folder)
-    comparison = compare_reports(first, second, judgments=judgments)
-    comparison = comparison.model_copy(update={"run": baseline.name})
-    if fail_on_regression:
-        comparison = comparison.model_copy(update={"gate": regression_gate(comparison)})
-    run.folder.write_comparison(comparison)
-    write_report_page(run.folder, dataset)
-    return Run(run.folder, run.folder.read_report())

@@ -29,7 +29,6 @@ from typing import Any
 
 from assay.data.dataset import Dataset
 from assay.errors import AssayError, TuningDeclined, UsageError, did_you_mean
-from assay.evaluation.evaluation import Evaluation
 from assay.evaluation.plan import draw_queries, open_agent, refuse_unused_settings
 from assay.evaluation.results import metrics_for
 from assay.evaluation.run import Run
@@ -51,7 +50,7 @@ TAG = "bench"
 _JUDGE_TOKENS = 900
 """Of one call: question, both answers and the instructions, for the estimate of costs."""
 
-RunCell = Callable[[Evaluation, RunFolder | None], Run]
+RunCell = Callable[[RunConfig, Dataset, RunFolder | None], Run]
 LoadDataset = Callable[[RunConfig], Dataset]
 
 
@@ -323,7 +322,7 @@ def run_suite(
                     data = load(config) if data is None else data
                     say(f"{cell.system} on {dataset}: {len(cells) + 1} of {len(suite.cells)}")
                     open_agent(config, data)  # a wrong target is an error of this cell alone
-                    run = run_cell(Evaluation.plan(config, data), done.get(key))
+                    run = run_cell(config, data, done.get(key))
                     stopped = run.state == RunState.INTERRUPTED
             except AssayError as error:
                 say(f"{cell.system} on {dataset}: {error}")

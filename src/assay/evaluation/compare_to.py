@@ -156,8 +156,8 @@ def without_reference(evaluation: "Evaluation") -> str:
     left_out = len(config.gates) - len(evaluation.gates)
     gates = f", and {left_out} of {len(config.gates)} gates, which name it," if left_out else ""
     return (
-        f"no complete run of {config.compare_to!r} on the same data yet: the comparison{gates} "
-        "is left out of this run"
+        f"warning: no complete run of {config.compare_to!r} on the same data yet: the "
+        f"comparison{gates} is left out of this run"
     )
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,19 +59,21 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class RunCallbacks:
-    """What is called while a run goes on: `tick` a few times a second, `say` for messages, and
-    `progress` for the work that follows the last call.
+class Events:
+    """What a caller hears of an evaluation while it goes on, and how it ends one early.
+
+    Events(message=print)  # sentences as they come
+    events.stop.set()      # send no further query; the run can be resumed
+
+    `opened` gets the run's folder as soon as it exists, `tick` the figures a few times a second,
+    and `progress` the stages before the first and after the last query.
     """
 
-    tick: Callable[[Tick], None] = lambda _tick: None
-    say: Callable[[str], None] = lambda _message: None
-    progress: Progress = silent
     opened: Callable[[RunFolder], None] = lambda _folder: None
-    """Called with the run's folder as soon as it exists."""
-
-
-SILENT = RunCallbacks()
+    tick: Callable[[Tick], None] = lambda _tick: None
+    progress: Progress = silent
+    message: Callable[[str], None] = lambda _message: None
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 @dataclass(frozen=True)
@@ -122,24 +124,14 @@ class Evaluation:
             nuggets = NuggetSet.of_dataset(Path(config.nuggets), dataset, queries, gates)
         return cls(config, dataset, queries, gates, criteria=criteria, nuggets=nuggets)
 
-    async def start(
-        self,
-        agent: Agent,
-        out: Path,
-        *,
-        callbacks: RunCallbacks = SILENT,
-        stop: asyncio.Event | None = None,
-    ) -> Run:
-        """Open the agent, make a run folder in `out`, ask every query, and write the report.
-
-        Once `stop` is set no other query is sent; the run can be resumed.
-        """
-        stop = stop or asyncio.Event()
+    async def start(self, agent: Agent, out: Path, events: Events | None = None) -> Run:
+        """Open the agent, make a run folder in `out`, ask every query, and write the report."""
+        events = events or Events()
         with private_mode(self.config.private):
-            async with opened_agent(agent, self.config, callbacks.say, stop):
+            async with opened_agent(agent, self.config, events.message, events.stop):
                 await self._require_plantable(agent)
                 if agent.info.protocol == "mcp":  # which of its tools is called was our choice
-                    callbacks.say(f"target: {agent.info.details}")
+                    events.message(f"target: {agent.info.details}")
                 folder = create_run(
                     out,
                     self.config,
@@ -151,18 +143,12 @@ class Evaluation:
                     baseline_of=self.baseline_of,
                     provenance=await asyncio.to_thread(read_provenance),  # it waits for git
                 )
-                callbacks.opened(folder)
-                return await self._run(agent, folder, callbacks, stop)
+                events.opened(folder)
+                return await self._run(agent, folder, events)
 
-    async def resume(
-        self,
-        agent: Agent,
-        folder: RunFolder,
-        *,
-        callbacks: RunCallbacks = SILENT,
-        stop: asyncio.Event | None = None,
-    ) -> Run:
+    async def resume(self, agent: Agent, folder: RunFolder, events: Events | None = None) -> Run:
         """Ask what was not asked yet; recorded calls, successful or failed, are kept."""
+        events = events or Events()
         self._refuse_other_references(folder)
         header = folder.read_header()
         recorded = header.dataset.fingerprint
@@ -173,17 +159,17 @@ class Evaluation:
                 "resume it with the data that it was started on"
             )
         if self._is_asked(folder):
-            callbacks.say(f"every query of {folder.name} was asked before; none is sent again")
+            events.message(f"every query of {folder.name} was asked before; none is sent again")
         elif header.format < FORMAT and self._searches_here():
-            callbacks.say(
+            events.message(
                 "warning: this run was started by an earlier version, whose BM25 ranked "
                 "differently; its scores will mix the two. Start another run to have one of them"
             )
-        stop = stop or asyncio.Event()
+        events.opened(folder)
         with private_mode(self.config.private):
-            async with opened_agent(agent, self.config, callbacks.say, stop):
+            async with opened_agent(agent, self.config, events.message, events.stop):
                 await self._require_plantable(agent)
-                return await self._run(agent, folder, callbacks, stop)
+                return await self._run(agent, folder, events)
 
     async def _require_plantable(self, agent: Agent) -> None:
         """Before the first call: who asks for `--poison` does not want a run without it."""
@@ -204,23 +190,21 @@ class Evaluation:
         """Whether answers that are measured are only in memory: who resumes has to ask again."""
         return self.config.private and self.config.answers
 
-    async def _run(
-        self, agent: Agent, folder: RunFolder, callbacks: RunCallbacks, stop: asyncio.Event
-    ) -> Run:
+    async def _run(self, agent: Agent, folder: RunFolder, events: Events) -> Run:
         if self.config.split in agent.info.learned_from:
-            callbacks.say(
+            events.message(
                 f"warning: {agent.info.name} learned from the {self.config.split} judgments "
                 "that it is evaluated on, so its scores do not generalize to other queries"
             )
         private = PrivateTexts.of(self.dataset) if self.config.private else None
         with CallWriter(folder.calls_file, private) as writer:
             remove_part_files(folder.path)  # of a process that was killed: no other writes here
-            state, seconds = await self._ask(agent, folder, writer, callbacks, stop)
+            state, seconds = await self._ask(agent, folder, writer, events)
             with run_write_errors(folder):
                 log = CallLog(folder.calls_file, private)
-                examination = await self._examine(agent, folder, log, callbacks, stop, state)
+                examination = await self._examine(agent, folder, log, events, state)
                 if state == RunState.COMPLETE and examination is not None and examination.trouble:
-                    state = _state_after(examination, stop)
+                    state = _state_after(examination, events.stop)
                 return self._report(folder, log, state, seconds, examination)
 
     async def _ask(
@@ -228,19 +212,18 @@ class Evaluation:
         agent: Agent,
         folder: RunFolder,
         writer: CallWriter,
-        callbacks: RunCallbacks,
-        stop: asyncio.Event,
+        events: Events,
     ) -> tuple[RunState, float]:
         """Send the queries that were not sent yet; the state of the run, and its seconds."""
         config, log = self.config, CallLog(folder.calls_file)
         todo = [query for query in self.queries if self._forgets or query.id not in log]
-        live = LiveFigures(config, self.dataset, len(self.queries), callbacks.tick)
+        live = LiveFigures(config, self.dataset, len(self.queries), events.tick)
         before = [] if self._forgets else [query.id for query in self.queries]
         live.catch_up(call for call in log.read(before) if call)
         late_asked = every_query_is_asked(folder)
         if todo:
             query = warm_up_query(self.dataset, self.queries)
-            found = await warm_up(agent, query, config, say=callbacks.say, stop=stop)
+            found = await warm_up(agent, query, config, say=events.message, stop=events.stop)
             note_warm_up(folder, found, config.concurrency)
         # One that runs here, such as a Python function, has no token of ours to refuse.
         may_refuse = isinstance(agent, ReportsReadiness) and len(todo) > MOST_REFUSED
@@ -249,13 +232,13 @@ class Evaluation:
             writer,
             config,
             count=live.add,
-            say=callbacks.say,
+            say=events.message,
             elapsed=log.elapsed,
             protocol=agent.info.protocol if may_refuse else None,
         )
-        limit = ConcurrencyLimit(config.concurrency, callbacks.say)
+        limit = ConcurrencyLimit(config.concurrency, events.message)
         policy = retry_policy(config.timeout, config.retries)
-        breaker = self._breaker(callbacks)
+        breaker = self._breaker(events)
         resolver = ChunkResolver(config.chunk_separator, self.dataset.documents)
 
         async def send(query: Query) -> AgentAnswer:
@@ -269,21 +252,21 @@ class Evaluation:
                 policy=policy,
                 breaker=breaker,
                 on_call=recorder.add,
-                stop=stop,
+                stop=events.stop,
             )
             if not (breaker.lost or late_asked):
                 late = timed_out_queries(self.queries, CallLog(folder.calls_file))
-                if late and not stop.is_set():
+                if late and not events.stop.is_set():
                     asked = counted(len(late), "query", "queries")
-                    callbacks.say(f"asking {asked} that timed out once more, one at a time")
-                await ask_alone(send, late, policy=policy, on_call=recorder.write, stop=stop)
+                    events.message(f"asking {asked} that timed out once more, one at a time")
+                await ask_alone(send, late, policy=policy, on_call=recorder.write, stop=events.stop)
         live.publish()
         note_concurrency(folder, limit)
         seconds = recorder.seconds if todo else log.elapsed
         if breaker.lost:
             recorder.withdraw_outage()
             return RunState.TARGET_LOST, seconds
-        return RunState.INTERRUPTED if stop.is_set() else RunState.COMPLETE, seconds
+        return RunState.INTERRUPTED if events.stop.is_set() else RunState.COMPLETE, seconds
 
     def _refuse_other_references(self, folder: RunFolder) -> None:
         recorded = folder.read_header().dataset.references
@@ -298,8 +281,7 @@ class Evaluation:
         agent: Agent,
         folder: RunFolder,
         log: CallLog,
-        callbacks: RunCallbacks,
-        stop: asyncio.Event,
+        events: Events,
         state: RunState,
     ) -> "AnswerExamination | None":
         if not self.config.answers:
@@ -322,7 +304,7 @@ class Evaluation:
             assigned = None if self.nuggets is None else nuggets_by_rules(cases, self.nuggets)
             return AnswerExamination(verdicts_by_facts(cases), nuggets=assigned)
         if self.config.counterfactuals and context_taker(agent) is None:
-            callbacks.say(
+            events.message(
                 f"{self.config.target} does not accept documents as context, so no question "
                 "is asked again: failures are diagnosed from this run alone"
             )
@@ -335,13 +317,13 @@ class Evaluation:
             provider=self.provider,
             nuggets=self.nuggets,
             criteria=self.criteria,
-            stop=stop,
-            progress=callbacks.progress,
-            breaker=partial(self._breaker, callbacks),
+            stop=events.stop,
+            progress=events.progress,
+            breaker=partial(self._breaker, events),
         )
 
-    def _breaker(self, callbacks: RunCallbacks) -> CircuitBreaker:
-        return CircuitBreaker(pauses=self.probe_pauses, on_change=callbacks.say)
+    def _breaker(self, events: Events) -> CircuitBreaker:
+        return CircuitBreaker(pauses=self.probe_pauses, on_change=events.message)
 
     def _report(
         self,

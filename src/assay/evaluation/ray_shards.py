@@ -15,9 +15,10 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 from assay.data.dataset import Dataset
 from assay.errors import AssayError, RunError, TargetError
+from assay.evaluation.driver import run_evaluation
 from assay.evaluation.evaluation import Evaluation
 from assay.evaluation.merge import merge, merged_config
-from assay.evaluation.plan import draw_queries, open_agent
+from assay.evaluation.plan import draw_queries
 from assay.evaluation.run import Run
 from assay.progress import Progress, silent
 from assay.ray_cluster import RayCluster
@@ -106,8 +107,7 @@ def run_on_cluster(
 def _run(config: RunConfig, dataset: Dataset) -> bytes:
     """On a worker: the run's folder as a zip file."""
     with TemporaryDirectory(prefix="assay-ray-") as folder:
-        evaluation = Evaluation.plan(config, dataset)
-        run = asyncio.run(evaluation.start(open_agent(config, dataset), Path(folder)))
+        run = asyncio.run(run_evaluation(config, dataset, out=Path(folder)))
         packed = io.BytesIO()
         with ZipFile(packed, "w", ZIP_DEFLATED, compresslevel=1) as archive:
             for path in sorted(run.folder.path.rglob("*")):

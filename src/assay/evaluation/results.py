@@ -180,6 +180,7 @@ def _coverage(judged: Set[str], returned: Set[str], known: Set[str] | None) -> L
 class Tick:
     """How far a run is, for a progress bar."""
 
+    target: str
     done: int
     total: int
     failed: int
@@ -193,6 +194,7 @@ class LiveFigures:
     def __init__(
         self, config: RunConfig, dataset: Dataset, total: int, tell: Callable[[Tick], None]
     ) -> None:
+        self._target = config.target
         self._metric = nDCG @ config.top_k
         self._top_k = config.top_k
         self._judgments = dataset.judgments_in(config.split)
@@ -238,7 +240,9 @@ class LiveFigures:
         self._score_waiting()
         self._next = time.monotonic() + _INTERVAL
         mean = self._sum / self._scored if self._scored else 0.0
-        self._tell(Tick(self._done, self._total, self._failed, str(self._metric), mean))
+        self._tell(
+            Tick(self._target, self._done, self._total, self._failed, str(self._metric), mean)
+        )
 
     def _score_waiting(self) -> None:
         calls, self._waiting = self._waiting, []

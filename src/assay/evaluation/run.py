@@ -180,7 +180,7 @@ def compare_runs(
         raise UsageError(f"judge= and prefer=True belong together: {wanted}")
     given = [metrics] if isinstance(metrics, Metric | str) else metrics
     figures = [parse_figure(each) if isinstance(each, str) else as_metric(each) for each in given]
-    folders = [_folder_of(each, Path("runs")) for each in (run_a, run_b)]
+    folders = [run_folder(each, Path("runs")) for each in (run_a, run_b)]
     a, b = map(ComparedRun.read, folders)
     compared = compare_reports(a, b, figures, find_judgments(a, [b]))
     if judge is None:
@@ -212,11 +212,12 @@ def load_run(path: str | PathLike[str], out: str | Path = "runs") -> Run:
         path: the run's folder, or its name, the start of one, or `latest` under `out`.
         out: where run folders are.
     """
-    folder = _folder_of(path, Path(out))
+    folder = run_folder(path, Path(out))
     return Run(folder, folder.read_report())
 
 
-def _folder_of(run: object, out: Path) -> RunFolder:
+def run_folder(run: object, out: Path) -> RunFolder:
+    """The folder of a `Run`, or of what `load_run` takes."""
     if isinstance(run, Run):
         return run.folder
     if not isinstance(run, str | PathLike):

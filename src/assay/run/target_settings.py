@@ -54,6 +54,12 @@ class LabelSettings(AnswerSettings):
         on_resume="free",
         needs="compare_to",
     )
+    fail_on_regression: bool = _labeled(
+        False,
+        "Exit with 1 if the run is significantly worse than the one that it is compared with.",
+        label="Fail on a regression",
+        on_resume="free",
+    )
     note: str = _labeled(
         "",
         "A sentence to store with the run, for later readers.",

@@ -18,7 +18,8 @@ from typing import Any
 
 from assay.data.dataset import Dataset
 from assay.errors import AssayError, RunError, TargetError
-from assay.evaluation.evaluation import Evaluation, RunCallbacks
+from assay.evaluation.driver import run_evaluation
+from assay.evaluation.evaluation import Events
 from assay.evaluation.merge import ROLE
 from assay.evaluation.results import Tick
 from assay.evaluation.run import Run
@@ -152,13 +153,14 @@ class EvaluationJob:
             if self._canceled:
                 stop.set()
         self._set_state(JobState.WORKING)
-        evaluation = Evaluation.plan(self.spec.config, dataset)
         self._agent = agent = open_agent(self.spec.agent_url)
-        listener = RunCallbacks(
-            tick=self._note_tick, say=self._note_words, opened=self._note_folder
+        events = Events(
+            tick=self._note_tick, message=self._note_words, opened=self._note_folder, stop=stop
         )
         try:
-            outcome = await evaluation.start(agent, out, callbacks=listener, stop=stop)
+            outcome = await run_evaluation(
+                self.spec.config, dataset, agent=agent, out=out, events=events
+            )
         except (KeyboardInterrupt, RunError):
             if not stop.is_set():
                 raise
