@@ -21,6 +21,13 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks.claims import (
+    CONTRADICTED,
+    SUPPORTED,
+    LabeledClaim,
+    notes_claims,
+    scifact_claims,
+)
 from scripts.train_contradiction import (
     Matrix,
     build,
@@ -44,13 +51,6 @@ from assay.answers.contradiction.rules import (
     find_contradiction,
 )
 from assay.answers.contradiction.sentence import analyze
-from assay.answers.judge_bench import (
-    CONTRADICTED,
-    SUPPORTED,
-    LabeledClaim,
-    notes_claims,
-    scifact_claims,
-)
 from assay.data import load_dataset
 from assay.data.dataset import Dataset
 from assay.text import stems, words

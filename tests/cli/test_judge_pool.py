@@ -1,4 +1,4 @@
-"""`assay judge pool` and `assay judge labels`: from runs to people's grades to judgments."""
+"""`assay judge pool`: from runs to a table that people grade, which is a data set."""
 
 import csv
 import json
@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import assay
 from assay.cli.app import app
-from assay.data import load_dataset, read_qrels
+from assay.data import load_dataset
 from assay.labels.grading.agreement import grader_agreement
 from assay.labels.grading.pool import combine_labels
 
@@ -55,33 +55,8 @@ def test_a_pool_becomes_judgments(project: Path) -> None:
         for doc_id in row.retrieved_docs[:5]
     }
     assert {(row["query_id"], row["doc_id"]) for row in rows} <= returned
-
-    code, out, error = _invoke(
-        *("labels", "ann.csv", "--out", "new.qrels", "--dataset", "notes", "--dataset-out", "more")
-    )
-    assert code == 0, error
-    grades = read_qrels(Path("new.qrels"))
-    first = rows[1]
-    assert grades[first["query_id"]][first["doc_id"]] == 1
-    more = load_dataset("more").judgments["test"]
-    assert more[first["query_id"]][first["doc_id"]] == 1
-    assert more[first["query_id"]].items() >= known[first["query_id"]].items()
-
-
-def test_two_graders_are_compared(project: Path) -> None:
-    (run, *_) = map(str, Path("runs").iterdir())
-    assert _invoke("pool", run, "--out", "pool.csv")[0] == 0
-    rows = _grade(Path("pool.csv"), Path("ann.csv"), [0, 1, 2, 0])
-    _grade(Path("pool.csv"), Path("bob.csv"), [0, 1, 1, ""])
-    code, out, error = _invoke("labels", "ann.csv", "bob.csv", "--json")
-    assert code == 0, error
-    found = json.loads(out)
-    (pair,) = found["agreement"]
-    assert found["judged"] == len(rows)
-    assert pair["both"] == len(rows) - len(rows) // 4
-    assert pair["kappa"] == 1.0  # they agree about what is relevant
-    assert 0 < pair["weighted_kappa"] < 1
-    assert found["unlabelled"] == len(rows) // 4
+    graded = load_dataset("ann.csv").judgments["test"]
+    assert graded[rows[1]["query_id"]][rows[1]["doc_id"]] == 1
 
 
 def test_the_median_counts_and_strangers_have_nothing_in_common() -> None:
@@ -95,8 +70,8 @@ def test_the_median_counts_and_strangers_have_nothing_in_common() -> None:
     ("words", "message"),
     [
         (("pool", "latest", "--out", "pool.txt"), "a pool is written to a .csv file"),
-        (("labels", "empty.csv"), "has no label yet"),
-        (("labels", "empty.csv", "--dataset", "notes"), "pass both, or neither"),
+        (("labels", "empty.csv"), "'assay judge labels' was removed"),
+        (("bench",), "'assay judge bench' was removed"),
         (("pool", "latest", "--out", "empty.csv"), "exists, perhaps with grades in it"),
     ],
 )
@@ -130,9 +105,5 @@ def test_a_data_set_without_documents_is_graded_by_ids(
         ("Wer?", "a", ""),
         ("Wer?", "c", ""),
     ]
-    options = ("--dataset", "fragen.csv", "--columns", columns[0], "--dataset-out", "more")
-    code, _, error = _invoke("labels", "ann.csv", *options)
-    assert code == 0, error
-    assert sum(map(len, load_dataset("more").judgments["test"].values())) == 5
     code, _, error = _invoke("grade", "pool.csv", "--judge", "openai:m")
     assert "has no passage" in error

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from assay.cli.console import say
-from assay.errors import closest, did_you_mean
+from assay.errors import UsageError, closest, did_you_mean
 from assay.run.option import Group
 
 GROUPS: tuple[str, ...] = get_args(Group)
@@ -26,6 +26,13 @@ _MORE = "Other options"
 _FEW = 12
 """Up to here the options of a verb are one list."""
 _REST = "Options"
+
+
+REMOVED = {
+    "judge bench": "to measure a judge, label answers and use: assay judge calibrate",
+    "judge labels": "a graded table is a data set, --dataset POOL.csv; the web UI exports qrels",
+}
+"""Verbs that are gone, with what to do instead."""
 
 
 class VerbCommand(TyperCommand):
@@ -115,6 +122,9 @@ class VerbGroup(TyperGroup):
         except Exception as error:
             message = getattr(error, "message", "")
             if isinstance(message, str) and args and args[0] not in self.commands:
+                path = f"{ctx.command_path} {args[0]}".partition(" ")[2]
+                if path in REMOVED:
+                    raise UsageError(f"'assay {path}' was removed: {REMOVED[path]}") from None
                 hint = did_you_mean(args[0], self.commands, cutoff=0.5)
                 if instead := REMOVED.get(args[0]):
                     message, hint = f"'{args[0]}' was removed; {instead}", ""

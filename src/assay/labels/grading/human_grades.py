@@ -130,7 +130,7 @@ class GradedPool:
         return self.pairs[place].name
 
     def table(self, grader: str) -> bytes:
-        """The table as this person would have filled it in, for `assay judge labels`."""
+        """The table as this person would have filled it in."""
         return pool_table(self.pairs, self.grades_of(grader))
 
     def agreement(self) -> list[tuple[str, str, GraderAgreement]]:
