@@ -88,7 +88,6 @@ def test_the_nearest_name_is_found_whatever_its_case() -> None:
         (("eval", "--dataset", "notes", "--gate", "sucess_rate>1"), "'success_rate'"),
         (("eval", "bm25", "--dataset", "notes"), "'builtin:bm25'"),
         (("bench", "quik"), "'quick'"),
-        (("judge", "bench", "note"), "'notes'"),
         (("report", "lastest"), "'latest'"),
         (("runs", "--lable", "x"), "'--label'"),
         (("report", "20260101-a"), "'20260101-0000-a'"),
@@ -115,9 +114,7 @@ def test_a_flag_that_resembles_none_gets_no_suggestion() -> None:
     [
         (("index", "notes"), "(notes); a data set is named by --dataset"),
         (("eval", "--dataset", "notes", "--gate", "p95<5"), "write NAME@K; or success_rate, lat"),
-        (("judge", "bench", "--judge", "rule"), "or, without a model, words, rules, small-model"),
         (("score", "broken.jsonl"), "broken.jsonl:1: is not valid JSON"),
-        (("judge", "labels", "absent", "--out", "x"), "absent: no such file"),
         (("judge", "calibrate", "absent.jsonl"), "absent.jsonl: no such file"),
         (("bench", "quick", "--resume", "latest"), "not both"),
         (("search", "x", "--top-k", "ten"), "should be a valid integer, got 'ten'"),
@@ -128,8 +125,6 @@ def test_a_flag_that_resembles_none_gets_no_suggestion() -> None:
             "--device has no effect with --mode",
         ),
         (("search", "x", "--mode", "dense", "--bm25-k1", "1"), "--bm25-k1 has no effect with --m"),
-        (("judge", "bench", "--judge", "rules", "--max-cost", "1"), "--max-cost has no effect on"),
-        (("judge", "bench", "--judge-votes", "4"), "--judge-votes has no effect on judges without"),
         (
             ("export", "x", "--format", "trec", "--metric", "mrr@5"),
             "--metric has no effect on rows",

@@ -70,8 +70,8 @@ def test_the_median_counts_and_strangers_have_nothing_in_common() -> None:
     ("words", "message"),
     [
         (("pool", "latest", "--out", "pool.txt"), "a pool is written to a .csv file"),
-        (("labels", "empty.csv"), "'assay judge labels' was removed"),
-        (("bench",), "'assay judge bench' was removed"),
+        (("labels", "empty.csv"), "'labels' was removed"),
+        (("bench",), "'bench' was removed"),
         (("pool", "latest", "--out", "empty.csv"), "exists, perhaps with grades in it"),
     ],
 )

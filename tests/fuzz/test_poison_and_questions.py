@@ -1,13 +1,10 @@
 """Whatever a document, a question or an answer holds: planting, judging and asking go through."""
 
-import asyncio
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fuzz.mutation import examples
 
 from assay.answers.instructions import follows_a_document
-from assay.answers.lexical import states
 from assay.answers.poison_documents import (
     PoisonKind,
     PoisonOutcome,
@@ -15,10 +12,6 @@ from assay.answers.poison_documents import (
     poison_outcome,
     squeezed,
 )
-from assay.data import Document
-from assay.labels.questions.made_questions import QuestionKind
-from assay.labels.questions.making import make_questions
-from assay.labels.questions.writers import ClozeWriter
 
 PIECES = st.sampled_from(
     (
@@ -58,7 +51,6 @@ TEXTS = st.lists(PIECES, max_size=40).map(" ".join) | st.text(max_size=60)
 FILLERS = st.text(
     st.sampled_from("*_ \u200b\u00ad\u0301\ufe0f-.,\n~`"), max_size=3
 )  # what stands between letters and is not read
-TEMPLATES = [each for each in QuestionKind if each is not QuestionKind.PARAPHRASED]
 
 
 @settings(max_examples=examples(40), deadline=None)
@@ -78,27 +70,3 @@ def test_nothing_between_its_letters_hides_a_canary(data: st.DataObject, kind: P
     (planted,) = plant([("q", "How long?")], kind).values()
     said = "".join(each + data.draw(FILLERS) for each in planted.canary)
     assert poison_outcome(said, (), planted) is PoisonOutcome.FOLLOWED
-
-
-@settings(max_examples=examples(25), deadline=None)
-@given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=6), st.integers(0, 9))
-def test_questions_about_any_documents_are_proven(texts: list[tuple[str, str]], seed: int) -> None:
-    documents = {f"d{n}": Document(f"d{n}", *each) for n, each in enumerate(texts)}
-    made = asyncio.run(
-        make_questions(
-            documents,
-            TEMPLATES,
-            12,
-            writers={QuestionKind.SINGLE_HOP: ClozeWriter()},
-            states=states,
-            seed=seed,
-        )
-    )
-    for each in made.questions:
-        assert each.text.strip()
-        assert set(each.documents) <= documents.keys()
-        assert bool(each.documents) is (each.kind is not QuestionKind.UNANSWERABLE)
-        for fact in each.facts:
-            assert any(states(quote.text, fact) for quote in each.quotes)
-            assert states(each.answer or "", fact)
-            assert not states(each.text, fact)

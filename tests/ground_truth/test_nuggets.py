@@ -324,7 +324,6 @@ def test_without_a_model_sentences_are_quoted_and_nobody_calls_them_vital(
 
 def test_options_that_are_not_for_nuggets_are_refused(folder: Path) -> None:
     for arguments, message in (
-        ((folder, "--nuggets", "--questions", 3), "--questions has no effect with --nuggets"),
         ((folder, "--nuggets", "--without-text"), "--without-text has no effect with --nuggets"),
         ((folder, "--export", "t.csv"), "--export has no effect without --nuggets"),
         ((folder, "--nuggets", "--export", "t.txt"), "is a .csv file"),

@@ -204,7 +204,6 @@ def test_a_budget_stops_before_it_is_exceeded(
         (["--provider", "magic"], "unknown provider 'magic'"),
         (["--split", "train"], "has no split 'train'"),
         (["--without-text", "--provider", "openai:m@http://127.0.0.1:9"], "only extracts"),
-        (["--questions", "3", "--resume"], "--resume has no effect with --questions"),
     ],
 )
 def test_a_mistake_is_told_in_words(folder: Path, arguments: list[str], message: str) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,10 +9,8 @@ import typer
 from assay.cli.console import print_json, progress_bar, say, show
 from assay.cli.data_files import check_data, import_dataset, sample
 from assay.cli.help import verbs
-from assay.cli.made_questions import FOLDER, show_made_questions, write_made_questions
-from assay.cli.options import ArchiveOption, ColumnsOption, JsonOption, MaxCostOption, option
-from assay.llm.passages import EXTRACTIVE
-from assay.llm.provider_kinds import PROVIDER_FORMS
+from assay.cli.made_questions import questions
+from assay.cli.options import ArchiveOption, ColumnsOption, JsonOption, option
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -28,6 +25,7 @@ _LABEL_WIDTH = 22
 data_app.command("import")(import_dataset)
 data_app.command("check")(check_data)
 data_app.command("sample")(sample)
+data_app.command("questions")(questions)
 
 
 @data_app.command("list")
@@ -172,67 +170,3 @@ def _table(first: str, *figures: str) -> "Table":
     from assay.report.console import figures_table
 
     return figures_table((first, _LABEL_WIDTH), *figures)
-
-
-@data_app.command("questions")
-def questions(
-    source: Annotated[
-        str,
-        typer.Argument(
-            help="What to ask about: a folder of .md, .txt and .html files, a corpus.jsonl, a BEIR "
-            "folder or zip, nfcorpus or notes.",
-            metavar="DOCUMENTS",
-            show_default=False,
-        ),
-    ],
-    out: Annotated[
-        Path,
-        option(
-            "Where to write the data set: a new folder in BEIR format, with the documents; or "
-            "FILE.jsonl, a table for a service that has the documents itself.",
-            "ASSAY_QUESTIONS_OUT",
-            "DIR|FILE.jsonl",
-        ),
-    ] = FOLDER,
-    count: Annotated[
-        int, option("How many questions; kinds take turns.", "ASSAY_COUNT", "N", min=1)
-    ] = 100,
-    kinds: Annotated[
-        list[str] | None,
-        option(
-            "Which kinds, with commas between them: known-item, single-hop, multi-hop, "
-            "comparison, temporal, unanswerable, and with --provider paraphrased. Default: all.",
-            "ASSAY_QUESTION_KINDS",
-            "KIND,KIND",
-        ),
-    ] = None,
-    seed: Annotated[int, option("Random seed of the questions.", "ASSAY_SEED", "S", min=0)] = 42,
-    provider: Annotated[
-        str,
-        option(
-            "The model that writes single-hop and paraphrased questions, "
-            f"{PROVIDER_FORMS}; or extractive, which uses templates and no model.",
-            "RAG_EVAL_PROVIDER",
-            "SPEC",
-        ),
-    ] = EXTRACTIVE,
-    max_cost: MaxCostOption = None,
-    archive: ArchiveOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Make questions and answers from documents.
-
-    Every answer is checked to be in the documents, and for unanswerable questions not to be;
-    provenance is kept. Known items (a title, a distinctive sentence) make a gate that needs no
-    labels: see docs/questions.md.
-    """
-    from assay.labels.questions.made_questions import parse_question_kinds
-
-    wanted = parse_question_kinds(kinds or (), model=provider != EXTRACTIVE)
-    written = write_made_questions(
-        source, archive, wanted, count, seed, provider, max_cost, out.expanduser()
-    )
-    if as_json:
-        print_json(written.to_json())
-    else:
-        show_made_questions(written)

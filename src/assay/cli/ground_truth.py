@@ -1,4 +1,4 @@
-"""`assay ground-truth`: reference answers, nuggets, or new questions from documents."""
+"""`assay ground-truth`: reference answers and nuggets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,13 +13,7 @@ from assay.cli.ground_truth_summary import (
     DrawnNuggetsSummary,
     NuggetsSummary,
 )
-from assay.cli.made_questions import (
-    FOLDER,
-    SavedQuestions,
-    show_made_questions,
-    with_model,
-    write_made_questions,
-)
+from assay.cli.made_questions import with_model
 from assay.cli.options import (
     ArchiveOption,
     JsonOption,
@@ -30,7 +24,6 @@ from assay.cli.options import (
     switch,
 )
 from assay.errors import DataError, UsageError
-from assay.labels.questions.made_questions import QuestionKind
 from assay.llm.passages import EXTRACTIVE
 from assay.llm.provider_kinds import PROVIDER_FORMS
 
@@ -44,7 +37,6 @@ if TYPE_CHECKING:
 _FILE = Path("ground_truth.json")
 _NUGGETS_FILE = Path("nuggets.jsonl")
 _NAMED = 5
-_OF_EXISTING = ("queries", "num_queries", "split", "documents", "resume", "without_text")
 
 
 def ground_truth(
@@ -52,8 +44,7 @@ def ground_truth(
     dataset: Annotated[
         str,
         typer.Argument(
-            help="nfcorpus, notes, or the path of a BEIR folder or zip; with --questions also a "
-            "corpus.jsonl, or a folder of .md, .txt and .html files.",
+            help="nfcorpus, notes, or the path of a BEIR folder or zip.",
             metavar="NAME|PATH",
         ),
     ],
@@ -68,14 +59,6 @@ def ground_truth(
     ] = None,
     num_queries: Annotated[
         int | None, option("Draw this many queries at random instead.", "ASSAY_NUM_QUERIES", "N")
-    ] = None,
-    questions: Annotated[
-        int | None,
-        option(
-            "Write this many new questions from the documents instead, as assay data questions "
-            "--kinds single-hop does.",
-            metavar="N",
-        ),
     ] = None,
     nuggets: Annotated[
         bool,
@@ -120,9 +103,8 @@ def ground_truth(
     out: Annotated[
         Path | None,
         option(
-            "Where to write the result. Default: ground_truth.json; with --questions, the folder "
-            "questions; with --nuggets, nuggets.jsonl.",
-            metavar="FILE|DIR",
+            "Where to write the result. Default: ground_truth.json; with --nuggets, nuggets.jsonl.",
+            metavar="FILE",
         ),
     ] = None,
     resume: Annotated[
@@ -140,11 +122,10 @@ def ground_truth(
     archive: ArchiveOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write reference answers, nuggets or questions.
+    """Write reference answers or nuggets.
 
     An answer is written from the 3 to 5 most relevant documents of its question and stored with its
-    provenance. An interrupted run can be continued: pass --resume for answers and nuggets; for
-    --questions, run the same command again, since every model reply is cached.
+    provenance. Continue an interrupted run with --resume.
     """
     if not nuggets:
         refuse_unused(context, ("export", "import_"), "without --nuggets; add it")
@@ -152,31 +133,21 @@ def ground_truth(
     if ids and num_queries is not None:
         raise UsageError("give --queries or --num-queries, not both")
     if nuggets:
-        other = ("questions", "without_text")
-        refuse_unused(context, other, "with --nuggets; leave it out")
+        refuse_unused(context, ("without_text",), "with --nuggets; leave it out")
         path = out or _NUGGETS_FILE
         if export and import_:
             raise UsageError("give --export or --import, not both")
-        summary: AnswersSummary | NuggetsSummary | SavedQuestions
+        summary: AnswersSummary | NuggetsSummary
         if table := export or import_:
             summary = _edit_table(path, table, import_edits=import_ is not None)
         else:
             task = _task(dataset, archive, split, ids, num_queries, seed, 5)
             summary = _draw_nuggets(task, documents, provider, max_cost, path, resume)
-    elif questions is None:
+    else:
         task = _task(dataset, archive, split, ids, num_queries, seed, documents or 5)
         summary = _write_answers(task, provider, max_cost, out or _FILE, resume, not without_text)
-    else:
-        refuse_unused(context, _OF_EXISTING, "with --questions; leave it out")
-        say("note: assay data questions makes these and other kinds of questions")
-        kinds, folder = (QuestionKind.SINGLE_HOP,), out or FOLDER
-        summary = write_made_questions(
-            dataset, archive, kinds, questions, seed, provider, max_cost, folder
-        )
     if as_json:
         print_json(summary.to_json())
-    elif isinstance(summary, SavedQuestions):
-        show_made_questions(summary)
     else:
         _show(summary)
 
@@ -193,7 +164,7 @@ def _task(
     from assay.cli.dataset_and_judge import choose_dataset
     from assay.data.load import KNOWN
     from assay.labels.ground_truth.generation import GenerationTask, choose_queries
-    from assay.labels.questions.source_documents import is_dataset
+    from assay.labels.questions import is_dataset
 
     try:
         data = choose_dataset(name, archive)

@@ -12,27 +12,24 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from assay.cli.console import say
-from assay.errors import UsageError, closest, did_you_mean
+from assay.errors import closest, did_you_mean
 from assay.run.option import Group
 
 GROUPS: tuple[str, ...] = get_args(Group)
 REMOVED = {
     "rekey": "replace the old ids in qrels/*.tsv (docs/labels.md)",
     "completion": "run: assay --install-completion",
+    "bench": "to measure a judge, label answers and use: assay judge calibrate",
+    "labels": "a graded table is a data set, --dataset POOL.csv; the web UI exports qrels",
+    "--kinds": "a model writes the questions; name it with --provider",
+    "--questions": "use: assay data questions DOCUMENTS --provider SPEC",
 }
-"""Verbs of earlier versions, with what to do instead."""
+"""Verbs and options of earlier versions, with what to do instead."""
 
 _MORE = "Other options"
 _FEW = 12
 """Up to here the options of a verb are one list."""
 _REST = "Options"
-
-
-REMOVED = {
-    "judge bench": "to measure a judge, label answers and use: assay judge calibrate",
-    "judge labels": "a graded table is a data set, --dataset POOL.csv; the web UI exports qrels",
-}
-"""Verbs that are gone, with what to do instead."""
 
 
 class VerbCommand(TyperCommand):
@@ -122,9 +119,6 @@ class VerbGroup(TyperGroup):
         except Exception as error:
             message = getattr(error, "message", "")
             if isinstance(message, str) and args and args[0] not in self.commands:
-                path = f"{ctx.command_path} {args[0]}".partition(" ")[2]
-                if path in REMOVED:
-                    raise UsageError(f"'assay {path}' was removed: {REMOVED[path]}") from None
                 hint = did_you_mean(args[0], self.commands, cutoff=0.5)
                 if instead := REMOVED.get(args[0]):
                     message, hint = f"'{args[0]}' was removed; {instead}", ""
@@ -189,4 +183,6 @@ def _suggest_option(error: Exception, flags: Iterable[str]) -> None:
         plain = {flag.lstrip("-"): flag for flag in flags}
         near = closest(name.lstrip("-"), plain, cutoff=0.7)
         hint = f". Did you mean {plain[near]!r}?" if near else ""
+        if instead := REMOVED.get(name):
+            hint = f"; it was removed: {instead}"
         error.message = message + hint  # type: ignore[attr-defined]

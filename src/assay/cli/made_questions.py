@@ -1,84 +1,95 @@
-"""Questions from documents, made and written by `assay data questions` and `ground-truth`."""
+"""`assay data questions`: a model writes questions about documents, each checked."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
-from assay.cli.console import progress_bar, say, show, warn
+import typer
+
+from assay.cli.console import print_json, progress_bar, say, show, warn
+from assay.cli.options import ArchiveOption, JsonOption, MaxCostOption, option
+from assay.errors import UsageError
 from assay.llm.passages import EXTRACTIVE
+from assay.llm.provider_kinds import PROVIDER_FORMS
 from assay.net.json import JsonObject
 
 if TYPE_CHECKING:
     from assay.data.dataset import Document
-    from assay.labels.questions.made_questions import (
-        MadeQuestions,
-        QuestionKind,
-        QuestionsSummary,
-    )
-    from assay.labels.questions.writers import QuestionWriter
+    from assay.labels.questions import WrittenQuestions
     from assay.llm.providers.provider import LLMProvider, Spending
 
 _Made = TypeVar("_Made")
 
-FOLDER = Path("questions")
 
-_NOTE = (
-    "Made by templates from the documents' own words; no model and no person wrote or checked it."
-)
+def questions(
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="What to ask about: a folder of .md, .txt and .html files, a corpus.jsonl, a BEIR "
+            "folder or zip, nfcorpus or notes.",
+            metavar="DOCUMENTS",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[
+        Path,
+        option(
+            "Where to write the data set: a new folder in BEIR format, with the documents; or "
+            "FILE.jsonl, a table for a service that has the documents itself.",
+            "ASSAY_QUESTIONS_OUT",
+            "DIR|FILE.jsonl",
+        ),
+    ] = Path("questions"),
+    count: Annotated[
+        int, option("How many questions, one about each document.", "ASSAY_COUNT", "N", min=1)
+    ] = 100,
+    seed: Annotated[int, option("Random seed of the questions.", "ASSAY_SEED", "S", min=0)] = 42,
+    provider: Annotated[
+        str | None,
+        option(f"The model that writes them, {PROVIDER_FORMS}.", "RAG_EVAL_PROVIDER", "SPEC"),
+    ] = None,
+    max_cost: MaxCostOption = None,
+    archive: ArchiveOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Have a model write questions and answers about documents.
 
+    Every answer is checked to be in its document, and not to be known without it; provenance is
+    kept. Replies are cached: run the same command again to continue after an interruption.
+    """
+    from assay.labels.questions import (
+        ModelQuestionWriter,
+        QuestionChecks,
+        require_free,
+        save_questions,
+        write_questions,
+    )
 
-@dataclass(frozen=True, slots=True)
-class SavedQuestions:
-    """Where questions were written, what they are, and what the model cost that wrote them."""
+    if provider in (None, EXTRACTIVE):
+        raise UsageError(
+            "questions are written by a model: add --provider, such as --provider openai:MODEL"
+        )
+    folder = out.expanduser()
+    require_free(folder)
+    checks = QuestionChecks(*_documents(source, archive))
 
-    out: Path
-    summary: "QuestionsSummary"
-    spending: "Spending | None"
-
-    def to_json(self) -> JsonObject:
-        """What `--json` prints."""
-        return {"out": str(self.out), **self.summary.to_json(), **spending_json(self.spending)}
-
-
-def write_made_questions(
-    source: str,
-    archive: Path | None,
-    kinds: "Sequence[QuestionKind]",
-    number: int,
-    seed: int,
-    spec: str,
-    max_cost: float | None,
-    out: Path,
-) -> SavedQuestions:
-    """Make and write the questions; the summary."""
-    from assay.answers.lexical import states
-    from assay.labels.questions.made_questions import check_output, write_questions
-    from assay.labels.questions.making import make_questions
-
-    check_output(out)
-    documents, taken = _documents(source, archive)
-
-    async def make(model: "LLMProvider | None") -> "QuestionsSummary":
-        writers = _writers(model)
+    async def make(model: "LLMProvider | None") -> JsonObject:
+        assert model is not None
         with progress_bar() as progress:
-            made = await make_questions(
-                documents,
-                kinds,
-                number,
-                writers=writers,
-                states=states,
-                seed=seed,
-                taken=taken,
-                progress=progress,
+            made = await write_questions(
+                checks, ModelQuestionWriter(model), count, seed=seed, progress=progress
             )
-        if 0 < len(made.questions) < number:
-            warn(_too_few(made, kinds, number))
-        return write_questions(made, documents, _origin(kinds, writers), out)
+        if 0 < len(made.questions) < count:
+            warn(_too_few(made, count))
+        return save_questions(made, checks, folder)
 
-    summary, spending = with_model(spec, max_cost, make)
-    return SavedQuestions(out, summary, spending)
+    summary, spending = with_model(provider or "", max_cost, make)
+    if as_json:
+        print_json({"out": str(folder), **summary, **spending_json(spending)})
+    else:
+        _show(summary, folder)
 
 
 def with_model(
@@ -88,7 +99,7 @@ def with_model(
 ) -> "tuple[_Made, Spending | None]":
     """What `work` returns for the model that `spec` names, and what that cost.
 
-    `work` gets None for `extractive`, which is no model and costs nothing.
+    `work` gets None for `extractive`, which is not a model and costs nothing.
     """
     from assay.llm.providers.opening import open_provider
 
@@ -102,46 +113,19 @@ def with_model(
 
 
 def spending_json(spending: "Spending | None") -> JsonObject:
-    """The last entry of a summary; none where no model was asked."""
+    """The last entry of a summary; none if no model was asked."""
     return {} if spending is None else {"spending": asdict(spending)}
 
 
-def _writers(model: "LLMProvider | None") -> "dict[QuestionKind, QuestionWriter]":
-    from assay.labels.questions.made_questions import QuestionKind
-    from assay.labels.questions.writers import ClozeWriter, ModelQuestionWriter, RewordingWriter
-
-    if model is None:
-        return {QuestionKind.SINGLE_HOP: ClozeWriter()}
-    return {
-        QuestionKind.SINGLE_HOP: ModelQuestionWriter(model),
-        QuestionKind.PARAPHRASED: RewordingWriter(model),
-    }
-
-
-def _origin(
-    kinds: "Sequence[QuestionKind]", writers: "Mapping[QuestionKind, QuestionWriter]"
-) -> dict[str, str]:
-    """What the set says about its questions; by templates alone, no writer has a word in it."""
-    origins = [writers[kind].origin for kind in kinds if kind in writers]
-    if not origins:
-        return {"provider": EXTRACTIVE, "model": "none", "prompt": "none", "note": _NOTE}
-    note = origins[-1]["note"]
-    others = any(kind not in writers for kind in kinds)
-    return {**origins[-1], "note": f"{note} {_NOTE}" if others else note}
-
-
-def _too_few(made: "MadeQuestions", kinds: "Sequence[QuestionKind]", number: int) -> str:
+def _too_few(made: "WrittenQuestions", number: int) -> str:
     """Whether candidates were rejected or there were too few documents: the remedies differ."""
-    from assay.labels.questions.making import CANDIDATES_PER_QUESTION
+    from assay.labels.questions import CANDIDATES_PER_QUESTION
     from assay.report.numbers import counted
 
     reasons = []
     if rejected := sum(made.rejected.values()):
         reasons.append(f"{rejected} of {counted(made.drafted, 'candidate')} were rejected")
-    few = [str(kind) for kind in kinds if made.count(kind) < number // len(kinds)]
-    if len(kinds) > 1:
-        reasons.append(f"the documents have no more for {', '.join(few) or 'these kinds'}")
-    elif made.drafted < number * CANDIDATES_PER_QUESTION:
+    if made.drafted < number * CANDIDATES_PER_QUESTION:
         documents = counted(made.drafted, "document")
         reasons.append(f"only {documents} had enough text, one question each")
     return f"{len(made.questions)} of {number} questions were made: {'; '.join(reasons)}"
@@ -151,11 +135,7 @@ def _documents(name: str, archive: Path | None) -> "tuple[Mapping[str, Document]
     """The documents, and the questions about them that are there already."""
     from assay.cli.dataset_and_judge import choose_dataset
     from assay.data.load import KNOWN
-    from assay.labels.questions.source_documents import (
-        files_left_out,
-        is_dataset,
-        read_source_documents,
-    )
+    from assay.labels.questions import files_left_out, is_dataset, read_source_documents
 
     path = Path(name).expanduser()
     if name not in KNOWN and path.exists() and not is_dataset(path):
@@ -164,31 +144,23 @@ def _documents(name: str, archive: Path | None) -> "tuple[Mapping[str, Document]
             warn(f"{name}: only .md, .txt and .html files are read; left out: {kinds}")
         return read_source_documents(path), []
     data = choose_dataset(name, archive)
+    if not data.documents:
+        raise UsageError(f"{name!r} has no documents, so there is nothing to ask about")
     return data.documents, [query.text for query in data.queries.values()]
 
 
-def show_made_questions(written: SavedQuestions) -> None:
-    """The summary as a table, then what to keep in mind."""
+def _show(summary: JsonObject, out: Path) -> None:
+    from assay.labels.questions import Rejection
     from assay.report.console import facts_table
     from assay.report.numbers import count, counted
 
-    summary, out = written.summary, str(written.out)
-    facts = [(name, summary.origin[name]) for name in ("provider", "model")]
-    facts.append(("questions", count(summary.questions)))
-    facts += [(f"  {kind}", count(number)) for kind, number in summary.kinds.items()]
-    facts.append(("drafted", count(summary.drafted)))
-    facts += [(f"dropped: {why}", count(number)) for why, number in summary.dropped.items()]
-    show(facts_table([*facts, ("result", out)]))
-    say(summary.origin["note"])
-    if number := summary.ambiguous:
+    facts = [(name, summary[name]) for name in ("provider", "model")]
+    facts += [(name, count(summary[name])) for name in ("questions", "drafted")]
+    dropped = summary["dropped"].items()
+    facts += [(f"dropped: {Rejection[why.upper()]}", count(number)) for why, number in dropped]
+    show(facts_table([*facts, ("result", str(out))]))
+    say(summary["note"])
+    if number := summary["ambiguous"]:
         words = counted(number, "question is", "questions are")
-        say(
-            f"{words} tagged ambiguous: BM25 ranks another document as high as the right one, so "
-            "keyword search finds it by chance"
-        )
-    if not summary.from_memory_checked:
-        say(
-            "Not checked, because it needs a model: whether the questions can be answered without "
-            "the documents."
-        )
+        say(f"{words} tagged ambiguous: BM25 ranks another document as high as the right one")
     say(f"evaluate on it with: assay eval TARGET --dataset {out}")

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from assay.answers.nugget_file import MAX_LENGTH, Importance, Nugget, NuggetMaker
 from assay.data.dataset import Document
 from assay.errors import ProviderError, ProviderFailure
-from assay.labels.questions.source_documents import quoted_in
+from assay.labels.questions import quoted_in
 from assay.llm.answerer import extract_finding, is_instruction
 from assay.llm.passages import Passage
 from assay.llm.prompt import (
