@@ -4,22 +4,37 @@ Columns are found by the names that loggers and other evaluators write, or by th
 maps.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import orjson
 
 from assay.data.dataset import Fact
 from assay.data.table import cell_list
 from assay.data.text_file import Record, short_repr
 from assay.errors import DataError
+from assay.net.json import parse_json
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "question": ("question", "query", "user_input", "input", "query_text"),
     "answer": ("answer", "response", "actual_output", "output"),
-    "contexts": ("contexts", "retrieved_contexts", "retrieval_context", "context"),
+    "contexts": (
+        "contexts",
+        "retrieved_contexts",
+        "retrieval_context",
+        "context",
+        "documents",
+        "source_documents",
+    ),
     "reference": (
-        *("reference", "ground_truth", "ground_truths", "expected_output"),
-        *("reference_answer", "ground_truth_answer"),
+        "reference",
+        "ground_truth",
+        "ground_truths",
+        "expected_output",
+        "reference_answer",
+        "ground_truth_answer",
     ),
     "citations": ("citations",),
     "relevant": ("relevant", "reference_contexts"),
@@ -27,16 +42,21 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "answerable": ("answerable",),
     "id": ("id", "query_id"),
 }
-"""What a row may hold, and the column names that are known for it, first match first."""
+"""What a row may hold, and the column names that are known for it, first match first.
 
-_TEXTS = ("text", "content", "page_content")
+`actualOutput` is `actual_output`. A column of `_NESTED` that holds an object stands for its keys.
+"""
+
+_NESTED = ("input", "inputs", "output", "outputs", "vars", "response")
+_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_TEXTS = ("text", "content", "page_content", "pageContent", "document.content")
 _YES, _NO = ("true", "1", "1.0", "yes"), ("false", "0", "0.0", "no")
-_IDS = ("id", "doc_id", "chunk_id")
+_IDS = ("id", "doc_id", "chunk_id", "document.id")
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedContext:
-    """A text that the model was given; `id` is empty where the log has none."""
+    """A text that the model was given; `id` or `text` is empty if the log has none."""
 
     id: str
     text: str
@@ -71,9 +91,32 @@ class LoggedAnswer:
 
 def looks_logged(fields: Mapping[str, object]) -> bool:
     """Whether an object is a row of answers, and not a ranking by query id."""
+    fields = _flatten(fields)
     answers = [fields[name] for name in COLUMNS["answer"] if name in fields]
     asked = any(isinstance(fields.get(name), str) for name in COLUMNS["question"])
     return bool(answers) and asked and (answers[0] is None or isinstance(answers[0], str))
+
+
+def _flatten(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of a row, with those of objects in it (Langfuse, LangSmith, promptfoo)."""
+    flat = {_CAPITAL.sub("_", str(name)).lower(): value for name, value in fields.items()}
+    for name in _NESTED:
+        value = parsed_cell(flat.get(name))
+        if isinstance(value, Mapping):
+            del flat[name]
+            for key, inside in value.items():
+                flat.setdefault(_CAPITAL.sub("_", str(key)).lower(), inside)
+    return flat
+
+
+def parsed_cell(value: Any) -> Any:
+    """The JSON in a cell of text, else the value as it is."""
+    if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "["):
+        return value
+    try:
+        return parse_json(value)
+    except orjson.JSONDecodeError:
+        return value
 
 
 def read_logged(
@@ -85,7 +128,7 @@ def read_logged(
             yield row
             continue
         try:
-            yield _Reader(row, columns or {}).read()
+            yield _Reader(row, columns or {}, _flatten(row.fields)).read()
         except DataError as error:
             yield error
 
@@ -94,6 +137,7 @@ def read_logged(
 class _Reader:
     row: Record
     columns: Mapping[str, str]
+    fields: Mapping[str, Any]
 
     def read(self) -> LoggedAnswer:
         question = self.text("question")
@@ -122,14 +166,14 @@ class _Reader:
         """The column that holds `key` in this row."""
         if key in self.columns:
             return self.columns[key]
-        return next((name for name in COLUMNS[key] if name in self.row.fields), None)
+        return next((name for name in COLUMNS[key] if name in self.fields), None)
 
     def value(self, key: str) -> Any:
         """None where there is no such column, or nothing in it."""
         name = self.find(key)
         if name is None:
             return None
-        value = _look_up(self.row, name) if key in self.columns else self.row.fields[name]
+        value = _look_up(self.row, name) if key in self.columns else self.fields[name]
         return None if isinstance(value, float) and value != value else value  # a frame's NaN
 
     def text(self, key: str) -> str:
@@ -178,8 +222,10 @@ class _Reader:
         for each in cell_list(self.value("contexts")):
             if isinstance(each, str):
                 yield LoggedContext("", each)
-            elif isinstance(each, dict) and isinstance(text := _text_of(each), str):
+            elif isinstance(each, dict) and isinstance(text := _text_of(each) or "", str):
                 found = next((each[name] for name in _IDS if each.get(name) is not None), "")
+                if not found and not text:
+                    raise self.wrong("contexts", 'objects with "id" or "text"', each)
                 yield LoggedContext(str(found), text)
             else:
                 what = 'a list of texts or of {"id", "text"}'
@@ -208,16 +254,22 @@ class _Reader:
 
 
 def _look_up(row: Record, name: str) -> Any:
-    """A column by its name, or by a path of names with dots between them."""
-    if name in row.fields:
-        return row.fields[name]
-    value: Any = row.fields
-    for part in name.split("."):
-        if not isinstance(value, dict) or part not in value:
-            found = short_repr(list(row.fields))
-            raise row.refusal(f"has no column {name!r}, only {found}")
-        value = value[part]
-    return value
+    """A column by its name, or by a path into JSON cells: `output.documents[].content`."""
+    return row.fields[name] if name in row.fields else _walk(row, row.fields, name, name)
+
+
+def _walk(row: Record, value: Any, path: str, whole: str) -> Any:
+    part, _, rest = path.partition(".")
+    key = part.removesuffix("[]")
+    if not isinstance(value, Mapping) or key not in value:
+        found = short_repr(list(value) if isinstance(value, Mapping) else value)
+        raise row.refusal(f"has no {key!r} of --columns {whole!r}, only {found}")
+    value = parsed_cell(value[key])
+    if not rest:
+        return value
+    if part == key:
+        return _walk(row, value, rest, whole)
+    return [_walk(row, each, rest, whole) for each in cell_list(value)]
 
 
 def _text_of(value: Mapping[str, Any]) -> Any:

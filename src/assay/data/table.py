@@ -27,7 +27,7 @@ from assay.data.text_file import (
     reason,
     short_repr,
 )
-from assay.data.traces import holds_spans, trace_rows
+from assay.data.traces import frame_span, holds_spans, is_frame_span, span_rows, trace_rows
 from assay.errors import DataError, UsageError, did_you_mean
 from assay.extras import require_extras
 from assay.files import require_regular
@@ -37,6 +37,8 @@ from assay.progress import Progress, silent
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 """The formats that `read_table` reads, each but Parquet also as `.gz`."""
 
+_WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".ods", ".numbers")
+_ROWS = ("testCases", "test_cases", "results", "rows", "data", "examples")
 _MAX_JSON = 256 * 2**20
 _MAX_TRACES = 2**30
 # A cell may hold all contexts of a question; the csv module's own limit is 128 KiB.
@@ -88,19 +90,29 @@ def read_table(path: Path, progress: Progress = silent) -> Iterator[Record | Dat
     """
     kind = table_suffix(path)
     if kind in (".jsonl", ".ndjson"):
-        return _from_json_lines(plain_file(path), progress)
+        return _joined_spans(_from_json_lines(plain_file(path), progress))
     if kind == ".json":
-        return _from_json(path)
+        return _joined_spans(_from_json(path))
     if kind in (".csv", ".tsv"):
-        return _from_delimited(plain_file(path), "\t" if kind == ".tsv" else ",")
+        return _joined_spans(_from_delimited(plain_file(path), "\t" if kind == ".tsv" else ","))
     if kind == ".parquet":
-        return _from_parquet(path)
+        return _joined_spans(_from_parquet(path))
     if not path.exists():
         raise DataError("no such file", file=path)
     raise UsageError(
         f"{path}: a table is one of {', '.join(SUFFIXES)}, got {path.suffix or 'no suffix'}; "
         "rename the file"
     )
+
+
+def require_readable_table(path: Path) -> None:
+    """Raise `UsageError` for a workbook and `DataError` for an empty file."""
+    if path.suffix.lower() in _WORKBOOKS:
+        raise UsageError(
+            f"{path} is a workbook, which is not read; save the sheet as CSV UTF-8 and pass that"
+        )
+    if path.is_file() and table_suffix(path) in SUFFIXES and path.stat().st_size == 0:
+        raise DataError("is empty; it needs a header and at least one row", file=path)
 
 
 def table_suffix(path: Path) -> str:
@@ -220,11 +232,34 @@ def _exports(
         yield export or {}
 
 
+def _joined_spans(rows: Iterator[Record | DataError]) -> Iterator[Record | DataError]:
+    """Rows as they are; those of a frame of spans, as Phoenix exports it, become traces."""
+    first = next(rows, None)
+    if first is None:
+        return
+    rows = chain([first], rows)
+    if isinstance(first, DataError) or not is_frame_span(first.fields):
+        yield from rows
+        return
+    wrong: list[DataError] = []
+    spans = []
+    for row in rows:
+        if isinstance(row, DataError):
+            wrong.append(row)
+        else:
+            documents = {k: cell_list(v) for k, v in row.fields.items() if k.endswith("documents")}
+            spans.append(frame_span(row.fields | documents))
+    yield from rows_of(span_rows(spans), first.source)
+    yield from wrong
+
+
 def _from_json(path: Path) -> Iterator[Record | DataError]:
     """A list of objects, or an object of columns as data frames write it."""
     value = read_json(path)
     if holds_spans(value):
         value = list(trace_rows([value]))
+    while isinstance(value, dict) and (inside := _first_list(value)) is not None:
+        value = inside
     if isinstance(value, dict) and value and all(isinstance(v, list) for v in value.values()):
         lengths = {len(column) for column in value.values()}
         if len(lengths) == 1:
@@ -233,6 +268,13 @@ def _from_json(path: Path) -> Iterator[Record | DataError]:
     if not isinstance(value, list):
         raise DataError(f"must hold a list of rows, got {short_repr(value)}", file=path)
     yield from rows_of(value, str(path))
+
+
+def _first_list(value: JsonObject) -> Any:
+    """Where other evaluators keep their rows: deepeval in `testCases`, promptfoo in
+    `results.results`."""
+    found = (value.get(name) for name in _ROWS)
+    return next((each for each in found if each and isinstance(each, list | dict)), None)
 
 
 def read_json(path: Path) -> Any:
@@ -296,10 +338,12 @@ def _cells(file: TextFile, text: io.TextIOWrapper, delimiter: str) -> Iterator[R
             return
         if cells is None:
             return
+        if not any(map(str.strip, cells)):  # ";;;", as spreadsheets write rows without content
+            continue
         row = Record(file.label, first, dict(zip(header, cells, strict=False)), lined=True)
-        if cells and len(cells) != len(header):
+        if len(cells) != len(header):
             yield row.refusal(f"has {len(cells)} cells, the header has {len(header)}")
-        elif cells:
+        else:
             yield row
 
 

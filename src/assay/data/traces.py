@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from assay.net.json import JsonObject, parse_json
+from assay.text import parse_time
 
 _DOCUMENT = re.compile(
     r"(retrieval\.documents|reranker\.output_documents)\.(\d{1,6})\.document\.(id|content|metadata)"
@@ -39,7 +40,7 @@ class Span:
     trace_id: str
     id: str
     parent: str
-    start: int
+    start: float
     failed: bool
     attributes: Mapping[str, Any]
 
@@ -49,16 +50,45 @@ def holds_spans(value: object) -> bool:
     return isinstance(value, dict) and isinstance(value.get("resourceSpans"), list)
 
 
+def is_frame_span(fields: Mapping[str, Any]) -> bool:
+    """Whether a row is a span of a data frame, as Phoenix exports it."""
+    return "context.trace_id" in fields and any(key.startswith("attributes.") for key in fields)
+
+
+def frame_span(fields: Mapping[str, Any]) -> Span:
+    """The span in a row with `context.trace_id`, `parent_id` and `attributes.input.value`."""
+    named = {key.removeprefix("attributes."): value for key, value in fields.items()}
+    return Span(
+        trace_id=str(fields["context.trace_id"]),
+        id=str(fields.get("context.span_id", "")),
+        parent=str(fields.get("parent_id") or ""),
+        start=_seconds(fields.get("start_time")),
+        failed=fields.get("status_code") == "ERROR",
+        attributes={key: value for key, value in named.items() if f"{key}.".startswith(_READ)},
+    )
+
+
+def _seconds(value: object) -> float:
+    try:
+        return parse_time(str(value)).timestamp()
+    except ValueError:  # the order of the rows decides
+        return 0.0
+
+
 def trace_rows(exports: Iterable[JsonObject]) -> Iterator[JsonObject]:
     """One row with `id`, `question`, `answer` and `contexts` for each trace that holds a question.
 
     Traces without one, such as those that build an index, are left out. `answer` is None where
     the root failed.
     """
+    return span_rows(span for export in exports for span in _spans(export))
+
+
+def span_rows(spans: Iterable[Span]) -> Iterator[JsonObject]:
+    """The rows of `trace_rows` from spans in any order."""
     traces: dict[str, list[Span]] = {}
-    for export in exports:
-        for span in _spans(export):
-            traces.setdefault(span.trace_id, []).append(span)
+    for span in spans:
+        traces.setdefault(span.trace_id, []).append(span)
     for trace_id in list(traces):
         row = _row(trace_id, sorted(traces.pop(trace_id), key=lambda span: span.start))
         if row is not None:
@@ -95,10 +125,13 @@ def _contexts(spans: Sequence[Span]) -> list[JsonObject]:
 
 
 def _documents(span: Span, name: str) -> Iterator[JsonObject]:
-    listed = _parsed(span.attributes.get(f"gen_ai.{name}"))
+    listed = _parsed(span.attributes.get(f"gen_ai.{name}", span.attributes.get(name)))
     for each in listed if isinstance(listed, list) else ():
-        if isinstance(each, dict) and isinstance(text := _first(each, ("content", "text")), str):
-            yield {"id": str(each.get("id") or ""), "text": text}
+        if isinstance(each, dict):
+            text = _first(each, ("content", "text", "document.content"))
+            doc_id = str(_first(each, ("id", "document.id")) or "")
+            if isinstance(text, str) or doc_id:  # ids alone are what was retrieved, too
+                yield {"id": doc_id, "text": text if isinstance(text, str) else ""}
     numbered: dict[int, dict[str, Any]] = {}
     for key, value in span.attributes.items():
         match = _DOCUMENT.fullmatch(key)

@@ -95,12 +95,13 @@ def with_ground_truth(dataset: Dataset, path: Path) -> Dataset:
 
 
 def logged_case(row: LoggedAnswer, query_id: str) -> tuple[AnswerCase, dict[str, Document]]:
-    """The case, and its contexts by ids that no other row has."""
+    """The case, and the contexts that have a text, by ids that no other row has."""
     names = _context_names(row)
     ids = [f"{query_id}:{name}" for name in names]
     documents = {
         doc_id: Document(doc_id, "", context.text)
         for doc_id, context in zip(ids, row.contexts, strict=True)
+        if context.text
     }
     places = _places(names)
     given = () if _cites_outside(row, names) else row.citations
@@ -179,5 +180,7 @@ def _relevant(
             yield ids[places[wanted]]
             continue
         text = normalize(wanted)
-        same = [i for i, each in enumerate(texts) if text and (text in each or each in text)]
+        same = [
+            i for i, each in enumerate(texts) if text and each and (text in each or each in text)
+        ]
         yield ids[same[0]] if same else f"{query_id}:missing {number}"

@@ -301,7 +301,9 @@ class _Log:
     def _case(self, row: LoggedAnswer, query_id: str) -> AnswerCase:
         case, documents = logged_case(row, query_id)
         self.documents |= documents
-        self.invented += [(query_id, each) for each in unknown_citations(case.citations, documents)]
+        self.invented += [
+            (query_id, each) for each in unknown_citations(case.citations, case.retrieved)
+        ]
         if cites_without_ids(row):
             self.unresolved += 1
         else:
