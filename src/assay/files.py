@@ -21,6 +21,7 @@ from typing import BinaryIO
 
 from assay.errors import AssayError
 
+PROJECT_FILE = "assay.toml"
 FILE_MAX_BYTES = 256 * 2**20
 """Of a file that is read as a whole."""
 
@@ -41,6 +42,16 @@ _FROM_THE_SHELL = ("/dev/fd/", "/dev/stdin")
 _NO_WAITING = getattr(os, "O_NONBLOCK", 0)
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
 _BINARY = getattr(os, "O_BINARY", 0)
+
+
+def find_project_file(folder: Path | None = None) -> Path | None:
+    """The nearest `assay.toml`: in `folder` (default: the working folder) or in one above it.
+
+    None if there is none. Relative paths in the file are relative to the file's own folder.
+    """
+    start = (folder or Path.cwd()).absolute()
+    places = (each / PROJECT_FILE for each in (start, *start.parents))
+    return next((path for path in places if path.is_file()), None)
 
 
 class UnreadableFile(AssayError, OSError):

@@ -128,7 +128,7 @@ def test_ids_that_are_separated_in_two_ways_are_read_with_a_warning(tmp_path: Pa
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "has no questions"),
+        ("", "is empty; it needs a header"),
         ("query,doc_ids\n", "has no questions; add rows below a header"),
         ("Frage,docs\nx,y\n", r"csv:2: has no column for the query \(.*--columns query=NAME, in P"),
         (

@@ -20,11 +20,13 @@ Assay = Callable[..., Completed]
 
 @pytest.fixture
 def assay(tmp_path: Path) -> Assay:
-    """Run `assay ARGUMENTS` in `tmp_path`; keywords are variables of its environment."""
+    """Run `assay ARGUMENTS` in `tmp_path` or `cwd`; keywords are variables of its environment."""
 
-    def run(*arguments: str, timeout: float = 110, **variables: str) -> Completed:
+    def run(
+        *arguments: str, timeout: float = 110, cwd: Path = tmp_path, **variables: str
+    ) -> Completed:
         environment = {**os.environ, **variables}
-        return forked.run(forked.ASSAY, *arguments, cwd=tmp_path, env=environment, timeout=timeout)
+        return forked.run(forked.ASSAY, *arguments, cwd=cwd, env=environment, timeout=timeout)
 
     return run
 

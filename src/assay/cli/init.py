@@ -4,7 +4,7 @@ import json
 import shlex
 import sys
 from collections.abc import Mapping
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -182,7 +182,9 @@ def init(
             metavar="SYSTEM",
         ),
     ] = None,
-    force: Annotated[bool, switch("--force", "Replace files that exist.")] = False,
+    force: Annotated[
+        bool, switch("--force", "Replace files that exist; each is kept as FILE.bak.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Write an assay.toml and a CI job for this project.
@@ -325,7 +327,21 @@ def _write(files: dict[str, str], folder: Path, force: bool) -> list[str]:
     for name in written:
         path = folder / name
         try:
+            if path.exists() and (copy := _keep_copy(path, files[name].encode())):
+                say(f"the {name} before is now {copy.relative_to(folder)}")
             atomic_write(path, files[name].encode())
         except OSError as error:
             raise UsageError(f"cannot write {name}: {error.strerror}") from None
     return written
+
+
+def _keep_copy(path: Path, content: bytes) -> Path | None:
+    """Keep what --force overwrites as FILE.bak, FILE.bak1, ...; None if nothing would be lost."""
+    from assay.files import atomic_write, read_file
+
+    if (before := read_file(path)) == content:
+        return None
+    names = (path.with_name(f"{path.name}.bak{number or ''}") for number in count())
+    copy = next(each for each in names if not each.exists() or read_file(each) == before)
+    atomic_write(copy, before)
+    return copy

@@ -123,6 +123,9 @@ def score_command(
     if run.is_dir():
         raise UsageError(f"{run} is a folder; pass a file, or see a run with: assay report {run}")
     from assay.data.load import is_table
+    from assay.data.table import require_readable_table
+
+    require_readable_table(run)
 
     if not is_given(context, "columns") and (
         is_given(context, "dataset") or qrels is not None or holds_answers(run)

@@ -1,4 +1,4 @@
-"""`assay.toml` in the working folder: defaults for options, below flags and the environment.
+"""`assay.toml` here or in a folder above: defaults for options, below flags and the environment.
 
 dataset = "notes"        # for every verb that has such an option, and does not read it from a run
 
@@ -26,14 +26,13 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from assay.cli.help import all_commands
 from assay.errors import UsageError, did_you_mean
-from assay.files import read_text_file
+from assay.files import PROJECT_FILE as FILE
+from assay.files import find_project_file, read_text_file
 from assay.run.settings import read_option_table
 
 if TYPE_CHECKING:
     from assay.run.config import RunConfig
 
-
-FILE = "assay.toml"
 
 # Verbs whose data set is that of the runs, labels or report that they are given, or is found, or is
 # an argument: the one at the top level of the file may be another. `[merge]` can name one still.
@@ -51,10 +50,20 @@ def read_settings(root: Any, folder: Path | None = None) -> dict[str, Any]:
     return _defaults(root, {}, content, "")
 
 
+def _from_project(value: Any, name: str, hint: Any) -> Any:
+    """A path of the file, which is relative to the file, seen from the working folder."""
+    path = find_project_file()
+    if path is None or path.parent == Path.cwd() or not isinstance(value, str):
+        return value
+    place = path.parent / value
+    is_path = hint in (Path, Path | None) or (name == "dataset" and place.exists())
+    return str(place) if is_path else value
+
+
 def read_project_file(folder: Path | None = None) -> dict[str, Any]:
     """The content of `assay.toml`; empty if there is none. Raises `UsageError`."""
-    path = (folder or Path()) / FILE
-    if not path.is_file():
+    path = find_project_file(folder)
+    if path is None:
         return {}
     _refuse_planted(path)
     try:
@@ -137,7 +146,7 @@ def _values_for(command: Any, given: Mapping[str, Any]) -> dict[str, Any]:
         for kind, words in _KINDS.items():
             if hint in (kind, kind | None) and not _fits(value, kind):
                 raise UsageError(f"{FILE}: {name!r} must be {words}, got {value!r}")
-        values[name] = value
+        values[name] = _from_project(value, name, hint)
     return values
 
 

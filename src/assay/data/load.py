@@ -18,7 +18,7 @@ from assay.data.hub import is_hub_cached, read_hub
 from assay.data.hub_layout import is_hub_folder, read_hub_folder
 from assay.data.ir_datasets_source import is_ir_dataset_cached, read_ir_dataset
 from assay.data.question_table import COLUMNS, read_questions
-from assay.data.table import SUFFIXES, parse_columns, table_suffix
+from assay.data.table import SUFFIXES, parse_columns, require_readable_table, table_suffix
 from assay.data.text_file import Findings
 from assay.errors import DataError, UsageError, closest, did_you_mean, suggests_keywords
 from assay.progress import Progress, silent
@@ -140,9 +140,12 @@ def is_table(name: str | Path) -> bool:
 
 def require_dataset(name: str | Path) -> None:
     """Raise `UsageError` for an unknown name, before anything slow begins."""
-    exists = str(name) != "" and Path(name).expanduser().exists()
-    if name in KNOWN or source_of(name) is not None or exists:
+    path = Path(name).expanduser()
+    if name in KNOWN or source_of(name) is not None or (str(name) != "" and path.exists()):
+        require_readable_table(path)
         return
+    if table_suffix(path) in (*SUFFIXES, ".zip"):
+        raise UsageError(f"{name}: no such file{did_you_mean(str(name), _files_beside(name))}")
     near = _similar_name(str(name))
     hint = f". Did you mean {near!r}?" if near else did_you_mean(str(name), _files_beside(name))
     raise UsageError(

@@ -45,6 +45,10 @@ SPLIT = "test"
 
 _SEPARATORS = "\n;|,"
 _SEPARATED = re.compile(r"[;|,]\s+\S")
+# Ids have digits, titles that serve as ids rarely have one in every word.
+_SEVERAL_IDS = re.compile(r"\s*\S*\d\S*(?:\s+\S*\d\S*)+\s*")
+# What people and spreadsheets write into a cell that has no value; #NV is German for #N/A.
+_NO_VALUE = re.compile(r"#[A-ZÄÖÜ/]+[!?]?|n/?a|nan|null|none|nil|[-–—?]+", re.IGNORECASE)
 _MAX_TAG_VALUES = 100
 _MAX_TAG_LENGTH = 100
 _USUAL_GRADES: Mapping[str, int] = {str(grade): grade for grade in range(4)}
@@ -124,6 +128,8 @@ class _Builder:
     separators: dict[str, int] = field(default_factory=dict)
     models: dict[str, int] = field(default_factory=dict)
     """How many judgments each model made."""
+    spellings: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """The first spelling of each id and its place, by the id in lower case."""
 
     def add(self, row: Record) -> None:
         names = tuple(row.fields)
@@ -139,6 +145,7 @@ class _Builder:
         query_id = self._question(row, layout)
         grades = self.judgments.setdefault(query_id, {})
         for doc_id, grade in found:
+            self._note_doubtful(row, doc_id)
             earlier = grades.setdefault(doc_id, grade)
             if earlier != grade:
                 raise row.refusal(
@@ -205,6 +212,20 @@ class _Builder:
             what = "questions without expected ids, which no ranking is measured on"
             self.findings.note(what, _place(row))
         return list(zip(ids, grades, strict=True))
+
+    def _note_doubtful(self, row: Record, doc_id: str) -> None:
+        """Ids that no service returns: nobody would see that from a recall of 0."""
+        place = _place(row)
+        if _SEVERAL_IDS.fullmatch(doc_id):
+            what = "cells that look like several ids, read as one (write ; between ids)"
+            self.findings.note(what, f"{short_repr(doc_id)} {place}")
+        if _NO_VALUE.fullmatch(doc_id):
+            what = "ids that look like a missing value (leave the cell empty)"
+            self.findings.note(what, f"{doc_id!r} {place}")
+        first, where = self.spellings.setdefault(doc_id.casefold(), (doc_id, place))
+        if first != doc_id:
+            what = "ids in two spellings, which are two documents (write them alike)"
+            self.findings.note(what, f"{doc_id!r} {place}, {first!r} {where}")
 
     def _ids(self, row: Record, name: str, value: object) -> list[str]:
         ids = [_plain(each) for each in self._list(row, value)]

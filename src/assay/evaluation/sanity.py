@@ -57,7 +57,8 @@ def sanity_warnings(run: "Run", judgments: "Judgments") -> list[str]:
     wrong = _about_ids(run, answers)
     checks = (_about_count, _about_loading, _about_end, _about_one_answer)
     found = [wrong, *(check(run, answers) for check in checks)]
-    return [*filter(None, (*found, _about_order(run, answers, judgments)))]
+    found += [_about_order(run, answers, judgments), _about_spelling(run, judgments)]
+    return [*filter(None, found)]
 
 
 def _about_ids(run: "Run", answers: Sequence[_Answer]) -> str:
@@ -89,6 +90,23 @@ def _about_ids(run: "Run", answers: Sequence[_Answer]) -> str:
     if unknown.queries and unknown.queries == report.summary.successful_queries:
         return f"every answer holds ids that {name!r} does not have: is this the right data set?"
     return ""
+
+
+def _about_spelling(run: "Run", judgments: "Judgments") -> str:
+    """Ids that a data set without documents expects in another case: they score nothing."""
+    if run.report.dataset.documents:
+        return ""
+    expected = {doc_id for grades in judgments.values() for doc_id in grades}
+    folded = {doc_id.casefold(): doc_id for doc_id in expected}
+    returned = {doc_id for row in run.rows() for doc_id in row.retrieved_docs} - expected
+    found = sorted(each for each in returned if each.casefold() in folded)
+    if not found:
+        return ""
+    return (
+        f"{counted(len(found), 'returned id')} scored nothing because of upper and lower case: "
+        f"{found[0][:60]!r} is expected as {folded[found[0].casefold()][:60]!r}; write the ids "
+        f"of {run.report.dataset.name!r} as the target has them"
+    )
 
 
 def _about_count(run: "Run", answers: Sequence[_Answer]) -> str:

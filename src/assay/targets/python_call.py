@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import AgentFailure, FailureKind, UsageError, did_you_mean
+from assay.files import find_project_file
 from assay.llm.passages import Passage
 from assay.targets.chunks import read_contexts
 from assay.targets.protocol import Agent, AgentAnswer, AgentInfo, document_id, is_unicode
@@ -267,15 +268,17 @@ def _is_asked(target: object) -> bool:
 
 
 def load_object(spec: str) -> object:
-    """Import `module:object`; the working folder is searched first, as `python -m` does."""
+    """Import `module:object` from the working folder, that of assay.toml, or the environment."""
     module_name, _, attribute = spec.partition(":")
     if not module_name or not attribute:
         raise UsageError(
             f"target 'python:{spec}' does not name a function; write python:module:function"
         )
     folder = str(Path.cwd())
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+    project = find_project_file()
+    for place in (str(project.parent) if project else folder, folder):
+        if place not in sys.path:
+            sys.path.insert(0, place)
     try:
         found: Any = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
