@@ -12,8 +12,8 @@ import typer
 
 from assay.cli.console import print_json, say, show_unwrapped
 from assay.cli.options import JsonOption, option, setting_option, switch
-from assay.cli.settings import FILE
 from assay.errors import UsageError, did_you_mean
+from assay.files import PROJECT_FILE
 
 if TYPE_CHECKING:
     from assay.cli.project import Detected
@@ -199,7 +199,7 @@ def init(
         hint = did_you_mean(ci, SYSTEMS)
         raise UsageError(f"--ci {ci!r} is not one of {', '.join(SYSTEMS)}{hint}")
     measured, data = _choose_target(target, folder), _choose_dataset(dataset, folder, columns or [])
-    files = {FILE: _settings(measured, data, columns or [])}
+    files = {PROJECT_FILE: _settings(measured, data, columns or [])}
     system = ci or find_ci(folder)
     if system in ("github", "gitlab"):
         place, text = _job(system, folder, measured)

@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from assay.cli.help import all_commands
 from assay.errors import UsageError, did_you_mean
-from assay.files import PROJECT_FILE as FILE
-from assay.files import find_project_file, read_text_file
+from assay.files import PROJECT_FILE, find_project_file, read_text_file
 from assay.run.settings import read_option_table
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ def read_project_file(folder: Path | None = None) -> dict[str, Any]:
     try:
         return tomllib.loads(read_text_file(path, encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{FILE} is not TOML: {error}") from None
+        raise UsageError(f"{PROJECT_FILE} is not TOML: {error}") from None
 
 
 def _refuse_planted(path: Path) -> None:
@@ -103,12 +102,12 @@ def _defaults(
             place = f"[{where}] " if where else ""
             hint = did_you_mean(name, known)
             raise UsageError(
-                f"{FILE}: {place}{name!r} is not an option; see: assay COMMAND --help{hint}"
+                f"{PROJECT_FILE}: {place}{name!r} is not an option; see: assay COMMAND --help{hint}"
             )
     for verb in inner:
         if verb not in verbs:
             hint = did_you_mean(verb, verbs)
-            raise UsageError(f"{FILE}: unknown command {verb!r}; see: assay --help{hint}")
+            raise UsageError(f"{PROJECT_FILE}: unknown command {verb!r}; see: assay --help{hint}")
     values = {**inherited, **own}
     if not verbs:
         return _values_for(command, values)
@@ -141,11 +140,13 @@ def _values_for(command: Any, given: Mapping[str, Any]) -> dict[str, Any]:
             values[name] = [str(each) for each in several]
             continue
         if isinstance(value, list):
-            raise UsageError(f"{FILE}: {name!r} takes one value, got a list of {len(value)}")
+            raise UsageError(
+                f"{PROJECT_FILE}: {name!r} takes one value, got a list of {len(value)}"
+            )
         hint = get_type_hints(command.callback)[name]
         for kind, words in _KINDS.items():
             if hint in (kind, kind | None) and not _fits(value, kind):
-                raise UsageError(f"{FILE}: {name!r} must be {words}, got {value!r}")
+                raise UsageError(f"{PROJECT_FILE}: {name!r} must be {words}, got {value!r}")
         values[name] = _from_project(value, name, hint)
     return values
 
@@ -186,11 +187,15 @@ def named_target(name: str, folder: Path | None = None) -> NamedTarget | None:
     table = tables.get(name)
     if not isinstance(table, dict):
         hint = did_you_mean(name, tables)
-        raise UsageError(f"{FILE} has no [target.{name}]; it has: {', '.join(tables)}{hint}")
+        raise UsageError(
+            f"{PROJECT_FILE} has no [target.{name}]; it has: {', '.join(tables)}{hint}"
+        )
     target = table.get("target")
     if not isinstance(target, str) or not target:
-        raise UsageError(f'{FILE}: [target.{name}] needs target = "rest:URL", or any other target')
-    options = read_option_table(table, f"{FILE}: [target.{name}]", "target")
+        raise UsageError(
+            f'{PROJECT_FILE}: [target.{name}] needs target = "rest:URL", or any other target'
+        )
+    options = read_option_table(table, f"{PROJECT_FILE}: [target.{name}]", "target")
     return NamedTarget(target, options)
 
 
