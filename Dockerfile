@@ -10,13 +10,14 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 
 WORKDIR /app
-COPY pyproject.toml README.md LICENSE requirements.lock requirements-uv.lock ./
+COPY pyproject.toml README.md LICENSE ./
+COPY locks ./locks
 COPY src ./src
 # Every package with the hash that was tested, the build backend and the installer among them.
 ENV UV_COMPILE_BYTECODE=1 \
     UV_NO_CACHE=1
-RUN python -m pip install --no-cache-dir --require-hashes --requirement requirements-uv.lock \
-    && uv pip install --python "$(command -v python)" --require-hashes --requirement requirements.lock \
+RUN python -m pip install --no-cache-dir --require-hashes --requirement locks/uv.lock \
+    && uv pip install --python "$(command -v python)" --require-hashes --requirement locks/image.lock \
     && uv pip install --python "$(command -v python)" --no-deps --no-build-isolation . \
     && python -m pip uninstall --yes uv
 
@@ -43,8 +44,7 @@ CMD ["--host", "0.0.0.0"]
 # A node of a Ray cluster, for --engine ray://HOST:10001.
 FROM base AS ray
 USER root
-COPY requirements-ray.lock ./
-RUN python -m pip install --no-cache-dir --require-hashes --requirement requirements-ray.lock
+RUN python -m pip install --no-cache-dir --require-hashes --requirement /app/locks/ray.lock
 USER assay
 EXPOSE 6379 10001
 ENTRYPOINT ["ray", "start", "--block", "--disable-usage-stats"]

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prints where uv is; where it is not installed, puts the version of requirements-uv.lock into the cache.
+# Prints where uv is; where it is not installed, puts the version of locks/uv.lock into the cache.
 set -eu
 
 if command -v uv; then
@@ -10,7 +10,7 @@ FOLDER=${XDG_CACHE_HOME:-$HOME/.cache}/assay-tools/uv
 if [ ! -x "$FOLDER/bin/uv" ]; then
     new=$FOLDER.$$
     "$PYTHON" -m pip install --quiet --require-hashes --target "$new" \
-        --requirement "$(dirname "$0")/../requirements-uv.lock" >&2
+        --requirement "$(dirname "$0")/../locks/uv.lock" >&2
     # Another process may have been faster.
     [ -e "$FOLDER" ] || mv "$new" "$FOLDER"
     rm -rf "$new"

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Writes requirements.lock and requirements-ray.lock (what the images install) and requirements-dev.lock
+# Writes locks/image.lock and locks/ray.lock (what the images install) and locks/dev.lock
 # (what CI installs): every package with its version and hashes, for all platforms and Python versions;
-# requirements-uv.lock is the installer.
+# locks/uv.lock is the installer.
 # Run it after changing the dependencies in pyproject.toml. LOCK_FLAGS="--upgrade" takes newer versions.
 set -eu
 
@@ -21,12 +21,12 @@ extras=$(python3 -c 'import tomllib
 names = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]
 print(*(f"--extra={name}" for name in names if name not in ("torch", "mlflow")))')
 # shellcheck disable=SC2086
-compile requirements-dev.lock pyproject.toml $extras --group dev --group build
+compile locks/dev.lock pyproject.toml $extras --group dev --group build
 # The same versions: what is tested is what is installed.
-grep -v '^    --hash' requirements-dev.lock | sed 's/ \\$//' > requirements-dev.versions
-trap 'rm -f requirements-dev.versions' EXIT
-compile requirements.lock pyproject.toml --extra all --group build --constraint requirements-dev.versions
+grep -v '^    --hash' locks/dev.lock | sed 's/ \\$//' > locks/dev.versions
+trap 'rm -f locks/dev.versions' EXIT
+compile locks/image.lock pyproject.toml --extra all --group build --constraint locks/dev.versions
 # For the image of a Ray node, on top of the former.
-compile requirements-ray.lock pyproject.toml --extra all --extra ray --group build \
-    --constraint requirements-dev.versions
-echo 'uv>=0.13,<0.14' | compile requirements-uv.lock -
+compile locks/ray.lock pyproject.toml --extra all --extra ray --group build \
+    --constraint locks/dev.versions
+echo 'uv>=0.13,<0.14' | compile locks/uv.lock -

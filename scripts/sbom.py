@@ -2,7 +2,7 @@
 
     python scripts/sbom.py [--out build]
 
-Names, versions and hashes come from `requirements.lock`, licenses from the installed packages. A
+Names, versions and hashes come from `locks/image.lock`, licenses from the installed packages. A
 package that is not installed here, such as one for Windows, is listed without its license.
 """
 
@@ -122,7 +122,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Write the SBOM and the list of licenses.")
     parser.add_argument("--out", type=Path, default=ROOT / "build")
     out: Path = parser.parse_args().out
-    packages = locked_packages(ROOT / "requirements.lock")
+    packages = locked_packages(ROOT / "locks/image.lock")
     out.mkdir(parents=True, exist_ok=True)
     document = json.dumps(bill_of_materials(packages), indent=1)
     (out / "sbom.cdx.json").write_text(document + "\n", encoding="utf-8")

@@ -13,6 +13,6 @@ if ! "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 fi
 
 echo "setting up $VENV (once, about a minute)" >&2
-sh scripts/install.sh "$VENV" --require-hashes --requirement requirements-dev.lock
+sh scripts/install.sh "$VENV" --require-hashes --requirement locks/dev.lock
 # What the lock does not have yet (a test says so) comes unlocked, rather than not at all.
 sh scripts/install.sh "$VENV" --no-build-isolation --editable ".[all]" --group dev

