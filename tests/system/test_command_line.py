@@ -45,9 +45,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "suite.toml").write_text(
         'datasets = ["questions.csv"]\n[[targets]]\nname = "good"\ntarget = "python:agent:good"\n'
     )
-    for label in ("first", "second"):
+    for name in ("first", "second"):
         done = run(
-            folder, "eval", "python:agent:good", "--dataset", "questions.csv", "--label", label
+            folder, "eval", "python:agent:good", "--dataset", "questions.csv", "--label", name
         )
         assert done.returncode == 0, done.stderr
     for shard in ("1/2", "2/2"):
@@ -224,7 +224,7 @@ def test_flag_then_environment_then_file_then_default(
 ) -> None:
     if file:
         (tmp_path / "assay.toml").write_text(file)
-    done = run(tmp_path, *EVAL, *flags, "--json", **variables)
+    done = run(tmp_path, *EVAL, *flags, "--json", timeout=110, **variables)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["config"]["top_k"] == top_k
