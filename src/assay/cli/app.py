@@ -11,7 +11,7 @@ from assay.cli import runs as runs_verbs
 from assay.cli.audit import audit
 from assay.cli.bench import bench_command, merge_command
 from assay.cli.console import say
-from assay.cli.contract import check_agents, run_agent
+from assay.cli.contract import check_agents
 from assay.cli.data import data_app
 from assay.cli.doctor import doctor
 from assay.cli.export import export, submission
@@ -80,7 +80,6 @@ app.command("search", rich_help_panel=_SEARCH)(search)
 app.command("index", rich_help_panel=_SEARCH)(index)
 app.command("tune", rich_help_panel=_SEARCH)(tune)
 app.add_typer(serve_app, name="serve", rich_help_panel=_SEARCH)
-app.command("run-agent", rich_help_panel=_SEARCH)(run_agent)
 app.add_typer(nextcloud_app, name="nextcloud", rich_help_panel=_SEARCH)
 app.command("init", rich_help_panel=_SET_UP)(init)
 

@@ -1,4 +1,4 @@
-"""`assay check` and `assay run-agent`: agents that speak the HTTP agent contract."""
+"""`assay check`: do agents conform to the HTTP agent contract?"""
 
 import os
 from pathlib import Path
@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from assay.contract.client import AgentClient, AgentEvent
     from assay.contract.conformance.report import CheckResult, RuleLevel, TargetReport
-    from assay.contract.envelope import AgentRunRequest, AgentRunResponse
     from assay.net.json import JsonObject
 
 TARGETS_VARIABLE = "AGENT_CONTRACT_TARGETS"
@@ -231,134 +229,3 @@ def _summary(report: "TargetReport") -> "Text":
         hint = "; --all shows the rules and commands of warnings" if counts["warn"] else ""
         return Text.assemble(("conforms to the contract", "green"), f": {said}{hint}")
     return Text.assemble(("violates the contract", "bold red"), f": {said}")
-
-
-def run_agent(
-    agent: Annotated[
-        str, typer.Argument(metavar="NAME|URL", help="A URL, or a name in AGENT_ENDPOINTS_JSON.")
-    ],
-    task: Annotated[str, typer.Argument(metavar="TASK", help="The task type, e.g. RAG_RETRIEVE.")],
-    inputs: Annotated[str, option("Inputs of the task.", "ASSAY_RUN_INPUTS", "JSON")] = "{}",
-    stream: Annotated[bool, switch("--stream", "Stream the run and show its progress.")] = False,
-    as_json: JsonOption = False,
-    timeout: Annotated[
-        float | None,
-        option(
-            "Timeout of the run, in seconds; also sent to the agent as its time budget.",
-            "ASSAY_RUN_TIMEOUT",
-            "S",
-            min=0.001,
-        ),
-    ] = None,
-    request_id: Annotated[
-        str | None,
-        option("Request id; the same id returns the same result. Default: a new one.", None, "ID"),
-    ] = None,
-    mode: Annotated[str, option("DEMO or LIVE.", None, "MODE")] = "DEMO",
-    out: Annotated[
-        Path | None, option("Also write the response to a file.", metavar="FILE")
-    ] = None,
-) -> None:
-    """Send one request to a contract agent and print its result.
-
-    AGENT_TOKEN, if set, is sent as a bearer token.
-
-    Exit codes: 0 success, 1 the run failed or broke the contract, 2 usage or input error, 3 the
-    agent could not be reached or did not respond in time.
-    """
-    import asyncio
-
-    import orjson
-
-    request = _request(task, inputs, timeout, request_id, mode)
-    response = asyncio.run(_dispatch(agent, request, stream=stream, timeout=timeout))
-    if out is not None:
-        write_output(out, orjson.dumps(response.to_wire()) + b"\n")
-    if as_json:
-        print_json(response.to_wire())
-    else:
-        _print(response)
-    raise typer.Exit(0 if response.ok else 1)
-
-
-def _request(
-    task: str, inputs: str, timeout: float | None, request_id: str | None, mode: str
-) -> "AgentRunRequest":
-    import uuid
-
-    from pydantic import ValidationError
-
-    from assay.contract.envelope import AgentRunRequest, field_problems
-
-    fields = {
-        "request_id": request_id or f"assay-{uuid.uuid4().hex}",
-        "task_type": task,
-        "inputs": parse_inputs(inputs),
-        "mode": mode,
-        "budgets": {} if timeout is None else {"timeout_ms": round(timeout * 1000)},
-    }
-    try:
-        return AgentRunRequest.model_validate(fields)
-    except ValidationError as error:
-        problem = field_problems(error, AgentRunRequest)[0]
-    raise UsageError(f"{problem['field']} {problem['problem']}")
-
-
-async def _dispatch(
-    agent: str, request: "AgentRunRequest", *, stream: bool, timeout: float | None
-) -> "AgentRunResponse":
-    from assay.contract.client import AgentClient, ClientLimits, read_endpoints, resolve_agent
-    from assay.net.client import token_for
-    from assay.net.outbound import UNRESTRICTED
-    from assay.net.variables import AGENT_TOKEN_VARIABLE
-
-    # A little more than the agent has, so that its own report of an exceeded budget arrives.
-    limits = ClientLimits()
-    if timeout is not None:
-        limits = ClientLimits(sync_s=timeout + 2, stream_s=timeout + 2)
-    base = resolve_agent(agent, read_endpoints())
-    auth = token_for(base, UNRESTRICTED, AGENT_TOKEN_VARIABLE)
-    async with AgentClient(limits=limits, auth=auth) as client:
-        if stream:
-            return await _follow(client, base, request)
-        return await client.run_sync(base, request)
-
-
-async def _follow(
-    client: "AgentClient", agent: str, request: "AgentRunRequest"
-) -> "AgentRunResponse":
-    from contextlib import aclosing
-
-    async with aclosing(client.run_stream(agent, request)) as events:
-        async for event in events:
-            if event.response is not None:
-                return event.response
-            say(_progress_line(event))
-    raise AssertionError("a stream ends in a response or an error")
-
-
-def _progress_line(event: "AgentEvent") -> str:
-    shown = {
-        name: value
-        for name, value in event.data.items()
-        if name not in ("type", "request_id", "task_type", "step")
-        and isinstance(value, int | float | str)
-    }
-    words = [event.name, str(event.data.get("step", ""))]
-    words += [f"{name}={value}" for name, value in shown.items()]
-    return _one_line(" ".join(word for word in words if word))
-
-
-def _one_line(text: str) -> str:
-    """The agent's message on one line, so that it cannot imitate our own output."""
-    return " ".join(text.split())
-
-
-def _print(response: "AgentRunResponse") -> None:
-    say(f"{response.status}  request_id={response.request_id}")
-    for warning in response.warnings:
-        say(_one_line(f"warning: {warning}"))
-    if response.error is not None:
-        say(_one_line(f"error: {response.error.code}: {response.error.message}"))
-    if response.ok:
-        print_json(response.to_wire()["outputs"])
