@@ -60,7 +60,7 @@ format: $(READY) ## let ruff rewrite what it can
 	@$(BIN)/ruff format .
 
 docs: $(READY) ## write the pages and schemas that are made from the code
-	@for name in help api schemas llms; do $(BIN)/python scripts/render_$$name.py; done
+	@for name in help api schemas rules llms; do $(BIN)/python scripts/render_$$name.py; done
 
 site: $(READY) ## build the docs as a site into build/site; broken links fail
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

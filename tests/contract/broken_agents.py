@@ -52,26 +52,27 @@ BROKEN_AGENTS = [
     # --- sync responses
     Broken("sync leaves out request_id", sync(without("request_id")), ("sync-request-id",)),
     Broken("sync echoes another id", sync(having("request_id", "x")), ("sync-request-id",)),
-    Broken("sync echoes another task", sync(having("task_type", "X")), warns=("sync-task-type",)),
     Broken("sync leaves out outputs", sync(without("outputs")), ("sync-outputs",)),
     Broken("sync outputs is a list", sync(having("outputs", [])), ("sync-outputs",)),
     Broken("sync without success indicator", sync(without_success), ("sync-success",)),
-    Broken("sync contradicts itself", sync(having("ok", False)), warns=("sync-indicators",)),
+    Broken("sync contradicts itself", sync(having("ok", False)), warns=("response-indicators",)),
     Broken(
-        "sync has a status of its own", sync(having("status", "error")), warns=("sync-indicators",)
+        "sync has a status of its own",
+        sync(having("status", "error")),
+        warns=("response-indicators",),
     ),
-    Broken("sync sends error null", sync(having("error", None)), warns=("sync-no-null",)),
-    Broken("sync sends a nested null", sync(nested_null), warns=("sync-no-null",)),
-    Broken("sync warnings is text", sync(having("warnings", "none")), warns=("sync-fields",)),
+    Broken("sync sends error null", sync(having("error", None)), warns=("response-no-null",)),
+    Broken("sync sends a nested null", sync(nested_null), warns=("response-no-null",)),
+    Broken("sync warnings is text", sync(having("warnings", "none")), warns=("response-fields",)),
     Broken(
         "sync grounding is malformed",
         sync(having("grounding", {"chunks": [{}]})),
-        warns=("sync-fields",),
+        warns=("response-fields",),
     ),
     Broken(
         "sync says it is HTML",
         sync_reply(lambda r: replace(r, content_type="text/html")),
-        ("sync-content-type",),
+        ("sync-json",),
     ),
     Broken("sync is not JSON", sync_reply(lambda r: r.with_body(b"ok")), ("sync-json",)),
     Broken("sync breaks off", sync_reply(lambda r: r.with_body(r.body[:9], CUT)), ("sync-json",)),
@@ -79,7 +80,7 @@ BROKEN_AGENTS = [
     Broken(
         "sync is too slow",
         once(lambda r: r.with_body(OPEN)),
-        warns=("sync-time",),
+        ("sync-status",),
         limits=CheckLimits(sync_s=2.0),
     ),
     Broken("sync without status", sync(without("status")), warns=("sync-canonical",)),
@@ -121,19 +122,19 @@ BROKEN_AGENTS = [
     Broken(
         "terminal artifacts is an object",
         terminal(having("artifacts", {})),
-        warns=("terminal-fields",),
+        warns=("response-fields",),
     ),
     Broken(
         "terminal contradicts itself",
         terminal(having("ok", False)),
-        warns=("terminal-indicators",),
+        warns=("response-indicators",),
     ),
     Broken(
         "terminal event holds a list",
         stream_reply(lambda r: r.with_body(*r.pieces[:-1], b"event: final\ndata: [1]\n\n")),
-        ("terminal-object",),
+        ("terminal-one",),
     ),
-    Broken("stream sends null", terminal(having("grounding", None)), warns=("stream-no-null",)),
+    Broken("stream sends null", terminal(having("grounding", None)), warns=("response-no-null",)),
     Broken("events without event: lines", stream_reply(without_event_lines), ("stream-framing",)),
     Broken(
         "bare JSON between the events",
@@ -159,14 +160,12 @@ BROKEN_AGENTS = [
         "progress is not JSON",
         stream_reply(lambda r: r.with_body(b"event: progress\ndata: half\n\n", r.body)),
         ("stream-json",),
-        ("stream-started-first",),
     ),
     Broken(
         "type is not repeated",
         stream_reply(lambda r: r.with_body(r.body.replace(b'"type":', b'"kind":'))),
         warns=("stream-type",),
     ),
-    Broken("started is left out", stream(lambda e: e[1:]), warns=("stream-started-first",)),
     Broken(
         "started with another id",
         stream(lambda e: [("started", {"request_id": "x"}), *e[1:]]),
@@ -175,13 +174,13 @@ BROKEN_AGENTS = [
     Broken(
         "first event is late",
         stream_reply(lambda r: r.with_body(1.0, r.body)),
-        warns=("stream-first-event",),
+        warns=("stream-time",),
         limits=CheckLimits(first_event_s=0.5),
     ),
     Broken(
         "stream stays open",
         stream_reply(lambda r: r.with_body(r.body, OPEN)),
-        warns=("stream-time",),
+        ("stream-closes",),
         limits=CheckLimits(stream_s=2.0),
     ),
     Broken(
@@ -193,7 +192,7 @@ BROKEN_AGENTS = [
     Broken(
         "stream falls silent",
         stream_reply(lambda r: r.with_body(*r.pieces[:-1], 1.5, r.pieces[-1])),
-        warns=("stream-heartbeat",),
+        warns=("stream-time",),
         limits=CheckLimits(heartbeat_s=0.5),
     ),
     Broken(
@@ -236,12 +235,12 @@ BROKEN_AGENTS = [
     Broken(
         "refusal is plain text",
         refusal("sync", task_unknown, lambda r: replace(r, pieces=(b"no",))),
-        ("sync-unknown-task",),
+        ("unknown-task",),
     ),
     Broken(
         "refusal echoes another id",
         refusal("sync", task_unknown, changed(request_id="x")),
-        ("sync-unknown-task",),
+        ("unknown-task",),
     ),
     Broken(
         "refusal without outputs",
@@ -250,7 +249,7 @@ BROKEN_AGENTS = [
             task_unknown,
             lambda r: r.with_json({k: v for k, v in r.json.items() if k != "outputs"}),
         ),
-        ("stream-unknown-task",),
+        ("unknown-task",),
     ),
     Broken(
         "refusal with a code of its own",
@@ -269,38 +268,39 @@ BROKEN_AGENTS = [
     Broken(
         "refusal with a null",
         refusal("sync", task_unknown, changed(task_type=None)),
-        warns=("error-fields",),
+        warns=("response-no-null",),
     ),
     Broken(
         "sync crashes on broken JSON",
         refusal("sync", json_broken, crashed),
-        warns=("sync-broken-json",),
+        warns=("broken-json",),
     ),
     Broken(
         "stream crashes on broken JSON",
         refusal("stream", json_broken, crashed),
-        warns=("stream-broken-json",),
+        warns=("broken-json",),
     ),
     Broken(
         "framework default echoes the input",
         refusal("sync", field_missing, echoing_framework),
         ("no-echo",),
-        ("sync-missing-field", "no-key-echo"),
+        ("missing-field", "no-key-echo"),
     ),
     Broken(
         "stream takes requests without id",
         refusal("stream", field_missing, accepted),
-        warns=("stream-missing-field",),
+        ("required-fields",),
+        ("missing-field",),
     ),
     Broken(
         "sync takes inputs of any type",
         refusal("sync", type_wrong, accepted),
-        warns=("sync-wrong-type",),
+        warns=("wrong-type",),
     ),
     Broken(
         "stream crashes on a wrong type",
         refusal("stream", type_wrong, crashed),
-        warns=("stream-wrong-type",),
+        warns=("wrong-type",),
     ),
     Broken(
         "error quotes the inputs",
@@ -317,7 +317,7 @@ BROKEN_AGENTS = [
     Broken(
         "failed sync run has outputs",
         failed_run("sync", changed(outputs={"a": 1})),
-        warns=("error-outputs",),
+        warns=("error-object",),
     ),
     Broken(
         "failed stream just ends",

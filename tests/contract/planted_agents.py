@@ -35,15 +35,6 @@ class IgnoresTokens(PlainAgent):
         return found
 
 
-class Escalates(PlainAgent):
-    """Asks the costlier model though it may not."""
-
-    def result(self, request: Body) -> Body:
-        found = super().result(request)
-        found["usage"]["escalations"] = 1
-        return found
-
-
 class RefusesBudgets(PlainAgent):
     """Does not know the field, and forbids what it does not know."""
 
@@ -58,13 +49,6 @@ class GoesOn(Slow):
 
     async def disconnected(self, respond: "asyncio.Task[None]") -> None:
         await asyncio.gather(respond, return_exceptions=True)
-
-
-class NamesItsStore(PlainAgent):
-    """Says where its index is to everyone who asks."""
-
-    def ready(self) -> Answer:
-        return as_json({"status": "ready", "service": "x", "store": {"at": "qdrant.local:6333"}})
 
 
 class ErrorOnSuccess(PlainAgent):
@@ -197,10 +181,11 @@ class FreeFraming(PlainAgent):
 
 
 class TakesEverything(PlainAgent):
-    """Refuses nothing: any task, any inputs, any id; keeps no results."""
+    """Any task, any inputs; keeps no results."""
 
     def refusal(self, request: Any) -> Answer | None:
-        if not isinstance(request, dict) or not request.get("request_id"):
+        required = isinstance(request, dict) and request.get("request_id")
+        if not required or "task_type" not in request:
             return super().refusal(request)
         return None
 
@@ -236,12 +221,10 @@ class OwnWords(PlainAgent):
 PLANTED: dict[type[PlainAgent], set[str]] = {
     IgnoresTime: {"budget-time"},
     IgnoresTokens: {"budget-tokens"},
-    Escalates: {"budget-escalations"},
-    RefusesBudgets: {"budget-accepted"},
+    RefusesBudgets: {"budget-tokens"},
     GoesOn: {"cancel-on-disconnect"},
-    NamesItsStore: {"health-no-addresses"},
-    ErrorOnSuccess: {"sync-no-error", "terminal-no-error"},
-    HealthPage: {"health-json"},
+    ErrorOnSuccess: {"response-no-error"},
+    HealthPage: {"health"},
     QuotesUpperCase: {"no-echo"},
     QuotesBase64: {"no-echo"},
     QuotesHex: {"no-echo"},
@@ -249,24 +232,18 @@ PLANTED: dict[type[PlainAgent], set[str]] = {
     QuotesHtml: {"no-echo"},
     QuotesTheBeginning: {"no-echo"},
     QuotesInAHeader: {"no-echo"},
-    CrashesOnTypes: {"sync-wrong-type", "stream-wrong-type"},
+    CrashesOnTypes: {"wrong-type"},
 }
 """All that the checker may report of each, no more and no less."""
 
-_NOT_KEPT = {"repeat-same-answer", "reused-id-refused"}
 PERMITTED: dict[type[PlainAgent], set[str]] = {
     Minimal: {
         *("health", "health-ready", "sync-canonical", "sync-recommended", "reused-id-refused"),
-        *("stream-type", "stream-started-first", "error-object"),
-        *("sync-broken-json", "sync-missing-field", "sync-wrong-type"),
-        *("stream-broken-json", "stream-missing-field", "stream-wrong-type"),
+        *("stream-type", "error-object", "broken-json", "missing-field", "wrong-type"),
     },
-    DataInPlaceOfOutputs: {"stream-started-first"},
+    DataInPlaceOfOutputs: set(),
     FreeFraming: {"stream-type", "stream-started"},
-    TakesEverything: {
-        *("unknown-task-refused", "sync-missing-field", "stream-missing-field"),
-        *("sync-wrong-type", "stream-wrong-type", "reused-id-refused"),
-    },
-    OwnWords: {"error-code", "stream-started-first"},
+    TakesEverything: {"unknown-task-refused", "wrong-type", "reused-id-refused"},
+    OwnWords: {"error-code"},
 }
 """What the checker notes of each: rules of ours and recommendations, and never a failure."""

@@ -9,20 +9,18 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import jsonschema
 import pytest
 import typer
 from tests.contract.broken_agents import BROKEN_AGENTS
 from tests.contract.demo_agent import demo_service
 from tests.contract.faults import sync
 from tests.contract.running import running
-from tests.contract.sarif_shape import SARIF_SHAPE
 from tests.contract.tampering import Tampered
 from tests.loopback import free_port
 from typer.testing import CliRunner, Result
 
 from assay.cli.contract import check_agents
-from assay.contract.conformance.checks import CHECKS
+from assay.contract.conformance.rules import RULES
 from assay.contract.server.app import agent_app
 from assay.errors import UsageError
 
@@ -60,19 +58,16 @@ async def test_a_good_agent_is_one_quiet_line() -> None:
     assert result.exit_code == 0
     lines = result.stdout.split("\n")
     assert lines[0] == f"RAG_RETRIEVE at {url}"
-    # On a busy machine, the run can be seen to end after the millisecond that it is given once.
-    most = len(CHECKS) - 4
-    counts = {f"{most - 1} pass, 5 n/a", f"{most} pass, 4 n/a"}
-    assert lines[1].removeprefix("conforms to the contract: ") in counts
+    assert lines[1] == f"conforms to the contract: {len(RULES) - 3} pass, 3 n/a"
 
 
 async def test_a_fault_is_named_with_its_rule_and_what_was_seen() -> None:
     async with running(BAD) as url:
         result = await invoke(f"{url}=RAG_RETRIEVE")
     assert result.exit_code == 1
-    assert "fail  must    terminal-one\n  Exactly one event is terminal:" in result.stdout
+    assert "fail  must    terminal-one\n  Exactly one event is terminal" in result.stdout
     words = " ".join(result.stdout.split())
-    assert "(Agent HTTP contract, Stream invariant, line 53)" in words
+    assert "(Agent HTTP contract, Stream invariant)" in words
     assert "  fix: End each stream with one event named final" in result.stdout
     assert f"  repeat: curl -isSN {url}/agents/run/stream -H " in result.stdout
     assert "2 of 5 events are terminal" in result.stdout
@@ -86,7 +81,7 @@ async def test_the_table_of_all_checks_fits_80_columns() -> None:
     lines = [line for line in result.stdout.splitlines() if not line.startswith("  repeat: ")]
     assert max(len(line) for line in lines) <= 80
     listed = {word for line in lines for word in line.split()}
-    assert {each.name for each in CHECKS} <= listed
+    assert {each.name for each in RULES} <= listed
 
 
 async def test_json_is_the_only_thing_on_stdout() -> None:
@@ -108,7 +103,7 @@ async def test_junit_has_a_test_for_each_check(tmp_path: Path) -> None:
     async with running(BAD) as url:
         await invoke(f"{url}=RAG_RETRIEVE", "--junit", str(file))
     suite = ElementTree.parse(file).getroot()[0]
-    assert suite.get("tests") == str(len(CHECKS))
+    assert suite.get("tests") == str(len(RULES))
     assert (suite.get("failures"), suite.get("errors")) == ("1", "0")
     assert [case.get("name") for case in suite if case.find("failure") is not None] == [
         "terminal-one"
@@ -122,42 +117,15 @@ async def test_a_name_with_controls_breaks_no_report(tmp_path: Path) -> None:
     def add(body: dict[str, Any]) -> None:
         body["grounding"][name] = None
 
-    junit, sarif = tmp_path / "junit.xml", tmp_path / "contract.sarif"
+    junit = tmp_path / "junit.xml"
     async with running(Tampered(agent_app(demo_service()), sync(add))) as url:
-        await invoke(f"{url}=RAG_RETRIEVE", "--junit", str(junit), "--sarif", str(sarif))
+        await invoke(f"{url}=RAG_RETRIEVE", "--junit", str(junit))
     suite = ElementTree.parse(junit).getroot()[0]
-    assert suite.get("tests") == str(len(CHECKS))
+    assert suite.get("tests") == str(len(RULES))
     assert "null in grounding.x" in junit.read_text()
-    for file in (junit, sarif):
-        text = file.read_text()
-        assert not any(control in text for control in "\x00\x1b\x9b\u202e\ufffe\uffff")
-        assert "y" * 5000 not in text
-
-
-async def test_sarif_has_a_rule_for_each_check_and_a_result_for_each_finding(
-    tmp_path: Path,
-) -> None:
-    file = tmp_path / "contract.sarif"
-    async with running(BAD) as url:
-        await invoke(f"{url}=RAG_RETRIEVE", "--sarif", str(file))
-    found = json.loads(file.read_text())
-    jsonschema.validate(found, SARIF_SHAPE)
-    run = found["runs"][0]
-    rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
-    assert rules == [check.name for check in CHECKS]
-    assert [result["ruleId"] for result in run["results"]] == ["terminal-one"]
-    result = run["results"][0]
-    assert (result["level"], rules[result["ruleIndex"]]) == ("error", "terminal-one")
-    place = result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
-    assert place == f"{url}/agents/run/stream"
-
-
-async def test_sarif_names_an_agent_that_is_not_there(tmp_path: Path) -> None:
-    file = tmp_path / "contract.sarif"
-    await invoke(f"http://127.0.0.1:{free_port()}=T", "--sarif", str(file))
-    found = json.loads(file.read_text())
-    jsonschema.validate(found, SARIF_SHAPE)
-    assert found["runs"][0]["invocations"][0]["executionSuccessful"] is False
+    text = junit.read_text()
+    assert not any(control in text for control in "\x00\x1b\x9b\u202e\ufffe\uffff")
+    assert "y" * 5000 not in text
 
 
 async def test_the_level_decides_what_fails() -> None:

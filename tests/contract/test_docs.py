@@ -1,4 +1,4 @@
-"""docs/agent-contract.md tells what really happens: its examples are sent, its lists compared."""
+"""docs/contract.md tells what really happens: its examples are sent, its lists compared."""
 
 import re
 from pathlib import Path
@@ -10,8 +10,7 @@ import pytest
 from tests.contract.demo_agent import demo_service
 from tests.contract.running import running
 
-from assay.contract.conformance.checks import CHECKS
-from assay.contract.conformance.report import RuleLevel
+from assay.contract.conformance.rules import RULES, RuleLevel, rules_table
 from assay.contract.envelope import (
     AgentRunRequest,
     AgentRunResponse,
@@ -22,8 +21,7 @@ from assay.contract.envelope import (
 )
 from assay.contract.server.app import agent_app
 
-PAGE = (Path(__file__).parents[2] / "docs" / "agent-contract.md").read_text(encoding="utf-8")
-CHECK_PAGE = (Path(__file__).parents[2] / "docs" / "check.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "contract.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```http\n(.*?)```", PAGE, re.DOTALL)
 EXAMPLES = list(zip(BLOCKS[::2], BLOCKS[1::2], strict=True))
 
@@ -73,18 +71,14 @@ def test_every_field_event_and_code_is_explained(name: str) -> None:
     assert f"`{name}`" in PAGE
 
 
-def test_every_check_is_listed_with_its_level_place_and_remedy() -> None:
-    listed = CHECK_PAGE.partition("<!-- checks -->\n")[2].partition("<!-- /checks -->")[0]
-    rows = "".join(
-        f"| `{check.name}` | {check.level} | {check.place} | {check.rule} | {check.remedy} |\n"
-        for check in CHECKS
-    )
-    assert listed == f"| rule | level | where | what | remedy |\n|---|---|---|---|---|\n{rows}"
+def test_every_rule_is_listed_with_its_level_section_and_fix() -> None:
+    listed = PAGE.partition("<!-- rules -->\n")[2].partition("\n<!-- /rules -->")[0]
+    assert listed == rules_table(), "run `make docs`"
 
 
 def test_the_section_of_each_rule_of_ours_is_on_the_page() -> None:
     sections = set(re.findall(r"^## (.+)$", PAGE, re.MULTILINE))
-    assert {check.place for check in CHECKS if check.level is RuleLevel.OURS} <= sections
+    assert {rule.section for rule in RULES if rule.level is RuleLevel.OURS} <= sections
 
 
 def test_the_agent_of_the_page_can_be_served() -> None:

@@ -1,4 +1,4 @@
-"""docs/agent-contract.md has one example for each agent, and each answers as the page says."""
+"""docs/contract.md has one example for each agent, and each answers as the page says."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.contract_agents.sample_agents import running_agents
 from assay.serve.contract_agents.apps import TASKS, open_resources
 from assay.serve.contract_agents.policy_review import BUILT_IN, read_policy
 
-PAGE = (Path(__file__).parents[2] / "docs" / "agent-contract.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "contract.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(
     r"<!-- example -->\n```json\n(.*?)```\n\n```json\n(.*?)```", PAGE, flags=re.DOTALL
 )

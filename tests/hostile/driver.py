@@ -16,7 +16,7 @@ from pathlib import Path
 
 from assay.contract.conformance.checks import check_agent, parse_check_target
 from assay.contract.conformance.probes import CheckLimits
-from assay.contract.conformance.report import RuleLevel
+from assay.contract.conformance.rules import RuleLevel
 from assay.data.dataset import Dataset
 from assay.errors import AgentFailure, AssayError, TargetError
 from assay.serve.hostile.catalogue import CATALOGUE

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from assay.contract.conformance.report import CheckResult, RuleLevel, TargetReport
+    from assay.contract.conformance.report import CheckResult, TargetReport
+    from assay.contract.conformance.rules import RuleLevel
     from assay.net.json import JsonObject
 
 TARGETS_VARIABLE = "AGENT_CONTRACT_TARGETS"
@@ -56,9 +57,6 @@ def check_agents(
     junit: Annotated[
         Path | None, option("Also write the findings as JUnit XML.", metavar="FILE")
     ] = None,
-    sarif: Annotated[
-        Path | None, option("Also write the findings as SARIF 2.1.0.", metavar="FILE")
-    ] = None,
 ) -> None:
     """Check that agents conform to the HTTP agent contract.
 
@@ -75,14 +73,6 @@ def check_agents(
         from assay.contract.conformance.report import report_junit
 
         write_output(junit, report_junit(reports).encode())
-    if sarif is not None:
-        import orjson
-
-        from assay.contract.conformance.checks import CHECKS
-        from assay.contract.conformance.report import report_sarif
-
-        found = orjson.dumps(report_sarif(reports, CHECKS), option=orjson.OPT_INDENT_2)
-        write_output(sarif, found + b"\n")
     if as_json:
         from assay.contract.conformance.report import report_json
 
@@ -108,14 +98,14 @@ def check_all(
     """Check all targets, one after the other."""
     import asyncio
 
-    from assay.contract.conformance.checks import check_agent, parse_check_target, select_checks
+    from assay.contract.conformance.checks import check_agent, parse_check_target, select_rules
     from assay.net.client import token_for
     from assay.net.outbound import UNRESTRICTED
     from assay.net.redact import redact_url
     from assay.net.variables import AGENT_TOKEN_VARIABLE
 
     parsed = [parse_check_target(target) for target in targets]
-    select_checks(skip)
+    select_rules(skip)
     threshold = parse_level(level)
 
     async def run() -> "list[TargetReport]":
@@ -140,7 +130,7 @@ def check_exit_code(reports: "list[TargetReport]") -> int:
 
 def parse_level(text: str) -> "RuleLevel":
     """The value of `--level`."""
-    from assay.contract.conformance.report import RuleLevel
+    from assay.contract.conformance.rules import RuleLevel
 
     try:
         return RuleLevel(text.strip().lower())

@@ -254,7 +254,7 @@ def agent(
 ) -> None:
     """Serve agents that implement the HTTP agent contract.
 
-    The contract is in docs/agent-contract.md. Documents ingested with RAG_INGEST are stored in the
+    The contract is in docs/contract.md. Documents ingested with RAG_INGEST are stored in the
     cache, or on the Qdrant server at QDRANT_URL. With ASSAY_TOKEN set, callers need that bearer
     token.
     """

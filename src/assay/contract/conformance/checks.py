@@ -8,7 +8,6 @@ from typing import Any
 import httpx
 
 from assay.contract.client import check_base_url
-from assay.contract.conformance.error_checks import LEAK_CHECKS, REFUSAL_CHECKS
 from assay.contract.conformance.exchange import MAX_BODY_BYTES, Exchange, curl_command
 from assay.contract.conformance.probes import (
     AgentObservation,
@@ -16,32 +15,15 @@ from assay.contract.conformance.probes import (
     Prober,
     sample_inputs,
 )
-from assay.contract.conformance.report import (
-    Check,
-    CheckResult,
-    CheckVerdict,
-    RuleLevel,
-    TargetReport,
-)
-from assay.contract.conformance.service_checks import BUDGET_CHECKS, HEALTH_CHECKS
-from assay.contract.conformance.stream_checks import STREAM_CHECKS, TERMINAL_CHECKS
-from assay.contract.conformance.sync_checks import SYNC_CHECKS
+from assay.contract.conformance.report import CheckResult, CheckVerdict, TargetReport
+from assay.contract.conformance.rule_tests import SELECTORS
+from assay.contract.conformance.rules import RULES, Rule, RuleLevel
 from assay.errors import UsageError
 from assay.net.client import open_client
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.net.redact import printable, redact_url
 
 _MAX_DETAIL = 2000
-
-CHECKS: tuple[Check, ...] = (
-    *HEALTH_CHECKS,
-    *SYNC_CHECKS,
-    *STREAM_CHECKS,
-    *TERMINAL_CHECKS,
-    *REFUSAL_CHECKS,
-    *LEAK_CHECKS,
-    *BUDGET_CHECKS,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +42,13 @@ def parse_check_target(text: str) -> CheckTarget:
     return CheckTarget(check_base_url(url, "target"), task_type.strip())
 
 
-def select_checks(skip: Collection[str]) -> tuple[Check, ...]:
-    """All checks but those named in `skip`."""
-    unknown = set(skip) - {check.name for check in CHECKS}
+def select_rules(skip: Collection[str]) -> tuple[Rule, ...]:
+    """All rules but those named in `skip`."""
+    unknown = set(skip) - {rule.name for rule in RULES}
     if unknown:
-        known = ", ".join(check.name for check in CHECKS)
+        known = ", ".join(rule.name for rule in RULES)
         raise UsageError(f"unknown check {min(unknown)!r}; choose from: {known}")
-    return tuple(check for check in CHECKS if check.name not in skip)
+    return tuple(rule for rule in RULES if rule.name not in skip)
 
 
 async def check_agent(
@@ -85,13 +67,13 @@ async def check_agent(
         target: the agent and its task.
         inputs: replace the plausible ones that are sent otherwise; the agent must be able to
             succeed with them.
-        skip: names of checks to leave out.
+        skip: names of rules to leave out.
         level: the weakest level whose broken rules are failures; those of weaker ones are warnings.
         limits: seconds.
         auth: credentials, such as `TokenFor`.
         policy: which addresses may be called.
     """
-    checks = select_checks(skip)
+    rules = select_rules(skip)
     shown = redact_url(target.url)
     # A server may close a connection after an error: on a new one, no answer is the agent's fault.
     async with open_client(policy, auth=auth, max_bytes=MAX_BODY_BYTES, keep_alive=False) as http:
@@ -109,7 +91,7 @@ async def check_agent(
     if reason := _unauthorized(seen):
         return TargetReport(shown, target.task_type, unreachable=reason)
     command = partial(curl_command, with_token=auth is not None, inputs=dict(inputs or {}))
-    results = tuple(_result(check, seen, level, command) for check in checks)
+    results = tuple(apply_rule(rule, seen, level, command) for rule in rules)
     return TargetReport(shown, target.task_type, results)
 
 
@@ -118,9 +100,7 @@ def _unreachable(health: Exchange) -> str | None:
     if health.refused_connection:
         return "no connection; is the agent running at this address?"
     if health.timed_out and health.status is None:
-        return (
-            f"connections are accepted, but GET /health got no response in {health.seconds:.0f} s"
-        )
+        return f"it accepts connections, but GET /health got no answer in {health.seconds:.0f} s"
     return None
 
 
@@ -130,34 +110,31 @@ def _unauthorized(seen: AgentObservation) -> str | None:
     if 401 in statuses and statuses <= {401, 403}:
         return "HTTP 401 for a valid request: set AGENT_TOKEN to the agent's bearer token"
     if statuses == {403} and not any(each.is_web_page for each in seen.run.values()):
-        return (
-            "HTTP 403 for a valid request: access denied; set AGENT_TOKEN if the agent requires a "
-            "bearer token"
-        )
+        return "HTTP 403 for a valid request: access denied; does the agent need AGENT_TOKEN?"
     return None
 
 
-def _result(
-    check: Check, seen: AgentObservation, level: RuleLevel, command: Callable[[Exchange], str]
+def apply_rule(
+    rule: Rule, seen: AgentObservation, level: RuleLevel, command: Callable[[Exchange], str]
 ) -> CheckResult:
-    """What a check found. A rule that is kept needs no remedy and no command to repeat it."""
-    finding = check.judge(seen)
-    verdict = finding.verdict
-    broken = verdict is CheckVerdict.FAIL
-    if broken and not check.level.fails_at(level):
-        verdict = CheckVerdict.WARN
-    exchange = finding.exchange or check.request(seen)
-    shown = exchange if broken else None
-    return CheckResult(
-        name=check.name,
-        level=check.level,
-        reference=check.reference,
-        rule=check.rule,
-        verdict=verdict,
+    """What a rule found; `command` makes the line that repeats a request."""
+    answers = SELECTORS[rule.on](seen)
+    found = [(each, problem) for each in answers if (problem := rule.test(each, seen))]
+    result = partial(CheckResult, rule.name, rule.level, rule.reference, rule.says)
+    if not answers:
+        return result(CheckVerdict.NOT_APPLICABLE, f"there was no {rule.on} to look at")
+    if not found:
+        return result(CheckVerdict.PASS)
+    answer, detail = found[0]
+    if answer.sent.fault:
+        detail = f"{answer.sent.fault}: {detail}"
+    if len(found) > 1:
+        detail += f" ({len(found)} of {len(answers)} responses)"
+    return result(
+        CheckVerdict.FAIL if rule.level.fails_at(level) else CheckVerdict.WARN,
         # Names that an agent chose reach terminals, XML and build servers from here.
-        detail=printable(finding.detail[:_MAX_DETAIL]),
-        remedy=(finding.remedy or check.remedy) if broken else "",
-        code=shown.error_code if shown else "",
-        repeat=printable(command(shown)) if shown else "",
-        url=printable(redact_url(shown.sent.url)) if shown else "",
+        detail=printable(detail[:_MAX_DETAIL]),
+        remedy=rule.fix,
+        code=answer.error_code,
+        repeat=printable(command(answer)),
     )

@@ -3,6 +3,7 @@
 import asyncio
 import re
 import shlex
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -11,7 +12,7 @@ from typing import Any
 import httpx
 import orjson
 
-from assay.contract.responses import event_name, media_type
+from assay.contract.responses import TERMINAL_EVENTS, event_name, media_type, success_of
 from assay.net.client import EncodingRefused, ResponseTooLarge
 from assay.net.http import breach_of
 from assay.net.json import JsonObject, parse_json, parse_object
@@ -19,7 +20,7 @@ from assay.net.redact import redact_url
 from assay.net.sse import Event, EventReader, EventTooLarge
 
 MAX_BODY_BYTES = 4_000_000
-"""For one response: those of all requests are held until the checks have seen them."""
+"""For one response: those of all requests are held until the rules have seen them."""
 INPUTS_VARIABLE = "ASSAY_CHECK_INPUTS"
 TOKEN_IN_COMMANDS = "$TOKEN"
 
@@ -34,11 +35,17 @@ _PLACEHOLDER = "assay-inputs-go-here"
 
 @dataclass(frozen=True, slots=True)
 class SentRequest:
-    """What was sent. `left_before_s`: the same request was sent before, and left after so long."""
+    """What was sent.
+
+    Parameters:
+        fault: what is wrong with the request, such as "no request_id"; empty for a valid one.
+        left_before_s: the same request was sent before, and left after so many seconds.
+    """
 
     method: str
     url: str
     content: bytes = b""
+    fault: str = ""
     left_before_s: float | None = None
 
 
@@ -46,10 +53,9 @@ class SentRequest:
 class Exchange:
     """One request and all that came back, each piece with the second at which it came.
 
-    `failure` says why the response is not complete.
+    `failure` says why the response is not complete; it has no chunks if it was `too_large`.
     """
 
-    request_id: str
     sent: SentRequest
     status: int | None = None
     media_type: str = ""
@@ -59,12 +65,18 @@ class Exchange:
     seconds: float = 0.0
     failure: str | None = None
     timed_out: bool = False
+    too_large: bool = False
     refused_connection: bool = False
 
     @property
     def succeeded(self) -> bool:
         """Whether the status is 2xx: the contract names no other."""
         return self.status is not None and 200 <= self.status < 300
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether events were asked for and the request was accepted."""
+        return self.succeeded and self.sent.url.endswith("/stream")
 
     @property
     def outcome(self) -> str:
@@ -77,36 +89,51 @@ class Exchange:
         return b"".join(chunk for _, chunk in self.chunks)
 
     @cached_property
+    def request(self) -> JsonObject:
+        """The body that was sent, {} if it was not a JSON object."""
+        return parse_object(self.sent.content) or {}
+
+    @cached_property
     def json(self) -> JsonObject | None:
-        """The body where it is a JSON object."""
+        """The body if it is a JSON object."""
         return parse_object(self.body)
 
     @cached_property
-    def stream(self) -> "StreamView":
+    def events(self) -> "StreamView":
         """The body as server-sent events."""
         return StreamView(self)
 
     @property
+    def result(self) -> JsonObject | None:
+        """The body, or the data of the last terminal event, which is the one that callers keep."""
+        return self.json if self.json is not None else self.events.terminal
+
+    @property
+    def reports_success(self) -> bool:
+        """Whether the body or any event says that the run succeeded."""
+        if self.json is not None:
+            return success_of(self.json) is True
+        return any(success_of(data) is True for _, data in self.events.objects)
+
+    @property
     def is_web_page(self) -> bool:
-        """Whether HTML came where JSON was due, as from a proxy or a catch-all route."""
+        """Whether HTML came in place of JSON, as from a proxy or a catch-all route."""
         if self.json is not None:
             return False
         return "html" in self.media_type or self.body.lstrip()[:14].lower().startswith(_PAGES)
 
     @property
     def error_code(self) -> str:
-        """The agent's own code for what went wrong, empty where it gave none."""
-        bodies = [self.json] if self.json is not None else [b for _, b in self.stream.objects]
-        for body in reversed(bodies):
-            error = (body or {}).get("error")
-            code = error.get("code") if isinstance(error, dict) else None
-            if isinstance(code, str) and _CODE.fullmatch(code):
-                return "" if code.encode() in self.sent.content else code
+        """The agent's own code for what went wrong, empty if it gave none."""
+        error = (self.result or {}).get("error")
+        code = error.get("code") if isinstance(error, dict) else None
+        if isinstance(code, str) and _CODE.fullmatch(code):
+            return "" if code.encode() in self.sent.content else code
         return ""
 
 
 class StreamView:
-    """An exchange read as server-sent events, with the time at which each was complete."""
+    """An exchange read as server-sent events, with the time at which the first was complete."""
 
     def __init__(self, exchange: Exchange) -> None:
         reader = EventReader(MAX_BODY_BYTES)
@@ -122,15 +149,25 @@ class StreamView:
             self.problems = reader.problems
         except EventTooLarge as error:
             self.problems = [*reader.problems, str(error)]
-        self.not_json = sum(not _is_json(event.data) for event in self.events)
         parsed = [parse_object(event.data) for event in self.events]
-        both = zip(self.events, parsed, strict=True)
+        both = list(zip(self.events, parsed, strict=True))
         self.names = [event_name(event, data or {}) for event, data in both]
         named = zip(self.names, parsed, strict=True)
         self.objects = [(name, data) for name, data in named if data is not None]
-        self.ended = exchange.failure is None
+        ends = [data for name, data in self.objects if name in TERMINAL_EVENTS]
+        self.terminal = ends[-1] if ends else None
         moments = [moment for moment, _ in exchange.chunks] + [exchange.seconds]
         self.longest_silence_s = max((late - early for early, late in pairwise(moments)), default=0)
+
+    @property
+    def terminal_count(self) -> int:
+        """How many events are terminal."""
+        return sum(name in TERMINAL_EVENTS for name in self.names)
+
+    @property
+    def not_json(self) -> int:
+        """How many events have data that is not JSON."""
+        return sum(not _is_json(event.data) for event in self.events)
 
 
 def _is_json(text: str) -> bool:
@@ -142,26 +179,24 @@ def _is_json(text: str) -> bool:
 
 
 async def record_exchange(
-    http: httpx.AsyncClient,
-    sent: SentRequest,
-    *,
-    timeout: float,
-    request_id: str = "",
+    http: httpx.AsyncClient, sent: SentRequest, *, timeout: float, linger_s: float = 5.0
 ) -> Exchange:
     """Send one request and record what comes back within `timeout` seconds; it never raises.
 
-    `http` is a client of `open_client`, which bounds the size of responses.
+    `http` is a client of `open_client`, which bounds the size of responses. A stream is left
+    `linger_s` seconds after its terminal event.
     """
     clock = asyncio.get_running_loop().time
     started = clock()
-    seen: JsonObject = {"request_id": request_id, "sent": sent}
+    seen: JsonObject = {}
     chunks: list[tuple[float, bytes]] = []
+    request_id = str((parse_object(sent.content) or {}).get("request_id", ""))
     headers = {"Content-Type": "application/json"} if sent.content else {}
     if request_id:
         headers["X-Request-ID"] = request_id
     try:
         async with (
-            asyncio.timeout(timeout),
+            asyncio.timeout(timeout) as limit,
             http.stream(
                 sent.method, sent.url, content=sent.content, headers=headers, timeout=_CONNECT_ONLY
             ) as response,
@@ -172,13 +207,16 @@ async def record_exchange(
                 "headers": b"\n".join(value for _, value in response.headers.raw),
                 "retry_after": response.headers.get("retry-after"),
             }
-            async for chunk in response.aiter_bytes():
+            async for chunk, is_terminal in _chunks(response):
                 chunks.append((clock() - started, chunk))
+                if is_terminal:
+                    limit.reschedule(min(limit.when() or 0.0, clock() + linger_s))
     except TimeoutError:
-        seen |= {"failure": f"no complete response within {timeout:g} s", "timed_out": True}
+        waited = f"no complete response within {clock() - started:.0f} s"
+        seen |= {"failure": waited, "timed_out": True}
     except (ResponseTooLarge, EncodingRefused) as error:
         chunks.clear()
-        seen["failure"] = str(error)
+        seen |= {"failure": str(error), "too_large": True}
     except (httpx.ConnectError, httpx.ConnectTimeout):
         seen |= {"failure": "no connection", "refused_connection": True}
     except httpx.RemoteProtocolError as error:
@@ -187,7 +225,23 @@ async def record_exchange(
         seen |= {"failure": "the host is not a name", "refused_connection": True}
     except httpx.HTTPError as error:
         seen["failure"] = f"the connection was lost ({type(error).__name__})"
-    return Exchange(**seen, chunks=tuple(chunks), seconds=clock() - started)
+    return Exchange(sent, **seen, chunks=tuple(chunks), seconds=clock() - started)
+
+
+async def _chunks(response: httpx.Response) -> AsyncIterator[tuple[bytes, bool]]:
+    """The pieces as they come, and whether one completed the first terminal event."""
+    reader, open_ended = EventReader(MAX_BODY_BYTES), True
+    async for chunk in response.aiter_bytes():
+        ended = False
+        if open_ended:
+            try:
+                events = reader.feed(chunk)
+            except EventTooLarge:
+                events, open_ended = [], False
+            named = (event_name(event, parse_object(event.data) or {}) for event in events)
+            ended = any(name in TERMINAL_EVENTS for name in named)
+            open_ended = open_ended and not ended
+        yield chunk, ended
 
 
 def curl_command(
@@ -195,36 +249,30 @@ def curl_command(
 ) -> str:
     """The request as a line for a shell. A token is `$TOKEN` in it, never its value.
 
-    Parameters:
-        exchange: what is repeated.
-        with_token: whether a token was sent.
-        inputs: the caller's own inputs: they show as a variable, because the line is kept in
-            reports and they may be about a patient.
+    The caller's own `inputs` show as a variable: the line is kept in reports, and they may be
+    about a patient.
     """
     sent = exchange.sent
-    parts = ["curl", "-isS"]
-    if sent.url.endswith("/stream"):
-        parts[1] = "-isSN"
+    parts = ["curl", "-isSN" if sent.url.endswith("/stream") else "-isS"]
     parts.append(shlex.quote(redact_url(sent.url)))
     if with_token:
         parts += ["-H", f'"Authorization: Bearer {TOKEN_IN_COMMANDS}"']
     if sent.content:
-        parts += ["-H", "'Content-Type: application/json'", "-d", _quoted(sent.content, inputs)]
+        parts += ["-H", "'Content-Type: application/json'", "-d", _quoted(exchange, inputs)]
     line = " ".join(parts)
     left = sent.left_before_s
     return line if left is None else f"{line} --max-time {left:.2f}; sleep {4 * left:.1f}; {line}"
 
 
-def _quoted(content: bytes, inputs: JsonObject) -> str:
+def _quoted(exchange: Exchange, inputs: JsonObject) -> str:
     """The body for a shell, with `inputs` as a variable."""
-    body = parse_object(content)
-    sent: Any = (body or {}).get("inputs")
-    if not inputs or body is None or not isinstance(sent, dict) or not _holds(sent, inputs):
-        return shlex.quote(content.decode())
+    body, sent = exchange.request, exchange.request.get("inputs")
+    if not inputs or not isinstance(sent, dict) or not _holds(sent, inputs):
+        return shlex.quote(exchange.sent.content.decode())
     text = orjson.dumps({**body, "inputs": _PLACEHOLDER}).decode()
     before, _, after = text.partition(f'"{_PLACEHOLDER}"')
     return f'{shlex.quote(before)}"${INPUTS_VARIABLE}"{shlex.quote(after)}'
 
 
-def _holds(sent: JsonObject, own: JsonObject) -> bool:
+def _holds(sent: JsonObject, own: dict[str, Any]) -> bool:
     return all(sent.get(name) == value for name, value in own.items())

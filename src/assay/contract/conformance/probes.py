@@ -1,7 +1,7 @@
-"""Asking an agent everything that the conformance checks need to know, and recording it.
+"""Asking an agent everything that the rules need to know, and recording it.
 
-Requests and checks are separate: a check is a function of an `AgentObservation`, so that one
-exchange serves many checks and a check never waits for the network.
+Requests and rules are separate: a rule is a function of exchanges, so that one exchange serves
+many rules and a rule never waits for the network.
 """
 
 import asyncio
@@ -16,19 +16,18 @@ import httpx
 import orjson
 
 from assay.contract.conformance.exchange import Exchange, SentRequest, record_exchange
-from assay.contract.responses import success_of
 from assay.net.json import JsonObject
 from assay.net.retry import parse_retry_after
 
 UNKNOWN_TASK = "ASSAY_CHECK_UNKNOWN_TASK"
 WAYS = ("sync", "stream")
 
-# What a server says where the contract's endpoint is not.
+# What a server says if it does not have the contract's endpoint.
 _NO_ENDPOINT = (404, 405, 410, 501)
 _OVERLOADED = (429, 503)
-_LONGEST_RETRY_AFTER_S = 5.0
+_MAX_RETRY_AFTER_S = 5.0
 # A longer run is not started again to see whether it ends with its client or with its budget.
-_LONGEST_REPEATED_S = 5.0
+_MAX_REPEATED_S = 5.0
 _LATE_ATTEMPTS = 3
 
 _QUERY = {"query": "Does vitamin D lower blood pressure?", "topK": 5}
@@ -80,7 +79,7 @@ class CheckLimits:
     """Seconds; the defaults are those of callers in the field.
 
     `grace_s` is what a run may take beyond its budget before that is called a fault; budgets and
-    cancellation are judged on runs that take at least twice as long.
+    cancellation are tested on runs that take at least twice as long.
     """
 
     sync_s: float = 15.0
@@ -90,20 +89,17 @@ class CheckLimits:
     grace_s: float = 1.0
 
 
-RefusedRequests = Mapping[str, Mapping[str, Exchange]]
-"""Responses to requests that should not succeed: by way, then by what was wrong with them."""
-
-
 @dataclass(frozen=True)
 class AgentObservation:
     """The responses of one agent to everything it was asked.
 
-    `canary` and `canary_key` are text that was sent in inputs and must not come back in an error.
-    What is None was not asked, because no run succeeded that it could be compared with.
+    `canaries` and `canary_key` are text that was sent in inputs and must not come back in an
+    error. What is None was not asked, because no run succeeded that it could be compared with.
+    `refusals` are the responses to requests that should not succeed; `sent.fault` says why.
     """
 
     task_type: str
-    canary: str
+    canaries: tuple[str, ...]
     canary_key: str
     limits: CheckLimits
     health: Exchange
@@ -114,23 +110,11 @@ class AgentObservation:
     short_time: Exchange | None = None
     few_tokens: Exchange | None = None
     abandoned: Exchange | None = None
-    refusals: RefusedRequests = field(default_factory=dict)
+    refusals: tuple[Exchange, ...] = ()
 
-    def refused(self, way: str, fault: str) -> Exchange | None:
-        """The response to a faulty request; None where there is no such endpoint."""
-        return self.refusals.get(way, {}).get(fault)
-
-    def errors(self) -> list[Exchange]:
-        """The responses to requests that should not have succeeded, and did not."""
-        answers = [each for group in self.refusals.values() for each in group.values()]
-        return [each for each in answers if not reports_success(each)]
-
-
-def reports_success(exchange: Exchange) -> bool:
-    """Whether the response, sync or stream, says that the run succeeded."""
-    if exchange.json is not None:
-        return success_of(exchange.json) is True
-    return any(success_of(data) is True for _, data in exchange.stream.objects)
+    def refused(self, *faults: str) -> list[Exchange]:
+        """The responses to requests with one of `faults`, in both ways."""
+        return [each for each in self.refusals if each.sent.fault in faults]
 
 
 def endpoint_missing(run: Exchange) -> bool:
@@ -159,7 +143,9 @@ class Prober:
     task_type: str
     inputs: Mapping[str, Any]
     limits: CheckLimits
-    canary: str = field(default_factory=lambda: f"Canary-{_random_letters()}")
+    canaries: tuple[str, ...] = field(
+        default_factory=lambda: tuple(_random_letters() for _ in range(3))
+    )
     canary_key: str = field(default_factory=lambda: f"Canary_Key_{_random_letters()}")
 
     async def observe(self, health: Exchange) -> AgentObservation:
@@ -168,17 +154,17 @@ class Prober:
         ready = await self.get("/health/ready")
         run = {"sync": await self._post("sync", body)}
         run["stream"] = await self._post("stream", self._body())
-        after = await self._after(run, body) if reports_success(run["sync"]) else {}
+        after = await self._after(run, body) if run["sync"].reports_success else {}
         ways = [way for way in WAYS if not endpoint_missing(run[way])]
         return AgentObservation(
             task_type=self.task_type,
-            canary=self.canary,
+            canaries=self.canaries,
             canary_key=self.canary_key,
             limits=self.limits,
             health=health,
             ready=ready,
             run=run,
-            refusals={way: await self._refusals(way) for way in ways},
+            refusals=tuple([each for way in ways for each in await self._refusals(way)]),
             **after,
         )
 
@@ -190,29 +176,30 @@ class Prober:
     async def _after(self, run: Mapping[str, Exchange], body: JsonObject) -> JsonObject:
         """What can be asked only of an agent that runs the task."""
         repeated = await self._post("sync", body)
+        few = {"max_output_tokens": 1, "max_escalations": 0}
         return {
             "repeated": repeated,
             "reused": await self._post("sync", {**body, "domain_id": "assay-check-other"}),
             "short_time": await self._short_time(run["sync"].seconds),
-            "few_tokens": await self._post(
-                "sync", self._body(budgets={"max_output_tokens": 1, "max_escalations": 0})
-            ),
+            "few_tokens": await self._post("sync", self._body(budgets=few)),
             "abandoned": await self._abandoned(run, repeated),
         }
 
-    async def _short_time(self, usual_s: float) -> Exchange:
+    async def _short_time(self, usual_s: float) -> Exchange | None:
         """The quickest response to a request with a tenth of the usual time as its budget.
 
         One late response may be due to a busy machine; an agent that ignores its budget is late
-        each time.
+        each time. None if runs are too short for their budget to show.
         """
-        tenth_ms = max(1, round(usual_s * 100))
+        if usual_s < 2 * self.limits.grace_s:
+            return None
+        tenth_ms = round(usual_s * 100)
         answers: list[Exchange] = []
         for _ in range(_LATE_ATTEMPTS):
             answer = await self._post("sync", self._body(budgets={"timeout_ms": tenth_ms}))
             answers.append(answer)
             late = answer.seconds > tenth_ms / 1000 + self.limits.grace_s
-            if not late or answer.seconds > _LONGEST_REPEATED_S:
+            if not late or answer.seconds > _MAX_REPEATED_S:
                 break
         return min(answers, key=lambda each: each.seconds)
 
@@ -220,12 +207,12 @@ class Prober:
         """Hang up on a stream, wait until the run would be over, and send the request again.
 
         A run that went on without its client is answered at once, from the agent's memory. None
-        where that cannot be seen: the agent keeps no results, or a run is too short or too long.
+        if that cannot be seen: the agent keeps no results, or a run is too short or too long.
         """
         usual = run["stream"].seconds
-        remembers = reports_success(repeated) and repeated.seconds < run["sync"].seconds / 2
-        in_range = 2 * self.limits.grace_s <= usual <= _LONGEST_REPEATED_S
-        if not (remembers and in_range and reports_success(run["stream"])):
+        remembers = repeated.reports_success and repeated.seconds < run["sync"].seconds / 2
+        in_range = 2 * self.limits.grace_s <= usual <= _MAX_REPEATED_S
+        if not (remembers and in_range and run["stream"].reports_success):
             return None
         body = self._body()
         await self._post("stream", body, leave_after_s=usual / 4)
@@ -233,26 +220,26 @@ class Prober:
         again = await self._post("stream", body)
         return replace(again, sent=replace(again.sent, left_before_s=usual / 4))
 
-    async def _refusals(self, way: str) -> dict[str, Exchange]:
-        """By the name of the fault. Each request has that one only, and secret text in it."""
-        inputs = {**self.inputs, **self._secret()}
+    async def _refusals(self, way: str) -> list[Exchange]:
+        """The responses to requests that have one fault each, and secret text in their inputs."""
+        begin, middle, end = self.canaries
+        filler = " of the conformance check "
+        # Values come at both ends of what a quotation keeps if it is cut: keys are short.
+        secret = {"a": begin, "m": f"text{filler}{middle}{filler}", self.canary_key: "x", "z": end}
+        inputs = {"a": begin, **self.inputs, **secret}
         body = self._body(inputs=inputs)
-        truncated = orjson.dumps(self._body(inputs=self._secret()))[:-2]
         bodies: dict[str, JsonObject] = {
             "unknown task": self._body(task_type=UNKNOWN_TASK, inputs=inputs),
-            **{
-                f"no {name}": {key: value for key, value in body.items() if key != name}
-                for name in ("request_id", "task_type")
-            },
+            "no request_id": {name: body[name] for name in body if name != "request_id"},
+            "no task_type": {name: body[name] for name in body if name != "task_type"},
             "empty request_id": {**body, "request_id": ""},
-            "wrong type": self._body(inputs=self.canary),
-            "no inputs": self._body(inputs=self._secret()),
+            "wrong type": self._body(inputs=f"{begin}{filler}{middle}{filler}{end}"),
+            "no inputs": self._body(inputs=secret),
+            "inputs of other types": self._body(inputs=dict.fromkeys(self.inputs, secret)),
         }
-        answers = {name: await self._post(way, each) for name, each in bodies.items()}
-        return {**answers, "broken JSON": await self._send(way, truncated, "")}
-
-    def _secret(self) -> dict[str, str]:
-        return {"assay_check_note": self.canary, self.canary_key: "x"}
+        answers = [await self._post(way, each, fault=fault) for fault, each in bodies.items()]
+        truncated = orjson.dumps(self._body(inputs=secret))[:-2]
+        return [*answers, await self._send(way, truncated, fault="broken JSON")]
 
     def _body(self, **changes: Any) -> JsonObject:
         return {
@@ -262,22 +249,19 @@ class Prober:
             **changes,
         }
 
-    async def _post(
-        self, way: str, body: Mapping[str, Any], leave_after_s: float | None = None
-    ) -> Exchange:
-        request_id = str(body.get("request_id", ""))
-        return await self._send(way, orjson.dumps(body), request_id, leave_after_s)
+    async def _post(self, way: str, body: Mapping[str, Any], **how: Any) -> Exchange:
+        return await self._send(way, orjson.dumps(body), **how)
 
     async def _send(
-        self, way: str, content: bytes, request_id: str, leave_after_s: float | None = None
+        self, way: str, content: bytes, *, fault: str = "", leave_after_s: float | None = None
     ) -> Exchange:
         """An agent that says it is busy is asked once more: that is no fault of its answers."""
-        sent = SentRequest("POST", f"{self.base}/agents/run/{way}", content)
+        sent = SentRequest("POST", f"{self.base}/agents/run/{way}", content, fault)
         limit = self.limits.sync_s if way == "sync" else self.limits.stream_s
         timeout = limit if leave_after_s is None else leave_after_s
-        answer = await record_exchange(self.http, sent, timeout=timeout, request_id=request_id)
+        answer = await record_exchange(self.http, sent, timeout=timeout)
         pause = parse_retry_after(answer.retry_after)
-        if answer.status in _OVERLOADED and pause is not None and pause <= _LONGEST_RETRY_AFTER_S:
+        if answer.status in _OVERLOADED and pause is not None and pause <= _MAX_RETRY_AFTER_S:
             await asyncio.sleep(pause)
-            answer = await record_exchange(self.http, sent, timeout=timeout, request_id=request_id)
+            answer = await record_exchange(self.http, sent, timeout=timeout)
         return answer

@@ -106,7 +106,7 @@ class RuleCondition(_Part):
     kinds: list[str] | None = None
 
 
-class Rule(_Part):
+class PolicyRule(_Part):
     """A decision for the requests that match `when`, but not those that match `unless`."""
 
     id: str
@@ -122,7 +122,7 @@ class PolicyFile(_Part):
 
     version: str
     phi: list[PhiPattern]
-    rules: list[Rule] = Field(min_length=1)
+    rules: list[PolicyRule] = Field(min_length=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ class Policy:
     """The rules of a file, ready to be applied."""
 
     version: str
-    rules: Sequence[Rule]
+    rules: Sequence[PolicyRule]
     phi: PhiPatterns
 
     def decide(self, case: Case) -> Decision:
@@ -186,7 +186,7 @@ def read_policy(path: Path | None = None) -> Policy:
     return Policy(file.version, file.rules, PhiPatterns(patterns))
 
 
-def _applies(rule: Rule, case: Case) -> bool:
+def _applies(rule: PolicyRule, case: Case) -> bool:
     return _holds(rule.when, case) and not (rule.unless and _holds(rule.unless, case))
 
 
@@ -204,7 +204,7 @@ def _among(value: str, allowed: list[str] | None) -> bool:
     return allowed is None or value.lower() in {each.lower() for each in allowed}
 
 
-def _reasons(applied: Sequence[Rule], case: Case) -> list[str]:
+def _reasons(applied: Sequence[PolicyRule], case: Case) -> list[str]:
     reasons = [f"{rule.id}: {rule.reason}" for rule in applied]
     if case.kinds:
         reasons.append(f"found in the inputs: {', '.join(case.kinds)}")

@@ -1,0 +1,339 @@
+"""The checker says nothing about a good agent, and finds each fault under its own name."""
+
+import asyncio
+import re
+import shlex
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+from starlette.types import Receive, Scope, Send
+from tests.contract.broken_agents import BROKEN_AGENTS, Broken
+from tests.contract.demo_agent import demo_service
+from tests.contract.faults import endpoint
+from tests.contract.plain_agent import Answer, Body, PlainAgent
+from tests.contract.planted_agents import (
+    PERMITTED,
+    PLANTED,
+    CrashesOnTypes,
+    IgnoresTokens,
+    QuotesUpperCase,
+    Slow,
+    TakesEverything,
+)
+from tests.contract.running import running
+from tests.contract.tampering import Tamper, Tampered, bombed
+from tests.loopback import free_port
+
+from assay.contract.conformance.checks import CheckTarget, check_agent, parse_check_target
+from assay.contract.conformance.exchange import Exchange, SentRequest
+from assay.contract.conformance.probes import CheckLimits
+from assay.contract.conformance.report import CheckResult, CheckVerdict, TargetReport
+from assay.contract.conformance.rule_tests import SELECTORS, echo_of
+from assay.contract.conformance.rules import RULES, RuleLevel
+from assay.contract.server.app import agent_app
+from assay.errors import UsageError
+from assay.net.client import TokenFor
+from assay.serve.guards import BearerToken
+
+QUICK = CheckLimits(grace_s=0.2)
+LEVELS = {rule.name: rule.level for rule in RULES}
+# A quick run without a model shows neither how it keeps its budgets nor whether it is canceled.
+NOT_SEEN = {"budget-time", "budget-tokens", "cancel-on-disconnect"}
+PIECE = b" " * 1_000_000
+
+
+def names(report: TargetReport, *verdicts: CheckVerdict) -> set[str]:
+    return {result.name for result in report.with_verdict(*verdicts)}
+
+
+async def checked(agent: PlainAgent, level: RuleLevel = RuleLevel.MUST) -> TargetReport:
+    async with running(agent) as url:
+        # A slow machine must not make a quick agent look like one that exceeds its budget.
+        limits = QUICK if agent.seconds else CheckLimits()
+        return await check_agent(CheckTarget(url, agent.task), limits=limits, level=level)
+
+
+def finding(report: TargetReport, name: str) -> CheckResult:
+    return next(each for each in report.findings() if each.name == name)
+
+
+def test_every_rule_has_a_name_of_its_own_a_selector_and_an_agent_that_breaks_it() -> None:
+    assert len(LEVELS) == len(RULES)
+    assert {rule.on for rule in RULES} == set(SELECTORS)
+    broken = {name for each in BROKEN_AGENTS for name in (*each.fails, *each.warns)}
+    assert broken.union(*PLANTED.values()) == set(LEVELS)
+
+
+async def test_nothing_is_found_on_agents_that_keep_every_rule() -> None:
+    async with running(agent_app(demo_service())) as url:
+        target = CheckTarget(url, "RAG_RETRIEVE")
+        ours = await check_agent(target, level=RuleLevel.OURS)
+    for report in (ours, await checked(PlainAgent(), RuleLevel.OURS)):
+        assert report.findings() == []
+        assert names(report, CheckVerdict.NOT_APPLICABLE) == NOT_SEEN
+        assert report.passed
+
+
+@pytest.mark.parametrize("broken", BROKEN_AGENTS, ids=lambda broken: broken.name)
+async def test_each_fault_is_found_under_its_own_name(broken: Broken) -> None:
+    async with running(Tampered(agent_app(demo_service()), broken.tamper)) as url:
+        report = await check_agent(CheckTarget(url, "RAG_RETRIEVE"), limits=broken.limits)
+    assert names(report, CheckVerdict.FAIL) == set(broken.fails)
+    assert names(report, CheckVerdict.WARN) == set(broken.warns)
+    assert report.passed == (not broken.fails)
+
+
+@pytest.mark.parametrize("agent", PLANTED, ids=lambda agent: agent.__name__)
+async def test_a_planted_fault_is_all_that_is_found(agent: type[PlainAgent]) -> None:
+    report = await checked(agent())
+    assert {each.name for each in report.findings()} == PLANTED[agent]
+    must = {name for name in PLANTED[agent] if LEVELS[name] is RuleLevel.MUST}
+    assert names(report, CheckVerdict.FAIL) == must
+
+
+@pytest.mark.parametrize("agent", PERMITTED, ids=lambda agent: agent.__name__)
+async def test_what_the_contract_permits_is_no_failure(agent: type[PlainAgent]) -> None:
+    report = await checked(agent())
+    assert report.passed
+    assert {each.name for each in report.findings()} == PERMITTED[agent]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda reply: reply.with_body(*[PIECE] * 40),
+        bombed,
+        lambda reply: reply.with_body(*[b" ", 0.05] * 100),
+    ],
+    ids=["endless", "gzip bomb", "dripping"],
+)
+async def test_a_hostile_health_endpoint_breaks_its_rule(change: Tamper) -> None:
+    app = Tampered(agent_app(demo_service()), endpoint("/health", change))
+    async with running(app) as url:
+        limits = CheckLimits(sync_s=1.0)
+        report = await check_agent(CheckTarget(url, "RAG_RETRIEVE"), limits=limits)
+    assert {result.name for result in report.findings()} == {"health"}
+
+
+async def test_a_run_that_ends_with_its_client_is_seen_to_be_canceled() -> None:
+    report = await checked(Slow())
+    verdicts = {each.name: each.verdict.value for each in report.results}
+    assert (verdicts["cancel-on-disconnect"], verdicts["budget-time"]) == ("pass", "pass")
+
+
+async def test_one_late_answer_is_not_called_an_ignored_budget() -> None:
+    class LateOnce(Slow):
+        late = 0.8
+
+        async def work(self, request: Body) -> Body:
+            if "timeout_ms" in request.get("budgets", {}):
+                pause, self.late = self.late, 0.0
+                await asyncio.sleep(pause)
+            return await super().work(request)
+
+    agent = LateOnce()
+    verdicts = {each.name: each.verdict.value for each in (await checked(agent)).results}
+    assert (agent.late, verdicts["budget-time"]) == (0.0, "pass")
+
+
+async def test_a_busy_agent_is_asked_again() -> None:
+    class Busy(PlainAgent):
+        refused = 0
+
+        async def answer(self, path: str, content: bytes) -> Answer | AsyncIterator[bytes]:
+            self.refused += 1
+            if path.startswith("/agents") and self.refused % 2:
+                return Answer(503, b"{}", headers=[(b"retry-after", b"0")])
+            return await super().answer(path, content)
+
+    assert (await checked(Busy(), RuleLevel.OURS)).findings() == []
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "said"),
+    [
+        (500, b"<html>", "the agent crashed"),
+        (502, b"<html>", "busy or not up"),
+        (404, b"<html>", "HTTP 404 with a web page: there is no agent at this path"),
+        (200, b"<html>", "HTTP 200 with a web page: there is no agent at this path"),
+        (405, b"", "HTTP 405: there is no agent at this path"),
+        (307, b"", "HTTP 307: there is no agent at this path"),
+        (422, b"{}", "pass others with --inputs"),
+    ],
+)
+async def test_a_valid_request_that_is_not_run_says_what_that_means(
+    status: int, body: bytes, said: str
+) -> None:
+    class Elsewhere(PlainAgent):
+        async def answer(self, path: str, content: bytes) -> Answer | AsyncIterator[bytes]:
+            page = "text/html" if body == b"<html>" else "application/json"
+            return Answer(status, body, page)
+
+    assert said in finding(await checked(Elsewhere()), "sync-status").detail
+
+
+class Silent:
+    """Takes requests and answers none."""
+
+    asked = 0
+
+    async def __call__(self, _scope: Scope, receive: Receive, _send: Send) -> None:
+        self.asked += 1
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+
+async def test_an_agent_that_is_not_there_or_never_answers_is_given_up_at_once() -> None:
+    nowhere = await check_agent(CheckTarget(f"http://127.0.0.1:{free_port()}", "RAG_RETRIEVE"))
+    silent = Silent()
+    async with running(silent) as url:
+        never = await check_agent(CheckTarget(url, "T"), limits=CheckLimits(sync_s=0.5))
+    assert str(nowhere.unreachable).startswith("no connection")
+    assert "GET /health got no answer" in str(never.unreachable)
+    assert (silent.asked, nowhere.passed, never.passed) == (1, False, False)
+
+
+async def test_a_skipped_rule_is_left_out_and_an_unknown_one_is_an_error() -> None:
+    broken = next(each for each in BROKEN_AGENTS if each.fails == ("terminal-last",))
+    async with running(Tampered(agent_app(demo_service()), broken.tamper)) as url:
+        report = await check_agent(CheckTarget(url, "RAG_RETRIEVE"), skip=["terminal-last"])
+    assert report.passed
+    assert "terminal-last" not in {result.name for result in report.results}
+    with pytest.raises(UsageError, match="'nonsense'"):
+        await check_agent(CheckTarget("http://127.0.0.1:9", "X"), skip=["nonsense"])
+
+
+def test_a_target_is_an_address_and_a_task() -> None:
+    target = parse_check_target(" http://host:8000/rag/=RAG_RETRIEVE ")
+    assert target == CheckTarget("http://host:8000/rag", "RAG_RETRIEVE")
+
+
+@pytest.mark.parametrize("text", ["http://host:8000", "=X", "http://host=", "ftp://h=X", "host=X"])
+def test_a_target_that_cannot_be_read_says_how_to_write_one(text: str) -> None:
+    with pytest.raises(UsageError, match="http://"):
+        parse_check_target(text)
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_an_agent_that_denies_access_is_not_checked(status: int) -> None:
+    class Closed(PlainAgent):
+        async def answer(self, path: str, content: bytes) -> Answer | AsyncIterator[bytes]:
+            if path.startswith("/agents"):
+                return Answer(status, b"{}")
+            return await super().answer(path, content)
+
+    report = await checked(Closed())
+    assert f"HTTP {status} for a valid request" in str(report.unreachable)
+    assert "AGENT_TOKEN" in str(report.unreachable)
+
+
+async def test_a_command_names_a_token_and_own_inputs_by_variables_only() -> None:
+    agent = QuotesUpperCase()
+    async with running(BearerToken(agent, "s3cret-token")) as url:
+        auth = TokenFor(url, "s3cret-token")
+        target = CheckTarget(url.replace("//", "//me:passw0rd@"), agent.task)
+        report = await check_agent(target, inputs={"query": "Jane Doe, born 1960"}, auth=auth)
+    assert '-H "Authorization: Bearer $TOKEN"' in finding(report, "no-echo").repeat
+    everything = orjson.dumps(report).decode()
+    assert not [secret for secret in ("s3cret", "passw0rd", "Jane") if secret in everything]
+
+
+async def test_own_inputs_are_a_variable_in_commands() -> None:
+    agent = TakesEverything()
+    async with running(agent) as url:
+        target = CheckTarget(url, agent.task)
+        report = await check_agent(target, inputs={"query": "Jane Doe"})
+    commands = [each.repeat for each in report.findings()]
+    assert not [command for command in commands if "Jane" in command]
+    assert [command for command in commands if '"$ASSAY_CHECK_INPUTS"' in command]
+
+
+async def test_the_command_of_a_finding_shows_it_again() -> None:
+    agent = IgnoresTokens()
+    async with running(agent) as url:
+        report = await check_agent(CheckTarget(url, agent.task))
+        words = shlex.split(finding(report, "budget-tokens").repeat)
+        assert words[:3] == ["curl", "-isS", f"{url}/agents/run/sync"]
+        async with httpx.AsyncClient() as http:
+            again = await http.post(words[2], content=words[words.index("-d") + 1])
+    assert again.json()["usage"]["output_tokens"] == 40
+
+
+@asynccontextmanager
+async def closing_after_errors(agent: PlainAgent) -> AsyncIterator[str]:
+    """A server that says nothing of closing, and drops a connection that had an HTTP 500."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        crashed = False
+        try:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                length = re.search(rb"content-length: (\d+)", head.lower())
+                content = await reader.readexactly(int(length[1]) if length else 0)
+                if crashed:
+                    return
+                found = await agent.answer(head.split()[1].decode(), content)
+                if not isinstance(found, Answer):
+                    pieces = b"".join([piece async for piece in found])
+                    found = Answer(body=pieces, content_type="text/event-stream")
+                crashed = found.status >= 500
+                writer.write(
+                    f"HTTP/1.1 {found.status} X\r\nContent-Type: {found.content_type}\r\n"
+                    f"Content-Length: {len(found.body)}\r\n\r\n".encode()
+                    + found.body
+                )
+                await writer.drain()
+        except asyncio.IncompleteReadError:
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+async def test_a_connection_that_was_closed_after_a_500_is_no_finding() -> None:
+    agent = CrashesOnTypes()
+    async with closing_after_errors(agent) as url:
+        report = await check_agent(CheckTarget(url, agent.task))
+    said = "wrong type: HTTP 500 instead of HTTP 400 or 422 (2 of 2 responses)"
+    assert {each.name: each.detail for each in report.findings()} == {"wrong-type": said}
+
+
+@pytest.mark.parametrize(
+    ("body", "writing"),
+    [
+        (b"... klmnopqrstuv ...", "as it was sent"),
+        (b"KLMNOPQRSTUV", "in another case"),
+        (rb"\u006b\u006cmnop\u0071rstuv", "escaped"),
+        (b"YWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXphYmNkZWY=", "encoded"),
+        (b"6162636465666768696a6b6c6d6e6f707172737475767778797a616263646566", "encoded"),
+        (b"inputs should be an object", None),
+        (b"klmnopqrstu", None),
+    ],
+)
+def test_an_echo_is_found_in_any_writing(body: bytes, writing: str | None) -> None:
+    answer = Exchange(SentRequest("POST", "http://agent"), 422, chunks=((0.0, body),))
+    assert echo_of("abcdefghijklmnopqrstuvwxyzabcdef", answer) == writing
+
+
+@pytest.mark.parametrize(
+    ("body", "broken"),
+    [
+        ({}, {"sync-request-id", "sync-outputs", "sync-success", "sync-canonical"}),
+        ({"request_id": 7, "ok": True, "outputs": {}}, {"sync-request-id", "sync-canonical"}),
+        ({"request_id": "r", "status": "success", "outputs": {}}, set()),
+        ({"request_id": "r", "success": True, "status": "x", "outputs": {}}, {"sync-success"}),
+        ({"request_id": "r", "status": "ok", "data": {}}, {"sync-outputs"}),
+        ({"request_id": "r", "status": "ok", "ok": 1, "outputs": []}, {"sync-outputs"}),
+    ],
+)
+def test_the_shape_of_a_sync_response(body: dict[str, Any], broken: set[str]) -> None:
+    sent = SentRequest("POST", "http://agent/agents/run/sync", b'{"request_id": "r"}')
+    answer = Exchange(sent, 200, chunks=((0.0, orjson.dumps(body)),))
+    rules = [rule for rule in RULES if rule.on == "sync result" and rule.name != "sync-recommended"]
+    assert {rule.name for rule in rules if rule.test(answer, None)} == broken  # type: ignore[arg-type]
