@@ -9,6 +9,7 @@ from tests.system.conftest import Assay
     [
         (("data", "rekey", "old", "new"), "replace the old ids in qrels"),
         (("completion", "bash"), "run: assay --install-completion"),
+        (("run-agent", "http://localhost:8000", "X"), "call an agent with curl"),
     ],
 )
 def test_a_removed_verb_names_its_replacement(

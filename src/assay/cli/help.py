@@ -23,6 +23,8 @@ REMOVED = {
     "labels": "a graded table is a data set, --dataset POOL.csv; the web UI exports qrels",
     "--kinds": "a model writes the questions; name it with --provider",
     "--questions": "use: assay data questions DOCUMENTS --provider SPEC",
+    "run-agent": "call an agent with curl (docs/contract.md)",
+    "--sarif": "use --junit or --json",
 }
 """Verbs and options of earlier versions, with what to do instead."""
 
