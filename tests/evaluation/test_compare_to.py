@@ -77,10 +77,12 @@ def test_the_newest_complete_run_on_the_same_questions_is_found(
     interrupted = evaluate(right_below(20), dataset, label="main", out=tmp_path)
     report = interrupted.folder.report_file
     report.write_bytes(report.read_bytes().replace(b'"complete"', b'"interrupted"', 1))
-    found = {
-        name: evaluate(right_below(3), dataset, compare_to=name, out=tmp_path).comparison
-        for name in ("main", main.name, str(main.folder))
-    }
+    names = ("main", main.name, str(main.folder))
+    with pytest.warns(UserWarning, match=f"{interrupted.name} is interrupted"):
+        found = {
+            name: evaluate(right_below(3), dataset, compare_to=name, out=tmp_path).comparison
+            for name in names
+        }
     assert {name: each.run for name, each in found.items() if each} == {
         "main": newer.name,
         main.name: main.name,
@@ -152,16 +154,23 @@ def test_a_baseline_and_an_earlier_run_exclude_each_other(
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"num_queries": 5}, r"'main' \(.* has num_queries all, not 5\); list"),
-        ({"top_k": 3}, r"has top_k 5, not 3"),
-        ({"compare_to": "mian"}, r"'mian' \(did you mean 'main'\?\); list"),
+        ({"top_k": 3}, "asked for 5 documents a query, not 3"),
     ],
 )
-def test_why_no_run_can_be_compared_is_said(
+def test_a_run_that_cannot_be_compared_with_fails_a_gate(
     main: Run, dataset: Dataset, tmp_path: Path, settings: dict[str, Any], words: str
 ) -> None:
-    with pytest.raises(RunError, match=words):
-        evaluate(right_below(3), dataset, out=tmp_path, **{"compare_to": "main", **settings})
+    with pytest.warns(UserWarning, match=words):
+        run = evaluate(right_below(3), dataset, out=tmp_path, compare_to="main", **settings)
+    assert not run.gates_passed
+    assert run.comparison is None
+
+
+def test_a_name_that_is_nearly_that_of_a_run_is_suggested(
+    main: Run, dataset: Dataset, tmp_path: Path
+) -> None:
+    with pytest.raises(RunError, match=r"'mian' \(did you mean 'main'\?\); list"):
+        evaluate(right_below(3), dataset, out=tmp_path, compare_to="mian")
 
 
 def test_a_label_names_its_newest_run(main: Run, dataset: Dataset, tmp_path: Path) -> None:
@@ -241,9 +250,9 @@ def test_the_first_run_may_go_on_without_one_to_compare_with(
     gates = ["ndcg@5>=0.5", "ndcg@5>=main-0.01"]
     settings: dict[str, Any] = {"compare_to": "main", "gates": gates, "label": "main"}
     settings["out"] = tmp_path
-    with pytest.raises(RunError, match="allow_first_run"):
+    with pytest.raises(RunError, match="--allow-first-run"):
         evaluate(right_below(30), dataset, **settings)
-    with pytest.warns(UserWarning, match="no complete run of 'main'.*1 of 2 gates"):
+    with pytest.warns(UserWarning, match="no run of 'main'.*1 of 2 gates"):
         first = evaluate(right_below(30), dataset, allow_first_run=True, **settings)
     assert [gate.gate for gate in first.report.gates] == gates[:1]
     summary = render_markdown(first.report, first.folder.read_header(), first.name)

@@ -16,7 +16,7 @@ from assay.report.html_comparison import (
 )
 from assay.report.terminal import verdict
 from assay.run.models import QueryRow
-from assay.run.overlap import pair_rows
+from assay.report.changes import pair_rows
 
 
 def side(run: Run) -> ComparedSide:

@@ -110,7 +110,7 @@ def eval_command(
     """Evaluate an agent: send it queries, score what it returns.
 
     Exit codes: 0 success, 1 a gate failed, 2 usage or input error, 3 the target answered no query,
-    the target or the judge could not be reached, or the labels no longer fit, 130 interrupted.
+    the target or the judge could not be reached, 130 interrupted.
     """
     from assay.evaluation.plan import refuse_unused_settings
     from assay.run.folder import find_run

@@ -241,14 +241,6 @@ def compare(
     ] = None,
     with_preference: Prefer = False,
     prefer_by: PreferBy = None,
-    overlap: Annotated[
-        bool,
-        switch(
-            "--overlap",
-            "Compare the rankings alone, without judgments: RBO, documents in common, "
-            "queries that changed most.",
-        ),
-    ] = False,
     matrix: Annotated[
         bool, switch("--matrix", "With --html or --open: every query, with the score of each run.")
     ] = False,
@@ -261,7 +253,7 @@ def compare(
     """Compare runs query by query, each with the first."""
     from assay.answers.figures import parse_figure
     from assay.report.terminal import render_comparison
-    from assay.run.comparison import ComparedRun, compare_with_each, find_judgments
+    from assay.run.comparison import ComparedRun, compare_with_each, find_dataset
     from assay.run.folder import find_run
 
     folders = [find_run(each, out) for each in (run_a, run_b, *(more or ()))]
@@ -269,17 +261,9 @@ def compare(
     if matrix:
         share_matrix(folders, html, in_browser)
         return
-    if overlap:
-        if metric or html is not None or in_browser:
-            raise UsageError(
-                "--overlap prints a table or --json, without --metric; the page of --html or "
-                "--open has the overlap anyway: leave out --overlap"
-            )
-        _show_overlap(folders, as_json, several=bool(more))
-        return
     metrics = [parse_figure(text) for text in metric or ()]
     first, *others = [ComparedRun.read(folder) for folder in folders]
-    comparisons = compare_with_each(first, others, metrics, find_judgments(first, others))
+    comparisons = compare_with_each(first, others, metrics, find_dataset([first, *others]))
     del first, others  # the page reads what it shows
     preference = None
     if with_preference:
@@ -308,18 +292,6 @@ def compare(
     if preference is not None and preference.trouble:
         say(f"not judged: {preference.trouble}")
         raise typer.Exit(3)
-
-
-def _show_overlap(folders: "list[RunFolder]", as_json: bool, *, several: bool) -> None:
-    from assay.report.terminal import render_overlap
-    from assay.run.overlap import compare_run_rankings
-
-    found = [compare_run_rankings(folders[0], other) for other in folders[1:]]
-    if as_json:
-        printed = [each.model_dump(mode="json") for each in found]
-        print_json(printed if several else printed[0])
-    else:
-        show(*(part for each in found for part in (render_overlap(each), "")))
 
 
 def _refuse_twice(folders: "list[RunFolder]") -> None:

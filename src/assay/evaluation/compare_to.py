@@ -4,7 +4,7 @@ A gate such as `ndcg@10>=main-0.01` asks for non-inferiority: the 95% interval o
 difference must lie above the margin, not only the difference itself.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,18 +12,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from assay.answers.figures import improvement, parse_figure
-from assay.data.dataset import Dataset
 from assay.errors import RunError, UsageError, did_you_mean
 from assay.evaluation.gates import Gate
-from assay.evaluation.results import Results
 from assay.metrics.scoring import Scores
 from assay.metrics.statistics import compare_paired, fewest_queries
 from assay.report.numbers import counted, difference, interval
+from assay.run.comparison import ComparedRun
 from assay.run.find import LATEST, RUNS
 from assay.run.folder import RunFolder, find_run, list_runs
-from assay.run.label_fit import LabelFit, fit_of, new_share
-from assay.run.listing import RunLine, read_summaries, run_signatures
-from assay.run.models import Comparison, RunHeader
+from assay.run.listing import RunLine, is_answered, read_summaries, run_signatures
+from assay.run.models import Comparison, Report, RunHeader
 from assay.run.run_record import GateResult
 from assay.run.state import RunState
 from assay.targets.opening import redact_target
@@ -34,20 +32,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ReferenceRun:
-    """The run to compare with, and its scores by query for each metric of a gate, by slug."""
+    """The run to compare with.
+
+    Attributes:
+        folder: its folder.
+        run: its scores; None if it cannot be a reference.
+        shared: how many queries of the new run it was asked too.
+        problem: why the new run cannot be compared with it; else empty.
+        skipped: newer runs of the same name, and why each is not the reference.
+    """
 
     folder: RunFolder
-    scores: Mapping[str, Mapping[str, float]]
-
-    def label_fit(self, results: Results, dataset: Dataset) -> LabelFit | None:
-        """Whether the labels still fit in the new run as they did in this one, if that is known."""
-        report = self.folder.read_report()
-        if report.labels is None or results.coverage is None:
-            return None
-        before = {doc_id for row in self.folder.read_rows() for doc_id in row.retrieved_docs}
-        changed = report.dataset.fingerprint != dataset.fingerprint
-        new_ids = new_share(before, results.returned_ids)
-        return fit_of(report.labels, results.coverage, new_ids, documents_changed=changed)
+    run: ComparedRun | None = None
+    shared: int = 0
+    problem: str = ""
+    skipped: tuple[str, ...] = ()
 
 
 def with_reference(
@@ -55,13 +54,16 @@ def with_reference(
 ) -> "Evaluation":
     """The plan with the run that `compare_to` names, if it names one.
 
+    A run of that name that cannot be compared with fails the gates of the new run, which is made
+    all the same: it is the reference of the next one.
+
     Parameters:
         evaluation: the plan of the new run.
         out: where run folders are.
         resumed: the run that is finished, which is not compared with itself.
 
     Raises:
-        RunError: there is no such run, and the first one is not allowed.
+        RunError: no run has that name, and the first one is not allowed.
         UsageError: the run does not have what a gate compares, or there is a baseline too.
     """
     config = evaluation.config
@@ -72,49 +74,52 @@ def with_reference(
             "a run is compared with --baseline or with --compare-to (in Python baseline= and "
             "compare_to=); omit one of them"
         )
-    folder = _find(evaluation, out, resumed)
-    if folder is None and config.allow_first_run:
+    reference = _find(evaluation, out, resumed)
+    if reference is None and config.allow_first_run:
         return replace(evaluation, gates=[gate for gate in evaluation.gates if not gate.reference])
-    if folder is None:
+    if reference is None:
         raise RunError(
-            f"no complete run under {out} on the same data has the label, branch or name "
-            f"{config.compare_to!r}{_nearest(evaluation, out)}; list what there is with: assay "
-            "runs; to go on without it the first time, set allow_first_run (--allow-first-run)"
+            f"no run under {out} has the label, branch or name {config.compare_to!r}"
+            f"{_suggestion(config.compare_to, out)}; list runs with: assay runs; to continue "
+            "without one the first time, add --allow-first-run"
         )
-    gates = [gate for gate in evaluation.gates if gate.reference and gate.metric is not None]
-    return replace(evaluation, reference=ReferenceRun(folder, _scores(folder, gates)))
+    if not reference.problem:
+        reference = _opened(reference, evaluation)
+    return replace(evaluation, reference=reference)
 
 
-def check_against(
-    gate: Gate, scores: Scores, reference: ReferenceRun | None, fit: LabelFit | None = None
-) -> GateResult:
-    """Whether the interval of the paired difference is on the right side of the margin.
+def reference_gates(evaluation: "Evaluation") -> list[GateResult]:
+    """A failed gate if the run that `compare_to` names cannot be compared with; else none."""
+    reference = evaluation.reference
+    if reference is None or not reference.problem:
+        return []
+    name = f"compared with {evaluation.config.compare_to}"
+    return [GateResult(gate=name, value=None, passed=False, reason=reference.problem)]
 
-    Where the labels no longer fit, by `fit`, the gate does not pass, and no difference is given as
-    the reason.
-    """
+
+def check_against(gate: Gate, scores: Scores, reference: ReferenceRun | None) -> GateResult:
+    """Whether the interval of the paired difference is on the right side of the margin."""
     assert gate.metric is not None
     value = float(scores.values[gate.metric].mean())
     result = GateResult(gate=gate.text, value=value, passed=False)
-    if reference is None:
-        return result.failed_because("no run to compare with; add --compare-to")
-    if fit is not None and fit.turned_over:
-        return result.failed_because(fit.words)
-    theirs = reference.scores[gate.metric.slug]
+    if reference is None or reference.run is None:
+        problem = reference.problem if reference else "no run to compare with; add --compare-to"
+        return result.failed_because(problem)
+    key, theirs = gate.metric.key, reference.run.scores
     ours = dict(zip(scores.query_ids, scores.values[gate.metric].tolist(), strict=True))
-    shared = [query_id for query_id in ours if query_id in theirs]
+    shared = [query_id for query_id in ours if key in theirs.get(query_id, {})]
     paired = compare_paired(
-        np.array([theirs[each] for each in shared]), np.array([ours[each] for each in shared])
+        np.array([theirs[query_id][key] for query_id in shared]),
+        np.array([ours[query_id] for query_id in shared]),
     )
+    of = "" if len(shared) == len(ours) else f" on {len(shared)} of {len(ours)} queries"
     if paired.low is None or paired.high is None:
-        return result.failed_because(
-            f"{len(shared)} queries in common with {reference.folder.name}"
-        )
+        return result.failed_because(f"no interval{of} against {reference.folder.name}")
     bound = paired.low if gate.sign in (">=", ">") else paired.high
     passed = gate.passes(bound)
     words = (
         f"{difference(paired.difference)} {interval(paired.low, paired.high)} against "
-        f"{reference.folder.name}"
+        f"{reference.folder.name}{of}"
     )
     if not passed:
         side = "above" if gate.sign in (">=", ">") else "below"
@@ -122,78 +127,127 @@ def check_against(
     return result.model_copy(update={"passed": passed, "reason": words})
 
 
-def regression_gate(comparison: Comparison) -> GateResult:
+def regression_gate(comparison: Comparison, asked: int | None = None) -> GateResult:
     """The gate of `--fail-on-regression`: no compared metric got significantly worse (Holm).
 
-    Its figure is the difference of the first metric. Where the labels no longer fit, it fails and
-    calls nothing a regression. With too few queries it cannot fail, and says so.
+    Its figure is the difference of the first metric. With too few queries it cannot fail, and says
+    so. `asked` is how many queries the run was asked, if that is more than were compared.
     """
     first, *_ = comparison.metrics.values()
     result = GateResult(gate="no regression", value=first.difference, passed=True)
-    if comparison.labels is not None and comparison.labels.turned_over:
-        return result.failed_because(comparison.labels.words)
+    of = f" on {first.n} of {asked} queries" if asked and first.n < asked else ""
     worse = [
-        f"{parse_figure(name)} {difference(each.difference)} {interval(each.low, each.high)}"
-        for name, each in comparison.metrics.items()
-        if each.significant and improvement(parse_figure(name), each.difference) < 0
+        f"{parse_figure(name)} {difference(row.difference)} {interval(row.low, row.high)}"
+        for name, row in comparison.metrics.items()
+        if row.significant and improvement(parse_figure(name), row.difference) < 0
     ]
+    if worse:
+        return result.failed_because(f"regression: {', '.join(worse)} against {comparison.run}{of}")
     enough = fewest_queries(len(comparison.metrics))
-    if not worse and first.n < enough:
+    if first.n < enough:
         return result.noted(
             f"{counted(first.n, 'query', 'queries')} cannot show a regression, however large; "
             f"use at least {enough}, or a gate with a bound"
         )
-    if not worse:
-        return result
-    return result.failed_because(f"regression: {', '.join(worse)} against {comparison.run}")
+    return result.noted(of.strip() and f"compared{of}")
 
 
-def without_reference(evaluation: "Evaluation") -> str:
-    """What to tell of a run that found no earlier one to compare with; nothing if it did."""
-    config = evaluation.config
-    if not config.compare_to or evaluation.reference is not None:
+def reference_note(evaluation: "Evaluation") -> str:
+    """What to tell of the run to compare with before the first query; mostly nothing."""
+    config, reference = evaluation.config, evaluation.reference
+    if not config.compare_to:
         return ""
+    if reference is not None:
+        problem = reference.problem and f"warning: cannot compare: {reference.problem}"
+        skipped = f"warning: compared with {reference.folder.name}: {'; '.join(reference.skipped)}"
+        return problem or (skipped if reference.skipped else "")
     left_out = len(config.gates) - len(evaluation.gates)
     gates = f", and {left_out} of {len(config.gates)} gates, which name it," if left_out else ""
     return (
-        f"warning: no complete run of {config.compare_to!r} on the same data yet: the "
-        f"comparison{gates} is left out of this run"
+        f"warning: no run of {config.compare_to!r} yet: the comparison{gates} is left out of this "
+        "run"
     )
 
 
-def _find(evaluation: "Evaluation", out: Path, resumed: RunFolder | None) -> RunFolder | None:
-    """The newest run of that label; of a branch, the newest of the same target if it has one.
+def _find(evaluation: "Evaluation", out: Path, resumed: RunFolder | None) -> ReferenceRun | None:
+    """The newest usable run of that label or branch, preferably of the same target and plan.
 
-    A branch may have runs of several targets, and which was evaluated last is chance.
+    A branch may have runs of several targets, and which was evaluated last is chance. A label may
+    have runs with other samples and on other data.
     """
     name = evaluation.config.compare_to
     if name == LATEST or RUNS.at(name, out):
-        return find_run(name, out)
+        folder = find_run(name, out)
+        return ReferenceRun(folder, problem=_unusable(folder.name, folder.read_report()))
     own = "" if resumed is None else resumed.name
     target = redact_target(evaluation.config.target)
-    second_best: dict[tuple[bool, bool], RunFolder] = {}
+    skipped: list[tuple[RunFolder, str]] = []
+    best: tuple[tuple[bool, int, bool], RunFolder] | None = None
     for folder, line in _newest_first(out):
-        if (
-            line.name == own
-            or line.state != RunState.COMPLETE
-            or name not in (line.label, line.branch)
-        ):
-            continue
-        wanted_target = line.label == name or line.target == target
-        if not wanted_target and (False, True) in second_best:
+        if line.name == own or name not in (line.label, line.branch):
             continue
         try:
-            header = folder.read_header()
-            comparable = header.baseline_of is None and not _differences(header, evaluation)
-            if comparable and folder.state() == RunState.COMPLETE:
-                same_documents = header.dataset.fingerprint == evaluation.dataset.fingerprint
-                if wanted_target and same_documents:
-                    return folder
-                second_best.setdefault((wanted_target, same_documents), folder)
-        except RunError:  # a damaged run is none to compare with
+            header, state = folder.read_header(), folder.state()
+            if header.baseline_of is not None or state == RunState.RUNNING:
+                continue
+            if problem := _unusable(folder.name, folder.read_report()):
+                skipped += [(folder, problem)] if best is None else []
+                continue
+        except RunError:  # a damaged or unfinished run is not one to compare with
+            skipped += [(folder, f"{folder.name} has no report")] if best is None else []
             continue
-    # Without the same documents, the questions and labels are the same.
-    return second_best[max(second_best)] if second_best else None
+        wanted_target = line.label == name or line.target == target
+        same_documents = header.dataset.fingerprint == evaluation.dataset.fingerprint
+        fit = (wanted_target, -_differences(header, evaluation), same_documents)
+        if best is None or fit > best[0]:
+            best = (fit, folder)
+        if fit == (True, 0, True):
+            break
+    if best is not None:
+        return ReferenceRun(best[1], skipped=tuple(problem for _, problem in skipped))
+    if skipped:
+        folder, problem = skipped[0]
+        return ReferenceRun(folder, problem=f"{problem}, and no other run has that name")
+    return None
+
+
+def _unusable(name: str, report: Report) -> str:
+    """Why a run is not a reference; empty if it is one."""
+    if report.state != RunState.COMPLETE:
+        return f"{name} is {report.state}"
+    answered, asked = report.summary.successful_queries, report.summary.total_queries
+    if report.answers and report.config.answers:
+        answered, asked = report.answers.answered, report.answers.questions
+    return "" if is_answered(answered, asked) else f"{name} answered {answered:,} of {asked:,} queries"
+
+
+def _opened(reference: ReferenceRun, evaluation: "Evaluation") -> ReferenceRun:
+    """With the scores of the queries that the new run asks too, by the labels of now."""
+    folder, config, dataset = reference.folder, evaluation.config, evaluation.dataset
+    run = ComparedRun.read(folder)
+    for gate in evaluation.gates:
+        if gate.reference and gate.metric and gate.metric.slug not in run.report.metrics:
+            raise UsageError(
+                f"run {folder.name!r} has no {gate.metric}, which a gate compares; choose a metric "
+                "that both runs have"
+            )
+    if (top_k := run.report.config.top_k) != config.top_k:
+        problem = f"{folder.name} asked for {top_k} documents a query, not {config.top_k}"
+        return replace(reference, problem=problem)
+    asked = evaluation.queries
+    shared = {query.id for query in asked if run.has_query(query.id, query.text)}
+    enough = min(fewest_queries(), len(asked))
+    if len(shared) < enough:
+        problem = (
+            f"{len(shared)} of {len(asked)} queries are in {folder.name}; at least {enough} "
+            "must be, so this run is the reference of the next one"
+        )
+        return replace(reference, shared=len(shared), problem=problem)
+    scores = {query_id: row for query_id, row in run.scores.items() if query_id in shared}
+    run = replace(run, scores=scores)
+    if run.report.dataset.labels != dataset.labels_fingerprint:
+        run = run.rescored(dataset, config.split)
+    return replace(reference, run=run, shared=len(shared))
 
 
 _NEWEST = 100
@@ -211,47 +265,18 @@ def _newest_first(out: Path) -> Iterator[tuple[RunFolder, RunLine]]:
             yield folder, lines[folder.name][0]
 
 
-def _nearest(evaluation: "Evaluation", out: Path) -> str:
-    """What the newest run of that name has otherwise, or which name may have been meant."""
-    wanted, names = evaluation.config.compare_to, set[str]()
-    for folder, line in _newest_first(out):
-        own = {each for each in (line.label, line.branch) if each}
-        names |= own
-        if wanted not in own or line.baseline_of is not None:
-            continue
-        try:
-            header, state = folder.read_header(), folder.state()
-        except RunError:
-            continue
-        differs = [f"is {state}"] if state != RunState.COMPLETE else []
-        differs += _differences(header, evaluation)
-        return f" ({folder.name} {' and '.join(differs)})" if differs else ""
+def _suggestion(wanted: str, out: Path) -> str:
+    lines = (line for _, line in _newest_first(out))
+    names = {each for line in lines for each in (line.label, line.branch) if each}
     return did_you_mean(wanted, names).replace(". Did", " (did").replace("?", "?)")
 
 
-def _differences(header: RunHeader, evaluation: "Evaluation") -> list[str]:
-    """What a run has otherwise than the plan, so that the two do not compare, in words."""
+def _differences(header: RunHeader, evaluation: "Evaluation") -> int:
+    """How many settings that decide what is asked and measured differ from the plan."""
     ours, theirs, dataset = evaluation.config, header.config, evaluation.dataset
     same_data = header.dataset.fingerprint == dataset.fingerprint
-    same_labels = header.dataset.labels == dataset.labels_fingerprint
-    differs = [] if same_data or same_labels else ["has other questions or labels"]
+    differs = [not (same_data or header.dataset.labels == dataset.labels_fingerprint)]
     for name in ("split", "top_k", "num_queries", "seed", "shard_index", "num_shards"):
-        had, has = getattr(theirs, name), getattr(ours, name)
-        if had != has and (name != "seed" or ours.num_queries is not None):
-            shown = "all" if had is None else had
-            differs.append(f"has {name} {shown}, not {'all' if has is None else has}")
-    return differs
-
-
-def _scores(folder: RunFolder, gates: Sequence[Gate]) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {}
-    metrics = [gate.metric for gate in gates if gate.metric is not None]
-    for row in folder.read_rows() if metrics else ():
-        for metric in metrics:
-            if metric.key not in row.scores:
-                raise UsageError(
-                    f"run {folder.name!r} has no {metric}, which a gate compares; choose a metric "
-                    "that both runs have"
-                )
-            found.setdefault(metric.slug, {})[row.query_id] = row.scores[metric.key]
-    return found
+        if name != "seed" or ours.num_queries is not None:
+            differs.append(getattr(theirs, name) != getattr(ours, name))
+    return sum(differs)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assay.data.dataset import Dataset
-from assay.evaluation.compare_to import regression_gate, with_reference, without_reference
+from assay.evaluation.compare_to import reference_note, regression_gate, with_reference
 from assay.evaluation.evaluation import Evaluation, Events
 from assay.evaluation.listeners import RunListener, RunListeners
 from assay.evaluation.plan import baseline_track, open_agent
@@ -88,8 +88,8 @@ def plan_evaluation(
     """The queries, gates and reference of a run; says so if there is no reference yet."""
     plan = replace(Evaluation.plan(config, dataset), provider=provider)
     plan = with_reference(plan, out, resume)
-    if events is not None and (missing := without_reference(plan)):
-        events.message(missing)
+    if events is not None and (note := reference_note(plan)):
+        events.message(note)
     return plan
 
 
@@ -110,9 +110,11 @@ async def compare_run(
     target = plan.config.baseline
     if run.state != RunState.COMPLETE or not (target or plan.reference):
         return run
-    if plan.reference is not None:
-        earlier = plan.reference.folder
-        return _write_comparison(run, Run(earlier, earlier.read_report()), plan.dataset)
+    if (reference := plan.reference) is not None:
+        if reference.problem:
+            return run
+        earlier = Run(reference.folder, reference.folder.read_report())
+        return _write_comparison(run, earlier, plan.dataset, reference.skipped)
     second = replace(
         Evaluation.plan(_baseline_config(run.report.config, target), plan.dataset),
         baseline_of=run.name,
@@ -154,15 +156,19 @@ def _baseline_config(config: RunConfig, target: str = "") -> RunConfig:
     return replace(config, track=baseline_track(config, target), poison=False, poison_kinds=())
 
 
-def _write_comparison(run: Run, baseline: Run, dataset: Dataset) -> Run:
+def _write_comparison(
+    run: Run, baseline: Run, dataset: Dataset, skipped: Sequence[str] = ()
+) -> Run:
     """Compare, and keep the comparison in the files of `run`; a regression may fail a gate."""
     config = run.report.config
     first, second = ComparedRun.read(baseline.folder), ComparedRun.read(run.folder)
-    judgments = dataset.judgments_in(config.split)
-    comparison = compare_reports(first, second, judgments=judgments)
-    comparison = comparison.model_copy(update={"run": baseline.name})
+    found = compare_reports(first, second, dataset=dataset)
+    notes = [f"not the reference: {each}" for each in skipped]
+    changes: dict[str, object] = {"run": baseline.name, "warnings": [*found.warnings, *notes]}
+    comparison = found.model_copy(update=changes)
     if config.fail_on_regression:
-        comparison = comparison.model_copy(update={"gate": regression_gate(comparison)})
+        gate = regression_gate(comparison, run.report.summary.total_queries)
+        comparison = comparison.model_copy(update={"gate": gate})
     run.folder.write_comparison(comparison)
     write_report_page(run.folder, dataset)
     return Run(run.folder, run.folder.read_report())

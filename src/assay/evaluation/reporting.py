@@ -11,7 +11,7 @@ import numpy as np
 
 from assay.data.dataset import Dataset, Query
 from assay.errors import FailureKind
-from assay.evaluation.compare_to import check_against
+from assay.evaluation.compare_to import check_against, reference_gates
 from assay.evaluation.gates import Gate, calibration_note, check_gate
 from assay.evaluation.results import (
     NOT_ASKED,
@@ -31,7 +31,6 @@ from assay.run.answers import AnswersReport
 from assay.run.calls import Call, CallLog
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
-from assay.run.label_fit import LabelFit
 from assay.run.models import (
     FORMAT,
     AnswerRow,
@@ -152,14 +151,13 @@ def _build_report(
     unseen: Sequence[int] | None,
 ) -> Report:
     """Every figure of a run. `unseen` are the places of queries that are not seen in training."""
-    config, dataset, reference = evaluation.config, evaluation.dataset, evaluation.reference
+    config, dataset = evaluation.config, evaluation.dataset
     scores = results.scores
     spread = {m: summarize(scores.values[m], seed=config.seed) for m in scores.metrics}
     latency = _latency(results)
     summary = _summary(results, spread, config, latency, seconds)
     metrics = {metric.slug: spread[metric].mean for metric in scores.metrics}
-    fit = None if reference is None else reference.label_fit(results, dataset)
-    gates = _check_gates(evaluation, results, metrics, summary, answers, fit)
+    gates = _check_gates(evaluation, results, metrics, summary, answers)
     report = Report(
         format=FORMAT,
         state=state,
@@ -192,7 +190,7 @@ def _build_report(
         planned_queries=planned,
     )
     checked = None if answers is None else _with_failed_gates(answers, evaluation.gates, gates)
-    changes: dict[str, object] = {"answers": checked, "labels": results.coverage, "label_fit": fit}
+    changes: dict[str, object] = {"answers": checked, "labels": results.coverage}
     changes["pacing"] = _pacing(results, header, config)
     report = report.model_copy(update={k: each for k, each in changes.items() if each is not None})
     if trouble := report.trouble:  # what is left of such a run says nothing about the agent
@@ -207,18 +205,17 @@ def _check_gates(
     metrics: Mapping[str, float],
     summary: RunSummary,
     answers: AnswersReport | None,
-    fit: LabelFit | None,
 ) -> list[GateResult]:
     answer_metrics = None if answers is None else answers.metrics
     empty = _is_empty(results, answers)
     checked = []
     for gate in evaluation.gates:
         if gate.reference:
-            result = check_against(gate, results.scores, evaluation.reference, fit)
+            result = check_against(gate, results.scores, evaluation.reference)
         else:
             result = check_gate(gate, metrics, summary, answer_metrics, empty=empty)
         checked.append(result.noted(_note(gate, evaluation.dataset, evaluation.config)))
-    return checked
+    return [*checked, *reference_gates(evaluation)]
 
 
 def _note(gate: Gate, dataset: Dataset, config: RunConfig) -> str:

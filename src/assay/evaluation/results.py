@@ -35,7 +35,7 @@ from assay.metrics.metric import (
 from assay.metrics.scoring import Scores, score_rankings
 from assay.run.calls import Call, CallLog, with_quote
 from assay.run.config import RunConfig
-from assay.run.label_fit import LabelCoverage, new_share
+from assay.run.run_record import LabelCoverage
 
 NOT_ASKED = "not asked"
 
@@ -172,7 +172,6 @@ def _coverage(judged: Set[str], returned: Set[str], known: Set[str] | None) -> L
         judged=len(judged),
         in_corpus=None if known is None else len(judged & known),
         returned=len(judged & returned),
-        unknown=None if known is None else new_share(known, returned),
     )
 
 

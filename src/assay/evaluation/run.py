@@ -13,7 +13,7 @@ from assay.extras import data_frame
 from assay.metrics.metric import Metric
 from assay.metrics.scoring import Means, as_metric
 from assay.report.numbers import figure
-from assay.run.comparison import ComparedRun, compare_reports, find_judgments
+from assay.run.comparison import ComparedRun, compare_reports, find_dataset
 from assay.run.folder import RunFolder, find_run, list_runs
 from assay.run.models import AnswerRow, Comparison, QueryRow, Report
 from assay.run.state import RunState
@@ -72,8 +72,8 @@ class Run:
     def exit_code(self) -> int:
         """What `assay eval` exits with after such a run.
 
-        0 if all is well, 1 if a gate failed, 3 if the target, its services or the judge failed, no
-        query was answered or the labels no longer fit, 130 if the run was interrupted.
+        0 if all is well, 1 if a gate failed, 3 if the target, its services or the judge failed or
+        no query was answered, 130 if the run was interrupted.
         """
         answers = self.report.answers
         if self.state == RunState.INTERRUPTED:
@@ -82,8 +82,7 @@ class Run:
         if self.state == RunState.TARGET_LOST or (answers and answers.trouble) or not answered:
             return 3
         if not self.gates_passed:
-            labels = self.comparison.labels if self.comparison else None
-            return 3 if labels is not None and labels.turned_over else 1
+            return 1
         return 0
 
     @property
@@ -182,7 +181,7 @@ def compare_runs(
     figures = [parse_figure(each) if isinstance(each, str) else as_metric(each) for each in given]
     folders = [run_folder(each, Path("runs")) for each in (run_a, run_b)]
     a, b = map(ComparedRun.read, folders)
-    compared = compare_reports(a, b, figures, find_judgments(a, [b]))
+    compared = compare_reports(a, b, figures, find_dataset([a, b]))
     if judge is None:
         return compared
     from assay.evaluation.answers.criteria import prefer_runs

@@ -7,6 +7,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -25,7 +26,6 @@ from assay.report.html_queries import (
 )
 from assay.report.numbers import counted, figure
 from assay.run.models import AnswerRow, QueryRow, ReportFigure
-from assay.run.overlap import Row, pair_rows
 
 SHOWN = 8
 """So many of the largest gains, and of the largest losses, are kept."""
@@ -37,8 +37,23 @@ _SAME = 1e-12
 _FEWEST = 5
 """Smaller slices are not compared: nothing could be told about them."""
 
+Row = TypeVar("Row", QueryRow, AnswerRow)
+
 RowPair = tuple[float, Row, Row]
 """B - A on one query, with the rows of both."""
+
+
+def pair_rows(rows_a: Iterable[Row], rows_b: Iterable[Row]) -> Iterator[tuple[Row, Row]]:
+    """The rows of each query that both runs have, in the order of A.
+
+    Rows of B are read as they are needed: of two runs in the same order, none stays in memory.
+    """
+    theirs, waiting = iter(rows_b), dict[str, Row]()
+    for row in rows_a:
+        while row.query_id not in waiting and (other := next(theirs, None)) is not None:
+            waiting[other.query_id] = other
+        if (found := waiting.pop(row.query_id, None)) is not None:
+            yield row, found
 
 
 def paired_by(

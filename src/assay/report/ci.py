@@ -156,7 +156,7 @@ def _differences(comparison: Comparison) -> Iterator[tuple[str, ...]]:
             str(parse_figure(name)),
             *means,
             interval(row.low, row.high),
-            p_value(row.p_adjusted if row.comparable else None),
+            p_value(row.p_adjusted),
         )
 
 

@@ -8,7 +8,6 @@ from markupsafe import Markup
 
 from assay.answers.figures import AnswerFigure, parse_figure
 from assay.data.dataset import Dataset
-from assay.errors import RunError
 from assay.metrics.metric import Metric
 from assay.report import plots
 from assay.report.changes import (
@@ -40,7 +39,6 @@ from assay.run.models import (
     ReportFigure,
     RunHeader,
 )
-from assay.run.overlap import RankingOverlap, overlap_of
 from assay.run.title import comparison_title, distinguish
 
 View = TypeVar("View", QueryView, QuestionView)
@@ -136,7 +134,6 @@ class PairView:
     worse: Sequence[RowChange[QueryView]]
     answers: AnswerChanges | None
     preference: PreferenceView | None = None
-    overlap: RankingOverlap | None = None
     slices: Sequence[SliceChange] = ()
     where: str = ""
     b_name: str = ""
@@ -223,8 +220,6 @@ def _pair(
         changes = LargestChanges(ranking)
         pairs = _noted(paired_by(first.rows(), other.rows(), ranking), ranking, scores, changes)
         slices = compare_slices(pairs, ranking, dataset)
-        if not all(row.comparable for row in comparison.metrics.values()):
-            slices = ()  # no difference says anything where the labels no longer fit
         better, worse = _changed_queries(changes, first, other, ranking, dataset)
     if metric != ranking:
         scores = PairedScores()
@@ -246,7 +241,6 @@ def _pair(
         better=better,
         worse=worse,
         answers=_changed_answers(first, other, comparison, dataset, prefix),
-        overlap=_overlap(first, other),
         preference=_preference(first, other, comparison),
         slices=slices,
         where=where_it_changed(slices, str(ranking), named=metric != ranking),
@@ -276,15 +270,6 @@ def _preference(
     return preference_view(
         comparison.preference, rows_a, rows_b, f"a, {comparison.a},", f"b, {comparison.b},"
     )
-
-
-def _overlap(first: ComparedSide, other: ComparedSide) -> RankingOverlap | None:
-    """None where no query was answered in both."""
-    try:
-        names = (first.name, other.name)
-        return overlap_of(first.rows(), other.rows(), names, [first.header, other.header])
-    except RunError:
-        return None
 
 
 def _scatter(

@@ -72,6 +72,11 @@ def count(value: int) -> str:
     return f"{value:,}"
 
 
+def approximate(value: int) -> str:
+    """An estimate to two digits, so that it claims no more than it knows: `15,000`."""
+    return count(int(float(f"{value:.1e}")))
+
+
 def counted(value: int, one: str, many: str | None = None) -> str:
     """`1 query`, `12,334 queries`"""
     return f"{count(value)} {one if value == 1 else many or one + 's'}"

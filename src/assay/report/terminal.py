@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,11 +11,12 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from assay.answers.figures import AnswerFigure, improvement, parse_figure
+from assay.answers.figures import improvement, parse_figure
 from assay.errors import AssayError
 from assay.metrics.metric import parse_metric
 from assay.report.console import SafeConsole, facts_table, figures_table
 from assay.report.numbers import (
+    approximate,
     count,
     counted,
     difference,
@@ -23,16 +24,14 @@ from assay.report.numbers import (
     figure,
     interval,
     p_value,
-    percent,
     rate,
     share,
     with_interval,
 )
 from assay.report.terminal_answers import render_answers
-from assay.run.overlap import QueryOverlap, RankingOverlap
 
 if TYPE_CHECKING:
-    from assay.run.models import Comparison, PairedResult, Report
+    from assay.run.models import Comparison, Report
     from assay.run.run_record import GateResult
 
 
@@ -89,9 +88,7 @@ def render_comparison(comparison: "Comparison") -> RenderableType:
             figure(row.mean_b),
             difference(row.difference),
             interval(row.low, row.high),
-            p_value(row.p_adjusted if row.comparable else None)
-            .removeprefix("p ")
-            .removeprefix("= "),
+            p_value(row.p_adjusted).removeprefix("p ").removeprefix("= "),
             f"{row.wins}/{row.ties}/{row.losses}",
         )
     names = Text(f"a = {comparison.a}\nb = {comparison.b}")
@@ -100,18 +97,33 @@ def render_comparison(comparison: "Comparison") -> RenderableType:
 
 
 def verdict(comparison: "Comparison", *, a: str = "a", b: str = "b") -> str:
-    """Whether the headline difference is significant; `a` and `b` are what to call the runs.
+    """Every significant change in one sentence; else that the runs do not differ.
 
-    A sentence about the rankings, and before it one about the answers where they were compared.
-    Where the labels no longer fit, only that.
+    `a` and `b` are what to call the runs.
     """
-    if comparison.labels is not None and comparison.labels.turned_over:
-        words = comparison.labels.words
-        return f"{words[0].upper()}{words[1:]}."
-    names = list(comparison.metrics)
-    ranked = [name for name in names if not isinstance(parse_figure(name), AnswerFigure)]
-    headlines = dict.fromkeys([*names[:1], *ranked[:1]])
-    return " ".join(_verdict(name, comparison.metrics[name], a, b) for name in headlines)
+    rows = {parse_figure(name): row for name, row in comparison.metrics.items()}
+    (metric, first), *_ = rows.items()
+    changes: dict[str, list[str]] = {"worse": [], "better": []}
+    for figure_, row in rows.items():
+        if row.significant:
+            word = "better" if improvement(figure_, row.difference) > 0 else "worse"
+            changes[word].append(f"{figure_} ({difference(row.difference)})")
+    found = [f"{word} in {_listed(names)}" for word, names in changes.items() if names]
+    queries = counted(first.n, "query", "queries")
+    if found:
+        rest = "" if first.significant else f"; {metric} does not differ significantly"
+        return f"{b} is significantly {' and '.join(found)} with {queries}{rest}."
+    if all(row.wins == row.losses == 0 for row in rows.values()):
+        return f"{b} and {a} score the same on every query."
+    # Of fewer than there are, nothing can be said: the estimate was too low.
+    needed = first.queries_needed or 0
+    more = f"; about {approximate(needed)} queries would be needed" if needed > first.n else ""
+    return f"{b} and {a} do not differ significantly in {metric} with {queries}{more}."
+
+
+def _listed(names: Sequence[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def gate_verdict(gate: "GateResult", report: "Report | None" = None) -> str:
@@ -146,20 +158,6 @@ def scores_table(lines: Iterable[ScoreLine]) -> Table:
             style="bold" if index == 0 else "",
         )
     return table
-
-
-def _verdict(name: str, row: "PairedResult", a: str, b: str) -> str:
-    metric, queries = parse_figure(name), counted(row.n, "query", "queries")
-    if row.wins == row.losses == 0:
-        return f"{b} and {a} score the same {metric} on every query."
-    if row.significant:
-        better = "better" if improvement(metric, row.difference) > 0 else "worse"
-        size = figure(abs(row.difference))
-        return f"{b} is {size} {better} in {metric}: a significant difference with {queries}."
-    needed = row.queries_needed or 0
-    # Of fewer than there are, nothing can be said: the estimate was too low.
-    more = f"; about {count(needed)} queries would be needed" if needed > row.n else ""
-    return f"{b} and {a} do not differ significantly in {metric} with {queries}{more}."
 
 
 def _title(report: "Report") -> str:
@@ -255,61 +253,3 @@ def _latency(report: "Report") -> str:
     if latency.timeouts:
         words.append(f"{counted(latency.timeouts, 'timeout')} counted at the limit")
     return ", ".join(words)
-
-
-_SHOWN = 10
-_TEXT = 44
-
-
-def render_overlap(overlap: RankingOverlap) -> RenderableType:
-    """Means over all queries, then the queries that changed most."""
-    names = Text(f"a = {overlap.a}\nb = {overlap.b}")
-    parts: list[RenderableType] = [names, Text(), facts_table(_overlap_facts(overlap))]
-    if overlap.changed:
-        parts += [Text(), Text("queries that changed most", style="bold"), _changed(overlap)]
-    parts += [Text(), Text(overlap_verdict(overlap))]
-    return Group(*parts, *(Text(f"note: {each}", style="yellow") for each in overlap.warnings))
-
-
-def overlap_verdict(overlap: RankingOverlap) -> str:
-    """One sentence; it says how different the rankings are, and not which is better."""
-    queries = count(overlap.queries)
-    if overlap.identical == overlap.queries:
-        return f"The rankings of all {queries} queries are the same."
-    return (
-        f"Of {queries} queries {count(overlap.identical)} have the same ranking and "
-        f"{count(overlap.disjoint)} have nothing in common; the mean RBO is {figure(overlap.rbo)}. "
-        "Only judgments can tell which run is better."
-    )
-
-
-def _overlap_facts(overlap: RankingOverlap) -> list[tuple[str, str]]:
-    k = overlap.top_k
-    return [
-        ("RBO", f"{figure(overlap.rbo)} (p {overlap.persistence:g}; 1 is the same ranking)"),
-        (f"shared@{k}", f"{percent(overlap.shared)} of the places hold a document of both"),
-        (f"Jaccard@{k}", figure(overlap.jaccard)),
-        ("Kendall", f"{figure(overlap.tau)} (order of the documents in both)"),
-        ("first place", f"the same for {count(overlap.same_first)} of {count(overlap.queries)}"),
-    ]
-
-
-def _changed(overlap: RankingOverlap) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("query")
-    for heading in ("RBO", "shared", "new", "swapped"):
-        table.add_column(heading, justify="right")
-    for each in overlap.changed[:_SHOWN]:
-        table.add_row(
-            Text(_query(each)),
-            figure(each.rbo),
-            percent(each.shared),
-            count(each.moved_in),
-            count(each.swapped),
-        )
-    return table
-
-
-def _query(each: QueryOverlap) -> str:
-    words = " ".join(f"{each.query_id}  {each.query_text}".split())
-    return words if len(words) <= _TEXT else f"{words[: _TEXT - 1]}…"

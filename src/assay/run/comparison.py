@@ -1,4 +1,4 @@
-"""Compares two runs query by query: which is better, by how much, and how significantly."""
+"""Comparing two runs query by query: which is better, by how much, and how significantly."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -7,13 +7,13 @@ import numpy as np
 
 from assay.answers.answer_metrics import CRITERION_PREFIX
 from assay.answers.figures import AnswerFigure
-from assay.data.dataset import Judgments
+from assay.data.dataset import Dataset
 from assay.errors import RunError
-from assay.metrics.graded import Floats
 from assay.metrics.metric import MRR, Judged, Recall, nDCG, parse_metric
+from assay.metrics.scoring import score_rankings
 from assay.metrics.statistics import PairedComparison, compare_paired, holm, queries_needed
 from assay.run.folder import RunFolder, find_run_dataset
-from assay.run.label_fit import ENOUGH, LabelFit, UnjudgedCheck, check_unjudged, fit_of, new_share
+from assay.run.listing import is_answered
 from assay.run.models import (
     AnswerRow,
     Comparison,
@@ -27,20 +27,29 @@ from assay.run.state import RunState
 from assay.run.title import comparison_title, distinguish
 
 _ANSWER_FIGURES = (
-    *("correctness", "truthfulness", "fact_recall", "faithfulness"),
-    *("abstention", "attempted"),
+    "correctness",
+    "truthfulness",
+    "fact_recall",
+    "faithfulness",
+    "abstention",
+    "attempted",
 )
 _NUGGET_FIGURES = ("nugget_recall", "nugget_recall_vital")
+_JUDGED_GAP = 0.05
+_NAMED_QUERIES = 5
 
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """A run as a comparison needs it: its figures, and the scores of each query by key."""
+    """A run as a comparison needs it, each part by query id."""
 
     report: Report
     scores: Mapping[str, Mapping[str, float]]
     rankings: Mapping[str, Sequence[str]] = field(default_factory=dict)
     header: RunHeader | None = None
+    texts: Mapping[str, str] = field(default_factory=dict)
+    references: Mapping[str, tuple[str | None, Sequence[str]]] = field(default_factory=dict)
+    """The reference answer and its facts."""
 
     @classmethod
     def of(
@@ -53,15 +62,19 @@ class ComparedRun:
         """Combine the facts about a query's answer with those about its ranking."""
         scores: dict[str, dict[str, float]] = {}
         rankings: dict[str, Sequence[str]] = {}
+        texts: dict[str, str] = {}
+        references: dict[str, tuple[str | None, Sequence[str]]] = {}
         ids, values = dict[str, str](), dict[float, float]()  # each is kept once
         for row in rows:
-            mine = {key: values.setdefault(one, one) for key, one in row.scores.items()}
-            scores.setdefault(row.query_id, {}).update(mine)
+            texts[row.query_id] = row.query_text
+            scores[row.query_id] = {k: values.setdefault(v, v) for k, v in row.scores.items()}
             rankings[row.query_id] = tuple(ids.setdefault(one, one) for one in row.retrieved_docs)
         for answer in answers:
+            texts[answer.query_id] = answer.query_text
+            references[answer.query_id] = (answer.reference_answer, answer.facts)
             found = {key: value for key, value in answer.scores.items() if value is not None}
             scores.setdefault(answer.query_id, {}).update(found)
-        return cls(report, scores, rankings, header)
+        return cls(report, scores, rankings, header, texts, references)
 
     @classmethod
     def read(cls, folder: RunFolder) -> "ComparedRun":
@@ -69,75 +82,91 @@ class ComparedRun:
         report, header = folder.read_report(), folder.read_header()
         return cls.of(report, folder.read_rows(), folder.read_answers(), header)
 
-    def returned_ids(self) -> set[str]:
-        """Every id that was returned for any query."""
-        return {doc_id for ranking in self.rankings.values() for doc_id in ranking}
+    def has_query(self, query_id: str, text: str) -> bool:
+        """Whether this run asked the same question; a private run does not know its texts."""
+        return query_id in self.scores and self.texts.get(query_id, "") in ("", text)
+
+    def queries_shared_with(self, other: "ComparedRun") -> list[str]:
+        """The ids of what both asked, in the order of this run."""
+        return [
+            query_id
+            for query_id in self.scores
+            if query_id in other.scores
+            and (not (text := other.texts.get(query_id)) or self.has_query(query_id, text))
+        ]
+
+    def rescored(self, dataset: Dataset, split: str) -> "ComparedRun":
+        """With the rankings measured by the judgments of `dataset`, which may have changed."""
+        judgments = dataset.judgments_in(split)
+        known = {each: judgments[each] for each in self.scores if each in judgments}
+        metrics = [parse_metric(name) for name in self.report.metrics]
+        top_k = self.report.config.top_k
+        found = score_rankings(self.rankings, known, metrics, known=dataset.corpus_ids, top_k=top_k)
+        scores = {query_id: dict(each) for query_id, each in self.scores.items()}
+        for metric in metrics:
+            for query_id, value in zip(found.query_ids, found.values[metric], strict=True):
+                scores[query_id][metric.key] = float(value)
+        return replace(self, scores=scores)
 
 
 def compare_reports(
     a: ComparedRun,
     b: ComparedRun,
     figures: Sequence[ReportFigure] = (),
-    judgments: Judgments | None = None,
+    dataset: Dataset | None = None,
     systems: int = 1,
 ) -> Comparison:
-    """Compare on the queries that both runs asked; refused where the data differ.
+    """Compare on the queries that both runs asked.
 
     Parameters:
         a: the run to compare with.
         b: the run that is judged: a positive difference means that it scores higher.
         figures: what to compare in; the usual ones that both have by default.
-        judgments: those of the split, to see whether the difference hangs on unjudged documents.
+        dataset: the data of `b`; if the labels changed in between, `a` is measured by these.
         systems: how many runs are compared with `a`, `b` among them.
     """
-    _require_same_data(a.report, b.report)
-    labels = _label_fit(a, b)
-    shared = [query_id for query_id in a.scores if query_id in b.scores]
+    shared = a.queries_shared_with(b)
     if not shared:
-        ours, theirs = (next(iter(each.scores), None) for each in (a, b))
         raise RunError(
-            f"the two runs have no query in common: the first is {ours!r} in one and {theirs!r} "
-            "in the other; compare runs with the same --split, --num-queries and --seed"
+            "the two runs have no query in common; compare runs on the same data, with the same "
+            "--split, --num-queries and --seed"
         )
-    chosen = list(figures) or [
-        figure
-        for figure in _figures_in_common(a.report, b.report)
-        if not isinstance(figure, AnswerFigure) or _covers_the_same(figure, shared, a, b)
-    ]
-    paired = []
+    same_labels = _same_labels(a.report, b.report)
+    if not same_labels and dataset is not None:
+        a = a.rescored(dataset, b.report.config.split)
+    chosen, columns = list(figures) or _figures_in_common(a.report, b.report), {}
     for figure in chosen:
-        first, second = _columns(figure, shared, a.scores, b.scores)
+        about = _queries_with(figure, shared, a, b)
+        if about:
+            columns[figure] = tuple(
+                np.array([run.scores[each][figure.key] for each in about]) for run in (a, b)
+            )
+        elif figures:
+            raise RunError(f"the two runs have no {figure} in common; choose one that both have")
+    if not columns:
+        raise RunError("the two runs have no figure in common for the queries that both asked")
+    paired = []
+    for figure, (first, second) in columns.items():
         found = compare_paired(first, second)
         if not figure.higher_is_better:
             found = replace(found, wins=found.losses, losses=found.wins)
         paired.append((figure, found, float((second - first).std())))
     adjusted = holm([each.p_value for _, each, _ in paired])
-    turned_over = labels is not None and labels.turned_over
-    unjudged = None if turned_over else _check_unjudged(a, b, judgments)
     name_a, name_b = run_names([a, b])
-    comparison = Comparison(
+    return Comparison(
         a=name_a,
         b=name_b,
         metrics={
             figure.slug: PairedResult(
                 **asdict(each),
                 p_adjusted=p,
-                queries_needed=_queries_needed(each, spread, systems * len(chosen)),
+                queries_needed=_queries_needed(each, spread, systems * len(columns)),
             )
             for (figure, each, spread), p in zip(paired, adjusted, strict=True)
         },
-        warnings=_warnings(a, b, len(shared), labels, unjudged),
+        warnings=_warnings(a, b, shared, relabeled=not same_labels, rescored=dataset is not None),
         title=comparison_title([name_a, name_b]),
     )
-    if turned_over:
-        metrics = {
-            name: row.model_copy(update={"comparable": False})
-            for name, row in comparison.metrics.items()
-        }
-        comparison = comparison.model_copy(update={"metrics": metrics})
-    optional = {"labels": labels, "unjudged": unjudged}
-    known = {name: each for name, each in optional.items() if each is not None}
-    return comparison.model_copy(update=known)
 
 
 def run_names(runs: Sequence[ComparedRun]) -> list[str]:
@@ -148,31 +177,23 @@ def run_names(runs: Sequence[ComparedRun]) -> list[str]:
     return [run.report.target.name for run in runs]
 
 
-def find_judgments(first: ComparedRun, others: Sequence[ComparedRun]) -> Judgments | None:
-    """The judgments of the runs, where some places of their rankings are not judged.
-
-    None where they are not needed, or where the data set is not on this machine.
-    """
-    shares = [
-        next((v for k, v in run.report.metrics.items() if parse_metric(k).name == Judged.name), 1.0)
-        for run in (first, *others)
-    ]
-    if min(shares) >= ENOUGH:
+def find_dataset(runs: Sequence[ComparedRun]) -> Dataset | None:
+    """The data of the last run, if it is on this machine and labels changed between the runs."""
+    *earlier, last = runs
+    if all(_same_labels(each.report, last.report) for each in earlier):
         return None
-    dataset, _ = find_run_dataset(first.report)
-    return None if dataset is None else dataset.judgments_in(first.report.config.split)
+    dataset, _ = find_run_dataset(last.report)
+    return dataset
 
 
 def compare_with_each(
     first: ComparedRun,
     others: Sequence[ComparedRun],
     figures: Sequence[ReportFigure] = (),
-    judgments: Judgments | None = None,
+    dataset: Dataset | None = None,
 ) -> list[Comparison]:
     """Several systems with one: all their p-values are corrected together, not pair by pair."""
-    comparisons = [
-        compare_reports(first, other, figures, judgments, len(others)) for other in others
-    ]
+    comparisons = [compare_reports(first, other, figures, dataset, len(others)) for other in others]
     raw = [row.p_value for comparison in comparisons for row in comparison.metrics.values()]
     adjusted = iter(holm(raw))
     return [
@@ -195,34 +216,11 @@ def _queries_needed(paired: PairedComparison, spread: float, comparisons: int) -
     return queries_needed(spread, abs(paired.difference), comparisons)
 
 
-def _require_same_data(a: Report, b: Report) -> None:
-    """The same documents too, unless only they changed: then the labels say what that means."""
-    same_labels = a.dataset.labels is not None and a.dataset.labels == b.dataset.labels
-    for key, what in (("fingerprint", "data sets"), ("split", "splits")):
-        first, second = getattr(a.dataset, key), getattr(b.dataset, key)
-        if first != second and not (key == "fingerprint" and same_labels):
-            raise RunError(
-                f"the runs are on different {what} ({a.dataset.name} {first[:12]} and "
-                f"{b.dataset.name} {second[:12]}): their scores cannot be compared"
-            )
+def _same_labels(a: Report, b: Report) -> bool:
+    def labels(report: Report) -> tuple[str, str]:  # older runs have no hash of labels alone
+        return report.config.split, report.dataset.labels or report.dataset.fingerprint
 
-
-def _label_fit(a: ComparedRun, b: ComparedRun) -> LabelFit | None:
-    """None for runs that did not count, because they were made by an older Assay."""
-    if a.report.labels is None or b.report.labels is None:
-        return None
-    changed = a.report.dataset.fingerprint != b.report.dataset.fingerprint
-    new_ids = new_share(a.returned_ids(), b.returned_ids())
-    return fit_of(a.report.labels, b.report.labels, new_ids, documents_changed=changed)
-
-
-def _check_unjudged(
-    a: ComparedRun, b: ComparedRun, judgments: Judgments | None
-) -> UnjudgedCheck | None:
-    if judgments is None:
-        return None
-    top_k = min(each.report.config.top_k for each in (a, b))
-    return check_unjudged(a.rankings, b.rankings, judgments, top_k)
+    return labels(a) == labels(b)
 
 
 def _figures_in_common(a: Report, b: Report) -> list[ReportFigure]:
@@ -240,17 +238,14 @@ def _figures_in_common(a: Report, b: Report) -> list[ReportFigure]:
 
 
 def _answers_in_common(a: Report, b: Report) -> list[AnswerFigure]:
-    """Where both runs have the same references, and correctness was decided in the same way."""
+    """Correctness and truthfulness only if both runs decided them in the same way."""
     ours, theirs = a.answers, b.answers
-    if ours is None or theirs is None or ours.references != theirs.references:
+    if ours is None or theirs is None:
         return []
-    shared = [each for each in _ANSWER_FIGURES if each in ours.metrics and each in theirs.metrics]
+    names = [*_ANSWER_FIGURES, *(_NUGGET_FIGURES if _same_nuggets(a, b) else ())]
+    shared = [each for each in names if each in ours.metrics and each in theirs.metrics]
     if ours.correctness_by != theirs.correctness_by:
         shared = [each for each in shared if each not in ("correctness", "truthfulness")]
-    if _same_nuggets(a, b):
-        shared += [
-            each for each in _NUGGET_FIGURES if each in ours.metrics and each in theirs.metrics
-        ]
     return [AnswerFigure(each) for each in shared]
 
 
@@ -274,60 +269,31 @@ def _criteria_in_common(a: Report, b: Report) -> list[AnswerFigure]:
     ]
 
 
-def _covers_the_same(
-    figure: AnswerFigure, shared: Sequence[str], a: ComparedRun, b: ComparedRun
-) -> bool:
-    """Whether both runs have it for the same questions: what it covers changed with versions."""
-    key = figure.key
-    return all((key in a.scores[each]) == (key in b.scores[each]) for each in shared)
-
-
-def _columns(
-    figure: ReportFigure,
-    shared: Sequence[str],
-    rows_a: Mapping[str, Mapping[str, float]],
-    rows_b: Mapping[str, Mapping[str, float]],
-) -> tuple[Floats, Floats]:
-    """On the queries that the metric is about: a question without an answer has no ranking."""
-    about = [each for each in shared if figure.key in rows_a[each] or figure.key in rows_b[each]]
-    if not about:
-        raise RunError(f"neither run has {figure}; choose one that both have")
-    return (
-        np.array([_score(rows_a[query_id], figure, "first") for query_id in about]),
-        np.array([_score(rows_b[query_id], figure, "second") for query_id in about]),
-    )
-
-
-def _score(row: Mapping[str, float], figure: ReportFigure, which: str) -> float:
-    if figure.key not in row:
-        if isinstance(figure, AnswerFigure):
-            raise RunError(f"the {which} run has no {figure}; run it with --answers")
-        raise RunError(f"the {which} run has no {figure}; run it with a larger --top-k")
-    return float(row[figure.key])
+def _queries_with(
+    figure: ReportFigure, shared: Sequence[str], a: ComparedRun, b: ComparedRun
+) -> list[str]:
+    """The shared queries that have the figure in both runs, measured by the same reference."""
+    key, found = figure.key, []
+    for query_id in shared:
+        if key in a.scores[query_id] and key in b.scores[query_id]:
+            references = (run.references.get(query_id) for run in (a, b))
+            if not isinstance(figure, AnswerFigure) or len({*map(repr, references)}) == 1:
+                found.append(query_id)
+    return found
 
 
 def _warnings(
-    a: ComparedRun,
-    b: ComparedRun,
-    shared: int,
-    labels: LabelFit | None,
-    unjudged: UnjudgedCheck | None,
+    a: ComparedRun, b: ComparedRun, shared: Sequence[str], *, relabeled: bool, rescored: bool
 ) -> list[str]:
-    warnings = [] if unjudged is None or not unjudged.hangs else [unjudged.words]
-    if labels is not None and labels.documents_changed and not labels.turned_over:
-        counts = " and ".join(f"{each.report.dataset.documents:,}" for each in (a, b))
-        warnings.append(
-            f"the documents differ between the runs ({counts} of them), with the same judgments: a "
-            "part of the difference may come from them"
-        )
-    if not shared == len(a.scores) == len(b.scores):
-        warnings.append(
-            f"compared on the {shared} queries that both runs have "
-            f"(of {len(a.scores)} and {len(b.scores)})"
-        )
     reports = (a.report, b.report)
-    made = dict.fromkeys(each.dataset.judged_by for each in reports if each.dataset.judged_by)
-    warnings += list(made)
+    warnings = [*_question_warnings(a, b, shared), *_label_warnings(a, b)]
+    if relabeled:
+        how = "both runs are measured by those of b" if rescored else "scores are as recorded"
+        warnings.append(f"the labels or questions differ between the runs: {how}")
+    elif a.report.dataset.fingerprint != b.report.dataset.fingerprint:
+        counts = " and ".join(f"{report.dataset.documents:,}" for report in reports)
+        warnings.append(f"the documents differ between the runs ({counts} of them)")
+    warnings += dict.fromkeys(each.dataset.judged_by for each in reports if each.dataset.judged_by)
     judged = [report.answers.correctness_by for report in reports if report.answers]
     if len(set(judged)) > 1:
         warnings.append(f"correctness was measured in two ways: by {' and by '.join(judged)}")
@@ -340,9 +306,47 @@ def _warnings(
         tracks = (a.report.track, b.report.track)
         hint = "; declare it with --track" if "undeclared" in tracks else ""
         warnings.append(f"the tracks differ: {' and '.join(tracks)}{hint}")
-    warnings += [
-        f"{report.target.name} is {report.state}"
-        for report in reports
-        if report.state != RunState.COMPLETE
-    ]
+    for name, report in zip("ab", reports, strict=True):
+        summary = report.summary
+        if report.state != RunState.COMPLETE:
+            warnings.append(f"{name} is {report.state}")
+        if not is_answered(summary.successful_queries, summary.total_queries):
+            answered = f"{summary.successful_queries:,} of {summary.total_queries:,}"
+            warnings.append(f"{name} answered only {answered} queries: compare with another run")
     return warnings
+
+
+def _question_warnings(a: ComparedRun, b: ComparedRun, shared: Sequence[str]) -> list[str]:
+    """How many queries are compared, and which only one run asked."""
+    if len(shared) == len(a.scores) == len(b.scores):
+        return []
+    words = f"compared on the queries of both runs, {len(shared):,} of {len(b.scores):,} of b"
+    both = set(shared)
+    for name, run in (("a", a), ("b", b)):
+        if alone := [query_id for query_id in run.scores if query_id not in both]:
+            more = ", …" if len(alone) > _NAMED_QUERIES else ""
+            words += f"; {len(alone):,} only in {name}: {', '.join(alone[:_NAMED_QUERIES])}{more}"
+    return [words]
+
+
+def _label_warnings(a: ComparedRun, b: ComparedRun) -> list[str]:
+    """Labels that fit one run only: its ids are others, or few of its documents are judged."""
+    warnings = []
+    ours, theirs = a.report.labels, b.report.labels
+    if ours and theirs and theirs.returned <= 0.2 * ours.returned and ours.returned >= 5:
+        warnings.append(
+            f"b returned {theirs.returned:,} of the judged documents and a {ours.returned:,}: if "
+            "the ids changed, the labels no longer fit"
+        )
+    shares = [_judged_share(run.report) for run in (a, b)]
+    if abs(shares[0] - shares[1]) > _JUDGED_GAP:
+        words = " and ".join(f"{share:.0%}" for share in shares)
+        warnings.append(
+            f"{words} of what a and b returned is judged, and the rest counts as not relevant"
+        )
+    return warnings
+
+
+def _judged_share(report: Report) -> float:
+    by_metric = {parse_metric(name): value for name, value in report.metrics.items()}
+    return next((v for metric, v in by_metric.items() if metric.name == Judged.name), 1.0)

@@ -142,10 +142,24 @@ def list_lines(folder: Path) -> list[RunLine]:
     return [summaries[name][0] for name in found]
 
 
+MIN_ANSWERED = 0.5
+"""A run that answered a smaller share of its queries is never a reference."""
+
+
+def is_answered(answered: int, asked: int) -> bool:
+    """Whether a run answered enough of its queries to compare others with it."""
+    return answered > 0 and answered >= MIN_ANSWERED * asked
+
+
 def complete_runs_of(name: str, folder: Path) -> set[str]:
-    """The complete runs of a label, else of a branch, without those that were made as baselines."""
-    lines = list_lines(folder)
-    complete = [each for each in lines if each.state == RunState.COMPLETE and not each.baseline_of]
+    """The complete runs of a label, else of a branch, that others can be compared with."""
+    complete = [
+        line
+        for line in list_lines(folder)
+        if line.state == RunState.COMPLETE
+        and not line.baseline_of
+        and is_answered((line.queries or 0) - (line.failed or 0), line.queries or 0)
+    ]
     labeled = {line.name for line in complete if line.label == name}
     return labeled or {line.name for line in complete if line.branch == name}
 

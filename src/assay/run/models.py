@@ -26,11 +26,11 @@ from assay.net.json import LARGEST, is_extreme
 from assay.net.redact import mask_secrets
 from assay.run.answers import AnswerContradiction, AnswersReport, NuggetRow, PreferenceReport
 from assay.run.config import RunConfig
-from assay.run.label_fit import LabelCoverage, LabelFit, UnjudgedCheck
 from assay.run.provenance import ProvenanceFields
 from assay.run.run_record import (
     FigureName,
     GateResult,
+    LabelCoverage,
     Latency,
     MetricName,
     PacingRecord,
@@ -207,7 +207,6 @@ class PairedResult(RunModel):
     """Two runs in one metric, query by query: B - A; `wins` are queries on which B is better.
 
     `p_adjusted` is corrected for the number of metrics, and systems, that were compared (Holm).
-    `comparable` is false where the labels no longer fit: no difference is significant then.
     """
 
     n: int
@@ -222,12 +221,11 @@ class PairedResult(RunModel):
     ties: int
     losses: int
     queries_needed: int | None
-    comparable: bool = True
 
     @property
     def significant(self) -> bool:
         """Whether the difference is significant at 0.05."""
-        return self.comparable and self.p_adjusted < 0.05
+        return self.p_adjusted < 0.05
 
 
 class Comparison(RunModel):
@@ -240,8 +238,6 @@ class Comparison(RunModel):
     warnings: list[str]
     preference: PreferenceReport | None = None
     title: str | None = None
-    labels: LabelFit | None = None
-    unjudged: UnjudgedCheck | None = None
     gate: GateResult | None = None
 
     def __repr__(self) -> str:
@@ -277,7 +273,6 @@ class Report(RunModel):
     answers: AnswersReport | None = None
     comparison: Comparison | None = None
     labels: LabelCoverage | None = None
-    label_fit: LabelFit | None = None
 
     @property
     def headline(self) -> tuple[Metric, Statistic]:

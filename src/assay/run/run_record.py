@@ -73,6 +73,20 @@ class GateResult(RunRecord):
         return self.model_copy(update={"note": note}) if note else self
 
 
+class LabelCoverage(RunRecord):
+    """How far the judgments of a run's questions are about documents that exist.
+
+    Attributes:
+        judged: different documents that the questions' judgments name.
+        in_corpus: how many of them the data set has; None if it comes without documents.
+        returned: how many of them were returned, for whichever question.
+    """
+
+    judged: int
+    in_corpus: int | None
+    returned: int
+
+
 class WarmUpRecord(RunRecord):
     """What was done before the first timed query.
 

@@ -273,6 +273,5 @@ def _cached_comparison(changed: tuple[tuple[str, int], ...], key: DatasetKey) ->
     dataset = key.dataset
     sides = [ComparedSide.read(RunFolder(Path(path))) for path, _ in changed]
     first, *others = [each.compared for each in sides]
-    judgments = None if dataset is None else dataset.judgments_in(first.report.config.split)
-    comparisons = compare_with_each(first, others, judgments=judgments)
+    comparisons = compare_with_each(first, others)
     return comparison_view(sides, comparisons, dataset)
