@@ -226,24 +226,29 @@ def test_a_comparison_has_a_line_a_metric_a_verdict_and_its_warnings() -> None:
     assert "a = old\nb = new\n" in text
     words = " ".join(text.split())
     assert "nDCG@5 0.3000 0.3500 +0.0500 [0.0100, 0.0900] 0.020 60/30/10" in words
-    assert "b is 0.0500 better in nDCG@5: a significant difference with 100 queries." in words
+    assert "b is significantly better in nDCG@5 (+0.0500) with 100 queries." in words
     assert "note: the tracks differ" in words
 
 
 def test_verdicts() -> None:
     worse = comparison(**{"ndcg@5": paired(difference=-0.05)})
-    assert verdict(worse, a="A", b="B").startswith("B is 0.0500 worse in nDCG@5")
-    unsure = comparison(**{"ndcg@5": paired(p_adjusted=0.2, queries_needed=180)})
+    assert verdict(worse, a="A", b="B").startswith("B is significantly worse in nDCG@5 (-0.0500)")
+    unsure = comparison(**{"ndcg@5": paired(p_adjusted=0.2, queries_needed=15_182)})
     assert verdict(unsure) == (
-        "b and a do not differ significantly in nDCG@5 with 100 queries; about 180 queries would "
-        "be needed."
+        "b and a do not differ significantly in nDCG@5 with 100 queries; about 15,000 queries "
+        "would be needed."
     )
     enough = comparison(**{"ndcg@5": paired(p_adjusted=0.2, queries_needed=80)})
     assert verdict(enough) == "b and a do not differ significantly in nDCG@5 with 100 queries."
-    same = comparison(**{"ndcg@5": paired(wins=0, losses=0, queries_needed=None)})
-    assert verdict(same) == "b and a score the same nDCG@5 on every query."
+    same = comparison(**{"ndcg@5": paired(wins=0, losses=0, p_adjusted=1.0, queries_needed=None)})
+    assert verdict(same) == "b and a score the same on every query."
     both = comparison(**{"correctness": paired(), "ndcg@5": paired()})
-    assert verdict(both).count("a significant difference") == 2
+    assert "significantly better in correctness (+0.0500) and nDCG@5 (+0.0500)" in verdict(both)
+    later = {"ndcg@5": paired(p_adjusted=0.2), "faithfulness": paired(difference=-0.45)}
+    assert verdict(comparison(**later)) == (
+        "b is significantly worse in faithfulness (-0.4500) with 100 queries; nDCG@5 does not "
+        "differ significantly."
+    )
 
 
 def test_names_from_elsewhere_cannot_control_the_terminal() -> None:

@@ -130,8 +130,8 @@ def check_against(gate: Gate, scores: Scores, reference: ReferenceRun | None) ->
 def regression_gate(comparison: Comparison, asked: int | None = None) -> GateResult:
     """The gate of `--fail-on-regression`: no compared metric got significantly worse (Holm).
 
-    Its figure is the difference of the first metric. With too few queries it cannot fail, and says
-    so. `asked` is how many queries the run was asked, if that is more than were compared.
+    Its figure is the difference of the first metric. A run of too few queries passes, and says so;
+    one that shares too few of the queries that it was `asked` does not.
     """
     first, *_ = comparison.metrics.values()
     result = GateResult(gate="no regression", value=first.difference, passed=True)
@@ -144,6 +144,8 @@ def regression_gate(comparison: Comparison, asked: int | None = None) -> GateRes
     if worse:
         return result.failed_because(f"regression: {', '.join(worse)} against {comparison.run}{of}")
     enough = fewest_queries(len(comparison.metrics))
+    if first.n < enough and of:
+        return result.failed_because(f"compared{of}, which cannot show a regression")
     if first.n < enough:
         return result.noted(
             f"{counted(first.n, 'query', 'queries')} cannot show a regression, however large; "
@@ -218,7 +220,9 @@ def _unusable(name: str, report: Report) -> str:
     answered, asked = report.summary.successful_queries, report.summary.total_queries
     if report.answers and report.config.answers:
         answered, asked = report.answers.answered, report.answers.questions
-    return "" if is_answered(answered, asked) else f"{name} answered {answered:,} of {asked:,} queries"
+    return (
+        "" if is_answered(answered, asked) else f"{name} answered {answered:,} of {asked:,} queries"
+    )
 
 
 def _opened(reference: ReferenceRun, evaluation: "Evaluation") -> ReferenceRun:

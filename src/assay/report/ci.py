@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from textwrap import shorten
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from assay.answers.figures import AnswerFigure, parse_figure
@@ -16,7 +17,7 @@ from assay.report.numbers import (
     with_interval,
 )
 from assay.report.terminal import gate_verdict, verdict
-from assay.run.models import Comparison, Report, RunHeader
+from assay.run.models import ChangedQuery, Comparison, Report, RunHeader
 
 
 def render_junit(report: Report, name: str) -> bytes:
@@ -38,7 +39,10 @@ def render_junit(report: Report, name: str) -> bytes:
             words = _xml(gate_verdict(gate, report))
             SubElement(case, "failure", message=words, type="GateFailed").text = words
     out = SubElement(suite, "system-out")
-    out.text = "\n".join(f"{_xml(metric)} {score}" for metric, score in _scores(report))
+    lines = [f"{metric} {score}" for metric, score in _scores(report)]
+    if report.comparison:
+        lines += [verdict(report.comparison), *report.comparison.warnings]
+    out.text = "\n".join(map(_xml, lines))
     return _document(suite)
 
 
@@ -147,6 +151,17 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
     for warning in comparison.warnings:
         yield ""
         yield f"Note: {markdown_text(warning)}"
+    if comparison.worse:
+        metric = parse_figure(next(iter(comparison.metrics)))
+        yield ""
+        rows = (
+            (markdown_text(_query(row)), figure(row.a), figure(row.b)) for row in comparison.worse
+        )
+        yield from _table((f"largest losses in {metric}", markdown_text(a), markdown_text(b)), rows)
+
+
+def _query(row: ChangedQuery) -> str:
+    return shorten(row.query_text, 100, placeholder="…") if row.query_text else row.query_id
 
 
 def _differences(comparison: Comparison) -> Iterator[tuple[str, ...]]:

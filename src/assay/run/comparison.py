@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 import numpy as np
 
 from assay.answers.answer_metrics import CRITERION_PREFIX
-from assay.answers.figures import AnswerFigure
+from assay.answers.figures import AnswerFigure, improvement
 from assay.data.dataset import Dataset
 from assay.errors import RunError
 from assay.metrics.metric import MRR, Judged, Recall, nDCG, parse_metric
@@ -16,6 +16,7 @@ from assay.run.folder import RunFolder, find_run_dataset
 from assay.run.listing import is_answered
 from assay.run.models import (
     AnswerRow,
+    ChangedQuery,
     Comparison,
     PairedResult,
     QueryRow,
@@ -36,6 +37,7 @@ _ANSWER_FIGURES = (
 )
 _NUGGET_FIGURES = ("nugget_recall", "nugget_recall_vital")
 _JUDGED_GAP = 0.05
+MAX_CHANGED = 10
 _NAMED_QUERIES = 5
 
 
@@ -166,7 +168,25 @@ def compare_reports(
         },
         warnings=_warnings(a, b, shared, relabeled=not same_labels, rescored=dataset is not None),
         title=comparison_title([name_a, name_b]),
+        worse=_losses(next(iter(columns)), shared, a, b),
     )
+
+
+def _losses(
+    figure: ReportFigure, shared: Sequence[str], a: ComparedRun, b: ComparedRun
+) -> list[ChangedQuery]:
+    about = _queries_with(figure, shared, a, b)
+    changed = [
+        ChangedQuery(
+            query_id=each,
+            query_text=b.texts.get(each, ""),
+            a=a.scores[each][figure.key],
+            b=b.scores[each][figure.key],
+        )
+        for each in about
+        if improvement(figure, b.scores[each][figure.key] - a.scores[each][figure.key]) < 0
+    ]
+    return sorted(changed, key=lambda each: -abs(each.b - each.a))[:MAX_CHANGED]
 
 
 def run_names(runs: Sequence[ComparedRun]) -> list[str]:

@@ -228,8 +228,20 @@ class PairedResult(RunModel):
         return self.p_adjusted < 0.05
 
 
+class ChangedQuery(RunModel):
+    """A query with its score in both runs."""
+
+    query_id: str
+    query_text: str
+    a: float
+    b: float
+
+
 class Comparison(RunModel):
-    """Run B against run A; `comparison.json` of a run with a baseline."""
+    """Run B against run A; `comparison.json` of a run with a baseline.
+
+    `worse` are the queries that lost most in the first metric, the largest loss first.
+    """
 
     run: str | None = None
     a: str
@@ -239,6 +251,7 @@ class Comparison(RunModel):
     preference: PreferenceReport | None = None
     title: str | None = None
     gate: GateResult | None = None
+    worse: list[ChangedQuery] = Field(default=[])
 
     def __repr__(self) -> str:
         name, first = next(iter(self.metrics.items()))
