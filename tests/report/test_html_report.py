@@ -103,6 +103,7 @@ def test_the_command_has_every_option_that_was_set() -> None:
         tags=("chunks=512",),
         compare_to="main",
         allow_first_run=True,
+        fail_on_regression=True,
         note="larger",
         bm25_k1=1.0,
         bm25_b=0.5,
