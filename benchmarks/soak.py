@@ -43,7 +43,6 @@ REST_S = 3.0
 GROWTH = {"MB": 3.0, "open files": 4, "tasks": 4, "threads": 4}
 HOSTILE_EVERY = 3
 LARGE = 20_000_000
-THAT_END = ("gzip-bomb", "deep-json", "many-ids", "null-ids", "markup", "error-999", "login-page")
 
 Make = Callable[[random.Random], bytes]
 
@@ -56,7 +55,6 @@ class Server:
     arguments: Sequence[str]
     good: Sequence[Make]
     path: str
-    ready: str = "/health/ready"
 
 
 @dataclass
@@ -211,16 +209,6 @@ SERVERS = {
             ],
             "/evaluations",
         ),
-        Server(
-            "hostile",
-            ("hostile",),
-            [
-                lambda chance: request("GET", "/"),
-                lambda chance: request("POST", f"/{chance.choice(THAT_END)}/search", {}),
-            ],
-            "/silence/search",
-            ready="/",
-        ),
     )
 }
 
@@ -332,7 +320,7 @@ async def soak(server: Server, arguments: argparse.Namespace) -> bool:
             )
         try:
             port = await _port(Path(folder, "log"))
-            await wait_until_ready(port, server.ready)
+            await wait_until_ready(port, "/health/ready")
             callers = arguments.callers
             seen, found = Figures(), []
             for window in range(arguments.windows):

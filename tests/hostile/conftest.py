@@ -14,8 +14,8 @@ Outcomes = dict[str, dict[str, object]]
 
 @pytest.fixture(scope="session")
 def hostile_url() -> Iterator[str]:
-    """The server that ships, started as a user starts it."""
-    with forked.started(forked.ASSAY, "serve", "hostile", "--port", "0") as server:
+    """The address of a server that misbehaves as the path says."""
+    with forked.started("tests.hostile.server:main") as server:
         yield server.stdout.readline().strip()
 
 

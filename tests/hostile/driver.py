@@ -14,12 +14,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from tests.hostile.catalogue import CATALOGUE
+
 from assay.contract.conformance.checks import check_agent, parse_check_target
 from assay.contract.conformance.probes import CheckLimits
 from assay.contract.conformance.rules import RuleLevel
 from assay.data.dataset import Dataset
 from assay.errors import AgentFailure, AssayError, TargetError
-from assay.serve.hostile.catalogue import CATALOGUE
 from assay.targets.health_check import SampleQuery, check_health
 from assay.targets.mcp import agent as mcp_agent
 from assay.targets.opening import open_target

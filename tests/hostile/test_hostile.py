@@ -9,10 +9,7 @@ import socket
 from collections.abc import Callable
 
 import pytest
-from tests.hostile.conftest import Outcomes, drive
-from tests.hostile.driver import PROTOCOLS
-
-from assay.serve.hostile.catalogue import (
+from tests.hostile.catalogue import (
     ANSWER,
     CATALOGUE,
     ERROR,
@@ -22,7 +19,10 @@ from assay.serve.hostile.catalogue import (
     TIMEOUT,
     Misbehavior,
 )
-from assay.serve.hostile.server import FROM_START, HostileServer
+from tests.hostile.conftest import Outcomes, drive
+from tests.hostile.driver import PROTOCOLS
+from tests.hostile.server import FROM_START, HostileServer
+
 from assay.targets.target_kinds import TARGET_KINDS, Target
 
 # The first test of a way meets the whole catalogue.
@@ -159,7 +159,7 @@ async def test_nothing_is_left_of_clients_that_leave_and_of_what_is_no_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Some misbehaviors last for minutes: a client that gives up would leave a socket behind."""
-    monkeypatch.setattr("assay.serve.hostile.server._SECONDS_AFTER_LEAVING", 0.0)
+    monkeypatch.setattr("tests.hostile.server._SECONDS_AFTER_LEAVING", 0.0)
     problems: list[dict[str, object]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, problem: problems.append(problem))
     listener = socket.create_server(("127.0.0.1", 0))

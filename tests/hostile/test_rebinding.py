@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from tests.hostile.driver import NOTHING, PROTOCOLS, QUERY
+from tests.hostile.server import HostileServer
 
 from assay.errors import AgentFailure, TargetError
 from assay.net.outbound import OutboundPolicy
-from assay.serve.hostile.server import HostileServer
 from assay.serve.listening import bind
 from assay.targets import opening
 from assay.targets.opening import open_target

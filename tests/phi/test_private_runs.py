@@ -17,7 +17,11 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.hostile.catalogue import ANSWER, MISBEHAVIORS, in_group
 from tests.hostile.driver import PROTOCOLS, REQUESTS
+from tests.hostile.protocols import Content
+from tests.hostile.server import HostileServer
+from tests.hostile.wire import instead, rewritten
 from tests.phi.recording import CANARY, Recording
 from tests.serve.serving import serving
 
@@ -31,10 +35,6 @@ from assay.evaluation.evaluation import Evaluation
 from assay.privacy import is_private, private_mode
 from assay.run.config import RunConfig
 from assay.serve.green.request import parse_eval_request, to_spec
-from assay.serve.hostile.catalogue import ANSWER, MISBEHAVIORS, in_group
-from assay.serve.hostile.protocols import Content
-from assay.serve.hostile.server import HostileServer
-from assay.serve.hostile.wire import instead, rewritten
 from assay.serve.listening import bind, url_of
 from assay.serve.ui.app import ui_app
 from assay.serve.ui.evaluation_form import read_config
@@ -65,11 +65,12 @@ DATA = Dataset(
 CASES = in_group(
     "canary",
     (
-        *("canary", ANSWER, "says it everywhere"),
+        "canary",
+        ANSWER,
         Content(ids=["d1", CANARY], title=CANARY, text=CANARY, answer=f"{CANARY} slept."),
     ),
-    ("canary-prose", ANSWER, "is prose", instead(CANARY.encode())),
-    ("canary-error", ANSWER, "is an error", rewritten(lambda _body: _error())),
+    ("canary-prose", ANSWER, instead(CANARY.encode())),
+    ("canary-error", ANSWER, rewritten(lambda _body: _error())),
 )
 
 

@@ -220,7 +220,7 @@ def test_no_server_binds_a_port_that_is_none(port: int) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [["purple"], ["green"], ["mcp"], ["agent", "RAG_RETRIEVE"], ["hostile"], ["ui"]],
+    [["purple"], ["green"], ["mcp"], ["agent", "RAG_RETRIEVE"], ["ui"]],
     ids=lambda command: command[0],
 )
 def test_no_server_listens_beyond_this_machine_without_a_token(command: list[str]) -> None:

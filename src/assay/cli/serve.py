@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from assay.cli.console import print_json, say
+from assay.cli.console import say
 from assay.cli.help import verbs
 from assay.cli.options import (
     CardUrlOption,
@@ -343,44 +343,6 @@ def ui(
 
         pages = partial(ui_app, runs, token=token, policy=policy, dataset=dataset)
         serve_on(pages(read_only=read_only, named=named_configs()), listener)
-
-
-@serve_app.command("hostile")
-def hostile(
-    list_all: Annotated[
-        bool, switch("--list", "Print the catalogue of misbehaviors instead.")
-    ] = False,
-    as_json: Annotated[bool, switch("--json", "With --list: print it as JSON on stdout.")] = False,
-    host: HostOption = "127.0.0.1",
-    is_open: OpenOption = False,
-    port: PortOption = 9666,
-) -> None:
-    """Serve an agent that misbehaves on demand. For testing clients; see docs/hostile.md.
-
-    The path chooses how: http://127.0.0.1:9666/gzip-bomb answers with a gzip bomb, in A2A, MCP,
-    the HTTP agent contract and plain JSON.
-    """
-    from assay.serve.hostile.catalogue import describe
-    from assay.serve.hostile.server import serve_hostile
-
-    if list_all or as_json:
-        if as_json:
-            print_json(describe())
-        else:
-            for each in describe():
-                print(f"{each['group']:10} {each['name']:22} {each['expected']:15}", end=" ")
-                print(each["description"])
-        return
-    from assay.net.outbound import is_loopback
-    from assay.serve.listening import listen, url_of
-
-    if not is_open and not is_loopback(host):
-        raise UsageError(
-            f"--host {host} lets other machines ask this server for endless responses; add --open "
-            "if they may, or listen on 127.0.0.1"
-        )
-    with listen("hostile agent", host, port, path="/NAME") as listener:
-        serve_hostile(listener, url_of(listener))
 
 
 if __name__ == "__main__":  # how Assay starts a server of its own: agents.purple_process

@@ -1,9 +1,7 @@
 """Serves the catalogue on a bare socket: a web server would not let it break the rules.
 
-    http://HOST:PORT/NAME         the agent opens well, and misbehaves when it is asked
-    http://HOST:PORT/from-start/NAME   every request gets the misbehavior, cards and health included
-
-A header `X-Hostile: NAME` chooses as well. `GET /` lists the catalogue as JSON.
+http://HOST:PORT/NAME         the agent opens well, and misbehaves when it is asked
+http://HOST:PORT/from-start/NAME   every request gets the misbehavior, cards and health included
 """
 
 import asyncio
@@ -11,13 +9,14 @@ import json
 import socket
 from contextlib import suppress
 
+from tests.hostile.catalogue import MISBEHAVIORS, Misbehavior
+from tests.hostile.protocols import HttpRequest, RightAnswer, answer_to
+from tests.hostile.wire import HostileCall
+
 from assay.net.json import parse_object
-from assay.serve.hostile.catalogue import MISBEHAVIORS, Misbehavior, describe
-from assay.serve.hostile.protocols import HttpRequest, RightAnswer, answer_to
-from assay.serve.hostile.wire import HostileCall
+from assay.serve.listening import bind, url_of
 
 FROM_START = "from-start"
-HEADER = "x-hostile"
 
 _MOST_BODY = 1_000_000
 _REQUEST_SECONDS = 30.0
@@ -54,13 +53,9 @@ class HostileServer:
 
     async def _respond(self, request: HttpRequest, out: asyncio.StreamWriter) -> None:
         name, from_start, request, prefix = _choose(request)
-        if not name and request.path in ("", "/"):
-            await _send(out, 200, describe())
-            return
         chosen = MISBEHAVIORS.get(name)
         if chosen is None:
-            error = f"no misbehavior is called {name[:80]!r}; GET / lists them"
-            await _send(out, 404, {"error": error})
+            await _send(out, 404, None)
             return
         url = self.url + prefix
         right = answer_to(request, url)
@@ -78,16 +73,12 @@ class HostileServer:
 def _choose(request: HttpRequest) -> tuple[str, bool, HttpRequest, str]:
     """Name, whether from the start, the request below the name, and the path before it."""
     parts = request.path.split("?")[0].strip("/").split("/")
-    name, prefix = request.headers.get(HEADER, ""), ""
     from_start = parts[0] == FROM_START
-    if from_start:
-        prefix, parts = f"/{FROM_START}", parts[1:]
-    if not name and parts and parts[0]:
-        name, parts = parts[0], parts[1:]
-        prefix += f"/{name}"
-    path = "".join(f"/{part}" for part in parts if part)
-    below = HttpRequest(request.method, path, request.headers, request.body)
-    return name, from_start, below, prefix
+    prefix, parts = (f"/{FROM_START}", parts[1:]) if from_start else ("", parts)
+    name, *below = parts or [""]
+    path = "".join(f"/{part}" for part in below if part)
+    rest = HttpRequest(request.method, path, request.headers, request.body)
+    return name, from_start, rest, f"{prefix}/{name}"
 
 
 def _call(
@@ -127,7 +118,9 @@ async def _send(out: asyncio.StreamWriter, status: int, document: object) -> Non
     await out.drain()
 
 
-def serve_hostile(listener: socket.socket, url: str) -> None:
-    """Serve on `listener` until interrupted."""
-    with suppress(KeyboardInterrupt):
+def main() -> None:
+    """Serve on a free port, whose URL is printed, until interrupted."""
+    with bind("127.0.0.1", 0) as listener, suppress(KeyboardInterrupt):
+        url = url_of(listener)
+        print(url, flush=True)
         asyncio.run(HostileServer(url).serve(listener))

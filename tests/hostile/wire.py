@@ -13,11 +13,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import cache
 
-from assay.serve.hostile.protocols import RightAnswer
+from tests.hostile.protocols import RightAnswer
 
-MOST_BYTES = 1_000_000_000
+MAX_BYTES = 1_000_000_000
 """What an endless response has at most."""
-MOST_SECONDS = 600.0
+MAX_SECONDS = 600.0
 
 _PIECE = 64_000
 _BOMB_BYTES = 200_000_000
@@ -72,8 +72,8 @@ class HostileCall:
 
     async def repeat(self, piece: bytes, pause: float = 0.0) -> None:
         """Write `piece` again and again."""
-        async with asyncio.timeout(MOST_SECONDS):
-            for _ in range(MOST_BYTES // len(piece)):
+        async with asyncio.timeout(MAX_SECONDS):
+            for _ in range(MAX_BYTES // len(piece)):
                 await self.send(piece)
                 await asyncio.sleep(pause)
 
@@ -86,7 +86,7 @@ class HostileCall:
     async def half_close(self) -> None:
         """End our side, and keep the connection open."""
         self.out.write_eof()
-        await asyncio.sleep(MOST_SECONDS)
+        await asyncio.sleep(MAX_SECONDS)
 
 
 async def send_right(call: HostileCall) -> None:
@@ -143,7 +143,7 @@ async def half_close_in_body(call: HostileCall) -> None:
 
 async def silence(_call: HostileCall) -> None:
     """Say nothing."""
-    await asyncio.sleep(MOST_SECONDS)
+    await asyncio.sleep(MAX_SECONDS)
 
 
 async def slow_headers(call: HostileCall) -> None:
@@ -164,7 +164,7 @@ async def silence_in_body(call: HostileCall) -> None:
     """Half of the body, then nothing."""
     half = len(call.body) // 2
     await call.send(call.head(f"Content-Length: {len(call.body)}"), call.body[:half])
-    await asyncio.sleep(MOST_SECONDS)
+    await asyncio.sleep(MAX_SECONDS)
 
 
 async def endless_headers(call: HostileCall) -> None:
@@ -363,7 +363,7 @@ async def carriage_returns(call: HostileCall) -> None:
 async def stays_open(call: HostileCall) -> None:
     """The right answer, and then the stream stays open."""
     await call.send(call.head(kind=_STREAM), call.right.frame(call.json))
-    await asyncio.sleep(MOST_SECONDS)
+    await asyncio.sleep(MAX_SECONDS)
 
 
 async def byte_by_byte(call: HostileCall) -> None:

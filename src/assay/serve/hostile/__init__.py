@@ -1,1 +1,0 @@
-"""`assay serve hostile`: an agent that misbehaves on demand, for testing evaluators and clients."""
