@@ -1,9 +1,7 @@
 """The Notes API, asked with patience: what can pass is asked again, what cannot is told."""
 
 import logging
-from collections.abc import Iterator
 from email.utils import formatdate
-from itertools import count, cycle
 from time import time
 
 import pytest
@@ -12,7 +10,7 @@ from tests.nextcloud.notes_server import PASSWORD, USER, Fault, NotesServer
 from assay.errors import UsageError
 from assay.net.retry import RetryPolicy
 from assay.nextcloud import client as client_module
-from assay.nextcloud.client import Account, NotesClient, NotesError, account_from_environment
+from assay.nextcloud.client import Account, NotesClient, NotesError
 
 
 async def test_a_note_is_created_read_changed_and_deleted(
@@ -34,41 +32,18 @@ async def test_a_long_category_comes_whole_in_parts(
     notes = [server.add(f"n{n}", f"text {n}", "c") for n in range(8)]
     server.add("other", "", "d")
     listing = await client.notes_in("c")
-    assert listing is not None
-    assert {note.id: note.content for note in listing.notes} == {n.id: n.content for n in notes}
-    assert listing.ids == {note.id for note in notes}
+    assert {note.id: note.content for note in listing} == {n.id: n.content for n in notes}
     assert server.count("GET") == 3
-    assert listing.etag is None  # the tag of a part would not change with the others
 
 
-@pytest.mark.parametrize(
-    ("cursors", "message"),
-    [
-        (cycle(["1-1-1", "1-1-2"]), "the same cursor twice"),
-        ((f"1-1-{n}" for n in count()), "did not end after 20 parts"),
-    ],
-)
 async def test_a_listing_that_never_ends_is_given_up(
-    client: NotesClient,
-    server: NotesServer,
-    monkeypatch: pytest.MonkeyPatch,
-    cursors: Iterator[str],
-    message: str,
+    client: NotesClient, server: NotesServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client_module, "_MAX_PARTS", 20, raising=False)
-    server.cursors = (cursor for cursor, _ in zip(cursors, range(50), strict=False))
-    with pytest.raises(NotesError, match=message):
+    monkeypatch.setattr(client_module, "_MAX_PARTS", 20)
+    server.cursors = (f"1-1-{number}" for number in range(50))
+    with pytest.raises(NotesError, match="did not end after 20 parts"):
         await client.notes_in("c")
-    assert server.count("GET") <= 20
-
-
-@pytest.mark.parametrize("status", [304, 412])
-async def test_a_first_listing_is_neither_unchanged_nor_refused_by_its_tag(
-    client: NotesClient, server: NotesServer, status: int
-) -> None:
-    server.faults = [Fault("GET", status, body=[])]
-    with pytest.raises(NotesError, match=r"never sent|HTTP 412"):
-        await client.notes_in("c")
+    assert server.count("GET") == 20
 
 
 async def test_a_deletion_that_was_refused_is_no_deletion(
@@ -98,36 +73,12 @@ async def test_a_change_that_is_not_kept_as_sent_is_told(
         await client.update(note, "t", "y")
 
 
-async def test_only_what_changed_is_sent_and_everything_is_named(
-    client: NotesClient, server: NotesServer
-) -> None:
-    server.clock = lambda: 1000
-    old, new = server.add("old", "o", "c"), server.add("new", "n", "c")
-    first = await client.notes_in("c")
-    assert first is not None
-    server.clock = lambda: 2000
-    new.content, new.last_update = "n2", 2000
-    second = await client.notes_in("c", prune_before=first.last_modified + 1)
-    assert second is not None
-    assert [note.content for note in second.notes] == ["n2"]
-    assert second.ids == {old.id, new.id}
-
-
-async def test_an_unchanged_category_is_not_sent_again(
-    client: NotesClient, server: NotesServer
-) -> None:
-    server.add("n", "text", "c")
-    listing = await client.notes_in("c")
-    assert listing is not None
-    assert await client.notes_in("c", unless_etag=listing.etag) is None
-
-
 @pytest.mark.parametrize("status", [423, 429, 500, 502, 503, 504])
 async def test_what_can_pass_is_asked_again(
     client: NotesClient, server: NotesServer, pauses: list[float], status: int
 ) -> None:
     server.faults = [Fault("GET", status), Fault("GET", status)]
-    assert await client.notes_in("c") is not None
+    assert await client.notes_in("c") == []
     assert len(pauses) == 2
 
 
@@ -206,7 +157,7 @@ async def test_a_wrong_password_is_told_once_and_without_it(
     caplog.set_level(logging.DEBUG)
     account = Account(server.url, USER, "wrong-password")
     async with NotesClient(account) as client:
-        with pytest.raises(NotesError, match="user 'ada' or the password was rejected") as failure:
+        with pytest.raises(NotesError, match="user or password rejected") as failure:
             await client.notes_in("c")
     assert server.count("GET") == 1  # Nextcloud slows down whoever tries again
     assert "wrong-password" not in f"{failure.value} {account!r} {caplog.text}"
@@ -231,7 +182,7 @@ async def test_a_wrong_address_is_told(
 
 
 async def test_what_is_not_the_notes_api_is_told(client: NotesClient, server: NotesServer) -> None:
-    server.add("t", "x", "c").modified = "yesterday"  # type: ignore[assignment]
+    server.add("t", "x", "c").id = "seven"  # type: ignore[assignment]
     with pytest.raises(NotesError, match="is not the Notes API"):
         await client.notes_in("c")
 
@@ -246,4 +197,4 @@ def test_a_host_that_is_no_plain_address_is_refused(host: str) -> None:
 def test_missing_settings_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEXTCLOUD_HOST", "https://cloud.example.org")
     with pytest.raises(UsageError, match="not set: NEXTCLOUD_USERNAME, NEXTCLOUD_PASSWORD"):
-        account_from_environment()
+        Account.from_environment()

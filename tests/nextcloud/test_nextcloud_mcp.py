@@ -9,7 +9,7 @@ from a model hub, are a short list of ours.
 import asyncio
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -23,10 +23,9 @@ from assay.errors import TargetError
 from assay.evaluation.evaluation import Evaluation
 from assay.nextcloud.client import NotesClient
 from assay.nextcloud.upload import upload_documents
-from assay.nextcloud.wait import FindNotes, NotRetrievable, sample_documents, wait_until_found
+from assay.nextcloud.wait import NotRetrievable, sample_documents, wait_until_found
 from assay.run.config import RunConfig
 from assay.targets import open_target
-from assay.targets.protocol import Agent
 from assay.targets.target_kinds import OpenContext
 
 PROGRAM = os.environ.get("ASSAY_NEXTCLOUD_MCP")
@@ -103,13 +102,6 @@ async def listening(url: str) -> None:
                 return
 
 
-def finder(agent: Agent) -> FindNotes:
-    async def find(query: str, top_k: int) -> Sequence[str]:
-        return (await agent.ask(query, top_k)).doc_ids
-
-    return find
-
-
 @pytest.fixture
 def dataset() -> Dataset:
     """Forty notes of the bundled set and the queries about them."""
@@ -136,14 +128,13 @@ async def test_a_data_set_is_uploaded_waited_for_and_evaluated(
     await listening(mcp_url)
     await upload_documents(dataset.documents.values(), client, mapping_path)
     agent = open_target(f"nextcloud:{mcp_url}", OpenContext(dataset))
-    find = finder(agent)
     await agent.open()
     sample = sample_documents(dataset.documents, read_note_mapping(mapping_path), 10)
-    await wait_until_found(sample, find, timeout=120, pause=0.5)
+    await wait_until_found(sample, agent, timeout=120, pause=0.5)
 
     stranger = Document("absent", "Zymurgy", "Zymurgy in Qaanaaq.")
     with pytest.raises(NotRetrievable, match="'absent'"):
-        await wait_until_found([stranger], find, timeout=2, pause=0.5)
+        await wait_until_found([stranger], agent, timeout=2, pause=0.5)
 
     config = RunConfig(target=f"nextcloud:{mcp_url}", dataset="notes-part", top_k=10)
     outcome = await Evaluation.plan(config, dataset).start(agent, tmp_path / "runs")

@@ -1,7 +1,6 @@
 """Every document becomes one note, whatever happens on the way."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -98,7 +97,7 @@ async def test_a_creation_whose_answer_was_lost_makes_no_second_note(
         Fault("POST", 502),
         Fault("POST", 500, done=True),
     ]
-    report = await upload_documents(many(6), client, mapping_path, concurrency=1)
+    report = await upload_documents(many(6), client, mapping_path)
     assert report.created == 6
     assert server.titles() == [f"[d{n}] Title {n}" for n in range(6)]
     assert sorted(mapped(mapping_path).values()) == sorted(server.notes)
@@ -109,33 +108,9 @@ async def test_after_any_such_failure_the_note_is_looked_for_before_it_is_create
     client: NotesClient, server: NotesServer, mapping_path: Path, status: int
 ) -> None:
     server.faults = [Fault("POST", status, done=True)]
-    report = await upload_documents(many(2), client, mapping_path, concurrency=1)
+    report = await upload_documents(many(2), client, mapping_path)
     assert (report.created, report.copies, len(server.notes)) == (2, 0, 2)
     assert server.count("POST") == 2  # one for each document
-
-
-async def test_a_creation_that_is_carried_out_late_is_waited_for(
-    client: NotesClient, server: NotesServer, mapping_path: Path, pauses: list[float]
-) -> None:
-    """The server gave up answering, and stored the note a few seconds afterwards."""
-    server.faults = [Fault("POST", 504)]
-    listings = 0
-
-    def late(seconds: float) -> None:
-        nonlocal listings
-        listings += 1
-        if seconds == 5.0:
-            server.add("[d0] Title 0", "Text 0.", CATEGORY)
-
-    async def sleep(seconds: float) -> None:
-        pauses.append(seconds)
-        late(seconds)
-
-    client.retry = replace(client.retry, sleep=sleep)
-    await upload_documents(many(1), client, mapping_path, concurrency=1)
-    assert pauses[1:] == [2.0, 5.0]
-    assert server.count("POST") == 1
-    assert len(server.notes) == 1
 
 
 async def test_a_copy_that_came_after_all_is_deleted_by_the_same_upload(
@@ -147,9 +122,7 @@ async def test_a_copy_that_came_after_all_is_deleted_by_the_same_upload(
         if what == "uploading notes" and done == 1:
             server.add("[d0] Title 0", "Text 0.", CATEGORY)
 
-    report = await upload_documents(
-        many(2), client, mapping_path, concurrency=1, progress=much_later
-    )
+    report = await upload_documents(many(2), client, mapping_path, progress=much_later)
     assert (report.copies, len(server.notes)) == (1, 2)
     assert sorted(mapped(mapping_path).values()) == sorted(server.notes)
 
@@ -184,7 +157,7 @@ async def test_a_failed_upload_is_an_error_that_keeps_what_was_done(
 ) -> None:
     server.faults = [Fault("POST", 507)]
     with pytest.raises(NotesError, match=r"document 'd0' could not be uploaded.*storage is full"):
-        await upload_documents(many(20), client, mapping_path, concurrency=4)
+        await upload_documents(many(20), client, mapping_path)
     done = mapped(mapping_path)
     assert "d0" not in done
     report = await upload_documents(many(20), client, mapping_path)
@@ -202,7 +175,7 @@ async def test_notes_that_vanish_meanwhile_are_an_error(
         if what == "uploading notes":
             server.notes.pop(first, None)
 
-    with pytest.raises(NotesError, match=r"1 notes have disappeared.*'d0'"):
+    with pytest.raises(NotesError, match=r"1 notes differ.*'d0'"):
         await upload_documents(many(4), client, mapping_path, progress=vanish)
 
 
@@ -219,14 +192,6 @@ async def test_notes_that_are_changed_meanwhile_are_an_error(
 
     with pytest.raises(NotesError, match=r"1 notes differ from what was written.*'d0'"):
         await upload_documents(many(4), client, mapping_path, progress=scribble)
-
-
-async def test_a_server_that_says_unchanged_at_once_is_told(
-    client: NotesClient, server: NotesServer, mapping_path: Path
-) -> None:
-    server.faults = [Fault("GET", 304)]
-    with pytest.raises(NotesError, match="is not the Notes API"):
-        await upload_documents(many(1), client, mapping_path)
 
 
 async def test_a_mapping_that_cannot_be_written_is_told_before_the_work(

@@ -253,7 +253,7 @@ def test_documents_become_notes_once(
         def test_notes(note_mapping, nc_client, nfcorpus_test_data):
             assert note_mapping.keys() == nfcorpus_test_data.dataset.documents.keys()
             listing = asyncio.run(nc_client.notes_in("nfcorpus_rag_eval"))
-            assert listing.ids == set(note_mapping.values())
+            assert {note.id for note in listing} == set(note_mapping.values())
     """
     with NotesServer().running() as server:
         monkeypatch.setenv("NEXTCLOUD_HOST", server.url)

@@ -1,1 +1,1 @@
-"""Documents as notes in a Nextcloud: upload, sync, wait for its index, clean up."""
+"""Documents as notes in a Nextcloud: upload, wait for its index, clean up."""

@@ -13,16 +13,18 @@ from assay.data.dataset import Document
 from assay.data.note_mapping import read_note_mapping, write_note_mapping
 from assay.net.gather import for_each
 from assay.nextcloud.client import NotesClient, NotesError
-from assay.nextcloud.note import CATEGORY, Note, PlannedNote, check_category, marker_of, plan_notes
+from assay.nextcloud.note import (
+    CATEGORY,
+    Note,
+    PlannedNote,
+    marker_of,
+    plan_notes,
+    validate_category,
+)
 from assay.progress import Progress, silent
 
-CONCURRENCY = 8
-
+_CONCURRENCY = 8
 _WRITE_INTERVAL = 1.0
-# A server whose answer did not come in time may still be at work: the note is looked for after each
-# of these pauses before it is created again.
-_LATE_PAUSES = (0.0, 2.0, 5.0, 10.0)
-_LATE_STATUSES = (None, 408, 504)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,6 @@ class UploadReport:
     """What an upload did.
 
     `adopted` notes were created by an earlier upload that ended before it could record them.
-    `copies` of a document's note were deleted, which earlier uploads or lost answers left.
     `outdated` notes hold documents that the data set no longer has, `foreign` are other notes in
     the category: both stay, and a search can find them.
     """
@@ -48,7 +49,7 @@ class UploadReport:
 
 @dataclass(frozen=True, slots=True)
 class UploadPlan:
-    """What an upload has to do; the attributes are those of `UploadReport`."""
+    """What an upload has to do; `copies` are further notes of one document, which go."""
 
     create: Sequence[PlannedNote]
     update: Sequence[tuple[PlannedNote, Note]]
@@ -65,38 +66,28 @@ async def upload_documents(
     mapping_path: Path,
     *,
     category: str = CATEGORY,
-    concurrency: int = CONCURRENCY,
     progress: Progress = silent,
 ) -> UploadReport:
-    """Give every document its note, or raise; a second call does what the first one left.
+    """Give every document its note in `category`, or raise; call it again to continue.
 
-    Parameters:
-        documents: What is uploaded.
-        client: The account whose notes they become.
-        mapping_path: The note mapping, which is read, extended and written.
-        category: The category of the notes.
-        concurrency: How many requests to send at once.
-        progress: Called with each note that is done.
+    `mapping_path` is the note mapping, which is read, extended and written.
     """
     started = time.monotonic()
-    check_category(category)
+    validate_category(category)
     planned = plan_notes(documents)
     mapping = read_note_mapping(mapping_path) if mapping_path.exists() else {}
     progress("reading notes", 0, None)
-    listing = await client.notes_in(category)
-    assert listing is not None, "only a listing with a tag can be unchanged"
-    plan = plan_upload(planned, mapping, listing.notes)
+    plan = plan_upload(planned, mapping, await client.notes_in(category))
     mapping_file = _MappingFile(mapping_path, {**plan.outdated, **plan.unchanged, **plan.adopt})
-    mapping_file.write()  # fails now, and not after an hour, where the file cannot be written
-    work = _Upload(client, category, mapping_file, planned, progress)
-    await work.run(plan, concurrency)
+    mapping_file.write()  # fails now, and not after an hour, if the file cannot be written
+    copies = await _Upload(client, category, mapping_file, planned, progress).run(plan)
     return UploadReport(
         documents=len(planned),
         created=len(plan.create),
         updated=len(plan.update),
         adopted=len(plan.adopt),
         unchanged=len(plan.unchanged),
-        copies=len(plan.copies) + work.late_copies,
+        copies=copies,
         outdated=len(plan.outdated),
         foreign=plan.foreign,
         seconds=time.monotonic() - started,
@@ -108,7 +99,7 @@ def plan_upload(
 ) -> UploadPlan:
     """What is left to do, given the notes of the category as they are now."""
     existing = {note.id: note for note in notes}
-    doc_ids = {each.doc_id for each in planned}
+    doc_ids = {note.doc_id for note in planned}
     outdated = {d: n for d, n in mapping.items() if d not in doc_ids and n in existing}
     mapped = {mapping[doc_id] for doc_id in doc_ids & mapping.keys()} | set(outdated.values())
     unmapped: dict[tuple[str, str], list[int]] = {}
@@ -120,17 +111,17 @@ def plan_upload(
     adopt: dict[str, int] = {}
     unchanged: dict[str, int] = {}
     copies: list[int] = []
-    for each in planned:
-        known = existing.get(mapping.get(each.doc_id, -1))
-        same = unmapped.pop((each.marker, each.content), [])
-        if known is not None and each.matches(known):
-            unchanged[each.doc_id] = known.id
+    for wanted in planned:
+        known = existing.get(mapping.get(wanted.doc_id, -1))
+        same = unmapped.pop((wanted.marker, wanted.content), [])
+        if known is not None and wanted.matches(known):
+            unchanged[wanted.doc_id] = known.id
         elif known is not None:
-            update.append((each, known))
+            update.append((wanted, known))
         elif same:
-            adopt[each.doc_id] = same.pop(0)
+            adopt[wanted.doc_id] = same.pop(0)
         else:
-            create.append(each)
+            create.append(wanted)
         copies += same
     foreign = sum(map(len, unmapped.values()))
     return UploadPlan(create, update, adopt, unchanged, copies, outdated, foreign)
@@ -161,16 +152,16 @@ class _Upload:
     mapping: _MappingFile
     planned: Sequence[PlannedNote]
     progress: Progress
-    late_copies: int = field(default=0, init=False)
     _done: int = field(default=0, init=False)
 
-    async def run(self, plan: UploadPlan, concurrency: int) -> None:
+    async def run(self, plan: UploadPlan) -> int:
+        """Carry out the plan, and check the outcome; how many copies were deleted."""
         self._done = len(plan.adopt) + len(plan.unchanged)
         try:
-            await for_each(plan.copies, self.client.delete, concurrency)
-            await for_each(plan.update, self._update, concurrency)
-            await for_each(plan.create, self._create, concurrency)
-            await self._verify()
+            await for_each(plan.copies, self.client.delete, _CONCURRENCY)
+            await for_each(plan.update, self._update, _CONCURRENCY)
+            await for_each(plan.create, self._create, _CONCURRENCY)
+            return len(plan.copies) + await self._verify()
         finally:
             self.mapping.write()
 
@@ -202,25 +193,14 @@ class _Upload:
                 if not error.maybe_done or policy.gives_up(attempt, error.retry_after):
                     raise
                 await policy.sleep(policy.delay(attempt, error.retry_after))
-                found = await self._look_for(planned, late=error.status in _LATE_STATUSES)
+            found = await self._find(planned)
             if found is not None:
                 return found
         raise AssertionError("unreachable: the last attempt returns or raises")
 
-    async def _look_for(self, planned: PlannedNote, *, late: bool) -> int | None:
-        """The note of a creation that failed, `late` where it may still be under way."""
-        for pause in _LATE_PAUSES if late else (0.0,):
-            if pause:
-                await self.client.retry.sleep(pause)
-            found = await self._find(planned)
-            if found is not None:
-                return found
-        return None
-
     async def _find(self, planned: PlannedNote) -> int | None:
-        listing = await self.client.notes_in(self.category, exclude=("content",))
         mapped = set(self.mapping.notes.values())
-        for note in listing.notes if listing else ():
+        for note in await self.client.notes_in(self.category, exclude=("content",)):
             if note.id not in mapped and marker_of(note.title) == planned.marker:
                 complete = await self.client.get(note.id)
                 if not complete.content and planned.content:
@@ -230,37 +210,20 @@ class _Upload:
                     return note.id
         return None
 
-    async def _verify(self) -> None:
-        """Check against a last listing that every document has its note in the category."""
-        listing = await self.client.notes_in(self.category)
-        existing = {note.id: note for note in listing.notes} if listing else {}
-        notes = self.mapping.notes
-        missing = [doc_id for doc_id, note_id in notes.items() if note_id not in existing]
-        if missing:
-            raise self._disturbed(missing, "have disappeared", "deletes or moves")
-        changed = [
-            each.doc_id
-            for each in self.planned
-            if not each.matches_by_marker(existing[notes[each.doc_id]])
-        ]
+    async def _verify(self) -> int:
+        """Plan again from a last listing: nothing may be left to do but to delete copies, which a
+        creation leaves that was given up and repeated, and succeeded after all."""
+        notes = await self.client.notes_in(self.category)
+        left = plan_upload(self.planned, self.mapping.notes, notes)
+        changed = [note.doc_id for note in left.create] + [note.doc_id for note, _ in left.update]
         if changed:
-            raise self._disturbed(changed, "differ from what was written", "changes")
-        await self._delete_copies(existing)
-
-    async def _delete_copies(self, existing: Mapping[int, Note]) -> None:
-        """A creation that was given up and repeated may have succeeded after all."""
-        mapped = set(self.mapping.notes.values())
-        written = {(each.marker, each.content) for each in self.planned}
-        for note in existing.values():
-            if note.id not in mapped and (marker_of(note.title), note.content) in written:
-                await self.client.delete(note.id)
-                self.late_copies += 1
-
-    def _disturbed(self, doc_ids: Sequence[str], what: str, does: str) -> NotesError:
-        return NotesError(
-            f"{len(doc_ids)} notes {what}, such as that of {doc_ids[0]!r}: someone else {does} "
-            f"notes in category {self.category!r}; upload again"
-        )
+            raise NotesError(
+                f"{len(changed)} notes differ from what was written, such as that of "
+                f"{changed[0]!r}: someone else changes notes in category {self.category!r}; "
+                "upload again"
+            )
+        await for_each(left.copies, self.client.delete, _CONCURRENCY)
+        return len(left.copies)
 
     def _add(self, planned: PlannedNote, note_id: int) -> None:
         self.mapping.add(planned.doc_id, note_id)
@@ -275,95 +238,36 @@ class _Upload:
 
 
 @dataclass(frozen=True, slots=True)
-class CategoryStatus:
-    """What a category holds.
-
-    `missing` are documents whose note is not in the category, `foreign` counts notes in it that
-    hold no document.
-    """
-
-    host: str
-    category: str
-    api_versions: str
-    notes: int
-    mapped: int
-    missing: tuple[str, ...]
-    foreign: int
-
-
-async def category_status(client: NotesClient, mapping_path: Path, category: str) -> CategoryStatus:
-    """Compare a category with the note mapping."""
-    mapping = read_note_mapping(mapping_path) if mapping_path.exists() else {}
-    listing = await client.notes_in(category, exclude=("content",))
-    there = listing.ids if listing else frozenset()
-    return CategoryStatus(
-        host=client.account.host,
-        category=category,
-        api_versions=listing.api_versions if listing else "",
-        notes=len(there),
-        mapped=len(mapping),
-        missing=tuple(doc_id for doc_id, note_id in mapping.items() if note_id not in there),
-        foreign=len(there - set(mapping.values())),
-    )
-
-
-@dataclass(frozen=True, slots=True)
 class CleanupPlan:
-    """Which notes to delete.
-
-    `left` counts notes in the category that the mapping does not name; `elsewhere` counts mapped
-    notes that are not in it: they were deleted already, or moved to another category.
-    """
+    """Which notes to delete, and how many others of the category are left alone."""
 
     delete: tuple[int, ...]
     left: int
-    elsewhere: int
 
 
 async def plan_cleanup(
     client: NotesClient, mapping_path: Path, category: str, *, everything: bool = False
 ) -> CleanupPlan:
-    """The mapped notes in the category, or with `everything` all of its notes.
-
-    With `everything` no mapping is needed.
-    """
+    """The mapped notes in the category; with `everything` all of its notes, without a mapping."""
     mapped: set[int] = set()
-    if mapping_path.exists() or not everything:
+    if not everything:
         mapped = set(read_note_mapping(mapping_path).values())
-    listing = await client.notes_in(category, exclude=("content",))
-    there = listing.ids if listing else frozenset()
+    there = {note.id for note in await client.notes_in(category, exclude=("content",))}
     chosen = there if everything else there & mapped
-    return CleanupPlan(tuple(sorted(chosen)), len(there - chosen), len(mapped - there))
+    return CleanupPlan(tuple(sorted(chosen)), len(there - chosen))
 
 
 async def clean_up(
-    plan: CleanupPlan,
-    client: NotesClient,
-    mapping_path: Path,
-    *,
-    concurrency: int = 8,
-    progress: Progress = silent,
+    plan: CleanupPlan, client: NotesClient, mapping_path: Path, progress: Progress = silent
 ) -> None:
-    """Delete the planned notes and the mapping.
-
-    On a failure the mapping keeps the notes that are left, so that a second call can continue.
-    """
-    gone: set[int] = set()
+    """Delete the planned notes, then the mapping. After a failure, plan again to continue."""
+    gone = 0
 
     async def delete(note_id: int) -> None:
+        nonlocal gone
         await client.delete(note_id)
-        gone.add(note_id)
-        progress("deleting notes", len(gone), len(plan.delete))
+        gone += 1
+        progress("deleting notes", gone, len(plan.delete))
 
-    try:
-        await for_each(plan.delete, delete, concurrency)
-    except BaseException:
-        _forget(gone, mapping_path)
-        raise
+    await for_each(plan.delete, delete, _CONCURRENCY)
     mapping_path.unlink(missing_ok=True)
-
-
-def _forget(gone: set[int], mapping_path: Path) -> None:
-    if mapping_path.exists():
-        mapping = read_note_mapping(mapping_path)
-        write_note_mapping({d: n for d, n in mapping.items() if n not in gone}, mapping_path)

@@ -4,7 +4,6 @@ pytest-asyncio, with anyio, or from tests that call `asyncio.run`.
 
 import asyncio
 import inspect
-import os
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -107,7 +106,6 @@ def session_loop() -> Iterator[SessionLoop]:
 
 RecordAnswer = Callable[..., None]
 
-_SAMPLE = 20
 _TOKENS = 100
 
 
@@ -291,18 +289,12 @@ def evaluation_llm(
 @pytest.fixture(scope="session")
 def nc_client(assay_loop: SessionLoop) -> Iterator["NotesClient"]:
     """The notes of the Nextcloud that NEXTCLOUD_HOST, _USERNAME and _PASSWORD name."""
-    from assay.nextcloud.client import (
-        HOST,
-        PASSWORD,
-        USERNAME,
-        NotesClient,
-        account_from_environment,
-    )
+    from assay.nextcloud.client import Account, NotesClient, missing_variables
 
-    if missing := [each for each in (HOST, USERNAME, PASSWORD) if not os.environ.get(each)]:
+    if missing := missing_variables():
         pytest.skip(f"no Nextcloud to test with: {', '.join(missing)} not set")
     with user_errors():
-        account = account_from_environment()
+        account = Account.from_environment()
     with assay_loop.entered(NotesClient(account)) as client:
         yield assay_loop.proxy(client)
 
@@ -338,8 +330,5 @@ async def wait_for_notes(agent: "Agent", dataset: "Dataset") -> None:
     from assay.data.note_mapping import note_mapping_path, read_note_mapping
     from assay.nextcloud.wait import sample_documents, wait_until_found
 
-    async def find(query: str, top_k: int) -> tuple[str, ...]:
-        return (await agent.ask(query, top_k)).doc_ids
-
     mapping = read_note_mapping(note_mapping_path())
-    await wait_until_found(sample_documents(dataset.documents, mapping, _SAMPLE), find)
+    await wait_until_found(sample_documents(dataset.documents, mapping), agent)
