@@ -119,7 +119,7 @@ async def test_a_copy_that_came_after_all_is_deleted_by_the_same_upload(
     server.faults = [Fault("POST", 504)]
 
     def much_later(what: str, done: int, total: int | None) -> None:
-        if what == "uploading notes" and done == 1:
+        if what == "uploading notes" and done == total:
             server.add("[d0] Title 0", "Text 0.", CATEGORY)
 
     report = await upload_documents(many(2), client, mapping_path, progress=much_later)

@@ -7,8 +7,7 @@ import pytest
 from assay.data.dataset import Document
 from assay.errors import DataError
 from assay.nextcloud.wait import NotRetrievable, sample_documents, wait_until_found
-from assay.targets.protocol import AgentAnswer, AgentInfo
-from assay.targets.readiness import AgentReadiness
+from assay.targets.protocol import AgentAnswer
 
 DOCUMENTS = [Document(f"d{n}", f"Title {n}", "Text.") for n in range(30)]
 
@@ -16,18 +15,9 @@ DOCUMENTS = [Document(f"d{n}", f"Title {n}", "Text.") for n in range(30)]
 class Searching:
     """An agent that answers with `found(number of the search)`."""
 
-    info = AgentInfo(name="searching", protocol="test")
-
     def __init__(self, found: Callable[[int], list[str]]) -> None:
         self.asked: list[str] = []
         self._found = found
-
-    async def open(self) -> None: ...
-
-    async def close(self) -> None: ...
-
-    async def readiness(self) -> AgentReadiness:
-        raise NotImplementedError
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         self.asked.append(query)

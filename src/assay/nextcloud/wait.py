@@ -9,12 +9,12 @@ import random
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from assay.data.dataset import Document
 from assay.errors import AssayError, DataError
 from assay.net.gather import for_each
 from assay.progress import Progress, silent
-from assay.targets.protocol import Agent
 
 TIMEOUT_S = 600.0
 
@@ -25,6 +25,13 @@ _CONCURRENCY = 4
 _SEARCH_TIMEOUT_S = 120.0
 _PAUSE_S = 2.0
 _QUERY_CHARACTERS = 400
+
+
+class SupportsAsk(Protocol):
+    """An opened agent; its answers have `doc_ids`."""
+
+    async def ask(self, query: str, top_k: int) -> Any:
+        """Search for `query`."""
 
 
 class NotRetrievable(AssayError):
@@ -66,7 +73,7 @@ def sample_documents(
 
 async def wait_until_found(
     documents: Sequence[Document],
-    agent: Agent,
+    agent: SupportsAsk,
     *,
     timeout: float = TIMEOUT_S,
     pause: float = _PAUSE_S,
