@@ -99,13 +99,6 @@ def test_waiting_in_vain_ends_with_1_and_the_names(run: Run) -> None:
     assert ": 'd" in done.stderr
 
 
-@pytest.mark.parametrize("verb", ["sync", "status", "wait"])
-def test_a_verb_that_is_gone_is_one_line(run: Run, verb: str) -> None:
-    done = run(verb)
-    assert done.returncode == 2
-    assert f"No such command '{verb}'" in done.stderr
-
-
 def test_a_wrong_password_is_a_sentence_without_the_password(run: Run) -> None:
     done = run("upload", "--dataset", "tiny", NEXTCLOUD_PASSWORD="wrong-password")
     assert done.returncode == 2

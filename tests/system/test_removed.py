@@ -10,6 +10,10 @@ from tests.system.conftest import Assay
         (("data", "rekey", "old", "new"), "replace the old ids in qrels"),
         (("completion", "bash"), "run: assay --install-completion"),
         (("run-agent", "http://localhost:8000", "X"), "call an agent with curl"),
+        (("serve", "hostile"), "it is a fixture of the tests now"),
+        (("nextcloud", "sync"), "use a data set of your own"),
+        (("nextcloud", "status"), "run: assay nextcloud upload"),
+        (("nextcloud", "wait", "nextcloud:URL"), "run: assay nextcloud upload --wait TARGET"),
     ],
 )
 def test_a_removed_verb_names_its_replacement(

@@ -25,6 +25,10 @@ REMOVED = {
     "--questions": "use: assay data questions DOCUMENTS --provider SPEC",
     "run-agent": "call an agent with curl (docs/contract.md)",
     "--sarif": "use --junit or --json",
+    "hostile": "it is a fixture of the tests now: tests/hostile",
+    "sync": "use a data set of your own, or: assay eval nextcloud:URL",
+    "status": "run: assay nextcloud upload, which reports it",
+    "wait": "run: assay nextcloud upload --wait TARGET",
 }
 """Verbs and options of earlier versions, with what to do instead."""
 
