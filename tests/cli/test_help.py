@@ -124,7 +124,7 @@ def test_a_flag_that_resembles_none_gets_no_suggestion() -> None:
             ("search", "x", "--mode", "bm25", "--device", "cpu"),
             "--device has no effect with --mode",
         ),
-        (("search", "x", "--mode", "dense", "--bm25-k1", "1"), "--bm25-k1 has no effect with --m"),
+        (("search", "x", "--mode", "dense", "--bm25", "k1=1"), "--bm25 has no effect with --m"),
         (
             ("export", "x", "--format", "trec", "--metric", "mrr@5"),
             "--metric has no effect on rows",

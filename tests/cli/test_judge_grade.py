@@ -47,7 +47,7 @@ def evaluate(**more: object) -> str:
 def test_unjudged_documents_of_runs_are_graded_and_agreement_is_measured(
     server: ModelServer,
 ) -> None:
-    runs = [evaluate(), evaluate(bm25_b=0.0, bm25_k1=5.0)]
+    runs = [evaluate(), evaluate(bm25={"b": 0.0, "k1": 5.0})]
     result = invoke(*runs, "--depth", 3, "--check", 500, "--json", "--dataset-out", "filled")
     assert result.exit_code == 0, result.output
     summary = json.loads(result.stdout)

@@ -19,7 +19,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two runs that return judged and unjudged documents of `notes`."""
     monkeypatch.chdir(tmp_path)
     for k1 in (0.4, 2.5):
-        assay.evaluate("builtin:bm25", "notes", num_queries=5, bm25_k1=k1, out="runs")
+        assay.evaluate("builtin:bm25", "notes", num_queries=5, bm25={"k1": k1}, out="runs")
     return tmp_path
 
 

@@ -450,7 +450,7 @@ def test_an_id_that_holds_a_key_of_ours_is_told_without_it(
 
 
 def test_settings_chosen_on_judgments_can_be_declared(dataset: Dataset, tmp_path: Path) -> None:
-    run = assay.evaluate("builtin:bm25", dataset, track="trained", bm25_k1=2, out=tmp_path)
+    run = assay.evaluate("builtin:bm25", dataset, track="trained", bm25={"k1": 2}, out=tmp_path)
     assert run.report.track == run.folder.read_header().track == "trained"
     assert assay.evaluate("builtin:bm25", dataset, out=tmp_path).report.track == "zero-shot"
     with pytest.raises(UsageError, match="cannot be on the zero-shot track"):

@@ -227,7 +227,7 @@ def test_a_resumed_run_finds_its_reference_and_its_baseline_beside_it(
     run(*started, "--label", "main")
     compared = run(*started, "--compare-to", "main")
     run("--resume", str(compared))
-    based = run(*started, "--baseline", "builtin:bm25", "--bm25-k1", "0.9")
+    based = run(*started, "--baseline", "builtin:bm25", "--bm25", "k1=0.9")
     baseline = max(tmp_path.glob("mine/*"), key=lambda each: each != based and each.stat().st_mtime)
     shutil.rmtree(baseline)
     run("--resume", str(based))

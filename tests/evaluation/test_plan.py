@@ -174,12 +174,12 @@ def test_an_option_is_refused_without_the_one_that_it_needs(name: str) -> None:
 @pytest.mark.parametrize(
     ("target", "settings", "refused"),
     [
-        ("builtin:dense", {"bm25_k1": 0.9}, "--bm25-k1"),
-        ("purple:dense", {"bm25_language": "german"}, "--bm25-language"),
+        ("builtin:dense", {"bm25": ("k1=0.9",)}, "--bm25"),
+        ("purple:dense", {"bm25": ("language=german",)}, "--bm25"),
         ("builtin:bm25", {"embedder": "ollama:m"}, "--embedder"),
         ("builtin:bm25", {"device": "cuda"}, "--device"),
         ("builtin:bm25", {"device": "cuda", "reranker": "st:m"}, ""),
-        ("builtin:hybrid", {"bm25_k1": 0.9, "embedder": "ollama:m"}, ""),
+        ("builtin:hybrid", {"bm25": ("k1=0.9",), "embedder": "ollama:m"}, ""),
         ("builtin:bm25", {"embedder": "ollama:m", "baseline": "builtin:dense"}, ""),
     ],
 )
@@ -238,7 +238,7 @@ def test_a_mapping_of_the_project_leaves_other_targets_alone_and_runs_with_it_ar
     ("arguments", "message"),
     [
         (["--judge-votes", "4"], "judge_votes has no effect without judge"),
-        (["--bm25-k1", "0.9"], "--bm25-k1 has no effect on target 'builtin:dense'"),
+        (["--bm25", "k1=0.9"], "--bm25 has no effect on target 'builtin:dense'"),
         (["--map", "ids=hits"], "--map has no effect on a builtin: target"),
     ],
 )
@@ -254,5 +254,5 @@ def test_a_flag_without_effect_is_refused_before_the_run(
 def test_a_setting_of_the_retriever_is_refused_for_a_function(
     make_dataset: MakeDataset, tmp_path: Path
 ) -> None:
-    with pytest.raises(UsageError, match="--bm25-k1 has no effect on a python: target"):
-        assay.evaluate(lambda query, top_k: [], make_dataset(2), bm25_k1=0.9, out=tmp_path)
+    with pytest.raises(UsageError, match="--bm25 has no effect on a python: target"):
+        assay.evaluate(lambda query, top_k: [], make_dataset(2), bm25="k1=0.9", out=tmp_path)

@@ -44,8 +44,8 @@ def test_what_is_the_same_is_not_said() -> None:
 
 
 def test_settings_are_named_by_their_options() -> None:
-    names = distinguish([header(), header(config={"bm25_b": 0.4, "top_k": 10})])
-    assert names[1] == "builtin:bm25 (--top-k 10, --bm25-b 0.4)"
+    names = distinguish([header(), header(config={"bm25": ["b=0.4"], "top_k": 10})])
+    assert names[1] == "builtin:bm25 (--top-k 10, --bm25 b=0.4)"
     assert names[0].startswith("builtin:bm25 (--top-k 5")
 
 
@@ -65,9 +65,9 @@ def test_what_a_run_cost_is_a_figure_and_no_name() -> None:
 
 
 def test_what_may_change_a_score_is_described_and_nothing_else() -> None:
-    one = header(config={"bm25_k1": 0.9, "concurrency": 3}, retriever={"mode": "bm25"})
+    one = header(config={"bm25": ["k1=0.9"], "concurrency": 3}, retriever={"mode": "bm25"})
     found = described_settings(one)
-    assert found["bm25_k1"] == "--bm25-k1 0.9"
+    assert found["bm25"] == "--bm25 k1=0.9"
     assert found["retriever mode"] == "mode bm25"
     assert found["assay"] == "assay 0.2.0"
     assert not {"concurrency", "label", "top_k", "reranker"} & set(found)

@@ -271,7 +271,7 @@ def test_shards_on_a_cluster_equal_the_whole_run(
 def test_a_bench_runs_its_targets_at_once(cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_ADDRESS", cluster)
     Path("two.toml").write_text(
-        '[targets]\na = "builtin:bm25"\nb = { target = "builtin:bm25", bm25_k1 = 0.1 }\n'
+        '[targets]\na = "builtin:bm25"\nb = { target = "builtin:bm25", bm25 = "k1=0.1" }\n'
         '[datasets]\nn = { dataset = "notes", num_queries = 20 }\n'
     )
     result = CliRunner().invoke(app, ["bench", "two.toml", "--engine", "ray", "--json"])

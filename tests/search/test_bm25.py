@@ -201,32 +201,35 @@ def test_settings_out_of_range_are_refused(k1: float, b: float, message: str) ->
 
 
 def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("ASSAY_BM25_K1", raising=False)
-    monkeypatch.delenv("ASSAY_BM25_TITLE_WEIGHT", raising=False)
-    monkeypatch.setenv("ASSAY_BM25_B", "")
+    monkeypatch.setenv("ASSAY_BM25", "")
     assert Bm25Settings.from_environment() == Bm25Settings(1.2, 0.75)
-    monkeypatch.setenv("ASSAY_BM25_K1", "0.9")
-    monkeypatch.setenv("ASSAY_BM25_B", "0.4")
-    assert Bm25Settings.from_environment() == Bm25Settings(0.9, 0.4)
-    monkeypatch.setenv("ASSAY_BM25_TITLE_WEIGHT", "2")
-    monkeypatch.setenv("ASSAY_BM25_LANGUAGE", "de")
+    monkeypatch.setenv("ASSAY_BM25", "k1=0.9, b=0.4,title-weight=2,language=de")
     chosen = Bm25Settings.from_environment()
     assert chosen == Bm25Settings(0.9, 0.4, title_weight=2, language="german")
     assert str(chosen) == "k1=0.9, b=0.4, title weight=2, language=german"
     for name, value in chosen.as_environment().items():
         monkeypatch.setenv(name, value)
     assert Bm25Settings.from_environment() == chosen
-    monkeypatch.setenv("ASSAY_BM25_B", "half")
-    with pytest.raises(UsageError, match="ASSAY_BM25_B must be a number, got 'half'"):
-        Bm25Settings.from_environment()
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("b=half", "--bm25 b must be a number, got 'half'"),
+        ("lang=de", "--bm25 'lang=de' is not KEY=VALUE with one of .*Did you mean 'language'"),
+        ("0.9", "is not KEY=VALUE"),
+    ],
+)
+def test_wrong_parameters_are_named(text: str, problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        Bm25Settings.parse([text])
 
 
 def test_the_page_lists_every_setting_with_its_variable_and_default() -> None:
     page = (Path(__file__).parents[2] / "docs" / "search.md").read_text()
     for name, default in asdict(Bm25Settings()).items():
-        option, variable = name.replace("_", "-"), name.upper()
         shown = default if isinstance(default, str) else f"{default:g}"
-        assert f"| `--bm25-{option}` | `ASSAY_BM25_{variable}` | {shown} |" in page
+        assert f"| `{name}` | {shown} |" in page
 
 
 def test_documents_that_share_words_come_best_first() -> None:
@@ -324,7 +327,7 @@ def test_other_settings_build_the_index_again_and_are_refused_where_they_cannot(
     report = build_index(DOCUMENTS, embedder, store, bm25=Bm25Settings(2.0, 0.5))
     assert (report.changed, report.unchanged) == (len(DOCUMENTS), 0)
     assert embedder.seen == []  # vectors come from the cache
-    with pytest.raises(SearchError, match=r"BM25 k1=2, b=0\.5, not with k1=1\.2.*--bm25-k1"):
+    with pytest.raises(SearchError, match=r"BM25 k1=2, b=0\.5, not with k1=1\.2.*--bm25 k1"):
         open_index(store, embedder, bm25=Bm25Settings())
     with open_index(store, embedder) as retriever:
         assert retriever.manifest.bm25 is not None

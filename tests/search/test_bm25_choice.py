@@ -131,10 +131,10 @@ def test_of_many_queries_some_are_drawn(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_the_command_prints_the_options_to_use(tmp_path: Path) -> None:
     folder = write(tmp_path / "long")
-    told = CliRunner().invoke(app, ["tune", "--bm25", "--dataset", str(folder)])
+    told = CliRunner().invoke(app, ["tune", "--mode", "bm25", "--dataset", str(folder)])
     assert told.exit_code == 0
-    assert "use: --bm25-k1" in told.output
-    read = CliRunner().invoke(app, ["tune", "--bm25", "--dataset", str(folder), "--json"])
+    assert "use: --bm25 k1=" in told.output
+    read = CliRunner().invoke(app, ["tune", "--mode", "bm25", "--dataset", str(folder), "--json"])
     record = json.loads(read.stdout)
     assert record["better"]
     assert record["chosen"]["b"] < 0.75

@@ -78,14 +78,14 @@ def test_an_evaluation_uses_the_embedder_that_it_names_and_records_it(
 
 
 def test_an_evaluation_with_bm25_records_its_settings(tmp_path: Path) -> None:
-    run = assay.evaluate("builtin:bm25", DATASET, bm25_k1=0.9, out=tmp_path / "runs")
+    run = assay.evaluate("builtin:bm25", DATASET, bm25="k1=0.9", out=tmp_path / "runs")
     header = json.loads(run.folder.header_file.read_text())
     assert header["retriever"] == {"mode": "bm25", "bm25": "k1=0.9, b=0.75, language=english"}
     assert header["embedder"] is None
 
 
 def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = EmbedderSettings("st:some/model", "", "cuda:1")
+    settings = EmbedderSettings("st:some/model", "cuda:1")
     for name, value in settings.as_environment().items():
         monkeypatch.setenv(name, value)
     assert EmbedderSettings.from_environment() == settings
@@ -94,8 +94,7 @@ def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        (("ollama:m", "folder"), "select two different embedders"),
-        (("st:m", "", "gpu"), "unknown device 'gpu'; use one of auto, cpu, cuda, mps, or cuda:N"),
+        (("st:m", "gpu"), "unknown device 'gpu'; use one of auto, cpu, cuda, mps, or cuda:N"),
     ],
 )
 def test_settings_that_cannot_be_meant_are_refused(settings: tuple[str, ...], reason: str) -> None:
@@ -106,8 +105,8 @@ def test_settings_that_cannot_be_meant_are_refused(settings: tuple[str, ...], re
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        (("", "", "cuda"), "--device cuda has no effect on the built-in model"),
-        (("tei:http://127.0.0.1:9", "", "cuda:1"), "--device cuda:1 has no effect on a server"),
+        (("", "cuda"), "--device cuda has no effect on the built-in model"),
+        (("tei:http://127.0.0.1:9", "cuda:1"), "--device cuda:1 has no effect on a server"),
         (("some/model",), r"is invalid; use one of .* Did you mean st:some/model\?"),
     ],
 )
@@ -140,7 +139,7 @@ def test_an_embedder_for_a_target_that_searches_elsewhere_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("settings", "option"),
-    [({"bm25_k1": 0}, "--bm25-k1"), ({"bm25_stop_words": "none"}, "--bm25-stop-words")],
+    [({"bm25": "k1=0"}, "--bm25"), ({"bm25": "stop_words=none"}, "--bm25")],
 )
 def test_bm25_settings_for_a_target_that_searches_elsewhere_are_refused(
     settings: dict[str, Any], option: str

@@ -166,19 +166,14 @@ def test_a_model_that_wants_something_else_is_refused(folder: Path) -> None:
 def test_a_folder_that_lacks_a_file_is_refused(folder: Path, name: str) -> None:
     (folder / name).unlink()
     with pytest.raises(UsageError, match=f"has no {name}"):
-        open_embedder(EmbedderSettings(model=str(folder)))
+        open_embedder(EmbedderSettings(f"onnx:{folder}"))
 
 
 @pytest.mark.parametrize("name", ["model.onnx", "tokenizer.json"])
 def test_a_damaged_file_is_refused(folder: Path, name: str) -> None:
     (folder / name).write_bytes(b"\x00not what it was")
     with pytest.raises(SearchError, match=r"cannot be loaded|is not a tokenizer"):
-        open_embedder(EmbedderSettings(model=str(folder)))
-
-
-def test_two_embedders_at_once_are_refused(folder: Path) -> None:
-    with pytest.raises(UsageError, match="pass only one of them"):
-        open_embedder(EmbedderSettings("ollama:all-minilm", str(folder)))
+        open_embedder(EmbedderSettings(f"onnx:{folder}"))
 
 
 @pytest.mark.parametrize("value", ["0", "many"])

@@ -9,9 +9,7 @@ import pytest
 from tests.search.cluster import running_cluster
 from tests.search.conftest import QdrantServer
 from tests.search.samples import DOCUMENTS, WordEmbedder
-from typer.testing import CliRunner
 
-from assay.cli.app import app
 from assay.data import Dataset, Document
 from assay.errors import SearchUnavailable, UsageError
 from assay.evaluation.evaluation import Evaluation
@@ -175,8 +173,3 @@ def test_compressed_vectors_are_scored_by_the_whole_ones(
 def test_an_unknown_compression_is_refused() -> None:
     with pytest.raises(UsageError, match="QDRANT_QUANTIZATION must be one of none, int8, binary"):
         ClusterSettings(quantization="int4")  # type: ignore[arg-type]
-
-
-def test_settings_of_a_server_are_refused_without_one() -> None:
-    result = CliRunner().invoke(app, ["index", "--dataset", "notes", "--replication-factor", "2"])
-    assert "set QDRANT_URL, or leave them out" in str(result.exception)

@@ -52,7 +52,7 @@ def test_a_placeholder_that_is_an_example_can_be_entered(tmp_path: Path) -> None
         "a judge and ground truth require --answers (answers=True in Python); add it",
         "criteria are rated by a judge; add --judge (judge= in Python)",
         "--request has no effect on a builtin: target",
-        "--bm25-k1 has no effect on target 'builtin:dense'",
+        "--bm25 has no effect on target 'builtin:dense'",
         "judge_votes has no effect without judge; set judge too (--judge)",
         "poison_kinds (--poison-kind) requires --poison; add it",
     ],
@@ -64,7 +64,7 @@ def test_no_flag_is_named_to_a_visitor(message: str) -> None:
 def test_a_field_without_effect_is_told(tmp_path: Path) -> None:
     given = {**form_defaults(), "target": "builtin:dense"}
     assert form_problems(Ui(tmp_path), given) == {}
-    for name, text in (("bm25_k1", "0.9"), ("judge_votes", "4"), ("mapping", "ids=hits")):
+    for name, text in (("bm25", "k1=0.9"), ("judge_votes", "4"), ("mapping", "ids=hits")):
         problems = form_problems(Ui(tmp_path), given | {name: text})
         assert "has no effect" in problems["target"]
 

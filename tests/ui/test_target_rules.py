@@ -88,7 +88,11 @@ def test_a_file_may_be_named_on_loopback_only(tmp_path: Path, name: str) -> None
 
 @pytest.mark.parametrize(
     "chosen",
-    [{"embedder": "openai:m@http://127.0.0.1:1/v1"}, {"model": "/etc"}, {"device": "cuda:0"}],
+    [
+        {"embedder": "openai:m@http://127.0.0.1:1/v1"},
+        {"embedder": "onnx:/etc"},
+        {"device": "cuda:0"},
+    ],
 )
 def test_visitors_choose_no_embedder(tmp_path: Path, chosen: dict[str, str]) -> None:
     """It names a file or a host, and a server's key would be sent there."""

@@ -1,13 +1,11 @@
 """`assay index` and `assay tune`: prepare the built-in retriever for a data set."""
 
-import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 from assay.cli.console import print_json, progress_bar, show
 from assay.cli.options import (
-    BM25_DEFAULTS,
     EMBEDDER,
     ArchiveOption,
     DatasetOption,
@@ -17,7 +15,6 @@ from assay.cli.options import (
     embedder_settings,
     option,
     retriever_settings,
-    switch,
     with_options,
 )
 from assay.errors import UsageError
@@ -28,62 +25,8 @@ if TYPE_CHECKING:
     from assay.search.bm25 import Bm25Settings
     from assay.search.embedding import Embedder, EmbedderSettings
     from assay.search.index import IndexReport
-    from assay.search.qdrant_cluster import ClusterSettings
     from assay.search.store import Store
 
-ShardNumber = Annotated[
-    int | None,
-    option(
-        "Number of shards of a new index.",
-        "QDRANT_SHARD_NUMBER",
-        "N",
-        "--shard-number",
-        min=1,
-        rich_help_panel="Qdrant server",
-    ),
-]
-ReplicationFactor = Annotated[
-    int | None,
-    option(
-        "On a cluster: how many nodes hold each shard of a new index.",
-        "QDRANT_REPLICATION_FACTOR",
-        "N",
-        "--replication-factor",
-        min=1,
-        rich_help_panel="Qdrant server",
-    ),
-]
-WriteConsistency = Annotated[
-    int | None,
-    option(
-        "On a cluster: how many copies must store a point before the write succeeds.",
-        "QDRANT_WRITE_CONSISTENCY_FACTOR",
-        "N",
-        "--write-consistency",
-        min=1,
-        rich_help_panel="Qdrant server",
-    ),
-]
-QuantizationOption = Annotated[
-    str,
-    option(
-        "Keep int8 or binary vectors in memory to find candidates, which are then scored by the "
-        "full vectors; or none.",
-        "QDRANT_QUANTIZATION",
-        "KIND",
-        "--quantization",
-        rich_help_panel="Qdrant server",
-    ),
-]
-OnDisk = Annotated[
-    bool,
-    switch(
-        "--on-disk",
-        "Keep vectors, words and texts on disk instead of in memory.",
-        "QDRANT_ON_DISK",
-        rich_help_panel="Qdrant server",
-    ),
-]
 Shard = Annotated[
     str | None,
     option(
@@ -104,15 +47,10 @@ PartFolder = Annotated[
 ]
 
 
-@with_options(retriever_settings(*EMBEDDER, *BM25_DEFAULTS))
+@with_options(retriever_settings(*EMBEDDER, "bm25"))
 def index(
     dataset: DatasetOption = "nfcorpus",
     archive: ArchiveOption = None,
-    shard_number: ShardNumber = None,
-    replication_factor: ReplicationFactor = None,
-    write_consistency: WriteConsistency = None,
-    quantization: QuantizationOption = "none",
-    on_disk: OnDisk = False,
     engine: EngineOption = None,
     shard: Shard = None,
     part: PartFolder = None,
@@ -123,6 +61,9 @@ def index(
 
     The index is kept in QDRANT_PATH (default: in the cache), or on the Qdrant server at
     QDRANT_URL with QDRANT_API_KEY. Searches use the old index until the new one is complete.
+    Shards, copies, quantization and vectors on disk of a new index on a server are set by
+    QDRANT_SHARD_NUMBER, QDRANT_REPLICATION_FACTOR, QDRANT_WRITE_CONSISTENCY_FACTOR,
+    QDRANT_QUANTIZATION (int8 or binary) and QDRANT_ON_DISK.
     """
     from assay.data import load_dataset
     from assay.search.embedding import open_embedder
@@ -130,8 +71,6 @@ def index(
     from assay.search.index_changes import as_corpus
 
     settings, bm25 = embedder_settings(options), bm25_settings(options)
-    kept = (shard_number, replication_factor, write_consistency, quantization, on_disk)
-    cluster = _cluster(*kept) if kept != (None, None, None, "none", False) else None
     if part is not None and not shard:
         raise UsageError("--part has no effect without --shard I/N; add it")
     if shard and engine:
@@ -144,7 +83,7 @@ def index(
             _embed_shard(shard, part, dataset, documents, settings, bm25, progress, as_json)
             return
         chosen = open_embedder(settings)
-        store = open_store(data.name, chosen, cluster=cluster)
+        store = open_store(data.name, chosen)
         if engine:
             from assay.search.distributed_index import build_on_cluster
 
@@ -173,24 +112,6 @@ def show_index(
         f"{count(report.removed)} removed, {count(report.unchanged)} unchanged "
         f"in {duration(report.seconds)}",
     )
-
-
-def _cluster(
-    shard_number: int | None,
-    replication_factor: int | None,
-    write_consistency: int | None,
-    quantization: str,
-    on_disk: bool,
-) -> "ClusterSettings":
-    if not os.environ.get("QDRANT_URL"):
-        raise UsageError(
-            "--shard-number, --replication-factor, --write-consistency, --quantization and "
-            "--on-disk are about an index on a Qdrant server; set QDRANT_URL, or leave them out"
-        )
-    from assay.search.qdrant_cluster import ClusterSettings, Quantization
-
-    kind = cast(Quantization, quantization)
-    return ClusterSettings(shard_number, replication_factor, write_consistency, kind, on_disk)
 
 
 def _embed_shard(
@@ -262,14 +183,14 @@ def tune(
             "SPLITS",
         ),
     ] = "train",
-    bm25: Annotated[
-        bool,
-        switch(
-            "--bm25",
-            "Only pick BM25's settings on the train split, and print the options that set "
-            "them. No ranking is learned.",
+    mode: Annotated[
+        str,
+        option(
+            "tuned learns a ranking; bm25 only picks BM25's parameters on the train split, and "
+            "prints the option that sets them.",
+            metavar="MODE",
         ),
-    ] = False,
+    ] = "tuned",
     as_json: JsonOption = False,
     **options: Any,
 ) -> None:
@@ -281,7 +202,9 @@ def tune(
     The model is kept in the cache, where builtin:tuned and `assay serve ... --mode tuned` find
     it. One that does not beat hybrid on held-out queries is not saved: exit code 2.
     """
-    if bm25:
+    if mode not in ("tuned", "bm25"):
+        raise UsageError(f"--mode must be tuned or bm25, got {mode!r}")
+    if mode == "bm25":
         _pick_bm25(dataset, archive, seed, as_json)
         return
     from assay.data import load_dataset
@@ -331,7 +254,7 @@ def _pick_bm25(dataset: str, archive: Path | None, seed: int, as_json: bool) -> 
         f"defaults (standard error of the difference {found.standard_error:.4f})"
     )
     advice = (
-        f"use: {found.chosen.as_options()}"
+        f"use: --bm25 {found.chosen.as_text()}"
         if found.better
         else f"keep the defaults ({found.chosen}): the difference may be chance"
     )

@@ -249,16 +249,7 @@ def judge_settings(*others: str, condition: str = "", required: bool = False) ->
     return found
 
 
-EMBEDDER = ("model", "embedder", "device")
-BM25_DEFAULTS = {
-    "bm25_k1": 1.2,
-    "bm25_b": 0.75,
-    "bm25_delta": 0.0,
-    "bm25_title_weight": 3.0,
-    "bm25_language": "auto",
-    "bm25_stop_words": "default",
-}
-"""Those of `Bm25Settings`, which takes long to import; a test holds them together."""
+EMBEDDER = ("embedder", "device")
 
 
 _ABOUT_TARGETS = re.compile(
@@ -272,10 +263,7 @@ def retriever_settings(*names: str) -> list[RunSetting]:
     for name in names:
         setting = settings()[name]
         words = _ABOUT_TARGETS.sub("", setting.option.help)
-        setting = replace(setting, option=replace(setting.option, help=words))
-        if name in BM25_DEFAULTS:
-            setting = replace(setting, default=BM25_DEFAULTS[name], nullable=False)
-        found.append(setting)
+        found.append(replace(setting, option=replace(setting.option, help=words)))
     return found
 
 
@@ -291,7 +279,7 @@ def bm25_settings(options: Mapping[str, Any]) -> "Bm25Settings":
     """The parameters of BM25 that a command was given."""
     from assay.search.bm25 import Bm25Settings
 
-    return Bm25Settings(**{name.removeprefix("bm25_"): options[name] for name in BM25_DEFAULTS})
+    return Bm25Settings.parse(options["bm25"] or ())
 
 
 def _parameter(setting: RunSetting) -> inspect.Parameter:

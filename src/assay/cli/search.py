@@ -10,7 +10,6 @@ import typer
 
 from assay.cli.console import print_json, progress_bar, say, show
 from assay.cli.options import (
-    BM25_DEFAULTS,
     EMBEDDER,
     ArchiveOption,
     DatasetOption,
@@ -47,7 +46,7 @@ _BEFORE = 20
 _QUERY_SHOWN = 80
 
 
-@with_options(retriever_settings(*EMBEDDER, "reranker", *BM25_DEFAULTS))
+@with_options(retriever_settings(*EMBEDDER, "reranker", "bm25"))
 def search(
     context: typer.Context,
     query: Annotated[str, typer.Argument(help="The query, in quotes.", metavar="QUERY")],

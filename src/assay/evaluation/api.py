@@ -69,15 +69,9 @@ def evaluate(
     index: str = "",
     chunk_separator: str = "",
     embedder: str = "",
-    model: str = "",
     device: str = "auto",
     reranker: str = "",
-    bm25_k1: float | None = None,
-    bm25_b: float | None = None,
-    bm25_delta: float | None = None,
-    bm25_title_weight: float | None = None,
-    bm25_language: str = "",
-    bm25_stop_words: str = "",
+    bm25: Mapping[str, Any] | str | Sequence[str] = (),
     private: bool = False,
     label: str | None = None,
     tags: Mapping[str, str] | Sequence[str] = (),
@@ -143,18 +137,14 @@ def evaluate(
         index: the index that the preset searches.
         chunk_separator: what separates a document's id from its chunk's number, or `re:PATTERN`
             for what to remove at the end of an id.
-        embedder: which embedder builtin targets use: `st:NAME|DIR` (sentence-transformers),
-            `openai:MODEL[@URL]`, `ollama:MODEL[@URL]` or `tei:URL`; the built-in one by default.
-        model: a folder with `model.onnx` and `tokenizer.json`, in place of the built-in embedder.
+        embedder: which embedder builtin targets use: `onnx:DIR`, `st:NAME|DIR`
+            (sentence-transformers), `openai:MODEL[@URL]`, `ollama:MODEL[@URL]` or `tei:URL`; the
+            built-in one by default.
         device: where the embedder runs: `auto`, `cpu`, `cuda`, `cuda:N` or `mps`.
         reranker: a cross-encoder that orders the first 50 documents of builtin targets anew:
             `st:NAME|DIR` or `tei:URL`.
-        bm25_k1: BM25's term-frequency saturation, for builtin targets.
-        bm25_b: BM25's length normalization, for builtin targets.
-        bm25_delta: what a word is worth to BM25 at least where it occurs (BM25+).
-        bm25_title_weight: how often a word of the title counts for BM25 (BM25F).
-        bm25_language: whose stems and stop words BM25 uses; detected by default.
-        bm25_stop_words: `default`, `none`, or words with commas between them.
+        bm25: parameters of BM25 for builtin targets, `{"k1": 0.9, "b": 0.4}`: also delta (BM25+),
+            title_weight (BM25F), language and stop_words.
         private: write nothing of queries, documents and answers; see SECURITY.md.
         label: a name for what is tried, to find the run by.
         tags: facts to keep with the run, as a dictionary or each as `KEY=VALUE`.
@@ -227,6 +217,7 @@ def evaluate(
             "headers": _as_tuple(headers),
             "label": label or "",
             "tags": _pairs(tags),
+            "bm25": _pairs(bm25),
             "compare_to": fspath(earlier) if isinstance(earlier, PathLike) else earlier,
             "judge": judge_name(judge),
             "criteria": str(criteria or ""),

@@ -16,8 +16,8 @@ notes = "notes"
 papers = { dataset = "papers.zip", split = "dev", num_queries = 200 }
 
 [settings]                    # optional: every target is measured in each of these
-short = { bm25_k1 = 0.9 }
-long = { bm25_k1 = 1.6 }
+short = { bm25 = "k1=0.9" }
+long = { bm25 = "k1=1.6" }
 """
 
 import tomllib

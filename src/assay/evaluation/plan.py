@@ -121,15 +121,15 @@ def _open_agent(config: RunConfig, dataset: Dataset, progress: Progress) -> Agen
     if TARGET_KINDS[parse_target(reveal(config.target)).kind].searches_dataset:
         dataset.require_documents(f"target {config.target!r}")
     bm25 = None
-    if chosen := config.bm25_settings():
+    if config.bm25:
         from assay.search.bm25 import Bm25Settings
 
-        bm25 = Bm25Settings.chosen(chosen)
+        bm25 = Bm25Settings.parse(config.bm25)
     embedder = None
-    if config.embedder or config.model or config.device != "auto" or config.reranker:
+    if config.embedder or config.device != "auto" or config.reranker:
         from assay.search.embedding import EmbedderSettings
 
-        embedder = EmbedderSettings(config.embedder, config.model, config.device, config.reranker)
+        embedder = EmbedderSettings(config.embedder, config.device, config.reranker)
     return open_target(
         config.target,
         OpenContext(

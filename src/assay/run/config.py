@@ -212,11 +212,12 @@ class RunConfig(TargetSettings):
     @classmethod
     def unknown_settings(cls, values: Mapping[str, Any]) -> list[str]:
         """The names that no setting has; one of a newer version, as a rule."""
-        return sorted(set(values) - {each.name for each in fields(cls)})
+        return sorted(set(_current(values)) - {each.name for each in fields(cls)})
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "RunConfig":
         """Read settings strictly; those that are younger than the run get their defaults."""
+        values = _current(values)
         unknown = cls.unknown_settings(values)
         if unknown or "target" not in values:
             what = f"unknown settings {unknown}" if unknown else "no target"
@@ -233,6 +234,20 @@ class RunConfig(TargetSettings):
             first = error.errors(include_url=False, include_context=False)[0]
             place = ".".join(map(str, first["loc"]))
             raise RunError(f"{place}: {first['msg']}, got {first['input']!r}") from None
+
+
+_OLD_BM25 = ("k1", "b", "delta", "title_weight", "language", "stop_words")
+
+
+def _current(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a run of an earlier version, under the names that they have now."""
+    found = dict(values)
+    old = {name: found.pop(f"bm25_{name}", None) for name in _OLD_BM25}
+    if chosen := [f"{name}={value}" for name, value in old.items() if value not in (None, "")]:
+        found["bm25"] = [each.replace(",", "|") for each in chosen]
+    if folder := found.pop("model", ""):
+        found["embedder"] = f"onnx:{folder}"
+    return found
 
 
 def masked(value: Any) -> Any:

@@ -95,42 +95,23 @@ def check_labels(settings: LabelSettings) -> None:
             )
 
 
-def _bm25_number(help_text: str, name: str, high: float) -> float | None:
-    field: float | None = _retriever(
-        None,
-        help_text,
-        metavar=name.split()[-1].upper(),
-        label=f"BM25 {name}",
-        placeholder="default",
-        low=0,
-        high=high,
-    )
-    return field
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrieverSettings(LabelSettings):
     """How Assay's own retriever works, where it is the target."""
 
     embedder: str = _retriever(
         "",
-        "An embedder instead of the built-in one, for builtin and purple targets: st:NAME|DIR "
-        "(sentence-transformers), openai:MODEL[@URL], ollama:MODEL[@URL] or tei:URL. A server's "
-        "API key is read from OPENAI_API_KEY or ASSAY_EMBEDDER_KEY.",
+        "An embedder instead of the built-in one, for builtin and purple targets: onnx:DIR "
+        "(model.onnx and tokenizer.json), st:NAME|DIR (sentence-transformers), "
+        "openai:MODEL[@URL], ollama:MODEL[@URL] or tei:URL. A server's API key is read from "
+        "OPENAI_API_KEY or ASSAY_EMBEDDER_KEY.",
         metavar="SPEC",
         label="Embedder of builtin targets",
         placeholder="built in",
     )
-    model: str = _retriever(
-        "",
-        "A folder with model.onnx and tokenizer.json, used instead of the built-in embedder.",
-        metavar="DIR",
-        label="Folder of an ONNX embedder",
-        placeholder="none",
-    )
     device: str = _retriever(
         "auto",
-        "Where st: and --model embedders run: auto, cpu, cuda, cuda:N or mps. In assay.toml "
+        "Where st: and onnx: embedders run: auto, cpu, cuda, cuda:N or mps. In assay.toml "
         "or the environment, it is ignored by targets without such an embedder.",
         metavar="DEVICE",
         label="Device of the embedder",
@@ -146,50 +127,15 @@ class RetrieverSettings(LabelSettings):
         label="Reranker of builtin targets",
         placeholder="none",
     )
-    bm25_k1: float | None = _bm25_number(
-        "BM25's term-frequency saturation, for builtin targets.", "k1", 100
+    bm25: tuple[str, ...] = _retriever(
+        (),
+        "Parameters of BM25, for builtin targets: k1=1.2, b=0.75, delta=0, title_weight=3, "
+        "language=auto, stop_words=default, separated by commas.",
+        metavar="KEY=VALUE",
+        label="Parameters of BM25, one KEY=VALUE per line",
+        placeholder="k1=1.2",
+        separator=",",
     )
-    bm25_b: float | None = _bm25_number(
-        "BM25's length normalization from 0 to 1, for builtin targets.", "b", 1
-    )
-    bm25_delta: float | None = _bm25_number(
-        "BM25+'s lower bound on the weight of a matching word, for builtin targets.",
-        "delta",
-        100,
-    )
-    bm25_title_weight: float | None = _bm25_number(
-        "The weight of a word in the title (BM25F), for builtin targets.",
-        "title weight",
-        100,
-    )
-    bm25_language: str = _retriever(
-        "",
-        "The language whose stems and stop words BM25 uses, by name or code, for builtin targets: "
-        "auto detects it, none stems nothing.",
-        metavar="NAME",
-        label="BM25 language",
-        placeholder="auto",
-    )
-    bm25_stop_words: str = _retriever(
-        "",
-        "The words that BM25 ignores, for builtin targets: default (those of the language), none, "
-        "or words separated by commas.",
-        metavar="WORDS",
-        label="BM25 stop words",
-        placeholder="default",
-    )
-
-    def bm25_settings(self) -> dict[str, float | str]:
-        """Those that were chosen, by their names in `Bm25Settings`."""
-        chosen = {
-            "k1": self.bm25_k1,
-            "b": self.bm25_b,
-            "delta": self.bm25_delta,
-            "title_weight": self.bm25_title_weight,
-            "language": self.bm25_language or None,
-            "stop_words": self.bm25_stop_words or None,
-        }
-        return {name: value for name, value in chosen.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

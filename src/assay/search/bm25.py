@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from assay.data.dataset import Document
-from assay.errors import UsageError
+from assay.errors import UsageError, did_you_mean
 from assay.net.json import JsonObject
 from assay.search.analyzer import (
     ANALYZER,
@@ -44,6 +44,7 @@ QUERY_CHARACTERS = 4000
 # 10 bits for a document's weight and 13 for the sum of a query's: 23 of the 24 that a float has.
 WEIGHT_STEPS = 1 << 10
 _QUERY_BITS = 13
+VARIABLE = "ASSAY_BM25"
 _LIMIT = 100.0
 NOT_A_MODEL = (TypeError, KeyError, AttributeError, UsageError)
 
@@ -63,7 +64,7 @@ class Bm25Settings:
         title_weight: how often a word of the title counts; 0 leaves titles out.
         language: of the words in Latin script, by name or code; `auto` detects it in the
             documents, `none` stems nothing and has no stop words.
-        stop_words: `default` for those of the language, `none`, or words with commas between them.
+        stop_words: `default` for those of the language, `none`, or words with | between them.
     """
 
     k1: float = 1.2
@@ -85,26 +86,32 @@ class Bm25Settings:
 
     @classmethod
     def from_environment(cls) -> "Bm25Settings":
-        """The variables ASSAY_BM25_K1, ASSAY_BM25_B and so on, else the defaults."""
-        found = {one.name: os.environ.get(_variable(one.name)) for one in fields(cls)}
-        return cls.chosen({name: value for name, value in found.items() if value})
+        """What the variable ASSAY_BM25 says, `k1=0.9,b=0.4`, else the defaults."""
+        return cls.parse([os.environ.get(VARIABLE, "")])
 
     @classmethod
-    def chosen(cls, values: Mapping[str, object]) -> "Bm25Settings":
-        """With these values, which may be written as text, and the defaults for all others."""
-        kept: dict[str, object] = dict(values)
-        for name, value in values.items():
-            if isinstance(value, str) and isinstance(_DEFAULTS[name], float):
-                kept[name] = _number(_variable(name), value)
-        return replace(cls(), **kept)  # type: ignore[arg-type]
+    def parse(cls, texts: Iterable[str]) -> "Bm25Settings":
+        """Bm25Settings.parse(["k1=0.9,language=german"])  # the defaults for all others"""
+        chosen: dict[str, object] = {}
+        for pair in filter(None, (pair.strip() for text in texts for pair in text.split(","))):
+            name, equals, value = pair.partition("=")
+            name = name.strip().replace("-", "_")
+            if not equals or name not in _DEFAULTS:
+                hint = did_you_mean(name, _DEFAULTS)
+                raise UsageError(
+                    f"--bm25 {pair!r} is not KEY=VALUE with one of {', '.join(_DEFAULTS)}{hint}"
+                )
+            number = isinstance(_DEFAULTS[name], float)
+            chosen[name] = _number(f"--bm25 {name}", value) if number else value.strip()
+        return replace(cls(), **chosen)  # type: ignore[arg-type]
 
     def as_environment(self) -> dict[str, str]:
-        """The variables that make another process use the same."""
-        return {_variable(one.name): str(getattr(self, one.name)) for one in fields(self)}
+        """The variable that makes another process use the same."""
+        return {VARIABLE: self.as_text()}
 
-    def as_options(self) -> str:
-        """The options of a command that set what differs from the defaults."""
-        return " ".join(f"--bm25-{name.replace('_', '-')} {text}" for name, text in self._changed())
+    def as_text(self) -> str:
+        """`k1=0.9,b=0.4`: what differs from the defaults, as `--bm25` takes it."""
+        return ",".join(f"{name}={text}" for name, text in self._changed())
 
     def __str__(self) -> str:
         parts = {"k1": f"{self.k1:g}", "b": f"{self.b:g}"} | dict(self._changed())
@@ -124,10 +131,6 @@ class Bm25Settings:
 
 
 _DEFAULTS = {one.name: one.default for one in fields(Bm25Settings)}
-
-
-def _variable(name: str) -> str:
-    return f"ASSAY_BM25_{name.upper()}"
 
 
 def _number(name: str, value: str) -> float:

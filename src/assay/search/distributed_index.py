@@ -219,7 +219,7 @@ def _results(
     parts: Iterator[tuple[object, ...]],
     settings: EmbedderSettings,
 ) -> Iterator[tuple[int, Any]]:
-    on_gpu = settings.embedder.startswith("st:") or bool(settings.model)
+    on_gpu = settings.embedder.startswith(("st:", "onnx:"))
     for place, result in cluster.map(function, parts, gpus=int(on_gpu and cluster.gpus > 0)):
         if isinstance(result, AssayError):
             raise result

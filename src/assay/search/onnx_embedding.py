@@ -177,7 +177,7 @@ def open_folder(folder: Path, *, device: str = "auto") -> OnnxEmbedder:
     for name in ("model.onnx", "tokenizer.json"):
         if not (folder / name).is_file():
             raise UsageError(
-                f"--model {str(folder)!r} has no {name}; pass a folder with "
+                f"--embedder onnx:{folder} has no {name}; pass a folder with "
                 "model.onnx and tokenizer.json"
             )
     try:

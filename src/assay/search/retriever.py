@@ -387,5 +387,5 @@ def _refuse_another_embedder(manifest: Manifest, embedder: Embedder) -> None:
         raise SearchError(
             f"the index was built with the embedder {manifest.embedder!r}, not with "
             f"{embedder.name!r}: search with that one, or rebuild the index with this one: "
-            "assay index --model or --embedder"
+            "assay index --embedder"
         )

@@ -250,7 +250,7 @@ class BuiltinAgent:
 
 def _embedder_of_environment() -> "EmbedderSettings | None":
     """Only where a variable is set: BM25 alone needs no module of embedders."""
-    names = ("ASSAY_EMBEDDER", "ASSAY_MODEL", "ASSAY_DEVICE", "ASSAY_RERANKER")
+    names = ("ASSAY_EMBEDDER", "ASSAY_DEVICE", "ASSAY_RERANKER")
     if not any(os.environ.get(name) for name in names):
         return None
     from assay.search.embedding import EmbedderSettings

@@ -34,10 +34,7 @@ CONTRACT_TARGET = re.compile(
 
 _TOOL = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
 _ANSWER_FORM = ("mapping", "chunk_separator")
-_BM25 = ("k1", "b", "delta", "title_weight", "language", "stop_words")
-_LEXICAL = tuple(f"bm25_{name}" for name in _BM25)
-_DENSE = ("embedder", "model")
-_RETRIEVER = (*_DENSE, "device", "reranker", *_LEXICAL, "chunk_separator")
+_RETRIEVER = ("embedder", "device", "reranker", "bm25", "chunk_separator")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +181,7 @@ def builtin_track(mode: str, declared: str) -> str:
 
 def unused_in_mode(target: Target, reranker: str) -> tuple[str, ...]:
     """The settings of Assay's own retriever that this mode of it has no use for."""
-    unused = {"bm25": _DENSE if reranker else (*_DENSE, "device"), "dense": _LEXICAL}
+    unused = {"bm25": ("embedder",) if reranker else ("embedder", "device"), "dense": ("bm25",)}
     return unused.get(target.address, ()) if TARGET_KINDS[target.kind].searches_dataset else ()
 
 

@@ -7,7 +7,6 @@ over all of them (`ChunkTally`).
 """
 
 import hashlib
-import os
 import re
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -41,7 +40,7 @@ EMBEDDING = "embedding chunks"
 
 def _no_counts() -> CorpusCounts:
     """In a language that does not depend on which chunks came first: the sums must not."""
-    chosen = os.environ.get("ASSAY_BM25_LANGUAGE") or AUTO
+    chosen = Bm25Settings.from_environment().language
     settings = Bm25Settings(language=DEFAULT_LANGUAGE if chosen == AUTO else chosen)
     return CorpusCounts(settings, settings.language)
 

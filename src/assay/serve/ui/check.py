@@ -85,9 +85,9 @@ class TargetRules:
                 f"--allow-hosts or {VARIABLE}"
             )
 
-    def check_embedder(self, embedder: str, model: str, device: str, reranker: str) -> None:
+    def check_embedder(self, embedder: str, device: str, reranker: str) -> None:
         """Visitors from other machines use the models that this server was started with."""
-        if self.policy.public_only and (embedder or model or device != "auto" or reranker):
+        if self.policy.public_only and (embedder or device != "auto" or reranker):
             raise UsageError(
                 "the embedder or reranker names a file, a host or a device of this server, which "
                 "remote visitors may not choose; leave it empty, or ask the operator of this "

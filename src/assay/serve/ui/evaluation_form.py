@@ -203,7 +203,7 @@ def _checks(ui: Ui, config: RunConfig) -> Iterator[tuple[str, Callable[[], objec
     yield "compare_to", partial(rules.check_run_name, config.compare_to)
     yield "request", lambda: rules.check_request(http_request_settings(config), config.mapping)
     yield "target", partial(refuse_unused_settings, config, given=option_table())
-    models = (config.embedder, config.model, config.device, config.reranker)
+    models = (config.embedder, config.device, config.reranker)
     yield "embedder", partial(rules.check_embedder, *models)
     yield "judge", partial(rules.check_judge, config.judge)
     if config.judge:  # a wrong name is reported before the run, not after it
