@@ -223,11 +223,19 @@ class FailureKind(StrEnum):
     CIRCUIT_OPEN = "not asked: circuit open"
 
 
-class AgentFailure(Exception):
-    """One failed call. `retryable` only where asking again can help; no payload in the message.
+RATE_LIMITED = 429
+GATEWAY_ERRORS = (502, 503, 504)
+"""HTTP statuses of a gateway whose agent is not there."""
 
-    `said` are the agent's own words, as `assay.net.redact.quote` returns them. They are apart from
-    the message because a private run keeps the message alone.
+
+class AgentFailure(Exception):
+    """One failed call; the message has nothing of what was sent or received.
+
+    raise AgentFailure(FailureKind.AGENT_ERROR, "HTTP 429", status=429, retry_after=2.0)
+
+    `status` is the HTTP status of the agent's response, if there was one, and `retry_after` the
+    seconds that it asked to wait. `said` are the agent's own words, as `assay.net.redact.quote`
+    returns them: apart from the message, because a private run keeps the message alone.
     """
 
     def __init__(
@@ -235,12 +243,18 @@ class AgentFailure(Exception):
         kind: FailureKind,
         message: str,
         *,
-        retryable: bool = False,
+        status: int | None = None,
         retry_after: float | None = None,
         said: str = "",
     ) -> None:
         super().__init__(message)
         self.kind = kind
-        self.retryable = retryable
+        self.status = status
         self.retry_after = retry_after
         self.said = said
+
+    @property
+    def retryable(self) -> bool:
+        """Whether asking again can help: there is no connection, or the agent is overloaded."""
+        overloaded = self.status == RATE_LIMITED or self.status in GATEWAY_ERRORS
+        return overloaded or self.kind is FailureKind.CONNECTION

@@ -1,9 +1,10 @@
 """Private mode: nothing of queries, documents and answers is written anywhere. Also the one way to
 log an exception in any mode, since its text may quote an input.
 
-Private mode holds for the whole process while a private run goes on, and for the processes that are
-started then: what could write a text (caches, indexes, temporary files, tracebacks) asks
-`is_private` instead of being told, so that nothing new can forget to pass it on.
+Private mode belongs to a run: a context variable, which its tasks and threads inherit, and which
+other runs of the process do not see. What could write a text (caches, indexes, temporary files,
+tracebacks) asks `is_private` instead of being told, so that nothing new can forget to pass it on.
+Threads are started with `contextvars.copy_context().run`, processes with `child_environment()`.
 """
 
 import logging
@@ -12,6 +13,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from types import TracebackType
 
 VARIABLE = "ASSAY_PRIVATE"
@@ -20,9 +22,17 @@ WITHHELD = "withheld, because the run is private"
 _OFF = ("", "0", "false", "no", "off")
 
 
+_private: ContextVar[bool] = ContextVar("private", default=False)
+
+
 def is_private() -> bool:
-    """Whether this process may write no text of a query, a document or an answer."""
-    return os.environ.get(VARIABLE, "").strip().lower() not in _OFF
+    """Whether this run may write no text of a query, a document or an answer."""
+    return _private.get() or os.environ.get(VARIABLE, "").strip().lower() not in _OFF
+
+
+def child_environment() -> dict[str, str]:
+    """This process's environment for one that it starts, which is private if this run is."""
+    return {**os.environ, **({VARIABLE: "1"} if is_private() else {})}
 
 
 @contextmanager
@@ -36,15 +46,11 @@ def private_mode(wanted: bool = True) -> Iterator[None]:
     _disable_core_dumps()
     sys.excepthook = _show_without_texts
     _strip_exceptions(logging.getLogger("asyncio"))
-    before = os.environ.get(VARIABLE)
-    os.environ[VARIABLE] = "1"
+    token = _private.set(True)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[VARIABLE]
-        else:
-            os.environ[VARIABLE] = before
+        _private.reset(token)
 
 
 def _disable_core_dumps() -> None:

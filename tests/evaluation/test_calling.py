@@ -5,7 +5,7 @@ import pytest
 
 from assay.data import Query
 from assay.errors import AgentFailure, FailureKind
-from assay.evaluation.calling import KEPT_IDS, RATE_SECONDS, Refusals, ask, retry_policy
+from assay.evaluation.calling import KEPT_IDS, RATE_SECONDS, RejectionCounter, ask, retry_policy
 from assay.net.retry import CircuitBreaker
 from assay.run.calls import Call
 from assay.targets import AgentAnswer, AgentInfo
@@ -37,8 +37,8 @@ class Scripted:
     async def close(self) -> None: ...
 
 
-def failure(kind: FailureKind, *, retryable: bool, after: float | None = 0.0) -> AgentFailure:
-    return AgentFailure(kind, "no", retryable=retryable, retry_after=after)
+def failure(kind: FailureKind, *, after: float | None = 0.0) -> AgentFailure:
+    return AgentFailure(kind, "no", retry_after=after)
 
 
 async def asked(agent: Scripted, *, retries: int = 3, timeout: float = 5) -> Call:
@@ -51,20 +51,20 @@ async def asked(agent: Scripted, *, retries: int = 3, timeout: float = 5) -> Cal
 
 
 async def test_what_can_pass_is_asked_again() -> None:
-    passing = failure(FailureKind.CONNECTION, retryable=True)
+    passing = failure(FailureKind.CONNECTION)
     agent = Scripted([passing, passing, ANSWER])
     call = await asked(agent)
     assert (call.failure, call.doc_ids, call.attempts) == (None, ("d1",), 3)
 
 
 async def test_what_cannot_pass_is_asked_once() -> None:
-    agent = Scripted([failure(FailureKind.AGENT_ERROR, retryable=False), ANSWER])
+    agent = Scripted([failure(FailureKind.AGENT_ERROR), ANSWER])
     call = await asked(agent)
     assert (call.failure, call.attempts) == (FailureKind.AGENT_ERROR, 1)
 
 
 async def test_retries_end() -> None:
-    agent = Scripted([failure(FailureKind.CONNECTION, retryable=True)] * 9)
+    agent = Scripted([failure(FailureKind.CONNECTION)] * 9)
     call = await asked(agent, retries=2)
     assert (call.failure, call.attempts, agent.asked) == (FailureKind.CONNECTION, 3, 3)
 
@@ -89,7 +89,7 @@ async def test_the_target_says_when_to_retry_within_limits(after: float, pause: 
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    agent = Scripted([failure(FailureKind.CONNECTION, retryable=True, after=after), ANSWER])
+    agent = Scripted([failure(FailureKind.CONNECTION, after=after), ANSWER])
     policy = replace(retry_policy(5, 3), sleep=sleep)
     await ask(lambda query: agent.ask(query.text, 5), QUERY, policy, CircuitBreaker())
     assert slept == [pause]
@@ -100,7 +100,7 @@ async def test_a_rate_limit_is_waited_for_whatever_the_retries(
     after: float | None, most: int
 ) -> None:
     """How often we ask is our doing: no query may lose its points to it."""
-    busy = AgentFailure(FailureKind.AGENT_ERROR, "HTTP 429", retryable=True, retry_after=after)
+    busy = AgentFailure(FailureKind.AGENT_ERROR, "busy", status=429, retry_after=after)
     slept: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -111,7 +111,7 @@ async def test_a_rate_limit_is_waited_for_whatever_the_retries(
         return await ask(lambda query: agent.ask(query.text, 5), QUERY, policy, CircuitBreaker())
 
     for_ever = await asked_of(Scripted([busy] * 1000), 1)
-    assert (for_ever.failure, for_ever.message) == (FailureKind.AGENT_ERROR, "HTTP 429")
+    assert (for_ever.failure, for_ever.status) == (FailureKind.AGENT_ERROR, 429)
     assert 3 <= for_ever.attempts <= most
     assert RATE_SECONDS - 60 <= sum(slept) <= RATE_SECONDS
     assert (await asked_of(Scripted([busy, busy, ANSWER]), 1)).doc_ids == ("d1",)
@@ -120,7 +120,7 @@ async def test_a_rate_limit_is_waited_for_whatever_the_retries(
 
 def refused(status: int) -> Call:
     failed = FailureKind.AGENT_ERROR if status else None
-    return Call("q", (), 1.0, 1, failure=failed, message=f"HTTP {status}" if status else "")
+    return Call("q", (), 1.0, 1, failure=failed, status=status or None)
 
 
 @pytest.mark.parametrize(
@@ -133,10 +133,11 @@ def refused(status: int) -> Call:
         ([0, *[403] * 9], 0),
         ([401, 401, 401, 401, 0, 401, 401, 401, 401], 0),
         ([500] * 9, 0),
+        ([500, *[403] * 5], 403),
     ],
 )
 def test_a_target_that_refuses_five_queries_in_a_row_is_noticed(
     statuses: list[int], stops: int
 ) -> None:
-    refusals = Refusals()
-    assert max(refusals.add(refused(status)) for status in statuses) == stops
+    rejections = RejectionCounter()
+    assert max(rejections.add(refused(status)) or 0 for status in statuses) == stops

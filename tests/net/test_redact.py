@@ -1,13 +1,13 @@
 import pytest
 
 from assay.net.redact import (
+    full_text,
     mask_secrets,
     quote,
     redact_credentials,
+    redact_known,
     redact_places,
-    redact_secrets,
     redact_url,
-    remove_secrets,
 )
 
 
@@ -51,23 +51,12 @@ def test_credentials_in_urls_are_left_out(text: str, expected: str) -> None:
     assert redact_credentials(text) == expected
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        "wrong password for user:p%40ss/word",
-        "wrong password: p@ss/word",
-        "wrong password: p%40ss%2Fword",
-        "got Basic dXNlcjpwQHNzL3dvcmQ=",
-        "key=a/b+cdef&x=1",
-        "key=a%2Fb%2Bcdef",
-    ],
-)
-def test_a_secret_is_hidden_in_every_form_in_which_it_travels(said: str) -> None:
-    target = mask_secrets("rest:http://user:p%40ss%2Fword@host/x?api_key=a%2Fb%2Bcdef")
-    hidden = remove_secrets(said.replace("%40ss/", "%40ss%2F"), [target])
-    for secret in ("p@ss", "p%40ss", "dXNlcjp", "a/b", "a%2Fb"):
-        assert secret not in hidden
+@pytest.mark.parametrize("said", ["wrong key a/b+cdef", "GET /x?api_key=a%2Fb%2Bcdef&x=1"])
+def test_a_secret_of_a_target_is_hidden_as_it_was_given_and_as_it_arrives(said: str) -> None:
+    mask_secrets("rest:http://host/x?api_key=a%2Fb%2Bcdef")
+    hidden = redact_known(said)
     assert "***" in hidden
+    assert "cdef" not in hidden
 
 
 @pytest.mark.parametrize(
@@ -81,35 +70,29 @@ def test_a_token_that_an_agent_repeats_is_in_no_quote(
     assert quote(b'{"error": "unknown token hunter2 hunter2, switched off"}') == (
         "unknown token ***, switched off"
     )
-    assert quote("sent as aHVudGVyMiBodW50ZXIy") == "sent as ***"
 
 
 @pytest.mark.parametrize(
-    "key",
+    ("text", "shown"),
     [
-        "sk-proj-0123456789ab",
-        "ghp_0123456789abcdefghij",
-        "xoxb-0123456789",
-        "AKIA0123456789ABCD",
-        "github_pat_0123456789abcdefghij",
-        "glpat-0123456789abcdef",
-        "hf_0123456789abcdefghij",
-        "AIza0123456789abcdefghijklmnopqrstu",
-        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln",
-        "Bearer tok_1",
+        ("rest:http://h/s?q={query}&size=10&index=Docs2", None),
+        ("rest:http://h/s?q={query}&code=Xy12Zw", "rest:http://h/s?q={query}&code=***"),
+        ("rest:http://h/s?q={query}&token=hunter", "rest:http://h/s?q={query}&token=***"),
+        ("rest:http://h/s?q={query}&key=${KEY}", None),
+        ("rest:http://h/hook/abcd1234abcd1234/s?q={query}", "rest:http://h/hook/***/s?q={query}"),
+        ("rest:http://h/sk-abcd1234abcd1234abcd/s", "rest:http://h/***/s"),
+        ("rest:http://h/8a2f1c3e-0b7d-4c55-9e10-2d3f4a5b6c7d/_search", None),
+        ("rest:http://h/internationalization/_search", None),
+        ('{"api_key": "abc", "q": "{query}"}', '{"api_key": "***", "q": "{query}"}'),
+        ('{"auth": {"id": "abc"}, "q": "x"}', '{"auth": {"id": "***"}, "q": "x"}'),
+        ('{"api_keys": ["abc", "def"], "n": 1}', '{"api_keys": ["***", "***"], "n": 1}'),
+        ('{"auth": {"id": "{query}"}}', None),
     ],
 )
-def test_a_key_of_a_known_form_is_in_no_target_and_in_no_quote(key: str) -> None:
-    target = mask_secrets(f"rest:http://h/search?q={key}")
-    assert key.removeprefix("Bearer ") not in target
-    assert quote(f"refused {key} today") == "refused *** today"
-    assert redact_secrets(f"refused {key} today") == "refused *** today"
+def test_whole_values_are_masked(text: str, shown: str | None) -> None:
+    assert mask_secrets(text) == (text if shown is None else shown)
+    assert full_text(mask_secrets(text)) == text
 
 
 def test_a_password_in_an_address_is_in_no_quote() -> None:
     assert quote("cannot reach https://user:pw@db/x") == "cannot reach https://***@db/x"
-
-
-@pytest.mark.parametrize("words", ["api-version", "key_prefix", "api_gateway.example", "pk_column"])
-def test_a_word_without_a_digit_is_no_key(words: str) -> None:
-    assert quote(f"missing query parameter: {words}") == f"missing query parameter: {words}"

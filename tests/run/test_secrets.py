@@ -193,7 +193,6 @@ def test_a_process_for_the_run_gets_the_full_target() -> None:
             "mcp-stdio:npx remote u --header 'Authorization: Bearer abc.def'",
             "mcp-stdio:npx remote u --header 'Authorization: ***'",
         ),
-        ("mcp-stdio:serve sk-abcdefghijklmnop", "mcp-stdio:serve ***"),
         ("builtin:bm25#openai:m@http://u:p@x/v1", "builtin:bm25#openai:m@http://***@x/v1"),
         ('{"api_key": "abc", "q": "{query}"}', '{"api_key": "***", "q": "{query}"}'),
         ("arg.token=abc", "arg.token=***"),

@@ -22,7 +22,7 @@ from assay.data import Dataset
 from assay.errors import AgentFailure, FailureKind
 from assay.evaluation.evaluation import Evaluation
 from assay.evaluation.plan import open_agent
-from assay.net.redact import quote
+from assay.net.redact import quote, remember_secrets
 from assay.run.config import RunConfig
 from assay.targets.opening import open_target
 from assay.targets.remedies import remedy_for
@@ -30,8 +30,14 @@ from assay.targets.target_kinds import TARGET_KINDS, OpenContext
 
 MakeDataset = Callable[[int], Dataset]
 
-WORDS = "INDEX_MISSING: no index \x1b[31mfor\u202e you; key sk-live-0123456789 " + "x" * 400
+KEY = "sk-live-0123456789"
+WORDS = f"INDEX_MISSING: no index \x1b[31mfor\u202e you; key {KEY} " + "x" * 400
 QUOTED = "INDEX_MISSING: no index \ufffd[31mfor\ufffd you; key *** "
+
+
+@pytest.fixture(autouse=True)
+def key_in_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VENDOR_KEY", KEY)
 
 
 def a2a(answer: Callable[[Any], Response]) -> ASGIApp:
@@ -208,7 +214,6 @@ async def test_doctor_quotes_the_agent() -> None:
         ("two\n  lines\tand \x00 more", "two lines and \ufffd more"),
         (b"\xff\xfe", "\ufffd\ufffd"),
         ("", ""),
-        ("Authorization: Bearer abc.def refused", "Authorization: *** refused"),
     ],
 )
 def test_what_is_quoted(text: str | bytes, quoted: str) -> None:
@@ -221,22 +226,23 @@ def test_nothing_is_quoted_in_a_private_run(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_secret_that_an_agent_repeats_is_masked() -> None:
-    assert quote("wrong key hunter2", "hunter2") == "wrong key ***"
+    remember_secrets("hunter2")
+    assert quote("wrong key hunter2") == "wrong key ***"
 
 
 @pytest.mark.parametrize(
-    ("message", "target", "remedy"),
+    ("status", "target", "remedy"),
     [
-        ("HTTP 401: refused", "a2a", "AGENT_TOKEN"),
-        ("HTTP 401: refused", "mcp", "MCP_SERVER_TOKEN"),
-        ("RuntimeError: HTTP 401 from my vector database", "python", "fix the function"),
-        ("HTTP 403", "rest", "--header"),
-        ("overloaded: HTTP 429 from the agent", "http", "--concurrency"),
-        ("HTTP 503", "a2a", "loading"),
-        ("HTTP 404", "rest", "check the URL"),
-        ("HTTP 422", "rest", "compare the request with what the service expects"),
-        ("the task ended 'failed'", "a2a", "log"),
+        (401, "a2a", "AGENT_TOKEN"),
+        (401, "mcp", "MCP_SERVER_TOKEN"),
+        (None, "python", "fix the function"),
+        (403, "rest", "--header"),
+        (429, "http", "--concurrency"),
+        (503, "a2a", "loading"),
+        (404, "rest", "check the URL"),
+        (422, "rest", "compare the request with what the service expects"),
+        (None, "a2a", "log"),
     ],
 )
-def test_the_remedy_fits_the_case(message: str, target: str, remedy: str) -> None:
-    assert remedy in remedy_for(FailureKind.AGENT_ERROR, message, TARGET_KINDS[target].remedies)
+def test_the_remedy_fits_the_case(status: int | None, target: str, remedy: str) -> None:
+    assert remedy in remedy_for(FailureKind.AGENT_ERROR, status, TARGET_KINDS[target].remedies)

@@ -106,17 +106,18 @@ def test_visitors_read_no_file_and_no_variable_by_a_request() -> None:
     exposed = TargetRules(OutboundPolicy.for_server("0.0.0.0", "example.org"))
     local = TargetRules(OutboundPolicy.for_server("127.0.0.1"))
     exposed.check_target("rest:http://example.org/?q={query}")
-    exposed.check_request(RequestSettings(headers=("X-Tenant: a",)), ["ids=hits[].id"])
-    for settings, mapping in [
-        (RequestSettings(headers=("X-A: $ASSAY_ADMIN_TOKEN",)), []),
-        (RequestSettings(body="@/etc/passwd"), []),
-        (RequestSettings(), ["ids=re:(a+)+$"]),
-        (RequestSettings(), ["ids= re:(a+)+$"]),
-        (RequestSettings(), ["ids=hits[].id,texts=\t re:(a+)+$"]),
+    exposed.check_request(RequestSettings(headers=("X-Tenant: a",)), ["ids=hits[].id"], "#")
+    for settings, mapping, separator in [
+        (RequestSettings(headers=("X-A: $ASSAY_ADMIN_TOKEN",)), [], ""),
+        (RequestSettings(body="@/etc/passwd"), [], ""),
+        (RequestSettings(), ["ids=re:(a+)+$"], ""),
+        (RequestSettings(), ["ids= re:(a+)+$"], ""),
+        (RequestSettings(), ["ids=hits[].id,texts=\t re:(a+)+$"], ""),
+        (RequestSettings(), [], "re:(a+)+b"),
     ]:
         with pytest.raises(UsageError, match="server"):
-            exposed.check_request(settings, mapping)
-        local.check_request(settings, mapping)
+            exposed.check_request(settings, mapping, separator)
+        local.check_request(settings, mapping, separator)
     with pytest.raises(UsageError, match="read a file"):
         exposed.check_target("rest:http://example.org/?q={query}&k=${ASSAY_ADMIN_TOKEN}")
     with pytest.raises(UsageError, match="not an allowed host"):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from assay.errors import UsageError
-from assay.net.redact import printable, printable_json
+from assay.net.redact import printable, printable_json, redact_known
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -48,7 +48,7 @@ def show_unwrapped(line: str) -> None:
 
 def say(message: str) -> None:
     """A note for people: never part of the result."""
-    print(printable(message), file=sys.stderr, flush=True)
+    print(printable(redact_known(message)), file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -15,20 +15,14 @@ from itertools import pairwise
 from typing import Any
 
 from assay.data.dataset import Query
-from assay.errors import AgentFailure, FailureKind, RunError, TargetError
+from assay.errors import RATE_LIMITED, AgentFailure, FailureKind, RunError, TargetError
 from assay.evaluation.pacing import ConcurrencyLimit
+from assay.net.redact import known_secrets
 from assay.net.retry import CircuitBreaker, CircuitLost, RetryPolicy
 from assay.run.calls import Call, CallLog, CallWriter, with_quote
-from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
 from assay.targets.protocol import AgentAnswer
-from assay.targets.remedies import (
-    RATE_LIMITED,
-    REFUSED_CREDENTIALS,
-    USUAL,
-    remedy_for,
-    status_of,
-)
+from assay.targets.remedies import USUAL, remedy_for
 from assay.targets.target_kinds import TARGET_KINDS
 
 MOST_UNANSWERED = 3
@@ -41,8 +35,8 @@ OUTAGES = frozenset({FailureKind.CONNECTION, FailureKind.TIMEOUT})
 """What says that the target is gone; an error that it answers with is a finding."""
 
 MOST_REFUSED = 5
-"""After this many refusals in a row the run stops: they are about credentials or a quota, not about
-a query. A single one may be about its query, or the first call of a session."""
+"""After this many rejections in a row the run stops: they are about credentials or a quota, not
+about a query. A single one may be about its query, or the first call of a session."""
 
 RATE_SECONDS = 120.0
 """How long one query waits in all for a target that says it is asked too often: many limits are
@@ -53,8 +47,17 @@ SendQuery = Callable[[Query], Awaitable[AgentAnswer]]
 
 
 def retry_policy(timeout: float, retries: int) -> RetryPolicy:
-    """The policy for one query: `retries` further attempts of `timeout` seconds each."""
-    return RetryPolicy(attempts=retries + 1, timeout=timeout, cap_retry_after=True)
+    """The policy for one query: `retries` further attempts of `timeout` seconds each.
+
+    How often we ask is ours: a target that says "too often" is waited for, unless there are no
+    retries at all.
+    """
+    return RetryPolicy(
+        attempts=retries + 1,
+        timeout=timeout,
+        cap_retry_after=True,
+        rate_limit_seconds=RATE_SECONDS if retries else None,
+    )
 
 
 def answer_warnings(call: Call, warned: set[str]) -> Iterator[str]:
@@ -77,28 +80,26 @@ _UNORDERED = (
 )
 
 
-class Refusals:
-    """Notices a target that refuses whatever it is sent: credentials that it never accepted, or no
-    longer (401), and a rate or quota that waiting did not help with (429). Once something was
-    answered, 403 may be about the query.
+class RejectionCounter:
+    """Stops the run after `MOST_REFUSED` consecutive 401, 403 or 429.
 
-    `query_ids` are those that were refused in a row.
+    Once a query was answered, 403 may be about the query, and does not count. `query_ids` are those
+    that were rejected in a row.
     """
 
     def __init__(self) -> None:
         self.query_ids: list[str] = []
         self._answered = False
 
-    def add(self, call: Call) -> int:
-        """The HTTP status of the refusals where it is time to stop, else 0."""
-        status = status_of(call.message) if call.failure else 0
-        refused = (*REFUSED_CREDENTIALS[: 1 if self._answered else 2], RATE_LIMITED)
-        if status not in refused:
-            self._answered = True
+    def add(self, call: Call) -> int | None:
+        """The HTTP status of the rejections if it is time to stop, else None."""
+        self._answered = self._answered or call.failure is None
+        rejections = (401, RATE_LIMITED) if self._answered else (401, 403, RATE_LIMITED)
+        if call.failure is None or call.status not in rejections:
             self.query_ids.clear()
-            return 0
+            return None
         self.query_ids.append(call.query_id)
-        return status if len(self.query_ids) == MOST_REFUSED else 0
+        return call.status if len(self.query_ids) == MOST_REFUSED else None
 
 
 class OutageCalls:
@@ -126,7 +127,6 @@ class CallRecorder:
     Parameters:
         folder: the run.
         writer: appends to its log.
-        config: its settings, whose secrets a target may repeat.
         count: told of every call that is recorded.
         say: told, once each, what is wrong with answers.
         elapsed: the seconds that an interrupted run took before.
@@ -137,17 +137,16 @@ class CallRecorder:
         self,
         folder: RunFolder,
         writer: CallWriter,
-        config: RunConfig,
         *,
         count: Callable[[Call], None],
         say: Callable[[str], None],
         elapsed: float,
         protocol: str | None,
     ) -> None:
-        self._folder, self._writer, self._config = folder, writer, config
+        self._folder, self._writer = folder, writer
         self._count, self._say, self._protocol = count, say, protocol
         self._started = time.perf_counter() - elapsed
-        self._outage, self._refusals = OutageCalls(), Refusals()
+        self._outage, self._rejections = OutageCalls(), RejectionCounter()
         self._warned: set[str] = set()
 
     @property
@@ -157,21 +156,20 @@ class CallRecorder:
 
     def write(self, call: Call) -> None:
         """Append a call to the log."""
-        redact = self._config.redact
         with run_write_errors(self._folder):
-            message, said = redact(call.message), redact(call.said)
-            self._writer.append(replace(call, at=self.seconds, message=message, said=said))
+            self._writer.append(replace(call.without(known_secrets()), at=self.seconds))
 
     def add(self, call: Call) -> None:
         """Take one more call into account. Raises `TargetError` where the target refuses all."""
+        call = call.without(known_secrets())
         self.write(call)
         self._outage.add(call)
         self._count(call)
-        if (status := self._refusals.add(call)) and self._protocol is not None:
+        if (status := self._rejections.add(call)) and self._protocol is not None:
             with run_write_errors(self._folder):
-                for query_id in self._refusals.query_ids:
+                for query_id in self._rejections.query_ids:
                     self._writer.withdraw(query_id)
-            raise self._refused(status, self._config.redact(call.said), self._protocol)
+            raise self._refused(status, call.said, self._protocol)
         for warning in answer_warnings(call, self._warned):
             self._say(warning)
 
@@ -184,7 +182,7 @@ class CallRecorder:
         """By name: callers of a server are told, too, and need not know its folders."""
         kind = TARGET_KINDS.get(protocol)
         remedies = kind.remedies if kind else USUAL
-        remedy = remedy_for(FailureKind.AGENT_ERROR, f"HTTP {status}", remedies)
+        remedy = remedy_for(FailureKind.AGENT_ERROR, status, remedies)
         what = f"HTTP {status} for {MOST_REFUSED} queries in a row, so no other was sent"
         return TargetError(
             f"{with_quote(what, said)}; {remedy}, then continue with: assay eval --resume "
@@ -298,52 +296,48 @@ async def ask(send: SendQuery, query: Query, policy: RetryPolicy, breaker: Circu
     """Ask until there is an answer, a permanent failure, or no attempt left.
 
     The latency is that of the last attempt alone: delays between attempts are ours, not the
-    agent's. How often we ask is ours as well: where that is too often, no number of retries counts,
-    unless there are none, but `RATE_SECONDS`.
+    agent's.
     """
-    attempts, waited = 0, 0.0
-    while True:
+    attempts, latency_ms = 0, 0.0
+
+    async def attempt() -> AgentAnswer:
+        nonlocal attempts, latency_ms
         attempts += 1
         ticket = await breaker.enter()
         started = time.perf_counter()
-        outcome = await _attempt(send, query, policy.timeout)
-        latency_ms = (time.perf_counter() - started) * 1000
-        if isinstance(outcome, AgentAnswer):
-            breaker.record(ticket, outage=False)
-            return _answered(query, outcome, latency_ms, attempts)
-        breaker.record(ticket, outage=outcome.kind in OUTAGES)
-        waits = policy.attempts > 1 and status_of(str(outcome)) == RATE_LIMITED
-        backoff = replace(policy, first_delay=2.0, max_delay=32.0) if waits else policy
-        delay = backoff.delay(attempts, outcome.retry_after)
-        spent = (
-            waited + delay > RATE_SECONDS
-            if waits
-            else policy.gives_up(attempts, outcome.retry_after)
+        try:
+            answer = await _send_in_time(send, query, policy.timeout)
+        except AgentFailure as failure:
+            breaker.record(ticket, outage=failure.kind in OUTAGES)
+            raise
+        finally:
+            latency_ms = (time.perf_counter() - started) * 1000
+        breaker.record(ticket, outage=False)
+        return answer
+
+    try:
+        # The time limit is that of `attempt`: waiting for the circuit breaker is not the agent's.
+        answer = await replace(policy, timeout=None).run(attempt)
+    except AgentFailure as failure:
+        return Call(
+            query_id=query.id,
+            doc_ids=(),
+            latency_ms=latency_ms,
+            attempts=attempts,
+            failure=failure.kind,
+            message=str(failure),
+            said=failure.said,
+            status=failure.status,
         )
-        if spent or not outcome.retryable:
-            return Call(
-                query_id=query.id,
-                doc_ids=(),
-                latency_ms=latency_ms,
-                attempts=attempts,
-                failure=outcome.kind,
-                message=str(outcome),
-                said=outcome.said,
-            )
-        waited += delay
-        await policy.sleep(delay)
+    return _answered(query, answer, latency_ms, attempts)
 
 
-async def _attempt(
-    send: SendQuery, query: Query, timeout: float | None
-) -> AgentAnswer | AgentFailure:
+async def _send_in_time(send: SendQuery, query: Query, timeout: float | None) -> AgentAnswer:
     try:
         async with asyncio.timeout(timeout):
             return await send(query)
-    except AgentFailure as failure:
-        return failure
     except TimeoutError:
-        return AgentFailure(FailureKind.TIMEOUT, f"no answer within {timeout:g} s")
+        raise AgentFailure(FailureKind.TIMEOUT, f"no answer within {timeout:g} s") from None
 
 
 def _answered(query: Query, answer: AgentAnswer, latency_ms: float, attempts: int) -> Call:

@@ -230,7 +230,6 @@ class Evaluation:
         recorder = CallRecorder(
             folder,
             writer,
-            config,
             count=live.add,
             say=events.message,
             elapsed=log.elapsed,

@@ -12,6 +12,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import copy_context
 from importlib import import_module
 from importlib.metadata import entry_points
 from queue import SimpleQueue
@@ -138,7 +139,9 @@ class _Worker:
     def __init__(self, name: str, listener: RunListener, say: Callable[[str], None]) -> None:
         self._name, self._listener, self._say = name, listener, say
         self._tasks: SimpleQueue[tuple[str, RunFolder | Run] | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name=f"listener-{name}", daemon=True)
+        self._thread = threading.Thread(
+            target=copy_context().run, args=(self._work,), name=f"listener-{name}", daemon=True
+        )
 
     def start(self) -> None:
         self._thread.start()

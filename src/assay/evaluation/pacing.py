@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeVar
 from assay.data.dataset import Dataset, Query
 from assay.errors import AgentFailure, FailureKind, RunError, TargetError, TargetLoading
 from assay.extras import missing_extra
+from assay.net.redact import redact_known
 from assay.net.retry import RetryPolicy
 from assay.privacy import WITHHELD, is_private
 from assay.run.calls import with_quote
@@ -74,7 +75,7 @@ async def opened_agent(
             if not await unless_stopped(_open(agent, config.warm_up, say), stop):
                 raise KeyboardInterrupt
         except TargetError as error:
-            raise type(error)(config.redact(str(error))) from error
+            raise type(error)(redact_known(str(error))) from error
         yield
     finally:
         await agent.close()
@@ -113,7 +114,6 @@ class _WarmUp:
     ) -> None:
         self._agent, self._reports, self._query = agent, reports, query
         self._top_k, self._limit, self._say = config.top_k, config.warm_up, say
-        self._redact = config.redact
         self._call_limit = min(config.warm_up, max(config.timeout, _CALL_SHARE * config.warm_up))
         self._started = time.perf_counter()
         self._said = ""
@@ -181,7 +181,7 @@ class _WarmUp:
         return None
 
     def _words_of(self, failure: AgentFailure) -> str:
-        return self._redact(words_of(failure))
+        return redact_known(words_of(failure))
 
     def _tell_waiting(self, why: str) -> None:
         why = WITHHELD if is_private() else why

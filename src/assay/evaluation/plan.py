@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from assay.data.dataset import Dataset, Judgments, Query
 from assay.errors import UsageError
 from assay.extras import missing_extra
-from assay.net.redact import mask_secrets, reveal
+from assay.net.redact import mask_secrets, redact_known, reveal
 from assay.progress import Progress, silent
 from assay.run.config import RunConfig
 from assay.run.models import TargetRecord
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 def target_record(info: AgentInfo) -> TargetRecord:
     """What a run records of an agent that was opened, without its secrets."""
     return TargetRecord(
-        name=str(mask_secrets(info.name)),
+        name=redact_known(str(mask_secrets(info.name))),
         protocol=info.protocol,
-        details=str(mask_secrets(info.details)),
+        details=redact_known(str(mask_secrets(info.details))),
         agent=info.agent,
     )
 

@@ -10,6 +10,7 @@ import ssl
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
 from contextlib import suppress
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, TypeVar
 
 import httpx
@@ -23,6 +24,7 @@ from assay.net.outbound import (
     permitted_addresses,
     split_address,
 )
+from assay.net.redact import remember_secrets
 
 _Request = TypeVar("_Request", bound=Any)
 _Response = TypeVar("_Response")
@@ -121,7 +123,26 @@ class _BoundedStream(httpx.AsyncByteStream):
             yield self._decoder.feed(chunk)
 
     async def aclose(self) -> None:
+        close_desynchronized(self._inner)
         await self._inner.aclose()
+
+
+def close_desynchronized(stream: object) -> None:
+    """Keep a connection with unread bytes after its response from being used again.
+
+    Call it before the stream of a response is closed. A server that sends more than one response to
+    one request would otherwise have the next request read the rest. httpcore reuses the connection
+    whatever h11 has left in its buffer; h11 in an error state makes httpcore close it.
+    """
+    for name in ("_httpcore_stream", "_stream", "_connection", "_h11_state"):
+        stream = getattr(stream, name, None)
+    if stream is not None and stream.trailing_data[0]:  # type: ignore[attr-defined]
+        stream.send_failed()  # type: ignore[attr-defined]
+
+
+def no_cookies() -> CookieJar:
+    """A jar that keeps nothing: what an agent sets must not grow without end and come back."""
+    return CookieJar(DefaultCookiePolicy(allowed_domains=()))
 
 
 def _decoder_for(request: httpx.Request, response: httpx.Response, limit: int) -> BoundedDecoder:
@@ -202,6 +223,7 @@ def read_token(policy: OutboundPolicy, *variables: str) -> str | None:
             f"{name} contains characters that are not allowed in an HTTP header; set it to the "
             "token alone, without quotes or line breaks"
         )
+    remember_secrets(token)
     return token
 
 
@@ -248,6 +270,7 @@ def open_client(
         "timeout": _TIMEOUT if timeout is None else timeout,
         "headers": {**_HEADERS, **(headers or {})},
         "auth": auth,
+        "cookies": no_cookies(),
         "follow_redirects": False,
     }
 

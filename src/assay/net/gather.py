@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any, TypeVar
 
 from assay.progress import Progress
@@ -66,4 +67,4 @@ def run_coroutine(work: Coroutine[Any, Any, Result]) -> Result:
     except RuntimeError:
         return asyncio.run(work)
     with ThreadPoolExecutor(1) as beside:  # a loop cannot be entered twice in one thread
-        return beside.submit(asyncio.run, work).result()
+        return beside.submit(copy_context().run, asyncio.run, work).result()

@@ -15,7 +15,7 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx
 
-from assay.errors import AgentFailure, FailureKind, UsageError
+from assay.errors import GATEWAY_ERRORS, RATE_LIMITED, AgentFailure, FailureKind, UsageError
 from assay.net.client import EncodingRefused, ResponseTooLarge
 from assay.net.outbound import OutboundRefused, split_address
 from assay.net.redact import quote
@@ -29,9 +29,6 @@ ERROR_BODY_BYTES = 8_000
 ERROR_BODY_SECONDS = 2.0
 """How much of an error's body is read to quote it, and for how long."""
 _METHOD_KEPT = (307, 308)
-_BUSY = 429
-GATEWAY_ERRORS = (502, 503, 504)
-"""Statuses of a gateway whose agent is not there."""
 
 
 @asynccontextmanager
@@ -172,13 +169,13 @@ async def with_server_message(failure: AgentFailure, response: httpx.Response) -
 def failure_of_status(response: httpx.Response) -> AgentFailure | None:
     """What a status means before the body is looked at. None if that is for the body to say."""
     status = response.status_code
-    if status == _BUSY or status in GATEWAY_ERRORS:
-        kind = FailureKind.AGENT_ERROR if status == _BUSY else FailureKind.CONNECTION
+    if status == RATE_LIMITED or status in GATEWAY_ERRORS:
+        kind = FailureKind.AGENT_ERROR if status == RATE_LIMITED else FailureKind.CONNECTION
         after = parse_retry_after(response.headers.get("retry-after"))
-        return AgentFailure(kind, f"HTTP {status}", retryable=True, retry_after=after)
+        return AgentFailure(kind, f"HTTP {status}", status=status, retry_after=after)
     if status in (401, 403):
         message = f"HTTP {status}: the agent refused the credentials; set AGENT_TOKEN"
-        return AgentFailure(FailureKind.AGENT_ERROR, message)
+        return AgentFailure(FailureKind.AGENT_ERROR, message, status=status)
     return None
 
 
@@ -247,4 +244,4 @@ def connect_reason(error: BaseException) -> str:
 
 
 def _unreachable(message: str) -> AgentFailure:
-    return AgentFailure(FailureKind.CONNECTION, message, retryable=True)
+    return AgentFailure(FailureKind.CONNECTION, message)

@@ -1,75 +1,59 @@
 """Redaction: removes secrets, addresses, paths and terminal controls.
 
+Secrets are known by value, not by form: what is masked in a target or a setting, the tokens and
+`$NAME` headers that are sent, and the variables of this process whose names say so. They are
+remembered here, and `redact_known` replaces them in whatever text enters a run: an agent may repeat
+what it was sent, a Python exception may hold what its function read.
+
 Secrets inside a target or a setting are masked where the text is taken in. A `SecretText` is the
 masked text: whatever prints, stores, compares or sends it has the masked form without having to
 know of it. What connects to an agent asks for the full form with `reveal`. What was masked cannot
 be read back from a file: a run that needs it again is given it again.
-
-Text from elsewhere is made harmless before it reaches a log, a report or a terminal. Agents, data
-sets and files may hold anything.
 """
 
 import os
 import re
-from base64 import b64encode
 from collections.abc import Iterable, Iterator
+from typing import Any
 from urllib import parse
 
 from assay.errors import UsageError
 from assay.privacy import is_private
 
 MASK = "***"
-_SHORTEST = 4
+_MIN_SECRET = 6
 """Shorter ones are not looked for in other texts, where they may be anything."""
+_MIN_VARIABLE = 8
+"""Shorter values of variables, such as `none` and `test`, are words rather than keys."""
+_MAX_KNOWN = 1000
 
 SECRET_NAME = re.compile(
-    r"(?:.*[-_.])?(?:key|pwd|sig|signature|auth|authorization|cookie)|api-?key|access-?key"
-    r"|.*(?:token|secret|password|passwd)",
+    r"(?:.*[-_.])?(?:keys?|pwd?|pass|sig|signature|auth|authorization|cookie|session|credentials?)"
+    r"|api-?keys?|access-?key|.*(?:token|secret|password|passwd)s?",
     re.IGNORECASE,
 )
-"""Of a query's value, a header or a field that holds a secret."""
+"""Of a query's value, a header, a field or a variable that holds a secret."""
 
-# Values of a URL's query that describe a search. All others are masked, unless they are plain words
-# or numbers: nobody can list the names that services have for keys.
-_SEARCH_NAMES = frozenset(
-    {
-        *("q", "query", "text", "question", "search", "s", "size", "limit", "k", "top_k", "topk"),
-        *("top", "n", "num", "count", "rows", "start", "from", "offset", "page", "page0"),
-        *("per_page", "format", "wt", "lang", "locale", "fields", "fl", "df", "index"),
-        *("collection", "sort", "order", "type", "mode", "alpha", "filter", "search_type"),
-        *("explain", "pretty", "hits", "yql", "ranking", "summary", "model", "task", "stream"),
-    }
+# Values of a URL's query that describe a search. Others are masked, unless they are plain words or
+# numbers: nobody can list the names that services have for keys.
+_SEARCH_NAMES = re.compile(
+    r"q|query|text|question|search|s|index|collection|filter|fields|fl|sort|yql|model|lang", re.I
 )
 _PLACEHOLDER = re.compile(r"\$?\{\w+\}")
 _PLAIN_VALUE = re.compile(r"-?\d{1,6}(?:\.\d{1,6})?|[a-z][a-z_.,:-]{0,39}")
-"""Numbers and words in lower case, such as the names of fields."""
-_SHORT_NAME = re.compile(
-    r"(?i:p|pw|pass|code|app_?id|client_?id|credentials?|session|sid|ticket|sas)"
-)
-
-_QUERY_VALUE = re.compile(r"[?&](?P<name>[^=&#?\s]+)=(?P<secret>[^&#\s'\"]+)")
-_FRAGMENT_VALUE = re.compile(r"[#&](?P<name>[^=&#\s]+)=(?P<secret>[^&#\s'\"]+)")
-# A key may be a part of the path, as in the addresses of webhooks, or be the fragment.
-_HTTP_URL = re.compile(
-    r"https?://[^/?#\s'\"]+(?P<path>/[^?#\s'\"]*)?(?:\?[^#\s'\"]*)?(?P<fragment>#\S+)?"
-)
-_SEGMENT = re.compile(r"[\w.~%+=-]{20,}", re.ASCII)
+_URL_VALUE = re.compile(r"[?&#](?P<name>[^=&#?\s]+)=(?P<secret>[^&#\s'\"]+)")
+_HTTP_URL = re.compile(r"https?://[^/?#\s'\"]+(?P<path>/[^?#\s'\"]*)?[^#\s'\"]*(?P<end>#\S+)?")
+# A key may be a part of the path, as in the addresses of webhooks, or the fragment. In names,
+# letters and digits do not alternate as often; ids of collections are UUIDs.
+_PATH_SEGMENT = re.compile(r"[\w.~%+=-]{16,}", re.ASCII)
+_ALTERNATION = re.compile(r"(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-# Not from a capital to a small letter: that is how words begin in the names of functions.
-_CHANGE = re.compile(r"(?<=[a-z])(?=[A-Z0-9])|(?<=[A-Z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])")
-_CHANGES_PER_CHARACTER = 0.25
-"""At least so many of small letters, capitals and digits in a random text, and fewer in a name."""
 _USER = re.compile(r"(?<=://)(?P<secret>[^\s/?#@]*(?:@[^\s/?#@]*)*)(?=@)")
-_KEY_FORMATS = (
-    r"(?:sk|pk|rk)-[\w-]{12,}|gh[opsu]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|hf_\w{20,}"
-    r"|xox[abp]-[\w-]{10,}|AKIA\w{12,}|AIza[\w-]{30,}"
-    r"|eyJ[\w-]{10,}\.[\w.-]+"
-)
-_KNOWN_KEY = re.compile(rf"\b(?P<secret>{_KEY_FORMATS})")
 _BEARER = re.compile(r"\bBearer\s+(?P<secret>[^\s'\"$][^\s'\"]*)", re.IGNORECASE)
 _FIELD = re.compile(r"\"(?P<name>[\w.-]+)\"\s*:\s*\"(?P<secret>[^\"]+)\"")
 _ARGUMENT = re.compile(r"^arg\.(?P<name>[\w.-]+)=(?P<secret>.+)$", re.DOTALL)
 # What a command is given as variables, options and headers.
+_COMMAND = "mcp-stdio:"
 _VALUE = r"(?:'(?P<quoted>[^']*)'|\"(?P<double>[^\"]*)\"|(?P<secret>[^\s'\"]+))"
 _VARIABLE = re.compile(rf"(?:^|[\s:'\"=])[A-Za-z_]\w*={_VALUE}")
 _OPTION = re.compile(
@@ -83,44 +67,73 @@ _HEADER = re.compile(
     r"\s*+:\s*+(?P<secret>[^'\"]++)",
     re.IGNORECASE,
 )
-_COMMAND = "mcp-stdio:"
-_SCHEMES = ("basic", "bearer", "token")
-_SECRET_VARIABLE = re.compile(r".*(?:TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|_KEY)", re.IGNORECASE)
-_SHORTEST_VARIABLE = 6
-"""Shorter values, such as `none` and `test`, are words rather than keys."""
+
+_known: dict[str, None] = {}
+
+
+def remember_secrets(*values: str | None) -> None:
+    """Have `redact_known` replace these values from now on, in this process."""
+    for value in values:
+        if value and len(value) >= _MIN_SECRET:
+            _known[value] = None
+    while len(_known) > _MAX_KNOWN:
+        del _known[next(iter(_known))]
+
+
+def forget_secrets() -> None:
+    """Forget what was remembered, between tests."""
+    _known.clear()
+
+
+def redact_known(text: str) -> str:
+    """The text with `***` for each known secret of this process."""
+    return hide(text, known_secrets())
+
+
+def known_secrets() -> list[str]:
+    """The values that were remembered, and those of variables such as OPENAI_API_KEY."""
+    variables = [
+        value
+        for name, value in os.environ.items()
+        if len(value) >= _MIN_VARIABLE and SECRET_NAME.fullmatch(name)
+    ]
+    return sorted({*_known, *variables}, key=len, reverse=True)
+
+
+def hide(text: str, secrets: Iterable[str]) -> str:
+    """The text with `***` for each of these values."""
+    for secret in secrets:
+        text = text.replace(secret, MASK)
+    return text
 
 
 class SecretText(str):
-    """A text without its secrets. `full` has them, `secrets` are they.
+    """A text without its secrets, which `full` has.
 
     Parameters:
         shown: the masked text, which this is.
         full: the text as it was given.
-        secrets: what was masked.
     """
 
     full: str
-    secrets: tuple[str, ...]
 
-    def __new__(
-        cls, shown: str, full: str | None = None, secrets: tuple[str, ...] = ()
-    ) -> "SecretText":  # copying and pickling pass `shown` alone
-        text = super().__new__(cls, shown)
-        text.full, text.secrets = shown if full is None else full, secrets
+    def __new__(cls, shown: str, full: str | None = None) -> "SecretText":
+        text = super().__new__(cls, shown)  # copying and pickling pass `shown` alone
+        text.full = shown if full is None else full
         return text
 
 
 def mask_secrets(text: str) -> str:
-    """`text` itself if it holds no secret, else a `SecretText` of it."""
+    """`text` itself if it holds no secret, else a `SecretText`; its secrets are remembered."""
     if isinstance(text, SecretText):
         return text
     shown, end = "", 0
-    secrets = []
     for start, stop in _merged(_spans(text)):
+        secret = text[start:stop]
+        remember_secrets(secret, parse.unquote(secret))
         shown += text[end:start] + MASK
-        secrets.append(text[start:stop])
         end = stop
-    return SecretText(shown + text[end:], text, tuple(secrets)) if secrets else text
+    return SecretText(shown + text[end:], text) if end else text
 
 
 def full_text(text: str) -> str:
@@ -129,7 +142,7 @@ def full_text(text: str) -> str:
 
 
 def reveal(text: str) -> str:
-    """The full form. Raises `UsageError` where it is not known: only the masked one was stored."""
+    """The full form. Raises `UsageError` if it is not known: only the masked one was stored."""
     if not isinstance(text, SecretText) and MASK in text and _is_masked(text):
         raise UsageError(
             f"{text!r} has a secret that is not stored with a run; give it again in full, such as: "
@@ -138,42 +151,18 @@ def reveal(text: str) -> str:
     return full_text(text)
 
 
-def remove_secrets(words: str, texts: Iterable[str]) -> str:
-    """What others say without the secrets of `texts`, which they may repeat."""
-    found = {each for text in texts if isinstance(text, SecretText) for each in text.secrets}
-    return hide(words, (each for each in found if len(each) >= _SHORTEST))
-
-
-def hide(words: str, secrets: Iterable[str]) -> str:
-    """`words` without the secrets, in every form in which they travel: as they were given, with
-    and without the percent signs of a URL, a password without its user, both in Base64.
-    """
-    forms = {form for secret in secrets for form in _forms(secret)}
-    for form in sorted(forms, key=len, reverse=True):
-        words = words.replace(form, MASK)
-    return words
-
-
-def environment_secrets() -> list[str]:
-    """The keys and tokens in the variables of this process, one of which an agent was sent."""
-    return [
-        value
-        for name, value in os.environ.items()
-        if _SECRET_VARIABLE.fullmatch(name) and len(value) >= _SHORTEST_VARIABLE
-    ]
-
-
-def _forms(secret: str) -> Iterator[str]:
-    yield secret
-    plain = parse.unquote(secret)
-    scheme, _, credentials = plain.partition(" ")
-    if scheme.lower() in _SCHEMES and credentials:
-        plain = credentials
-    password = plain.partition(":")[2]
-    spelled = [plain, password, secret.partition(":")[2]] if password else [plain]
-    encoded = [parse.quote(each, safe="") for each in spelled]
-    in_base64 = [b64encode(plain.encode("utf-8", "replace")).decode()]
-    yield from (each for each in (*spelled, *encoded, *in_base64) if len(each) >= _SHORTEST)
+def secret_fields(value: Any, *, secret: bool = False) -> Iterator[str]:
+    """The texts in a JSON value under names of secrets, however deep: `{"auth": {"id": "..."}}`."""
+    if isinstance(value, str):
+        if secret and not _PLACEHOLDER.search(value):
+            yield value
+    elif isinstance(value, dict):
+        for name, each in value.items():
+            named = SECRET_NAME.fullmatch(name) is not None
+            yield from secret_fields(each, secret=secret or named)
+    elif isinstance(value, list):
+        for each in value:
+            yield from secret_fields(each, secret=secret)
 
 
 def _is_masked(text: str) -> bool:
@@ -182,32 +171,38 @@ def _is_masked(text: str) -> bool:
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:
     is_command = text.strip().lower().startswith(_COMMAND)
-    patterns = [_USER, _KNOWN_KEY, _BEARER]
-    patterns += [_VARIABLE, _OPTION, _HEADER] if is_command else []
-    for pattern in patterns:
+    for pattern in (_USER, _BEARER, *((_VARIABLE, _OPTION, _HEADER) if is_command else ())):
         for match in pattern.finditer(text):
             yield from _given(match)
-    for match in _QUERY_VALUE.finditer(text):
-        name, value = match["name"], match["secret"]
-        harmless = name.lower() in _SEARCH_NAMES or _PLAIN_VALUE.fullmatch(value)
-        if SECRET_NAME.fullmatch(name) or _SHORT_NAME.fullmatch(name) or not harmless:
+    for match in _URL_VALUE.finditer(text):
+        plain = _SEARCH_NAMES.fullmatch(match["name"]) or _PLAIN_VALUE.fullmatch(match["secret"])
+        if SECRET_NAME.fullmatch(match["name"]) or not plain:
             yield from _given(match)
     for url in _HTTP_URL.finditer(text):
-        for part in ("path", "fragment"):
-            found = _SEGMENT.finditer(text, *url.span(part)) if url[part] else ()
-            yield from (each.span() for each in found if _is_random(each[0]))
-    for pattern in (_FIELD, _ARGUMENT, _FRAGMENT_VALUE):
+        for part in ("path", "end"):
+            for segment in _PATH_SEGMENT.finditer(text, *url.span(part)) if url[part] else ():
+                if len(_ALTERNATION.findall(segment[0])) > 2 and not _UUID.fullmatch(segment[0]):
+                    yield segment.span()
+    for pattern in (_FIELD, _ARGUMENT):
         for match in pattern.finditer(text):
             if SECRET_NAME.fullmatch(match["name"]):
                 yield from _given(match)
+    yield from _field_spans(text)
 
 
-def _is_random(segment: str) -> bool:
-    """Whether it looks like a key rather than a name: its kinds of characters change often."""
-    if _UUID.fullmatch(segment):  # of a collection or an index, as a rule
-        return False
-    changes = len(_CHANGE.findall(segment))
-    return changes >= _CHANGES_PER_CHARACTER * len(segment) and any(map(str.isdigit, segment))
+def _field_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Where the secrets of a JSON document are, also those in lists and objects."""
+    if not text.lstrip().startswith(("{", "[")):
+        return
+    from assay.net.json import parse_json  # `assay --help` needs no parser of JSON
+
+    try:
+        secrets = set(secret_fields(parse_json(text)))
+    except ValueError:
+        return
+    for secret in secrets:
+        for match in re.finditer(f'"({re.escape(secret)})"', text):
+            yield match.span(1)
 
 
 def _given(match: re.Match[str]) -> Iterator[tuple[int, int]]:
@@ -240,12 +235,6 @@ _CONTROLS = re.compile(
     "\ud800-\udfff"  # lone surrogates, which no terminal can be sent
     "\ufffe\uffff]"  # no characters: XML may not hold them
 )
-# Services quote a wrong key back, in part or in full: looser than what is looked for in a target.
-# Without a digit or an asterisk it is a word, such as "api-version".
-_KEY = re.compile(
-    r"\b(?:(?i:(?:sk|pk|key|api)[-_](?=[\w.\-]{0,99}[\d*])[\w*.\-]{6,}|Bearer\s+\S+)"
-    rf"|{_KEY_FORMATS})"
-)
 _PLAIN_HOST = re.compile(r"(\[[^\]@]*\]|[^:@\[\]]*)(:\d*)?")
 _URL = re.compile(r"""['"]?[a-z][a-z0-9+.-]{0,30}://[^\s'",;)]+['"]?""", re.IGNORECASE)
 _CREDENTIALS = re.compile(r"(?<=://)[^\s/?#]*@")
@@ -257,9 +246,9 @@ _PATH = re.compile(
     r"""(?P<quote>['"])(?:[^'"\n]*[/\\])(?P<quoted>[^'"/\\\n]*)(?P=quote)"""
     r"""|(?:(?<![^\s'",;:(])(?:[A-Za-z]:)?|(?=[/\\]))[^\s'",;:(]*[/\\](?P<bare>[^\s/\\'",;:)]*)"""
 )
-_MESSAGE_LENGTH = 200
-_QUOTE_LENGTH = 300
-_QUOTED_BYTES = 20 * _QUOTE_LENGTH
+MAX_QUOTE = 300
+"""Characters that are shown of what a service or an agent says."""
+_QUOTED_BYTES = 20 * MAX_QUOTE
 _MESSAGE_FIELDS = ("message", "detail", "error_description", "reason", "title", "error")
 _PAGE = re.compile(r"\s*<(?:!doctype|html|head|body)\b", re.IGNORECASE)
 _TITLE = re.compile(r"<title[^>]*>([^<]*)", re.IGNORECASE)
@@ -287,33 +276,28 @@ def redact_credentials(text: str) -> str:
     return _CREDENTIALS.sub(f"{MASK}@", text)
 
 
-def redact_secrets(text: str, *secrets: str | None, length: int = _MESSAGE_LENGTH) -> str:
-    """A service's message on one short line, without `secrets` or anything like a key.
+def redact_secrets(text: str, *secrets: str | None, length: int = MAX_QUOTE) -> str:
+    """A service's message on one short line, without `secrets` and whatever else is known.
 
-    The keys and tokens in this process's environment are always among the secrets: a service may
-    repeat the one that it was sent. Empty in private mode: it may repeat the text as well.
-    """
-    return "" if is_private() else _cleaned(text, *secrets, length=length)
-
-
-def _cleaned(text: str, *secrets: str | None, length: int) -> str:
-    text = hide(printable(text), [*filter(None, secrets), *environment_secrets()])
-    return _KEY.sub(MASK, redact_credentials(" ".join(text.split())))[:length]
-
-
-def quote(text: str | bytes, *secrets: str | None) -> str:
-    """An agent's own words, as a report may quote them: the one way for every protocol.
-
-    On one line of at most 300 characters, without control characters, `secrets` and anything like
-    a key. Of an error in JSON the message alone, of a page its title. Empty in private mode: an
-    agent may repeat what it was asked.
+    Empty in private mode: it may repeat the text that it was sent.
     """
     if is_private():
         return ""
+    remember_secrets(*secrets)
+    return redact_credentials(" ".join(redact_known(printable(text)).split()))[:length]
+
+
+def quote(text: str | bytes) -> str:
+    """An agent's own words, as a report may quote them: the one way for every protocol.
+
+    On one line of at most 300 characters, without control characters and known secrets. Of an error
+    in JSON the message alone, of a page its title. Empty in private mode: an agent may repeat what
+    it was asked.
+    """
     start = text[:_QUOTED_BYTES]
     if isinstance(start, bytes):
         start = start.decode("utf-8", "replace")
-    return _cleaned(_message_in(start), *secrets, length=_QUOTE_LENGTH)
+    return redact_secrets(_message_in(start))
 
 
 def _message_in(text: str) -> str:

@@ -14,10 +14,12 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
+
+from assay.errors import RATE_LIMITED
 
 Result = TypeVar("Result")
 
@@ -64,6 +66,8 @@ class RetryPolicy:
         max_retry_after: the longest wait that a service may ask for.
         cap_retry_after: whether a longer request is shortened to `max_retry_after`; otherwise the
             call fails at once, because calling earlier than asked does not help.
+        rate_limit_seconds: how long one call waits in all for a service that says it is called too
+            often (429), however many attempts that takes; None to count them as any other.
         sleep: replaced in tests.
     """
 
@@ -73,6 +77,7 @@ class RetryPolicy:
     max_delay: float = 8.0
     max_retry_after: float = 60.0
     cap_retry_after: bool = False
+    rate_limit_seconds: float | None = None
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     def delay(self, attempt: int, retry_after: float | None = None) -> float:
@@ -103,17 +108,31 @@ class RetryPolicy:
         attribute. `retry_after`, where an exception has it, is honored. `on_timeout` makes the
         exception for an attempt that exceeded `timeout` seconds; `TimeoutError` otherwise.
         """
-        attempt = 0
+        attempt, waited = 0, 0.0
         while True:
             attempt += 1
             try:
                 return await self._attempt(call, on_timeout)
             except Exception as error:
                 error.attempts = attempt  # type: ignore[attr-defined]
-                after = getattr(error, "retry_after", None)
-                if not should_retry(error) or self.gives_up(attempt, after):
+                if not should_retry(error):
                     raise
-                await self.sleep(self.delay(attempt, after))
+                delay = self._next_delay(error, attempt, waited)
+                if delay is None:
+                    raise
+            waited += delay
+            await self.sleep(delay)
+
+    def _next_delay(self, error: Exception, attempt: int, waited: float) -> float | None:
+        """Seconds until the next attempt; None if there is none."""
+        after = getattr(error, "retry_after", None)
+        limited = getattr(error, "status", None) == RATE_LIMITED
+        if limited and self.rate_limit_seconds is not None:
+            # Many limits are those of a minute: the pauses grow faster than after an error.
+            slower = replace(self, first_delay=2.0, max_delay=32.0)
+            delay = slower.delay(attempt, after)
+            return delay if waited + delay <= self.rate_limit_seconds else None
+        return None if self.gives_up(attempt, after) else self.delay(attempt, after)
 
     async def _attempt(
         self,

@@ -8,7 +8,7 @@ import hashlib
 import os
 import secrets
 import time
-from collections.abc import Collection, Container, Iterator
+from collections.abc import Collection, Container, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -23,6 +23,7 @@ from assay.files import UnreadableFile, complete_lines, open_file, open_to_appen
 from assay.llm.passages import ContextChunk
 from assay.locks import try_lock
 from assay.net.json import JsonObject, parse_object
+from assay.net.redact import hide
 from assay.privacy import WITHHELD
 
 WITHDRAWN = "withdrawn"
@@ -41,7 +42,8 @@ class Call:
     are the passages that the agent showed to its model, if it says; `scores` are those of the
     documents, as the agent gave them.
     `asked_again` marks a query that had timed out before, and was then asked alone. `message` says
-    how a call failed, `said` what the agent itself said about it.
+    how a call failed, `status` is the HTTP status of the response, if there was one, and `said`
+    what the agent itself said about it.
     """
 
     query_id: str
@@ -59,6 +61,7 @@ class Call:
     scores: tuple[float, ...] = ()
     asked_again: bool = False
     said: str = ""
+    status: int | None = None
 
     def to_json(self) -> JsonObject:
         """The line of the log."""
@@ -72,8 +75,10 @@ class Call:
         if self.failure is None:
             record |= {"doc_ids": self.doc_ids, "returned": self.returned}
         else:
-            said = {"said": self.said} if self.said else {}
-            record["failure"] = {"kind": self.failure, "message": self.message, **said}
+            failure: JsonObject = {"kind": self.failure, "message": self.message}
+            failure |= {} if self.status is None else {"status": self.status}
+            failure |= {"said": self.said} if self.said else {}
+            record["failure"] = failure
         if self.scores:
             record["scores"] = self.scores
         if self.answer is not None:
@@ -85,6 +90,26 @@ class Call:
         if self.asked_again:
             record["asked_again"] = True
         return record
+
+    def without(self, secrets: Sequence[str]) -> "Call":
+        """The call with `***` for each of these values, wherever the target has put it."""
+
+        def hidden(texts: Sequence[str]) -> tuple[str, ...]:
+            return tuple(hide(text, secrets) for text in texts)
+
+        return replace(
+            self,
+            doc_ids=hidden(self.doc_ids),
+            message=hide(self.message, secrets),
+            answer=None if self.answer is None else hide(self.answer, secrets),
+            citations=hidden(self.citations),
+            contexts=tuple(
+                ContextChunk(*hidden((chunk.text, chunk.id, chunk.doc_id)))
+                for chunk in self.contexts
+            ),
+            unknown_keys=hidden(self.unknown_keys),
+            said=hide(self.said, secrets),
+        )
 
     @classmethod
     def from_json(cls, record: JsonObject) -> "Call":
@@ -106,6 +131,7 @@ class Call:
             scores=tuple(_typed((int, float), each) for each in record.get("scores", [])),
             asked_again=record.get("asked_again") is True,
             said="" if failure is None else _typed(str, failure.get("said", "")),
+            status=None if failure is None else _typed((int, NoneType), failure.get("status")),
         )
 
 
@@ -360,6 +386,7 @@ class PrivateTexts:
             returned=call.returned,
             scores=call.scores,
             asked_again=call.asked_again,
+            status=call.status,
         )
 
     def restore(self, call: Call) -> Call:

@@ -13,7 +13,7 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from assay.errors import RunError, UsageError
-from assay.net.redact import mask_secrets, remove_secrets
+from assay.net.redact import mask_secrets
 from assay.privacy import is_private
 from assay.run.answer_settings import AnswerSettings
 from assay.run.option import Option, OptionFields, check_range, convert
@@ -198,12 +198,6 @@ class RunConfig(TargetSettings):
             )
         if not 0 < self.timeout < float("inf"):
             raise UsageError(f"timeout must be a positive number of seconds, got {self.timeout}")
-
-    def redact(self, words: str) -> str:
-        """What others say, without the secrets of these settings, which they may repeat."""
-        values = [getattr(self, name) for name in MAY_HOLD_SECRETS]
-        texts = [[each] if isinstance(each, str) else each for each in values]
-        return remove_secrets(words, [text for each in texts for text in each])
 
     def to_json(self) -> dict[str, Any]:
         """The settings as `run.json` keeps them."""

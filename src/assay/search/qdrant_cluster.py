@@ -14,8 +14,7 @@ from urllib.parse import urlsplit
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
-from assay.errors import SearchError, SearchUnavailable, UsageError
-from assay.net.http import GATEWAY_ERRORS
+from assay.errors import GATEWAY_ERRORS, SearchError, SearchUnavailable, UsageError
 from assay.net.redact import redact_url
 from assay.search.store import DENSE
 

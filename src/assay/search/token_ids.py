@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -235,9 +236,10 @@ class TokenProcesses:
         return answer
 
     def _start(self) -> subprocess.Popen[bytes]:
-        packages = os.pathsep.join(path for path in sys.path if path)  # it finds the same ones
+        here = str(Path.cwd())  # whose modules must not take the place of others
+        packages = os.pathsep.join(path for path in sys.path if path not in ("", here))
         process = subprocess.Popen(
-            [sys.executable, "-c", _WORKER],
+            [sys.executable, "-P", "-c", _WORKER],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             # Its own table of words is quicker than the tokenizer's threads.

@@ -124,7 +124,7 @@ class BuiltinAgent:
             doc_ids = await self._threads.run(self._search, query, top_k)
         except (SearchUnavailable, DamagedIndexError) as error:
             # The index is gone, which says nothing about a query: an outage, as of any agent.
-            raise AgentFailure(FailureKind.CONNECTION, str(error), retryable=True) from error
+            raise AgentFailure(FailureKind.CONNECTION, str(error)) from error
         except AssayError as error:
             raise AgentFailure(FailureKind.AGENT_ERROR, str(error)) from error
         if self._answers is None:

@@ -173,7 +173,7 @@ class ChatAgent(HttpAgent):
         except UsageError as error:
             raise AgentFailure(FailureKind.PROTOCOL, str(error)) from None
         headers["Content-Type"] = "application/json"
-        return WireCall("POST", url, headers, orjson.dumps(body), self._headers.secrets())
+        return WireCall("POST", url, headers, orjson.dumps(body))
 
     async def _complete(self, call: WireCall) -> Received:
         async with exchange(

@@ -17,9 +17,9 @@ from assay.contract.client import AgentClient, ClientLimits, read_endpoints, res
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, ErrorCode, split_chunk_id
 from assay.contract.responses import AgentCallError, Fault
 from assay.data.dataset import Document
-from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
+from assay.errors import GATEWAY_ERRORS, AgentFailure, FailureKind, TargetError, UsageError
 from assay.llm.passages import Passage
-from assay.net.http import GATEWAY_ERRORS, classify_http_errors, read_body
+from assay.net.http import classify_http_errors, read_body
 from assay.net.json import JsonObject
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.net.redact import quote, redact_url
@@ -358,7 +358,7 @@ def _failure(error: AgentCallError) -> AgentFailure:
     return AgentFailure(
         kind,
         f"{error.fault}: {error}",
-        retryable=error.retryable,
+        status=error.status_code,
         retry_after=error.retry_after,
         said=error.said,
     )
@@ -372,6 +372,7 @@ def _run_error(response: AgentRunResponse) -> AgentFailure:
     return AgentFailure(
         FailureKind.AGENT_ERROR,
         message,
-        retryable=code == ErrorCode.OVERLOADED,
+        # The status that the contract has for it, also where it comes in a stream.
+        status=503 if code == ErrorCode.OVERLOADED else None,
         said=quote(response.error.message) if response.error else "",
     )

@@ -10,7 +10,7 @@ from assay.data.dataset import Dataset
 from assay.errors import AgentFailure, FailureKind, TargetError
 from assay.net.json import JsonObject, parse_json
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
-from assay.net.redact import mask_secrets, printable, redact_url, remove_secrets
+from assay.net.redact import mask_secrets, printable, redact_known, redact_url
 from assay.run.calls import with_quote
 from assay.targets.a2a.agent import PLAIN_TEXT_HINT, A2AAgent, parse_ways
 from assay.targets.a2a.card import WELL_KNOWN, Finding, base_address
@@ -54,6 +54,8 @@ class SampleCall:
     """The start of the text that was read from it; None if it has none."""
     answer_length: int = 0
     citations: int = 0
+    status: int | None = None
+    """The HTTP status of a failed call, if there was one."""
     answer_mapping: tuple[str, ...] = ()
     """The mappings that would read a text and its passages from it, where none was read."""
 
@@ -134,17 +136,18 @@ async def check_health(
     try:
         report = await _examine(url, sample, build, policy, dataset, mapping)
     except TargetError as error:
-        raise type(error)(remove_secrets(str(error), [url])) from error
+        raise type(error)(redact_known(str(error))) from error
     calls = [
         replace(
             each,
-            message=remove_secrets(each.message, [url]),
-            raw=remove_secrets(each.raw, [url]),
-            answer=None if each.answer is None else remove_secrets(each.answer, [url]),
+            doc_ids=tuple(map(redact_known, each.doc_ids)),
+            message=redact_known(each.message),
+            raw=redact_known(each.raw),
+            answer=None if each.answer is None else redact_known(each.answer),
         )
         for each in report.calls
     ]
-    problems = [replace(each, what=remove_secrets(each.what, [url])) for each in report.problems]
+    problems = [replace(each, what=redact_known(each.what)) for each in report.problems]
     return replace(report, calls=tuple(calls), problems=tuple(problems))
 
 
@@ -245,15 +248,17 @@ async def _call(agent: Agent, way: str, sample: SampleQuery, known: Container[st
     started = time.perf_counter()
     answer = AgentAnswer(())
     failure = message = ""
+    status: int | None = None
     try:
         async with asyncio.timeout(sample.timeout):
             answer = await agent.ask(sample.query, sample.top_k)
     except AgentFailure as error:
         failure, message = str(error.kind), with_quote(str(error), error.said)
+        status = error.status
     except TimeoutError:
         failure, message = str(FailureKind.TIMEOUT), f"no answer within {sample.timeout:g} s"
     milliseconds = (time.perf_counter() - started) * 1000
-    call = SampleCall(way, milliseconds, answer.doc_ids, failure, message)
+    call = SampleCall(way, milliseconds, answer.doc_ids, failure, message, status=status)
     if answer.answer is not None:
         start = printable(" ".join(answer.answer.split())[:_ANSWER_LENGTH])
         length, cited = len(answer.answer), len(answer.citations)
@@ -276,7 +281,7 @@ def _with_dataset(report: HealthReport, dataset: Dataset) -> HealthReport:
     call = report.calls[0]
     known = sum(each in dataset.known_ids for each in call.doc_ids)
     problems = list(report.problems)
-    separator = suggest_separator(call.doc_ids, dataset.documents)
+    separator = suggest_separator(call.doc_ids, dataset.known_ids)
     hint = f"try: --map '{call.suggestion}'" if call.suggestion else ""
     if separator is not None:
         hint = f"these look like chunks of documents; try: --chunk-separator '{separator}'"
@@ -316,7 +321,7 @@ def _about_calls(
     for call in calls:
         if call.failure:
             what = f"the {call.way} call failed, {call.failure}: {call.message}"
-            remedy = remedy_for(call.failure, call.message, kind.remedies if kind else USUAL)
+            remedy = remedy_for(call.failure, call.status, kind.remedies if kind else USUAL)
             if sample.answers and (maps := _maps(call)):
                 remedy += f"; for an application that only answers, {maps}"
             problems[Problem(what, remedy, grave=True)] = None

@@ -156,7 +156,7 @@ class PurpleProcess:
         """Start it and return the address that it listens on."""
         data = folder / "data" / re.sub(r"[^\w-]+", "-", self._dataset.name)
         await asyncio.to_thread(write_beir, self._dataset, data)
-        command = [sys.executable, "-m", "assay.cli.serve", "purple", "--stop-with-stdin"]
+        command = [sys.executable, "-P", "-m", "assay.cli.serve", "purple", "--stop-with-stdin"]
         command += ["--mode", self._mode, "--dataset", str(data)]
         command += ["--host", "127.0.0.1", "--port", "0"]
         command += ["--answers"] if self._answers else []

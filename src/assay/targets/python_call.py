@@ -14,6 +14,7 @@ from typing import Any
 from assay.errors import AgentFailure, FailureKind, UsageError, did_you_mean
 from assay.files import find_project_file
 from assay.llm.passages import Passage
+from assay.net.redact import redact_known
 from assay.targets.chunks import read_contexts
 from assay.targets.protocol import Agent, AgentAnswer, AgentInfo, document_id, is_unicode
 from assay.targets.retrievers import (
@@ -363,14 +364,14 @@ def _failure_from(error: BaseException) -> AgentFailure:
     if isinstance(error, TimeoutError):
         return AgentFailure(FailureKind.TIMEOUT, _describe(error))
     if isinstance(error, ConnectionError):
-        return AgentFailure(FailureKind.CONNECTION, _describe(error), retryable=True)
+        return AgentFailure(FailureKind.CONNECTION, _describe(error))
     return AgentFailure(FailureKind.AGENT_ERROR, _describe(error))
 
 
 def _describe(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     try:
-        said = str(error)
+        said = redact_known(str(error))
     except Exception:  # an error that cannot say what it is must not end the run
         said = "no message, as its __str__ fails too"
     text = f"{type(error).__name__}: {said}"[:_MESSAGE_LIMIT].encode("utf-8", "replace").decode()

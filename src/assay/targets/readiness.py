@@ -12,8 +12,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 import httpx
 
-from assay.errors import AgentFailure
-from assay.net.http import GATEWAY_ERRORS, fetch
+from assay.errors import GATEWAY_ERRORS, RATE_LIMITED, AgentFailure
+from assay.net.http import fetch
 from assay.net.json import JsonObject, parse_object
 from assay.net.redact import redact_secrets
 
@@ -21,7 +21,6 @@ READY_PATH = "/health/ready"
 
 _TIMEOUT_S = 10.0
 _MAX_BYTES = 100_000
-_BUSY = 429
 _SHOWN_LENGTH = 200
 
 
@@ -86,7 +85,7 @@ async def ask_readiness(http: httpx.AsyncClient, url: str) -> AgentReadiness:
         if failure.retryable:  # it was there when it was opened
             return AgentReadiness(ReadyState.LOADING, str(failure))
         return UNKNOWN
-    if reply.status in (*GATEWAY_ERRORS, _BUSY):
+    if reply.status in (*GATEWAY_ERRORS, RATE_LIMITED):
         return _not_ready(reply.status, parse_object(reply.body) or {})
     # A front end that answers every path with its page says nothing about the agent.
     is_page = str(reply.headers.get("content-type", "")).startswith("text/html")

@@ -1,15 +1,9 @@
 """What to do about a call of an agent that failed, by the kind of its target."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from assay.errors import FailureKind
-
-REFUSED_CREDENTIALS = (401, 403)
-RATE_LIMITED = 429
-
-_STATUS = re.compile(r"\bHTTP (\d{3})\b")
+from assay.errors import RATE_LIMITED, FailureKind
 
 _KINDS: dict[str, str] = {
     FailureKind.TIMEOUT: "make the agent faster, or raise --timeout",
@@ -39,14 +33,11 @@ class Remedies:
         credentials: about HTTP 401 and 403.
         refused: about any other 4xx without a remedy of its own; empty for that of the failure.
         failures: by the kind of the failure.
-        by_status: whether an HTTP status in a message is the target's own. That of a function is
-            the status of a service which it calls.
     """
 
     credentials: str = "set AGENT_TOKEN to a token that the agent accepts"
     refused: str = ""
     failures: Mapping[str, str] = field(default_factory=dict)
-    by_status: bool = True
 
 
 USUAL = Remedies()
@@ -58,8 +49,7 @@ FUNCTION = Remedies(
         FailureKind.INVALID_ANSWER: "return a list of document ids, best first, or "
         '{"doc_ids": [...], "answer": "..."}',
         FailureKind.AGENT_ERROR: "fix the function at the line in the message",
-    },
-    by_status=False,
+    }
 )
 REQUEST = Remedies(
     "send a token that the service accepts: --header 'Authorization: Bearer $TOKEN'",
@@ -78,25 +68,18 @@ CHAT = replace(
 )
 
 
-def remedy_for(failure: str, message: str, remedies: Remedies) -> str:
-    """What to do about a failed call: by the HTTP status that it names, else by its kind.
+def remedy_for(failure: str, status: int | None, remedies: Remedies) -> str:
+    """What to do about a failed call: by its HTTP status, else by its kind.
 
     Parameters:
         failure: the kind of the failure.
-        message: what is said about it, with its HTTP status if there was one.
+        status: the HTTP status of the response, if there was one.
         remedies: those of the target's kind.
     """
-    number = status_of(message) if remedies.by_status else 0
-    if number in REFUSED_CREDENTIALS:
+    if status in (401, 403):
         return remedies.credentials
-    if number in _STATUSES:
-        return _STATUSES[number]
-    if 400 <= number < 500 and remedies.refused:
+    if status in _STATUSES:
+        return _STATUSES[status]
+    if status is not None and 400 <= status < 500 and remedies.refused:
         return remedies.refused
     return remedies.failures.get(failure) or _KINDS[failure]
-
-
-def status_of(message: str) -> int:
-    """The HTTP status that the message of a failed call names; 0 if it names none."""
-    status = _STATUS.search(message)
-    return int(status[1]) if status else 0

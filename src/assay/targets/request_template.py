@@ -20,7 +20,7 @@ import orjson
 
 from assay.errors import UsageError, did_you_mean
 from assay.files import read_text_file
-from assay.net.redact import SECRET_NAME
+from assay.net.redact import SECRET_NAME, remember_secrets, secret_fields
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "QUERY")
 PAGING = ("offset", "page", "page0")
@@ -42,13 +42,12 @@ Values = Mapping[str, str | int | Contexts]
 
 @dataclass(frozen=True, slots=True)
 class WireCall:
-    """One request, ready to be sent. `secrets` are the values that must not be shown."""
+    """One request, ready to be sent."""
 
     method: str
     url: str
     headers: Mapping[str, str]
     content: bytes | None
-    secrets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +83,6 @@ class HeaderTemplates:
                 )
             headers[name] = expanded
         return headers
-
-    def secrets(self) -> tuple[str, ...]:
-        """The values of the environment that the headers hold."""
-        return tuple(
-            found
-            for _, value in self.written
-            for match in _HEADER_VARIABLE.finditer(value)
-            if (found := os.environ.get(match[1] or match[2] or ""))
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +143,6 @@ class RequestTemplate:
     def fill(self, values: Values) -> WireCall:
         """The request for one query. Raises `UsageError` if a variable is gone."""
         url = fill_url(self.url, values)
-        secrets = self.headers.secrets() + tuple(
-            found
-            for match in _URL_VARIABLE.finditer(self.url)
-            if (found := os.environ.get(match[1]))
-        )
         headers = {"Accept": "application/json"}
         content = None
         if self.body is not None:
@@ -166,7 +151,7 @@ class RequestTemplate:
             headers["Content-Type"] = _FORM if self.headers.sends_form else "application/json"
         given = self.headers.expand()
         headers = {n: v for n, v in headers.items() if n not in map(str.title, given)} | given
-        return WireCall(self.method, url, headers, content, secrets)
+        return WireCall(self.method, url, headers, content)
 
 
 def _form(body: Mapping[str, Any]) -> bytes:
@@ -203,7 +188,7 @@ def read_body_template(request: str) -> Any:
             reason = getattr(error, "strerror", None) or "it is not UTF-8"
             raise UsageError(f"{source}: cannot read the file: {reason}") from None
     try:
-        return json.loads(text)
+        body = json.loads(text)
     except (ValueError, RecursionError) as error:
         shown = " ".join(text.split())[:80]
         raise UsageError(
@@ -212,6 +197,8 @@ def read_body_template(request: str) -> Any:
             f"'Content-Type: {_FORM}'; for a body of another kind, use a function, "
             "python:module:function"
         ) from None
+    remember_secrets(*secret_fields(body))
+    return body
 
 
 def fill_url(url: str, values: Values) -> str:
@@ -310,6 +297,7 @@ def _expand(
         found = os.environ.get(name)
         if not found:
             raise UsageError(f"{where} needs the environment variable {name}, which is not set")
+        remember_secrets(found, encode(found))
         return encode(found)
 
     return pattern.sub(value, text)

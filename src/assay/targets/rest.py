@@ -221,7 +221,7 @@ class RestAgent(HttpAgent):
         except UsageError as error:
             raise AgentFailure(FailureKind.PROTOCOL, str(error)) from None
         received = received_reply(await send(self.http, call))
-        reported = _error_in(received, call)
+        reported = _error_in(received)
         try:
             answer = self.reader.read(received)
         except AgentFailure as failure:
@@ -231,12 +231,12 @@ class RestAgent(HttpAgent):
         raise reported
 
 
-def _error_in(received: Received, call: WireCall) -> AgentFailure | None:
+def _error_in(received: Received) -> AgentFailure | None:
     """The failure that an answer with HTTP 200 reports, as those of GraphQL do; None if none."""
     value = received.value if isinstance(received.value, dict) else {}
     if not (value.get("error") or value.get("errors")):
         return None
-    said = quote(received.text, *call.secrets)
+    said = quote(received.text)
     return AgentFailure(FailureKind.AGENT_ERROR, "the service answered with an error", said=said)
 
 
@@ -279,14 +279,14 @@ def status_failure(
     """The failure that a status stands for, with the service's own words; None below 300."""
     if status < 300:
         return None
-    said = quote(body, *call.secrets)
+    said = quote(body)
     shared = failure_of_status(httpx.Response(status, headers=dict(headers)))
     if status in (401, 403):
         message = (
             f"HTTP {status}: the service refused the credentials; send them with "
             "--header 'Authorization: Bearer $TOKEN'"
         )
-        return AgentFailure(FailureKind.AGENT_ERROR, message, said=said)
+        return AgentFailure(FailureKind.AGENT_ERROR, message, status=status, said=said)
     if shared is not None:
         shared.said = said
         return shared
@@ -295,8 +295,8 @@ def status_failure(
         message = (
             f"HTTP {status}: the service {what} {redact_url(call.url)}; check the URL and --request"
         )
-        return AgentFailure(FailureKind.PROTOCOL, message, said=said)
-    return AgentFailure(FailureKind.AGENT_ERROR, f"HTTP {status}", said=said)
+        return AgentFailure(FailureKind.PROTOCOL, message, status=status, said=said)
+    return AgentFailure(FailureKind.AGENT_ERROR, f"HTTP {status}", status=status, said=said)
 
 
 def refuse_local(given: RequestSettings, url: str) -> None:

@@ -12,10 +12,12 @@ import asyncio
 import queue
 import threading
 from collections.abc import Callable, Coroutine
+from contextvars import copy_context
+from functools import partial
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
-_Job = tuple[Callable[..., Any], tuple[Any, ...], asyncio.AbstractEventLoop, "asyncio.Future[Any]"]
+_Job = tuple[Callable[[], Any], asyncio.AbstractEventLoop, "asyncio.Future[Any]"]
 
 MOST_ABANDONED = 8
 """How many abandoned calls may still run before further calls wait."""
@@ -49,7 +51,9 @@ class DaemonThreads:
             else:
                 self._threads += 1
                 threading.Thread(target=self._work, daemon=True).start()
-        self._jobs.put((function, arguments, loop, future))
+        # The thread is another run's next: what is a run's own goes with the call.
+        call = partial(copy_context().run, function, *arguments)
+        self._jobs.put((call, loop, future))
         try:
             return await future
         except asyncio.CancelledError:
@@ -66,15 +70,15 @@ class DaemonThreads:
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
-            function, arguments, loop, future = job
+            call, loop, future = job
             try:
-                outcome: tuple[Any, BaseException | None] = (function(*arguments), None)
+                outcome: tuple[Any, BaseException | None] = (call(), None)
             except BaseException as error:
                 outcome = (None, error)
             with self._lock:
                 self._idle += 1
             self._deliver(loop, future, *outcome)
-            del job, function, arguments, loop, future, outcome
+            del job, call, loop, future, outcome
 
     def _deliver(
         self,

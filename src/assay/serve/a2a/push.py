@@ -23,7 +23,7 @@ from google.protobuf.json_format import MessageToDict  # type: ignore[import-unt
 
 from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.net.client import open_client
-from assay.net.http import GATEWAY_ERRORS, fetch
+from assay.net.http import fetch
 from assay.net.outbound import OutboundPolicy, OutboundRefused
 from assay.net.retry import RetryPolicy, parse_retry_after
 from assay.serve.error_redaction import PUSH_FIELDS, PUSH_LIMIT, PUSH_REFUSED, PUSH_URL
@@ -40,7 +40,7 @@ _MAX_RECEIPT = 64_000
 _DELIVERY_S = 10.0
 _DRAIN_S = 5.0
 _RETRIES = RetryPolicy(attempts=3, timeout=_DELIVERY_S, first_delay=0.5, max_retry_after=10.0)
-_RETRIED = (408, 425, 429, 500, *GATEWAY_ERRORS)
+_RETRIED = (408, 425, 500)
 _OLD_METHODS = "/"
 
 _logger = logging.getLogger(__name__)
@@ -185,16 +185,20 @@ class PushSender(PushNotificationSender):
                 raise AgentFailure(
                     FailureKind.AGENT_ERROR,
                     f"HTTP {reply.status}",
-                    retryable=reply.status in _RETRIED,
+                    status=reply.status,
                     retry_after=after,
                 )
 
         try:
-            await self._retries.run(attempt)
+            await self._retries.run(attempt, should_retry=_may_pass)
         except Exception as error:
             kind = error.kind if isinstance(error, AgentFailure) else type(error).__name__
             fields = {"task_id": config.task_id, "failure": str(kind)}
             _logger.warning("push notification failed", extra={"fields": fields})
+
+
+def _may_pass(error: Exception) -> bool:
+    return isinstance(error, AgentFailure) and (error.retryable or error.status in _RETRIED)
 
 
 def _headers(config: TaskPushNotificationConfig) -> Mapping[str, str]:

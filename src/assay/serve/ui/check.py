@@ -94,15 +94,17 @@ class TargetRules:
                 "server to set ASSAY_EMBEDDER or ASSAY_RERANKER"
             )
 
-    def check_request(self, request: RequestSettings, mapping: Sequence[str]) -> None:
+    def check_request(
+        self, request: RequestSettings, mapping: Sequence[str], chunk_separator: str
+    ) -> None:
         """Visitors from other machines read no file and no variable of this one."""
         if not self.policy.public_only:
             return
         refuse_local(request, "")
-        if any(_REGULAR_EXPRESSION.search(each) for each in mapping):
+        if any(_REGULAR_EXPRESSION.search(each) for each in (*mapping, f"={chunk_separator}")):
             raise UsageError(
-                "a regular expression in a mapping can keep this server busy, so visitors may not "
-                "send one; write a JMESPath expression"
+                "a regular expression can keep this server busy, so visitors may not send one; "
+                "write a JMESPath expression, or a chunk separator without re:"
             )
 
     def check_dataset(self, dataset: str) -> None:

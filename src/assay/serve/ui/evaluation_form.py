@@ -201,7 +201,8 @@ def _checks(ui: Ui, config: RunConfig) -> Iterator[tuple[str, Callable[[], objec
     for name in _SERVER_FILES:
         yield name, partial(rules.check_file, name, getattr(config, name))
     yield "compare_to", partial(rules.check_run_name, config.compare_to)
-    yield "request", lambda: rules.check_request(http_request_settings(config), config.mapping)
+    asked = http_request_settings(config), config.mapping, config.chunk_separator
+    yield "request", partial(rules.check_request, *asked)
     yield "target", partial(refuse_unused_settings, config, given=option_table())
     models = (config.embedder, config.device, config.reranker)
     yield "embedder", partial(rules.check_embedder, *models)

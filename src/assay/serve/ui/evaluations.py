@@ -41,6 +41,7 @@ LIMIT = 4
 KEPT = 50
 _LINES = 20
 _GRACE_S = 10.0
+_CANCEL_S = 60.0
 _INTERVAL_S = 0.5
 _PING_S = 15
 # Everyone on the machine can read the command line of a process: what it is to do may hold a key.
@@ -85,6 +86,12 @@ class StartedEvaluation:
         self.canceled = True
         if not self.ended:
             self.process.send_signal(signal.SIGINT)
+            asyncio.get_running_loop().call_later(_CANCEL_S, self._kill)
+
+    def _kill(self) -> None:
+        """A process that does not heed Ctrl-C must not keep its place."""
+        if not self.ended:
+            self.process.kill()
 
 
 class Evaluations:
@@ -128,6 +135,7 @@ class Evaluations:
         since = datetime.now(UTC).isoformat(timespec="seconds")
         process = await asyncio.create_subprocess_exec(
             sys.executable,
+            "-P",  # no module of the working folder takes the place of one of ours
             "-c",
             _START,
             stdin=asyncio.subprocess.PIPE,
@@ -191,7 +199,7 @@ async def _read_lines(started: StartedEvaluation) -> None:
 def _keep(started: StartedEvaluation, lines: Iterable[bytes]) -> None:
     for line in lines:
         if words := line.decode("utf-8", "replace").strip():
-            started.lines.append(redact_secrets(started.config.redact(words), length=500))
+            started.lines.append(redact_secrets(words, length=500))
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,16 +274,16 @@ def _said(call: Call, config: RunConfig) -> str:
     took = f"{call.query_id} · {duration(call.latency_ms / 1000)}"
     if call.failure is not None:
         words = "" if config.private else call.said or call.message
-        return _line(f"{took} · failed, {call.failure}: {words}", config)
+        return _line(f"{took} · failed, {call.failure}: {words}")
     ids = ", ".join(call.doc_ids[:3]) + (", …" if len(call.doc_ids) > 3 else "")
     words = f"{took} · {counted(len(call.doc_ids), 'document')}{': ' if ids else ''}{ids}"
     if call.answer and not config.private:
         words += f" · “{call.answer}”"
-    return _line(words, config)
+    return _line(words)
 
 
-def _line(words: str, config: RunConfig) -> str:
-    return redact_secrets(config.redact(words[:2000]), length=_SAID)
+def _line(words: str) -> str:
+    return redact_secrets(words[:2000], length=_SAID)
 
 
 async def follow(folder: RunFolder, dataset: Dataset | None) -> AsyncIterator[ProgressView]:

@@ -285,7 +285,7 @@ def _is_unreachable(error: Exception) -> bool:
     """Whether nothing listens, so that the other places need not be tried."""
     if not isinstance(error, AgentFailure) or error.kind is not FailureKind.CONNECTION:
         return False
-    return not str(error).startswith("HTTP")
+    return error.status is None
 
 
 async def correct_addresses(

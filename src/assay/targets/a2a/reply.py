@@ -364,7 +364,6 @@ def _failure_in(error: JsonObject, status: int) -> AgentFailure:
 
 def _failure_of(status: int) -> AgentFailure:
     if status in (404, 405, 501):
-        return UnknownMethod(FailureKind.PROTOCOL, f"HTTP {status}")
-    if status >= 500:
-        return AgentFailure(FailureKind.AGENT_ERROR, f"HTTP {status}")
-    return AgentFailure(FailureKind.PROTOCOL, f"HTTP {status}")
+        return UnknownMethod(FailureKind.PROTOCOL, f"HTTP {status}", status=status)
+    kind = FailureKind.AGENT_ERROR if status >= 500 else FailureKind.PROTOCOL
+    return AgentFailure(kind, f"HTTP {status}", status=status)

@@ -35,7 +35,13 @@ from assay.net.json import JsonObject, parse_json
 from assay.net.redact import quote
 from assay.targets.detection import detect_list, json_values
 from assay.targets.mapping import AnswerReader, Received
-from assay.targets.mcp.connection import ExchangeRecord, Server, current_exchange, server_of
+from assay.targets.mcp.connection import (
+    ExchangeRecord,
+    Server,
+    ServerRequests,
+    current_exchange,
+    server_of,
+)
 from assay.targets.mcp.tools import SearchTool, find_search_tool
 from assay.targets.opening import redact_target
 from assay.targets.protocol import AgentAnswer, AgentInfo
@@ -228,7 +234,7 @@ class McpSession:
             server, version = connection.client.server_info, connection.client.protocol_version
             return f"{server.name if server else 'a server'}, MCP {version}", connection.tools
         except AgentFailure as failure:
-            away = failure.kind is FailureKind.CONNECTION and str(failure).startswith("HTTP")
+            away = failure.kind is FailureKind.CONNECTION and failure.status is not None
             raise (TargetLoading if away else TargetError)(str(failure)) from failure
 
     async def call(self, tool: str, arguments: JsonObject) -> CallToolResult:
@@ -241,6 +247,9 @@ class McpSession:
         except MCPError as error:
             if error.code == CONNECTION_CLOSED or exchange.status == _SESSION_GONE:
                 connection.expire()
+            if connection.flooded:
+                message = "the server sent requests of its own without end"
+                raise AgentFailure(FailureKind.PROTOCOL, message) from error
             failure = exchange.failure or _failure_of(error, exchange)
             failure.said = failure.said or quote(error.message)
             raise failure from error
@@ -292,13 +301,17 @@ class _Connection:
     """One opened SDK client, held by a task of its own."""
 
     def __init__(self, connect: Connect, handshake: str) -> None:
-        self._connect = connect
+        self._requests = ServerRequests(connect())
         self._handshake = handshake
         self._closing = asyncio.Event()
         self._opened: asyncio.Future[None] | None = None
         self._owner: asyncio.Task[None] | None = None
         self.client: Client
         self.tools: list[Tool]
+
+    @property
+    def flooded(self) -> bool:
+        return self._requests.flooded
 
     @property
     def is_open(self) -> bool:
@@ -339,7 +352,7 @@ class _Connection:
     async def _own(self, opened: "asyncio.Future[None]") -> None:
         try:
             async with Client(
-                self._connect(), client_info=_CLIENT, cache=None, mode=self._handshake
+                self._requests, client_info=_CLIENT, cache=None, mode=self._handshake
             ) as client:
                 self.client, self.tools = client, await _list_tools(client)
                 opened.set_result(None)
@@ -386,9 +399,9 @@ def _failure_of(error: MCPError, exchange: ExchangeRecord) -> AgentFailure:
     if code == CONNECTION_CLOSED and exchange.ended:
         return AgentFailure(FailureKind.PROTOCOL, "the response ended before the result came")
     if code == CONNECTION_CLOSED:
-        return AgentFailure(FailureKind.CONNECTION, "the connection was closed", retryable=True)
+        return AgentFailure(FailureKind.CONNECTION, "the connection was closed")
     if exchange.status == _SESSION_GONE:
-        return AgentFailure(FailureKind.CONNECTION, "the session has expired", retryable=True)
+        return AgentFailure(FailureKind.CONNECTION, "the session has expired")
     if code == REQUEST_TIMEOUT:
         return AgentFailure(FailureKind.TIMEOUT, "the server reported a timeout")
     if code in (PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND):

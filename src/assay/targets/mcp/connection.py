@@ -15,13 +15,14 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, TextIO, cast
+from typing import Any, BinaryIO, Protocol, Self, TextIO, cast
 from urllib.parse import urlsplit
 
 import httpx
 import httpx2
 from mcp import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse
 
 from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.files import read_tail
@@ -29,6 +30,8 @@ from assay.net.client import (
     CONNECT_SECONDS,
     BoundedDecoder,
     EncodingRefused,
+    close_desynchronized,
+    no_cookies,
     open_client,
     read_token,
     send_guarded,
@@ -45,7 +48,7 @@ from assay.net.http import (
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy, split_address
 from assay.net.redact import quote
 from assay.net.variables import MCP_TOKEN_VARIABLE, OWN_SECRETS
-from assay.privacy import is_private
+from assay.privacy import child_environment, is_private
 from assay.targets.readiness import UNKNOWN, AgentReadiness, ask_readiness, ready_url
 from assay.targets.target_kinds import Target
 
@@ -145,7 +148,7 @@ class StdioServer:
             raise UsageError(
                 "no command given; write mcp-stdio:COMMAND, such as 'mcp-stdio:uvx server'"
             )
-        environment = {key: value for key, value in os.environ.items() if key not in OWN_SECRETS}
+        environment = {k: v for k, v in child_environment().items() if k not in OWN_SECRETS}
         self._parameters = StdioServerParameters(
             command=words[0], args=words[1:], env=environment, encoding_error_handler="replace"
         )
@@ -166,6 +169,71 @@ class StdioServer:
 
     async def close(self) -> None:
         pass
+
+
+class ServerRequests:
+    """The streams of a session, with a limit on the server's own requests, such as for sampling.
+
+    The SDK answers each in a task of its own: a server that sends requests and reads no reply would
+    fill the memory. Past `MAX_OPEN_REQUESTS` the session ends, and `flooded` is True.
+    """
+
+    MAX_OPEN_REQUESTS = 100
+
+    def __init__(self, transport: AbstractAsyncContextManager[Any]) -> None:
+        self._transport = transport
+        self._open = 0
+        self.flooded = False
+
+    async def __aenter__(self) -> tuple[Any, Any]:
+        read, write = await self._transport.__aenter__()
+        return _ReadStream(read, self), _WriteStream(write, self)
+
+    async def __aexit__(self, *error: Any) -> bool | None:
+        return await self._transport.__aexit__(*error)
+
+    def note_read(self, item: Any) -> None:
+        self._open += isinstance(getattr(item, "message", None), JSONRPCRequest)
+        self.flooded = self._open > self.MAX_OPEN_REQUESTS
+
+    def note_written(self, item: Any) -> None:
+        self._open -= isinstance(item.message, JSONRPCResponse | JSONRPCError)
+
+
+class _Stream:
+    """A stream of the SDK; whatever is not counted is its own."""
+
+    def __init__(self, inner: Any, requests: ServerRequests) -> None:
+        self._inner, self._requests = inner, requests
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: Any) -> bool | None:
+        ended: bool | None = await self._inner.__aexit__(*error)
+        return ended
+
+
+class _ReadStream(_Stream):
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        item = await self._inner.__anext__()
+        self._requests.note_read(item)
+        if self._requests.flooded:
+            raise StopAsyncIteration
+        return item
+
+
+class _WriteStream(_Stream):
+    async def send(self, item: Any) -> None:
+        await self._inner.send(item)
+        self._requests.note_written(item)
 
 
 def _stderr_file() -> BinaryIO:
@@ -216,6 +284,7 @@ def open_http(
     return httpx2.AsyncClient(
         transport=RecordingTransport(inner, policy),
         timeout=_TIMEOUT,
+        cookies=no_cookies(),
         headers={
             "User-Agent": "assay",
             # Without compression, what is counted against the limit is what is held in memory.
@@ -280,6 +349,7 @@ async def _take_error_body(response: httpx2.Response) -> str:
                 body += chunk
                 if len(body) >= ERROR_BODY_BYTES:
                     break
+    close_desynchronized(response.stream)
     await response.stream.aclose()
     response.headers.pop("content-length", None)
     response.stream = httpx2.ByteStream(body)
@@ -325,6 +395,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
             raise httpx2.StreamError(said) from error
 
     async def aclose(self) -> None:
+        close_desynchronized(self._inner)
         await self._inner.aclose()
 
 
@@ -355,10 +426,10 @@ def _failure_of_status(response: httpx2.Response) -> AgentFailure | None:
     status = response.status_code
     if status == 401:
         message = f"HTTP 401: the server requires a token; set {MCP_TOKEN_VARIABLE}"
-        return AgentFailure(FailureKind.AGENT_ERROR, message)
+        return AgentFailure(FailureKind.AGENT_ERROR, message, status=status)
     if status in (403, 413, 421):
-        return AgentFailure(FailureKind.AGENT_ERROR, f"HTTP {status}")
+        return AgentFailure(FailureKind.AGENT_ERROR, f"HTTP {status}", status=status)
     shared = failure_of_status(httpx.Response(status, headers=response.headers.raw))
     if shared is None and status >= 500:
-        return AgentFailure(FailureKind.AGENT_ERROR, f"HTTP {status}")
+        return AgentFailure(FailureKind.AGENT_ERROR, f"HTTP {status}", status=status)
     return shared
