@@ -10,7 +10,7 @@ import httpx
 import uvicorn
 from starlette.types import ASGIApp
 
-from assay.serve.listening import GracefulServer, HeaderTimeout, bind, url_of
+from assay.serve.listening import GracefulServer, bind, url_of
 
 NEW = {"A2A-Version": "1.0"}
 
@@ -22,7 +22,6 @@ async def serving(app: ASGIApp, port: int = 0) -> AsyncIterator[str]:
         server = GracefulServer(
             uvicorn.Config(
                 app,
-                http=HeaderTimeout,
                 lifespan="on",
                 log_config=None,
                 timeout_graceful_shutdown=2,

@@ -2,17 +2,17 @@
 
 import asyncio
 import errno
+import os
 import socket
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from ipaddress import ip_address
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from assay.errors import UsageError
 from assay.net.outbound import is_loopback
@@ -23,75 +23,12 @@ from assay.serve.request_log import set_up_logging
 END_WORK = "end_work"
 """The key under which an application's lifespan may yield the function that ends its long work."""
 
-HEADER_TIMEOUT_S = 10.0
-MAX_HEADER_BYTES = 64_000
+PROXIES_VARIABLE = "FORWARDED_ALLOW_IPS"
+"""Names the proxies, as uvicorn reads it: addresses or networks, separated by commas."""
 
 _GRACE_S = 5
 _BACKLOG = 2048
 _LAST_PORT = 65535
-
-
-class HeaderTimeout(HttpToolsProtocol):
-    """Closes connections whose request line and headers take too long or are too large.
-
-    uvicorn waits for the head of a request without an end and keeps however much of it arrives, so
-    a few hundred idle connections would take a server's file handles, and one that keeps sending
-    its memory. Between two requests uvicorn's own, shorter keep-alive timeout applies.
-
-    A body that was refused before all of it arrived is read and dropped for as long as headers may
-    take: a client that is cut off while it sends does not get to see the response.
-    """
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self._timer: asyncio.TimerHandle | None = None
-        self._size = 0
-        self._in_body = False
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Called by asyncio for a new connection."""
-        super().connection_made(transport)
-        self._start_timer()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Called by asyncio when the connection is closed."""
-        self._stop_timer()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        """Called by asyncio with each piece of a request."""
-        if self.cycle is None or self.cycle.response_complete:
-            self._start_timer()
-        begins_in_body = self._in_body
-        super().data_received(data)
-        if self._timer is not None and not begins_in_body:
-            self._size += len(data)
-            if self._size > MAX_HEADER_BYTES:
-                self.transport.close()
-
-    def on_headers_complete(self) -> None:
-        """Called by the parser at the end of the headers."""
-        self._stop_timer()
-        self._in_body = True
-        super().on_headers_complete()
-
-    def on_message_complete(self) -> None:
-        """Called by the parser at the end of the body."""
-        self._in_body = False
-        if self._timer is not None:  # the rest of a refused body: now the next headers are due
-            self._stop_timer()
-            self._start_timer()
-        super().on_message_complete()
-
-    def _start_timer(self) -> None:
-        if self._timer is None:
-            self._timer = self.loop.call_later(HEADER_TIMEOUT_S, self.transport.close)
-            self._size = 0
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
 
 
 class GracefulServer(uvicorn.Server):
@@ -212,10 +149,14 @@ def _stop_at_end(pipe: BinaryIO, server: uvicorn.Server) -> None:
 
 
 def _config(app: ASGIApp) -> uvicorn.Config:
-    """Without uvicorn's access log, which writes whole URLs: `request_log` takes its place."""
+    """Without uvicorn's access log, which writes whole URLs: `request_log` takes its place.
+
+    `X-Forwarded-For` counts only from proxies that the operator names: otherwise whoever calls
+    through a proxy on this machine could choose the address by which wrong tokens are counted.
+    """
     return uvicorn.Config(
         app,
-        http=HeaderTimeout,
+        proxy_headers=PROXIES_VARIABLE in os.environ,
         access_log=False,
         log_config=None,
         server_header=False,

@@ -33,7 +33,6 @@ from assay.net.outbound import OutboundPolicy
 from assay.serve.a2a.push import PushSender, WebhookStore
 from assay.serve.a2a.tasks import BoundedTaskStore, FindTask, SingleMessageHandler, TaskExecutor
 from assay.serve.a2a.validation import RequestGate
-from assay.serve.error_redaction import ErrorRedaction, redact_a2a_error
 from assay.serve.guards import OPEN_PATHS, guarded
 from assay.serve.listening import END_WORK
 from assay.serve.readiness import Loading, health_routes
@@ -217,7 +216,6 @@ def a2a_app(
         lifespan=_lifespan(loading, end_work, stop),
         exception_handlers={HTTPException: _error},
     )
-    app = ErrorRedaction(app, redact_a2a_error)
     app = RequestGate(app, REST_PREFIX, executor.admit, retry_after)
     own = urlsplit(card_url or "").hostname
     open_paths = OPEN_PATHS | set(PATHS)

@@ -26,7 +26,6 @@ from assay.net.client import open_client
 from assay.net.http import fetch
 from assay.net.outbound import OutboundPolicy, OutboundRefused
 from assay.net.retry import RetryPolicy, parse_retry_after
-from assay.serve.error_redaction import PUSH_FIELDS, PUSH_LIMIT, PUSH_REFUSED, PUSH_URL
 
 MAX_WEBHOOKS = 8
 """How many webhooks one task may have."""
@@ -42,6 +41,17 @@ _DRAIN_S = 5.0
 _RETRIES = RetryPolicy(attempts=3, timeout=_DELIVERY_S, first_delay=0.5, max_retry_after=10.0)
 _RETRIED = (408, 425, 500)
 _OLD_METHODS = "/"
+
+PUSH_URL = "pushNotificationConfig.url: not an http(s) URL such as https://host/path"
+PUSH_REFUSED = (
+    "pushNotificationConfig.url: a private or special address, which this server may not call; "
+    "its operator can allow it with --allow-hosts or ASSAY_ALLOWED_HOSTS"
+)
+PUSH_LIMIT = "pushNotificationConfig: this task has as many webhooks as one may have"
+PUSH_FIELDS = (
+    "pushNotificationConfig: token, scheme and credentials have to be printable ASCII of at most "
+    "4096 characters each"
+)
 
 _logger = logging.getLogger(__name__)
 

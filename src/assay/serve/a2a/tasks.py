@@ -39,13 +39,13 @@ from assay.errors import AssayError
 from assay.net.json import JsonObject, parse_json
 from assay.privacy import log_exception
 from assay.serve.a2a.validation import OVERLOADED, Slot, claim_slot
-from assay.serve.error_redaction import ONE_MESSAGE
 from assay.serve.readiness import Loaded, Loading
 
 INTERNAL_ERROR = "internal error; see the server's log"
 TASK_LIFETIME_S = 3600.0
 MAX_TASK_BYTES = 64_000_000
 """As they would be sent. In memory a task takes a few times that."""
+ONE_MESSAGE = "a task takes one message; send it without a task id to start a new task"
 MAX_HISTORY = 20
 """How many status messages of a task are kept, besides its current one."""
 

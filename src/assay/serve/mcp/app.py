@@ -23,7 +23,6 @@ from assay.contract.openapi import (
 from assay.errors import AssayError
 from assay.net.json import parse_json
 from assay.net.variables import ADMIN_TOKEN_VARIABLE
-from assay.serve.error_redaction import ErrorRedaction, redact_mcp_error
 from assay.serve.guards import admin_token as operator_token
 from assay.serve.guards import (
     guarded,
@@ -124,7 +123,7 @@ def mcp_app(
         exception_handlers={HTTPException: _http_error},
     )
     return guarded(
-        ErrorRedaction(app, redact_mcp_error),
+        app,
         token=token,
         admin_token=admin_token,
         admin_paths={RESET_PATH},
