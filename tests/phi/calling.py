@@ -78,6 +78,11 @@ async def send_raw(url: str, content: bytes) -> None:
 def expect_silence(log: Recording, errors: list[str], at_least: int) -> None:
     assert len(errors) >= at_least, "the broken requests were taken for good ones"
     assert [text[:400] for text in errors if CANARY in text] == []
+    expect_silent_log(log)
+
+
+def expect_silent_log(log: Recording) -> None:
+    """For servers whose SDK quotes a request that does not parse, to its own caller alone."""
     assert log.leaks(log.ours.getvalue()) == []
     assert log.leaks(log.raw.getvalue()) == []
     assert "Traceback" not in log.ours.getvalue()
