@@ -19,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 from tests.serve.serving import send, serving, words
 
 from assay.errors import SearchError
+from assay.progress import silent
 from assay.serve.purple import McpSearch, doc_ids, mcp_search, purple_app
 
 HITS = [{"doc_id": f"MED-{i}", "score": 1.0, "title": "", "text": ""} for i in (3, 1, 3, 2)]
@@ -108,7 +109,7 @@ async def test_a_server_that_was_started_anew_is_found_again() -> None:
     server, task, port = await run(0)
     search = McpSearch(f"http://127.0.0.1:{port}")
     try:
-        find = await search.open()
+        find = await search.open(silent)
         assert await find("x", 5) == ["MED-3", "MED-1", "MED-3", "MED-2"]
         server.should_exit = True
         await task
@@ -136,7 +137,7 @@ async def test_a_call_that_finds_the_server_away_is_made_once_more() -> None:
 
     async with serving(app) as there:
         search = McpSearch(there)
-        find = await search.open()
+        find = await search.open(silent)
         away = 1
         assert await find("x", 5) == ["MED-3", "MED-1", "MED-3", "MED-2"]
         away = 2

@@ -16,6 +16,7 @@ import pytest
 from tests import forked
 
 from assay.errors import UsageError
+from assay.progress import silent
 from assay.serve.listening import bind, check_exposure
 from assay.serve.purple import McpSearch
 
@@ -95,7 +96,7 @@ async def test_the_evaluator_also_serves_the_search_that_agents_expect_beside_it
         ).json()
         by_mcp = McpSearch(search)
         try:
-            ids = await (await by_mcp.open())("tomatoes", 3)
+            ids = await (await by_mcp.open(silent))("tomatoes", 3)
         finally:
             await by_mcp.close()
         card = httpx.get(url, trust_env=False).json()

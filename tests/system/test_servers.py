@@ -1,15 +1,20 @@
 """What callers and operators of the servers see: from the command line and the wire."""
 
+import asyncio
 import contextlib
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
+import mcp
 import pytest
 from tests import forked
+from tests.system.conftest import Assay
 
 PROXIED = {"Authorization": "Bearer guess"}
 
@@ -65,3 +70,55 @@ def test_a_server_without_its_extra_serves_or_names_it(
         _, errors = process.communicate(timeout=60)
     assert "Traceback" not in errors
     assert words in errors
+
+
+QUERY = "mortgage fixed rate"
+
+
+def test_bm25_has_one_scale_on_every_surface(assay: Assay) -> None:
+    found = assay("search", QUERY, "--dataset", "notes", "--mode", "bm25", "--json")
+    best = json.loads(found.stdout)["results"][0]
+    with served("mcp", "--dataset", "notes", "--mode", "bm25") as url:
+        answer = httpx.post(f"{url}/search_nfcorpus", json={"query": QUERY, "top_k": 3}, timeout=60)
+        above = asyncio.run(call(url, "nc_semantic_search", score_threshold=best["score"] + 0.01))
+        below = asyncio.run(call(url, "nc_semantic_search", score_threshold=best["score"] - 0.01))
+    hit = answer.json()["results"][0]
+    assert (hit["doc_id"], hit["score"]) == (best["doc_id"], pytest.approx(best["score"]))
+    assert (above["total_found"], below["total_found"]) == (0, 1)
+
+
+async def call(url: str, tool: str, path: str = "/mcp", **arguments: object) -> dict[str, Any]:
+    """The structured result of an MCP tool."""
+    async with mcp.Client(url + path) as client:
+        result = await client.call_tool(tool, {"query": QUERY, **arguments})
+    return dict(result.structured_content or {})
+
+
+@pytest.mark.parametrize("path", ["", "/", "/mcp"])
+def test_mcp_is_served_where_the_specification_names_it(path: str) -> None:
+    with served("mcp", "--dataset", "notes", "--mode", "bm25") as url:
+        found = asyncio.run(call(url, "search_nfcorpus", path, top_k=2))
+    assert len(found["results"]) == 2
+
+
+def test_a_wrong_search_address_is_the_reason_of_every_answer(tmp_path: Path) -> None:
+    """Common pitfall 5: "Ensure MCP server URL is correct"."""
+    wrong = "http://127.0.0.1:9"
+    log = (tmp_path / "log").open("w+")
+    command = (forked.ASSAY, "serve", "purple", "--mcp-server-url", wrong, "--port", "0")
+    with log, forked.started(*command, stderr=log) as server:
+        url = server.stdout.readline().strip()
+        message = {"role": "user", "messageId": "m", "parts": [{"kind": "text", "text": ASKED}]}
+        request = {"method": "message/send", "params": {"message": {"kind": "message", **message}}}
+        answer = httpx.post(url, json={"jsonrpc": "2.0", "id": 1, **request}, timeout=60).json()
+        ready = httpx.get(f"{url}/health/ready")
+        log.seek(0)
+        logged = log.read()
+    said = answer["result"]["status"]["message"]["parts"][0]["text"]
+    assert answer["result"]["status"]["state"] == "failed"
+    for text in (said, logged):
+        assert f"waiting for a search server at {wrong} (connection refused" in text
+    assert ready.status_code == 503
+
+
+ASKED = json.dumps({"query": "calcium", "top_k": 5})

@@ -72,8 +72,10 @@ def purple(
     with listen("purple agent", host, port) as listener:
         from assay.serve import purple as served
 
+        max_wait_s = None
         if mcp_server_url:
             load, close = served.mcp_search(mcp_server_url)
+            max_wait_s = served.MAX_WAIT_S
         else:
             writer = served.configured_answers() if answers else None
             load, close = served.local_search(dataset, mode, writer)
@@ -83,6 +85,7 @@ def purple(
             answers=answers,
             card_url=card_url,
             token=server_token(),
+            max_wait_s=max_wait_s,
             on_stop=close,
         )
         serve_on(app, listener, stop_with=sys.stdin.buffer if stop_with_stdin else None)

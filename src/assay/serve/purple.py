@@ -4,6 +4,8 @@ Where it was started to answer too, the same artifact holds the answer and the i
 """
 
 import asyncio
+import itertools
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any
 
@@ -22,7 +24,13 @@ from assay.llm.passages import Passage
 from assay.net.json import JsonObject, parse_json
 from assay.progress import Progress
 from assay.serve.a2a.app import AgentProfile, Skill, a2a_app
-from assay.serve.a2a.tasks import TaskExecutor, TaskRefused, read_request, wait_until_loaded
+from assay.serve.a2a.tasks import (
+    ServerUnavailable,
+    TaskExecutor,
+    TaskRefused,
+    read_request,
+    wait_until_loaded,
+)
 from assay.serve.a2a.validation import Capacity, Slot
 from assay.serve.readiness import Loading
 from assay.serve.retrieval import QueryText, load_retrieval
@@ -36,6 +44,8 @@ Find = Callable[[str, int], Awaitable[list[str] | AgentAnswer]]
 
 Load = Callable[[Progress], Awaitable[Find]]
 Stop = Callable[[], Awaitable[None]] | None
+
+_logger = logging.getLogger(__name__)
 
 ARTIFACT = "retrieval_results"
 IN_FLIGHT = 64
@@ -81,6 +91,7 @@ def purple_app(
     card_url: str | None = None,
     token: str | None = None,
     in_flight: int = IN_FLIGHT,
+    max_wait_s: float | None = None,
     on_stop: Stop = None,
 ) -> ASGIApp:
     """The retrieval agent.
@@ -91,10 +102,11 @@ def purple_app(
     card_url: the address that the card names; None names the one by which it was requested.
     token: the bearer token that callers need.
     in_flight: how many searches run at once before new ones are refused.
+    max_wait_s: how long a request waits for `load` before it is answered with the reason.
     on_stop: called when the server has stopped.
     """
     loading: Loading[Find] = Loading(lambda: load(loading.note))
-    executor = PurpleExecutor(loading, in_flight)
+    executor = PurpleExecutor(loading, in_flight, max_wait_s)
     profile = PROFILE.with_skill(ANSWERS) if answers else PROFILE
     return a2a_app(
         profile if dataset is None else profile.serving(dataset),
@@ -144,19 +156,18 @@ def mcp_search(url: str) -> tuple[Load, Stop]:
 
     search = McpSearch(url)
 
-    async def load(progress: Progress) -> Find:
-        progress("waiting for the MCP server", 0, None)
-        return await search.open()
-
-    return load, search.close
+    return search.open, search.close
 
 
 class PurpleExecutor(TaskExecutor):
     """Answers each message with one artifact: the ranked ids, and the answer where there is one."""
 
-    def __init__(self, loading: Loading[Find], in_flight: int) -> None:
+    def __init__(
+        self, loading: Loading[Find], in_flight: int, max_wait_s: float | None = None
+    ) -> None:
         self._loading = loading
         self._capacity = Capacity(in_flight)
+        self._max_wait_s = max_wait_s
 
     def admit(self) -> Slot | None:
         """A slot for one search."""
@@ -171,7 +182,12 @@ class PurpleExecutor(TaskExecutor):
         await updater.complete()
 
     async def _search(self, asked: QueryRequest) -> list[str] | AgentAnswer:
-        find = await wait_until_loaded(self._loading)
+        try:
+            async with asyncio.timeout(self._max_wait_s):
+                find = await wait_until_loaded(self._loading)
+        except TimeoutError:
+            stage = self._loading.stage or {}
+            raise ServerUnavailable(f"not ready yet: {stage.get('what', 'loading')}") from None
         try:
             return await find(asked.query, asked.top_k)
         except (AssayError, AgentFailure) as error:  # our own words, nothing of the request
@@ -192,6 +208,9 @@ TOOL = "search_nfcorpus"
 MAX_RESULTS = 100
 """How many documents a search server returns at most, unless its tool states another maximum."""
 
+MAX_WAIT_S = 20.0
+"""A request waits no longer for the search server: evaluators give up after 30 to 60 s."""
+
 _RETRY_DELAYS_S = (0.5, 1.0, 2.0, 5.0)
 
 FindIds = Callable[[str, int], Awaitable[list[str]]]
@@ -208,16 +227,22 @@ class McpSearch:
             lambda: streamable_http_client(f"{self._base}/mcp", http_client=self._http)
         )
 
-    async def open(self) -> FindIds:
+    async def open(self, progress: Progress) -> FindIds:
         """Wait for the server, however long it takes: it may be started after us."""
-        attempt = 0
-        while True:
-            if await self._speaks_mcp():
+        logged = ""
+        for attempt in itertools.count():
+            problem = await self._mcp_problem()
+            if not problem:
                 return self.by_mcp
             if await self._speaks_rest():
                 return self.by_rest
+            waiting = f"waiting for a search server at {self._base} ({problem})"
+            progress(f"{waiting}; check --mcp-server-url", 0, None)
+            if waiting != logged:
+                _logger.warning("%s", waiting)
+                logged = waiting
             await asyncio.sleep(_RETRY_DELAYS_S[min(attempt, len(_RETRY_DELAYS_S) - 1)])
-            attempt += 1
+        raise AssertionError("unreachable")
 
     async def close(self) -> None:
         """Close the session and the HTTP client."""
@@ -258,15 +283,17 @@ class McpSearch:
                 raise
         return await self._session.call(TOOL, arguments)
 
-    async def _speaks_mcp(self) -> bool:
+    async def _mcp_problem(self) -> str:
+        """Why the server cannot be searched over MCP; empty if it can."""
         try:
             _, tools = await self._session.open()
-        except TargetError:
-            return False
+        except TargetError as error:
+            return str(error)
         found = [tool for tool in tools if tool.name == TOOL]
-        if found:
-            self._max_results = _max_results(found[0].input_schema)
-        return bool(found)
+        if not found:
+            return f"it has no tool {TOOL!r}"
+        self._max_results = _max_results(found[0].input_schema)
+        return ""
 
     async def _speaks_rest(self) -> bool:
         try:

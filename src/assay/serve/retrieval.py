@@ -17,8 +17,8 @@ from assay.search.filters import conditions, holds
 from assay.search.index import open_retriever
 from assay.search.modes import Mode
 from assay.search.reranking import with_reranker
+from assay.search.retriever import BM25_HALF, check_request
 from assay.search.retriever import SearchHit as SearchHit
-from assay.search.retriever import check_request
 from assay.targets.threads import DaemonThreads
 from assay.text import strip_controls
 
@@ -109,15 +109,14 @@ class LexicalSearcher:
         mode: Mode = "bm25",
         filters: Mapping[str, Any] | None = None,
     ) -> Sequence[SearchHit]:
-        """Best first; the score of the best is 1."""
+        """Best first, on the scale of every other search with BM25."""
         check_request(query, top_k, mode)
         if mode != "bm25":
             raise UsageError(f"this server only searches with bm25, got mode {mode!r}")
         wanted = conditions(filters)
         depth = len(self._documents) if wanted else top_k
         found = self._index.search(query, depth)
-        best = max((score for _, score in found), default=1.0)
-        hits = [self._hit(doc_id, score / best) for doc_id, score in found]
+        hits = [self._hit(doc_id, score / (score + BM25_HALF)) for doc_id, score in found]
         return [hit for hit in hits if all(holds(one, hit.metadata) for one in wanted)][:top_k]
 
     def _hit(self, doc_id: str, score: float) -> SearchHit:

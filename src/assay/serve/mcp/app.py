@@ -1,4 +1,4 @@
-"""The MCP server over HTTP: MCP at /mcp and the same tools as REST, behind the same guards."""
+"""The MCP server over HTTP: MCP at `/` and `/mcp`, and the same tools as REST, all guarded."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -115,7 +115,12 @@ def mcp_app(
         max_sessions=max_sessions,
         max_request_body_size=_BODY_LIMIT,
     )
-    routes = [*inner.routes, *rest_routes(documents, may_reset=admin_token is not None)]
+    routes = [
+        *inner.routes,
+        # Documents and clients name the server without a path as well.
+        *(Route("/", route.endpoint) for route in inner.routes if isinstance(route, Route)),
+        *rest_routes(documents, may_reset=admin_token is not None),
+    ]
     app: ASGIApp = Starlette(
         routes=routes,
         # Without it every call to /mcp fails.
