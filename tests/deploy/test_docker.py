@@ -8,7 +8,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -72,40 +71,55 @@ def test_the_ignore_file_lets_in_what_is_copied_and_no_more() -> None:
         assert not any(fnmatch.fnmatch(source, secret) for secret in (".env*", ".git*", ".venv*"))
 
 
-def compose() -> dict[str, dict[str, Any]]:
-    """The services of the composition, by name."""
-    found: dict[str, dict[str, Any]]
-    found = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+COMPOSE = ROOT / "docker-compose.yml"
+CLUSTER = ROOT / "examples" / "docker-cluster.yml"
+
+
+def compose(file: Path = COMPOSE) -> dict[str, dict[str, Any]]:
+    """The services of a composition, by name."""
+    found: dict[str, dict[str, Any]] = yaml.safe_load(file.read_text())["services"]
     return found
 
 
-def test_the_services_start_in_order_and_are_health_checked() -> None:
-    services = {name: each for name, each in compose().items() if "profiles" not in each}
-    assert list(services) == ["qdrant", "mcp-server", "purple-agent", "green-agent"]
-    names = list(services)
-    for before, after in pairwise(names):
-        needed = services[after]["depends_on"]
-        assert {each["condition"] for each in needed.values()} == {"service_healthy"}
-        assert [each for each in needed if needed[each].get("required", True)] == [before]
-    for name, service in services.items():
-        assert set(service["healthcheck"]) >= {"test", "interval", "timeout", "retries"}, name
-    targets = [service.get("build", {}).get("target") for service in services.values()]
-    assert targets == [None, "mcp", "purple", "green"]
+def test_the_evaluator_comes_without_an_agent_on_the_port_of_the_users_own() -> None:
+    """Someone who evaluates an agent of theirs starts it on 9010, as the specification says."""
+    services = compose()
+    started = {name: each for name, each in services.items() if "profiles" not in each}
+    assert list(started) == ["qdrant", "mcp-server", "green-agent"]
+    assert not any(
+        "9010:9010" in port for each in started.values() for port in each.get("ports", ())
+    )
+    assert services["purple-agent"]["profiles"] == ["purple"]
+    needed = [name for each in started.values() for name in each.get("depends_on", ())]
+    assert needed == ["qdrant"]
+    assert "host.docker.internal:host-gateway" in services["green-agent"]["extra_hosts"]
+    assert "host.docker.internal" in services["green-agent"]["environment"]["ASSAY_ALLOWED_HOSTS"]
+
+
+def test_a_container_of_docker_run_reaches_the_search() -> None:
+    """Through its gateway, which is not the loopback of the host."""
+    (port,) = compose()["mcp-server"]["ports"]
+    assert port == "${MCP_BIND:-0.0.0.0}:8000:8000"
+
+
+@pytest.mark.parametrize("file", [COMPOSE, CLUSTER], ids=lambda file: file.stem)
+def test_version_1_29_reads_the_composition(file: Path) -> None:
+    """Its schema knows these conditions, and no `required` beside them."""
+    for name, service in compose(file).items():
+        conditions = service.get("depends_on", {}).values()
+        assert all(each == {"condition": "service_healthy"} for each in conditions), name
 
 
 def test_every_service_has_a_health_check_and_a_limit_of_memory() -> None:
-    for name, service in compose().items():
-        assert service["healthcheck"]["test"], name
+    services = {**compose(CLUSTER), **compose()}
+    for name, service in services.items():
+        assert set(service["healthcheck"]) >= {"test", "interval", "timeout", "retries"}, name
         assert "memory" in service["deploy"]["resources"]["limits"], name
 
 
-def test_a_cluster_has_three_qdrant_nodes_ray_and_the_web_ui() -> None:
-    services = compose()
-    added = [name for name, each in services.items() if "cluster" in each.get("profiles", ())]
-    assert added == ["ui", "qdrant-2", "qdrant-3", "ray-head", "ray-worker"]
-    assert [name for name, each in services.items() if "single" in each.get("profiles", ())] == [
-        "ui"
-    ]
+def test_a_cluster_has_three_qdrant_nodes_and_ray() -> None:
+    services = compose(CLUSTER)
+    assert list(services) == ["mcp-server", "qdrant-2", "qdrant-3", "ray-head", "ray-worker"]
     settings = dict(
         line.split("=", 1)
         for line in (ROOT / "examples" / "docker-cluster.conf").read_text().splitlines()
@@ -114,13 +128,13 @@ def test_a_cluster_has_three_qdrant_nodes_ray_and_the_web_ui() -> None:
     hosts = [urlsplit(url).hostname for url in settings["QDRANT_URL"].split(",")]
     assert hosts == ["qdrant", "qdrant-2", "qdrant-3"]
     # What the file sets is what the composition asks for.
-    text = (ROOT / "docker-compose.yml").read_text()
+    text = COMPOSE.read_text() + CLUSTER.read_text()
     assert all(f"${{{name}:-" in text for name in settings)
     # An index is made when all nodes are there, with as many copies, whoever makes it.
-    assert list(services["mcp-server"]["depends_on"]) == hosts
-    for maker in ("mcp-server", "ray-head", "ray-worker"):
-        wanted = {name for name in settings if name.startswith("QDRANT_")} - {"QDRANT_CLUSTER"}
-        assert wanted <= set(services[maker]["environment"])
+    assert list(services["mcp-server"]["depends_on"]) == hosts[1:]
+    makers = (compose()["mcp-server"], services["ray-head"], services["ray-worker"])
+    wanted = {name for name in settings if name.startswith("QDRANT_")} - {"QDRANT_CLUSTER"}
+    assert all(wanted <= set(maker["environment"]) for maker in makers)
     for node in hosts[1:]:
         command = services[str(node)]["command"]
         assert command[1:3] == ["--bootstrap", "http://qdrant:6335"]
@@ -144,7 +158,7 @@ def test_the_flags_of_a_ray_node_are_flags_of_ray() -> None:
     known = {flag for option in start.params for flag in option.opts}
     entry = json.loads(dict(stages()["ray"])["ENTRYPOINT"])
     for name in ("ray-head", "ray-worker"):
-        words = [*entry[2:], *compose()[name]["command"]]
+        words = [*entry[2:], *compose(CLUSTER)[name]["command"]]
         assert {word.split("=")[0] for word in words} <= known
 
 
@@ -166,7 +180,7 @@ def test_the_composition_is_what_the_compose_specification_allows() -> None:
     schema = json.loads(Path(os.environ[SCHEMA]).read_text())
     conf = (ROOT / "examples" / "docker-cluster.conf").read_text()
     for settings in ({}, dict(re.findall(r"^(\w+)=(.*)$", conf, re.MULTILINE))):
-        found = yaml.safe_load(_interpolated(settings))
+        found = yaml.safe_load(_interpolated(COMPOSE, settings))
         assert [error.message for error in Draft202012Validator(schema).iter_errors(found)] == []
         services, volumes = found["services"], found.get("volumes", {})
         for name, service in services.items():
@@ -175,15 +189,16 @@ def test_the_composition_is_what_the_compose_specification_allows() -> None:
             assert {one for one in named if one[0] not in "./"} <= set(volumes), name
         found["services"]["qdrant"]["no_such_key"] = 1
         assert not Draft202012Validator(schema).is_valid(found)
+    assert Draft202012Validator(schema).is_valid(yaml.safe_load(_interpolated(CLUSTER, {})))
 
 
-def _interpolated(settings: dict[str, str]) -> str:
+def _interpolated(file: Path, settings: dict[str, str]) -> str:
     """The file with its variables replaced: by their value, else by the default in the file."""
 
     def value(match: re.Match[str]) -> str:
         return settings.get(match["name"], match["default"] or "")
 
-    text = (ROOT / "docker-compose.yml").read_text()
+    text = file.read_text()
     return re.sub(r"\$\{(?P<name>\w+)(?::-(?P<default>[^}]*))?\}", value, text)
 
 
