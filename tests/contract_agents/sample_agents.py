@@ -20,7 +20,6 @@ from assay.search.modes import Mode
 from assay.serve.contract_agents.apps import TASKS, AgentResources, agents_app, path_of
 from assay.serve.contract_agents.knowledge_bases import KnowledgeBases
 from assay.serve.contract_agents.policy_review import read_policy
-from assay.serve.contract_agents.pubmed import PubMed
 from assay.serve.retrieval import Retrieval
 
 DOCUMENTS = (
@@ -50,7 +49,6 @@ def make_resources(
     mode: Mode = "hybrid",
     embedder: Embedder | None = None,
     documents: Sequence[Document] = DOCUMENTS,
-    pubmed: str = "http://127.0.0.1:9",
     load: Callable[[Progress], Awaitable[Retrieval]] | None = None,
 ) -> AgentResources:
     """`folder` holds the knowledge bases; `load` replaces the data set."""
@@ -65,7 +63,7 @@ def make_resources(
     knowledge = KnowledgeBases(
         load or load_documents, lambda name: FolderStore(folder, f"kb-{name}"), lambda: used, mode
     )
-    return AgentResources(knowledge, read_policy(), pubmed=PubMed(pubmed))
+    return AgentResources(knowledge, read_policy())
 
 
 class Agents:

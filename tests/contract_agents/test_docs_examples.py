@@ -9,7 +9,6 @@ import pytest
 from tests.contract_agents.sample_agents import running_agents
 
 from assay.serve.contract_agents.apps import TASKS, open_resources
-from assay.serve.contract_agents.policy_review import BUILT_IN, read_policy
 
 PAGE = (Path(__file__).parents[2] / "docs" / "contract.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(
@@ -46,12 +45,3 @@ def _comparable(outputs: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("task", TASKS)
 def test_each_agent_has_a_section(task: str) -> None:
     assert f"### {task}\n" in PAGE
-
-
-def test_what_the_page_says_of_pubmed_and_policy_is_there() -> None:
-    from assay.serve.contract_agents.pubmed import KEY_VARIABLE, VARIABLE
-
-    assert f"`{VARIABLE}`" in PAGE
-    assert f"`{KEY_VARIABLE}`" in PAGE
-    assert BUILT_IN.is_file()
-    assert read_policy().rules

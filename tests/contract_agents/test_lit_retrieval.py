@@ -1,34 +1,15 @@
-"""LIT_RETRIEVAL: papers with what is known of them, from the index and from PubMed."""
+"""LIT_RETRIEVAL: papers with what is known of them, from the index and from knowledge bases."""
 
-from collections.abc import AsyncIterator
-from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.contract_agents.eutils import Eutils
 from tests.contract_agents.sample_agents import Agents, make_resources, running_agents
-from tests.serve.serving import serving
 
 from assay.data import Document
-from assay.serve.contract_agents.pubmed import Paper, PubMed, PubMedError, interleave, pmid_in
+from assay.serve.contract_agents.lit_retrieval import pmid_in
 
 QUERY = "blood pressure"
-BOTH = ["index", "pubmed"]
-
-
-@pytest.fixture
-def eutils() -> Eutils:
-    return Eutils()
-
-
-@pytest.fixture
-async def with_pubmed(eutils: Eutils, tmp_path: Path) -> AsyncIterator[Agents]:
-    async with (
-        serving(eutils.app) as url,
-        running_agents(make_resources(tmp_path / "bases", pubmed=f"{url}/eutils")) as agents,
-    ):
-        yield agents
 
 
 async def test_a_paper_has_what_is_known_of_it_and_nothing_else(agents: Agents) -> None:
@@ -72,93 +53,15 @@ async def test_an_ingested_knowledge_base_is_a_database(agents: Agents) -> None:
     assert found["authors"] == ["Leaf, A.", "Pot, B."]
 
 
-async def test_pubmed_is_asked_only_where_it_is_named(with_pubmed: Agents, eutils: Eutils) -> None:
-    await with_pubmed.outputs("LIT_RETRIEVAL", {"query": QUERY})
-    assert eutils.asked == []
-    outputs = await with_pubmed.outputs(
-        "LIT_RETRIEVAL", {"query": QUERY, "databases": ["pubmed"], "max_results": 7}
-    )
-    assert outputs["papers"][0] == {
-        "title": "Effects of Camellia sinensis on blood pressure.",
-        "abstract": "METHODS: Adults drank tea. RESULTS: Pressure fell by 3 <mmHg>.",
-        "authors": ["Ada Leaf", "The Tea Group"],
-        "year": 2020,
-        "journal": "Journal of Teas",
-        "doi": "10.1000/tea.1",
-        "pmid": "111",
-        "source": "pubmed",
-        "url": "https://pubmed.ncbi.nlm.nih.gov/111/",
-    }
-    search, fetch = eutils.asked
-    assert (search["term"], search["retmax"], search["db"]) == ([QUERY], ["7"], ["pubmed"])
-    assert fetch["id"] == ["111,25329299"]
-
-
-async def test_what_both_have_stands_once(with_pubmed: Agents) -> None:
-    outputs = await with_pubmed.outputs("LIT_RETRIEVAL", {"query": QUERY, "databases": BOTH})
-    pmids = [paper.get("pmid") for paper in outputs["papers"]]
-    assert pmids.count("25329299") == 1
-    assert {paper["source"] for paper in outputs["papers"]} == {"tiny", "pubmed"}
-
-
-@pytest.mark.parametrize(
-    ("query", "fields"),
-    [
-        (QUERY, {"risk_tier": "PHI"}),
-        (QUERY, {"risk_tier": "SENSITIVE"}),
-        ("blood pressure of jane.roe@example.org", {}),
-        ("patient MRN 1234567", {}),
-    ],
-)
-async def test_what_may_be_about_a_patient_does_not_leave_the_house(
-    with_pubmed: Agents, eutils: Eutils, query: str, fields: dict[str, str]
-) -> None:
-    answer = await with_pubmed.run("LIT_RETRIEVAL", {"query": query, "databases": BOTH}, **fields)
-    assert eutils.asked == []
+async def test_databases_are_taken_in_turns_and_unknown_ones_are_named(agents: Agents) -> None:
+    document = {"docId": "p1", "title": "Tea", "text": "Tea and blood pressure."}
+    await agents.outputs("RAG_INGEST", {"documents": [document], "knowledgeBase": "lab"})
+    asked = {"query": QUERY, "databases": ["index", "lab", "pubmed"]}
+    answer = await agents.run("LIT_RETRIEVAL", asked)
+    assert [each["source"] for each in answer["outputs"]["papers"]][:2] == ["tiny", "lab"]
+    assert answer["provenance"] == {"databases": ["tiny", "lab"]}
     assert answer["status"] == "degraded"
-    assert answer["warnings"][0].startswith("PubMed was not queried")
-    assert answer["provenance"] == {"databases": ["tiny"]}
-
-
-async def test_without_pubmed_the_rest_is_still_given(agents: Agents) -> None:
-    """Nothing listens where these agents look for PubMed."""
-    answer = await agents.run("LIT_RETRIEVAL", {"query": QUERY, "databases": BOTH})
-    assert answer["status"] == "degraded"
-    assert answer["outputs"]["count"] == 3
-    assert "PubMed could not be reached" in answer["warnings"][0]
-    alone = await agents.run("LIT_RETRIEVAL", {"query": QUERY, "databases": ["pubmed"]})
-    assert alone["error"]["code"] == "TASK_FAILED"
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"status": 429}, "too many requests"),
-        ({"status": 500}, "HTTP 500"),
-        ({"search_body": ["?"]}, "response to the search has no list of ids"),
-        ({"search_body": {"error": "x"}}, "response to the search has no list of ids"),
-        ({"records": "<html>"}, "records are not valid XML"),
-    ],
-)
-async def test_each_way_in_which_pubmed_fails_has_its_words(
-    eutils: Eutils, change: dict[str, Any], message: str
-) -> None:
-    for name, value in change.items():
-        setattr(eutils, name, value)
-    async with serving(eutils.app) as url, aclosing(PubMed(f"{url}/eutils")) as pubmed:
-        with pytest.raises(PubMedError, match=message):
-            await pubmed.search("jane roe", 5)
-
-
-async def test_the_address_and_the_key_come_from_the_environment(
-    eutils: Eutils, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with serving(eutils.app) as url:
-        monkeypatch.setenv("ASSAY_PUBMED_URL", f"{url}/eutils/")
-        monkeypatch.setenv("NCBI_API_KEY", "k3y")
-        async with aclosing(PubMed()) as pubmed:
-            assert [each.pmid for each in await pubmed.search("tea", 5)] == ["111", "25329299"]
-    assert eutils.asked[0]["api_key"] == ["k3y"]
+    assert answer["warnings"][0].startswith("a database was not searched")
 
 
 @pytest.mark.parametrize(
@@ -199,11 +102,3 @@ async def test_a_context_budget_leaves_papers_out(agents: Agents) -> None:
 )
 def test_an_address_of_pubmed_names_its_paper(url: str | None, pmid: str | None) -> None:
     assert pmid_in(url) == pmid
-
-
-def test_lists_are_taken_in_turns() -> None:
-    def named(*ids: str) -> list[Paper]:
-        return [Paper(i, "", "s", doc_id=i) for i in ids]
-
-    merged = interleave([named("a", "b", "c"), named("x", "b")], 4)
-    assert [each.doc_id for each in merged] == ["a", "x", "b", "c"]

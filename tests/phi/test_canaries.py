@@ -16,7 +16,6 @@ import pytest
 from mcp import Client, MCPError
 from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
-from tests.contract_agents.eutils import Eutils
 from tests.contract_agents.sample_agents import make_resources
 from tests.phi.calling import HEADERS, Caller, expect_silence, expect_silent_log, send_raw
 from tests.phi.recording import CANARY, Recording, asking
@@ -82,12 +81,11 @@ def body(number: int, task: str, inputs: Any, **fields: Any) -> dict[str, Any]:
 async def test_contract_agents(
     task: str, log: Recording, http: httpx.AsyncClient, tmp_path: Path
 ) -> None:
-    async with serving(Eutils(status=500).app) as eutils:
-        resources = make_resources(tmp_path / "bases", pubmed=f"{eutils}/eutils")
-        async with serving(agents_app(TASKS, resources)) as url:
-            caller = Caller(http, url + path_of(task), [])
-            await _all_of(caller, task)
-            await caller.strange(["/agents/run/sync", "/agents/run/stream"])
+    resources = make_resources(tmp_path / "bases")
+    async with serving(agents_app(TASKS, resources)) as url:
+        caller = Caller(http, url + path_of(task), [])
+        await _all_of(caller, task)
+        await caller.strange(["/agents/run/sync", "/agents/run/stream"])
     expect_silence(log, caller.errors, 20)
 
 

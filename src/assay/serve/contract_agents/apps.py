@@ -30,7 +30,6 @@ from assay.serve.contract_agents.knowledge_bases import KnowledgeBases
 from assay.serve.contract_agents.knowledge_store import ingested_store
 from assay.serve.contract_agents.lit_retrieval import LitRetrieval
 from assay.serve.contract_agents.policy_review import Policy, PolicyReview, read_policy
-from assay.serve.contract_agents.pubmed import PubMed
 from assay.serve.contract_agents.rag_ingest import RagIngest
 from assay.serve.contract_agents.rag_retrieve import RagAnswer, RagRetrieve
 from assay.serve.guards import OPEN_PATHS, guarded
@@ -52,12 +51,11 @@ _INGEST_LIMITS = ServingLimits(max_body_bytes=16_000_000, max_running=8)
 
 @dataclass(frozen=True)
 class AgentResources:
-    """What the agents of one process share: knowledge bases, policy rules, an answerer, PubMed."""
+    """What the agents of one process share: knowledge bases, policy rules, an answerer."""
 
     knowledge: KnowledgeBases
     policy: Policy
     answerer: Answerer = field(default_factory=ExtractiveAnswerer)
-    pubmed: PubMed = field(default_factory=PubMed)
 
     def work_for(self, task: str) -> Work:
         """The work of the agent for `task`."""
@@ -65,16 +63,15 @@ class AgentResources:
             "RAG_RETRIEVE": RagRetrieve(self.knowledge),
             "RAG_INGEST": RagIngest(self.knowledge),
             "RAG_ANSWER": RagAnswer(self.knowledge, self.answerer),
-            "LIT_RETRIEVAL": LitRetrieval(self.knowledge, self.pubmed, self.policy.phi),
+            "LIT_RETRIEVAL": LitRetrieval(self.knowledge),
             "POLICY_REVIEW": PolicyReview(self.policy),
             "CLAIM_VERIFY": verify_claims,
         }
         return works[task]
 
     async def close(self) -> None:
-        """Close indexes and connections."""
+        """Close the indexes."""
         await self.knowledge.close()
-        await self.pubmed.aclose()
 
 
 def open_resources(

@@ -1,8 +1,12 @@
-"""LIT_RETRIEVAL: papers for a query, from the indexed literature and, if asked for, PubMed."""
+"""LIT_RETRIEVAL: papers for a query, from the data set of the server and from knowledge bases."""
 
+import re
 import time
-from dataclasses import dataclass, field
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, zip_longest
+from typing import Annotated, Any
+from urllib.parse import unquote
 
 from pydantic import Field, StringConstraints
 
@@ -25,13 +29,14 @@ from assay.serve.contract_agents.knowledge_bases import (
     KnowledgeBase,
     KnowledgeBases,
 )
-from assay.serve.contract_agents.policy_review import PhiPatterns
-from assay.serve.contract_agents.pubmed import PUBMED, Paper, PubMed, PubMedError, interleave
 from assay.serve.contract_agents.rag_retrieve import search_chunks, tokens_in
 from assay.serve.retrieval import SEARCHABLE
 
 INDEX = "index"
 """The name, in `databases`, of the literature that the server was started with."""
+
+_YEAR = re.compile(r"\b(1[5-9]\d\d|20\d\d)\b")
+_PUBMED_URL = re.compile(r"(?:ncbi\.nlm\.nih\.gov/pubmed|pubmed\.ncbi\.nlm\.nih\.gov)/(\d{1,9})")
 
 
 class LiteratureInputs(ContractModel):
@@ -46,106 +51,115 @@ class LiteratureInputs(ContractModel):
     )
 
 
-@dataclass
-class _Search:
-    """What one run has found so far."""
-
-    inputs: LiteratureInputs
-    papers: list[list[Paper]] = field(default_factory=list)
-    searched: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-
-
 @dataclass(frozen=True)
 class LitRetrieval:
     """The work of the agent."""
 
     knowledge: KnowledgeBases
-    pubmed: PubMed
-    phi: PhiPatterns
 
     async def __call__(self, request: AgentRunRequest, report: ReportProgress) -> AgentRunResponse:
         started = time.perf_counter()
-        search = _Search(read_inputs(LiteratureInputs, request))
-        for name in dict.fromkeys(search.inputs.databases):
-            if name == PUBMED:
-                await self._ask_pubmed(request, search, report)
+        inputs = read_inputs(LiteratureInputs, request)
+        warnings: list[str] = []
+        found: dict[str, list[JsonObject]] = {}
+        for name in dict.fromkeys(inputs.databases):
+            try:
+                base = await self.knowledge.find(None if name == INDEX else name)
+            except TaskError as error:
+                warnings.append(f"a database was not searched: {error.message}")
             else:
-                await self._ask_index(None if name == INDEX else name, search, report)
-        if not search.searched:
-            raise TaskError(ErrorCode.TASK_FAILED, "; ".join(search.warnings))
-        papers = interleave(search.papers, search.inputs.max_results)
-        papers = _within(papers, request.budgets.max_context_tokens, search.warnings)
+                found[base.name] = await _papers(base, inputs, report)
+        if not found:
+            raise TaskError(ErrorCode.TASK_FAILED, "; ".join(dict.fromkeys(warnings)))
+        in_turns = [each for each in chain(*zip_longest(*found.values())) if each is not None]
+        papers = _within(
+            in_turns[: inputs.max_results], request.budgets.max_context_tokens, warnings
+        )
         report("merged", percent=95, papers=len(papers))
         outputs: JsonObject = {
-            "papers": [each.to_wire() for each in papers],
+            "papers": papers,
             "count": len(papers),
             "duration_ms": round((time.perf_counter() - started) * 1000),
         }
         return succeeded(
             request,
             outputs,
-            status="degraded" if search.warnings else "ok",
-            artifacts=[each.id for each in papers],
-            provenance={"databases": search.searched},
-            warnings=search.warnings,
+            status="degraded" if warnings else "ok",
+            artifacts=[each["doc_id"] for each in papers],
+            provenance={"databases": list(found)},
+            warnings=warnings,
         )
 
-    async def _ask_index(self, name: str | None, search: _Search, report: ReportProgress) -> None:
-        base = await self.knowledge.find(name)
-        report("index ready", percent=10, documents=base.size)
-        most = min(search.inputs.max_results, MOST)
-        found = await search_chunks(
-            base, ChunkQuery(search.inputs.query, most, base.mode_for(None)), report
-        )
-        if len(found) == MOST < search.inputs.max_results:
-            search.warnings.append(f"an index returns at most {MOST} papers for a query")
-        search.searched.append(base.name)
-        search.papers.append(_papers(found, base))
 
-    async def _ask_pubmed(
-        self, request: AgentRunRequest, search: _Search, report: ReportProgress
-    ) -> None:
-        """Only for a query that may leave this machine."""
-        if request.risk_tier != "NON_SENSITIVE" or self.phi.kinds_in(search.inputs.query):
-            search.warnings.append(
-                "PubMed was not queried: the query may contain protected information"
-            )
-            return
-        try:
-            found = await self.pubmed.search(search.inputs.query, search.inputs.max_results)
-        except PubMedError as error:
-            search.warnings.append(str(error))
-            return
-        search.searched.append(PUBMED)
-        search.papers.append(found)
-        report("PubMed answered", percent=80, papers=len(found))
+async def _papers(
+    base: KnowledgeBase, inputs: LiteratureInputs, report: ReportProgress
+) -> list[JsonObject]:
+    """One paper for each document, by its best chunk."""
+    report("index ready", percent=10, documents=base.size)
+    query = ChunkQuery(inputs.query, min(inputs.max_results, MOST), base.mode_for(None))
+    best: dict[str, FoundChunk] = {}
+    for chunk in await search_chunks(base, query, report):
+        best.setdefault(chunk.doc_id, chunk)
+    return [_paper(chunk, base) for chunk in best.values()]
 
 
-def _papers(found: list[FoundChunk], base: KnowledgeBase) -> list[Paper]:
-    best = {chunk.doc_id: chunk for chunk in reversed(found)}
-    ordered = dict.fromkeys(chunk.doc_id for chunk in found)
-    return [_paper(best[doc_id], base) for doc_id in ordered]
+def _paper(chunk: FoundChunk, base: KnowledgeBase) -> JsonObject:
+    """What is known of a paper, with the complete abstract if the base has it."""
+    metadata, document = chunk.metadata, base.document(chunk.doc_id)
+    url = _text(metadata.get("url"))
+    fields = {
+        "title": chunk.title,
+        "abstract": chunk.text if document is None else document.text,
+        "authors": _names(metadata.get("authors", metadata.get("author"))),
+        "year": _year(metadata),
+        "journal": _text(metadata.get("journal")),
+        "doi": _text(metadata.get("doi")),
+        "pmid": _text(metadata.get("pmid")) or pmid_in(url),
+        "source": base.name,
+        "url": url,
+        "doc_id": chunk.doc_id,
+    }
+    return {name: value for name, value in fields.items() if value}
 
 
-def _paper(chunk: FoundChunk, base: KnowledgeBase) -> Paper:
-    """With the complete abstract where it is known, else the part of it that was found."""
-    document = base.document(chunk.doc_id)
-    abstract = chunk.text if document is None else document.text
-    return Paper.from_metadata(
-        chunk.title, abstract, base.name, chunk.metadata, doc_id=chunk.doc_id
-    )
+def pmid_in(url: str | None) -> str | None:
+    """The PubMed id in a URL of PubMed, as data sets often have it."""
+    match = _PUBMED_URL.search(unquote(url)) if url else None
+    return match[1] if match else None
 
 
-def _within(papers: list[Paper], max_tokens: int | None, warnings: list[str]) -> list[Paper]:
+def _year(metadata: Mapping[str, Any]) -> int | None:
+    for name in ("year", "date", "published"):
+        if match := _YEAR.search(str(metadata.get(name, ""))):
+            return int(match[1])
+    return None
+
+
+def _names(value: Any) -> list[str]:
+    if isinstance(value, str):
+        separator = ";" if ";" in value else ","
+        return [name.strip() for name in value.split(separator) if name.strip()]
+    if isinstance(value, Sequence):
+        return [str(name) for name in value if isinstance(name, str | int)]
+    return []
+
+
+def _text(value: Any) -> str | None:
+    known = isinstance(value, str | int) and not isinstance(value, bool)
+    return str(value).strip() if known else None
+
+
+def _within(
+    papers: list[JsonObject], max_tokens: int | None, warnings: list[str]
+) -> list[JsonObject]:
     if max_tokens is None:
         return papers
-    kept: list[Paper] = []
-    for each in papers:
-        max_tokens -= tokens_in(each.title) + tokens_in(each.abstract)
+    kept: list[JsonObject] = []
+    for paper in papers:
+        max_tokens -= tokens_in(paper.get("title", "")) + tokens_in(paper.get("abstract", ""))
         if max_tokens < 0:
             break
-        kept.append(each)
+        kept.append(paper)
     if len(kept) < len(papers):
         left = len(papers) - len(kept)
         warnings.append(f"budgets.max_context_tokens: {left} papers were left out")
