@@ -1,7 +1,6 @@
 """CLAIM_VERIFY: a pass is earned, a quote occurs, and in LIVE mode doubt counts against a claim."""
 
 import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,124 +9,75 @@ from hypothesis import strategies as st
 from tests.contract_agents.sample_agents import Agents
 
 from assay.data import load_dataset
-from assay.serve.contract_agents import claim_evidence
-from assay.serve.contract_agents.claim_evidence import (
-    STRICTNESS,
-    EvidenceBase,
-    Statement,
-    read_statement,
-)
+from assay.serve.contract_agents.claim_verify import read_chunk, verify_claim
 
 TEXT = (
     "Vitamin D was given to 120 adults for a year. Blood pressure did not change. "
     "Green tea lowered blood pressure by 3 mmHg, but it did not change weight. "
     "Some patients felt better. Aspirin may reduce the risk of stroke. "
-    "Statins lower cholesterol. Coffee raised heart rate before noon."
+    "Statins lower cholesterol."
 )
-
-VERDICTS = [
-    ("Blood pressure did not change.", "pass"),
-    ("Vitamin D was given for a year.", "pass"),
-    ("Vitamin D was given to 120 adults.", "pass"),
-    ("Green tea lowered blood pressure.", "pass"),
-    ("Green tea reduced blood pressure by 3 mmHg.", "pass"),
-    ("It did not change weight.", "pass"),
-    ("Statins reduce cholesterol", "pass"),
-    ("Aspirin may reduce the risk of stroke.", "pass"),
-    ("Blood pressure changed.", "fail"),
-    ("Green tea raised blood pressure.", "fail"),
-    ("Green tea lowered blood pressure by 9 mmHg.", "fail"),
-    ("Vitamin D was given to 121 adults.", "fail"),
-    ("Statins increase cholesterol.", "fail"),
-    ("Statins do not lower cholesterol.", "fail"),
-    ("It changed weight", "fail"),
-    ("Coffee raised heart rate after noon.", "fail"),
-    ("Cholesterol lowers statins.", "unclear"),
-    ("All patients felt better.", "unclear"),
-    ("Aspirin reduces the risk of stroke.", "unclear"),
-    ("Ginger cures nausea.", "unclear"),
-    ("It is so.", "unclear"),
-    ("Green tea did not change weight.", "unclear"),
-    ("Green tea changed weight.", "unclear"),
-    ("Vitamin D was given to 120 adults for 2 years.", "unclear"),
-]
+TRIAL = "There were 64 men and 71 women. Participants took 40 g of soy daily."
 
 
-@pytest.mark.parametrize(("claim", "verdict"), VERDICTS)
-def test_verdicts(claim: str, verdict: str) -> None:
-    finding = EvidenceBase([("c1", TEXT)]).check(claim, STRICTNESS["normal"])
-    assert finding.verdict == verdict, finding
-    assert all(evidence.quote in TEXT for evidence in finding.evidence)
-    assert bool(finding.evidence) == (verdict != "unclear")
+def verdict(text: str, claim: str, needed: float = 0.9) -> str:
+    found = verify_claim(claim, read_chunk("c1", text), needed)
+    assert all(each["quote"] in text for each in found["evidence"])
+    return str(found["verdict"])
 
 
-def test_terms_are_looked_up_and_not_searched_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Unsearchable(tuple[str, ...]):
-        def __contains__(self, term: object) -> bool:
-            raise AssertionError(f"every term of a text was compared with {term!r}")
-
-    def read(text: str) -> Statement:
-        found = read_statement(text)
-        return replace(found, terms=Unsearchable(found.terms))
-
-    monkeypatch.setattr(claim_evidence, "read_statement", read)
-    base = EvidenceBase([("c1", TEXT)])
-    for claim, verdict in VERDICTS:
-        assert base.check(claim, STRICTNESS["normal"]).verdict == verdict
-
-
-def test_chunks_that_disagree_leave_a_claim_unclear() -> None:
-    base = EvidenceBase([("a", "Tea lowers blood pressure."), ("b", "Tea raises blood pressure.")])
-    finding = base.check("Tea lowers blood pressure.", 0.8)
-    assert finding.verdict == "unclear"
-    assert {each.chunk_id for each in finding.evidence} == {"a", "b"}
-
-
-def test_a_claim_may_be_borne_out_by_two_sentences_that_follow_each_other() -> None:
-    text = "The trial had 80 participants. They took fish oil for six months."
-    finding = EvidenceBase([("c", text)]).check("80 participants took fish oil.", 0.8)
-    assert finding.verdict == "pass"
-    assert finding.evidence[0].quote == text
-
-
-def test_a_number_of_the_next_sentence_bears_nothing_out() -> None:
-    text = "There were 64 men and 71 women. Participants were assigned to take 40 g of soy daily."
-    base = EvidenceBase([("c", text)])
-    claim = "Participants were assigned to take {} g of soy daily."
-    assert base.check(claim.format(40), 0.8).verdict == "pass"
-    assert base.check(claim.format(71), 0.8).verdict == "fail"
+@pytest.mark.parametrize(
+    ("text", "claim", "expected"),
+    [
+        (TEXT, "Blood pressure did not change.", "pass"),
+        (TEXT, "Vitamin D was given to 120 adults.", "pass"),
+        (TEXT, "Green tea lowered blood pressure.", "pass"),
+        (TEXT, "Aspirin may reduce the risk of stroke.", "pass"),
+        (TEXT, "Blood pressure changed.", "fail"),
+        (TEXT, "Green tea lowered blood pressure by 9 mmHg.", "fail"),
+        (TEXT, "Vitamin D was given to 121 adults.", "fail"),
+        (TEXT, "Statins do not lower cholesterol.", "fail"),
+        (TEXT, "Green tea raised blood pressure.", "unclear"),
+        (TEXT, "Cholesterol lowers statins.", "unclear"),
+        (TEXT, "All patients felt better.", "unclear"),
+        (TEXT, "Aspirin reduces the risk of stroke.", "unclear"),
+        (TEXT, "Ginger cures nausea.", "unclear"),
+        (TEXT, "It is so.", "unclear"),
+        ("Tea lowered weight, but pressure did not change.", "Weight did not change.", "unclear"),
+        (TRIAL, "Participants took 40 g of soy daily.", "pass"),
+        (TRIAL, "Participants took 71 g of soy daily.", "fail"),
+        (TRIAL, "71 women took soy daily.", "pass"),
+        ("Tea lowers weight. Tea does not lower weight.", "Tea lowers weight.", "unclear"),
+    ],
+)
+def test_verdicts(text: str, claim: str, expected: str) -> None:
+    assert verdict(text, claim) == expected
 
 
 def test_strictness_is_the_share_of_words_that_must_occur() -> None:
-    base = EvidenceBase([("c", "Walking daily improves sleep and mood in adults.")])
-    claim = "Walking daily improves sleep and mood greatly in adults."
-    verdicts = {name: base.check(claim, share).verdict for name, share in STRICTNESS.items()}
-    assert verdicts == {"lenient": "pass", "normal": "pass", "strict": "unclear"}
+    text = "Walking daily improves sleep, mood, memory and balance in older adults."
+    claim = "Walking daily greatly improves sleep, mood, memory and balance in older adults."
+    assert [verdict(text, claim, needed) for needed in (0.85, 0.9, 1.0)] == [
+        *("pass", "pass", "unclear")
+    ]
 
 
-NOTES = [
-    (document.id, document.text) for document in list(load_dataset("notes").documents.values())[:60]
-]
+NOTES = [document.text for document in list(load_dataset("notes").documents.values())[:60]]
 
 
 @given(st.text(max_size=200), st.sampled_from(NOTES))
-def test_whatever_is_claimed_a_quote_stands_in_its_chunk(claim: str, note: tuple[str, str]) -> None:
-    base = EvidenceBase([note])
-    for asked in (claim, note[1][:80], f"not {note[1][:60]}"):
-        for evidence in base.check(asked, 0.7).evidence:
-            assert evidence.quote in note[1]
+def test_whatever_is_claimed_a_quote_stands_in_its_chunk(claim: str, note: str) -> None:
+    for asked in (claim, note[:80], f"not {note[:60]}"):
+        assert verdict(note, asked, 0.85) in ("pass", "fail", "unclear")
 
 
 def test_a_changed_number_never_passes() -> None:
     """Every sentence of the notes that has a number of three or four digits."""
-    tried = 0
-    for note in NOTES:
-        base = EvidenceBase([note])
-        for sentence in re.findall(r"[A-Z][^.!?\n]*\b\d{3,4}\b[^.!?\n]*[.!?]", note[1]):
-            changed = re.sub(r"\b\d{3,4}\b", "98765", sentence)
-            assert base.check(changed, 0.7).verdict != "pass", changed
-            tried += 1
-    assert tried >= 10
+    pattern = r"[A-Z][^.!?\n]*\b\d{3,4}\b[^.!?\n]*[.!?]"
+    found = [(note, sentence) for note in NOTES for sentence in re.findall(pattern, note)]
+    changed = [(note, re.sub(r"\b\d{3,4}\b", "98765", sentence)) for note, sentence in found]
+    assert len(changed) >= 10
+    assert [claim for note, claim in changed if verdict(note, claim, 0.85) == "pass"] == []
 
 
 PACK = {"chunks": [{"chunk_id": "c1", "doc_id": "d1", "text": TEXT, "score": 0.5}]}
@@ -146,7 +96,7 @@ async def test_outputs_have_the_shape_that_callers_rely_on(agents: Agents) -> No
         "claim": "Blood pressure did not change.",
         "verdict": "pass",
         "evidence": [{"chunkId": "c1", "quote": "Blood pressure did not change."}],
-        "reason": "the grounding supports it",
+        "reason": "the grounding states it",
     }
     assert (second["claim"], second["evidence"]) == ("Statins raise it.", [])
     assert outputs["overallPass"] is True
@@ -173,7 +123,7 @@ async def test_doubt_counts_against_a_claim_everywhere_but_in_a_demonstration(
 
 
 async def test_a_claim_that_fails_fails_the_whole_in_any_mode(agents: Agents) -> None:
-    outputs = await agents.outputs("CLAIM_VERIFY", asked("Statins increase cholesterol."))
+    outputs = await agents.outputs("CLAIM_VERIFY", asked("Statins do not lower cholesterol."))
     assert outputs["overallPass"] is False
 
 

@@ -1,7 +1,18 @@
-"""CLAIM_VERIFY: does the grounding support each claim?"""
+"""CLAIM_VERIFY: does the grounding state each claim? Decided by words and values, without a model.
+
+A claim passes if a clause of a chunk has its content words in their order, all of its numbers and
+the same negations; without negations, two sentences in a row may have them. It fails if a clause
+has its words with other numbers or negations. Everything else is unclear: a paraphrase may be true,
+which words alone cannot tell.
+"""
 
 import asyncio
+import re
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BeforeValidator, Field, StringConstraints
@@ -15,17 +26,21 @@ from assay.contract.envelope import (
 )
 from assay.contract.server.runs import ReportProgress
 from assay.net.json import JsonObject
-from assay.serve.contract_agents.claim_evidence import STRICTNESS, ClaimFinding, EvidenceBase
 from assay.serve.contract_agents.rag_retrieve import CHARACTERS_PER_TOKEN
+from assay.text import is_negation, is_stop, sentences, stem, words
 
 MAX_CLAIMS = 200
+
+_STRICTNESS = {"lenient": 0.85, "normal": 0.9, "strict": 1.0}
+# "May lower" does not state "lowers", nor does a part state the whole.
+_MODAL = frozenset("may might could can would should if whether some all every only".split())
+
+_CLAUSE_END = re.compile(r"[;:]\s+|,\s+(?:but|and|while|whereas|although|though)\s+")
 
 
 def _claim_text(value: Any) -> Any:
     """Callers send claims as strings, or as objects that contain the string."""
-    if isinstance(value, dict):
-        return value.get("claim", value.get("text"))
-    return value
+    return value.get("claim", value.get("text")) if isinstance(value, dict) else value
 
 
 Claim = Annotated[
@@ -43,14 +58,10 @@ class ChunkInput(ContractModel):
 
 
 class GroundingInput(ContractModel):
-    """The grounding to check claims against."""
+    """The grounding to check claims against: `sources` count if there are no `chunks`."""
 
     chunks: list[ChunkInput] = Field(default_factory=list)
     sources: list[ChunkInput] = Field(default_factory=list)
-
-    def passages(self) -> list[tuple[str, str]]:
-        """Ids and texts; of the sources where there are no chunks."""
-        return [(each.chunk_id, each.text) for each in self.chunks or self.sources]
 
 
 class ClaimInputs(ContractModel):
@@ -66,67 +77,133 @@ class ClaimInputs(ContractModel):
     strictness: Literal["lenient", "normal", "strict"] = "normal"
 
 
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A piece of text as it is compared: its content words in order, its numbers and negations.
+
+    `is_clause` is false for two sentences in a row, or for one of several clauses.
+    """
+
+    chunk_id: str
+    quote: str
+    is_clause: bool
+    terms: tuple[str, ...]
+    numbers: frozenset[str]
+    negations: Counter[str]
+
+    @classmethod
+    def read(cls, text: str, chunk_id: str = "", *, is_clause: bool = True) -> "Statement":
+        """From a piece of a chunk, or from a claim."""
+        found = words(text)
+        turning = [word for word in found if is_negation(word) or word in _MODAL]
+        numbers = frozenset(word for word in found if word[0].isdigit())
+        terms = [
+            stem(word)
+            for word in found
+            if word not in turning and word not in numbers and not is_stop(word)
+        ]
+        negations = Counter("not" if is_negation(word) else word for word in turning)
+        return cls(chunk_id, text, is_clause, tuple(terms), numbers, negations)
+
+    def share_in(self, text: "Statement") -> float:
+        """The share of these content words that `text` has in the same order."""
+        blocks = SequenceMatcher(None, self.terms, text.terms, autojunk=False)
+        return sum(block.size for block in blocks.get_matching_blocks()) / len(self.terms)
+
+
+def read_chunk(chunk_id: str, text: str) -> list[Statement]:
+    """Its clauses, and longer pieces of up to two sentences, letter by letter as in its text."""
+    found = sentences(text)
+    clauses = [part for sentence in found for part in _CLAUSE_END.split(sentence) if part]
+    pairs = [
+        text[text.find(one) : text.find(two, text.find(one)) + len(two)]
+        for one, two in pairwise(found)
+    ]
+    longer = [each for each in [*found, *pairs] if each and each not in clauses]
+    return [Statement.read(each, chunk_id) for each in clauses] + [
+        Statement.read(each, chunk_id, is_clause=False) for each in longer
+    ]
+
+
+def verify_claim(claim: str, grounding: Sequence[Statement], needed: float) -> JsonObject:
+    """The verdict on one claim, with at most two quotes.
+
+    Parameters:
+        claim: what is claimed.
+        grounding: the statements of all chunks.
+        needed: the share of the claim's content words that its evidence must have.
+    """
+    asked = Statement.read(claim)
+    about = [each for each in grounding if asked.terms and asked.share_in(each) >= needed]
+    clauses = [each for each in about if each.is_clause]
+    # In a longer piece, a number or negation may belong to another statement than the claim's.
+    longer = [each for each in about if not each.negations and not asked.negations]
+    stating = [
+        each
+        for each in clauses or longer
+        if asked.numbers <= each.numbers and asked.negations == each.negations
+    ]
+    denying = [each for each in clauses if each not in stating and _differs(asked, each)]
+    if stating and not denying:
+        verdict, reason = "pass", "the grounding states it"
+    elif denying and not stating:
+        verdict, reason = "fail", "the grounding has other numbers or negations"
+    else:
+        verdict = "unclear"
+        reason = "chunks disagree" if stating else "the grounding does not state it in these words"
+    evidence = [
+        {"chunkId": each.chunk_id, "quote": each.quote} for each in (*stating[:1], *denying[:1])
+    ]
+    return {"claim": claim, "verdict": verdict, "evidence": evidence, "reason": reason}
+
+
+def _differs(claim: Statement, text: Statement) -> bool:
+    """Whether the text denies the claim, or has other numbers; a modal word only weakens it."""
+    other_numbers = bool(text.numbers) and not claim.numbers <= text.numbers
+    return other_numbers or claim.negations["not"] != text.negations["not"]
+
+
 async def verify_claims(request: AgentRunRequest, report: ReportProgress) -> AgentRunResponse:
     """The work of the agent."""
     inputs = read_inputs(ClaimInputs, request)
-    passages, warning = _within(inputs.grounding.passages(), request.budgets.max_context_tokens)
-    evidence = await asyncio.to_thread(EvidenceBase, passages)
-    report("grounding read", percent=10, chunks=len(passages))
-    findings: list[ClaimFinding] = []
-    for claim in inputs.claims:
-        needed = STRICTNESS[inputs.strictness]
-        findings.append(await asyncio.to_thread(evidence.check, claim, needed))
-        percent = round(10 + 90 * len(findings) / len(inputs.claims))
-        report("checked", percent=percent, claims=len(findings))
-    quoted = [each.chunk_id for finding in findings for each in finding.evidence]
-    closed = fails_closed(request.mode, inputs.governance_mode)
-    warnings = [warning] if warning else []
+    chunks = inputs.grounding.chunks or inputs.grounding.sources
+    passages, cut = _within(chunks, request.budgets.max_context_tokens)
+    warnings = ["budgets.max_context_tokens: not all of the grounding was read"] if cut else []
     if not inputs.claims:
         warnings.append("inputs.claims is empty: nothing was verified")
-    verdicts = list(map(_verdict_json, inputs.claims, findings))
-    passed = _overall(findings, closed=closed, unread=warning is not None)
+    read = [await asyncio.to_thread(read_chunk, *passage) for passage in passages]
+    grounding = [statement for each in read for statement in each]
+    report("grounding read", percent=10, chunks=len(passages))
+    verdicts = []
+    for claim in inputs.claims:
+        needed = _STRICTNESS[inputs.strictness]
+        verdicts.append(await asyncio.to_thread(verify_claim, claim, grounding, needed))
+        percent = round(10 + 90 * len(verdicts) / len(inputs.claims))
+        report("checked", percent=percent, claims=len(verdicts))
+    found = {each["verdict"] for each in verdicts}
+    # Everywhere but in a plain demonstration, an unclear claim fails the whole.
+    closed = {request.mode.upper(), (inputs.governance_mode or "DEMO").upper()} != {"DEMO"}
+    passed = found == {"pass"} and not cut if closed else "fail" not in found
+    quoted = [each["chunkId"] for verdict in verdicts for each in verdict["evidence"]]
     return succeeded(
         request,
         {"claim_verdicts": verdicts, "overallPass": passed},
-        status="degraded" if warning else "ok",
+        status="degraded" if cut else "ok",
         artifacts=list(dict.fromkeys(quoted)),
         provenance={"verifier": "words", "failsClosed": closed},
         warnings=warnings,
     )
 
 
-def fails_closed(mode: str, governance_mode: str | None) -> bool:
-    """Whether an unclear claim fails the whole: everywhere but in a plain demonstration."""
-    return any(each.upper() != "DEMO" for each in (mode, governance_mode or "DEMO"))
-
-
-def _overall(findings: Sequence[ClaimFinding], *, closed: bool, unread: bool) -> bool:
-    verdicts = {finding.verdict for finding in findings}
-    if closed:
-        return verdicts == {"pass"} and not unread
-    return "fail" not in verdicts
-
-
-def _verdict_json(claim: str, finding: ClaimFinding) -> JsonObject:
-    return {
-        "claim": claim,
-        "verdict": finding.verdict,
-        "evidence": [{"chunkId": each.chunk_id, "quote": each.quote} for each in finding.evidence],
-        "reason": finding.reason,
-    }
-
-
 def _within(
-    passages: list[tuple[str, str]], max_tokens: int | None
-) -> tuple[list[tuple[str, str]], str | None]:
+    chunks: Sequence[ChunkInput], max_tokens: int | None
+) -> tuple[list[tuple[str, str]], bool]:
+    """Ids and texts up to the budget, and whether it left any out."""
+    passages = [(each.chunk_id, each.text) for each in chunks]
     if max_tokens is None:
-        return passages, None
+        return passages, False
     left, read = max_tokens * CHARACTERS_PER_TOKEN, []
     for chunk_id, text in passages:
-        if text and left <= 0:
-            break
-        read.append((chunk_id, text[:left]))
+        read.append((chunk_id, text[: max(left, 0)]))
         left -= len(text)
-    if left >= 0:
-        return read, None
-    return read, "budgets.max_context_tokens: not all of the grounding was read"
+    return read, left < 0
