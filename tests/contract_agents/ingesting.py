@@ -4,9 +4,6 @@ from typing import Any
 
 from tests.contract_agents.sample_agents import Agents
 
-from assay.contract.envelope import chunk_id
-from assay.data import Document
-
 
 def document(doc_id: str, text: str, **more: Any) -> dict[str, Any]:
     return {"docId": doc_id, "title": f"About {doc_id}", "text": text, **more}
@@ -25,7 +22,3 @@ TEA = document("tea", "Tea is steeped.", source="a book", metadata={"year": 2020
 
 
 BEER = document("beer", "Beer is brewed.")
-
-
-def chunks(doc_id: str, *texts: str) -> list[Document]:
-    return [Document(chunk_id(doc_id, n), "", text) for n, text in enumerate(texts)]

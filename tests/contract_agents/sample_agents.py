@@ -13,7 +13,6 @@ from tests.serve.serving import serving
 
 from assay.data import Dataset, Document
 from assay.progress import Progress
-from assay.search.embedding import Embedder
 from assay.search.folder_store import FolderStore
 from assay.search.index import build_index, open_index
 from assay.search.modes import Mode
@@ -47,12 +46,10 @@ def make_resources(
     folder: Path,
     *,
     mode: Mode = "hybrid",
-    embedder: Embedder | None = None,
     documents: Sequence[Document] = DOCUMENTS,
     load: Callable[[Progress], Awaitable[Retrieval]] | None = None,
 ) -> AgentResources:
     """`folder` holds the knowledge bases; `load` replaces the data set."""
-    used = embedder or words()
     dataset = Dataset("tiny", {each.id: each for each in documents}, {}, {})
 
     async def load_documents(_progress: Progress) -> Retrieval:
@@ -60,9 +57,12 @@ def make_resources(
         build_index(documents, words(), store)
         return Retrieval(dataset, open_index(store, words()), mode)
 
-    knowledge = KnowledgeBases(
-        load or load_documents, lambda name: FolderStore(folder, f"kb-{name}"), lambda: used, mode
-    )
+    def open_base(chunks: Dataset) -> Retrieval:
+        store = FolderStore(folder, chunks.name)
+        build_index(list(chunks.documents.values()), words(), store)
+        return Retrieval(chunks, open_index(store, words()), mode)
+
+    knowledge = KnowledgeBases(load or load_documents, lambda: folder / "knowledge", open_base)
     return AgentResources(knowledge, read_policy())
 
 

@@ -1,6 +1,7 @@
 """Planting into the index of an agent of the HTTP contract: real server, real index."""
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,6 @@ import pytest
 from tests.contract.running import running
 from tests.contract_agents.sample_agents import make_resources
 from tests.poison.applications import TEA
-from tests.search.samples import contents
 from tests.serve.serving import serving
 
 from assay.contract.envelope import (
@@ -25,14 +25,13 @@ from assay.evaluation.evaluation import Evaluation, Events
 from assay.evaluation.plan import open_agent
 from assay.evaluation.run import Run
 from assay.run.config import RunConfig
-from assay.search.folder_store import FolderStore
 from assay.serve.contract_agents.apps import TASKS, agents_app
 
 
 def planted_in(folder: Path) -> set[str]:
     """The ids in all knowledge bases that are not documents of the data set."""
-    bases = [path.name for path in folder.iterdir() if path.name.startswith("kb-")]
-    ids = {each for name in bases for each in contents(FolderStore(folder, name))}
+    files = (folder / "knowledge").glob("*.jsonl")
+    ids = {json.loads(line)["_id"] for file in files for line in file.read_text().splitlines()}
     return {each.partition("__chunk_")[0] for each in ids} - TEA.documents.keys()
 
 

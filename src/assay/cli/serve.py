@@ -258,8 +258,7 @@ def agent(
     """Serve agents that implement the HTTP agent contract.
 
     The contract is in docs/contract.md. Documents ingested with RAG_INGEST are stored in the
-    cache, or on the Qdrant server at QDRANT_URL. With ASSAY_TOKEN set, callers need that bearer
-    token.
+    cache. With ASSAY_TOKEN set, callers need that bearer token.
     """
     from assay.serve.guards import server_token
     from assay.serve.listening import bind, check_exposure, serve_on, url_of

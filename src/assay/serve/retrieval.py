@@ -85,6 +85,11 @@ async def load_retrieval(dataset: str, mode: str, progress: Progress = silent) -
 def _load(name: str, mode: Mode, progress: Progress) -> Retrieval:
     dataset = load_dataset(name, progress=progress)
     dataset.require_documents("a search")
+    return open_retrieval(dataset, mode, progress)
+
+
+def open_retrieval(dataset: Dataset, mode: Mode, progress: Progress = silent) -> Retrieval:
+    """What searches a loaded data set; blocks while an index is built."""
     if mode == "bm25":
         return Retrieval(dataset, LexicalSearcher(dataset, progress), mode)
     return Retrieval(

@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequ
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -20,21 +19,19 @@ from assay.contract.server.app import (
 )
 from assay.contract.server.health import Readiness, always_ready
 from assay.contract.server.runs import Work
+from assay.data.cache import cache_folder
 from assay.errors import UsageError
 from assay.llm.answerer import ExtractiveAnswerer
 from assay.llm.passages import Answerer
-from assay.search.embedding import Embedder, open_embedder
 from assay.search.retriever import check_request
 from assay.serve.contract_agents.claim_verify import verify_claims
 from assay.serve.contract_agents.knowledge_bases import KnowledgeBases
-from assay.serve.contract_agents.knowledge_store import ingested_store
 from assay.serve.contract_agents.lit_retrieval import LitRetrieval
 from assay.serve.contract_agents.policy_review import Policy, PolicyReview, read_policy
 from assay.serve.contract_agents.rag_ingest import RagIngest
 from assay.serve.contract_agents.rag_retrieve import RagAnswer, RagRetrieve
 from assay.serve.guards import OPEN_PATHS, guarded
-from assay.serve.readiness import Loading
-from assay.serve.retrieval import load_retrieval
+from assay.serve.retrieval import load_retrieval, open_retrieval
 
 TASKS = (
     "RAG_RETRIEVE",
@@ -79,7 +76,6 @@ def open_resources(
     mode: str,
     *,
     policy: Path | None = None,
-    embedder: Callable[[], Embedder] = open_embedder,
 ) -> AgentResources:
     """Resources over a data set; nothing is loaded before `agents_app` starts.
 
@@ -87,11 +83,13 @@ def open_resources(
         dataset: name or path of the data set that the agents search.
         mode: how they search it.
         policy: a file of policy rules instead of the built-in ones.
-        embedder: the model for ingested knowledge bases.
     """
-    known = check_request("any", 1, mode)
+    # A tuned ranking belongs to the data set that it was tuned on.
+    known = check_request("any", 1, "hybrid" if mode == "tuned" else mode)
     knowledge = KnowledgeBases(
-        lambda progress: load_retrieval(dataset, mode, progress), ingested_store, embedder, known
+        lambda progress: load_retrieval(dataset, mode, progress),
+        lambda: cache_folder() / "knowledge",
+        lambda chunks: open_retrieval(chunks, known),
     )
     return AgentResources(knowledge, read_policy(policy))
 
@@ -132,8 +130,6 @@ def agents_app(
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
         if not _SEARCHING.isdisjoint(tasks):
             resources.knowledge.loading.start()
-        if "RAG_INGEST" in tasks:
-            resources.knowledge.embedder.start()
         try:
             yield
         finally:
@@ -183,17 +179,11 @@ def _service(task: str, resources: AgentResources) -> AgentService:
 
 def _readiness(task: str, knowledge: KnowledgeBases) -> Callable[[], Awaitable[Readiness]]:
     """Shows only the state: why loading failed is in the log, and may name internal files."""
-    what: str
-    loading: Loading[Any]
-    if task == "RAG_INGEST":
-        what, loading = "model", knowledge.embedder
-    elif task in _SEARCHING:
-        what, loading = "index", knowledge.loading
-    else:
+    if task not in _SEARCHING:
         return always_ready
 
     async def ready() -> Readiness:
-        state = loading.status.partition(":")[0]
-        return Readiness(state == "ready", {what: state})
+        state = knowledge.loading.status.partition(":")[0]
+        return Readiness(state == "ready", {"index": state})
 
     return ready

@@ -33,7 +33,22 @@ MAX_CLAIMS = 200
 
 _STRICTNESS = {"lenient": 0.85, "normal": 0.9, "strict": 1.0}
 # "May lower" does not state "lowers", nor does a part state the whole.
-_MODAL = frozenset("may might could can would should if whether some all every only".split())
+_MODAL = frozenset(
+    [
+        "may",
+        "might",
+        "could",
+        "can",
+        "would",
+        "should",
+        "if",
+        "whether",
+        "some",
+        "all",
+        "every",
+        "only",
+    ]
+)
 
 _CLAUSE_END = re.compile(r"[;:]\s+|,\s+(?:but|and|while|whereas|although|though)\s+")
 

@@ -1,26 +1,29 @@
-"""The knowledge bases that agents search: the data set of the server, and what was ingested."""
+"""The knowledge bases that agents search: the data set of the server, and what was ingested.
+
+An ingested one is a file of chunks, `NAME.jsonl`, each a document of its own. A write makes a new
+file and renames it, so that readers see all of a request or nothing. It is searched like any data
+set; its index is brought up to date by the first search after a write.
+"""
 
 import asyncio
 import re
 import threading
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any
+
+import orjson
 
 from assay.contract.envelope import ErrorCode, TaskError, chunk_id, split_chunk_id
-from assay.data.dataset import Document
+from assay.data.dataset import Dataset, Document
 from assay.data.load import KNOWN
 from assay.errors import UsageError
+from assay.files import atomic_write, make_private_folder, read_lines
+from assay.locks import FileLock
 from assay.progress import Progress
-from assay.search.embedding import Embedder
 from assay.search.filters import conditions
-from assay.search.index import open_index
 from assay.search.modes import Mode
-from assay.search.retriever import Retriever
-from assay.search.store import Store
-from assay.serve.contract_agents.knowledge_store import is_outdated, upgrade_index
 from assay.serve.readiness import Loading
 from assay.serve.retrieval import Retrieval, SearchHit
 
@@ -30,7 +33,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 DEFAULT = "default"
 """Means the data set that the server serves, unless something was ingested under this name."""
 
-_MAX_OPEN_INDEXES = 8
+_MAX_OPEN = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +48,6 @@ class FoundChunk:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     found_by: tuple[str, ...] = ()
 
-    @classmethod
-    def of(cls, hit: SearchHit, chunk: str, doc_id: str) -> "FoundChunk":
-        """A hit under the ids that callers know its chunk and its document by."""
-        signals = tuple(hit.signals)
-        return cls(chunk, doc_id, hit.title, hit.text, hit.score, hit.metadata, signals)
-
 
 @dataclass(frozen=True, slots=True)
 class ChunkQuery:
@@ -62,92 +59,52 @@ class ChunkQuery:
     filters: Mapping[str, Any] | None = None
 
 
-class KnowledgeBase(Protocol):
-    """What the agents search."""
+@dataclass(frozen=True)
+class KnowledgeBase:
+    """What the agents search. The documents of an ingested one are chunks, under their own ids."""
 
-    @property
-    def name(self) -> str:
-        """Under which callers ask for it."""
-        ...
+    name: str
+    retrieval: Retrieval
+    is_ingested: bool = False
 
     def mode_for(self, asked: Mode | None) -> Mode:
-        """The mode that was asked for, where it is available, else the server's own."""
-        ...
+        """The mode that was asked for, if it is available, else the server's own."""
+        own = self.retrieval.mode
+        return own if own == "bm25" else asked or own
 
     @property
     def size(self) -> int:
         """How many documents, or chunks of ingested documents, it has."""
-        ...
+        return len(self.retrieval.dataset.documents)
 
     async def search(self, query: ChunkQuery) -> list[FoundChunk]:
         """The chunks that match, best first."""
-        ...
+        hits = await self.retrieval.search(
+            query.text, query.top_k, mode=query.mode, filters=query.filters
+        )
+        return [self._found(hit) for hit in hits]
 
     def document(self, doc_id: str) -> Document | None:
-        """A complete document, where more than its chunks is known."""
-        ...
+        """A complete document, if more than its chunks is known."""
+        return None if self.is_ingested else self.retrieval.dataset.documents.get(doc_id)
+
+    def _found(self, hit: SearchHit) -> FoundChunk:
+        text, name, doc_id = hit.text, chunk_id(hit.doc_id, hit.chunk_index), hit.doc_id
+        if self.is_ingested:
+            # The index may have cut a long chunk; its caller knows the whole one by this id.
+            text, name = self.retrieval.dataset.documents[hit.doc_id].text, hit.doc_id
+            doc_id = split_chunk_id(hit.doc_id)[0]
+        signals = tuple(hit.signals)
+        return FoundChunk(name, doc_id, hit.title, text, hit.score, hit.metadata, signals)
 
 
-@dataclass
-class _Open:
-    retriever: Retriever
-    readers: int = 0
-    retired: bool = False
+@dataclass(frozen=True, slots=True)
+class WriteReport:
+    """How many chunks a write added, changed and removed."""
 
-    def close_if_unused(self) -> None:
-        if self.retired and not self.readers:
-            self.retriever.close()
-
-
-class OpenIndexes:
-    """Ingested indexes, kept open between searches and reopened when a writer has replaced them.
-
-    The writer may be this process or another: what counts is what the store names as live. An index
-    is closed when its last reader has left. Thread-safe.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._open: OrderedDict[str, _Open] = OrderedDict()
-
-    @contextmanager
-    def reading(self, name: str, store: Store, embedder: Embedder) -> Iterator[Retriever]:
-        """The live index, which stays open while the block runs."""
-        entry = self._enter(name, store, embedder)
-        try:
-            yield entry.retriever
-        finally:
-            with self._lock:
-                entry.readers -= 1
-                entry.close_if_unused()
-
-    def close(self) -> None:
-        """Close all indexes that have no reader, and the others when it has left."""
-        with self._lock:
-            for name in list(self._open):
-                self._retire(name)
-
-    def _enter(self, name: str, store: Store, embedder: Embedder) -> _Open:
-        live = store.manifest()
-        if live is not None and is_outdated(live):
-            upgrade_index(name, embedder, store)
-            live = store.manifest()
-        with self._lock:
-            entry = self._open.get(name)
-            if entry is None or entry.retriever.manifest != live:
-                self._retire(name)
-                entry = self._open[name] = _Open(open_index(store, embedder))
-            self._open.move_to_end(name)
-            if len(self._open) > _MAX_OPEN_INDEXES:
-                self._retire(next(iter(self._open)))
-            entry.readers += 1
-            return entry
-
-    def _retire(self, name: str) -> None:
-        entry = self._open.pop(name, None)
-        if entry is not None:
-            entry.retired = True
-            entry.close_if_unused()
+    added: int
+    changed: int
+    removed: int
 
 
 class KnowledgeBases:
@@ -155,24 +112,21 @@ class KnowledgeBases:
 
     Parameters:
         load: reads the data set, which may take minutes.
-        store_for: where an ingested knowledge base of this name is kept.
-        open_embedder: the model for ingested knowledge bases.
-        mode: how they are searched unless a request asks otherwise.
+        folder: where ingested knowledge bases are kept.
+        open_base: makes a data set of chunks searchable; blocks.
     """
 
     def __init__(
         self,
         load: Callable[[Progress], Awaitable[Retrieval]],
-        store_for: Callable[[str], Store],
-        open_embedder: Callable[[], Embedder],
-        mode: Mode = "hybrid",
+        folder: Callable[[], Path],
+        open_base: Callable[[Dataset], Retrieval],
     ) -> None:
         self.loading: Loading[Retrieval] = Loading(lambda: load(self.loading.note))
-        self.embedder: Loading[Embedder] = Loading(lambda: asyncio.to_thread(open_embedder))
-        self.store_for = store_for
-        # A tuned ranking belongs to the data set that it was tuned on.
-        self._mode: Mode = "hybrid" if mode == "tuned" else mode
-        self._indexes = OpenIndexes()
+        self._folder = folder
+        self._open_base = open_base
+        self._lock = threading.Lock()
+        self._open: dict[str, tuple[object, Retrieval]] = {}
 
     async def find(self, name: str | None) -> KnowledgeBase:
         """The knowledge base of this name; the data set for None, `default` and its own name.
@@ -180,82 +134,86 @@ class KnowledgeBases:
         An unknown name is an error: an empty result would say that nothing was found in it.
         """
         if name is not None and NAME.fullmatch(name) and not self.is_data_set(name):
-            manifest = await asyncio.to_thread(self.store_for(name).manifest)
-            if manifest is not None:
-                return _Ingested(name, self._mode, manifest.documents, self)
+            ingested = await asyncio.to_thread(self._ingested, name)
+            if ingested is not None:
+                return KnowledgeBase(name, ingested, is_ingested=True)
         retrieval = await self.loading.get()
         if name not in (None, DEFAULT, retrieval.dataset.name):
             raise TaskError(ErrorCode.TASK_FAILED, "there is no knowledge base of this name")
-        return _DataSet(retrieval)
+        return KnowledgeBase(retrieval.dataset.name, retrieval)
 
     def is_data_set(self, name: str) -> bool:
         """Whether the name is a data set's, also one that another server may serve."""
         loaded = self.loading.value
         return name in KNOWN or (loaded is not None and name == loaded.dataset.name)
 
-    async def search_ingested(self, name: str, query: ChunkQuery) -> list[FoundChunk]:
-        """Search an ingested knowledge base."""
-        embedder = await self.embedder.get()
+    def replace_documents(
+        self, name: str, doc_ids: Collection[str], chunks: Sequence[Document]
+    ) -> WriteReport:
+        """Replace the documents named by `doc_ids` with `chunks`; all others stay. Blocks.
 
-        def search() -> Sequence[SearchHit]:
-            with self._indexes.reading(name, self.store_for(name), embedder) as index:
-                return index.search(query.text, query.top_k, mode=query.mode, filters=query.filters)
-
-        hits = await asyncio.to_thread(search)
-        return [FoundChunk.of(hit, hit.doc_id, split_chunk_id(hit.doc_id)[0]) for hit in hits]
+        Reads and writes under a lock, so that concurrent requests do not undo each other.
+        """
+        path = self._path(name)
+        make_private_folder(path.parent)
+        with FileLock(path.with_suffix(".lock")):
+            before = _read_chunks(path)
+            kept = {
+                id_: one for id_, one in before.items() if split_chunk_id(id_)[0] not in doc_ids
+            }
+            after = kept | {chunk.id: chunk for chunk in chunks}
+            if not after:
+                path.unlink(missing_ok=True)
+            elif after != before:
+                atomic_write(path, b"".join(_line(chunk) for chunk in after.values()))
+        shared = before.keys() & after.keys()
+        return WriteReport(
+            added=len(after.keys() - before.keys()),
+            changed=sum(before[name] != after[name] for name in shared),
+            removed=len(before.keys() - after.keys()),
+        )
 
     async def close(self) -> None:
-        """Stop loading, and close the indexes."""
+        """Stop loading."""
         await self.loading.stop()
-        await self.embedder.stop()
-        await asyncio.to_thread(self._indexes.close)
+
+    def _path(self, name: str) -> Path:
+        return self._folder() / f"{name}.jsonl"
+
+    def _ingested(self, name: str) -> Retrieval | None:
+        """What searches the file as it is now; kept until another write replaces it."""
+        path = self._path(name)
+        # One at a time: two searches must not build the same index.
+        with self._lock:
+            try:
+                found = path.stat()
+            except FileNotFoundError:
+                return None
+            version = (found.st_ino, found.st_mtime_ns, found.st_size)
+            known, retrieval = self._open.pop(name, (None, None))
+            if retrieval is None or known != version:
+                documents = _read_chunks(path)
+                retrieval = self._open_base(Dataset(f"kb-{name}", documents, {}, {}))
+            self._open[name] = (version, retrieval)
+            if len(self._open) > _MAX_OPEN:
+                del self._open[next(iter(self._open))]
+            return retrieval
 
 
-@dataclass(frozen=True)
-class _DataSet:
-    retrieval: Retrieval
-
-    @property
-    def name(self) -> str:
-        return self.retrieval.dataset.name
-
-    def mode_for(self, asked: Mode | None) -> Mode:
-        """In this mode there is no index, and so nothing but BM25."""
-        return "bm25" if self.retrieval.mode == "bm25" else asked or self.retrieval.mode
-
-    @property
-    def size(self) -> int:
-        return len(self.retrieval.dataset.documents)
-
-    async def search(self, query: ChunkQuery) -> list[FoundChunk]:
-        hits = await self.retrieval.search(
-            query.text, query.top_k, mode=query.mode, filters=query.filters
-        )
-        return [
-            FoundChunk.of(hit, chunk_id(hit.doc_id, hit.chunk_index), hit.doc_id) for hit in hits
-        ]
-
-    def document(self, doc_id: str) -> Document | None:
-        return self.retrieval.dataset.documents.get(doc_id)
+def _read_chunks(path: Path) -> dict[str, Document]:
+    if not path.exists():
+        return {}
+    records = [orjson.loads(line) for line in read_lines(path)]
+    return {each["_id"]: Document(each["_id"], *_fields(each)) for each in records}
 
 
-@dataclass(frozen=True)
-class _Ingested:
-    """The documents of its index are chunks, under their own ids."""
+def _fields(record: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
+    return record["title"], record["text"], record["metadata"]
 
-    name: str
-    default_mode: Mode
-    size: int
-    home: KnowledgeBases
 
-    def mode_for(self, asked: Mode | None) -> Mode:
-        return asked or self.default_mode
-
-    async def search(self, query: ChunkQuery) -> list[FoundChunk]:
-        return await self.home.search_ingested(self.name, query)
-
-    def document(self, doc_id: str) -> Document | None:
-        return None
+def _line(chunk: Document) -> bytes:
+    record = {"_id": chunk.id, "title": chunk.title, "text": chunk.text}
+    return orjson.dumps({**record, "metadata": dict(chunk.metadata)}) + b"\n"
 
 
 def check_filters(filters: Mapping[str, Any] | None, field_name: str) -> None:
