@@ -21,6 +21,7 @@ from assay.data.load import KNOWN
 from assay.errors import UsageError
 from assay.files import atomic_write, make_private_folder, read_lines
 from assay.locks import FileLock
+from assay.net.json import parse_json
 from assay.progress import Progress
 from assay.search.filters import conditions
 from assay.search.modes import Mode
@@ -203,7 +204,7 @@ class KnowledgeBases:
 def _read_chunks(path: Path) -> dict[str, Document]:
     if not path.exists():
         return {}
-    records = [orjson.loads(line) for line in read_lines(path)]
+    records = [parse_json(line) for line in read_lines(path)]
     return {each["_id"]: Document(each["_id"], *_fields(each)) for each in records}
 
 
