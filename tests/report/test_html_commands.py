@@ -93,9 +93,7 @@ def test_without_the_data_the_page_is_made_and_a_warning_says_what_is_missing(
     assert "not on this machine" in (folder / "ids.html").read_text()
 
 
-def test_a_slice_and_a_matrix_are_one_file_each(
-    folder: Path, pair: list[str], run_assay: RunAssay
-) -> None:
+def test_a_slice_is_one_file(folder: Path, pair: list[str], run_assay: RunAssay) -> None:
     phrases = "Form of the query: phrase"
     done = run_assay("report", pair[0], "--slice", phrases, "--html", "slice.html")
     assert done.returncode == 0, done.stderr
@@ -103,15 +101,9 @@ def test_a_slice_and_a_matrix_are_one_file_each(
     assert_harmless(page)
     assert phrases in page.text
     assert "Ideal" in page.text
-    assert run_assay("compare", *pair, "--matrix", "--html", "matrix.html").returncode == 0
-    page = read_page((folder / "matrix.html").read_text())
-    assert_harmless(page)
-    assert len(page.tags("tr")) == 20 + 2
-    assert not page.tags("a")  # there is nothing to link to
     for words, message in [
         (("report", "--slice", "Form of the query: phrases", "--html", "x"), "Did you mean"),
         (("report", "--slice", phrases), "--slice makes a page: add --html FILE"),
-        (("compare", *pair, "--matrix"), "--matrix makes a page"),
     ]:
         refused = run_assay(*words)
         assert refused.returncode == 2

@@ -16,9 +16,8 @@ from assay.report.changes import gains_and_losses
 from assay.report.html_comparison import ComparedSide, comparison_view, render_comparison_page
 from assay.report.html_templates import render_fragment
 from assay.report.terminal import verdict
-from assay.report.trends import ParetoPoint, frontier, pareto_chart
 from assay.run.models import AnswerRow, Comparison
-from assay.run.trend import LATENCY, TrendValue
+from assay.run.trend import TrendValue
 
 RATE = "hallucination_rate"
 
@@ -111,14 +110,6 @@ def test_the_board_has_the_fewest_hallucinations_first(
     board = make_board(out, points, RATE)
     assert [place.point.line.name for place in board.places] == [timid_run.name, inventing_run.name]
     assert [place.ranks for place in board.places] == ["1", "2"]
-
-
-def test_the_frontier_is_that_of_the_lowest_rates() -> None:
-    quick, good = ParetoPoint(1, 0.4, "quick", ""), ParetoPoint(9, 0.0, "good", "")
-    beaten = ParetoPoint(9, 0.5, "beaten", "")
-    assert frontier([beaten, good, quick], RATE) == [quick, good]
-    table = pareto_chart([beaten, good, quick], LATENCY, RATE).split("<tbody>")[1]
-    assert table.index("good") < table.index("quick") < table.index("beaten")
 
 
 def test_the_largest_gain_is_the_largest_fall() -> None:

@@ -13,10 +13,7 @@ from assay.report.svg import apart, date_ticks, place_labels, shortened, without
 from assay.report.table_files import write_rows
 from assay.report.trend_plots import WIDTHS, figure_title, trend_chart
 from assay.report.trends import (
-    ParetoPoint,
     figures_of_trend,
-    frontier,
-    pareto_chart,
     render_trend_page,
     trend_document,
     trend_rows,
@@ -107,13 +104,9 @@ def test_any_number_of_runs_can_be_drawn(number: int, by_run: bool) -> None:
     assert len(of_class(root, "point")) == number
 
 
-def test_the_view_has_quality_latency_cost_and_both_trade_offs() -> None:
+def test_the_view_has_quality_latency_and_cost() -> None:
     view = trend_view(points(), "ndcg@5")
     assert [title for title, _ in view.beside] == ["Median latency", "Cost of the run"]
-    assert [title for title, _ in view.paretos] == [
-        "against median latency",
-        "against cost of the run",
-    ]
     assert view.compared == 2
     assert [state.branch for state in view.branches] == ["main", "other"]
     assert [number for number, _, _ in view.changes] == [1]
@@ -149,29 +142,6 @@ def test_the_rows_of_a_file_have_every_figure_and_say_what_compares() -> None:
     document = trend_document(points(), "ndcg@5")
     assert document["changes"] == [{"run": "4", "what": "the data changed", "breaks": True}]
     assert figures_of_trend(points()) == ["ndcg@5"]
-
-
-def test_the_frontier_holds_what_nobody_beats_in_both() -> None:
-    cheap, good = ParetoPoint(1, 0.2, "cheap", ""), ParetoPoint(9, 0.9, "good", "")
-    beaten, same = ParetoPoint(9, 0.5, "beaten", ""), ParetoPoint(2, 0.2, "same", "")
-    assert frontier([beaten, good, same, cheap], "ndcg@5") == [cheap, good]
-    nothing = ParetoPoint(0, 0, "nothing", "")
-    assert frontier([nothing, good], "ndcg@5") == [good]
-    bad, worse = ParetoPoint(2, -0.1, "bad", ""), ParetoPoint(1, -0.2, "worse", "")
-    assert frontier([bad, worse], "truthfulness") == [worse, bad]
-    assert of_class(svg(pareto_chart([nothing], LATENCY, "ndcg@5")), "frontier") == []
-    root = svg(pareto_chart([beaten, good, same, cheap], LATENCY, "ndcg@5"))
-    assert len(of_class(root, "best")) == 2
-    assert len(of_class(root, "rest")) == 2
-    rows = [[cell.text for cell in row] for row in root.iter("tr")]
-    assert rows[1] == ["good", "9.00 ms", "0.9000", "yes"]
-
-
-def test_what_costs_nothing_has_a_place_beside_what_costs_much() -> None:
-    made = [ParetoPoint(x, 0.1 + x, str(x), "") for x in (0.0, 0.004, 0.4)]
-    root = svg(pareto_chart(made, COST, "ndcg@5"))
-    ticks = [each.text for each in of_class(root, "tick")]
-    assert "$0" in ticks
 
 
 def test_titles_of_figures_are_for_people() -> None:
@@ -212,9 +182,3 @@ def test_places_are_moved_apart_and_stay_in_order() -> None:
         "cccc",
     ]
     assert shortened("a long name", 40) == "a lo…"
-
-
-def test_negative_values_of_a_trade_off_have_places_of_their_own() -> None:
-    found = [ParetoPoint(1, -0.5, "bad", ""), ParetoPoint(2, -0.25, "less", "")]
-    marks = svg(pareto_chart(found, LATENCY, "truthfulness")).iter("circle")
-    assert len({each.get("cy") for each in marks}) == 2

@@ -17,7 +17,6 @@ from assay.run.report_file import (
     ReportWriter,
     find_query_row,
     read_query_rows,
-    read_query_scores,
     read_report_head,
 )
 
@@ -76,9 +75,8 @@ def test_the_only_row_is_missed(make_dataset: MakeDataset, tmp_path: Path) -> No
     content = path.report_file.read_bytes()
     start = content.index(b"[\n", content.index(b'"per_query_results"'))
     path.report_file.write_bytes(content[:start] + b"[\n]}\n")
-    for read in (read_query_rows, lambda path: read_query_scores(path, "ndcg@5", ())):
-        with pytest.raises(RunError, match="it has 0 rows, and its figures are of 1 queries"):
-            list(read(path.report_file))
+    with pytest.raises(RunError, match="it has 0 rows, and its figures are of 1 queries"):
+        list(read_query_rows(path.report_file))
 
 
 def test_a_full_disk_leaves_no_rows_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,18 +103,12 @@ def test_a_cut_report_is_called_damaged(run: Run) -> None:
 
 
 @pytest.mark.parametrize("formatted", [False, True])
-def test_one_row_and_the_scores_are_those_of_all_rows(run: Run, formatted: bool) -> None:
+def test_one_row_is_found_alone(run: Run, formatted: bool) -> None:
     path, rows = run.folder.report_file, list(run.rows())
     if formatted:  # by another program
         path.write_bytes(orjson.dumps(orjson.loads(path.read_bytes()), option=orjson.OPT_INDENT_2))
     assert [find_query_row(path, row.query_id) for row in rows] == rows
     assert find_query_row(path, "nobody") is None
-    known = {row.query_id for row in rows[1:]}
-    found = list(read_query_scores(path, "ndcg_at_5", known))
-    assert [(query_id, score) for query_id, score, _ in found] == [
-        (row.query_id, row.scores["ndcg_at_5"]) for row in rows
-    ]
-    assert [row for *_, row in found] == [rows[0], *[None] * 6]
 
 
 def test_rows_are_read_one_at_a_time(run: Run) -> None:
@@ -127,15 +119,6 @@ def test_rows_are_read_one_at_a_time(run: Run) -> None:
         path.write_bytes(content.replace(rows[damaged].to_json(), b'{"nonsense'))
         assert find_query_row(path, rows[wanted].query_id) == rows[wanted]
     assert next(read_query_rows(path)) == rows[0]
-
-
-@pytest.mark.parametrize("score", ["high", None, 1e300])
-def test_a_score_that_is_no_figure_is_damage(run: Run, score: object) -> None:
-    content = orjson.loads(run.folder.report_file.read_bytes())
-    content["per_query_results"][3]["ndcg_at_5"] = score
-    run.folder.report_file.write_bytes(orjson.dumps(content))
-    with pytest.raises(RunError, match="row 4: ndcg_at_5 is not a number"):
-        list(read_query_scores(run.folder.report_file, "ndcg_at_5", set()))
 
 
 def test_rows_that_were_cut_are_noticed(run: Run) -> None:

@@ -33,8 +33,6 @@ def addresses(runs: Path) -> dict[str, str]:
         "query": f"/runs/{third}/queries/q20",
         "compare": f"/compare?run={first}&run={third}",
         "compare-choice": "/compare",
-        "matrix": f"/matrix?run={first}&run={third}",
-        "matrix-query": f"/matrix/query?run={first}&run={third}&query=q20",
         "delete": f"/delete?run={third}",
         "leaderboard": "/leaderboard",
         "evaluate": "/evaluations/new",
@@ -45,8 +43,7 @@ def addresses(runs: Path) -> dict[str, str]:
 
 
 PAGES = (
-    *("runs", "run", "queries", "query", "compare", "compare-choice", "matrix"),
-    "matrix-query",
+    *("runs", "run", "queries", "query", "compare", "compare-choice"),
     *("delete", "leaderboard", "evaluate", "search-closed", "check", "not-found"),
 )
 

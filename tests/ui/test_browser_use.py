@@ -11,7 +11,6 @@ import pytest
 from tests.ui.conftest import running
 from tests.ui.test_browser import (
     Keep,
-    addresses,
     assert_accessible,
     assert_nothing_is_cut,
     go,
@@ -144,19 +143,3 @@ def test_the_form_fits_every_window_with_everything_open(
         keep(page, "evaluate-dark")
     finally:
         page.close()
-
-
-def test_the_matrix_is_walked_by_keys_and_a_cell_opens_the_query_in_all_runs(
-    page: "Page", server: httpx.Client, runs: Path
-) -> None:
-    go(page, server, f"{addresses(runs)['matrix']}&order=plan")
-    page.locator("table.matrix button").first.focus()
-    press(page, "ArrowDown", "ArrowRight", "Enter")
-    expect(page.get_by_role("heading", level=1)).to_contain_text("query 1 ")
-    assert page.locator(".lists.many .scored").count() == 2
-    page.wait_for_load_state()  # the heading is there before the script that listens to keys
-    press(page, "j")
-    expect(page.get_by_role("heading", level=1)).to_contain_text("query 2 ")
-    page.wait_for_load_state()
-    press(page, "k")
-    expect(page.get_by_role("heading", level=1)).to_contain_text("query 1 ")

@@ -149,10 +149,7 @@ def trend_pages(copies: list[Path]) -> list[str]:
     asked = urlencode({"target": target})
     kinds = ("", ".html", ".csv", ".json")
     boards = ("/leaderboard", *(f"/leaderboard.{kind}" for kind in ("csv", "json", "md", "tex")))
-    both = "&".join(f"run={copy.name}" for copy in copies)
-    query = json.loads((copies[0] / "report.json").read_text())["per_query_results"][0]["query_id"]
-    matrix = (f"/matrix?{both}", f"/matrix/query?{both}&{urlencode({'query': query})}")
-    return [*(f"/trends{kind}?{asked}" for kind in kinds), *boards, *matrix, "/trends"]
+    return [*(f"/trends{kind}?{asked}" for kind in kinds), *boards, "/trends"]
 
 
 def hostile_dates(document: dict[str, Any]) -> None:
@@ -237,12 +234,10 @@ def test_an_absurd_metric_is_told_in_words(
 def test_a_run_without_a_report_is_told_in_words(client: TestClient, copies: list[Path]) -> None:
     """Chosen before it has ended, or deleted while the page is made."""
     both = "&".join(f"run={copy.name}" for copy in copies)
-    assert client.get(f"/matrix?{both}").status_code == 200
     (copies[1] / "report.json").unlink()
-    for page in (f"/matrix?{both}", f"/matrix.html?{both}", f"/compare?{both}"):
-        answer = client.get(page)
-        assert answer.status_code in (404, 422), page
-        assert "no report yet" in answer.text, page
+    answer = client.get(f"/compare?{both}")
+    assert answer.status_code in (404, 422)
+    assert "no report yet" in answer.text
 
 
 @pytest.mark.parametrize("name", ['"; x="', "€ ü", "<b>&", "..x", "n" * 250])

@@ -179,35 +179,6 @@ def test_runs_can_be_sorted_and_filtered(server: httpx.Client, runs: Path) -> No
     assert server.get("/", params={"sort": "; DROP TABLE runs", "only": "x"}).status_code == 200
 
 
-def test_queries_stand_beside_each_other_for_several_runs(
-    server: httpx.Client, runs: Path, first: str
-) -> None:
-    second = names(runs, "second")[0]
-    page = server.get("/matrix", params={"run": [first, second]})
-    assert page.status_code == 200
-    addresses = [each.get("href") or "" for _, each in read_page(page.text).elements]
-    link = next(each for each in addresses if each.endswith("query=q20"))
-    both = read_page(server.get(link).text)
-    for run in (first, second):  # side by side, with what is at another place than in the first
-        assert f"/runs/{run}/queries/q20" in {each.get("href") for _, each in both.elements}
-    assert "new" in both.text
-    assert "1 of 2 found" in both.text or "0 of 2 found" in both.text
-    assert page.text.count(f"run={first}") < 40  # not in each cell
-    cells = [each for tag, each in read_page(page.text).elements if tag == "button"]
-    assert {"name": "query", "value": "q20"} in cells
-    for place in (0, 29):  # without a neighbor on one side
-        ask = {"run": [first, second], "order": "plan", "query": f"q{place}"}
-        one = read_page(server.get("/matrix/query", params=ask).text).text
-        assert f"{place + 1} of 30" in one
-        assert ("Previous" in one, "Next" in one) == (place > 0, place < 29)
-    assert server.get("/matrix/query", params={"run": [first, second]}).status_code == 404
-    assert "1 to 25 of 30 queries" in read_page(page.text).text
-    found = server.get("/matrix", params={"run": [first, second], "text": "q29"})
-    assert "1 to 1 of 1 query" in read_page(found.text).text
-    assert server.get("/matrix", params={"run": [first]}).status_code in (200, 303)
-    assert server.get("/matrix", params={"run": [first, "../x"]}).status_code == 404
-
-
 def test_what_is_shown_can_be_taken_along_as_one_file(
     server: httpx.Client, first: str, third: str
 ) -> None:
@@ -215,7 +186,6 @@ def test_what_is_shown_can_be_taken_along_as_one_file(
     both = {"run": [first, third]}
     pages: list[tuple[str, dict[str, Any], str]] = [
         ("/compare", both, "is significantly worse"),
-        ("/matrix", {**both, "text": "query 7 "}, "1 query."),
         (f"/runs/{third}/queries", {"only": "failed", "order": "worst"}, "1 query, nDCG@5 0.0000"),
     ]
     for path, filters, words in pages:

@@ -241,9 +241,6 @@ def compare(
     ] = None,
     with_preference: Prefer = False,
     prefer_by: PreferBy = None,
-    matrix: Annotated[
-        bool, switch("--matrix", "With --html or --open: every query, with the score of each run.")
-    ] = False,
     html: HtmlFile = None,
     in_browser: Open = False,
     out: Out = Path("runs"),
@@ -258,9 +255,6 @@ def compare(
 
     folders = [find_run(each, out) for each in (run_a, run_b, *(more or ()))]
     _refuse_twice(folders)
-    if matrix:
-        share_matrix(folders, html, in_browser)
-        return
     metrics = [parse_figure(text) for text in metric or ()]
     first, *others = [ComparedRun.read(folder) for folder in folders]
     comparisons = compare_with_each(first, others, metrics, find_dataset([first, *others]))
@@ -306,25 +300,12 @@ def _refuse_twice(folders: "list[RunFolder]") -> None:
 
 def share_slice(folder: "RunFolder", name: str, html: Path | None, in_browser: bool) -> None:
     """The queries of a slice as one file. Raises `UsageError`."""
-    from assay.report.matrix import render_slice_page, rows_of_slice
+    from assay.report.slice_page import render_slice_page, rows_of_slice
 
     page = _shared_page("--slice", html, in_browser, "slice.html")
     dataset = dataset_of(folder)
     rows = rows_of_slice(folder, dataset, name)
     write_page(page, render_slice_page(folder, rows, dataset, name))
-    if in_browser:
-        open_page(page)
-
-
-def share_matrix(folders: "list[RunFolder]", html: Path | None, in_browser: bool) -> None:
-    """Every query of some runs as one file. Raises `UsageError`."""
-    from assay.report.matrix import MATRIX_LIMIT, read_matrix, render_matrix_page
-
-    page = _shared_page("--matrix", html, in_browser, "matrix.html")
-    if len(folders) > MATRIX_LIMIT:
-        raise UsageError(f"--matrix shows {MATRIX_LIMIT} runs at most, got {len(folders)}")
-    found = read_matrix(folders, {})
-    write_page(page, render_matrix_page(found, found.ordered("spread")))
     if in_browser:
         open_page(page)
 

@@ -1,29 +1,15 @@
 """The page of a trend: quality, latency and cost over time and against each other, and as files."""
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from markupsafe import Markup
 
-from assay.answers.figures import improvement, parse_figure
 from assay.net.json import JsonObject
 from assay.report.html_templates import render_page
 from assay.report.numbers import counted
 from assay.report.svg import (
-    REACHED,
-    DataTable,
-    Scale,
-    axis_below,
-    axis_beside,
-    chart,
-    element,
     framed,
-    place_labels,
-    point,
-    shortened,
-    text,
 )
 from assay.report.table_files import Cell, Row
 from assay.report.trend_plots import (
@@ -31,11 +17,9 @@ from assay.report.trend_plots import (
     SMALL,
     WIDTHS,
     Link,
-    axis_words,
     branches_of,
     figure_title,
     figure_words,
-    run_words,
     shown_changes,
     trend_chart,
     trend_table,
@@ -57,90 +41,6 @@ _DOTS = 150
 
 _BESIDE = ("correctness", LATENCY, SLOW, COST, JUDGE_COST)
 _AGAINST = (LATENCY, COST)
-
-
-@dataclass(frozen=True, slots=True)
-class ParetoPoint:
-    """A system or run: what it takes (`x`) and how good it is (`y`)."""
-
-    x: float
-    y: float
-    name: str
-    words: str
-    href: str = ""
-
-
-def frontier(points: Sequence[ParetoPoint], y_figure: str) -> list[ParetoPoint]:
-    """Those that no other beats in one without being beaten in the other, the cheapest first.
-
-    What finds nothing is no trade-off, however quick it is.
-    """
-    parsed = parse_figure(y_figure)
-    best: list[ParetoPoint] = []
-    from_zero = parsed.higher_is_better and y_figure != "truthfulness"  # which may be negative
-    beaten = 0.0 if from_zero else -math.inf
-    for each in sorted(points, key=lambda each: (each.x, -improvement(parsed, each.y))):
-        if improvement(parsed, each.y) > beaten:
-            beaten = improvement(parsed, each.y)
-            best.append(each)
-    return best
-
-
-def pareto_chart(points: Sequence[ParetoPoint], x_figure: str, y_figure: str) -> Markup:
-    """Quality against latency or cost, with the line of the best trade-offs."""
-    width, height = _WIDTH, _HEIGHT
-    xs, ys = [each.x for each in points], [each.y for each in points]
-    known = [x for x in xs if x > 0]
-    wide = bool(known) and max(known) / min(known) > 20
-    low_x, high_x = (min(known) / 1.4, max(known) * 1.4) if wide else (0, max(xs) * 1.12 or 1)
-    if wide and min(xs) == 0:  # which no logarithm has: the left edge stands for it
-        low_x /= 4
-    across = Scale(low_x, high_x, _LEFT, width - _RIGHT, logarithmic=wide)
-    spare = max(0.1 * (max(ys) - min(ys)), 0.01)
-    lowest = min(ys) - spare if min(ys) < 0 else max(0.0, min(ys) - spare)
-    up = Scale(lowest, max(ys) + spare, height - 44, 22)
-    parts = axis_beside(up, _LEFT, width - _RIGHT, axis_words(y_figure))
-    parts += axis_below(across, height - 44, axis_words(x_figure), zero=wide and min(xs) == 0)
-    best = frontier(points, y_figure)
-    steps = [f"{across(each.x):.1f},{up(each.y):.1f}" for each in best[:1]]
-    for before, each in pairwise(best):
-        steps.append(f"{across(each.x):.1f},{up(before.y):.1f}")
-        steps.append(f"{across(each.x):.1f},{up(each.y):.1f}")
-    steps += [f"{across.end:.1f},{up(each.y):.1f}" for each in best[-1:]]
-    if steps:
-        parts.append(element("polyline", points=" ".join(steps), class_="frontier"))
-    others = [each for each in points if each not in best]
-    drawn = [*others[-max(0, _DOTS - len(best)) :], *best]
-    few = len(drawn) <= REACHED
-    for each in drawn:
-        good = each in best
-        x, y = across(each.x), up(each.y)
-        mark = element("circle", cx=x, cy=y, r=5 if good else 4, class_="best" if good else "rest")
-        parts.append(point(mark, each.words, x=_LEFT, room=width - 70, few=few, href=each.href))
-    parts += place_labels(
-        [(across(e.x), up(e.y), shortened(e.name, 130)) for e in [*reversed(best), *others]],
-        [(across(each.x), up(each.y)) for each in drawn],
-        (_LEFT, width - _RIGHT),
-        0,
-    )
-    parts.append(text(figure_title(x_figure), (_LEFT + width) / 2, height - 6, "middle"))
-    parts.append(text(figure_title(y_figure), _LEFT, 12, "start"))
-    says = (
-        f"{figure_title(y_figure)} against {figure_title(x_figure).lower()}: "
-        f"{len(best)} of {len(points)} are not beaten in both"
-    )
-    good_is = parse_figure(y_figure)
-    rows = [
-        (
-            each.name,
-            figure_words(x_figure, each.x),
-            figure_words(y_figure, each.y),
-            "yes" if each in best else "",
-        )
-        for each in sorted(points, key=lambda each: (-improvement(good_is, each.y), each.x))
-    ]
-    headings = ("Name", figure_title(x_figure), figure_title(y_figure), "Best trade-off")
-    return chart(width, height, parts, says, "pareto", DataTable(headings, rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +69,6 @@ class TrendView:
     sample: str
     main: Markup
     beside: Sequence[tuple[str, Markup]]
-    paretos: Sequence[tuple[str, Markup]]
     compared: int
     branches: Sequence[BranchState]
     changes: Sequence[tuple[int, str, str]]
@@ -217,7 +116,6 @@ def trend_view(
         sample=sample_words(newest),
         main=framed(drawings, f"trend-{figure}", trend_table(trend)),
         beside=[(figure_title(name), small(name)) for name in shown],
-        paretos=list(_paretos(trend, link)),
         compared=len(trend.comparable),
         branches=list(_branches(trend)),
         changes=shown_changes(trend),
@@ -240,28 +138,6 @@ def _branches(trend: TargetTrend) -> Iterator[BranchState]:
         step = None if before is None else value.mean - before.values[trend.figure].mean
         words = figure_words(trend.figure, value.mean)
         yield BranchState(branch, newest, words, value.low, value.high, before, step)
-
-
-def _paretos(trend: TargetTrend, link: Link | None) -> Iterator[tuple[str, Markup]]:
-    """Over the runs that compare with the newest."""
-    for name in _AGAINST:
-        points = [
-            ParetoPoint(
-                x=each.values[name].mean,
-                y=each.values[trend.figure].mean,
-                name=each.line.label or (each.line.git_commit or "")[:7] or each.branch,
-                words=(
-                    f"{figure_title(trend.figure)} "
-                    f"{figure_words(trend.figure, each.values[trend.figure].mean)}, "
-                    f"{figure_words(name, each.values[name].mean)}, {run_words(each)}"
-                ),
-                href=link(each.line) if link else "",
-            )
-            for each in trend.comparable
-            if name in each.values
-        ]
-        if len(points) > 1:
-            yield f"against {figure_title(name).lower()}", pareto_chart(points, name, trend.figure)
 
 
 def _notes(trend: TargetTrend) -> Iterator[str]:

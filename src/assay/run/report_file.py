@@ -6,7 +6,7 @@ a whole.
 """
 
 import shutil
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -16,7 +16,6 @@ import orjson
 from assay.errors import RunError
 from assay.files import FILE_MAX_BYTES, atomic_writer, create_file, open_file, read_file, read_lines
 from assay.metrics.metric import parse_metric
-from assay.net.json import is_extreme
 from assay.run.models import QueryRow, Report, require_format
 
 _ROWS = b',\n  "per_query_results": ['
@@ -83,28 +82,6 @@ def read_query_rows(path: Path) -> Iterator[QueryRow]:
         yield row
     if number != head.summary.total_queries:
         total = head.summary.total_queries
-        raise _damaged(path, f"it has {number} rows, and its figures are of {total} queries")
-
-
-def read_query_scores(
-    path: Path, key: str, known: Container[str]
-) -> Iterator[tuple[str, float, QueryRow | None]]:
-    """The id and one score of every query, and the row of those that are not `known`.
-
-    Of the others nothing else is looked at: a page of twenty runs shows nothing else of them.
-    """
-    number, total = 0, read_report_head(path).summary.total_queries
-    for number, value in enumerate(_rows(path), start=1):
-        score = value.get(key) if isinstance(value, dict) else None
-        if not isinstance(score, float | int) or is_extreme(float(score)):
-            raise _damaged(path, f"row {number}: {key} is not a number")
-        query_id = value.get("query_id")
-        if not isinstance(query_id, str) or query_id not in known:
-            row = QueryRow.read(value, path, report_remedy(path), f"row {number}")
-            yield row.query_id, float(score), row
-        else:
-            yield query_id, float(score), None
-    if number != total:
         raise _damaged(path, f"it has {number} rows, and its figures are of {total} queries")
 
 

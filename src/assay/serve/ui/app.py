@@ -46,7 +46,6 @@ from assay.serve.ui.context import Ui, ui_of
 from assay.serve.ui.evaluation_pages import evaluation_routes
 from assay.serve.ui.judging import UPLOAD_LIMIT, UPLOAD_PATH, Pools, judging_routes
 from assay.serve.ui.leaderboard import leaderboard_routes
-from assay.serve.ui.matrix import matrix_routes
 from assay.serve.ui.queries import query_routes
 from assay.serve.ui.runs import run_routes
 from assay.serve.ui.search import SearchService, search_routes
@@ -126,7 +125,6 @@ def ui_routes() -> list[BaseRoute]:
         *leaderboard_routes(),
         *trend_routes(),
         *query_routes(),
-        *matrix_routes(),
         *judging_routes(),
         *evaluation_routes(),
         *search_routes(),

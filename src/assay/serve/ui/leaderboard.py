@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 import orjson
-from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -20,7 +19,7 @@ from assay.net.redact import markdown_text
 from assay.report.numbers import counted, figure
 from assay.report.table_files import Cell, Format, Row, latex_text, write_rows
 from assay.report.trend_plots import figure_title, figure_words
-from assay.report.trends import ParetoPoint, figures_of_trend, pareto_chart
+from assay.report.trends import figures_of_trend
 from assay.run.trend import COST, LATENCY, SLOW, TrendPoint, sample_words
 from assay.serve.ui.context import Ui, download, ui_of
 
@@ -88,7 +87,6 @@ class BoardView:
     board: Board
     title: str
     notes: Sequence[str]
-    paretos: Sequence[tuple[str, Markup]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,12 +211,7 @@ def _titles(boards: Sequence[Board]) -> list[str]:
 
 
 def _view(board: Board, title: str) -> BoardView:
-    paretos = [
-        (f"against {figure_title(name).lower()}", pareto)
-        for name in (LATENCY, COST)
-        if (pareto := _pareto(board, name)) is not None
-    ]
-    return BoardView(board, title, list(_notes(board)), paretos)
+    return BoardView(board, title, list(_notes(board)))
 
 
 def _notes(board: Board) -> Iterator[str]:
@@ -237,25 +230,6 @@ def _notes(board: Board) -> Iterator[str]:
         yield f"Not ranked, because no query was answered: {', '.join(board.silent)}."
     if board.left_out:
         yield f"The best {len(board.places)}; {counted(board.left_out, 'target')} more."
-
-
-def _pareto(board: Board, name: str) -> Markup | None:
-    points = [
-        ParetoPoint(
-            x=place.point.values[name].mean,
-            y=place.value.mean,
-            name=(place.point.line.target or "").replace("https://", "").replace("http://", ""),
-            words=(
-                f"{place.point.line.target}: {figure_title(board.figure)} "
-                f"{figure_words(board.figure, place.value.mean)}, {figure_title(name).lower()} "
-                f"{figure_words(name, place.point.values[name].mean)}"
-            ),
-            href=f"/runs/{place.point.line.name}",
-        )
-        for place in board.places
-        if name in place.point.values
-    ]
-    return pareto_chart(points, name, board.figure) if len(points) > 1 else None
 
 
 def _rows(found: AskedBoards, board: Board) -> Iterator[Row]:

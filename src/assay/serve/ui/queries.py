@@ -21,7 +21,7 @@ from assay.report.html_queries import (
     timed_latency,
 )
 from assay.report.html_questions import RIGHT, UNDECIDED, WRONG, question_view, verdict_word
-from assay.report.matrix import MatrixRow, render_slice_page
+from assay.report.slice_page import render_slice_page
 from assay.run.folder import RunFolder
 from assay.run.index import RunLine
 from assay.run.models import AnswerRow, QueryRow
@@ -80,7 +80,7 @@ class QueryFilter:
             return False
         return self.matches_words(line)
 
-    def matches_words(self, line: QueryLine | MatrixRow) -> bool:
+    def matches_words(self, line: QueryLine) -> bool:
         """Whether a query has the text and is in the slice."""
         if self.slice and self.slice not in line.slices:
             return False

@@ -12,6 +12,7 @@ from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from assay.data.dataset import Dataset
+from assay.errors import UsageError
 from assay.evaluation.reporting import render_report_page
 from assay.report.html import QueryFigures, RunView, hide_password, run_view
 from assay.report.html_comparison import (
@@ -129,7 +130,7 @@ async def compare_page(request: Request) -> Response:
     ui = ui_of(request)
     names = [line.name for line in await ui.chosen_lines(request)]
     if len(names) > COMPARED_LIMIT:
-        return RedirectResponse(f"/matrix?{request.url.query}", 303)
+        raise UsageError(f"at most {COMPARED_LIMIT} runs are compared at once, got {len(names)}")
     if len(names) < 2:
         lines = ui.index.find({"state": RunState.COMPLETE}, limit=_OFFERED).lines
         return ui.page(
