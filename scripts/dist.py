@@ -117,7 +117,8 @@ def readme_examples() -> tuple[str, list[str]]:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     module = "\n\n".join(re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL))
     shell = "\n".join(re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL))
-    return module, [line for line in shell.splitlines() if line.startswith("assay ")]
+    commands = [line for line in shell.splitlines() if line.startswith("assay ")]
+    return module, [line for line in commands if not line.startswith("assay serve ")]
 
 
 def try_readme(programs: Path, folder: Path) -> None:
@@ -126,7 +127,9 @@ def try_readme(programs: Path, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "my_search.py").write_text(module, encoding="utf-8")
     environment = {**_environment(programs), "ASSAY_CACHE": str(folder / "cache")}
-    with _Service(_answers(programs, environment, folder)) as port:
+    ids = _answers(programs, environment, folder)
+    (folder / "questions.csv").write_text(f"query,doc_ids\nwhat is first?,{ids[0]};{ids[1]}\n")
+    with _Service(ids) as port:
         for command in commands:
             words = shlex.split(command.replace(SERVICE, f"localhost:{port}"))
             done = subprocess.run(

@@ -2,14 +2,13 @@
 
 python scripts/render_llms.py [--check]
 
-The order is that of the site's navigation. A page is named by its heading, and described as in the
-README's table, else by its first sentence.
+The order is that of the site's navigation. A page is named by its heading and described by its
+first sentence.
 """
 
 import re
 import sys
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import yaml
@@ -51,18 +50,8 @@ def render() -> str:
 def _line(page: str) -> str:
     text = (DOCS / page).read_text(encoding="utf-8")
     heading = re.search(r"^# (.+)$", text, flags=re.MULTILINE)
-    about = _descriptions().get(page) or next(_sentences(text), "")
+    about = next(_sentences(text), "")
     return f"- [{heading[1] if heading else page}]({page})" + (f": {about}" if about else "")
-
-
-@cache
-def _descriptions() -> dict[str, str]:
-    """What the README says about a page, by its path."""
-    rows = (ROOT / "README.md").read_text(encoding="utf-8")
-    found = re.findall(
-        r"^\| \[docs/([\w/.-]+\.md)\]\([^)]*\) \| (.+) \|$", rows, flags=re.MULTILINE
-    )
-    return {page: re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", about) for page, about in found}
 
 
 def _sentences(text: str) -> Iterator[str]:

@@ -145,7 +145,7 @@ def test_the_core_alone_is_small_and_evaluates(tmp_path: Path) -> None:
     places: list[str | Path] = ["--out", tmp_path / "dist", "--venv", venv]
     tried = subprocess.run([*script, *places], capture_output=True, text=True)
     assert tried.returncode == 0, tried.stdout + tried.stderr
-    assert tried.stdout.count("ok  assay ") == 4
+    assert tried.stdout.count("ok  assay ") == 3
     clean = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     site = next(venv.glob("lib/python3*/site-packages"))
     kept = [each for each in site.rglob("*") if each.is_file() and each.parts[-2] != "__pycache__"]
