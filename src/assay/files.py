@@ -12,14 +12,15 @@ import shutil
 import stat
 import sys
 import time
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from assay.errors import AssayError
+from assay.errors import AssayError, UsageError
 
 PROJECT_FILE = "assay.toml"
 FILE_MAX_BYTES = 256 * 2**20
@@ -52,6 +53,29 @@ def find_project_file(folder: Path | None = None) -> Path | None:
     start = (folder or Path.cwd()).absolute()
     places = (each / PROJECT_FILE for each in (start, *start.parents))
     return next((path for path in places if path.is_file()), None)
+
+
+def read_project_file(folder: Path | None = None) -> dict[str, Any]:
+    """The content of `assay.toml`; empty if there is none. Raises `UsageError`."""
+    path = find_project_file(folder)
+    if path is None:
+        return {}
+    _require_own_file(path)
+    try:
+        return tomllib.loads(read_text_file(path, encoding="utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{PROJECT_FILE} is not TOML: {error}") from None
+
+
+def _require_own_file(path: Path) -> None:
+    """A file or link in /tmp, say, that another user put there: it can name programs to run."""
+    owner, folder = path.lstat().st_uid, path.absolute().parent.stat()
+    others_write = folder.st_mode & stat.S_IWOTH
+    if sys.platform != "win32" and others_write and owner not in (0, os.getuid()):
+        raise UsageError(
+            f"{path} belongs to another user, in a folder that all can write to: it could run any "
+            "program; run assay in a folder of your own, or remove the file"
+        )
 
 
 class UnreadableFile(AssayError, OSError):

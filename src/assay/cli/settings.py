@@ -15,10 +15,6 @@ preset = "opensearch"
 index = "docs"
 """
 
-import os
-import stat
-import sys
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +22,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from assay.cli.help import all_commands
 from assay.errors import UsageError, did_you_mean
-from assay.files import PROJECT_FILE, find_project_file, read_text_file
+from assay.files import PROJECT_FILE, find_project_file, read_project_file
 from assay.run.settings import read_option_table
 
 if TYPE_CHECKING:
@@ -57,29 +53,6 @@ def _from_project(value: Any, name: str, hint: Any) -> Any:
     place = path.parent / value
     is_path = hint in (Path, Path | None) or (name == "dataset" and place.exists())
     return str(place) if is_path else value
-
-
-def read_project_file(folder: Path | None = None) -> dict[str, Any]:
-    """The content of `assay.toml`; empty if there is none. Raises `UsageError`."""
-    path = find_project_file(folder)
-    if path is None:
-        return {}
-    _refuse_planted(path)
-    try:
-        return tomllib.loads(read_text_file(path, encoding="utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{PROJECT_FILE} is not TOML: {error}") from None
-
-
-def _refuse_planted(path: Path) -> None:
-    """A file or link in /tmp, say, that another user put there: it can name programs to run."""
-    owner, folder = path.lstat().st_uid, path.absolute().parent.stat()
-    others_write = folder.st_mode & stat.S_IWOTH
-    if sys.platform != "win32" and others_write and owner not in (0, os.getuid()):
-        raise UsageError(
-            f"{path} belongs to another user, in a folder that all can write to: it could run any "
-            "program; run assay in a folder of your own, or remove the file"
-        )
 
 
 def _defaults(

@@ -5,7 +5,7 @@ pytest-asyncio, with anyio, or from tests that call `asyncio.run`.
 import asyncio
 import inspect
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from threading import get_ident
@@ -22,7 +22,6 @@ from assay.pytest_plugin.session import (
     Settings,
     load_test_data,
     read_ground_truth,
-    reference_answers,
     require_calibrated,
     session_dataset,
     user_errors,
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 
     from anyio.from_thread import BlockingPortal
 
-    from assay.data import Dataset
     from assay.llm.providers.provider import LLMProvider
     from assay.net.json import JsonObject
     from assay.nextcloud.client import NotesClient
@@ -42,8 +40,10 @@ if TYPE_CHECKING:
     from assay.targets.chunks import ChunkResolver
     from assay.targets.protocol import AgentAnswer
 
-
 Thing = TypeVar("Thing")
+RecordAnswer = Callable[..., None]
+
+_MAX_TOKENS = 100
 
 
 class SessionLoop:
@@ -91,24 +91,6 @@ class _LoopProxy:
         return repr(self._thing)
 
 
-@contextmanager
-def session_loop() -> Iterator[SessionLoop]:
-    """A running loop; what is left on it is canceled at the end."""
-    from anyio.from_thread import start_blocking_portal
-
-    with start_blocking_portal() as portal:
-        try:
-            yield SessionLoop(portal)
-        finally:
-            # A fixture that was interrupted while it opened leaves tasks that nothing waits for.
-            portal.call(portal.stop, True)
-
-
-RecordAnswer = Callable[..., None]
-
-_TOKENS = 100
-
-
 @dataclass(frozen=True, slots=True)
 class EvaluationLLM:
     """An `LLMProvider`, which may also be called with a prompt alone."""
@@ -120,7 +102,7 @@ class EvaluationLLM:
         """The model's name."""
         return self.provider.name
 
-    async def generate(self, prompt: str, max_tokens: int = _TOKENS) -> str:
+    async def generate(self, prompt: str, max_tokens: int = _MAX_TOKENS) -> str:
         """The model's reply to a prompt."""
         return await self.provider.generate(prompt, max_tokens)
 
@@ -131,15 +113,21 @@ class EvaluationLLM:
 @pytest.fixture(scope="session")
 def assay_settings(pytestconfig: pytest.Config) -> Settings:
     """The options of the session."""
-    return Settings.of(pytestconfig)
+    with user_errors():
+        return Settings.of(pytestconfig)
 
 
 @pytest.fixture(scope="session")
 def assay_loop() -> Iterator[SessionLoop]:
     """The event loop of the session, for connections that outlive a test."""
+    from anyio.from_thread import start_blocking_portal
 
-    with session_loop() as loop:
-        yield loop
+    with start_blocking_portal() as portal:
+        try:
+            yield SessionLoop(portal)
+        finally:
+            # A fixture that was interrupted while it opened leaves tasks that nothing waits for.
+            portal.call(portal.stop, True)
 
 
 @pytest.fixture(scope="session")
@@ -166,7 +154,7 @@ def nfcorpus_test_data(
     if assay_settings.ground_truth is not None:
         records = request.getfixturevalue("ground_truth_data")
     with user_errors():
-        return load_test_data(pytestconfig, reference_answers(records))
+        return load_test_data(pytestconfig, records)
 
 
 @pytest.fixture
@@ -180,10 +168,7 @@ def rag_record(request: pytest.FixtureRequest) -> RecordAnswer:
     """`rag_record(recall_at_10=0.4, judge="none")` puts figures and labels into the report."""
     from assay.pytest_plugin.report import record_figures
 
-    def record(**figures: float | str | None) -> None:
-        record_figures(request.node, figures)
-
-    return record
+    return partial(record_figures, request.node)
 
 
 @pytest.fixture(scope="session")
@@ -193,27 +178,31 @@ def rag_agent(
     assay_settings: Settings,
     nfcorpus_test_data: RagTestData,
 ) -> Iterator["Agent"]:
-    """The opened target: `await rag_agent.ask(query, top_k)` returns documents, and an answer where
+    """The opened target: `await rag_agent.ask(query, top_k)` returns documents, and an answer if
     the target answers. For a Nextcloud, documents are uploaded first, and the fixture waits until
-    they are indexed.
+    they are indexed; it answers with `nextcloud:URL#answer`.
     """
+    from assay.evaluation.plan import open_agent
     from assay.targets.chunks import ChunkResolver
-    from assay.targets.opening import open_target, parse_target
-    from assay.targets.target_kinds import OpenContext
+    from assay.targets.opening import parse_target
 
-    target, dataset = assay_settings.target, nfcorpus_test_data.dataset
+    dataset = nfcorpus_test_data.dataset
     with user_errors():
-        needs_notes = parse_target(target).kind == "nextcloud"
-    if needs_notes:
-        request.getfixturevalue("note_mapping")
+        is_nextcloud = parse_target(assay_settings.target).kind == "nextcloud"
+        config = assay_settings.run_config(answers=not is_nextcloud)
+    if is_nextcloud:
+        mapping: dict[str, int] = request.getfixturevalue("note_mapping")
     with user_errors():
-        agent = open_target(target, OpenContext(dataset, answers=True))
+        agent = open_agent(config, dataset)
     try:  # an agent that fails in opening may have begun a session, or a process
         with user_errors():
             assay_loop.run(agent.open)
-            if needs_notes:
-                assay_loop.run(wait_for_notes, agent, dataset)
-        resolver = ChunkResolver(assay_settings.chunk_separator, dataset.documents)
+            if is_nextcloud:
+                from assay.nextcloud.wait import sample_documents, wait_until_found
+
+                sample = sample_documents(dataset.documents, mapping)
+                assay_loop.run(wait_until_found, sample, agent)
+        resolver = ChunkResolver(config.chunk_separator, dataset.documents)
         yield assay_loop.proxy(_Resolving(agent, resolver))
     finally:
         assay_loop.run(agent.close)
@@ -235,7 +224,7 @@ class _Resolving:
 
 @pytest.fixture(scope="session")
 def mcp_sampling_client(
-    assay_loop: SessionLoop, assay_settings: Settings
+    request: pytest.FixtureRequest, assay_loop: SessionLoop, assay_settings: Settings
 ) -> Iterator["SamplingClient"]:
     """An MCP session with the target, or with Assay's own server for a built-in target. It offers
     the configured model to the server, if there is one.
@@ -250,6 +239,8 @@ def mcp_sampling_client(
         pytest.skip(
             f"--assay-target {shown!r} is not an MCP server; use mcp:URL or mcp-stdio:COMMAND"
         )
+    if target.startswith("nextcloud:"):
+        request.getfixturevalue("rag_agent")  # the documents are uploaded and found
     with user_errors():
         spec = assay_settings.model
         provider = open_provider(spec) if spec else None
@@ -279,16 +270,51 @@ def evaluation_llm(
     if assay_settings.require_calibrated:
         dataset = request.getfixturevalue("nfcorpus_test_data").dataset
         with user_errors():
-            require_calibrated(assay_settings, [each.text for each in dataset.queries.values()])
+            require_calibrated(assay_settings, [query.text for query in dataset.queries.values()])
     with user_errors():
         provider = open_provider(assay_settings.model)
     yield EvaluationLLM(provider)
     assay_loop.run(provider.close)
 
 
+@dataclass(frozen=True, slots=True)
+class SemanticHit:
+    """One result of `nc_client.notes.semantic_search`."""
+
+    document_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotesSearch:
+    """Searches notes with the target of the session; None if nobody named one."""
+
+    agent: "Agent | None"
+
+    async def semantic_search(self, query: str, limit: int = 10) -> list[SemanticHit]:
+        """The documents that the notes hold, best first."""
+        if self.agent is None:
+            pytest.skip(
+                "no search to test: set ASSAY_TARGET or pass --assay-target, such as "
+                "nextcloud:http://localhost:8000 of the Nextcloud MCP server"
+            )
+        answer = await self.agent.ask(query, limit)
+        return [SemanticHit(doc_id) for doc_id in answer.doc_ids]
+
+
+class NextcloudClient:
+    """The notes of a Nextcloud: the methods of `NotesClient`, and `notes.semantic_search`."""
+
+    def __init__(self, client: Any, agent: "Agent | None") -> None:
+        self._client = client
+        self.notes = NotesSearch(agent)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+
 @pytest.fixture(scope="session")
-def nc_client(assay_loop: SessionLoop) -> Iterator["NotesClient"]:
-    """The notes of the Nextcloud that NEXTCLOUD_HOST, _USERNAME and _PASSWORD name."""
+def assay_notes(assay_loop: SessionLoop) -> Iterator["NotesClient"]:
+    """A client of the Nextcloud that NEXTCLOUD_HOST, _USERNAME and _PASSWORD name."""
     from assay.nextcloud.client import Account, NotesClient, missing_variables
 
     if missing := missing_variables():
@@ -300,35 +326,30 @@ def nc_client(assay_loop: SessionLoop) -> Iterator["NotesClient"]:
 
 
 @pytest.fixture(scope="session")
-def note_mapping(request: pytest.FixtureRequest, nfcorpus_test_data: RagTestData) -> dict[str, int]:
+def nc_client(
+    request: pytest.FixtureRequest, assay_settings: Settings, assay_notes: "NotesClient"
+) -> NextcloudClient:
+    """The Nextcloud of the environment: its notes, and the search of the session's target."""
+    agent = request.getfixturevalue("rag_agent") if assay_settings.is_named else None
+    return NextcloudClient(assay_notes, agent)
+
+
+@pytest.fixture(scope="session")
+def note_mapping(
+    request: pytest.FixtureRequest, assay_loop: SessionLoop, nfcorpus_test_data: RagTestData
+) -> dict[str, int]:
     """The note id of each document. Documents that are missing from `note_mapping.json` are
     uploaded first; the fixture fails unless all of them are.
     """
     from assay.data.note_mapping import note_mapping_path, read_note_mapping
+    from assay.nextcloud.upload import upload_documents
 
     path, documents = note_mapping_path(), nfcorpus_test_data.dataset.documents
     with user_errors():
         known = read_note_mapping(path) if path.exists() else {}
     if not documents.keys() <= known.keys():
-        _upload(request, nfcorpus_test_data.dataset)
+        notes: NotesClient = request.getfixturevalue("assay_notes")
+        with user_errors():
+            assay_loop.run(upload_documents, documents.values(), notes, path)
     with user_errors():
         return read_note_mapping(path)
-
-
-def _upload(request: pytest.FixtureRequest, dataset: "Dataset") -> None:
-    from assay.data.note_mapping import note_mapping_path
-    from assay.nextcloud.upload import upload_documents
-
-    client: NotesClient = request.getfixturevalue("nc_client")
-    loop: SessionLoop = request.getfixturevalue("assay_loop")
-    with user_errors():
-        loop.run(partial(upload_documents, dataset.documents.values(), client, note_mapping_path()))
-
-
-async def wait_for_notes(agent: "Agent", dataset: "Dataset") -> None:
-    """Wait until a search finds a sample of the documents."""
-    from assay.data.note_mapping import note_mapping_path, read_note_mapping
-    from assay.nextcloud.wait import sample_documents, wait_until_found
-
-    mapping = read_note_mapping(note_mapping_path())
-    await wait_until_found(sample_documents(dataset.documents, mapping), agent)

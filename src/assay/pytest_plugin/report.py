@@ -1,13 +1,13 @@
 """The report of a session: always written, as JSON and as lines for the terminal."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from math import isfinite
 from pathlib import Path
 from statistics import fmean
-from typing import Any, TypeGuard
+from typing import Any
 
 import pytest
 
@@ -26,6 +26,17 @@ file."""
 QUERY = f"{PREFIX}query_id"
 NOT_RUN = "not run"
 MARKER = "rag"
+FIXTURES = frozenset(
+    {
+        "evaluation_llm",
+        "ground_truth_data",
+        "mcp_sampling_client",
+        "nc_client",
+        "nfcorpus_test_data",
+        "rag_agent",
+    }
+)
+"""A test that uses one of these is an evaluation, with or without the marker."""
 
 _REASON_LENGTH = 1000
 _LABEL_LENGTH = 200
@@ -34,7 +45,7 @@ _MAX_ROWS = 20
 
 @dataclass(slots=True)
 class CaseResult:
-    """`outcome` as pytest has it: passed, failed, skipped; and error where a fixture failed."""
+    """`outcome` as pytest has it: passed, failed, skipped; and error if a fixture failed."""
 
     test: str
     query_id: str
@@ -72,13 +83,12 @@ class CaseResults:
         self._cases[test] = CaseResult(test, query_id)
 
     def add(self, report: pytest.TestReport) -> None:
-        """The result of one phase; setup and teardown count only where they did not pass."""
+        """The result of one phase; setup and teardown count only if they did not pass."""
         properties: dict[str, Any] = dict(report.user_properties)
         if QUERY not in properties:
             return
-        known = self._cases.get(report.nodeid)
-        case = known or CaseResult(report.nodeid, str(properties[QUERY]))
-        self._cases[report.nodeid] = case
+        fresh = CaseResult(report.nodeid, str(properties[QUERY]))
+        case = self._cases.setdefault(report.nodeid, fresh)
         case.seconds += report.duration
         if report.when != "call" and report.passed:
             return
@@ -100,7 +110,7 @@ class CaseResults:
     def counts(self) -> dict[str, int]:
         """How many cases had each outcome."""
         outcomes = [case.outcome for case in self]
-        return {each: outcomes.count(each) for each in dict.fromkeys(outcomes)}
+        return {outcome: outcomes.count(outcome) for outcome in dict.fromkeys(outcomes)}
 
     def by_test(self) -> dict[str, list[CaseResult]]:
         """The cases of each test function."""
@@ -109,43 +119,43 @@ class CaseResults:
 
 
 def means(cases: list[CaseResult]) -> dict[str, float]:
-    """The mean of each figure over the cases that have it; none where one of them is no number."""
-    columns: dict[str, list[Figure]] = {}
+    """The mean of each figure over the cases that have it; labels have none."""
+    columns: dict[str, list[float | str]] = {}
     for name, value in (pair for case in cases for pair in case.figures.items()):
         if value is not None:
             columns.setdefault(name, []).append(value)
-    found = {
-        name: [each for each in values if _is_number(each)] for name, values in columns.items()
-    }
-    return {name: fmean(of) for name, of in found.items() if len(of) == len(columns[name])}
+    labels = {name for name, values in columns.items() for value in values if _is_label(value)}
+    return {name: fmean(map(float, columns[name])) for name in columns if name not in labels}
 
 
-def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _is_label(value: object) -> bool:
+    return isinstance(value, str | bool)
+
+
+def record_figures(item: pytest.Item, **figures: Any) -> None:
+    """Add figures and labels to the report of a test."""
+    plain = {strip_controls(name): _plain(name, value) for name, value in figures.items()}
+    item.user_properties.extend((PREFIX + name, value) for name, value in plain.items())
 
 
 def _plain(name: str, value: object) -> Figure:
-    """Without the types of other libraries: workers of a distributed session serialize these.
-
-    What is not finite becomes a text, which the report can hold.
-    """
+    """Without the types of other libraries: workers of a distributed session serialize these."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return strip_controls(value)[:_LABEL_LENGTH]
+        return strip_controls(value)[:_LABEL_LENGTH].encode("utf-8", "replace").decode()
     try:
-        if isinstance(value, bytes | bytearray):
+        if not hasattr(value, "__float__"):  # float(b"1") is a number too
             raise TypeError
-        number = float(value)  # type: ignore[arg-type]
-    except Exception:  # whatever a foreign object raises; it may not even have a repr
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
         kind = type(value).__name__
         raise UsageError(
             f"rag_record({name}=...) takes a number, a text or None, got {kind}"
-            + (" that is too large" if kind == "int" else "")
         ) from None
     if not isfinite(number):
         return str(number)
-    return value if isinstance(value, int) and abs(value) < 2**53 else number
+    return value if isinstance(value, int) else number
 
 
 def _shorten(reason: str) -> str:
@@ -159,10 +169,10 @@ def _reason(report: pytest.TestReport) -> str:
     return str(crash.message) if crash else report.longreprtext
 
 
-def record_figures(item: pytest.Item, figures: Mapping[str, Any]) -> None:
-    """Add figures and labels to the report of a test."""
-    plain = {strip_controls(name): _plain(name, value) for name, value in figures.items()}
-    item.user_properties.extend((PREFIX + name, value) for name, value in plain.items())
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Every test that uses a fixture of ours is in the report."""
+    if FIXTURES & set(getattr(item, "fixturenames", ())):
+        item.add_marker(MARKER)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -225,6 +235,9 @@ class SessionReport:
         for line in summary_lines(self._results, Settings.of(self._config)):
             terminalreporter.write_line(line)
         terminalreporter.write_line(self._message)
+        if set(self._results.counts()) == {"skipped"}:
+            words = f"NOTHING WAS EVALUATED: {counted(len(self._results), 'case')} skipped"
+            terminalreporter.write_sep("!", words, red=True, bold=True)
 
     def _as_json(self, exit_status: int) -> dict[str, Any]:
         settings = Settings.of(self._config)
@@ -259,48 +272,38 @@ def _write(path: Path, report: dict[str, Any]) -> None:
 def summary_lines(results: CaseResults, settings: Settings) -> Iterator[str]:
     """The results as lines for the terminal."""
     outcomes = ", ".join(f"{number} {what}" for what, number in results.counts().items())
-    cases = counted(len(results), "case")
     target = str(mask_secrets(settings.target))
-    yield f"{target} on {settings.dataset}: {cases}: {outcomes}"
-    for test, its_cases in results.by_test().items():
+    yield f"{target} on {settings.dataset}: {counted(len(results), 'case')}: {outcomes}"
+    for test, cases in results.by_test().items():
         yield ""
         yield test
-        yield from _alike(its_cases) or _table(its_cases)
+        reasons = {(case.outcome, case.reason) for case in cases}
+        if len(reasons) == 1 and not any(case.figures for case in cases):
+            reason = f": {_one_line(cases[0].reason)}" if cases[0].reason else ""
+            yield f"  {counted(len(cases), 'case')} {cases[0].outcome}{reason}"
+        else:
+            yield from _table(cases)
     yield ""
 
 
-def _alike(cases: list[CaseResult]) -> list[str]:
-    """One line if nothing was measured, because all were skipped or failed for one reason."""
-    if len({(case.outcome, case.reason) for case in cases}) > 1 or any(c.figures for c in cases):
-        return []
-    reason = f": {_one_line(cases[0].reason)}" if cases[0].reason else ""
-    return [f"  {counted(len(cases), 'case')} {cases[0].outcome}{reason}"]
-
-
 def _table(cases: list[CaseResult]) -> Iterator[str]:
+    """A row for each case if they are few, else for those that failed; then the means."""
     names = list(dict.fromkeys(name for case in cases for name in case.figures))
-    shown = _shown(cases)
+    shown = cases
+    if len(cases) > _MAX_ROWS:
+        bad = [case for case in cases if case.outcome not in ("passed", "skipped")]
+        shown = bad[:_MAX_ROWS]
     rows = [["query", "outcome", *names]]
-    rows += [
-        [
-            _one_line(case.query_id) or ABSENT,
-            case.outcome,
-            *(_cell(case.figures.get(name)) for name in names),
-        ]
-        for case in shown
-    ]
+    for case in shown:
+        cells = [_cell(case.figures.get(name)) for name in names]
+        rows.append([_one_line(case.query_id) or ABSENT, case.outcome, *cells])
     if len(cases) > 1 and (average := means(cases)):
         rows.append(["mean", "", *(figure(average.get(name)) for name in names)])
-    yield from _aligned(rows)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  " + "  ".join(map(str.ljust, row, widths)).rstrip()
     if len(shown) < len(cases):
         yield f"  and {counted(len(cases) - len(shown), 'case')} more, see the report"
-
-
-def _shown(cases: list[CaseResult]) -> list[CaseResult]:
-    """All cases if they are few, else those that failed."""
-    if len(cases) <= _MAX_ROWS:
-        return cases
-    return [case for case in cases if case.outcome not in ("passed", "skipped")][:_MAX_ROWS]
 
 
 def _cell(value: Figure) -> str:
@@ -310,12 +313,4 @@ def _cell(value: Figure) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Foreign words in a line of a terminal."""
     return printable(" ".join(text.split()))
-
-
-def _aligned(rows: list[list[str]]) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        yield "  " + "  ".join(cells).rstrip()

@@ -1,5 +1,5 @@
-"""A session: its settings from options and the environment, its messages for mistakes, and its
-queries, each with its expected documents and reference answer.
+"""A session: its settings from options, the environment and assay.toml, and its queries, each with
+its expected documents and reference answer.
 """
 
 import os
@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from assay.errors import AssayError, DownloadError, GateError
+from assay.errors import AssayError, DownloadError, GateError, UsageError
+from assay.files import find_project_file, read_project_file
 from assay.llm.provider_kinds import PROVIDER_VARIABLE
 from assay.net.redact import redact_credentials
 
 if TYPE_CHECKING:
     from assay.data import Dataset, Query
     from assay.net.json import JsonObject
+    from assay.run.config import RunConfig
 
 TARGET, DATASET = "builtin:hybrid", "nfcorpus"
 GROUND_TRUTH = Path("tests", "rag_evaluation", "fixtures", "ground_truth.json")
@@ -30,68 +32,38 @@ NO_CASES = "rag_case: "
 """Begins the message of a collection that failed because there are no cases: the report has to
 recognize it, also when a worker of a distributed session sends it."""
 
+_OPTIONS = (
+    ("target", "TARGET", "What to evaluate, as for 'assay eval' (ASSAY_TARGET, assay.toml)."),
+    ("provider", "NAME", f"The model that judges and samples: ollama, ... ({PROVIDER_VARIABLE})."),
+    ("dataset", "NAME|PATH", f"The questions (ASSAY_DATASET, assay.toml; {DATASET})."),
+    ("ground-truth", "FILE", f"Reference answers of 'assay ground-truth' ({GROUND_TRUTH})."),
+    ("chunk-separator", "TEXT", "As --chunk-separator of 'assay eval'."),
+    ("judge-calibration", "FILE", "What 'assay judge calibrate --out' wrote."),
+    ("report", "FILE", "Where to write the JSON report (rag-report.json in pytest's cache)."),
+)
+_SWITCHES = (
+    ("all-queries", "Evaluate all judged queries of the test split instead of five."),
+    ("require-calibrated", "Fail tests that judge with a model that was not calibrated."),
+)
 _dataset_key = pytest.StashKey["Dataset"]()
 
 
 def add_options(parser: pytest.Parser) -> None:
     """The `--assay-...` options of pytest."""
     group = parser.getgroup("assay", "retrieval and answer evaluation (Assay)")
-    group.addoption(
-        "--assay-target",
-        metavar="TARGET",
-        help="The target to evaluate, as for 'assay eval': mcp:URL, python:module:function, ... "
-        f"(ASSAY_TARGET; {TARGET}).",
-    )
-    group.addoption(
-        "--assay-provider",
-        metavar="NAME",
-        help="The language model for judging and for the sampling client: ollama, "
-        f"anthropic, openai:MODEL, ... ({PROVIDER_VARIABLE}).",
-    )
-    group.addoption(
-        "--assay-dataset",
-        metavar="NAME|PATH",
-        help=f"nfcorpus, notes, or a BEIR folder or zip (ASSAY_DATASET; {DATASET}).",
-    )
-    group.addoption(
-        "--assay-ground-truth",
-        metavar="FILE",
-        help=f"Reference answers written by 'assay ground-truth' ({GROUND_TRUTH}).",
-    )
-    group.addoption(
-        "--assay-all-queries",
-        action="store_true",
-        help="Evaluate all judged queries of the test split instead of five.",
-    )
-    group.addoption(
-        "--assay-chunk-separator",
-        metavar="TEXT",
-        default="",
-        help="What separates a document's id from its chunk's number, or re:PATTERN, as "
-        "--chunk-separator of 'assay eval'.",
-    )
-    group.addoption(
-        "--assay-judge-calibration",
-        metavar="FILE",
-        help="The file that 'assay judge calibrate --out' wrote, for --assay-require-calibrated.",
-    )
-    group.addoption(
-        "--assay-require-calibrated",
-        action="store_true",
-        help="Fail tests that use evaluation_llm unless that model was calibrated for correctness "
-        "on the questions of the data set.",
-    )
-    group.addoption(
-        "--assay-report",
-        metavar="FILE",
-        help="Where to write the JSON report (rag-report.json in pytest's cache folder, "
-        "or in a temporary one without a cache).",
-    )
+    for name, metavar, words in _OPTIONS:
+        group.addoption(f"--assay-{name}", metavar=metavar, help=words)
+    for name, words in _SWITCHES:
+        group.addoption(f"--assay-{name}", action="store_true", help=words)
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`provider` and `ground_truth` are None if there is none."""
+    """`provider` and `ground_truth` are None if there is none.
+
+    `options` are those that assay.toml has for the target, by their names in `[target.NAME]`.
+    `is_named`: whether somebody named the target; else it is the reference retriever.
+    """
 
     target: str
     dataset: str
@@ -101,26 +73,91 @@ class Settings:
     chunk_separator: str = ""
     judge_calibration: Path | None = None
     require_calibrated: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
+    is_named: bool = False
 
     @classmethod
     def of(cls, config: pytest.Config) -> "Settings":
-        """Options first, then the environment, then defaults."""
-        dataset = config.getoption("--assay-dataset") or os.environ.get("ASSAY_DATASET")
+        """Options first, then the environment, then assay.toml, then defaults."""
+        project = _Project.of(config)
+        named = config.getoption("--assay-target") or os.environ.get("ASSAY_TARGET")
+        target, options = project.target(named)
+        dataset = (
+            config.getoption("--assay-dataset")
+            or os.environ.get("ASSAY_DATASET")
+            or project.dataset
+            or DATASET
+        )
         return cls(
-            target=config.getoption("--assay-target") or os.environ.get("ASSAY_TARGET") or TARGET,
-            dataset=dataset or DATASET,
+            target=target or TARGET,
+            dataset=dataset,
             provider=config.getoption("--assay-provider") or _provider_of_environment(),
-            ground_truth=_ground_truth(config, dataset or DATASET),
+            ground_truth=_ground_truth(config, dataset),
             all_queries=bool(config.getoption("--assay-all-queries")),
-            chunk_separator=config.getoption("--assay-chunk-separator"),
+            chunk_separator=config.getoption("--assay-chunk-separator") or "",
             judge_calibration=_named_file(config, "--assay-judge-calibration"),
             require_calibrated=bool(config.getoption("--assay-require-calibrated")),
+            options=options,
+            is_named=bool(target),
         )
 
     @property
     def model(self) -> str | None:
-        """The provider where it has a model behind it: 'extractive' quotes, and cannot be asked."""
+        """The provider if it has a model behind it: 'extractive' quotes, and cannot be asked."""
         return None if self.provider == "extractive" else self.provider
+
+    def run_config(self, *, answers: bool = True) -> "RunConfig":
+        """The settings of the target as those of a run."""
+        from assay.run.config import RunConfig
+        from assay.run.settings import command_settings, read_option_table
+
+        names = {setting.param: setting.name for setting in command_settings()}
+        table = read_option_table(self.options, "assay.toml:", "target")
+        values = {names[param]: value for param, value in table.items()}
+        if self.chunk_separator:
+            values["chunk_separator"] = self.chunk_separator
+        return RunConfig(target=self.target, **{"answers": answers, **values})
+
+
+@dataclass(frozen=True, slots=True)
+class _Project:
+    """What the nearest assay.toml says of the questions and the target."""
+
+    folder: Path
+    content: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, config: pytest.Config) -> "_Project":
+        start = Path(config.invocation_params.dir)
+        path = find_project_file(start)
+        return cls(path.parent, read_project_file(start)) if path else cls(start, {})
+
+    @property
+    def dataset(self) -> str | None:
+        """A path is relative to the file."""
+        given = self._of_eval("dataset")
+        if not isinstance(given, str):
+            return None
+        place = self.folder / given
+        return str(place) if place.exists() else given
+
+    def target(self, named: str | None) -> tuple[str | None, Mapping[str, Any]]:
+        """The target and its options: `named`, of `[eval]`, or the only one of the file."""
+        tables = self.content.get("target")
+        tables = tables if isinstance(tables, dict) else {}
+        given = named or self._of_eval("target")
+        if given is None and len(tables) == 1:
+            given = next(iter(tables))
+        if not isinstance(given, str):
+            return None, {}
+        table = tables.get(given)
+        return (str(table["target"]), table) if isinstance(table, dict) else (given, {})
+
+    def _of_eval(self, name: str) -> Any:
+        table = self.content.get("eval")
+        own = table.get(name) if isinstance(table, dict) else None
+        given = self.content.get(name) if own is None else own
+        return None if isinstance(given, dict) else given
 
 
 def report_path(config: pytest.Config) -> Path:
@@ -136,7 +173,7 @@ def report_path(config: pytest.Config) -> Path:
 
 
 def _ground_truth(config: pytest.Config, dataset: str) -> Path | None:
-    """A file that was named counts even where it is missing: then the session has to fail."""
+    """A file that was named counts even if it is missing: then the session has to fail."""
     if named := _named_file(config, "--assay-ground-truth"):
         return named
     usual = config.rootpath / GROUND_TRUTH
@@ -173,7 +210,7 @@ def _provider_of_environment() -> str | None:
 
 @contextmanager
 def user_errors() -> Iterator[None]:
-    """Skip the test where data is missing; fail without a traceback for another `AssayError`."""
+    """Skip the test if data is missing; fail without a traceback for another `AssayError`."""
     try:
         yield
     except DownloadError as error:
@@ -198,7 +235,7 @@ class RagCase:
         query: Its text.
         expected_document_ids: The documents of the highest grade that the query has.
         judgments: All its grades by document id.
-        ground_truth: The text of the reference answer, or None.
+        reference: The text of the reference answer, or None.
         answerable: False if no document holds the answer, so that declining is right.
     """
 
@@ -206,8 +243,18 @@ class RagCase:
     query: str
     expected_document_ids: tuple[str, ...] = field(repr=False)
     judgments: Mapping[str, int] = field(repr=False)
-    ground_truth: str | None
+    reference: str | None
     answerable: bool = True
+
+    @property
+    def ground_truth(self) -> str:
+        """The reference answer. Skips the test if there is none: a judge must not see `None`."""
+        if self.reference is None:
+            raise pytest.skip.Exception(
+                f"no reference answer for {self.query_id!r}: pass --assay-ground-truth FILE, or "
+                f"create {GROUND_TRUTH} with: assay ground-truth"
+            )
+        return self.reference
 
 
 @dataclass(frozen=True, repr=False)
@@ -261,26 +308,20 @@ def case_parameters(config: pytest.Config, *, unanswerable: bool = False) -> lis
         reason = "every question of the data set has an answer in its documents"
         none = (pytest.mark.rag, pytest.mark.skip(reason=reason))
         return [pytest.param(None, id="no-unanswerable-question", marks=none)]
-    return [pytest.param(each, id=each, marks=pytest.mark.rag) for each in ids]
+    return [pytest.param(query_id, id=query_id, marks=pytest.mark.rag) for query_id in ids]
 
 
-def load_test_data(config: pytest.Config, answers: Mapping[str, str]) -> RagTestData:
-    """The cases of the session; `answers` win over the reference answers of the data set."""
+def load_test_data(config: pytest.Config, records: "Sequence[JsonObject]") -> RagTestData:
+    """The cases of the session; the ground truth `records` win over the data set's answers."""
     dataset = session_dataset(config)
-    own = {key: each.answer for key, each in dataset.answers.items() if each.answer}
-    queries = [dataset.queries[query_id] for query_id in _query_ids(config)]
-    known = {**own, **answers}
+    known = {key: truth.answer for key, truth in dataset.answers.items() if truth.answer}
+    known |= {record["query_id"]: record["ground_truth_answer"] for record in records}
     none = [dataset.queries[query_id] for query_id in _unanswerable_ids(config)]
     return RagTestData(
         dataset,
-        tuple(_case(dataset, each, known) for each in queries),
-        tuple(RagCase(each.id, each.text, (), {}, None, answerable=False) for each in none),
+        tuple(_case(dataset, query_id, known.get(query_id)) for query_id in _query_ids(config)),
+        tuple(RagCase(query.id, query.text, (), {}, None, answerable=False) for query in none),
     )
-
-
-def reference_answers(records: "Sequence[JsonObject]") -> dict[str, str]:
-    """The answers of a ground-truth file by query id."""
-    return {each["query_id"]: each["ground_truth_answer"] for each in records}
 
 
 def read_ground_truth(path: Path, dataset: "Dataset") -> "list[JsonObject]":
@@ -304,8 +345,8 @@ def _query_ids(config: pytest.Config) -> list[str]:
 def _unanswerable_ids(config: pytest.Config) -> list[str]:
     """Those whose reference says that there is no answer: all, or the first few."""
     dataset = session_dataset(config)
-    ids = [each for each in dataset.queries if each in dataset.answers]
-    found = [each for each in ids if dataset.answers[each].answer is None]
+    ids = [query_id for query_id in dataset.queries if query_id in dataset.answers]
+    found = [query_id for query_id in ids if dataset.answers[query_id].answer is None]
     return found if Settings.of(config).all_queries else found[:FEW]
 
 
@@ -313,16 +354,18 @@ def _some_queries(dataset: "Dataset") -> "list[Query]":
     from assay.labels.ground_truth.generation import choose_queries
 
     number = min(FEW, len(dataset.queries_in(SPLIT)))
+    if not number:
+        raise UsageError(f"{dataset.name!r} has no judged query in its split {SPLIT!r}")
     return choose_queries(dataset, SPLIT, number=number, seed=SEED)
 
 
-def _case(dataset: "Dataset", query: "Query", answers: Mapping[str, str]) -> RagCase:
+def _case(dataset: "Dataset", query_id: str, reference: str | None) -> RagCase:
     from assay.labels.ground_truth.generation import expected_ids
 
     return RagCase(
-        query_id=query.id,
-        query=query.text,
-        expected_document_ids=expected_ids(dataset, SPLIT, query.id),
-        judgments=dataset.judgments_in(SPLIT)[query.id],
-        ground_truth=answers.get(query.id),
+        query_id=query_id,
+        query=dataset.queries[query_id].text,
+        expected_document_ids=expected_ids(dataset, SPLIT, query_id),
+        judgments=dataset.judgments_in(SPLIT)[query_id],
+        reference=reference,
     )
