@@ -122,3 +122,33 @@ def test_a_wrong_search_address_is_the_reason_of_every_answer(tmp_path: Path) ->
 
 
 ASKED = json.dumps({"query": "calcium", "top_k": 5})
+
+
+def test_an_evaluator_warns_as_the_command_line_does(tmp_path: Path, project: Path) -> None:
+    """Ids of another corpus: a score of 0 that says nothing about the agent."""
+    request = {"config": {"num_queries": 5}}
+    agent = ("purple", "--dataset", "notes", "--mode", "bm25")
+    evaluator = ("green", "--dataset", str(project), "--out", str(tmp_path / "runs"))
+    with served(*agent) as purple, served(*evaluator) as green:
+        body = {**request, "participants": {"retrieval_agent": purple}}
+        task = httpx.post(f"{green}/tasks", json=body, timeout=60)
+        events = httpx.get(f"{green}{task.headers['location']}/events", timeout=60).text
+    report = json.loads(events.rpartition("data: ")[2])["report"]
+    assert any("unknown to 'data'" in warning for warning in report["warnings"]), report["warnings"]
+    (summary,) = (tmp_path / "runs").glob("*/summary.txt")
+    assert any(line.endswith(summary.parent.name) for line in summary.read_text().splitlines())
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A small data set."""
+    data = tmp_path / "data"
+    (data / "qrels").mkdir(parents=True)
+    words = ("tomatoes", "mortgage", "bicycle", "dentist", "passport", "garden")
+    documents = [{"_id": f"d-{word}", "title": word, "text": word} for word in words]
+    queries = [{"_id": f"q-{word}", "text": word} for word in words]
+    rows = "".join(f"q-{word}\td-{word}\t1\n" for word in words)
+    (data / "corpus.jsonl").write_text("\n".join(map(json.dumps, documents)))
+    (data / "queries.jsonl").write_text("\n".join(map(json.dumps, queries)))
+    (data / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{rows}")
+    return data

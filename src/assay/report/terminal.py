@@ -71,8 +71,8 @@ def render_report(report: "Report", *, path: str) -> RenderableType:
 
 
 def plain_text(renderable: RenderableType) -> str:
-    """A renderable for files: no colors, 80 columns, no trailing blanks."""
-    console = SafeConsole(file=io.StringIO(), width=80, color_system=None, highlight=False)
+    """A renderable for files: no colors, no trailing blanks, wide enough for names of runs."""
+    console = SafeConsole(file=io.StringIO(), width=120, color_system=None, highlight=False)
     with console.capture() as capture:
         console.print(renderable)
     return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"

@@ -8,7 +8,7 @@ import logging
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,6 +23,7 @@ from assay.evaluation.evaluation import Events
 from assay.evaluation.merge import ROLE
 from assay.evaluation.results import Tick
 from assay.evaluation.run import Run
+from assay.evaluation.sanity import sanity_warnings
 from assay.net.json import JsonObject
 from assay.net.outbound import OutboundPolicy, OutboundRefused
 from assay.net.redact import redact_places
@@ -86,13 +87,15 @@ class EvaluationJob:
         self.future: Future[None] | None = None
         self.ended_at: float | None = None
         self._agent: Agent | None = None
+        self._sanity: Sequence[str] = ()
 
     def warnings(self) -> tuple[str, ...]:
-        """What is unusual about the request, then about the agent."""
+        """What is unusual about the request, then about the agent, then about the figures."""
         agent = self._agent
         if agent is None or not isinstance(agent, ReportsFindings):
-            return tuple(self.spec.warnings)
-        return (*self.spec.warnings, *(finding.what for finding in agent.findings))
+            return (*self.spec.warnings, *self._sanity)
+        found = (finding.what for finding in agent.findings)
+        return (*self.spec.warnings, *found, *self._sanity)
 
     def describe(self) -> str:
         """The progress of the evaluation in one sentence."""
@@ -166,6 +169,7 @@ class EvaluationJob:
                 raise
             self._end(JobState.CANCELED, "canceled before the first answer")
             return
+        self._sanity = sanity_warnings(outcome, dataset.judgments_in(self.spec.config.split))
         self._finish(outcome)
 
     def _finish(self, outcome: Run) -> None:
