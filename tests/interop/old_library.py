@@ -5,7 +5,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,12 +21,17 @@ def old_python() -> str:
     return os.environ[_VARIABLE]
 
 
-@contextmanager
-def old_agent_running(script: str) -> Iterator[str]:
+def old_agent_running(script: str) -> AbstractContextManager[str]:
     """The address of the agent in a file of this folder, which takes its port as argument."""
+    return agent_running(old_python(), script)
+
+
+@contextmanager
+def agent_running(python: str, script: str, *arguments: str) -> Iterator[str]:
+    """The same with any interpreter, and further arguments."""
     port = free_port()
     path = Path(__file__).with_name(script)
-    with subprocess.Popen([old_python(), path, str(port)]) as process:
+    with subprocess.Popen([python, path, str(port), *arguments]) as process:
         try:
             _wait_for(port, process)
             yield f"http://127.0.0.1:{port}"
@@ -41,4 +46,4 @@ def _wait_for(port: int, process: "subprocess.Popen[bytes]") -> None:
             if knock.connect_ex(("127.0.0.1", port)) == 0:
                 return
         time.sleep(0.05)
-    pytest.fail("the old agent did not start within 60 s")
+    pytest.fail("the agent did not start within 60 s")

@@ -1,0 +1,179 @@
+"""The purple agent specification: its example, its checklist and its pitfalls, one test each.
+
+"Can be deployed as Docker container" is in `tests/deploy/test_docker.py`.
+"""
+
+import itertools
+import json
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.interop.old_library import agent_running, old_python
+from tests.json_server import Answer, JsonRequest, JsonServer
+from tests.system.running import serving
+
+NOTES = ("--dataset", "notes", "--mode", "bm25")
+QUERY = "mortgage fixed rate"
+Ids = Callable[[str, int], Any]
+
+
+@pytest.fixture
+def green(tmp_path: Path) -> Iterator[str]:
+    with serving("green", "--dataset", "notes", "--out", str(tmp_path), folder=tmp_path) as url:
+        yield url
+
+
+@pytest.fixture
+def purple(tmp_path: Path) -> Iterator[str]:
+    with serving("purple", *NOTES, folder=tmp_path) as url:
+        yield url
+
+
+def evaluate(green: str, agent: str, **config: Any) -> dict[str, Any]:
+    """The last event of the evaluation that the specification's curl starts."""
+    config = {"num_queries": 10, "top_k": 5, "random_seed": 42, **config}
+    body = {"participants": {"retrieval_agent": agent}, "config": config}
+    task = httpx.post(f"{green}/tasks", json=body, timeout=60)
+    events = httpx.get(f"{green}{task.headers['location']}/events", timeout=100).text
+    last: dict[str, Any] = json.loads(events.rpartition("data: ")[2])
+    return last
+
+
+@pytest.mark.parametrize("generation", ["0.3", "1.x"])
+def test_the_example_agent_is_evaluated(tmp_path: Path, green: str, generation: str) -> None:
+    python = old_python() if generation == "0.3" else sys.executable
+    with (
+        serving("mcp", *NOTES, folder=tmp_path) as mcp,
+        agent_running(python, "sample_agent.py", mcp) as agent,
+    ):
+        report = evaluate(green, agent)["report"]
+    assert report["summary"]["failed_queries"] == 0
+    assert report["summary"]["mean_ndcg_at_5"] > 0.3
+    assert report["warnings"] == []
+
+
+def send(url: str, **request: Any) -> dict[str, Any]:
+    """The task that the agent makes of a request in a text part (0.3, `message/send`)."""
+    parts = [{"kind": "text", "text": json.dumps(request)}]
+    message = {"kind": "message", "messageId": "m", "role": "user", "parts": parts}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": message}}
+    task: dict[str, Any] = httpx.post(url, json=body, timeout=60).json()["result"]
+    return task
+
+
+def doc_ids(task: dict[str, Any]) -> list[str]:
+    """Of the one artifact, whose one data part is the RetrievalResponse."""
+    (artifact,) = task["artifacts"]
+    assert artifact["name"] == "retrieval_results"
+    ((_, ids),) = artifact["parts"][0]["data"].items()
+    return list(ids)
+
+
+def test_checklist_implements_an_a2a_server_with_its_card_at_the_root(purple: str) -> None:
+    card = httpx.get(purple).json()
+    assert card == httpx.get(f"{purple}/.well-known/agent-card.json").json()
+    assert card["url"].rstrip("/") == purple
+
+
+@pytest.mark.parametrize(("request_", "count"), [({}, 5), ({"top_k": 3}, 3)])
+def test_checklist_accepts_a_query_request(
+    purple: str, request_: dict[str, int], count: int
+) -> None:
+    assert len(doc_ids(send(purple, query=QUERY, **request_))) == count
+
+
+def test_checklist_returns_valid_ids_ranked_by_relevance(purple: str, tmp_path: Path) -> None:
+    """Each once, in the order of the search that the agent may use."""
+    ids = doc_ids(send(purple, query=QUERY, top_k=10))
+    with serving("mcp", *NOTES, folder=tmp_path) as mcp:
+        body = {"query": QUERY, "top_k": 10}
+        found = httpx.post(f"{mcp}/search_nfcorpus", json=body, timeout=60).json()["results"]
+    assert ids == [hit["doc_id"] for hit in found]
+    assert len(set(ids)) == 10
+    assert all(earlier["score"] >= later["score"] for earlier, later in itertools.pairwise(found))
+
+
+def test_checklist_handles_errors_gracefully_and_in_time(purple: str) -> None:
+    """In less than 60 seconds, which `send` waits for."""
+    failed = send(purple, question=QUERY)
+    assert failed["status"]["state"] == "failed"
+    assert "query: Field required" in failed["status"]["message"]["parts"][0]["text"]
+    assert doc_ids(send(purple, query=QUERY))
+
+
+class Faulty(JsonServer):
+    """An agent on A2A 0.3 that answers with what `found` makes of a query and its top_k."""
+
+    def __init__(self, found: Ids) -> None:
+        self._found = found
+        super().__init__()
+
+    def answer(self, request: JsonRequest) -> Answer:
+        if request.method == "GET":
+            facts = {"name": "faulty", "description": "", "version": "1", "skills": []}
+            modes = {"defaultInputModes": ["text"], "defaultOutputModes": ["text"]}
+            more = {"url": self.url, "capabilities": {}, "protocolVersion": "0.3.0"}
+            return 200, {}, {**facts, **modes, **more}
+        (part,) = request.body["params"]["message"]["parts"]
+        asked = json.loads(part["text"]) if "text" in part else part["data"]
+        data = self._found(asked["query"], int(asked["top_k"]))
+        task = {
+            "kind": "task",
+            "id": "t",
+            "contextId": "c",
+            "status": {"state": "completed"},
+            "artifacts": [{"artifactId": "a", "parts": [{"kind": "data", "data": data}]}],
+        }
+        return 200, {}, {"jsonrpc": "2.0", "id": request.body["id"], "result": task}
+
+
+def found_by_purple(purple: str, *, backwards: bool = False) -> Ids:
+    def found(query: str, top_k: int) -> Any:
+        ids = doc_ids(send(purple, query=query, top_k=top_k))
+        return {"doc_ids": ids[::-1] if backwards else ids}
+
+    return found
+
+
+def test_pitfall_invalid_document_ids(green: str) -> None:
+    with Faulty(lambda _query, top_k: {"doc_ids": [f"X-{n}" for n in range(top_k)]}).running() as a:
+        report = evaluate(green, a.url)["report"]
+    assert report["summary"]["mean_ndcg_at_5"] == 0
+    assert report["violations"]["unknown"]["ids"] == 50
+    assert any("unknown to 'notes'" in warning for warning in report["warnings"])
+
+
+def test_pitfall_wrong_response_format(green: str) -> None:
+    with Faulty(lambda _query, _top_k: {"documents": "note-001"}).running() as agent:
+        end = evaluate(green, agent.url)
+    assert end["state"] == "failed"
+    assert "doc_ids" in end["message"]
+
+
+def test_pitfall_unranked_results(green: str, purple: str) -> None:
+    means = []
+    for backwards in (False, True):
+        with Faulty(found_by_purple(purple, backwards=backwards)).running() as agent:
+            report = evaluate(green, agent.url, num_queries=20)["report"]
+        means.append(report["summary"]["mean_ndcg_at_5"])
+    ranked, unranked = means
+    assert ranked > unranked > 0
+
+
+def test_pitfall_timeouts(green: str) -> None:
+    released = threading.Event()
+
+    def late(_query: str, _top_k: int) -> Any:
+        released.wait(60)
+        return {"doc_ids": []}
+
+    with Faulty(late).running() as agent:
+        end = evaluate(green, agent.url, num_queries=2, timeout=0.5, warm_up=1)
+        released.set()
+    assert end["state"] == "failed"
+    assert "timeout" in end["message"]
