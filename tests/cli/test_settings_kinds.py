@@ -19,7 +19,7 @@ from assay.errors import UsageError
         ("num_queries = true", "'num_queries' must be an integer, got True"),
         ('max_cost = "much"', "'max_cost' must be a number, got 'much'"),
         ('[ground-truth]\nresume = "yes"', "'resume' must be true or false, got 'yes'"),
-        ('[nextcloud.upload]\nconcurrency = "x"', "'concurrency' must be an integer"),
+        ('[serve.green]\nconcurrency = "x"', "'concurrency' must be an integer"),
     ],
 )
 def test_a_value_of_the_wrong_kind_is_blamed_on_the_file(
