@@ -2,7 +2,7 @@
 
     .venv/bin/python scripts/generalise.py FOLDER [--out runs] [--queries N] [--no-tuned]
 
-FOLDER holds data sets in BEIR or TREC layout, each a folder or a .zip; the bundled `notes` is
+FOLDER holds data sets in BEIR layout, each a folder or a .zip; the bundled `notes` is
 always measured. Two suites of `assay bench` are written and run: bm25, dense and hybrid on all of
 them, and hybrid beside tuned on those that have train judgments. The table has a 95% interval for
 every figure, the mean over the data sets, and the paired comparisons, corrected for their number.
@@ -124,7 +124,7 @@ def _interval(low: float | None, high: float | None) -> str:
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="the reference retriever on a folder of data sets")
-    parser.add_argument("folder", nargs="?", type=Path, help="data sets, BEIR or TREC layout")
+    parser.add_argument("folder", nargs="?", type=Path, help="data sets, BEIR layout")
     parser.add_argument("--out", type=Path, default=Path("runs"), help="where the runs go")
     parser.add_argument("--queries", type=int, help="at most so many of each data set")
     parser.add_argument(

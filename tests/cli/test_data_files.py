@@ -46,14 +46,6 @@ def test_documents_come_from_a_second_table() -> None:
     assert load_dataset("mine").documents["d1"].full_text == "Tea Steep."
 
 
-def test_trec_topics_come_with_their_qrels() -> None:
-    Path("topics.txt").write_text("<top>\n<num> Number: 7\n<title> tea\n</top>\n")
-    Path("qrels.txt").write_text("7 0 d1 1\n")
-    result = invoke("import", "topics.txt", "--qrels", "qrels.txt", "--out", "mine")
-    assert result.exit_code == 0, result.output
-    assert [query.text for query in load_dataset("mine").queries_in("test")] == ["tea"]
-
-
 def test_a_folder_with_content_is_never_written_into() -> None:
     Path("mine").mkdir()
     Path("mine", "keep.txt").touch()

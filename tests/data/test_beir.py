@@ -12,7 +12,7 @@ import pytest
 
 from assay.data import Dataset, Document, Fact, Query, ReferenceAnswer, load_dataset
 from assay.data.beir import write_beir
-from assay.errors import AssayError, DataError
+from assay.errors import AssayError, DataError, UsageError
 
 WriteDataset = Callable[..., Path]
 
@@ -134,7 +134,7 @@ def test_a_number_is_accepted_as_an_id(write_dataset: WriteDataset) -> None:
         ),
         (
             {"corpus.jsonl": D1 + '{"_id": "d2", "text": ""}\n' + D1 + D1},
-            r"repeat an earlier one exactly \(kept once\): 2, for example 'd1' on line 3",
+            r"rows that repeat an earlier one \(kept once\): 2, for example 'd1' on line 3",
         ),
         (
             {"qrels/test.tsv": "q1\td1\t1\nq1\td1\t1\n"},
@@ -142,21 +142,21 @@ def test_a_number_is_accepted_as_an_id(write_dataset: WriteDataset) -> None:
         ),
         (
             {"qrels/test.tsv": "q1\td1\t1\nq1\tgone\t1\nq1\tlost\t1\n"},
-            r"not in corpus.jsonl .*: 2, for example 'gone' for query 'q1'",
+            r"not in the corpus .*: 2, for example 'gone' for query 'q1'",
         ),
         (
             {"qrels/test.tsv": "q1\td1\t1\nwho\td1\t1\nwho\td2\t1\n"},
-            r"dropped, because their query is not in queries.jsonl: 2, for example query 'who'",
+            r"dropped, because their query does not exist: 2, for example query 'who'",
         ),
         ({"qrels/test.tsv": "query-id\tcorpus-id\tscore\n"}, "splits without judgments: 1"),
-        ({"qrels/test.tsv": None}, r"without qrels/\*.tsv"),
+        ({"qrels/test.tsv": None}, r"data sets without qrels"),
         (
             {"answers.jsonl": '{"query_id": "who", "answer": "x"}'},
-            "answers dropped, because their query is not in queries.jsonl: 1, query 'who'",
+            "answers dropped, because their query does not exist: 1, query 'who'",
         ),
         (
             {"answers.jsonl": '{"query_id": "q1", "answer": "x", "documents": ["gone"]}'},
-            "answers whose document is not in corpus.jsonl: 1, 'gone' for query 'q1'",
+            "answers whose document is not in the corpus: 1, 'gone' for query 'q1'",
         ),
     ],
 )
@@ -189,34 +189,37 @@ def test_an_empty_document_is_kept(write_dataset: WriteDataset) -> None:
     [
         (
             {"corpus.jsonl": None, "queries.jsonl": None},
-            r"small: has no corpus.jsonl; .* has corpus.jsonl, queries",
+            r"small: has no queries; a data set has corpus.jsonl, queries",
         ),
-        ({"queries.jsonl": None}, r"small: has no queries.jsonl"),
-        ({"corpus.jsonl": ""}, r"corpus.jsonl: has no documents; add lines with '_id'"),
-        ({"queries.jsonl": "\n\n"}, r"queries.jsonl: has no queries; add lines with '_id'"),
+        ({"queries.jsonl": None}, r"small: has no queries; .* assay data questions makes some"),
+        ({"corpus.jsonl": ""}, r"corpus.jsonl: has no documents; add rows with '_id'"),
+        ({"queries.jsonl": "\n\n"}, r"queries.jsonl: has no queries; add rows with '_id'"),
         (
             {"corpus.jsonl": D1 + "\n{oops\n"},
             r"corpus.jsonl:3: is not valid JSON: .*; correct",
         ),
         ({"corpus.jsonl": "[1]\n"}, r"corpus.jsonl:1: must be one JSON object.*got \[1\]"),
-        ({"corpus.jsonl": '{"id": "x"}\n'}, r"corpus.jsonl:1: has no '_id', only \['id'\]; add"),
+        (
+            {"corpus.jsonl": '{"x": "x"}\n'},
+            r"corpus.jsonl:1: has no id in a column _id, .* \['x'\]",
+        ),
         (
             {"corpus.jsonl": '{"_id": ""}\n'},
-            r"corpus.jsonl:1: '_id' must be a non-empty string, got ''",
+            r"corpus.jsonl:1: has no id .* got ''",
         ),
         (
             {"corpus.jsonl": '{"_id": true}\n'},
-            r"corpus.jsonl:1: '_id' must be a non-empty string, got True",
+            r"corpus.jsonl:1: has no id .* got True",
         ),
-        ({"corpus.jsonl": '{"_id": "x"}\n'}, r"corpus.jsonl:1: document 'x' has no 'text'"),
-        ({"corpus.jsonl": '{"_id": "x", "text": 5}'}, r":1: 'text' must be a string, got 5"),
+        ({"corpus.jsonl": '{"_id": "x"}\n'}, r"corpus.jsonl:1: has no text in a column text"),
+        ({"corpus.jsonl": '{"_id": "x", "text": 5}'}, r":1: 'text' must be text, got 5"),
         (
             {"corpus.jsonl": D1 + "\n" + '{"_id": "d1", "text": "else"}\n'},
-            r"corpus.jsonl:3: _id 'd1' was already used on line 1 for other content; .*rename",
+            r"corpus.jsonl:3: id 'd1' is already used for other content; rename",
         ),
         (
             {"queries.jsonl": "\n" + Q1 + '{"_id": "q1", "text": "else"}\n'},
-            r"queries.jsonl:3: _id 'q1' was already used on line 2",
+            r"queries.jsonl:3: id 'q1' is already used",
         ),
         ({"corpus.jsonl": D1.encode() + b'{"_id": "\xff"}'}, r"corpus.jsonl:2: is not UTF-8.*0xff"),
         ({"corpus.jsonl": D1.encode("utf-16")}, r"corpus.jsonl:1: is not UTF-8.*save it as UTF-8"),
@@ -281,7 +284,7 @@ def test_several_data_sets_in_one_folder_are_not_guessed_at(
 ) -> None:
     write_dataset(name="a")
     write_dataset(name="b")
-    with pytest.raises(DataError, match=r"several data sets: 'a/', 'b/'; pass one"):
+    with pytest.raises(UsageError, match=r"pass the folder of one, .*: a, b"):
         load_dataset(tmp_path)
 
 

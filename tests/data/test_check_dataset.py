@@ -51,9 +51,9 @@ def test_every_wrong_line_of_every_file_is_listed(write_dataset: WriteDataset) -
     )
     listed = messages(folder)
     for place in (
-        *("corpus.jsonl:3: is not valid JSON", "corpus.jsonl:4: document 'd3' has no 'text'"),
-        "corpus.jsonl:5: _id 'd1' was already used on line 1",
-        "queries.jsonl:3: '_id' must be",
+        *("corpus.jsonl:3: is not valid JSON", "corpus.jsonl:4: has no text in a column"),
+        "corpus.jsonl:5: id 'd1' is already used for other content",
+        "queries.jsonl:3: has no id",
         *("test.tsv:2: document 'd1' has grade 2", "test.tsv:3: has 2 columns, earlier lines have"),
         *("test.tsv:4: a grade must be", "dev.tsv:2: is not UTF-8"),
         "answers.jsonl:1: query 'q1' has no 'answer'",

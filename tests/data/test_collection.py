@@ -64,8 +64,8 @@ def test_ids_may_be_numbers_and_judgments_a_list() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (({}, {}), "queries is empty; pass at least one query"),
-        (({"q": None}, {}), "queries: row 1: 'query' must be text, got None"),
+        (({}, {}), "queries must be texts, at least one"),
+        (({"q": None}, {}), "queries must be texts, at least one"),
         (
             ([{"query_id": "q", "frage": "x"}], {}),
             "row 1: has no text in a column query, text, question, .*'frage'",

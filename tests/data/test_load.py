@@ -27,7 +27,7 @@ def test_the_exported_names_are_these() -> None:
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(UsageError, match=r"'ms\[marco'.* nfcorpus, notes, .* or pass the path"):
+    with pytest.raises(UsageError, match=r"'ms\[marco'.* nfcorpus, notes, .* or pass a folder"):
         load_dataset("ms[marco")
 
 

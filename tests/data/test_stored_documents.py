@@ -104,10 +104,12 @@ def test_warnings_come_every_time_and_duplicates_are_refused(on_disk: Path, smal
         file.write('{"_id": "d1", "title": "D1", "text": "text d1"}\n')
     messages = [load_dataset(small).warnings for _ in range(2)]
     assert messages[0] == messages[1]
-    assert "lines that repeat an earlier one" in messages[0][0]
+    assert "rows that repeat an earlier one" in messages[0][0]
     with (small / "corpus.jsonl").open("a") as file:
         file.write('{"_id": "d1", "title": "D1", "text": "something else"}\n')
-    with pytest.raises(DataError, match="'d1' was already used on line 1"):
+    with pytest.raises(
+        DataError, match=r"corpus.jsonl:5: id 'd1' is already used for other content"
+    ):
         load_dataset(small)
     assert len(list(on_disk.iterdir())) == 1
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from assay.cli.data import data_app
 from assay.data import load_dataset
-from assay.data.hub_layout import hub_files
+from assay.data.beir import sort_files
 
 PAGE = (Path(__file__).parents[2] / "docs" / "public-data.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^assay data .*$", PAGE, flags=re.MULTILINE)
@@ -35,8 +35,6 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     Path("docs.tsv").write_text("d1\tTea is steeped.\n")
     Path("queries.tsv").write_text("q1\ttea?\n")
     Path("qrels.txt").write_text("q1 0 d1 1\n")
-    Path("topics.txt").write_text("q1\ttea?\n")
-    Path("collection").write_text("<DOC><DOCNO>d1</DOCNO><TEXT>Tea.</TEXT></DOC>\n")
     made = ir_datasets.create_dataset("docs.tsv", "queries.tsv", "qrels.txt")
     monkeypatch.setitem(ir_datasets.registry._registered, "vaswani", made)
     packed = io.BytesIO()
@@ -60,12 +58,11 @@ def test_its_commands_run(command: str) -> None:
         assert load_dataset(out).judgments["test"] == {"q1": {"d1": 1}}
 
 
-def test_the_page_has_the_four_sources() -> None:
+def test_the_page_has_the_three_sources() -> None:
     assert [command.split()[2:4][-1].partition(":")[0] for command in COMMANDS] == [
         "beir",
         "hf",
         "ir_datasets",
-        "topics.txt",
     ]
 
 
@@ -80,7 +77,7 @@ def test_every_layout_of_the_table_is_recognized() -> None:
         corpus, queries, qrels = cells[1:4]
         for role, paths in (("corpus", corpus), ("queries", queries), ("qrels", qrels)):
             for path in paths:
-                (files,) = hub_files([path.replace("*", "00000-of-00001")]).values()
+                (files,) = sort_files([path.replace("*", "00000-of-00001")]).values()
                 assert getattr(files, role), (role, path)
 
 

@@ -8,7 +8,6 @@ import typer
 
 from assay.cli.console import print_json, progress_bar, say, show, show_unwrapped, warn
 from assay.cli.options import ArchiveOption, ColumnsOption, JsonOption, option, switch
-from assay.errors import UsageError
 
 if TYPE_CHECKING:
     from assay.data.dataset import Dataset
@@ -35,17 +34,8 @@ def import_dataset(
     corpus: Annotated[
         Path | None,
         option(
-            "The documents: a table (doc_id, text and optionally title), or a file or folder "
-            "of a TREC collection (<DOC> blocks, JSON lines, collection.tsv; .gz too).",
+            "The documents: a table with doc_id, text and optionally title.",
             "ASSAY_CORPUS",
-            "FILE|DIR",
-        ),
-    ] = None,
-    qrels: Annotated[
-        Path | None,
-        option(
-            "Judgments, TREC or BEIR: SRC is then a file of TREC topics.",
-            "ASSAY_TOPICS_QRELS",
             "FILE",
         ),
     ] = None,
@@ -54,24 +44,15 @@ def import_dataset(
 ) -> None:
     """Convert a data set to a folder in BEIR format."""
     from assay.data.beir import write_new_beir
+    from assay.data.collection import read_documents
     from assay.data.load import load_dataset
     from assay.data.text_file import Findings
-    from assay.data.trec_corpus import read_corpus, read_trec
 
-    if qrels is not None:
-        if columns or archive:
-            raise UsageError(
-                "--columns and --archive have no effect on topics (--qrels); leave them out"
-            )
-        dataset = read_trec(Path(source), qrels)
-    else:
-        with progress_bar() as progress:
-            dataset = load_dataset(
-                source, archive=archive, columns=columns or (), progress=progress
-            )
+    with progress_bar() as progress:
+        dataset = load_dataset(source, archive=archive, columns=columns or (), progress=progress)
     if corpus is not None:
         expected, findings = dataset.known_ids, Findings()
-        documents = read_corpus(corpus.expanduser(), findings)
+        documents = read_documents([corpus.expanduser()], findings)
         dataset = replace(
             dataset, documents=documents, warnings=(*dataset.warnings, *findings.messages)
         )

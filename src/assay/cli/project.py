@@ -41,13 +41,14 @@ class Detected:
 def find_mcp_server(folder: Path) -> Detected | None:
     """The first server of an MCP configuration that agents of this project use."""
     from assay.data.table import read_json
+    from assay.data.text_file import plain_file
 
     for name in _MCP_FILES:
         path = folder / name
         if not path.is_file() or path.stat().st_size > _MAX_BYTES:
             continue
         try:
-            content = read_json(path)
+            content = read_json(plain_file(path))
         except AssayError:
             continue
         if not isinstance(content, dict):

@@ -379,7 +379,7 @@ def _score_answers(
 
     named = parse_columns(columns, COLUMNS)
     with progress_bar() as progress:
-        rows = read_table(path, progress)
+        rows = read_table(path)
         scored = asyncio.run(score_rows(rows, config, columns=named, progress=progress))
     for message in scored.skipped:
         warn(f"left out: {message}")

@@ -77,7 +77,7 @@ def read_beir_download(text: str, findings: Findings, progress: Progress) -> Dat
     path, warning = _downloaded(name, progress)
     if warning:
         findings.note("archives with another MD5 than the one that is published", warning)
-    return read_beir(path, text, findings, inside=f"{name}/{part}" if part else "")
+    return read_beir(path, text, findings, config=part)
 
 
 def is_beir_cached(text: str) -> bool:

@@ -10,15 +10,15 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 import orjson
 
+from assay.data.beir import MAX_FILES, DatasetFiles, choose_config, read_files, sort_files
 from assay.data.cache import cache_folder, write_cached
 from assay.data.dataset import Dataset
-from assay.data.hub_layout import MAX_FILES, HubFiles, choose_config, hub_files, read_hub_files
-from assay.data.text_file import Findings
-from assay.errors import DataError, DownloadError, UsageError, closest
+from assay.data.text_file import Findings, plain_file
+from assay.errors import DataError, DownloadError, UsageError
 from assay.files import read_file, read_text_file
 from assay.net.json import JsonObject
 from assay.net.redact import redact_url
@@ -104,11 +104,12 @@ def read_hub(text: str, findings: Findings, progress: Progress) -> Dataset:
     """
     name = HubName.parse(text)
     listing = _listing(name)
-    files = choose_config(hub_files(listing.paths), name.config, f"{PREFIX}{name.repo}")
+    files = choose_config(sort_files(listing.paths), name.config, f"{PREFIX}{name.repo}")
     local = _local(name, listing.commit, files.all_paths, progress)
     if not files.qrels:
         files, local = _with_judgments(name, files, local, progress)
-    return read_hub_files(files, local, str(replace(name, revision="")), findings)
+    opened = {path: plain_file(place) for path, place in local.items()}
+    return read_files(files, opened, str(replace(name, revision="")), findings)
 
 
 def is_hub_cached(text: str) -> bool:
@@ -122,8 +123,8 @@ def is_hub_cached(text: str) -> bool:
 
 
 def _with_judgments(
-    name: HubName, files: HubFiles, local: dict[str, Path], progress: Progress
-) -> tuple[HubFiles, dict[str, Path]]:
+    name: HubName, files: DatasetFiles, local: dict[str, Path], progress: Progress
+) -> tuple[DatasetFiles, dict[str, Path]]:
     """BEIR's sets keep their judgments in a repository of their own, `NAME-qrels`."""
     beside = HubName(f"{name.repo}-qrels")
     try:
@@ -131,14 +132,14 @@ def _with_judgments(
     except UsageError:
         return files, local
     # All tables of such a repository are judgments, whatever their folder is called.
-    found = hub_files(f"{_JUDGED}{path}" for path in listing.paths)
+    found = sort_files(f"{_JUDGED}{path}" for path in listing.paths)
     judged = next((each.qrels for each in found.values() if each.qrels), {})
     wanted = {split: [path[len(_JUDGED) :] for path in paths] for split, paths in judged.items()}
     paths = [path for each in wanted.values() for path in each]
     theirs = _local(beside, listing.commit, paths, progress)
     keyed = {f"{beside.repo}/{path}": place for path, place in theirs.items()}
     qrels = {split: [f"{beside.repo}/{path}" for path in each] for split, each in wanted.items()}
-    return HubFiles(files.corpus, files.queries, qrels), {**local, **keyed}
+    return replace(files, qrels=qrels), {**local, **keyed}
 
 
 def _listing(name: HubName) -> _Listing:
@@ -234,33 +235,16 @@ def _token(base: str) -> "TokenFor | None":
 
 def _unavailable(name: HubName, base: str, error: DownloadError) -> UsageError | DownloadError:
     if error.status in (401, 403, 404):
-        near = _similar(name, base)
-        hint = f". Did you mean '{PREFIX}{near}'?" if near else ""
         revision = f" at revision {name.revision!r}" if name.revision else ""
         return UsageError(
             f"the hub has no data set {name.repo!r}{revision}, or it is not public "
-            f"({error}); for a private or gated one set {HUB_TOKEN_VARIABLE}{hint}"
+            f"({error}); for a private or gated one set {HUB_TOKEN_VARIABLE}"
         )
     return DownloadError(
         f"data set {str(name)!r} is not in the cache, and the hub could not be asked "
         f"({redact_url(base)}): {error}. Without a network, copy the data set's folder here and "
         f"pass its path; {BASE_VARIABLE} names another hub or a mirror"
     )
-
-
-def _similar(name: HubName, base: str) -> str | None:
-    """The most similar name that the hub finds."""
-    from assay.net.download import fetch_json
-
-    words = name.repo.partition("/")[2]
-    url = f"{base}/api/datasets?{urlencode({'search': words[:40], 'limit': 50})}"
-    try:
-        found = fetch_json(url, limit=_MAX_LISTING, auth=_token(base))
-    except DownloadError:
-        return None
-    names = [each.get("id") for each in found if isinstance(each, dict)] if found else []
-    known = [each for each in names if isinstance(each, str)]
-    return closest(name.repo, known, cutoff=0.5)
 
 
 def _broken(name: HubName, path: str, error: DownloadError) -> DownloadError:

@@ -17,13 +17,9 @@ from assay.extras import require_extras
 from assay.progress import Progress
 
 PREFIX = "ir_datasets:"
-SPLIT = "test"
-"""What the judgments are called: a name of the library, such as beir/scifact/dev, is one split."""
-
 MAX_TEXT = 8 * 2**30
 """How many characters of text are held in memory."""
 
-_EVERY = 1000
 _TITLES = ("title", "headline", "name")
 _TEXTS = ("text", "body", "abstract", "contents")
 
@@ -41,11 +37,14 @@ def read_ir_dataset(text: str, findings: Findings, progress: Progress) -> Datase
     with _library_errors(text):
         if source.has_docs():
             documents = _documents(source, progress)
-        queries = _queries(source, text)
+        queries = {
+            str(each.query_id): Query(str(each.query_id), _default_text(each).strip())
+            for each in source.queries_iter()
+        }
         judged = _judgments(source, findings, text)
     judgments = drop_unknown_queries(judged, name, documents, queries, findings)
     write_cached(_mark(text), b"")
-    return Dataset(text, documents, queries, {SPLIT: judgments}, {}, findings.messages)
+    return Dataset(text, documents, queries, {"test": judgments}, {}, findings.messages)
 
 
 def is_ir_dataset_cached(text: str) -> bool:
@@ -61,30 +60,23 @@ def _load(name: str) -> Any:
     require_extras(f"{PREFIX}{name}", "ir_datasets")
     import ir_datasets
 
+    known = [str(each) for each in ir_datasets.registry]
     try:
         source = ir_datasets.load(name)
     except KeyError:
-        known = [str(each) for each in ir_datasets.registry]
         hint = did_you_mean(f"{PREFIX}{name}", [f"{PREFIX}{each}" for each in known])
         raise UsageError(
             f"the library ir_datasets has no data set {name!r}; it lists them with: "
             f"ir_datasets list{hint}"
         ) from None
     if not source.has_queries() or not source.has_qrels():
-        below = [str(e) for e in ir_datasets.registry if str(e).startswith(f"{name}/")]
-        lists = (
-            f"; with queries and judgments there may be: {', '.join(below[:8])}" if below else ""
-        )
+        below = [each for each in known if each.startswith(f"{name}/")][:8]
+        lists = f"; one of these may have both: {', '.join(below)}" if below else ""
         raise UsageError(
-            f"data set '{PREFIX}{name}' has no {_lacking(source)}, so nothing can be "
-            f"measured on it{lists}"
+            f"data set '{PREFIX}{name}' lacks queries or judgments, so nothing can be measured on "
+            f"it{lists}"
         )
     return source
-
-
-def _lacking(source: Any) -> str:
-    has = {"queries": source.has_queries(), "judgments (qrels)": source.has_qrels()}
-    return " and no ".join(what for what, there in has.items() if not there)
 
 
 def _documents(source: Any, progress: Progress) -> dict[str, Document]:
@@ -92,15 +84,14 @@ def _documents(source: Any, progress: Progress) -> dict[str, Document]:
     total = 0
     for record in source.docs_iter():
         document = _document(record)
-        if documents.setdefault(document.id, document) != document:
-            raise DataError(f"document id {document.id!r} occurs twice with different content")
+        documents[document.id] = document
         total += len(document.title) + len(document.text)
         if total > MAX_TEXT:
             raise DataError(
                 f"its documents have more than {MAX_TEXT // 2**30} billion characters, which are "
                 "held in memory; use a smaller subset"
             )
-        if len(documents) % _EVERY == 0:
+        if len(documents) % 1000 == 0:
             progress("reading documents", len(documents), None)
     return documents
 
@@ -111,15 +102,6 @@ def _document(record: Any) -> Document:
     if not text:
         text = _default_text(record).removeprefix(title).strip()
     return Document(str(record.doc_id), title, text)
-
-
-def _queries(source: Any, name: str) -> dict[str, Query]:
-    queries: dict[str, Query] = {}
-    for record in source.queries_iter():
-        query = Query(str(record.query_id), _default_text(record).strip())
-        if queries.setdefault(query.id, query) != query:
-            raise DataError(f"{name}: query id {query.id!r} occurs twice with different texts")
-    return queries
 
 
 def _judgments(source: Any, findings: Findings, name: str) -> dict[str, dict[str, int]]:
@@ -142,12 +124,8 @@ def _first_text(record: Any, names: tuple[str, ...]) -> str:
 
 
 def _default_text(record: Any) -> str:
-    """What the library itself takes for the text of a record; older ones lack the method."""
-    method = getattr(record, "default_text", None)
-    if callable(method):
-        return str(method() or "")
-    known = _first_text(record, (*_TEXTS, "query", *_TITLES))
-    return known or " ".join(value for value in record[1:] if isinstance(value, str))
+    """What the library itself takes for the text of a record."""
+    return str(record.default_text() or "")
 
 
 @contextmanager
@@ -161,6 +139,5 @@ def _library_errors(name: str) -> Iterator[None]:
         what = " ".join(str(error).split())[:300] or type(error).__name__
         raise DownloadError(
             f"the library ir_datasets could not provide '{name}': {what}; check the network, and "
-            "whether the set needs files that you have to get yourself: python -m ir_datasets "
-            f"lookup {name.removeprefix(PREFIX)}"
+            f"what it needs: python -m ir_datasets lookup {name.removeprefix(PREFIX)}"
         ) from error

@@ -4,29 +4,30 @@
 are what is read all the same, and what makes scores mean less than they seem to.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
 from itertools import combinations, islice
 from os import PathLike
 from pathlib import Path
 
 from assay.data.beir import read_beir
 from assay.data.beir_download import MD5, find_archive, is_beir_cached, read_beir_download
-from assay.data.beir_download import PREFIX as BEIR_PREFIX
 from assay.data.dataset import UNANSWERABLE, Dataset
 from assay.data.hub import is_hub_cached, read_hub
-from assay.data.hub_layout import is_hub_folder, read_hub_folder
 from assay.data.ir_datasets_source import is_ir_dataset_cached, read_ir_dataset
 from assay.data.question_table import COLUMNS, read_questions
 from assay.data.table import SUFFIXES, parse_columns, require_readable_table, table_suffix
 from assay.data.text_file import Findings
-from assay.errors import DataError, UsageError, closest, did_you_mean, suggests_keywords
+from assay.errors import UsageError, closest, did_you_mean, suggests_keywords
 from assay.progress import Progress, silent
 
 KNOWN = {
     "nfcorpus": "medical questions and abstracts; downloaded once, 2.4 MB, academic use only",
     "notes": "personal and work notes with reference answers; bundled with Assay",
 }
+GROUP = "assay.datasets"
+"""Entry points of other packages: a function NAME -> `Dataset` for names `PREFIX:NAME`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class DataSource:
     """One kind of name, `PREFIX:NAME`.
 
     Attributes:
-        read: reads a data set by its whole name, and downloads it where it is not in the cache.
+        read: reads a data set by its whole name, and downloads it if it is not in the cache.
         is_available_offline: whether that needs no network, as far as it is known.
         what: a line for `assay data list`.
     """
@@ -78,10 +79,10 @@ def load_dataset(
         <Dataset notes: 230 documents, 120 queries, splits test (120), 120 answers>
 
     Parameters:
-        name: "nfcorpus", "notes", the path of a folder or zip in BEIR format or of a folder in
-            MTEB's, or that of a table of questions (.csv, .tsv, .jsonl, .json, .parquet). A known
-            name wins over a folder of that name: write "./notes" for the folder. "beir:NAME",
-            "hf:ORG/NAME" and "ir_datasets:NAME" are downloaded once.
+        name: "nfcorpus", "notes", the path of a folder or zip in BEIR's or MTEB's layout, or that
+            of a table of questions (.csv, .tsv, .jsonl, .json, .parquet). A known name wins over a
+            folder of that name: write "./notes" for the folder. "beir:NAME", "hf:ORG/NAME" and
+            "ir_datasets:NAME" are downloaded once.
         archive: An nfcorpus.zip on this machine, instead of the cache or a download.
         columns: For a table: names of columns that are called otherwise, `{"query": "prompt"}` or
             `["query=prompt,ids=docs"]`.
@@ -121,14 +122,12 @@ def _read(
     if name == "notes":
         return read_beir(Path(__file__).parent / "notes", "notes", findings)
     require_dataset(name)
-    if (source := source_of(name)) is not None and not Path(name).exists():
-        return source.read(str(name), findings, progress)
     path = Path(name).expanduser()
+    if (source := source_of(name)) is not None and not path.exists():
+        return source.read(str(name), findings, progress)
     if is_table(path):
         named = columns if isinstance(columns, Mapping) else parse_columns(columns, COLUMNS)
         return read_questions(path, named, findings)
-    if is_hub_folder(path):
-        return read_hub_folder(path, findings)
     return read_beir(path, findings=findings)
 
 
@@ -145,19 +144,18 @@ def require_dataset(name: str | Path) -> None:
         require_readable_table(path)
         return
     if table_suffix(path) in (*SUFFIXES, ".zip"):
-        raise UsageError(f"{name}: no such file{did_you_mean(str(name), _files_beside(name))}")
+        raise UsageError(f"{name}: no such file{did_you_mean(str(name), _files_beside(path))}")
     near = _similar_name(str(name))
-    hint = f". Did you mean {near!r}?" if near else did_you_mean(str(name), _files_beside(name))
+    hint = f". Did you mean {near!r}?" if near else did_you_mean(str(name), _files_beside(path))
     raise UsageError(
         f"no data set {str(name)!r}: the known names are {', '.join(KNOWN)}, and "
-        "beir:NAME, hf:ORG/NAME and ir_datasets:NAME; or pass the path of a folder or zip in BEIR "
-        f"format, or of a table of questions (.csv, .tsv, .jsonl, .parquet){hint}"
+        f"{', '.join(f'{prefix}:NAME' for prefix in SOURCES)}; or pass a folder, a zip or a table "
+        f"of questions (.csv, .tsv, .jsonl, .parquet){hint}"
     )
 
 
-def _files_beside(name: str | Path) -> list[str]:
+def _files_beside(path: Path) -> list[str]:
     """What is in the folder of a path that does not exist, of which one may have been meant."""
-    path = Path(name).expanduser()
     try:
         return [str(path.parent / each.name) for each in islice(path.parent.iterdir(), 1000)]
     except OSError:
@@ -175,19 +173,34 @@ def is_available_offline(name: str) -> bool:
 def source_of(name: object) -> DataSource | None:
     """The source that a name begins with; None for names and paths without one."""
     prefix, colon, rest = str(name).partition(":")
-    return SOURCES.get(prefix) if colon and rest else None
+    if not colon or not rest:
+        return None
+    if prefix in SOURCES:
+        return SOURCES[prefix]
+    point = next(iter(entry_points(group=GROUP, name=prefix)), None)
+    return None if point is None else _plugin(point)
+
+
+def _plugin(point: EntryPoint) -> DataSource:
+    def read(name: str, _findings: Findings, _progress: Progress) -> Dataset:
+        dataset = point.load()(name.partition(":")[2])
+        if not isinstance(dataset, Dataset):
+            raise UsageError(
+                f"{point.value} of {GROUP} must return a Dataset, got {type(dataset).__name__}"
+            )
+        return dataset
+
+    return DataSource(read, lambda _: False, f"by the package of {point.value}")
 
 
 def _similar_name(name: str) -> str | None:
-    """What somebody meant who wrote a name that there is not; None where nothing is near."""
+    """The closest known name, or None."""
     prefix, colon, rest = name.partition(":")
     if colon:
         near = closest(prefix.replace("-", "_"), SOURCES, cutoff=0.5)
         return f"{near}:{rest}" if near else None
-    names = {each: f"{BEIR_PREFIX}{each}" for each in MD5} | {each: each for each in KNOWN}
-    if name.lower() in MD5:
-        return names[name.lower()]
-    found = closest(name, names, cutoff=0.75)
+    names = {each: f"beir:{each}" for each in MD5} | {each: each for each in KNOWN}
+    found = closest(name.lower(), names, cutoff=0.75)
     return names[found] if found else None
 
 
@@ -226,11 +239,10 @@ def check_dataset(
     """
     findings = Findings(collect=True)
     dataset = Dataset(str(name), {}, {}, {})
-    try:
+    with findings.errors_collected():
         dataset = _read(name, archive, columns, progress, findings)
-    except DataError as error:
-        findings.refuse(error)
-    _note_doubtful(dataset, findings)
+    for what, example in _doubtful(dataset):
+        findings.note(what, example)
     judged = [grades for split in dataset.judgments.values() for grades in split.values()]
     return DatasetCheck(
         name=str(name),
@@ -243,13 +255,13 @@ def check_dataset(
     )
 
 
-def _note_doubtful(dataset: Dataset, findings: Findings) -> None:
-    """Note what is allowed and probably a mistake."""
+def _doubtful(dataset: Dataset) -> Iterator[tuple[str, str]]:
+    """What is allowed and probably a mistake, each with an example."""
     judged = {query_id for each in dataset.judgments.values() for query_id in each}
     for query in dataset.queries.values():
         answerable = UNANSWERABLE not in query.tags and query.id not in dataset.answers
         if query.id not in judged and answerable:
-            findings.note("queries without any judgment, which no run asks", repr(query.id))
+            yield "queries without any judgment, which no run asks", repr(query.id)
     for split, judgments in dataset.judgments.items():
         for query_id, grades in judgments.items():
             reference = dataset.answers.get(query_id)
@@ -257,29 +269,23 @@ def _note_doubtful(dataset: Dataset, findings: Findings) -> None:
                 continue  # nothing answers it, and that is what it asks for
             if grades and not any(grade > 0 for grade in grades.values()):
                 what = f"queries of split {split!r} whose documents are all judged not relevant"
-                findings.note(what, repr(query_id))
-    _note_same(
-        ((query.id, " ".join(query.text.casefold().split())) for query in dataset.queries.values()),
-        "queries with the text of another one",
-        findings,
-    )
-    _note_same(
-        ((each.id, each.full_text) for each in dataset.documents.values()),
-        "documents with the text of another one (a system cannot tell which is meant)",
-        findings,
-    )
+                yield what, repr(query_id)
+    asked = ((each.id, " ".join(each.text.casefold().split())) for each in dataset.queries.values())
+    for same in _repeated(asked):
+        yield "queries with the text of another one", same
+    for same in _repeated((each.id, each.full_text) for each in dataset.documents.values()):
+        yield "documents with the text of another one (a system cannot tell which is meant)", same
     for one, other in combinations(sorted(dataset.judgments), 2):
         for query_id in dataset.judgments[one].keys() & dataset.judgments[other].keys():
-            what = f"queries that are judged in {one!r} and in {other!r}"
-            findings.note(what, repr(query_id))
+            yield f"queries that are judged in {one!r} and in {other!r}", repr(query_id)
     for doc_id in dataset.known_ids:
         if doc_id != doc_id.strip():
-            findings.note("document ids that begin or end with a space", repr(doc_id))
+            yield "document ids that begin or end with a space", repr(doc_id)
 
 
-def _note_same(texts: Iterable[tuple[str, str]], what: str, findings: Findings) -> None:
+def _repeated(texts: Iterable[tuple[str, str]]) -> Iterator[str]:
     first: dict[str, str] = {}
     for identifier, text in texts:
         earlier = first.setdefault(text, identifier) if text else identifier
         if earlier != identifier:
-            findings.note(what, f"{identifier!r} as {earlier!r}")
+            yield f"{identifier!r} as {earlier!r}"

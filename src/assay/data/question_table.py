@@ -182,7 +182,7 @@ class _Builder:
             )
         elif layout.ids is not None:
             what = "questions in more than one row (their ids are taken together)"
-            self.findings.note(what, f"{query_id!r} {_place(row)}")
+            self.findings.note(what, f"{query_id!r} {row.place}")
         return query_id
 
     def _judged(self, row: Record, layout: _Layout) -> list[tuple[str, int]]:
@@ -207,15 +207,15 @@ class _Builder:
         else:
             grades = [_as_grade(row, each) for each in given]
         if len(set(ids)) < len(ids):
-            self.findings.note("rows that name an id twice", _place(row))
+            self.findings.note("rows that name an id twice", row.place)
         if not ids:
             what = "questions without expected ids, which no ranking is measured on"
-            self.findings.note(what, _place(row))
+            self.findings.note(what, row.place)
         return list(zip(ids, grades, strict=True))
 
     def _note_doubtful(self, row: Record, doc_id: str) -> None:
         """Ids that no service returns: nobody would see that from a recall of 0."""
-        place = _place(row)
+        place = row.place
         if _SEVERAL_IDS.fullmatch(doc_id):
             what = "cells that look like several ids, read as one (write ; between ids)"
             self.findings.note(what, f"{short_repr(doc_id)} {place}")
@@ -351,10 +351,6 @@ def _missing(row: Record, key: str) -> DataError:
 
 def _spelling(name: object) -> str:
     return str(name).strip().casefold().replace(" ", "_").replace("-", "_")
-
-
-def _place(row: Record) -> str:
-    return f"on line {row.number}" if row.lined else f"in row {row.number}"
 
 
 def _text(row: Record, name: str | None) -> str:

@@ -9,7 +9,7 @@ import hashlib
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Mapping, ValuesView
+from collections.abc import Callable, Iterator, Mapping, Sequence, ValuesView
 from contextlib import suppress
 from pathlib import Path
 
@@ -27,7 +27,6 @@ ON_DISK_FROM = 256 << 20
 """Bytes of a corpus.jsonl from which its documents stay on the disk; ASSAY_CORPUS_IN_MEMORY_MB sets
 another limit."""
 
-_VERSION = 1
 _TABLES = """
 CREATE TABLE documents (place INTEGER PRIMARY KEY, id TEXT UNIQUE NOT NULL, record BLOB NOT NULL);
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -125,9 +124,9 @@ class StoredValues(ValuesView[Document]):
         return self._mapping.read()
 
 
-def stays_on_disk(file: TextFile) -> bool:
+def stays_on_disk(files: Sequence[TextFile]) -> bool:
     """Whether a corpus is so large that its documents are not kept in memory."""
-    return file.size is not None and file.size >= _limit() and not is_private()
+    return sum(file.size or 0 for file in files) >= _limit() and not is_private()
 
 
 def _limit() -> int:
@@ -140,11 +139,13 @@ def _limit() -> int:
 
 
 def store_documents(
-    file: TextFile, read: Callable[["DocumentWriter", Findings], None], findings: Findings
+    files: Sequence[TextFile],
+    read: Callable[["DocumentWriter", Findings], None],
+    findings: Findings,
 ) -> StoredDocuments:
-    """The documents of `file`, from the cache or, the first time, read into it by `read`."""
+    """The documents of `files`, from the cache or, the first time, read into it by `read`."""
     folder = cache_folder() / "corpora"
-    place, state = _key(file)
+    place, state = _key(files)
     path = folder / f"{place}-{state}.sqlite3"
     try:
         if not path.exists():
@@ -232,10 +233,13 @@ def _set_fact(database: sqlite3.Connection, name: str, value: str) -> None:
     database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
 
 
-def _key(file: TextFile) -> tuple[str, str]:
-    """Hashes of the path of a corpus and of its state (size, time of change)."""
-    assert file.source is not None, "only files on the disk have a size"
-    status = file.source.stat()
-    place = hashlib.sha256(f"{file.source.resolve()}\x1f{file.name}".encode()).hexdigest()[:16]
-    state = f"{_VERSION} {status.st_size} {status.st_mtime_ns} {status.st_ino} {file.size}"
-    return place, hashlib.sha256(state.encode()).hexdigest()[:16]
+def _key(files: Sequence[TextFile]) -> tuple[str, str]:
+    """Hashes of the paths of a corpus and of their state (size, time of change)."""
+    place, state = hashlib.sha256(), hashlib.sha256(b"2")
+    for file in files:
+        assert file.source is not None, "only files on the disk have a size"
+        status = file.source.stat()
+        place.update(f"{file.source.resolve()}\x1f{file.name}\x1e".encode())
+        facts = (status.st_size, status.st_mtime_ns, status.st_ino, file.size)
+        state.update(f"{facts}\x1e".encode())
+    return place.hexdigest()[:16], state.hexdigest()[:16]

@@ -32,7 +32,6 @@ from assay.errors import DataError, UsageError, did_you_mean
 from assay.extras import require_extras
 from assay.files import require_regular
 from assay.net.json import JsonObject, parse_json, parse_object
-from assay.progress import Progress, silent
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 """The formats that `read_table` reads, each but Parquet also as `.gz`."""
@@ -79,22 +78,22 @@ def cell_text(text: str) -> str:
     return text[1:] if text.startswith("'") and text[1:].startswith(_FORMULA) else text
 
 
-def read_table(path: Path, progress: Progress = silent) -> Iterator[Record | DataError]:
+def read_table(table: Path | TextFile) -> Iterator[Record | DataError]:
     """The rows of a file, in order, by its suffix; a row that cannot be read is an error.
-
-    `progress` is called while traces are read, which are all read before the first row.
 
     Raises:
         UsageError: the suffix is unknown, or Parquet is not installed.
         DataError: the file as a whole cannot be read.
     """
+    file = plain_file(table) if isinstance(table, Path) else table
+    path = Path(file.label)
     kind = table_suffix(path)
     if kind in (".jsonl", ".ndjson"):
-        return _joined_spans(_from_json_lines(plain_file(path), progress))
+        return _joined_spans(_from_json_lines(file))
     if kind == ".json":
-        return _joined_spans(_from_json(path))
+        return _joined_spans(_from_json(file))
     if kind in (".csv", ".tsv"):
-        return _joined_spans(_from_delimited(plain_file(path), "\t" if kind == ".tsv" else ","))
+        return _joined_spans(_from_delimited(file, "\t" if kind == ".tsv" else ","))
     if kind == ".parquet":
         return _joined_spans(_from_parquet(path))
     if not path.exists():
@@ -192,14 +191,14 @@ def holds_traces(path: Path) -> bool:
     return first is not None and holds_spans(parse_object(first[1]))
 
 
-def _from_json_lines(file: TextFile, progress: Progress) -> Iterator[Record | DataError]:
+def _from_json_lines(file: TextFile) -> Iterator[Record | DataError]:
     lines = file.lines()
     first = next(lines, None)
     if first is None:
         return
     if holds_spans(parse_object(first[1])):
         wrong: list[DataError] = []
-        exports = _exports(file, chain([first], lines), wrong, progress)
+        exports = _exports(file, chain([first], lines), wrong)
         yield from rows_of(trace_rows(exports), file.label)
         yield from wrong
         return
@@ -211,16 +210,11 @@ def _from_json_lines(file: TextFile, progress: Progress) -> Iterator[Record | Da
 
 
 def _exports(
-    file: TextFile,
-    lines: Iterable[tuple[int, str]],
-    wrong: list[DataError],
-    progress: Progress,
+    file: TextFile, lines: Iterable[tuple[int, str]], wrong: list[DataError]
 ) -> Iterator[JsonObject]:
     """Spans of one trace may be anywhere, so that all of them are held in memory."""
     total = 0
     for line, text in lines:
-        if (total + len(text)) >> 20 > total >> 20:
-            progress("reading traces (MB)", (total + len(text)) >> 20, (file.size or 0) >> 20)
         total += len(text)
         if total > _MAX_TRACES:
             what = f"has more than {_MAX_TRACES // 2**20} MB of traces; split it by time"
@@ -253,9 +247,9 @@ def _joined_spans(rows: Iterator[Record | DataError]) -> Iterator[Record | DataE
     yield from wrong
 
 
-def _from_json(path: Path) -> Iterator[Record | DataError]:
+def _from_json(file: TextFile) -> Iterator[Record | DataError]:
     """A list of objects, or an object of columns as data frames write it."""
-    value = read_json(path)
+    value = read_json(file)
     if holds_spans(value):
         value = list(trace_rows([value]))
     while isinstance(value, dict) and (inside := _first_list(value)) is not None:
@@ -266,8 +260,8 @@ def _from_json(path: Path) -> Iterator[Record | DataError]:
             names = list(value)
             value = [dict(zip(names, each, strict=True)) for each in zip(*value.values())]  # noqa: B905
     if not isinstance(value, list):
-        raise DataError(f"must hold a list of rows, got {short_repr(value)}", file=path)
-    yield from rows_of(value, str(path))
+        raise DataError(f"must hold a list of rows, got {short_repr(value)}", file=file.label)
+    yield from rows_of(value, file.label)
 
 
 def _first_list(value: JsonObject) -> Any:
@@ -277,9 +271,9 @@ def _first_list(value: JsonObject) -> Any:
     return next((each for each in found if each and isinstance(each, list | dict)), None)
 
 
-def read_json(path: Path) -> Any:
+def read_json(file: TextFile) -> Any:
     """The value of a JSON file of at most 256 MB; `.gz` is decompressed."""
-    file = plain_file(path)
+    path = file.label
     try:
         with file.open() as stream:
             content = stream.read(_MAX_JSON + 1)
@@ -287,9 +281,7 @@ def read_json(path: Path) -> Any:
         raise DataError(f"cannot be read: {reason(error)}", file=path) from error
     if len(content) > _MAX_JSON:
         raise DataError(
-            f"is larger than {_MAX_JSON // 2**20} MB; write it as JSON lines, which are read one "
-            "at a time",
-            file=path,
+            f"is larger than {_MAX_JSON // 2**20} MB; write it as JSON lines", file=path
         )
     try:
         return parse_json(content.removeprefix(b"\xef\xbb\xbf"))

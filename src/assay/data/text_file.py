@@ -174,7 +174,7 @@ def files_below(folder: Path, most: int) -> list[Path]:
     every = (
         path
         for path in folder.rglob("*")
-        if path.is_file() and not any(p.startswith(".") for p in path.relative_to(folder).parts)
+        if not path.is_dir() and not any(p.startswith(".") for p in path.relative_to(folder).parts)
     )
     found = sorted(islice(every, most + 1))
     if len(found) > most:
@@ -233,6 +233,11 @@ class Record:
             raise self.refusal(f"{key!r} must be a string, got {short_repr(value)}")
         return value
 
+    @property
+    def place(self) -> str:
+        """Where it is in its file, `on line 3` or `in row 3`."""
+        return f"{'on line' if self.lined else 'in row'} {self.number}"
+
     def refusal(self, message: str) -> DataError:
         """An error that names the source and the line or row."""
         if self.lined:
@@ -254,44 +259,6 @@ class ItemsById(Protocol[Item]):
         ...
 
 
-def read_by_id(
-    file: TextFile, key: str, build: Callable[[Record, str], Item], findings: Findings
-) -> dict[str, Item]:
-    """Items by the id in field `key`; see `collect_by_id`."""
-    found: dict[str, Item] = {}
-    collect_by_id(file, key, build, findings, found)
-    return found
-
-
-def collect_by_id(
-    file: TextFile,
-    key: str,
-    build: Callable[[Record, str], Item],
-    findings: Findings,
-    found: ItemsById[Item],
-) -> None:
-    """Put items into `found` by the id in field `key`. A repeated line is noted in `findings`;
-    another item with the same id is refused, because scores would depend on which of the two is
-    used.
-    """
-    for line, text in file.lines():
-        try:
-            record = json_record(file, line, text)
-            identifier = record.identifier(key)
-            item = build(record, identifier)
-        except DataError as error:
-            findings.refuse(error)
-            continue
-        earlier = found.setdefault(identifier, item)
-        if earlier is item:
-            continue
-        if not _same(earlier, item):
-            findings.refuse(_conflict(file, record, key, identifier))
-            continue
-        what = f"{file.name}: lines that repeat an earlier one exactly (kept once)"
-        findings.note(what, f"{identifier!r} on line {line}")
-
-
 def short_repr(value: object) -> str:
     """A value for a message, shortened."""
     return _SHORT.repr(value)
@@ -310,28 +277,3 @@ def json_record(file: TextFile, line: int, text: str) -> Record:
         message = f"must be one JSON object, as {{...}}, got {short_repr(fields)}"
         raise DataError(message, file=file.label, line=line)
     return Record(file.label, line, fields, lined=True)
-
-
-def _same(a: object, b: object) -> bool:
-    try:
-        return a == b
-    except RecursionError:  # metadata nested a thousand deep, which JSON allows
-        return False
-
-
-def _conflict(file: TextFile, record: Record, key: str, identifier: str) -> DataError:
-    first = next(
-        line for line, text in file.lines() if _identifier_on(file, line, text, key) == identifier
-    )
-    return record.refusal(
-        f"{key} {identifier!r} was already used on line {first} for other content; "
-        "ids must be unique: rename or delete one of the two"
-    )
-
-
-def _identifier_on(file: TextFile, line: int, text: str, key: str) -> str | None:
-    """The id on a line; None where the line is wrong, which was said before."""
-    try:
-        return json_record(file, line, text).identifier(key)
-    except DataError:
-        return None

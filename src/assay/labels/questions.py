@@ -21,9 +21,10 @@ import orjson
 
 from assay.answers.lexical import states
 from assay.data.beir import write_beir
+from assay.data.collection import read_documents
 from assay.data.dataset import Dataset, Document, Fact, Query
-from assay.data.text_file import Findings, Record, plain_file, read_by_id
-from assay.data.trec_corpus import title_and_text
+from assay.data.html_text import title_and_text
+from assay.data.text_file import Findings
 from assay.errors import DataError, ProviderError, ProviderFailure, UsageError
 from assay.files import atomic_write, read_text_file
 from assay.llm.answerer import ModelAnswerer
@@ -56,17 +57,13 @@ def read_source_documents(path: Path) -> dict[str, Document]:
         raise DataError(f"does not exist; pass {_FORMS}", file=path)
     corpus = path / "corpus.jsonl" if path.is_dir() else path
     if corpus.is_file() and corpus.suffix == ".jsonl":
-        return read_by_id(plain_file(corpus), "_id", _document, Findings())
+        return dict(read_documents([corpus], Findings()))
     if not path.is_dir():
         raise DataError(f"has no readable documents; pass {_FORMS}", file=path)
     documents = {document.id: document for document in _text_files(path)}
     if not documents:
         raise DataError(f"has no documents; pass {_FORMS}", file=path)
     return documents
-
-
-def _document(record: Record, identifier: str) -> Document:
-    return Document(identifier, record.text("title"), record.text("text"))
 
 
 def _text_files(folder: Path) -> Iterator[Document]:
