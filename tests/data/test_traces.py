@@ -6,6 +6,7 @@ openinference-instrumentation-llama-index 4.6.1 (llama-index-core 0.14.25).
 """
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -17,7 +18,7 @@ from assay.cli.score import holds_answers
 from assay.data import table, traces
 from assay.data.table import read_table
 from assay.data.text_file import Record
-from assay.data.traces import trace_rows
+from assay.data.traces import read_spans, span_rows
 from assay.errors import DataError
 
 TRACES = Path(__file__).with_name("traces")
@@ -41,6 +42,10 @@ def span(name: str, parent: str = "", *, start: int = 0, **attributes: Any) -> d
 
 def export(*spans: dict[str, Any]) -> dict[str, Any]:
     return {"resourceSpans": [{"scopeSpans": [{"spans": list(spans)}]}]}
+
+
+def trace_rows(exports: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    return span_rows(span for each in exports for span in read_spans(each))
 
 
 def fields(path: Path) -> list[dict[str, Any]]:
@@ -148,10 +153,10 @@ def test_a_time_of_thousands_of_digits_is_no_time() -> None:
 def test_traces_that_would_fill_the_memory_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    line = json.dumps({"resourceSpans": []})
+    line = json.dumps(export(span("a", input__value="x" * 800)))
     path = tmp_path / "traces.jsonl"
     path.write_text(f"{line}\n" * 10)
-    monkeypatch.setattr(table, "_MAX_TRACES", 5 * len(line))
+    monkeypatch.setattr(table, "_MAX_TRACES", 5500)
     with pytest.raises(DataError, match=r"traces\.jsonl:6: has more than .* of traces"):
         list(read_table(path))
 
@@ -172,7 +177,7 @@ def test_a_line_that_was_cut_is_told_and_the_others_are_read(tmp_path: Path) -> 
     row, error = read_table(path)
     assert isinstance(row, Record)
     assert isinstance(error, DataError)
-    assert "spans.jsonl:2: is not a JSON object" in str(error)
+    assert "spans.jsonl:2: is not valid JSON" in str(error)
 
 
 def test_spans_without_a_trace_are_not_one_trace() -> None:
@@ -194,7 +199,7 @@ def test_spans_in_a_circle_have_a_row() -> None:
 
 def test_only_attributes_that_are_read_stay_in_memory() -> None:
     vector: dict[str, Any] = {"embedding__embeddings__0__embedding__vector": "0.1 " * 1000}
-    question, found = traces._spans(export(span("a", input__value="q", **vector), span("b")))
+    question, found = read_spans(export(span("a", input__value="q", **vector), span("b")))
     assert dict(question.attributes) == {"input.value": "q"}
     assert found.attributes is traces._NONE
 

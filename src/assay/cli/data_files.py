@@ -43,8 +43,7 @@ def import_dataset(
     as_json: JsonOption = False,
 ) -> None:
     """Convert a data set to a folder in BEIR format."""
-    from assay.data.beir import write_new_beir
-    from assay.data.collection import read_documents
+    from assay.data.beir import read_documents, write_new_beir
     from assay.data.load import load_dataset
     from assay.data.text_file import Findings
 

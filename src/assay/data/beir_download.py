@@ -8,8 +8,6 @@ and never shipped.
 
 import hashlib
 import os
-from collections.abc import Mapping
-from io import BufferedReader
 from pathlib import Path
 
 from assay.data.beir import read_beir
@@ -43,7 +41,7 @@ MD5 = {
     "trec-covid": "ce62140cb23feb9becf6270d0d1fe6d1",
     "webis-touche2020": None,
 }
-"""The public sets of BEIR with the MD5 that their authors publish; None where it has changed."""
+"""The public sets of BEIR with the MD5 that their authors publish; None if it has changed."""
 
 ADDRESS = "https://public.ukp.informatik.tu-darmstadt.de/thakur/BEIR/datasets/nfcorpus.zip"
 HASHES = {
@@ -74,9 +72,10 @@ def read_beir_download(text: str, findings: Findings, progress: Progress) -> Dat
         )
     if name == "nfcorpus":
         return read_beir(find_archive(None, progress), text, findings)
-    path, warning = _downloaded(name, progress)
-    if warning:
-        findings.note("archives with another MD5 than the one that is published", warning)
+    path, md5 = _download(name, progress)
+    if MD5[name] not in (None, md5):
+        what = "archives with another MD5 than the one that is published"
+        findings.note(what, f"{name}.zip has {md5}, published is {MD5[name]}")
     return read_beir(path, text, findings, config=part)
 
 
@@ -88,19 +87,19 @@ def is_beir_cached(text: str) -> bool:
     return name in MD5 and _place(name).is_file()
 
 
-def _downloaded(name: str, progress: Progress) -> tuple[Path, str]:
+def _place(name: str) -> Path:
+    return cache_folder() / "beir" / f"{name}.zip"
+
+
+def _download(name: str, progress: Progress) -> tuple[Path, str]:
+    """Where the archive is, and its MD5."""
     from assay.net.download import DownloadLimits, download_file
 
     base = (os.environ.get(BASE_VARIABLE) or ADDRESS.rpartition("/")[0]).rstrip("/")
     url, path = f"{base}/{name}.zip", _place(name)
+    limits, what = DownloadLimits(_MAX_ARCHIVE), f"downloading {name}.zip"
     try:
-        record = download_file(
-            url,
-            path,
-            DownloadLimits(_MAX_ARCHIVE),
-            what=f"downloading {name}.zip",
-            progress=progress,
-        )
+        return path, download_file(url, path, limits, what=what, progress=progress).md5
     except DownloadError as error:
         raise DownloadError(
             f"data set '{PREFIX}{name}' is not in the cache and could not be downloaded from "
@@ -108,26 +107,31 @@ def _downloaded(name: str, progress: Progress) -> tuple[Path, str]:
             f"{name}.zip elsewhere and pass its path, or set {BASE_VARIABLE} to the address of a "
             "folder that has it"
         ) from error
-    published = MD5[name]
-    if published is None or published == record.md5:
-        return path, ""
-    return path, f"{name}.zip has {record.md5}, published is {published}"
-
-
-def _place(name: str) -> Path:
-    return cache_folder() / "beir" / f"{name}.zip"
 
 
 def find_archive(archive: Path | None = None, progress: Progress = silent) -> Path:
-    """A zip with the right hashes: `archive`, else NFCORPUS_ARCHIVE, else cached or downloaded."""
-    if archive is not None:
-        return _given(archive, "the given archive")
-    if named := os.environ.get("NFCORPUS_ARCHIVE"):
-        return _given(Path(named).expanduser(), "the archive in NFCORPUS_ARCHIVE")
-    cached = cached_archive()
-    if not _is_cached(cached):
-        _download_nfcorpus(cached, progress)
-    return cached
+    """A zip with the right hashes: `archive`, else NFCORPUS_ARCHIVE, else cached or downloaded.
+
+    A wrong archive that the user named is refused, never replaced by a download.
+    """
+    named = os.environ.get("NFCORPUS_ARCHIVE")
+    if archive is None and not named:
+        cached = cached_archive()
+        if not cached.is_file() or _wrong_hash(cached):
+            _download_nfcorpus(cached, progress)
+        return cached
+    what = "the given archive" if archive else "the archive in NFCORPUS_ARCHIVE"
+    path = archive or Path(named or "").expanduser()
+    try:
+        wrong = _wrong_hash(path)
+    except OSError as error:
+        raise DataError(f"{what} cannot be read: {reason(error)}", file=path) from error
+    if wrong:
+        raise DataError(
+            f"{what} is not NFCorpus: {wrong}; to evaluate on other data, use --dataset {path}",
+            file=path,
+        )
+    return path
 
 
 def cached_archive() -> Path:
@@ -136,49 +140,20 @@ def cached_archive() -> Path:
 
 
 def archive_state(path: Path, where: str) -> str:
-    """What is at `path`, which `where` names, in words; nothing is downloaded."""
+    """What is at `path`, which `where` names; nothing is downloaded."""
     if not path.is_file():
         return f"not downloaded; {where} looks for it at {path}"
-    with open_file(path) as stream:
-        wrong = _wrong_hash(stream)
-    return f"{path} is damaged or another file" if wrong else f"{path}, from {where}"
+    return f"{path} is damaged or another file" if _wrong_hash(path) else f"{path}, from {where}"
 
 
-def _given(path: Path, what: str) -> Path:
-    """A wrong archive that the user named is refused, never replaced by a download."""
-    try:
+def _wrong_hash(path: Path) -> str:
+    """The hash that is not as published; "" if the file is the archive. Raises `OSError`."""
+    for name, expected in HASHES.items():
         with open_file(path) as stream:
-            wrong = _wrong_hash(stream)
-    except OSError as error:
-        raise DataError(f"{what} cannot be read: {reason(error)}", file=path) from error
-    if wrong:
-        message = (
-            f"{what} is not NFCorpus: {wrong}; to evaluate on other data, use --dataset {path}"
-        )
-        raise DataError(message, file=path)
-    return path
-
-
-def _is_cached(path: Path) -> bool:
-    """A damaged file counts as absent: it is downloaded again and replaced."""
-    try:
-        with open_file(path) as stream:
-            return _wrong_hash(stream) is None
-    except OSError:
-        return False
-
-
-def _wrong_hash(stream: BufferedReader) -> str | None:
-    found = {}
-    for name in HASHES:
-        stream.seek(0)
-        found[name] = hashlib.file_digest(stream, name).hexdigest()
-    return _difference(found)
-
-
-def _difference(found: Mapping[str, str]) -> str | None:
-    wrong = (name for name, expected in HASHES.items() if found[name] != expected)
-    return next((f"expected {name} {HASHES[name]}, got {found[name]}" for name in wrong), None)
+            found = hashlib.file_digest(stream, name).hexdigest()
+        if found != expected:
+            return f"expected {name} {expected}, got {found}"
+    return ""
 
 
 def _download_nfcorpus(path: Path, progress: Progress) -> None:
@@ -187,12 +162,10 @@ def _download_nfcorpus(path: Path, progress: Progress) -> None:
     url = os.environ.get("NFCORPUS_URL") or ADDRESS
     limits = DownloadLimits(DOWNLOAD_MAX_BYTES, TOTAL_SECONDS, STALL_SECONDS, attempts=1)
     what = "downloading nfcorpus.zip"
+    opened = temporary_download(url, limits, what=what, folder=path.parent, progress=progress)
     try:
-        with temporary_download(url, limits, what=what, folder=path.parent, progress=progress) as (
-            part,
-            record,
-        ):
-            if wrong := _difference({"md5": record.md5, "sha256": record.sha256}):
+        with opened as (part, _):
+            if wrong := _wrong_hash(part):
                 raise DownloadError(f"the download is damaged or not NFCorpus: {wrong}")
             move_into_place(part, path)
     except DownloadError as error:

@@ -240,7 +240,7 @@ class Dataset:
         Raises:
             DataError: a row or value is wrong; the message names it.
         """
-        from assay.data.collection import dataset_from_dicts
+        from assay.data.beir import dataset_from_dicts
 
         return dataset_from_dicts(queries, judgments, documents, answers, name, split)
 

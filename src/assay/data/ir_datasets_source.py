@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from assay.data.beir import drop_unknown_queries
 from assay.data.cache import cache_folder, write_cached
-from assay.data.collection import drop_unknown_queries
 from assay.data.dataset import Dataset, Document, Query
 from assay.data.qrels import MAX_GRADE
 from assay.data.text_file import Findings, short_repr

@@ -4,7 +4,6 @@ Columns are found by the names that loggers and other evaluators write, or by th
 maps.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import orjson
 
 from assay.data.dataset import Fact
-from assay.data.table import cell_list
+from assay.data.table import cell_list, spelling
 from assay.data.text_file import Record, short_repr
 from assay.errors import DataError
 from assay.net.json import parse_json
@@ -48,7 +47,6 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 """
 
 _NESTED = ("input", "inputs", "output", "outputs", "vars", "response")
-_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _TEXTS = ("text", "content", "page_content", "pageContent", "document.content")
 _YES, _NO = ("true", "1", "1.0", "yes"), ("false", "0", "0.0", "no")
 _IDS = ("id", "doc_id", "chunk_id", "document.id")
@@ -99,13 +97,13 @@ def looks_logged(fields: Mapping[str, object]) -> bool:
 
 def _flatten(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The columns of a row, with those of objects in it (Langfuse, LangSmith, promptfoo)."""
-    flat = {_CAPITAL.sub("_", str(name)).lower(): value for name, value in fields.items()}
+    flat = {spelling(name): value for name, value in fields.items()}
     for name in _NESTED:
         value = parsed_cell(flat.get(name))
         if isinstance(value, Mapping):
             del flat[name]
             for key, inside in value.items():
-                flat.setdefault(_CAPITAL.sub("_", str(key)).lower(), inside)
+                flat.setdefault(spelling(key), inside)
     return flat
 
 

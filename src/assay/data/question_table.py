@@ -13,14 +13,19 @@ from sys import intern
 
 from assay.data.dataset import UNANSWERABLE, Dataset, Query, ReferenceAnswer
 from assay.data.qrels import describe_model_judgments, parse_grade, wrong_grade
-from assay.data.table import cell_list, read_table, table_suffix
+from assay.data.table import cell_list, find_columns, read_table, spelling, table_suffix
 from assay.data.text_file import Findings, Record, short_repr
 from assay.errors import DataError, UsageError, did_you_mean
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "query": ("query", "question", "query_text", "user_input", "input", "text"),
     "ids": (
-        *("doc_ids", "ids", "document_ids", "relevant", "relevant_ids", "relevant_docs"),
+        "doc_ids",
+        "ids",
+        "document_ids",
+        "relevant",
+        "relevant_ids",
+        "relevant_docs",
         "expected_ids",
     ),
     "doc_id": ("doc_id", "document_id", "docid", "corpus_id"),
@@ -35,14 +40,10 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 Upper case, spaces and hyphens in a file's names make no difference.
 """
 
-_JUDGED_BY = "judged_by"
 # The column of a model's name in tables of grades, whose other columns are provenance and no tags.
-_POOL = {"passage", "label"}
+_JUDGED_BY = "judged_by"
 # Columns of a table of `assay judge pool`: people write their grades into `label`.
-
-SPLIT = "test"
-"""The split that a table's judgments are."""
-
+_POOL = {"passage", "label"}
 _SEPARATORS = "\n;|,"
 _SEPARATED = re.compile(r"[;|,]\s+\S")
 # Ids have digits, titles that serve as ids rarely have one in every word.
@@ -51,14 +52,15 @@ _SEVERAL_IDS = re.compile(r"\s*\S*\d\S*(?:\s+\S*\d\S*)+\s*")
 _NO_VALUE = re.compile(r"#[A-ZÄÖÜ/]+[!?]?|n/?a|nan|null|none|nil|[-–—?]+", re.IGNORECASE)
 _MAX_TAG_VALUES = 100
 _MAX_TAG_LENGTH = 100
-_USUAL_GRADES: Mapping[str, int] = {str(grade): grade for grade in range(4)}
 _MISSING = ("NAType", "NaTType")  # of pandas
+
+_Layout = Mapping[str, str | None]
 
 
 def read_questions(
     path: Path, columns: Mapping[str, str] | None = None, findings: Findings | None = None
 ) -> Dataset:
-    """The data set in a CSV, TSV, JSON lines, JSON or Parquet file.
+    """The data set in a CSV, TSV, JSON lines, JSON or Parquet file; its split is `test`.
 
     Raises:
         DataError: a row is wrong; the message names its line.
@@ -82,36 +84,18 @@ def dataset_of_rows(
         if key not in COLUMNS:
             raise UsageError(f"there is no column key {key!r}; the keys are {', '.join(COLUMNS)}")
     for row in rows:
-        if isinstance(row, DataError):
-            builder.findings.refuse(row)
-            continue
-        try:
+        with builder.findings.errors_collected():
+            if isinstance(row, DataError):
+                raise row
             builder.add(row)
-        except DataError as error:
-            builder.findings.refuse(error)
     return builder.build(name, source)
-
-
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    """Which column of a row holds what; None where there is none."""
-
-    query: str | None
-    ids: str | None
-    doc_id: str | None
-    grades: str | None
-    grade: str | None
-    query_id: str | None
-    answer: str | None
-    tags: str | None
-    others: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
 class _Question:
     text: str
     number: int
-    tags: dict[str, str]
+    tags: dict[str, str] = field(default_factory=dict)
     """Each tag with the column that it is from."""
 
 
@@ -119,8 +103,7 @@ class _Question:
 class _Builder:
     columns: Mapping[str, str]
     findings: Findings
-    layouts: dict[tuple[str, ...], _Layout] = field(default_factory=dict)
-    refused: set[tuple[str, ...]] = field(default_factory=set)
+    layouts: dict[tuple[str, ...], _Layout | None] = field(default_factory=dict)
     questions: dict[str, _Question] = field(default_factory=dict)
     judgments: dict[str, dict[str, int]] = field(default_factory=dict)
     answers: dict[str, str] = field(default_factory=dict)
@@ -133,21 +116,19 @@ class _Builder:
 
     def add(self, row: Record) -> None:
         names = tuple(row.fields)
-        if names in self.refused:
-            return
-        layout = self.layouts.get(names)
+        if names not in self.layouts:
+            self.layouts[names] = None  # a header without its columns is reported once
+            self.layouts[names] = _layout(row, self.columns)
+        layout = self.layouts[names]
         if layout is None:
-            self.refused.add(names)  # a header without its columns is reported once, not row by row
-            layout = self.layouts[names] = _layout(row, self.columns)
-            self.refused.remove(names)
-        found = self._judged(row, layout)
-        answer = _text(row, layout.answer)
+            return
+        judged = self._judged(row, layout)
+        answer = _text(row, layout["answer"])
         query_id = self._question(row, layout)
         grades = self.judgments.setdefault(query_id, {})
-        for doc_id, grade in found:
+        for doc_id, grade in judged:
             self._note_doubtful(row, doc_id)
-            earlier = grades.setdefault(doc_id, grade)
-            if earlier != grade:
+            if (earlier := grades.setdefault(doc_id, grade)) != grade:
                 raise row.refusal(
                     f"document {doc_id!r} has grade {grade} for query {query_id!r}, but {earlier} "
                     "before; delete one of the two"
@@ -157,112 +138,103 @@ class _Builder:
                 f"query {query_id!r} has another answer before; delete one of the two"
             )
         if model := _plain(row.fields.get(_JUDGED_BY)):
-            self.models[model] = self.models.get(model, 0) + len(found)
+            self.models[model] = self.models.get(model, 0) + len(judged)
         self._tag(row, layout, self.questions[query_id].tags)
 
     def _question(self, row: Record, layout: _Layout) -> str:
-        """The id of the row's question. The same text is the same question where no id is given."""
-        text = _text(row, layout.query)
-        query_id = _text(row, layout.query_id)
-        if not query_id:
-            if not text:
-                raise row.refusal("has no query; write one, or delete the row")
-            query_id = _id_of(text)
-        query_id = intern(query_id)
+        """The id of the row's question. The same text is the same question if no id is given."""
+        text = _text(row, layout["query"])
+        query_id = _text(row, layout["query_id"])
+        if not query_id and not text:
+            raise row.refusal("has no query; write one, or delete the row")
+        query_id = intern(query_id or _id_of(text))
         known = self.questions.get(query_id)
         if known is None:
             if not text:
                 raise row.refusal(f"query {query_id!r} has no text; write it in its first row")
-            self.questions[query_id] = _Question(text, row.number, {})
+            self.questions[query_id] = _Question(text, row.number)
         elif text and text != known.text:
             place = "line" if row.lined else "row"
             raise row.refusal(
                 f"query id {query_id!r} was already used in {place} {known.number} for another "
                 "query; ids must be unique: rename one of the two"
             )
-        elif layout.ids is not None:
+        elif layout["ids"] is not None:
             what = "questions in more than one row (their ids are taken together)"
             self.findings.note(what, f"{query_id!r} {row.place}")
         return query_id
 
     def _judged(self, row: Record, layout: _Layout) -> list[tuple[str, int]]:
-        if layout.ids is None:
-            doc_id = _text(row, layout.doc_id)
-            if not doc_id:
-                raise row.refusal(f"{layout.doc_id!r} is empty; write the id of a document")
-            if layout.grade is not None and _plain(row.fields[layout.grade]) == "":
-                raise row.refusal(
-                    f"{layout.grade!r} is empty; write a grade, 0 if the document is not "
-                    "relevant, or delete the row"
-                )
-            return [(intern(doc_id), _grade(row, layout.grade))]
-        value = row.fields[layout.ids]
+        grade = layout["grade"]
+        if layout["ids"] is None:
+            doc_id = _text(row, layout["doc_id"])
+            for name in (layout["doc_id"], grade):
+                if name is not None and _plain(row.fields[name]) == "":
+                    raise row.refusal(f"{name!r} is empty; write a value, or delete the row")
+            return [(intern(doc_id), _grade(row, grade))]
+        value = row.fields[layout["ids"]]
         if isinstance(value, Mapping):
             return [(intern(str(key)), _as_grade(row, each)) for key, each in value.items()]
-        ids = self._ids(row, layout.ids, value)
-        if layout.grades is None or not (given := self._list(row, row.fields[layout.grades])):
-            grades = [_grade(row, layout.grade)] * len(ids)
-        elif len(given) != len(ids):
+        parts = [_plain(each) for each in self._list(row, value)]
+        if None in parts:
+            raise row.refusal(f"{layout['ids']!r} must hold ids, got {short_repr(value)}")
+        ids = [intern(each) for each in parts if each]
+        given = self._list(row, row.fields[layout["grades"]]) if layout["grades"] else []
+        if given and len(given) != len(ids):
             raise row.refusal(f"has {len(ids)} ids and {len(given)} grades; write one for each id")
-        else:
-            grades = [_as_grade(row, each) for each in given]
         if len(set(ids)) < len(ids):
             self.findings.note("rows that name an id twice", row.place)
         if not ids:
             what = "questions without expected ids, which no ranking is measured on"
             self.findings.note(what, row.place)
+        grades = [_as_grade(row, each) for each in given] or [_grade(row, grade)] * len(ids)
         return list(zip(ids, grades, strict=True))
 
     def _note_doubtful(self, row: Record, doc_id: str) -> None:
         """Ids that no service returns: nobody would see that from a recall of 0."""
-        place = row.place
         if _SEVERAL_IDS.fullmatch(doc_id):
             what = "cells that look like several ids, read as one (write ; between ids)"
-            self.findings.note(what, f"{short_repr(doc_id)} {place}")
+            self.findings.note(what, f"{short_repr(doc_id)} {row.place}")
         if _NO_VALUE.fullmatch(doc_id):
             what = "ids that look like a missing value (leave the cell empty)"
-            self.findings.note(what, f"{doc_id!r} {place}")
-        first, where = self.spellings.setdefault(doc_id.casefold(), (doc_id, place))
+            self.findings.note(what, f"{doc_id!r} {row.place}")
+        first, where = self.spellings.setdefault(doc_id.casefold(), (doc_id, row.place))
         if first != doc_id:
             what = "ids in two spellings, which are two documents (write them alike)"
-            self.findings.note(what, f"{doc_id!r} {place}, {first!r} {where}")
-
-    def _ids(self, row: Record, name: str, value: object) -> list[str]:
-        ids = [_plain(each) for each in self._list(row, value)]
-        if None in ids:
-            raise row.refusal(f"{name!r} must hold ids, got {short_repr(value)}")
-        return [intern(each) for each in ids if each]
+            self.findings.note(what, f"{doc_id!r} {row.place}, {first!r} {where}")
 
     def _list(self, row: Record, value: object) -> list[object]:
         """The parts of a cell: a list, a JSON list, or text with one of the separators."""
-        if isinstance(value, str) and not value.lstrip().startswith("["):
-            for separator in _SEPARATORS:
-                if separator in value:
-                    self.separators.setdefault(separator, row.number)
-                    parts = [part for part in value.split(separator) if part.strip()]
-                    if any(map(_SEPARATED.search, parts)):
-                        what = f"cells with another separator beside {separator!r}, read as one id"
-                        self.findings.note(what, f"{short_repr(value)} in {row.number}")
-                    return list(parts)
+        if not isinstance(value, str) or value.lstrip().startswith("["):
+            return [] if _plain(value) == "" else list(cell_list(value))
+        separator = next((each for each in _SEPARATORS if each in value), None)
+        if separator is None:
             return [value] if value.strip() else []
-        return [] if _plain(value) == "" else list(cell_list(value))
+        self.separators.setdefault(separator, row.number)
+        parts = [part for part in value.split(separator) if part.strip()]
+        if any(map(_SEPARATED.search, parts)):
+            what = f"cells with another separator beside {separator!r}, read as one id"
+            self.findings.note(what, f"{short_repr(value)} in {row.number}")
+        return list(parts)
 
     def _tag(self, row: Record, layout: _Layout, tags: dict[str, str]) -> None:
-        for name in layout.others:
+        """Columns of no other meaning are tags `name=value`, unless they hold prose."""
+        used = set(layout.values())
+        others = [] if layout["provenance"] else [name for name in row.fields if name not in used]
+        for name in others:
             value = _plain(row.fields[name])
-            if not value:
-                continue
             seen = self.tag_values.setdefault(name, set())
-            if len(seen) <= _MAX_TAG_VALUES:
-                if len(value) > _MAX_TAG_LENGTH:
-                    seen.update(map(str, range(_MAX_TAG_VALUES + 1)))  # prose, and no tag
-                else:
-                    seen.add(value)
-                    tags[intern(f"{name}={value}")] = name
-        if layout.tags is not None:
-            for each in self._list(row, row.fields[layout.tags]):
-                if tag := _plain(each):
-                    tags[intern(tag)] = layout.tags
+            if not value or len(seen) > _MAX_TAG_VALUES:
+                continue
+            if len(value) > _MAX_TAG_LENGTH:
+                seen.update(map(str, range(_MAX_TAG_VALUES + 1)))
+            else:
+                seen.add(value)
+                tags[intern(f"{name}={value}")] = name
+        if (own := layout["tags"]) is not None:
+            tags |= {
+                intern(tag): own for tag in map(_plain, self._list(row, row.fields[own])) if tag
+            }
 
     def build(self, name: str, source: str) -> Dataset:
         if not self.questions and not self.findings.error_count:
@@ -277,46 +249,31 @@ class _Builder:
         if len(self.separators) > 1:
             used = ", ".join(f"{each!r} from {n}" for each, n in self.separators.items())
             self.findings.note("files that separate ids in more than one way", used)
-        queries = {
-            query_id: Query(query_id, each.text, _kept(each.tags, prose))
-            for query_id, each in self.questions.items()
-        }
-        answers = {
-            query_id: ReferenceAnswer(query_id, answer, (), _relevant(self.judgments[query_id]))
-            for query_id, answer in self.answers.items()
-        }
-        answers |= {  # where declining is right: no answer, no id, and the tag says so
-            query_id: ReferenceAnswer(query_id, None)
-            for query_id, query in queries.items()
-            if UNANSWERABLE in query.tags and query_id not in answers
-        }
+        queries = {}
+        answers = {}
+        for query_id, question in self.questions.items():
+            tags = tuple(tag for tag, column in question.tags.items() if column not in prose)
+            queries[query_id] = Query(query_id, question.text, tags)
+            grades = self.judgments.get(query_id, {})
+            relevant = tuple(doc_id for doc_id, grade in grades.items() if grade > 0)
+            if query_id in self.answers:
+                answer = self.answers[query_id]
+                answers[query_id] = ReferenceAnswer(query_id, answer, (), relevant)
+            elif UNANSWERABLE in tags:  # declining is right: no answer, and the tag says so
+                answers[query_id] = ReferenceAnswer(query_id, None)
         messages = self.findings.messages
         made = describe_model_judgments(self.models, sum(map(len, self.judgments.values())))
-        return Dataset(name, {}, queries, {SPLIT: self.judgments}, answers, messages, made)
-
-
-def _kept(tags: Mapping[str, str], prose: set[str]) -> tuple[str, ...]:
-    if not prose:
-        return tuple(tags)
-    return tuple(tag for tag, column in tags.items() if column not in prose)
-
-
-def _relevant(grades: Mapping[str, int]) -> tuple[str, ...]:
-    return tuple(doc_id for doc_id, grade in grades.items() if grade > 0)
+        return Dataset(name, {}, queries, {"test": self.judgments}, answers, messages, made)
 
 
 def _layout(row: Record, columns: Mapping[str, str]) -> _Layout:
-    spelled = {_spelling(name): name for name in reversed(row.fields)}
-    found: dict[str, str | None] = {}
-    for key, known in COLUMNS.items():
-        if key in columns:
-            if columns[key] not in row.fields:
-                have = short_repr(list(row.fields))
-                hint = did_you_mean(columns[key], map(str, row.fields))
-                raise row.refusal(f"has no column {columns[key]!r}, only {have}{hint}")
-            found[key] = columns[key]
-        else:
-            found[key] = next((spelled[each] for each in known if each in spelled), None)
+    """The column of each key of `COLUMNS`; None if there is none."""
+    spelled = {spelling(name): str(name) for name in reversed(row.fields)}
+    found = find_columns(row.fields, COLUMNS, columns)
+    for name in columns.values():
+        if name not in row.fields:
+            have, hint = short_repr(list(row.fields)), did_you_mean(name, map(str, row.fields))
+            raise row.refusal(f"has no column {name!r}, only {have}{hint}")
     if "doc_id" in columns and "ids" not in columns:
         found["ids"] = None
     if found["ids"] is not None:
@@ -327,43 +284,35 @@ def _layout(row: Record, columns: Mapping[str, str]) -> _Layout:
     if pool:
         found["grade"] = spelled["label"]
     if found["query"] is None and found["query_id"] is None:
-        raise _missing(row, "query")
+        raise _missing(row, "query", "the query")
     if found["ids"] is None and found["doc_id"] is None:
-        raise _missing(row, "ids")
-    texts = found["query"] is not None and _spelling(found["query"]) == "text"
+        raise _missing(row, "ids", "the expected ids")
+    texts = found["query"] is not None and spelling(found["query"]) == "text"
     if texts and not columns and found["doc_id"] and "title" in spelled and not found["grade"]:
         raise row.refusal(
             f"looks like documents, not questions: its columns are {short_repr(list(row.fields))}; "
             "pass it as --corpus, or say that the texts are questions: --columns query=text"
         )
-    used = set(row.fields if pool or _JUDGED_BY in row.fields else found.values())
-    return _Layout(**found, others=tuple(name for name in row.fields if name not in used))
+    return found | {"provenance": _JUDGED_BY if pool or _JUDGED_BY in row.fields else None}
 
 
-def _missing(row: Record, key: str) -> DataError:
+def _missing(row: Record, key: str, what: str) -> DataError:
     known, have = ", ".join(COLUMNS[key]), short_repr(list(row.fields))
-    what = "the query" if key == "query" else "the expected ids"
     return row.refusal(
         f"has no column for {what} ({known}), only {have}; pass --columns {key}=NAME, in Python "
         f'columns={{"{key}": "NAME"}}'
     )
 
 
-def _spelling(name: object) -> str:
-    return str(name).strip().casefold().replace(" ", "_").replace("-", "_")
-
-
 def _text(row: Record, name: str | None) -> str:
-    if name is None:
-        return ""
-    text = _plain(row.fields[name])
+    text = "" if name is None else _plain(row.fields[name])
     if text is None:
-        raise row.refusal(f"{name!r} must be text, got {short_repr(row.fields[name])}")
+        raise row.refusal(f"{name!r} must be text, got {short_repr(row.fields[str(name)])}")
     return text
 
 
 def _plain(value: object) -> str | None:
-    """The text of a cell, "" for an empty one; None where it is a list or an object.
+    """The text of a cell, "" for an empty one; None if it is a list or an object.
 
     Data frames turn a column of integers with gaps into floats, and gaps into NaN.
     """
@@ -371,7 +320,7 @@ def _plain(value: object) -> str | None:
         return value.strip()
     if value is None or type(value).__name__ in _MISSING:
         return ""
-    if isinstance(value, list | dict | tuple) or hasattr(value, "__len__"):
+    if hasattr(value, "__len__"):
         return None
     if isinstance(value, float):
         return "" if isnan(value) else str(int(value)) if value.is_integer() else str(value)
@@ -384,8 +333,6 @@ def _grade(row: Record, name: str | None) -> int:
 
 
 def _as_grade(row: Record, value: object) -> int:
-    if isinstance(value, str) and value in _USUAL_GRADES:
-        return _USUAL_GRADES[value]
     grade = parse_grade(_plain(value) or "")
     if grade is None:
         raise row.refusal(wrong_grade(value))

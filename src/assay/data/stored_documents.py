@@ -1,8 +1,8 @@
 """Documents of a large corpus on the disk: a mapping that keeps none of them in memory.
 
-The first time, the corpus is read line by line into a SQLite file in the cache; afterwards the file
-is opened, and each document that is asked for is read from it. The file belongs to one state of the
-corpus: where that has another size or time of change, it is read again.
+The first time, the corpus is read into a SQLite file in the cache; afterwards the file is opened,
+and each document that is asked for is read from it. The file belongs to one state of the corpus: if
+that has another size or time of change, it is read again.
 """
 
 import hashlib
@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence, ValuesView
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import orjson
 
@@ -24,7 +25,7 @@ from assay.net.json import parse_json
 from assay.privacy import is_private
 
 ON_DISK_FROM = 256 << 20
-"""Bytes of a corpus.jsonl from which its documents stay on the disk; ASSAY_CORPUS_IN_MEMORY_MB sets
+"""Bytes of a corpus from which its documents stay on the disk; ASSAY_CORPUS_IN_MEMORY_MB sets
 another limit."""
 
 _TABLES = """
@@ -33,6 +34,7 @@ CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
 _CACHE_KB = 128 << 10
 _BATCH = 1000
+_KNOWN = "SELECT 1 FROM documents WHERE id = ?"
 
 
 class StoredDocuments(Mapping[str, Document]):
@@ -42,24 +44,22 @@ class StoredDocuments(Mapping[str, Document]):
         self._path = path
         self._lock = threading.Lock()
         self._database = _connect(path)
-        self._database.execute("PRAGMA query_only = ON")
-        self._count = int(_fact(self._database, "count") or 0)
+        self._count = int(self.fact("count"))
 
     def __len__(self) -> int:
         return self._count
 
     def __iter__(self) -> Iterator[str]:
-        for _, identifier, _ in self._rows("''"):
-            yield identifier
+        return (identifier for identifier, _ in self._rows("''"))
 
     def __contains__(self, key: object) -> bool:
-        return self._row("1", key) is not None
+        return isinstance(key, str) and bool(self._first(_KNOWN, key))
 
     def __getitem__(self, key: str) -> Document:
-        row = self._row("record", key)
-        if row is None:
+        record = self._first("SELECT record FROM documents WHERE id = ?", key)
+        if record is None:
             raise KeyError(key)
-        return _document(key, row[0])
+        return _document(key, record)
 
     def values(self) -> "StoredValues":
         """The documents, read as they are needed."""
@@ -67,8 +67,7 @@ class StoredDocuments(Mapping[str, Document]):
 
     def read(self) -> Iterator[Document]:
         """Every document, in order."""
-        for _, identifier, record in self._rows("record"):
-            yield _document(identifier, record)
+        return (_document(identifier, record) for identifier, record in self._rows("record"))
 
     def cached_fingerprint(self, rest: str, compute: Callable[[], str]) -> str:
         """A hash of the data set, computed once: it reads every document.
@@ -77,41 +76,37 @@ class StoredDocuments(Mapping[str, Document]):
             rest: a hash of all that it depends on beside the documents.
             compute: the hash itself.
         """
-        with self._lock:
-            found = _fact(self._database, f"fingerprint {rest}")
-        if found:
+        if found := self.fact(f"fingerprint {rest}"):
             return found
         computed = compute()
-        with suppress(sqlite3.Error), self._lock:  # where it cannot be kept, it is computed again
-            self._database.execute("PRAGMA query_only = OFF")
-            with self._database:
-                _set_fact(self._database, f"fingerprint {rest}", computed)
-            self._database.execute("PRAGMA query_only = ON")
+        with suppress(sqlite3.Error), self._lock, self._database:  # else it is computed again
+            _set_fact(self._database, f"fingerprint {rest}", computed)
         return computed
+
+    def fact(self, name: str) -> str:
+        """What was noted under this name; "" if nothing was."""
+        return str(self._first("SELECT value FROM facts WHERE name = ?", name) or "")
 
     def __reduce__(self) -> tuple[type["StoredDocuments"], tuple[Path]]:
         return StoredDocuments, (self._path,)
 
-    def _row(self, column: str, key: object) -> tuple[bytes] | None:
-        if not isinstance(key, str):
-            return None
-        query = f"SELECT {column} FROM documents WHERE id = ?"
+    def _first(self, query: str, key: str) -> Any:
         with self._lock:
-            found: tuple[bytes] | None = self._database.execute(query, (key,)).fetchone()
-        return found
+            found = self._database.execute(query, (key,)).fetchone()
+        return None if found is None else found[0]
 
-    def _rows(self, column: str) -> Iterator[tuple[int, str, bytes]]:
+    def _rows(self, column: str) -> Iterator[tuple[str, bytes]]:
+        query = (
+            f"SELECT place, id, {column} FROM documents WHERE place > ? ORDER BY place "
+            f"LIMIT {_BATCH}"
+        )
         place = -1
         while True:
             with self._lock:
-                rows = self._database.execute(
-                    f"SELECT place, id, {column} FROM documents WHERE place > ? ORDER BY place "
-                    f"LIMIT {_BATCH}",
-                    (place,),
-                ).fetchall()
+                rows = self._database.execute(query, (place,)).fetchall()
             if not rows:
                 return
-            yield from rows
+            yield from ((identifier, record) for _, identifier, record in rows)
             place = rows[-1][0]
 
 
@@ -126,16 +121,11 @@ class StoredValues(ValuesView[Document]):
 
 def stays_on_disk(files: Sequence[TextFile]) -> bool:
     """Whether a corpus is so large that its documents are not kept in memory."""
-    return sum(file.size or 0 for file in files) >= _limit() and not is_private()
-
-
-def _limit() -> int:
     given = os.environ.get("ASSAY_CORPUS_IN_MEMORY_MB", "")
-    if not given:
-        return ON_DISK_FROM
-    if not given.isdecimal():
+    if given and not given.isdecimal():
         raise UsageError(f"ASSAY_CORPUS_IN_MEMORY_MB must be a number of megabytes, got {given!r}")
-    return int(given) << 20
+    limit = int(given) << 20 if given else ON_DISK_FROM
+    return sum(file.size or 0 for file in files) >= limit and not is_private()
 
 
 def store_documents(
@@ -150,7 +140,7 @@ def store_documents(
     try:
         if not path.exists():
             _build(path, read)
-            for old in folder.glob(f"{place}-*.sqlite3"):  # of an earlier state of the file
+            for old in folder.glob(f"{place}-*.sqlite3"):  # of an earlier state of the files
                 if old != path:
                     old.unlink(missing_ok=True)
         documents = StoredDocuments(path)
@@ -159,8 +149,7 @@ def store_documents(
             f"the documents cannot be kept in {folder}: {error}; free some disk space, set "
             "ASSAY_CACHE to another folder, or ASSAY_CORPUS_IN_MEMORY_MB to a higher number"
         ) from error
-    noted = parse_json(_fact(documents._database, "findings") or "{}")
-    for what, (count, examples) in noted.items():
+    for what, (count, examples) in parse_json(documents.fact("findings") or "{}").items():
         findings.note(what, examples[0], count)
     return documents
 
@@ -201,16 +190,12 @@ class DocumentWriter:
     def setdefault(self, key: str, document: Document) -> Document:
         """Keep the document, unless there is one of this id: that is returned."""
         record = orjson.dumps([document.title, document.text, document.metadata])
-        added = self._database.execute(
-            "INSERT OR IGNORE INTO documents VALUES (?, ?, ?)", (self._count, key, record)
-        )
-        if added.rowcount:
+        insert = "INSERT OR IGNORE INTO documents VALUES (?, ?, ?)"
+        if self._database.execute(insert, (self._count, key, record)).rowcount:
             self._count += 1
             return document
-        (found,) = self._database.execute(
-            "SELECT record FROM documents WHERE id = ?", (key,)
-        ).fetchone()
-        return _document(key, found)
+        query = "SELECT record FROM documents WHERE id = ?"
+        return _document(key, self._database.execute(query, (key,)).fetchone()[0])
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -222,11 +207,6 @@ def _connect(path: Path) -> sqlite3.Connection:
 def _document(identifier: str, record: bytes) -> Document:
     title, text, metadata = parse_json(record)
     return Document(identifier, title, text, metadata)
-
-
-def _fact(database: sqlite3.Connection, name: str) -> str | None:
-    found = database.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
-    return None if found is None else str(found[0])
 
 
 def _set_fact(database: sqlite3.Connection, name: str, value: str) -> None:

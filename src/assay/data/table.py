@@ -27,11 +27,11 @@ from assay.data.text_file import (
     reason,
     short_repr,
 )
-from assay.data.traces import frame_span, holds_spans, is_frame_span, span_rows, trace_rows
+from assay.data.traces import is_span_row, read_spans, span_rows
 from assay.errors import DataError, UsageError, did_you_mean
 from assay.extras import require_extras
 from assay.files import require_regular
-from assay.net.json import JsonObject, parse_json, parse_object
+from assay.net.json import JsonObject, parse_json
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 """The formats that `read_table` reads, each but Parquet also as `.gz`."""
@@ -40,6 +40,8 @@ _WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".ods", ".numbers")
 _ROWS = ("testCases", "test_cases", "results", "rows", "data", "examples")
 _MAX_JSON = 256 * 2**20
 _MAX_TRACES = 2**30
+_BETWEEN = re.compile(r"[\s-]+")
+_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 # A cell may hold all contexts of a question; the csv module's own limit is 128 KiB.
 _MAX_CELL = 16 * 2**20
 _MAX_ROW = 2 * _MAX_CELL
@@ -85,17 +87,20 @@ def read_table(table: Path | TextFile) -> Iterator[Record | DataError]:
         UsageError: the suffix is unknown, or Parquet is not installed.
         DataError: the file as a whole cannot be read.
     """
-    file = plain_file(table) if isinstance(table, Path) else table
+    return _joined_spans(_plain_rows(plain_file(table) if isinstance(table, Path) else table))
+
+
+def _plain_rows(file: TextFile) -> Iterator[Record | DataError]:
     path = Path(file.label)
     kind = table_suffix(path)
     if kind in (".jsonl", ".ndjson"):
-        return _joined_spans(_from_json_lines(file))
+        return _from_json_lines(file)
     if kind == ".json":
-        return _joined_spans(_from_json(file))
+        return _from_json(file)
     if kind in (".csv", ".tsv"):
-        return _joined_spans(_from_delimited(file, "\t" if kind == ".tsv" else ","))
+        return _from_delimited(file, "\t" if kind == ".tsv" else ",")
     if kind == ".parquet":
-        return _joined_spans(_from_parquet(path))
+        return _from_parquet(path)
     if not path.exists():
         raise DataError("no such file", file=path)
     raise UsageError(
@@ -184,74 +189,70 @@ def _spelled_out(text: str) -> Sequence[Any]:
     return found if isinstance(found, list) else [text]
 
 
+def find_columns(
+    names: Iterable[object], known: Mapping[str, Sequence[str]], given: Mapping[str, str]
+) -> dict[str, str | None]:
+    """The column that holds each key: the one given, else the first with a known name.
+
+    `find_columns(["Actual Output"], {"answer": ("answer", "actual_output")}, {})` finds it.
+    """
+    spelled = {spelling(name): str(name) for name in reversed(list(names))}
+    found = {
+        key: (spelled[each] for each in each_known if each in spelled)
+        for key, each_known in known.items()
+    }
+    return {key: given.get(key) or next(columns, None) for key, columns in found.items()}
+
+
+def spelling(name: object) -> str:
+    """A column's name without case, spaces and hyphens: `actualOutput` is `actual_output`."""
+    return _BETWEEN.sub("_", _CAPITAL.sub("_", str(name).strip())).casefold()
+
+
 def holds_traces(path: Path) -> bool:
-    """Whether a file of JSON lines begins with spans: its first row needs all of its lines."""
-    lines = plain_file(path).lines() if table_suffix(path) in (".jsonl", ".ndjson") else iter(())
-    first = next(lines, None)
-    return first is not None and holds_spans(parse_object(first[1]))
+    """Whether a file begins with spans: its first row needs all of its lines."""
+    first = next(_plain_rows(plain_file(path)), None)
+    return isinstance(first, Record) and is_span_row(first.fields)
+
+
+def _joined_spans(rows: Iterator[Record | DataError]) -> Iterator[Record | DataError]:
+    """Rows as they are; those of spans (OTLP, or a frame of Phoenix) become one for each trace."""
+    first = next(rows, None)
+    if first is None:
+        return
+    rows = chain([first], rows)
+    if isinstance(first, DataError) or not is_span_row(first.fields):
+        yield from rows
+        return
+    wrong: list[DataError] = []
+    spans, kept = [], 0
+    for row in rows:  # spans of one trace may be anywhere: all of them are held in memory
+        if isinstance(row, DataError):
+            wrong.append(row)
+            continue
+        lists = {k: cell_list(v) for k, v in row.fields.items() if k.endswith(".documents")}
+        for span in read_spans(row.fields | lists):
+            spans.append(span)
+            kept += 200 + sum(len(each) for each in span.attributes.values() if type(each) is str)
+        if kept > _MAX_TRACES:
+            raise row.refusal(f"has more than {_MAX_TRACES // 2**20} MB of traces; split the file")
+    yield from rows_of(span_rows(spans), first.source)
+    yield from wrong
 
 
 def _from_json_lines(file: TextFile) -> Iterator[Record | DataError]:
-    lines = file.lines()
-    first = next(lines, None)
-    if first is None:
-        return
-    if holds_spans(parse_object(first[1])):
-        wrong: list[DataError] = []
-        exports = _exports(file, chain([first], lines), wrong)
-        yield from rows_of(trace_rows(exports), file.label)
-        yield from wrong
-        return
-    for line, text in chain([first], lines):
+    for line, text in file.lines():
         try:
             yield json_record(file, line, text)
         except DataError as error:
             yield error
 
 
-def _exports(
-    file: TextFile, lines: Iterable[tuple[int, str]], wrong: list[DataError]
-) -> Iterator[JsonObject]:
-    """Spans of one trace may be anywhere, so that all of them are held in memory."""
-    total = 0
-    for line, text in lines:
-        total += len(text)
-        if total > _MAX_TRACES:
-            what = f"has more than {_MAX_TRACES // 2**20} MB of traces; split it by time"
-            raise DataError(what, file=file.label, line=line)
-        export = parse_object(text)
-        if export is None:
-            what = "is not a JSON object, such as a line that was cut: its spans are missing"
-            wrong.append(DataError(what, file=file.label, line=line))
-        yield export or {}
-
-
-def _joined_spans(rows: Iterator[Record | DataError]) -> Iterator[Record | DataError]:
-    """Rows as they are; those of a frame of spans, as Phoenix exports it, become traces."""
-    first = next(rows, None)
-    if first is None:
-        return
-    rows = chain([first], rows)
-    if isinstance(first, DataError) or not is_frame_span(first.fields):
-        yield from rows
-        return
-    wrong: list[DataError] = []
-    spans = []
-    for row in rows:
-        if isinstance(row, DataError):
-            wrong.append(row)
-        else:
-            documents = {k: cell_list(v) for k, v in row.fields.items() if k.endswith("documents")}
-            spans.append(frame_span(row.fields | documents))
-    yield from rows_of(span_rows(spans), first.source)
-    yield from wrong
-
-
 def _from_json(file: TextFile) -> Iterator[Record | DataError]:
     """A list of objects, or an object of columns as data frames write it."""
     value = read_json(file)
-    if holds_spans(value):
-        value = list(trace_rows([value]))
+    if isinstance(value, dict) and is_span_row(value):
+        value = [value]
     while isinstance(value, dict) and (inside := _first_list(value)) is not None:
         value = inside
     if isinstance(value, dict) and value and all(isinstance(v, list) for v in value.values()):

@@ -45,20 +45,20 @@ class Span:
     attributes: Mapping[str, Any]
 
 
-def holds_spans(value: object) -> bool:
-    """Whether a JSON value is an export of spans."""
-    return isinstance(value, dict) and isinstance(value.get("resourceSpans"), list)
+def is_span_row(fields: Mapping[str, Any]) -> bool:
+    """Whether an object is an export of spans, or a row of a data frame of spans (Phoenix)."""
+    if "context.trace_id" in fields:
+        return any(str(key).startswith("attributes.") for key in fields)
+    return isinstance(fields.get("resourceSpans"), list)
 
 
-def is_frame_span(fields: Mapping[str, Any]) -> bool:
-    """Whether a row is a span of a data frame, as Phoenix exports it."""
-    return "context.trace_id" in fields and any(key.startswith("attributes.") for key in fields)
-
-
-def frame_span(fields: Mapping[str, Any]) -> Span:
-    """The span in a row with `context.trace_id`, `parent_id` and `attributes.input.value`."""
+def read_spans(fields: Mapping[str, Any]) -> Iterator[Span]:
+    """The spans of an export, or the one of a row with `context.trace_id` and `parent_id`."""
+    if "context.trace_id" not in fields:
+        yield from _exported(fields)
+        return
     named = {key.removeprefix("attributes."): value for key, value in fields.items()}
-    return Span(
+    yield Span(
         trace_id=str(fields["context.trace_id"]),
         id=str(fields.get("context.span_id", "")),
         parent=str(fields.get("parent_id") or ""),
@@ -75,17 +75,12 @@ def _seconds(value: object) -> float:
         return 0.0
 
 
-def trace_rows(exports: Iterable[JsonObject]) -> Iterator[JsonObject]:
+def span_rows(spans: Iterable[Span]) -> Iterator[JsonObject]:
     """One row with `id`, `question`, `answer` and `contexts` for each trace that holds a question.
 
-    Traces without one, such as those that build an index, are left out. `answer` is None where
-    the root failed.
+    Traces without one, such as those that build an index, are left out. `answer` is None if the
+    root failed.
     """
-    return span_rows(span for export in exports for span in _spans(export))
-
-
-def span_rows(spans: Iterable[Span]) -> Iterator[JsonObject]:
-    """The rows of `trace_rows` from spans in any order."""
     traces: dict[str, list[Span]] = {}
     for span in spans:
         traces.setdefault(span.trace_id, []).append(span)
@@ -226,7 +221,7 @@ def _parsed(value: Any) -> Any:
         return value
 
 
-def _spans(export: JsonObject) -> Iterator[Span]:
+def _exported(export: Mapping[str, Any]) -> Iterator[Span]:
     for resource in _objects(export.get("resourceSpans")):
         for scope in _objects(resource.get("scopeSpans")):
             for span in _objects(scope.get("spans")):

@@ -20,8 +20,7 @@ from typing import Any
 import orjson
 
 from assay.answers.lexical import states
-from assay.data.beir import write_beir
-from assay.data.collection import read_documents
+from assay.data.beir import read_documents, write_beir
 from assay.data.dataset import Dataset, Document, Fact, Query
 from assay.data.html_text import title_and_text
 from assay.data.text_file import Findings
