@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from assay.answers.judge_controls import KINDS, contradict, names_in
-from assay.data.archive import archive_files
 from assay.data.load import load_dataset
-from assay.data.text_file import Record, TextFile, plain_file, records, short_repr
+from assay.data.text_file import Record, TextFile, archive_files, plain_file, records, short_repr
 from assay.errors import DataError
 from assay.text import sentences
 

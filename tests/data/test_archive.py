@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.data import archive, load_dataset
+from assay.data import load_dataset, text_file
 from assay.errors import DataError
 
 WriteArchive = Callable[..., Path]
@@ -58,7 +58,7 @@ def of_kind(kind: int) -> zipfile.ZipInfo:
         ("c:outside", "leads outside"),
         (of_kind(stat.S_IFLNK), "'member', which is a link or a device"),
         (of_kind(stat.S_IFIFO), "'member', which is a link or a device"),
-        ("corpus.jsonl", "'corpus.jsonl' 2 times"),
+        ("corpus.jsonl", "'corpus.jsonl' twice"),
     ],
 )
 def test_hostile_members_are_refused(
@@ -95,7 +95,7 @@ def test_another_method_than_deflate_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_member_that_unpacks_a_thousandfold_is_refused(write_archive: WriteArchive) -> None:
-    zeros = bytes(archive.RATIO_MATTERS_ABOVE + 1)
+    zeros = bytes(text_file.RATIO_MATTERS_ABOVE + 1)
     with pytest.raises(DataError, match=r"'zeros', which grows over 100 times"):
         load_dataset(write_archive(("zeros", zeros)))
 
@@ -110,7 +110,7 @@ def test_a_member_that_unpacks_a_thousandfold_is_refused(write_archive: WriteArc
 def test_too_much_is_refused(
     write_archive: WriteArchive, monkeypatch: pytest.MonkeyPatch, bound: str, message: str
 ) -> None:
-    monkeypatch.setattr(archive, bound, 2)
+    monkeypatch.setattr(text_file, bound, 2)
     with pytest.raises(DataError, match=message):
         load_dataset(write_archive())
 

@@ -125,31 +125,10 @@ def test_a_number_is_accepted_as_an_id(write_dataset: WriteDataset) -> None:
     ("changes", "warning"),
     [
         (
-            {"corpus.jsonl": D1 + '{"_id": "d2", "title": " ", "text": ""}\n'},
-            r"corpus.jsonl: documents with neither title nor text: 1, 'd2' on line 2",
-        ),
-        (
-            {"queries.jsonl": Q1 + '{"_id": "q2", "text": ""}\n'},
-            r"queries.jsonl: queries without text: 1, 'q2' on line 2",
-        ),
-        (
-            {"corpus.jsonl": D1 + '{"_id": "d2", "text": ""}\n' + D1 + D1},
-            r"rows that repeat an earlier one \(kept once\): 2, for example 'd1' on line 3",
-        ),
-        (
             {"qrels/test.tsv": "q1\td1\t1\nq1\td1\t1\n"},
             r"test.tsv: judgments that repeat an earlier one \(kept once\): 1, 'q1' 'd1' on line 2",
         ),
-        (
-            {"qrels/test.tsv": "q1\td1\t1\nq1\tgone\t1\nq1\tlost\t1\n"},
-            r"not in the corpus .*: 2, for example 'gone' for query 'q1'",
-        ),
-        (
-            {"qrels/test.tsv": "q1\td1\t1\nwho\td1\t1\nwho\td2\t1\n"},
-            r"dropped, because their query does not exist: 2, for example query 'who'",
-        ),
         ({"qrels/test.tsv": "query-id\tcorpus-id\tscore\n"}, "splits without judgments: 1"),
-        ({"qrels/test.tsv": None}, r"data sets without qrels"),
         (
             {"answers.jsonl": '{"query_id": "who", "answer": "x"}'},
             "answers dropped, because their query does not exist: 1, query 'who'",
@@ -200,27 +179,10 @@ def test_an_empty_document_is_kept(write_dataset: WriteDataset) -> None:
         ),
         ({"corpus.jsonl": "[1]\n"}, r"corpus.jsonl:1: must be one JSON object.*got \[1\]"),
         (
-            {"corpus.jsonl": '{"x": "x"}\n'},
-            r"corpus.jsonl:1: has no id in a column _id, .* \['x'\]",
-        ),
-        (
-            {"corpus.jsonl": '{"_id": ""}\n'},
-            r"corpus.jsonl:1: has no id .* got ''",
-        ),
-        (
             {"corpus.jsonl": '{"_id": true}\n'},
             r"corpus.jsonl:1: has no id .* got True",
         ),
-        ({"corpus.jsonl": '{"_id": "x"}\n'}, r"corpus.jsonl:1: has no text in a column text"),
         ({"corpus.jsonl": '{"_id": "x", "text": 5}'}, r":1: 'text' must be text, got 5"),
-        (
-            {"corpus.jsonl": D1 + "\n" + '{"_id": "d1", "text": "else"}\n'},
-            r"corpus.jsonl:3: id 'd1' is already used for other content; rename",
-        ),
-        (
-            {"queries.jsonl": "\n" + Q1 + '{"_id": "q1", "text": "else"}\n'},
-            r"queries.jsonl:3: id 'q1' is already used",
-        ),
         ({"corpus.jsonl": D1.encode() + b'{"_id": "\xff"}'}, r"corpus.jsonl:2: is not UTF-8.*0xff"),
         ({"corpus.jsonl": D1.encode("utf-16")}, r"corpus.jsonl:1: is not UTF-8.*save it as UTF-8"),
         ({"corpus.jsonl": None, "corpus.jsonl.gz": b"no"}, r"corpus.jsonl.gz: cannot be read"),
@@ -233,12 +195,10 @@ def test_an_empty_document_is_kept(write_dataset: WriteDataset) -> None:
             {"qrels/test.tsv": "q1\td1\t1\nq1\td2\n"},
             r"test.tsv:2: has 2 columns.*earlier lines have 3",
         ),
-        ({"qrels/test.tsv": "q1\td1\thigh\n"}, r"test.tsv:1: a grade must be an integer.*'high'"),
-        ({"qrels/test.tsv": "q1\td1\t0.5\n"}, r"test.tsv:1: a grade must be an integer.*'0.5'"),
         ({"qrels/test.tsv": "q1\t\t1\n"}, r"test.tsv:1: a column is empty"),
         (
             {"qrels/test.tsv": "q1\td1\t1\nq1\td1\t2\n"},
-            r"test.tsv:2: document 'd1' has grade 2 for query 'q1', but 1 on an earlier line",
+            r"test.tsv:2: document 'd1' has grade 2 for query 'q1', but 1 before",
         ),
         ({"answers.jsonl": '{"query_id": "q1"}'}, r"answers.jsonl:1: query 'q1' has no 'answer'"),
         (

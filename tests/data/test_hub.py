@@ -3,7 +3,7 @@
 import gzip
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -101,20 +101,6 @@ def test_each_layout_is_read_from_a_folder(tmp_path: Path, files: dict[str, byte
     dataset = load_dataset(tmp_path / "clone")
     assert (dataset.name, dataset.judgments) == ("clone", {"test": GRADES})
     assert list(dataset.documents) == ["d1", "d2"]
-
-
-@pytest.mark.parametrize("write", [lines, parquet], ids=["JSON lines", "Parquet"])
-def test_a_judgment_whose_grade_is_missing_is_refused(
-    tmp_path: Path, write: Callable[[Rows], bytes]
-) -> None:
-    suffix = "jsonl" if write is lines else "parquet"
-    (tmp_path / "qrels").mkdir()
-    (tmp_path / f"corpus.{suffix}").write_bytes(write(CORPUS))
-    (tmp_path / f"queries.{suffix}").write_bytes(write(QUERIES))
-    without_grade = {**QRELS[0], "score": None}
-    (tmp_path / "qrels" / f"test.{suffix}").write_bytes(write([without_grade, *QRELS[1:]]))
-    with pytest.raises(DataError, match=r"grade.*None"):
-        load_dataset(tmp_path)
 
 
 def test_judgments_may_be_in_a_repository_of_their_own(hub: FileServer) -> None:

@@ -63,7 +63,7 @@ def test_compressed_judgments_are_read(tmp_path: Path) -> None:
         ("q 0 d 1e300\n", ":1: a grade must be"),
         ("q 0 d 99999999999\n", ":1: a grade must be"),
         ("q 0 d " + "9" * 5000, ":1: a grade must be"),
-        ("q 0 d 1\nq 0 d 0\n", ":2: document 'd' has grade 0 .* but 1 on an earlier line"),
+        ("q 0 d 1\nq 0 d 0\n", ":2: document 'd' has grade 0 .* but 1 before"),
     ],
 )
 def test_wrong_judgments_are_refused_with_their_line(

@@ -167,15 +167,10 @@ def _column_names(path: Path) -> list[str]:
 def _holds_questions(names: Sequence[str], columns: Sequence[str]) -> bool:
     """Whether there is a question and expected ids, under known names or those that are given."""
     from assay.data.question_table import COLUMNS
-    from assay.data.table import parse_columns
+    from assay.data.table import find_columns, parse_columns
 
-    given = parse_columns(columns, COLUMNS)
-    plain = {re.sub(r"[\s-]+", "_", name.strip().lower()) for name in names}
-
-    def has(key: str) -> bool:
-        return given[key] in names if key in given else bool(plain & set(COLUMNS[key]))
-
-    return has("query") and (has("ids") or has("doc_id"))
+    found = find_columns(names, COLUMNS, parse_columns(columns, COLUMNS))
+    return found["query"] in names and (found["ids"] in names or found["doc_id"] in names)
 
 
 def find_ci(folder: Path) -> str | None:

@@ -321,14 +321,13 @@ def holds_answers(path: Path) -> bool:
     from assay.data.text_file import Record
 
     kind = table_suffix(path)
-    if kind == ".parquet":
-        return True
+    if kind not in SUFFIXES or kind == ".parquet":
+        return kind == ".parquet"
     try:
         if holds_traces(path):
             return True
-        rows = read_table(path) if kind in SUFFIXES else iter(())
         # The first line may be the dirty one.
-        for row, _ in zip(rows, range(20), strict=False):
+        for row, _ in zip(read_table(path), range(20), strict=False):
             if isinstance(row, Record):
                 return looks_logged(row.fields)
     except DataError:

@@ -24,7 +24,6 @@ from typing import Any, TypeVar
 
 import orjson
 
-from assay.data.archive import archive_files
 from assay.data.dataset import Dataset, Document, Fact, Judgments, Query, ReferenceAnswer
 from assay.data.qrels import beir_qrels, parse_grade, read_judgments, wrong_grade
 from assay.data.stored_documents import DocumentWriter, stays_on_disk, store_documents
@@ -34,6 +33,7 @@ from assay.data.text_file import (
     ItemsById,
     Record,
     TextFile,
+    archive_files,
     files_below,
     plain_file,
     records,

@@ -87,14 +87,6 @@ class HubName:
         return self.folder / "refs" / quote(self.revision or "main", safe="")
 
 
-@dataclass(frozen=True, slots=True)
-class _Listing:
-    """The paths of all files of one commit."""
-
-    commit: str
-    paths: tuple[str, ...]
-
-
 def read_hub(text: str, findings: Findings, progress: Progress) -> Dataset:
     """The data set `hf:ORG/NAME`, downloaded once.
 
@@ -103,9 +95,9 @@ def read_hub(text: str, findings: Findings, progress: Progress) -> Dataset:
         DownloadError: it could not be downloaded; what came is kept, and the next call continues.
     """
     name = HubName.parse(text)
-    listing = _listing(name)
-    files = choose_config(sort_files(listing.paths), name.config, f"{PREFIX}{name.repo}")
-    local = _local(name, listing.commit, files.all_paths, progress)
+    commit, paths = _listing(name)
+    files = choose_config(sort_files(paths), name.config, f"{PREFIX}{name.repo}")
+    local = _local(name, commit, files.all_paths, progress)
     if not files.qrels:
         files, local = _with_judgments(name, files, local, progress)
     opened = {path: plain_file(place) for path, place in local.items()}
@@ -128,21 +120,19 @@ def _with_judgments(
     """BEIR's sets keep their judgments in a repository of their own, `NAME-qrels`."""
     beside = HubName(f"{name.repo}-qrels")
     try:
-        listing = _listing(beside)
+        commit, listed = _listing(beside)
     except UsageError:
         return files, local
     # All tables of such a repository are judgments, whatever their folder is called.
-    found = sort_files(f"{_JUDGED}{path}" for path in listing.paths)
+    found = sort_files(f"{_JUDGED}{path}" for path in listed)
     judged = next((each.qrels for each in found.values() if each.qrels), {})
-    wanted = {split: [path[len(_JUDGED) :] for path in paths] for split, paths in judged.items()}
-    paths = [path for each in wanted.values() for path in each]
-    theirs = _local(beside, listing.commit, paths, progress)
-    keyed = {f"{beside.repo}/{path}": place for path, place in theirs.items()}
-    qrels = {split: [f"{beside.repo}/{path}" for path in each] for split, each in wanted.items()}
-    return replace(files, qrels=qrels), {**local, **keyed}
+    paths = [path.removeprefix(_JUDGED) for each in judged.values() for path in each]
+    theirs = _local(beside, commit, paths, progress)
+    return replace(files, qrels=judged), local | {f"{_JUDGED}{p}": at for p, at in theirs.items()}
 
 
-def _listing(name: HubName) -> _Listing:
+def _listing(name: HubName) -> tuple[str, list[str]]:
+    """The commit, and the paths of all its files."""
     from assay.net.download import fetch_json
     from assay.net.json import parse_object
 
@@ -150,9 +140,8 @@ def _listing(name: HubName) -> _Listing:
     if commit is not None:
         with suppress(OSError):
             known = parse_object(read_file(name.folder / commit / "files.json")) or {}
-            paths = known.get("paths")
-            if isinstance(paths, list):
-                return _Listing(commit, tuple(map(str, paths)))
+            if isinstance(paths := known.get("paths"), list):
+                return commit, list(map(str, paths))
     base = _base()
     revision = f"/revision/{quote(name.revision, safe='')}" if name.revision else ""
     url = f"{base}/api/datasets/{name.repo}{revision}"
@@ -160,30 +149,25 @@ def _listing(name: HubName) -> _Listing:
         found = fetch_json(url, limit=_MAX_LISTING, auth=_token(base))
     except DownloadError as error:
         raise _unavailable(name, base, error) from error
-    listing = _read_listing(found, name)
-    content = orjson.dumps({"paths": listing.paths})
-    write_cached(name.folder / listing.commit / "files.json", content)
-    name.remember(listing.commit)
-    return listing
+    commit, paths = _read_listing(found, name)
+    write_cached(name.folder / commit / "files.json", orjson.dumps({"paths": paths}))
+    name.remember(commit)
+    return commit, paths
 
 
-def _read_listing(found: object, name: HubName) -> _Listing:
+def _read_listing(found: object, name: HubName) -> tuple[str, list[str]]:
     fields: JsonObject = found if isinstance(found, dict) else {}
-    commit, siblings = fields.get("sha"), fields.get("siblings")
-    if (
-        not isinstance(commit, str)
-        or not _COMMIT.fullmatch(commit)
-        or not isinstance(siblings, list)
-    ):
+    commit, siblings = str(fields.get("sha")), fields.get("siblings")
+    if not _COMMIT.fullmatch(commit) or not isinstance(siblings, list):
         raise DownloadError(
             f"the list of files of {str(name)!r} was not understood; is {BASE_VARIABLE} the "
             "address of a hub?"
         )
     paths = [each.get("rfilename") for each in siblings if isinstance(each, dict)]
-    known = tuple(path for path in paths if isinstance(path, str))
+    known = [path for path in paths if isinstance(path, str)]
     for path in known:
         _inside(name.folder, path)
-    return _Listing(commit, known)
+    return commit, known
 
 
 def _local(name: HubName, commit: str, paths: list[str], progress: Progress) -> dict[str, Path]:

@@ -3,7 +3,6 @@
 import re
 from array import array
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import chain
 from math import isnan
 from pathlib import Path
@@ -21,19 +20,6 @@ _HEADERS = frozenset({"query-id", "query_id", "queryid", "qid", "query", "topic"
 MODEL_MADE = "model:"
 """What the iteration column begins with where a model made the judgment; its name follows."""
 MAX_GRADE = 1000  # 2^grade, the exponential gain, must stay a number
-
-
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    """How the lines of one file are split; `separator` None is any white space."""
-
-    columns: int
-    separator: str | None
-    header: bool
-
-    @property
-    def document(self) -> int:
-        return self.columns - 2
 
 
 def read_qrels(path: str | Path) -> Judgments:
@@ -73,16 +59,16 @@ def describe_model_judgments(models: Mapping[str, int], total: int) -> str:
 def read_judgments(file: TextFile, findings: Findings) -> dict[str, dict[str, int]]:
     """The judgments of one file; repeated lines are noted in `findings`, conflicts are refused."""
     judgments: dict[str, dict[str, int]] = {}
-    layout: _Layout | None = None
+    columns, separator = 0, None
     for line, text in file.lines():
         try:
-            if layout is None:
-                layout = _layout(file, line, text)
-                if layout.header:
+            if not columns:
+                columns, separator = _layout(text)
+                if _is_header(text):
                     continue
-            query, document, grade = _fields(file, line, text, layout)
-        except DataError as error:
-            findings.refuse(error)
+            query, document, grade = _fields(text.split(separator), columns)
+        except ValueError as error:
+            findings.refuse(DataError(str(error), file=file.label, line=line))
             continue
         grades = judgments.get(query)
         if grades is None:
@@ -91,42 +77,47 @@ def read_judgments(file: TextFile, findings: Findings) -> dict[str, dict[str, in
         if grades.setdefault(intern(document), grade) != grade:
             what = (
                 f"document {document!r} has grade {grade} for query {query!r}, but "
-                f"{grades[document]} on an earlier line; delete one of the two"
+                f"{grades[document]} before; delete one of the two"
             )
             findings.refuse(DataError(what, file=file.label, line=line))
-            continue
-        if len(grades) == size:
+        elif len(grades) == size:
             what = f"{file.name}: judgments that repeat an earlier one (kept once)"
             findings.note(what, f"{query!r} {document!r} on line {line}")
     return judgments
 
 
-def _layout(file: TextFile, line: int, text: str) -> _Layout:
-    """The layout of a file by its first line. A tab separates if there is one, because BEIR ids
-    may contain spaces; TREC files mix tabs and spaces: their iteration column distinguishes them.
+def _layout(text: str) -> tuple[int, str | None]:
+    """How many columns a file has by its first line, and what separates them; None: white space.
+
+    A tab separates if there is one, because BEIR ids may contain spaces; TREC files mix tabs and
+    spaces: their iteration column distinguishes them.
     """
     words = text.split()
-    header = words[0].lower() in _HEADERS and not _is_number(words[-1])
     trec = len(words) == 4 and (words[1].isdigit() or words[1] == "Q0")
     separator = "\t" if "\t" in text and not trec else None
     columns = len(text.split(separator))
     if columns not in (3, 4):
-        raise _wrong_columns(file, line, columns, None)
-    return _Layout(columns, separator, header)
-
-
-def _fields(file: TextFile, line: int, text: str, layout: _Layout) -> tuple[str, str, int]:
-    fields = text.split(layout.separator)
-    if len(fields) != layout.columns:
-        raise _wrong_columns(file, line, len(fields), layout.columns)
-    query, document = fields[0], fields[layout.document]
-    if not query or not document:
-        raise DataError(
-            "a column is empty; write a query, a document and a grade", file=file.label, line=line
+        raise ValueError(
+            f"has {columns} columns; judgments have three (query, document, grade; as BEIR) "
+            "or four (query, 0, document, grade; as TREC)"
         )
-    grade = parse_grade(fields[-1])
+    return columns, separator
+
+
+def _is_header(text: str) -> bool:
+    words = text.split()
+    return words[0].lower() in _HEADERS and not _is_number(words[-1])
+
+
+def _fields(fields: list[str], columns: int) -> tuple[str, str, int]:
+    """Query, document and grade of a line. Raises ValueError."""
+    if len(fields) != columns:
+        raise ValueError(f"has {len(fields)} columns, earlier lines have {columns}")
+    query, document, grade = fields[0], fields[columns - 2], parse_grade(fields[-1])
+    if not query or not document:
+        raise ValueError("a column is empty; write a query, a document and a grade")
     if grade is None:
-        raise DataError(wrong_grade(fields[-1]), file=file.label, line=line)
+        raise ValueError(wrong_grade(fields[-1]))
     return query, document, grade
 
 
@@ -193,16 +184,6 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _wrong_columns(file: TextFile, line: int, got: int, expected: int | None) -> DataError:
-    message = (
-        f"has {got} columns, earlier lines have {expected}"
-        if expected
-        else f"has {got} columns; judgments have three (query, document, grade; as BEIR) "
-        "or four (query, 0, document, grade; as TREC)"
-    )
-    return DataError(message, file=file.label, line=line)
 
 
 _FORMS = (

@@ -5,7 +5,9 @@ Readers see `TextFile` alone, so they work the same on folders, archives and com
 
 import gzip
 import io
+import re
 import reprlib
+import stat
 import struct
 import zipfile
 import zlib
@@ -16,7 +18,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from sys import intern
-from typing import IO, Protocol, TypeVar
+from typing import IO, Protocol, TypeVar, cast
 
 import orjson
 
@@ -277,3 +279,70 @@ def json_record(file: TextFile, line: int, text: str) -> Record:
         message = f"must be one JSON object, as {{...}}, got {short_repr(fields)}"
         raise DataError(message, file=file.label, line=line)
     return Record(file.label, line, fields, lined=True)
+
+
+MAX_MEMBERS = 10_000
+ARCHIVE_MAX_BYTES = 8 * 2**30
+MAX_RATIO = 100
+"""Text compresses 3 to 10 times; deflate at most 1032 times."""
+
+RATIO_MATTERS_ABOVE = 64 * 2**20
+"""A small file of equal lines compresses well and does no harm."""
+
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_ENCRYPTED = 0x1
+
+
+def archive_files(path: Path) -> dict[str, TextFile]:
+    """The files of a zip by their names in it. Nothing is unpacked.
+
+    An archive that would be dangerous to unpack is refused all the same: it was made to do harm.
+    """
+    try:
+        require_regular(path)
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+    except UNREADABLE as error:
+        message = f"is not a readable zip archive: {reason(error)}; download or copy it again"
+        raise DataError(message, file=path) from error
+    for what in _hostile(members):
+        raise DataError(f"refused: it contains {what}; create the zip again", file=path)
+    return {m.filename: _member(path, m.filename, m.file_size) for m in members if not m.is_dir()}
+
+
+def _member(path: Path, name: str, size: int) -> TextFile:
+    @contextmanager
+    def opened() -> Iterator[IO[bytes]]:
+        with zipfile.ZipFile(path) as archive, archive.open(name) as stream:
+            # zipfile finds line ends in Python, the buffer in C: four times as fast.
+            yield io.BufferedReader(cast(io.RawIOBase, stream), 2**16)
+
+    return TextFile(f"{path}/{name}", opened, path, size)
+
+
+def _hostile(members: list[zipfile.ZipInfo]) -> Iterator[str]:
+    """What is wrong with an archive. zipfile never returns more bytes than a member declares."""
+    if len(members) > MAX_MEMBERS:
+        yield f"{len(members):,} members, more than {MAX_MEMBERS:,}"
+    total = sum(member.file_size for member in members)
+    if total > ARCHIVE_MAX_BYTES:
+        yield f"{total:,} bytes unpacked, more than {ARCHIVE_MAX_BYTES:,}"
+    seen: set[str] = set()
+    for member in members:
+        name = member.orig_filename
+        parts = name.replace("\\", "/").split("/")
+        packed_well = member.file_size > MAX_RATIO * max(member.compress_size, 1)
+        kind = stat.S_IFMT(member.external_attr >> 16)
+        if packed_well and member.file_size > RATIO_MATTERS_ABOVE:
+            yield f"member {name!r}, which grows over {MAX_RATIO} times"
+        if parts[0] == "" or ".." in parts or re.match(r"[A-Za-z]:", name) or "\0" in name:
+            yield f"member {name!r}, whose path leads outside the archive"
+        if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+            yield f"member {name!r}, which is a link or a device"
+        if member.flag_bits & _ENCRYPTED:
+            yield f"member {name!r}, which is encrypted"
+        if member.compress_type not in _METHODS:
+            yield f"member {name!r}, not compressed with deflate"
+        if member.filename in seen:
+            yield f"member {member.filename!r} twice"
+        seen.add(member.filename)
