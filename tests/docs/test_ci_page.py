@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from assay.cli.app import app
+from assay.cli.init import render_ci
 
 PAGE = (Path(__file__).parents[2] / "docs" / "ci.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```sh\n(.*?)```", PAGE, flags=re.DOTALL)
@@ -26,3 +27,9 @@ def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     (verdict,) = re.findall(r"^gate passed: .*$", PAGE, flags=re.MULTILINE)
     assert verdict in said
     assert shown["assay runs --label bm25 --json"].count('"run": ') == 1
+
+
+def test_the_job_is_the_one_that_init_writes() -> None:
+    install = "pip install agent-assay -r requirements.txt"
+    job = render_ci("github", branch="main", python="3.12", install=install, service=False)
+    assert f"```yaml\n{job}```" in PAGE

@@ -484,7 +484,9 @@ def _identifier(row: Record, names: Sequence[str]) -> str:
     value = _field_of(row.fields, names)
     if isinstance(value, float) and value.is_integer():
         value = int(value)  # a data frame's column of integers with gaps
-    if value is None or isinstance(value, bool | float | list | dict) or not str(value).strip():
+    if isinstance(value, str) and value and not value.isspace():
+        return intern(value)
+    if value is None or isinstance(value, str | bool | float | list | dict):
         raise row.refusal(
             f"has no id in a column {', '.join(names[:3])} or the like, got {short_repr(value)} "
             f"from the columns {short_repr(list(row.fields))}"
@@ -494,14 +496,14 @@ def _identifier(row: Record, names: Sequence[str]) -> str:
 
 def _text(row: Record, names: Sequence[str], *, required: bool = True) -> str:
     value = _field_of(row.fields, names, absent=_ABSENT)
+    if isinstance(value, str):
+        return value
     if value is _ABSENT and required:
         have = short_repr(list(row.fields))
         raise row.refusal(f"has no text in a column {', '.join(names[:3])}, only {have}")
     if value is _ABSENT or value is None or (isinstance(value, float) and isnan(value)):
         return ""
-    if not isinstance(value, str):
-        raise row.refusal(f"{names[0]!r} must be text, got {short_repr(value)}")
-    return value
+    raise row.refusal(f"{names[0]!r} must be text, got {short_repr(value)}")
 
 
 _ABSENT = object()
