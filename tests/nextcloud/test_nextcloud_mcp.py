@@ -132,6 +132,10 @@ async def test_a_data_set_is_uploaded_waited_for_and_evaluated(
     sample = sample_documents(dataset.documents, read_note_mapping(mapping_path), 10)
     await wait_until_found(sample, agent, timeout=120, pause=0.5)
 
+    found = await agent.ask(next(iter(dataset.queries.values())).text, 5)
+    assert len(found.scores) == len(found.doc_ids) == 5
+    assert all(0 < relevance <= 1 for relevance in found.scores)
+
     stranger = Document("absent", "Zymurgy", "Zymurgy in Qaanaaq.")
     with pytest.raises(NotRetrievable, match="'absent'"):
         await wait_until_found([stranger], agent, timeout=2, pause=0.5)

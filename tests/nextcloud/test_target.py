@@ -29,7 +29,7 @@ def mapping(monkeypatch: pytest.MonkeyPatch, mapping_path: Path) -> None:
 
 
 def row(note: int, chunk: int = 0) -> dict[str, Any]:
-    title, text = f"[MED-{note - 100}] Title", {"excerpt": "x", "score": 0.5}
+    title, text = f"[MED-{note - 100}] Title", {"excerpt": "x", "score": 0.02, "relevance": 0.5}
     return {"id": note, "doc_type": "note", "title": title, "chunk_index": chunk, **text}
 
 
@@ -82,7 +82,19 @@ async def test_notes_are_documents_and_passages_of_one_count_once() -> None:
     async with opened(older_server()) as agent:
         answer = await agent.ask("x", 4)
     assert answer.doc_ids == ("MED-3", "note:999", "MED-1", "MED-2")
+    assert answer.scores == (0.5,) * 4
     assert agent.info.protocol == "nextcloud"
+
+
+async def test_a_file_with_the_id_of_a_note_is_another_document() -> None:
+    server: MCPServer[Any] = MCPServer("mixed")
+
+    @server.tool()
+    async def nc_semantic_search(query: str, limit: int = 10) -> dict[str, Any]:
+        return {"success": True, "results": [{**row(101), "doc_type": "file"}, row(101)]}
+
+    async with opened(server) as agent:
+        assert (await agent.ask("x", 5)).doc_ids == ("file:101", "MED-1")
 
 
 async def test_no_more_documents_come_than_were_asked_for() -> None:

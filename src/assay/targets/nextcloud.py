@@ -58,8 +58,8 @@ class NextcloudAgent:
         self._session = McpSession(server.connect)
         self._doc_ids = doc_ids
         self._known = known
-        results = "sources" if tool == ANSWER else "results"
-        fields = {"results": results, "doc_id": "id", "answer": "generated_answer"}
+        self._results = "sources" if tool == ANSWER else "results"
+        fields = {"results": self._results, "doc_id": "id", "answer": "generated_answer"}
         self._reader = ResultReader(fields, ())
         self._wanted = tool
         self._tool: SearchTool | None = None
@@ -102,12 +102,18 @@ class NextcloudAgent:
         result = await self._session.call(self._tool.name, self._tool.arguments(query, count))
         answer = self._reader.read(result)
         _require_answer(result)
-        # Passages of one note count once.
-        found = dict.fromkeys(map(self._document, answer.doc_ids))
+        rows = _rows(result, self._results, len(answer.doc_ids))
+        scores: dict[str, float] = {}
+        for note, row in zip(answer.doc_ids, rows, strict=True):
+            # Passages of one note count once, with the relevance of the best.
+            relevance = row.get("relevance", row.get("score"))
+            score = float(relevance) if isinstance(relevance, int | float) else 0.0
+            scores.setdefault(self._document(note, str(row.get("doc_type", "note"))), score)
         return AgentAnswer(
-            doc_ids=tuple(found)[:top_k],
+            doc_ids=tuple(scores)[:top_k],
             answer=answer.answer,
             citations=tuple(map(self._document, answer.citations)),
+            scores=tuple(scores.values())[:top_k],
         )
 
     async def readiness(self) -> AgentReadiness:
@@ -119,7 +125,10 @@ class NextcloudAgent:
         await self._session.close()
         await self._server.close()
 
-    def _document(self, note: str) -> str:
+    def _document(self, note: str, kind: str = "note") -> str:
+        """The document that a note holds. Files, cards and mails have ids of their own."""
+        if kind != "note":
+            return note if note in self._known else f"{kind}:{note}"
         if note.isdecimal() and (doc_id := self._doc_ids.get(int(note))) is not None:
             return doc_id
         return note if note in self._known else f"note:{note}"
@@ -129,6 +138,16 @@ def _declared(tools: list[Tool], name: str) -> Mapping[str, Any]:
     named = next((tool for tool in tools if tool.name == name), None)
     properties = named.input_schema.get("properties") if named else None
     return properties if isinstance(properties, dict) else {}
+
+
+def _rows(result: CallToolResult, name: str, count: int) -> list[Mapping[str, Any]]:
+    """What the server says of each of the `count` results: its type and its relevance."""
+    value = result.structured_content
+    rows = value.get(name) if isinstance(value, dict) else None
+    found: list[Mapping[str, Any]] = []
+    if isinstance(rows, list):
+        found = [row for row in rows if isinstance(row, dict)]
+    return found if len(found) == count else [{}] * count
 
 
 def _require_answer(result: CallToolResult) -> None:
