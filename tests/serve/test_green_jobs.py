@@ -10,9 +10,8 @@ import pytest
 from assay.data import Dataset
 from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.serve.green import jobs as green_jobs
-from assay.serve.green.jobs import EvaluationJob, JobQueue
+from assay.serve.green.jobs import EvaluationJob, JobQueue, JobState
 from assay.serve.green.request import EvaluationSpec, parse_eval_request, to_spec
-from assay.serve.green.task_files import JobState
 from assay.targets.protocol import AgentAnswer, AgentInfo
 
 

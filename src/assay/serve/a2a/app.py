@@ -29,9 +29,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp
 
 from assay.data.load import KNOWN
-from assay.net.outbound import OutboundPolicy
-from assay.serve.a2a.push import PushSender, WebhookStore
-from assay.serve.a2a.tasks import BoundedTaskStore, FindTask, SingleMessageHandler, TaskExecutor
+from assay.serve.a2a.tasks import BoundedTaskStore, SingleMessageHandler, TaskExecutor
 from assay.serve.a2a.validation import RequestGate
 from assay.serve.guards import OPEN_PATHS, guarded
 from assay.serve.listening import END_WORK
@@ -81,16 +79,14 @@ class AgentProfile:
         return replace(self, skills=(*self.skills, skill))
 
 
-def build_card(
-    profile: AgentProfile, base_url: str, *, needs_token: bool, push_notifications: bool
-) -> pb.AgentCard:
+def build_card(profile: AgentProfile, base_url: str, *, needs_token: bool) -> pb.AgentCard:
     """The card of the agent at `base_url`; `needs_token` declares the bearer token."""
     card = pb.AgentCard(
         name=profile.name,
         description=profile.description,
         version=version("agent-assay"),
         supported_interfaces=_interfaces(base_url.rstrip("/")),
-        capabilities=pb.AgentCapabilities(streaming=True, push_notifications=push_notifications),
+        capabilities=pb.AgentCapabilities(streaming=True),
         default_input_modes=["text/plain", "application/json"],
         default_output_modes=["text/plain", "application/json"],
         skills=[
@@ -165,8 +161,6 @@ def a2a_app(
     token: str | None,
     kept_tasks: int,
     retry_after: int,
-    policy: OutboundPolicy | None = None,
-    find_task: FindTask | None = None,
     routes: Sequence[BaseRoute] = (),
     end_work: Callable[[], Awaitable[None]] | None = None,
     on_stop: Callable[[], Awaitable[None]] | None = None,
@@ -177,34 +171,18 @@ def a2a_app(
     card_url: the address that the card names; None names the one by which it was requested.
     kept_tasks: how many finished tasks are remembered.
     retry_after: after how many seconds to try again where `executor` admits no more work.
-    policy: which addresses push notifications may be sent to; None offers no notifications.
-    find_task: finds tasks of an earlier process of the agent; reads the disk.
     routes: further routes beside the protocol's.
     end_work: called first when the server stops, while clients can still be sent the end.
     on_stop: called when the last client has disconnected.
     """
-    webhooks = None if policy is None else WebhookStore(policy)
-    store = BoundedTaskStore(
-        kept_tasks, listable=token is not None, webhooks=webhooks, find_task=find_task
-    )
-    sender = None if webhooks is None else PushSender(webhooks, store)
-    card_at = partial(
-        build_card, profile, needs_token=token is not None, push_notifications=policy is not None
-    )
-    handler = SingleMessageHandler(
-        executor,
-        store,
-        card_at(card_url or "http://localhost"),
-        push_config_store=webhooks,
-        push_sender=sender,
-    )
+    store = BoundedTaskStore(kept_tasks, listable=token is not None)
+    card_at = partial(build_card, profile, needs_token=token is not None)
+    handler = SingleMessageHandler(executor, store, card_at(card_url or "http://localhost"))
 
     async def stop() -> None:
         if on_stop is not None:
             await on_stop()
         await handler.aclose()
-        if sender is not None:
-            await sender.close()
 
     app: ASGIApp = Starlette(
         routes=[

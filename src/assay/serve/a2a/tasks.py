@@ -5,7 +5,6 @@ that of a `TaskRefused` is sent. It keeps every task; here only the newest are k
 queues further messages behind a task and keeps them in its history; here a task takes one message.
 """
 
-import asyncio
 import logging
 import time
 from abc import abstractmethod
@@ -22,7 +21,7 @@ from a2a.server.agent_execution.active_task import TERMINAL_TASK_STATES
 from a2a.server.context import ServerCallContext
 from a2a.server.events import Event, EventQueue
 from a2a.server.request_handlers import DefaultRequestHandler
-from a2a.server.tasks import InMemoryTaskStore, PushNotificationConfigStore, TaskUpdater
+from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types.a2a_pb2 import (
     ListTasksRequest,
     ListTasksResponse,
@@ -50,8 +49,6 @@ MAX_HISTORY = 20
 """How many status messages of a task are kept, besides its current one."""
 
 Request = TypeVar("Request", bound=BaseModel)
-FindTask = Callable[[str], Task | None]
-"""Finds a task that the store does not have, by its id."""
 
 _logger = logging.getLogger(__name__)
 
@@ -174,8 +171,6 @@ class BoundedTaskStore(InMemoryTaskStore):
 
     listable: whether clients see tasks in a list. Only where callers need a token: without one, a
         list would show every caller the requests of all others, so it is empty.
-    webhooks: forgotten with their task.
-    find_task: finds a task of an earlier process; may block.
     """
 
     def __init__(
@@ -183,8 +178,6 @@ class BoundedTaskStore(InMemoryTaskStore):
         limit: int,
         *,
         listable: bool,
-        webhooks: PushNotificationConfigStore | None = None,
-        find_task: FindTask | None = None,
         max_bytes: int = MAX_TASK_BYTES,
         lifetime: float = TASK_LIFETIME_S,
         clock: Callable[[], float] = time.monotonic,
@@ -192,8 +185,6 @@ class BoundedTaskStore(InMemoryTaskStore):
         super().__init__()
         self._limit = limit
         self._listable = listable
-        self._webhooks = webhooks
-        self._find_task = find_task
         self._max_bytes = max_bytes
         self._lifetime = lifetime
         self._clock = clock
@@ -215,9 +206,7 @@ class BoundedTaskStore(InMemoryTaskStore):
     async def get(self, task_id: str, context: ServerCallContext) -> Task | None:
         """The task, unless it is unknown or has been dropped."""
         await self._evict()
-        task = await super().get(task_id, context)
-        if task is None and self._find_task is not None:
-            task = await asyncio.to_thread(self._find_task, task_id)
+        task: Task | None = await super().get(task_id, context)
         return task
 
     async def list(self, params: ListTasksRequest, context: ServerCallContext) -> ListTasksResponse:
@@ -248,8 +237,6 @@ class BoundedTaskStore(InMemoryTaskStore):
                 return
             self._drop(task_id)
             await super().delete(task_id, task.owner)
-            if self._webhooks is not None and await self._webhooks.get_info(task_id, task.owner):
-                await self._webhooks.delete_info(task_id, task.owner)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from a2a.helpers import new_data_part, new_task, new_text_message, new_text_part
+from a2a.helpers import new_data_part, new_text_part
 from a2a.server.agent_execution import RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.tasks import TaskUpdater
-from a2a.types.a2a_pb2 import Artifact, Part, Role, Task, TaskState
+from a2a.types.a2a_pb2 import Part, TaskState
 from sse_starlette import EventSourceResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -50,10 +50,10 @@ from assay.serve.green.jobs import (
     EvaluationJob,
     EvaluationService,
     JobQueue,
+    JobState,
     QueueFull,
 )
 from assay.serve.green.request import EvalRequest
-from assay.serve.green.task_files import JobState, RecalledJob
 from assay.serve.readiness import Loading
 from assay.targets.a2a.agent import A2AAgent
 from assay.targets.threads import DaemonThreads
@@ -79,9 +79,6 @@ PROFILE = AgentProfile(
 )
 
 _STATES = {state: TaskState.Value(f"TASK_STATE_{state.name}") for state in JobState}
-
-AnyJob = EvaluationJob | RecalledJob
-"""An evaluation of this process, or of an earlier one."""
 
 EVENTS_S = 2.0
 _PING_S = 15
@@ -158,9 +155,7 @@ def green_app(
         token=token,
         kept_tasks=KEPT,
         retry_after=RETRY_AFTER_S,
-        policy=policy,
         routes=task_routes(service),
-        find_task=partial(_recall, queue),
         end_work=queue.close,
         on_stop=queue.close,
     )
@@ -200,9 +195,7 @@ class GreenExecutor(TaskExecutor):
 
     async def _submit(self, request: JsonObject, updater: TaskUpdater, slot: Slot) -> EvaluationJob:
         """May take as long as the data set takes to load: send status updates meanwhile."""
-        submitting = asyncio.create_task(
-            self._service.submit(request, slot, updater.task_id, updater.context_id)
-        )
+        submitting = asyncio.create_task(self._service.submit(request, slot, updater.task_id))
         try:
             while not (await asyncio.wait({submitting}, timeout=STATUS_S))[0]:
                 await send_status(
@@ -241,30 +234,13 @@ async def _report(job: EvaluationJob, updater: TaskUpdater) -> None:
         await send_status(updater, _STATES[state], job.describe())
 
 
-def _result_parts(job: AnyJob) -> list[Part]:
+def _result_parts(job: EvaluationJob) -> list[Part]:
     """The table that `assay report` shows, and the report. The table begins with a word, so that a
     platform that collects JSON does not take it for a second result."""
     assert job.folder is not None
     file = job.folder.summary_file
     table = read_text_file(file) if file.exists() else job.describe()
     return [new_text_part(table), new_data_part(report_of(job))]
-
-
-def _recall(queue: JobQueue, task_id: str) -> Task | None:
-    """A task of an earlier process as A2A shows it; None where it did not come over A2A."""
-    job = queue.recall(task_id)
-    if job is None or job.context_id is None:
-        return None
-    task: Task = new_task(job.id, job.context_id, _STATES[job.state])
-    task.status.message.CopyFrom(
-        new_text_message(
-            job.describe(), context_id=job.context_id, task_id=job.id, role=Role.ROLE_AGENT
-        )
-    )
-    if job.state is JobState.COMPLETED:
-        artifact = Artifact(artifact_id=job.id, name=ARTIFACT, parts=_result_parts(job))
-        task.artifacts.append(artifact)
-    return task
 
 
 def task_routes(service: EvaluationService) -> list[BaseRoute]:
@@ -282,17 +258,17 @@ def task_routes(service: EvaluationService) -> list[BaseRoute]:
         return _json(_view(job), 202, {"Location": f"/tasks/{job.id}"})
 
     async def show(request: Request) -> Response:
-        job = await _find(service, request)
+        job = _find(service, request)
         return _json(_view_with_report(job))
 
     async def follow(request: Request) -> Response:
-        events = _events(await _find(service, request))
+        events = _events(_find(service, request))
         return EventSourceResponse(
             events, sep="\n", ping=_PING_S, shutdown_grace_period=STREAM_GRACE_S
         )
 
     async def end(request: Request) -> Response:
-        job = await _find(service, request)
+        job = _find(service, request)
         job.cancel()
         async for _ in job.updates(EVENTS_S):
             pass
@@ -307,14 +283,14 @@ def task_routes(service: EvaluationService) -> list[BaseRoute]:
     ]
 
 
-def report_of(job: AnyJob) -> JsonObject | None:
+def report_of(job: EvaluationJob) -> JsonObject | None:
     """The report of the run, with warnings about the request and the agent."""
     if job.folder is None or not job.state.is_final or not job.folder.report_file.exists():
         return None
     return job.folder.read_json() | {"run": job.folder.name, "warnings": list(job.warnings())}
 
 
-async def _events(job: AnyJob) -> AsyncIterator[dict[str, str]]:
+async def _events(job: EvaluationJob) -> AsyncIterator[dict[str, str]]:
     """`status` while it runs, then one `final` with the report. Leaving cancels nothing."""
     async for state in job.updates(EVENTS_S):
         view = _view_with_report(job) if state.is_final else _view(job)
@@ -322,7 +298,7 @@ async def _events(job: AnyJob) -> AsyncIterator[dict[str, str]]:
         yield {"event": "final" if state.is_final else "status", "data": data}
 
 
-def _view(job: AnyJob) -> JsonObject:
+def _view(job: EvaluationJob) -> JsonObject:
     view: JsonObject = {"id": job.id, "state": job.state, "message": job.describe()}
     if job.tick is not None:
         names = ("done", "total", "failed", "mean", "metric")
@@ -334,16 +310,13 @@ def _view(job: AnyJob) -> JsonObject:
     return view
 
 
-def _view_with_report(job: AnyJob) -> JsonObject:
+def _view_with_report(job: EvaluationJob) -> JsonObject:
     report = report_of(job)
     return _view(job) | ({"report": report} if report else {})
 
 
-async def _find(service: EvaluationService, request: Request) -> AnyJob:
-    job_id = request.path_params["id"]
-    job: AnyJob | None = service.queue.get(job_id)
-    if job is None:
-        job = await asyncio.to_thread(service.queue.recall, job_id)
+def _find(service: EvaluationService, request: Request) -> EvaluationJob:
+    job = service.queue.get(request.path_params["id"])
     if job is None:
         raise HTTPException(404, "task not found; finished tasks are kept only for a while")
     return job

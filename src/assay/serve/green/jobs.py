@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -41,7 +42,6 @@ from assay.serve.green.request import (
     redact_agent,
     to_spec,
 )
-from assay.serve.green.task_files import JobState, RecalledJob, TaskFiles, TaskRecord
 from assay.serve.readiness import Loading
 from assay.targets.protocol import Agent, ReportsFindings
 
@@ -56,25 +56,28 @@ KEPT_S = 3600.0
 RETRY_AFTER_S = 30
 
 
+class JobState(StrEnum):
+    """The states of an A2A task that an evaluation passes through."""
+
+    SUBMITTED = "submitted"
+    WORKING = "working"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELED = "canceled"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing follows this state."""
+        return self in (JobState.COMPLETED, JobState.FAILED, JobState.CANCELED)
+
+
 class EvaluationJob:
-    """One evaluation from submission to end. Read from the server's loop, run in a thread.
+    """One evaluation from submission to end. Read from the server's loop, run in a thread."""
 
-    files: where each change of state is written down; None writes nothing.
-    """
-
-    def __init__(
-        self,
-        job_id: str,
-        spec: EvaluationSpec,
-        *,
-        context_id: str | None = None,
-        files: TaskFiles | None = None,
-    ) -> None:
+    def __init__(self, job_id: str, spec: EvaluationSpec) -> None:
         self.id = job_id
         self.spec = spec
-        self.context_id = context_id
         self.folder: RunFolder | None = None
-        self._files = files
         self.state = JobState.SUBMITTED
         self.tick: Tick | None = None
         self.note = ""
@@ -188,23 +191,7 @@ class EvaluationJob:
             self._end(JobState.COMPLETED, f"evaluated {summary.total_queries} queries{failed}")
 
     def _note_folder(self, folder: RunFolder) -> None:
-        """Written down at once: after a kill, the run is what is left of the task."""
         self.folder = folder
-        self.write_down()
-
-    def write_down(self) -> None:
-        """Put the task on disk, for clients that ask after a restart."""
-        if self._files is not None:
-            run = None if self.folder is None else self.folder.name
-            record = TaskRecord(
-                id=self.id,
-                context_id=self.context_id,
-                state=self.state,
-                message=self.describe(),
-                run=run,
-                warnings=self.warnings(),
-            )
-            self._files.write(record)
 
     def _note_tick(self, tick: Tick) -> None:
         self.tick = tick
@@ -216,8 +203,6 @@ class EvaluationJob:
     def _end(self, state: JobState, note: str) -> None:
         self.note = note
         self.ended_at = time.monotonic()
-        self.state = state
-        self.write_down()
         self._set_state(state)
 
     def _set_state(self, state: JobState) -> None:
@@ -251,7 +236,6 @@ class JobQueue:
         self._limit = running + waiting
         self._threads = ThreadPoolExecutor(running, thread_name_prefix="evaluation")
         self._jobs: OrderedDict[str, EvaluationJob] = OrderedDict()
-        self._files = TaskFiles(out, limit=KEPT, lifetime=KEPT_S)
         self._reserved = Capacity(self._limit)
         self._closed = False
 
@@ -269,13 +253,12 @@ class JobQueue:
         spec: EvaluationSpec,
         dataset: Dataset,
         job_id: str | None = None,
-        context_id: str | None = None,
     ) -> EvaluationJob:
-        """Queue an evaluation; `job_id` must be new. Both ids are those of an A2A task."""
+        """Queue an evaluation; `job_id` is that of an A2A task, and must be new."""
         if job_id in self._jobs:
             raise ValueError("a task is evaluated once")
         job_id = job_id or str(uuid.uuid4())
-        job = EvaluationJob(job_id, spec, context_id=context_id, files=self._files)
+        job = EvaluationJob(job_id, spec)
         self._jobs[job.id] = job
         self._evict()
         job.future = self._threads.submit(job.run, dataset, self._open_agent, self._out)
@@ -285,10 +268,6 @@ class JobQueue:
         """The job, unless it is unknown or has been dropped."""
         self._evict()
         return self._jobs.get(job_id)
-
-    def recall(self, job_id: str) -> RecalledJob | None:
-        """The job of an earlier process, where its file is still there; reads the disk."""
-        return None if job_id in self._jobs else self._files.read(job_id)
 
     async def close(self) -> None:
         """End running evaluations, keeping their answers, as Ctrl-C does on the command line."""
@@ -328,7 +307,6 @@ class EvaluationService:
         request: JsonObject,
         slot: Slot | None = None,
         job_id: str | None = None,
-        context_id: str | None = None,
     ) -> EvaluationJob:
         """Start an evaluation, or raise `TaskRefused` with the field and the reason.
 
@@ -346,7 +324,7 @@ class EvaluationService:
         try:
             dataset = await wait_until_loaded(self.loading)
             spec = to_spec(asked, dataset, self.source, self.concurrency)
-            return self.queue.submit(spec, dataset, job_id, context_id)
+            return self.queue.submit(spec, dataset, job_id)
         finally:
             slot.release()
 
