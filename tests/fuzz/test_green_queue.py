@@ -173,7 +173,7 @@ class GreenQueue(RuleBasedStateMachine):
         spec = EvaluationSpec("http://agent.example", RunConfig(evaluation.name), False, ())
 
         async def start() -> EvaluationJob:
-            return self.queue.submit(spec, None, f"task-{evaluation.name}")  # type: ignore[arg-type]
+            return self.queue.submit(spec, mock.Mock(), f"task-{evaluation.name}")
 
         job = self._run(start)
         self.slots.pop().release()

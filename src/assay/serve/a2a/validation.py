@@ -1,27 +1,22 @@
-"""Checks A2A requests before the SDK sees them: well-formed JSON, valid ids, and room for new work.
+"""Checks A2A requests before the SDK sees them: well-formed JSON, and room for new work.
 
 The SDK accepts more than JSON allows (NaN, half a surrogate pair) and fails on it later with an
-internal error, and it keeps ids of any length.
+internal error.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any
 
 import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from assay.net.json import JsonObject, is_deep
+from assay.net.json import JsonObject
 from assay.serve.guards import refuse, send_json
-
-MAX_ID_LENGTH = 128
-MAX_DEPTH = 64
-"""How deeply objects and lists may be nested; protobuf gives up at 100."""
 
 NOT_JSON = "the body is not valid JSON (UTF-8, finite numbers)"
 _MIXED_VERSIONS = "A2A-Version: this method belongs to 0.3; omit the header or send 0.3"
-_IDS = frozenset({"id", "messageId", "contextId", "taskId", "message_id", "context_id", "task_id"})
-_PARSE_ERROR, _INVALID_REQUEST, _INVALID_PARAMS = -32700, -32600, -32602
+_PARSE_ERROR, _INVALID_REQUEST = -32700, -32600
 OVERLOADED = "too many requests in progress; try again later"
 _STARTING_METHODS = frozenset(
     {"message/send", "message/stream", "SendMessage", "SendStreamingMessage"}
@@ -104,10 +99,7 @@ class RequestGate:
         try:
             if body or not is_rest:  # canceling a task over REST needs no body
                 request = orjson.loads(body)
-            if is_rest:
-                refusal = _rest_refusal(body, request)
-            else:
-                refusal = _rpc_refusal(body, request, version)
+            refusal = None if is_rest else _rpc_refusal(request, version)
         except orjson.JSONDecodeError:
             refusal = _rest_error(NOT_JSON) if is_rest else _rpc_error(_PARSE_ERROR, NOT_JSON)
         if refusal is not None:
@@ -138,22 +130,14 @@ def _starts_work(path: str, request: object) -> bool:
     return isinstance(method, str) and method in _STARTING_METHODS
 
 
-def _rest_refusal(body: bytes, request: object) -> JsonObject | None:
-    problem = _nesting_problem(body, request) or _id_problem(request)
-    return _rest_error(problem) if problem else None
-
-
-def _rpc_refusal(body: bytes, request: object, version: bytes) -> JsonObject | None:
-    if not isinstance(request, Mapping):
-        return None  # the SDK refuses batches and everything else itself
-    request_id = request.get("id")
-    if not _is_rpc_id(request_id):
-        message = f"id: must be a string of at most {MAX_ID_LENGTH} characters, an integer or null"
-        return _rpc_error(_INVALID_REQUEST, message)
-    if _is_old_method(request.get("method")) and version and not version.startswith(b"0."):
-        return _rpc_error(_INVALID_REQUEST, _MIXED_VERSIONS, request_id)
-    problem = _nesting_problem(body, request) or _id_problem(request.get("params"))
-    return _rpc_error(_INVALID_PARAMS, problem, request_id) if problem else None
+def _rpc_refusal(request: object, version: bytes) -> JsonObject | None:
+    """For a method of 0.3 under a newer version, which the SDK calls an internal error."""
+    if not isinstance(request, Mapping) or not version or version.startswith(b"0."):
+        return None
+    method = request.get("method")
+    if not isinstance(method, str) or "/" not in method:  # no method of 1.0 has a slash
+        return None
+    return _rpc_error(_INVALID_REQUEST, _MIXED_VERSIONS, request.get("id"))
 
 
 def _rest_error(message: str) -> JsonObject:
@@ -162,41 +146,6 @@ def _rest_error(message: str) -> JsonObject:
 
 def _rpc_error(code: int, message: str, request_id: Any = None) -> JsonObject:
     return {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message}}
-
-
-def _is_old_method(method: object) -> bool:
-    """`message/send` and the like; no method of 1.0 has a slash."""
-    return isinstance(method, str) and "/" in method
-
-
-def _is_rpc_id(value: object) -> bool:
-    """What JSON-RPC allows, within a length limit. Integers beyond 64 bits were read as floats."""
-    if isinstance(value, str):
-        return len(value) <= MAX_ID_LENGTH
-    return value is None or (isinstance(value, int) and not isinstance(value, bool))
-
-
-def _nesting_problem(body: bytes, request: object) -> str:
-    if body.count(b"{") + body.count(b"[") <= MAX_DEPTH:
-        return ""  # nearly always, and saves the walk
-    return f"nested more than {MAX_DEPTH} deep" if is_deep(request, MAX_DEPTH) else ""
-
-
-def _id_problem(params: object) -> str:
-    """Ids are in the parameters themselves and in the message among them."""
-    if not isinstance(params, Mapping):
-        return ""
-    for holder, prefix in ((params, ""), *_objects_in(params)):
-        for name in _IDS & holder.keys():
-            if isinstance(holder[name], str) and len(holder[name]) > MAX_ID_LENGTH:
-                return f"{prefix}{name}: at most {MAX_ID_LENGTH} characters"
-    return ""
-
-
-def _objects_in(params: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
-    for name in ("message", "request"):
-        if isinstance(params.get(name), Mapping):
-            yield params[name], f"{name}."
 
 
 async def _receive_body(receive: Receive) -> bytes:
