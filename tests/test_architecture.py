@@ -35,8 +35,8 @@ LAYERS = [
     {"search"},
     {"data", "contract"},
     {"net"},
-    {"locks"},
-    {"files", "ray_cluster"},
+    {"locks", "ray_cluster"},
+    {"files"},
     {"extras"},
     {"errors", "privacy", "progress", "text"},
 ]

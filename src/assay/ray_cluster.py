@@ -10,12 +10,15 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
+from importlib.metadata import version
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from assay.errors import AssayError, TargetError, UsageError
 from assay.extras import missing_extra
+from assay.files import read_text_file
 from assay.privacy import is_private
 
 _RETRIES = 3
@@ -99,11 +102,9 @@ class RayCluster:
         ) as error:
             ray.shutdown()  # what is half open would refuse every later connection
             self._stdout.__exit__(None, None, None)
-            lines = str(error).strip().splitlines() or [type(error).__name__]
-            reason = " ".join(dict.fromkeys((lines[0], lines[-1])))  # a traceback may be between
             raise TargetError(
                 f"no Ray cluster can be used at {_address(self._engine) or 'this machine'}: "
-                f"{reason}; start one with: ray start --head, set "
+                f"{_reason(error)}; start one with: ray start --head, set "
                 "RAY_AUTH_MODE and the token here as there, or leave RAY_ADDRESS unset to use this "
                 "machine"
             ) from None
@@ -153,7 +154,7 @@ class RayCluster:
             retry_exceptions=False,
         )
         # As an argument: what is in a runtime environment, Ray shows to everybody.
-        variables = self.share(_sent_variables())
+        variables, versions = self.share(_sent_variables()), _versions()
         most = _PARTS_PER_CPU * self.cpus
         waiting: dict[Any, int] = {}
         todo = iter(enumerate(parts))
@@ -161,7 +162,7 @@ class RayCluster:
         while True:
             while len(waiting) < most and (part := next(todo, None)) is not None:
                 place, arguments = part
-                waiting[remote.remote(function, variables, *arguments)] = place
+                waiting[remote.remote(function, variables, versions, *arguments)] = place
             if not waiting:
                 return
             try:
@@ -203,6 +204,11 @@ class RayCluster:
             cause = error.cause
             if isinstance(cause, AssayError):
                 return cause
+            if isinstance(cause, ImportError) or "No module named" in str(cause):
+                return TargetError(
+                    f"the Ray node {error.ip} lacks a module ({_reason(cause)}); install the same "
+                    f"versions there as here: {_versions()}"
+                )
             raise
         except errors.RayError as error:
             return TargetError(
@@ -219,14 +225,37 @@ def _sent_variables() -> dict[str, str]:
     }
 
 
-def _call(function: Callable[..., Any], variables: Mapping[str, str], *arguments: object) -> Any:
+def _versions() -> str:
+    python = ".".join(map(str, sys.version_info[:2]))
+    return f"agent-assay {version('agent-assay')}, Python {python}"
+
+
+def _reason(error: BaseException) -> str:
+    """The first and the last line, since a traceback may be between; all of a short message."""
+    lines = [line.strip() for line in str(error).strip().splitlines()] or [type(error).__name__]
+    return " ".join(lines if len(lines) < 10 else dict.fromkeys((lines[0], lines[-1])))
+
+
+def _call(
+    function: Callable[..., Any], variables: Mapping[str, str], versions: str, *arguments: object
+) -> Any:
     """On a worker, whose process is this command's alone."""
+    if versions != _versions():
+        raise TargetError(
+            f"the Ray node {socket.gethostname()} has {_versions()}, and this machine has "
+            f"{versions}: install the same versions on all nodes"
+        )
     os.environ.update(variables)
     return function(*arguments)
 
 
 def _address(engine: str) -> str:
+    """HOST:PORT of the cluster; that of the last `ray start` here if none is named, or empty."""
     chosen = engine if engine != "ray" else os.environ.get("RAY_ADDRESS", "")
+    if not chosen:
+        session = Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray", "ray_current_cluster")
+        with suppress(OSError):
+            chosen = read_text_file(session).strip()
     return chosen.removeprefix("ray://")
 
 
@@ -238,7 +267,7 @@ def _refuse_closed_port(engine: str) -> None:
     except OSError as error:
         raise TargetError(
             f"no Ray cluster responds at {address}: {error.strerror or error}; start one with: "
-            "ray start --head, or leave RAY_ADDRESS unset to use this machine"
+            "ray start --head, or use this machine: unset RAY_ADDRESS and run ray stop"
         ) from None
 
 

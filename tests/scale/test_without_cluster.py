@@ -31,6 +31,45 @@ def test_no_cluster_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         check_engine("spark")
 
 
+def test_a_head_that_died_and_left_its_session_file_is_told_at_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "ray").mkdir()
+    (tmp_path / "ray" / "ray_current_cluster").write_text("127.0.0.1:9\n")
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    with pytest.raises(TargetError, match=r"no Ray cluster responds at 127\.0\.0\.1:9.*ray stop"):
+        RayCluster("ray").__enter__()
+
+
+def test_a_worker_of_another_version_names_both_and_its_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = ray_cluster._versions()
+    assert ray_cluster._call(lambda: "done", {}, here) == "done"
+    monkeypatch.setattr(ray_cluster, "version", lambda _name: "0.0.1")
+    monkeypatch.setattr("socket.gethostname", lambda: "node-7")
+    with pytest.raises(TargetError, match=rf"node-7 has agent-assay 0\.0\.1.*machine has {here}"):
+        ray_cluster._call(lambda: "done", {}, here)
+
+
+def test_a_version_mismatch_that_ray_notices_is_told_whole() -> None:
+    words = "Version mismatch: The cluster was started with:\n    Ray: 2.60.0\n    Python: 3.11.7\n"
+    told = ray_cluster._reason(
+        RuntimeError(words + "This process was started with:\n    Ray: 2.50")
+    )
+    assert told.endswith("Ray: 2.60.0 Python: 3.11.7 This process was started with: Ray: 2.50")
+
+
+def test_an_index_that_every_node_would_embed_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(RayCluster, "nodes", 3)
+    config = RunConfig(target="builtin:hybrid", dataset="notes", num_queries=6)
+    plan = Evaluation.plan(config, load_dataset("notes"))
+    with pytest.raises(UsageError, match=r"builtin:hybrid .* each of 3 Ray nodes: set QDRANT_URL"):
+        ray_shards.evaluate_on_cluster(plan, 3, RayCluster("ray"), tmp_path)
+
+
 class _HeadlessRay:
     """What the library does when the head is gone: it accepts work, of which nothing gets ready."""
 

@@ -1,5 +1,6 @@
 """Three real Qdrant nodes: the same results for every number of shards, and nodes that die."""
 
+import contextlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -9,6 +10,7 @@ import pytest
 from tests.search.cluster import running_cluster
 from tests.search.conftest import QdrantServer
 from tests.search.samples import DOCUMENTS, WordEmbedder
+from tests.search.test_server_store import Wire
 
 from assay.data import Dataset, Document
 from assay.errors import SearchUnavailable, UsageError
@@ -73,11 +75,30 @@ def test_shards_change_no_score_and_any_node_may_die(
 
     # Documents change while it is away: nothing is lost, and the rest goes on.
     assert build_index(_MANY[:-1], embedder, store).removed == 1
-    assert all(hit.doc_id != "d59" for hit in open_index(store, embedder).search("title 59", 60))
+    retriever = open_index(store, embedder)
+    assert all(hit.doc_id != "d59" for hit in retriever.search("title 59", 60))
 
     cluster[1].kill()  # now some points have no copy left
     with pytest.raises(SearchUnavailable, match="too many nodes of the Qdrant cluster"):
         retriever.search("tea")
+
+
+def test_a_server_outside_the_cluster_is_refused_when_a_node_is_gone(
+    cluster: list[QdrantServer], tmp_path: Path, embedder: WordEmbedder
+) -> None:
+    """It was away when the index was opened, so that nothing could be compared."""
+    with running_cluster(tmp_path / "other", 1) as (stranger,):
+        wire = Wire(stranger.url)
+        wire.cut.set()
+        with contextlib.closing(wire):
+            urls = f"{cluster[0].url},{wire.url}"
+            store = ServerStore(urls, "outside", cluster=ClusterSettings(1, 1))
+            build_index(DOCUMENTS, embedder, store)
+            with open_index(store, embedder) as retriever:
+                cluster[0].kill()
+                wire.cut.clear()
+                with pytest.raises(SearchUnavailable, match=r"server 2 of the 2 .* not a node"):
+                    retriever.search("tea", 3)
 
 
 class KillsANode(BuiltinAgent):

@@ -9,12 +9,12 @@ from typing import Any
 
 import httpx
 import pytest
-from qdrant_client import QdrantClient
+from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 from tests.search.conftest import QdrantServer, running_server
 from tests.search.samples import DOCUMENTS, WordEmbedder
 
-from assay.errors import SearchError, UsageError
+from assay.errors import SearchError, SearchUnavailable, UsageError
 from assay.progress import Progress, silent
 from assay.search.embedding import Vectors
 from assay.search.index import build_index, open_index
@@ -58,6 +58,28 @@ def test_a_server_that_dies_between_two_queries_loses_nothing(
         assert build_index(DOCUMENTS, embedder, store).unchanged == len(DOCUMENTS)
         with open_index(store, embedder) as retriever:
             assert retriever.search("tea", 1)[0].doc_id == "tea"
+
+
+def test_an_open_index_is_never_mixed_with_the_one_that_replaces_it(
+    qdrant_server: QdrantServer, embedder: WordEmbedder
+) -> None:
+    store = ServerStore(qdrant_server.url, "replaced")
+    build_index(DOCUMENTS, embedder, store)
+    with open_index(store, embedder) as retriever:
+        build_index(DOCUMENTS[2:], embedder, ServerStore(qdrant_server.url, "replaced"))
+        with pytest.raises(SearchUnavailable, match="another command has replaced the index"):
+            retriever.search("tea", 3)
+
+
+def test_servers_that_are_not_one_cluster_are_refused(
+    qdrant_server: QdrantServer, tmp_path: Path, embedder: WordEmbedder
+) -> None:
+    """The second has an older index of the same name, which must not answer for the first."""
+    with running_server(tmp_path) as other:
+        build_index(DOCUMENTS[2:], embedder, ServerStore(other.url, "apart"))
+        build_index(DOCUMENTS, embedder, ServerStore(qdrant_server.url, "apart"))
+        with pytest.raises(SearchUnavailable, match="server 1 of the 2 in QDRANT_URL is not"):
+            ServerStore(f"{qdrant_server.url},{other.url}", "apart")
 
 
 class Wire:
@@ -117,6 +139,9 @@ class _Stalled:
     ) -> None:
         self._name, self._patience, self._asked = name, patience, asked
         self._error = error or ResponseHandlingException(TimeoutError())
+
+    def cluster_status(self) -> models.ClusterStatus:
+        return models.ClusterStatusOneOf1.model_construct(peers={"1": None, "2": None})
 
     def scroll(self, _collection: str, timeout: int = 60) -> str:
         self._asked.append(f"{self._name} {timeout}")
@@ -238,7 +263,7 @@ def test_a_build_whose_collection_another_one_removed_is_to_be_repeated(
             build_index(DOCUMENTS[1:], embedder, quicker)
             return super().embed(texts, progress)
 
-    with pytest.raises(SearchError, match="another command has replaced the index"):
+    with pytest.raises(SearchUnavailable, match="another command has replaced the index"):
         build_index(DOCUMENTS, Late(), store)
     assert build_index(DOCUMENTS, embedder, store).added == 1
 

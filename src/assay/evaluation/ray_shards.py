@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from zipfile import ZIP_DEFLATED, ZipFile
 
 from assay.data.dataset import Dataset
-from assay.errors import AssayError, RunError, TargetError
+from assay.errors import AssayError, RunError, TargetError, UsageError
 from assay.evaluation.driver import run_evaluation
 from assay.evaluation.evaluation import Evaluation
 from assay.evaluation.merge import merge, merged_config
@@ -99,9 +99,22 @@ def run_on_cluster(
     configs: Sequence[RunConfig], dataset: Dataset, cluster: RayCluster, out: Path
 ) -> Iterator[tuple[int, RunFolder | AssayError]]:
     """The run of each of the settings on the same data, as they are finished, under `out`."""
+    for config in configs:
+        _require_shared_index(config, cluster)
     shared = cluster.share(dataset)
     for place, result in cluster.map(_run, [(config, shared) for config in configs]):
         yield place, result if isinstance(result, AssayError) else _unpack(result, out)
+
+
+def _require_shared_index(config: RunConfig, cluster: RayCluster) -> None:
+    """Without a server, every node would embed all documents for an index of its own."""
+    mode = config.target.removeprefix("builtin:").partition("#")[0]
+    embeds = config.target.startswith("builtin:") and mode != "bm25"
+    if embeds and not os.environ.get("QDRANT_URL") and cluster.nodes > 1:
+        raise UsageError(
+            f"{config.target} would embed the documents on each of {cluster.nodes} Ray nodes: set "
+            "QDRANT_URL to a server that all of them reach, or leave out --engine"
+        )
 
 
 def _run(config: RunConfig, dataset: Dataset) -> bytes:

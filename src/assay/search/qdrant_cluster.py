@@ -46,8 +46,8 @@ _log = logging.getLogger(__name__)
 def connect(urls: str, api_key: str | None) -> QdrantClient:
     """A client of the servers that QDRANT_URL names, one or several with commas between them.
 
-    With several, each request goes to the server that answered last, and to the next one where
-    that does not respond. They must hold the same collections, as the nodes of a cluster do.
+    With several, each request goes to the server that answered last, and to the next one if that
+    does not respond. They must be nodes of one cluster: see `require_one_cluster`.
     """
     addresses = _split(urls)
     for url in addresses:
@@ -79,8 +79,22 @@ def ask_each(client: QdrantClient, method: str) -> list[Any]:
     return found
 
 
+def require_one_cluster(client: QdrantClient) -> None:
+    """Raises `SearchUnavailable` if two servers that respond do not belong to one cluster.
+
+    Those that are away are compared when a request first goes to them.
+    """
+    if isinstance(client, FailoverClient):
+        for place, status in enumerate(ask_each(client, "cluster_status")):
+            if status is not None:
+                client.require_member(place, status)
+
+
 class FailoverClient:
     """Has the methods of a `QdrantClient`, each sent to the first server that responds.
+
+    A server that is asked in the place of another one has to belong to the same cluster: one that
+    stands alone may have an older index under the same name.
 
     Parameters:
         clients: one for each server.
@@ -90,6 +104,7 @@ class FailoverClient:
     def __init__(self, clients: Sequence[QdrantClient], probes: Sequence[QdrantClient]) -> None:
         self._clients, self.probes = clients, probes
         self._current = 0
+        self._peers: set[str] = set()
 
     def close(self) -> None:
         """Close all connections."""
@@ -110,6 +125,16 @@ class FailoverClient:
 
         return call
 
+    def require_member(self, place: int, status: models.ClusterStatus) -> None:
+        """Raises `SearchUnavailable` unless a server is in the same cluster as those before."""
+        peers = set(status.peers) if isinstance(status, models.ClusterStatusOneOf1) else set()
+        if not peers or (self._peers and not peers & self._peers):
+            raise SearchUnavailable(
+                f"server {place + 1} of the {len(self.probes)} in QDRANT_URL is not a node of "
+                "their cluster and may hold another index: name one server or one cluster's nodes"
+            )
+        self._peers |= peers
+
     def _first_answer(
         self,
         name: str,
@@ -123,6 +148,8 @@ class FailoverClient:
         for attempt in range(count):
             place = (first + attempt) % count
             try:
+                if place != self._current:  # also a node that has been replaced since
+                    self.require_member(place, self.probes[place].cluster_status())
                 answer = getattr(servers[place], name)(*arguments, **options)
             except (ResponseHandlingException, UnexpectedResponse) as error:
                 if not goes_on(error):
@@ -181,8 +208,10 @@ def _is_away_or_slow(error: ResponseHandlingException | UnexpectedResponse) -> b
 def _refusal(urls: str, error: UnexpectedResponse) -> SearchError:
     hint = "set QDRANT_API_KEY" if error.status_code in (401, 403) else "see the server's log"
     if error.status_code == 404 and b"doesn't exist" in error.content:
-        hint = "another command has replaced the index in the meantime: run this one again"
-    elif b"No space left" in error.content:
+        return SearchUnavailable(
+            f"another command has replaced the index at {urls} in the meantime: run this one again"
+        )
+    if b"No space left" in error.content:
         hint = "a disk of the server is full: free some space and run this again, nothing is lost"
     words = " ".join(error.content.decode("utf-8", "replace").split())[:300]
     return SearchError(

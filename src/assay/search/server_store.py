@@ -26,6 +26,7 @@ from assay.search.qdrant_cluster import (
     ClusterState,
     connect,
     read_state,
+    require_one_cluster,
     require_version,
     server_errors,
     shown_addresses,
@@ -50,12 +51,16 @@ _GRAPH_FROM_KB = 10_000
 
 
 class ServerSearcher:
-    """`keep`: the store, which closes the connections when it is garbage collected."""
+    """Searches one collection by its own name: an index that takes over the alias is never mixed
+    in. The name is a hash of the manifest, so a server with another index does not have it.
+
+    `keep`: the store, which closes the connections when it is garbage collected.
+    """
 
     def __init__(
-        self, client: QdrantClient, alias: str, manifest: Manifest, url: str, *, keep: object
+        self, client: QdrantClient, collection: str, manifest: Manifest, url: str, *, keep: object
     ) -> None:
-        self._client, self._alias, self._url, self._keep = client, alias, url, keep
+        self._client, self._collection, self._url, self._keep = client, collection, url, keep
         self.manifest = manifest
 
     def candidates(self, where: Sequence[FilterCondition] = ()) -> PointCandidates:
@@ -74,7 +79,7 @@ class ServerSearcher:
         """The best points, best first: see `Searcher`."""
         with server_errors(self._url):
             answer = self._client.query_points(
-                self._alias,
+                self._collection,
                 query=sparse(vector) if isinstance(vector, SparseVector) else vector.tolist(),
                 using=signal,
                 limit=limit,
@@ -88,7 +93,7 @@ class ServerSearcher:
         """The points that exist, with their dense vectors if asked for."""
         with server_errors(self._url):
             records = self._client.retrieve(
-                self._alias, list(ids), with_vectors=[DENSE] if vectors else False
+                self._collection, list(ids), with_vectors=[DENSE] if vectors else False
             )
         return [_stored(record) for record in records]
 
@@ -96,7 +101,7 @@ class ServerSearcher:
         """The ids of those points that meet the conditions."""
         with server_errors(self._url):
             records, _ = self._client.scroll(
-                self._alias,
+                self._collection,
                 scroll_filter=_filter(where, ids),
                 limit=max(1, len(ids)),
                 with_payload=False,
@@ -133,6 +138,7 @@ class ServerStore:
         weakref.finalize(self, self._client.close)
         with server_errors(self._url):
             require_version(self._client.info().version, self._url)
+            require_one_cluster(self._client)
 
     @property
     def connection(self) -> dict[str, str]:
@@ -147,10 +153,11 @@ class ServerStore:
     def manifest(self) -> Manifest | None:
         """The manifest of the live collection; None if there is none."""
         live = self._live()
-        if live is None:
-            return None
+        return None if live is None else self._manifest_of(live)
+
+    def _manifest_of(self, collection: str) -> Manifest:
         with server_errors(self._url):
-            metadata = self._client.get_collection(live).config.metadata or {}
+            metadata = self._client.get_collection(collection).config.metadata or {}
         return Manifest.from_json(metadata.get("manifest", {}), self.where)
 
     def cluster_state(self) -> ClusterState | None:
@@ -168,15 +175,17 @@ class ServerStore:
 
     def open(self) -> ServerSearcher:
         """A searcher over the live collection; `SearchError` if there is none."""
-        manifest = self.manifest()
-        if manifest is None:
+        live = self._live()
+        if live is None:
             raise SearchError(f"there is no index at {self.where}; build it: assay index")
-        state = self.cluster_state()
+        manifest = self._manifest_of(live)
+        with server_errors(self._url):
+            state = read_state(self._client, live)
         if state is not None and state.warning:
             _log.warning("%s", state.warning)
         with server_errors(self._url):
-            self._cluster.warn_of_others(self._client, self._alias, self.where)
-        return ServerSearcher(self._client, self._alias, manifest, self._url, keep=self)
+            self._cluster.warn_of_others(self._client, live, self.where)
+        return ServerSearcher(self._client, live, manifest, self._url, keep=self)
 
     def lock(self, _progress: Progress) -> AbstractContextManager[None]:
         """Nothing to lock: concurrent builds of the same index do not conflict, see `writer`."""
