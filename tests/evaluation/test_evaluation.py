@@ -3,10 +3,10 @@
 import asyncio
 import json
 import random
-import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.evaluation.evaluating import MakeDataset, half_right, number, run
@@ -19,8 +19,7 @@ from assay.evaluation.run import Run
 from assay.report.terminal import plain_text, render_report
 from assay.run.config import RunConfig
 from assay.run.models import Report, UnseenQueries
-from assay.targets import PythonAgent
-from assay.targets.threads import MOST_ABANDONED
+from assay.targets import AgentInfo, PythonAgent
 
 
 def test_scores_are_those_of_the_lists(make_dataset: MakeDataset, tmp_path: Path) -> None:
@@ -194,22 +193,6 @@ def test_a_ceiling_leaves_out_what_the_corpus_lacks(
     assert head.statistics["recall@5"].share_of_ceiling == pytest.approx(1.0)
 
 
-def test_a_coroutine_that_blocks_or_cancels_itself_is_a_failure_like_any_other(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
-    async def blocks(query: str, _top_k: int) -> list[str]:
-        if number(query) == 0:
-            time.sleep(1.5)
-        return [f"d{number(query)}"]
-
-    async def cancels(_query: str, _top_k: int) -> list[str]:
-        raise asyncio.CancelledError
-
-    blocked = run(blocks, make_dataset(2), tmp_path, timeout=0.5, concurrency=1).report
-    assert blocked.failures["timeout"] >= 1
-    assert run(cancels, make_dataset(2), tmp_path).report.failures == {"agent error": 2}
-
-
 @pytest.mark.parametrize("answer", [["\ud800"], {"doc_ids": [], "answer": "\udcff"}])
 def test_text_that_cannot_be_written_down_is_an_invalid_answer(
     make_dataset: MakeDataset, tmp_path: Path, answer: object
@@ -268,28 +251,6 @@ def test_ids_beyond_those_that_are_kept_are_surplus_too(
     assert floods.report.violations["surplus"].ids == 3 * (1500 - 5)
 
 
-def test_calls_that_were_given_up_on_do_not_pile_up(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
-    """A sync function cannot be stopped: what nobody waits for runs on, but not without bound."""
-    release = threading.Event()
-    out: set[str] = set()
-
-    def hangs(query: str, _top_k: int) -> list[str]:
-        out.add(query)
-        release.wait(60)
-        return []
-
-    config = RunConfig(target="f", dataset="tiny", timeout=0.05, concurrency=3)
-    evaluation = replace(Evaluation.plan(config, make_dataset(100)), probe_pauses=(0.01,))
-    try:
-        outcome = asyncio.run(evaluation.start(PythonAgent(hangs, name="f"), tmp_path))
-    finally:
-        release.set()
-    assert outcome.state == "target lost"
-    assert 3 < len(out) <= 3 + MOST_ABANDONED
-
-
 def test_every_spelling_of_a_metric_names_one_figure(
     make_dataset: MakeDataset, tmp_path: Path
 ) -> None:
@@ -307,8 +268,8 @@ def test_an_agent_that_learned_from_what_it_is_measured_on_is_named(
     make_dataset: MakeDataset, tmp_path: Path
 ) -> None:
     said: list[str] = []
-    agent = PythonAgent(half_right, name="f")
-    agent.info = replace(agent.info, learned_from=("train", "test"))
+    learned = AgentInfo("f", "python", learned_from=("train", "test"))
+    agent = PythonAgent(SimpleNamespace(ask=half_right, info=learned), name="f")
     evaluation = Evaluation.plan(RunConfig(target="python:f"), make_dataset(4))
     asyncio.run(evaluation.start(agent, tmp_path, events=Events(message=said.append)))
     assert [line for line in said if "learned from the test judgments" in line]

@@ -90,5 +90,5 @@ async def test_a_shape_that_changes_on_the_way_is_told_in_one_line(tmp_path: Pat
     messages = [json.loads(line)["failure"]["message"] for line in calls[6:]]
     for message in messages:
         assert "\n" not in message
-        assert message.startswith("--map ids=hits[].id finds nothing; received {")
+        assert message.startswith("--map ids=hits[].id yields nothing")
         assert message.endswith("--map 'ids=results.docs[].id'")

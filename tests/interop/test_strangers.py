@@ -74,7 +74,7 @@ async def test_prose_is_the_answer_and_its_marks_are_the_citations() -> None:
 @pytest.mark.parametrize(
     ("answer", "ways", "suggestion"),
     [
-        (strangers10.footnotes, "#text", r"--map 'ids=re:id=(\S+)'"),
+        (strangers10.footnotes, "#text", r"--map 'ids=re:"),
         (strangers10.results, "", "--map 'ids=search.results[].doc_id'"),
         (strangers10.prose, "", r"--map 'ids=re:\[([^\]]+)\]'"),
     ],

@@ -1,6 +1,7 @@
 """What targets send, fail with and hide, seen from the command line and the wire."""
 
 import json
+import os
 import re
 import socketserver
 import subprocess
@@ -270,6 +271,39 @@ def test_a_key_in_an_exception_of_a_function_is_nowhere(
     assert "canary-77aa-9" not in result.stdout + result.stderr
     written = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert not [path for path in written if b"canary-77aa-9" in path.read_bytes()]
+
+
+PLUGIN = """
+class Echo:
+    def __init__(self, address):
+        self.address = address
+
+    def ask(self, query, top_k):
+        return [self.address + query.rpartition(" ")[2]]
+
+def open_echo(address, context):
+    from assay.targets.python_call import as_agent
+    return as_agent(Echo(address), name="echo:" + address)
+"""
+
+
+def test_an_installed_package_adds_a_kind_of_target(questions: str, tmp_path: Path) -> None:
+    (tmp_path / "echo_plugin.py").write_text(PLUGIN)
+    installed = tmp_path / "echo_plugin-1.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: echo-plugin\nVersion: 1.0\n")
+    (installed / "entry_points.txt").write_text("[assay.targets]\necho = echo_plugin:open_echo\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "assay", "eval", "echo:d", "--dataset", questions],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=110,
+    )
+    assert done.returncode == 0, done.stderr
+    found = {str(each["doc_ids"]) for each in calls(tmp_path)}
+    assert found == {f"['d{place}']" for place in range(QUESTIONS)}
 
 
 def test_a_module_in_the_working_folder_does_not_replace_one_of_a_child(

@@ -87,7 +87,7 @@ def test_the_texts_of_the_documents_are_the_passages_of_an_answer() -> None:
     assert read(value, *mapping, "answer=text").contexts == (ContextChunk("T\nB", "d1"),)
     assert read(value, *mapping[:2], "answer=text").contexts == (ContextChunk("B", "d1"),)
     wrong = failure(value, "ids=docs[].id", "texts=docs[].nothing", "answer=text")
-    assert "yields 0 texts for 1 ids; write an expression over the same list as ids" in wrong
+    assert "yields 0 texts for 1 ids" in wrong
 
 
 def test_contexts_may_be_objects() -> None:
@@ -151,17 +151,13 @@ def test_without_ids_they_are_detected_by_the_data_set() -> None:
 @pytest.mark.parametrize(
     ("value", "mapping", "words"),
     [
-        (
-            {"hits": {"n": 1}},
-            "ids=hits",
-            ["yields an object", '{"hits": {"n": 1}}', ".LIST[].FIELD"],
-        ),
-        ({"a": 1}, "ids=hits[].id", ["finds nothing", '{"a": 1}', "ids=hits[].id || `[]`"]),
-        ({"ids": [["a"]]}, "ids=ids", ["item 1 is a list", "--map 'ids=ids[]'"]),
-        ({"ids": [{"x": 1}]}, "ids=ids", ["item 1 is an object", "ids=ids[].FIELD", "it has: x"]),
-        ({"ids": ["a", True]}, "ids=ids", ["item 2 is true or false"]),
-        ({"ids": ["a", 1.5]}, "ids=ids", ["item 2 is a number (1.5)"]),
-        ({"id": "a"}, "ids=id", ["yields a text, not a list", "--map 'ids=[id]'"]),
+        ({"hits": {"n": 1}}, "ids=hits", ["yields an object, not a list", '{"hits": {"n": 1}}']),
+        ({"a": 1}, "ids=hits[].id", ["yields nothing", '{"a": 1}', "|| `[]`"]),
+        ({"ids": [["a"]]}, "ids=ids", ["a list as item 1"]),
+        ({"ids": [{"x": 1}]}, "ids=ids", ["an object as item 1"]),
+        ({"ids": ["a", True]}, "ids=ids", ["true or false as item 2"]),
+        ({"ids": ["a", 1.5]}, "ids=ids", ["a number (1.5) as item 2"]),
+        ({"id": "a"}, "ids=id", ["yields a text, not a list"]),
         ("<html>no</html>", "ids=ids", ["not JSON", "<html>no</html>", "ids=re:PATTERN"]),
         ({"a": "x"}, "ids=sort(a)", ["sort()"]),
         ({"ids": ["a"], "s": [1, 2]}, "scores=s,ids=ids", ["for each of 1 ids", "[1, 2]"]),
@@ -234,24 +230,15 @@ def test_a_pattern_reads_strings_inside_json_without_their_escapes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("expression", "remedy"),
-    [
-        ("hits[].id", """--map 'ids=hits[].[id || `"none"`][]'"""),
-        ('hits[]."id"', """--map 'ids=hits[].["id" || `"none"`][]'"""),
-        ("hits[].id || `[]`", 'items[].[id || `"none"`][]'),
-        ("hits[*].id", 'items[].[id || `"none"`][]'),
-        ("hits[0:5].id", 'items[].[id || `"none"`][]'),
-        ("groups[].hits[].id", """--map 'ids=groups[].hits[].[id || `"none"`][]'"""),
-        ("ids[]", 'items[].[id || `"none"`][]'),
-    ],
+    "expression",
+    ["hits[].id", "hits[].id || `[]`", "hits[*].id", "hits[0:5].id", "groups[].hits[].id", "ids[]"],
 )
-def test_results_without_an_id_do_not_let_others_move_up(expression: str, remedy: str) -> None:
+def test_results_without_an_id_do_not_let_others_move_up(expression: str) -> None:
     hits = [{"id": "a"}, {"id": None}, {"id": "b"}, {}]
     value = {"hits": hits, "groups": [{"hits": hits}], "ids": ["a", None, "b", None]}
     reader = AnswerReader({"ids": expression})
-    with pytest.raises(AgentFailure, match="2 of 4 items have no id there") as raised:
+    with pytest.raises(AgentFailure, match="2 of 4 items have no id there"):
         reader.ids(Received("", value))
-    assert remedy in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def test_the_user_can_say_where_the_ids_are() -> None:
         (structured({"total": 3}), "no list of documents"),
         (structured({"a": [1], "b": [2]}), "no list of documents"),
         (structured({"results": [{"id": "MED-1"}, {"no": 1}]}), "result 2 has no field 'id'"),
-        (structured({"results": [None]}), "result 1 has no field 'doc_id'; it has: nothing"),
+        (structured({"results": [None]}), "no ids were found"),
         (text("I found MED-1 for you."), "neither structured content nor JSON"),
         (text("x" * 1_000_001), "larger than 1,000,000 bytes"),
         (

@@ -25,7 +25,7 @@ from assay.targets.opening import (
     targets_help,
 )
 from assay.targets.probe import probe
-from assay.targets.python_call import ObjectAgent, as_agent
+from assay.targets.python_call import as_agent
 from assay.targets.target_kinds import TARGET_KINDS, OpenContext, Target, TargetKind
 
 NOTHING = Dataset(name="none", documents={}, queries={}, judgments={})
@@ -304,7 +304,7 @@ async def test_a_target_may_name_an_object_with_a_method_ask() -> None:
 
 async def test_python_objects_are_agents() -> None:
     own = as_agent(OwnAgent())
-    assert isinstance(own, ObjectAgent)
+    assert isinstance(own, PythonAgent)
     assert own.info == OwnAgent.info
     agent = as_agent(find, track="zero-shot")
     assert isinstance(agent, PythonAgent)

@@ -8,8 +8,8 @@ streams its answers.
 import asyncio
 import re
 import uuid
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,9 +23,8 @@ from assay.net.http import classify_http_errors, read_body
 from assay.net.json import JsonObject
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.net.redact import quote, redact_url
-from assay.targets.contract_planting import PlantingAgent, ingest_address
 from assay.targets.http_agent import HttpAgent
-from assay.targets.protocol import Agent, AgentAnswer, AgentInfo, document_id
+from assay.targets.protocol import AgentAnswer, AgentInfo, document_id
 from assay.targets.readiness import ready_url
 from assay.targets.target_kinds import CONTRACT_TARGET, OpenContext, Target
 
@@ -210,9 +209,7 @@ class ContractAgent(HttpAgent):
         self._base = resolve_agent(target.agent, read_endpoints())
         self.policy = policy
         self._limits = limits
-        self._corpus = tuple(documents)
-        self._knowledge_base = ""
-        self._reader = OutputReader(self._corpus)
+        self._reader = OutputReader(documents)
         self.ready_url = ready_url(self._base)
         self._client: AgentClient | None = None
         way = "#stream" if target.streaming else ""
@@ -249,8 +246,7 @@ class ContractAgent(HttpAgent):
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         """Run the task for one query."""
-        chosen = {"knowledgeBase": self._knowledge_base} if self._knowledge_base else {}
-        return await self._answer({**_inputs(self._target.task, query, top_k), **chosen})
+        return await self._answer(_inputs(self._target.task, query, top_k))
 
     @property
     def takes_context(self) -> bool:
@@ -266,27 +262,6 @@ class ContractAgent(HttpAgent):
             message = "the agent searched instead of answering from the given grounding"
             raise AgentFailure(FailureKind.INVALID_ANSWER, message)
         return answer
-
-    async def refuse_documents(self) -> str:
-        """Why nothing can be planted into its index; empty if RAG_INGEST adds and removes."""
-        if self._target.task != "RAG_ANSWER":
-            return f"{self._target.task} does not answer"
-        return await self._planting().refusal()
-
-    @asynccontextmanager
-    async def with_documents(self, documents: Sequence[Document]) -> AsyncIterator[Agent]:
-        """The agent, searching a knowledge base with these documents until the block ends."""
-        async with self._planting().holding(documents) as name:
-            self._knowledge_base = name
-            try:
-                yield self
-            finally:
-                self._knowledge_base = ""
-
-    def _planting(self) -> PlantingAgent:
-        assert self._client is not None, "call open() before planting"
-        url = ingest_address(self._base, read_endpoints())
-        return PlantingAgent(self._client, url, self._corpus)
 
     async def _answer(self, inputs: Mapping[str, Any]) -> AgentAnswer:
         request = AgentRunRequest(

@@ -140,12 +140,8 @@ class IdDetector:
             self._refuse_prose(items)
         missing = next((place for place, row in enumerate(rows) if name not in row), None)
         if missing is not None:
-            found = ", ".join(list(rows[missing])[:8]) or "nothing"
-            raise AgentFailure(
-                FailureKind.INVALID_ANSWER,
-                f"result {missing + 1} has no field {name!r}; it has: {found}. Name the one that "
-                "is the id: --map doc_id=FIELD",
-            )
+            what = f"result {missing + 1} has no field {name!r}" if missing else "no ids were found"
+            raise AgentFailure(FailureKind.INVALID_ANSWER, what)
         return tuple(_document_id(row[name], form) for row in rows)
 
     def _refuse_prose(self, items: Sequence[str]) -> None:

@@ -171,9 +171,7 @@ class AnswerReader:
         suggestion = suggest_mapping(received.value, received.text, self._known)
         if not suggestion or suggestion == f"ids={self._mapping.get('ids')}":
             return failure
-        return AgentFailure(
-            failure.kind, f"{failure}; ids of the data set are at: --map '{suggestion}'"
-        )
+        return AgentFailure(failure.kind, f"{failure}; try: --map '{suggestion}'")
 
     def _read(self, received: Received) -> AgentAnswer:
         doc_ids = self.ids(received)
@@ -194,19 +192,14 @@ class AnswerReader:
     ) -> tuple[ContextChunk, ...]:
         """The passages that an answer was written from; by default the documents' own texts."""
         if "contexts" in self._evaluate:
-            found = self._evaluate["contexts"](received)
-            if not isinstance(found, list):
-                raise _invalid(self._not_a_list("contexts", found, received))
-            return read_contexts(found)
+            return read_contexts(self._list("contexts", received))
         texts = self._texts("texts", received)
         titles = self._texts("titles", received) or ()
         if texts is None or answer is None:
             return ()
         if len(texts) != len(doc_ids) or len(titles) not in (0, len(doc_ids)):
-            raise _invalid(
-                f"--map texts={self._mapping['texts']} yields {len(texts)} texts for "
-                f"{len(doc_ids)} ids; write an expression over the same list as ids"
-            )
+            what = f"{len(texts)} texts for {len(doc_ids)} ids"
+            raise self._mismatch("texts", what, received)
         whole = [f"{title}\n{text}" for title, text in zip(titles, texts, strict=bool(titles))]
         chunks = zip(doc_ids, whole or texts, strict=True)
         return read_contexts([{"id": doc_id, "text": text} for doc_id, text in chunks])
@@ -241,57 +234,42 @@ class AnswerReader:
     def _texts(self, key: str, received: Received) -> Texts | None:
         if key not in self._evaluate:
             return None
+        found = self._list(key, received)
+        return tuple(self._text(key, item, place, received) for place, item in enumerate(found))
+
+    def _list(self, key: str, received: Received) -> list[Any]:
         found = self._evaluate[key](received)
-        if not isinstance(found, list):
-            raise _invalid(self._not_a_list(key, found, received))
-        return tuple(self._text(key, item, place, found) for place, item in enumerate(found))
+        if isinstance(found, list):
+            return found
+        if found is None:
+            what = f"nothing; if that is an answer without documents, add: || `[]` (--map {key})"
+            raise self._mismatch(key, what, received)
+        raise self._mismatch(key, f"{_kind(found)}, not a list", received)
 
     def _require_ids(self, found: int, received: Received) -> None:
         """Refuse results without an id: JMESPath passes over them, and all others would move up."""
         items = None if self._items is None else self._items.search(received.value)
         if not isinstance(items, list) or len(items) <= found or received.messages:
             return
-        expression = self._mapping["ids"]
-        path, _, field = expression.rpartition("[].")
-        plain = path and not {*"[] |"} & {*field}
-        remedy = f"--map 'ids={path}[].[{field} || `\"none\"`][]'" if plain else _PLACEHOLDER
         raise _invalid(
-            f"--map ids={expression}: {len(items) - found} of {len(items)} items have no id there; "
-            f"received {_shown(received.value)}; to let them hold their places, write {remedy}, "
-            "and to leave them out filter them: items[?id].id"
+            f"--map ids={self._mapping['ids']}: {len(items) - found} of {len(items)} items have no "
+            f"id there; received {_shown(received.value)}; write {_PLACEHOLDER} to let them hold "
+            "their places, or items[?id].id to leave them out"
         )
 
-    def _text(self, key: str, item: Any, place: int, found: list[Any]) -> str:
+    def _text(self, key: str, item: Any, place: int, received: Received) -> str:
         if isinstance(item, str) and is_unicode(item):
             return item
         if isinstance(item, float) and item.is_integer() and abs(item) < 2**53:
             return str(int(item))
         if isinstance(item, int) and not isinstance(item, bool):
             return str(item)
-        expression = self._mapping[key]
-        kind = "a text with lone surrogates" if isinstance(item, str) else _kind(item)
-        advice = "write an expression that yields strings or integers; received {}"
-        if isinstance(item, list):
-            advice = f"to flatten it, write --map '{key}={expression}[]'; received {{}}"
-        elif isinstance(item, dict):
-            fields = ", ".join(list(map(str, item))[:8]) or "none"
-            end = "" if expression.endswith("]") else "[]"
-            advice = f"name its field: --map '{key}={expression}{end}.FIELD'; it has: {fields[:80]}"
-        message = f"--map {key}={expression}: item {place + 1} is {kind}, not a text; {advice}"
-        raise _invalid(message.replace("{}", _shown(found)))
+        raise self._mismatch(key, f"{_kind(item)} as item {place + 1}, not a text", received)
 
-    def _not_a_list(self, key: str, found: Any, received: Received) -> str:
-        expression = self._mapping[key]
-        start = f"--map {key}={expression} yields {_kind(found)}, not a list"
+    def _mismatch(self, key: str, what: str, received: Received) -> AgentFailure:
+        """An expression that does not fit the answer."""
         whole = f"received {_shown(received.value)}"
-        if found is None:
-            return (
-                f"--map {key}={expression} finds nothing; {whole}; if that is an answer without "
-                f"documents, write: --map '{key}={expression} || `[]`'"
-            )
-        if isinstance(found, dict):
-            return f"{start}; {whole}; write --map '{key}={expression}.LIST[].FIELD'"
-        return f"{start}; {whole}; for a single one, write --map '{key}=[{expression}]'"
+        return _invalid(f"--map {key}={self._mapping[key]} yields {what}; {whole}")
 
     def _one_text(self, key: str, received: Received) -> str | None:
         found = self._evaluate[key](received)
@@ -299,10 +277,7 @@ class AnswerReader:
             found = found[0] if found else None
         if found is None or (isinstance(found, str) and is_unicode(found)):
             return found
-        raise _invalid(
-            f"--map {key}={self._mapping[key]} yields {_kind(found)}, not a text; received "
-            f"{_shown(received.value)}; write an expression that yields one text"
-        )
+        raise self._mismatch(key, f"{_kind(found)}, not a text", received)
 
     def _scores(self, received: Received, count: int) -> tuple[float, ...]:
         if "scores" not in self._evaluate:
@@ -312,10 +287,8 @@ class AnswerReader:
             isinstance(each, int | float) and not isinstance(each, bool) for each in found
         )
         if not numbers or len(found) != count:
-            raise _invalid(
-                f"--map scores={self._mapping['scores']} yields {_shown(found)}, not one number "
-                f"for each of {count} ids; write an expression over the same list as ids"
-            )
+            what = f"{_shown(found)}, not one number for each of {count} ids"
+            raise self._mismatch("scores", what, received)
         return tuple(map(float, found))
 
 

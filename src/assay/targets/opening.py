@@ -15,6 +15,7 @@ from assay.targets.target_kinds import (
     OpenContext,
     Target,
     TargetKind,
+    find_kind,
 )
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ def parse_target(text: str) -> Target:
         own = "rest" if "{query}" in written else "url"  # a place for the query makes it a request
         return _of_kind(TARGET_KINDS[own], written, text)
     prefix, colon, rest = written.partition(":")
-    kind = TARGET_KINDS.get(prefix.lower())
-    if not colon or kind is None or kind.name == "url":
+    kind = find_kind(prefix.lower()) if colon else None
+    if kind is None or kind.name == "url":
         raise UsageError(_not_a_target(text, prefix.lower(), rest))
     return _of_kind(kind, rest, text)
 

@@ -5,7 +5,7 @@ import inspect
 import sys
 import traceback
 import warnings
-from collections.abc import AsyncIterator, Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -25,11 +25,9 @@ from assay.targets.retrievers import (
     to_plain_answer,
 )
 from assay.targets.target_kinds import OpenContext, Target
-from assay.targets.threads import DaemonThreads, LoopThread
+from assay.targets.threads import DaemonThreads
 
 _MESSAGE_LIMIT = 200
-_QUERIES = ("query", "question", "q", "text", "prompt")
-_COUNTS = ("top_k", "k", "n", "limit", "size", "count", "num_results")
 # `scores` and the rest come from objects that return an `AgentAnswer`; chains repeat their input.
 _READ_KEYS = frozenset(
     {"doc_ids", "answer", "citations", "contexts"}
@@ -40,31 +38,45 @@ _READ_KEYS = frozenset(
 
 
 class PythonAgent:
-    """A function `f(query, top_k)`, sync or async, that returns ids or an object with `doc_ids`.
+    """A function `f(query, top_k)` or an object with such a method `ask`; either may be async.
 
-    One with a parameter `context` can also answer from given passages. `known` are the ids of the
-    data set, by which the id of a retriever's document is recognized.
+    Whatever it raises is a failed call: one bad call must not end the run. A function with a
+    parameter `context`, or an object with `answer_from`, can also answer from given passages. An
+    object may have `open`, `close` and `info`.
+
+    Parameters:
+        target: the function or object.
+        name: how a run calls it.
+        track: how it may have learned.
+        known: the ids of the data set, by which the id of a retriever's document is recognized.
     """
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        target: Any,
         *,
         name: str,
         track: str = "undeclared",
         known: Container[str] = (),
     ) -> None:
-        _refuse_wrong_parameters(function)
+        self._object: Any = target if _is_asked(target) else None
+        self._function = target.ask if self._object is not None else target
+        _require_parameters(self._function)
         self._known = known
-        self.info = AgentInfo(name=name, protocol="python", track=track)
-        self._function = function
-        self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-            getattr(function, "__call__", None)  # noqa: B004 - an object with an async __call__
+        self._default_info = AgentInfo(name, "python", track)
+        signature = _signature(self._function)
+        self.takes_context = (
+            bool(getattr(target, "takes_context", False))
+            if self._object is not None
+            else signature is not None and "context" in signature.parameters
         )
-        signature = _signature(function)
-        self.takes_context = signature is not None and "context" in signature.parameters
         self._threads = DaemonThreads()
-        self._loop = LoopThread()
+
+    @property
+    def info(self) -> AgentInfo:
+        """What the object says of itself, if it does."""
+        found: AgentInfo = getattr(self._object, "info", self._default_info)
+        return found
 
     @staticmethod
     def from_target(target: Target, context: OpenContext) -> Agent:
@@ -76,12 +88,25 @@ class PythonAgent:
             raise UsageError(f"{target.address}: {error}") from None
 
     async def open(self) -> None:
-        """Nothing to do: the function is loaded already."""
+        """Open the object, whose `info` is known then."""
+        if hasattr(self._object, "open"):
+            await _result(self._object.open())
+        if not isinstance(self.info, AgentInfo):
+            raise UsageError(
+                f"info of {type(self._object).__name__} must be an "
+                f"assay.targets.protocol.AgentInfo, got {type(self.info).__name__}; or leave it out"
+            )
 
     async def close(self) -> None:
-        """End the threads."""
+        """Close the object, and end the threads."""
         self._threads.close()
-        self._loop.close()
+        if not hasattr(self._object, "close"):
+            return
+        try:
+            await _result(self._object.close())
+        except Exception as error:  # the run is done
+            name = type(self._object).__name__
+            warnings.warn(f"closing the agent {name} failed: {_describe(error)}", stacklevel=2)
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         """Call the function."""
@@ -89,93 +114,17 @@ class PythonAgent:
 
     async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
         """Call it with `context`, a list of `{"id", "title", "text"}`, in place of a search."""
-        context = [asdict(passage) for passage in passages]
-        function = partial(self._function, context=context)
+        if self._object is not None:
+            return await self._call(self._object.answer_from, query, passages)
+        function = partial(self._function, context=[asdict(each) for each in passages])
         return await self._call(function, query, max(1, len(passages)))
 
-    async def _call(self, function: Callable[..., Any], query: str, top_k: int) -> AgentAnswer:
+    async def _call(self, function: Callable[..., Any], *values: Any) -> AgentAnswer:
         try:
-            if self._is_async:
-                value = await self._loop.run(function, query, top_k)
+            if _is_async(function):
+                answer = await function(*values)
             else:
-                value = await self._threads.run(function, query, top_k)
-                if inspect.isawaitable(value):
-                    value = await self._loop.run(_result, value)
-        except AgentFailure:
-            raise
-        # A function that exits, or raises KeyboardInterrupt, must not end Assay.
-        except (Exception, SystemExit, KeyboardInterrupt) as error:
-            raise _failure_from(error) from error
-        return read_answer(to_plain_answer(value, self._known))
-
-
-class ObjectAgent:
-    """An object of the caller's with a method `ask`, and `open`, `close` and `info` if it likes.
-
-    Whatever its `ask` raises is a failed call, as for a function, and an answer may be all that a
-    function may return: one bad call must not end the run. An error of `open` is the caller's to
-    see; one of `close` is a warning, because the run is done.
-
-    Async methods run in our event loop, where `open` may have connected; others in threads.
-    """
-
-    def __init__(
-        self,
-        agent: Any,
-        *,
-        name: str = "",
-        track: str = "undeclared",
-        known: Container[str] = (),
-    ) -> None:
-        _refuse_wrong_parameters(agent.ask)
-        self._agent = agent
-        self._known = known
-        self._default_info = AgentInfo(name or type(agent).__name__, "python", track)
-        self.takes_context = bool(getattr(agent, "takes_context", False))
-        self._threads = DaemonThreads()
-
-    @property
-    def info(self) -> AgentInfo:
-        """What the object says of itself, if it does."""
-        found: AgentInfo = getattr(self._agent, "info", self._default_info)
-        return found
-
-    async def open(self) -> None:
-        """Open the object, whose `info` is known then."""
-        if hasattr(self._agent, "open"):
-            await _result(self._agent.open())
-        if not isinstance(self.info, AgentInfo):
-            raise UsageError(
-                f"info of {type(self._agent).__name__} must be an "
-                f"assay.targets.protocol.AgentInfo, "
-                f"got {type(self.info).__name__}; or leave it out"
-            )
-
-    async def ask(self, query: str, top_k: int) -> AgentAnswer:
-        """Ask the object."""
-        return await self._call(self._agent.ask, query, top_k)
-
-    async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
-        """Let the object answer from these passages."""
-        return await self._call(self._agent.answer_from, query, passages)
-
-    async def close(self) -> None:
-        """Close the object, and end the threads."""
-        self._threads.close()
-        if not hasattr(self._agent, "close"):
-            return
-        try:
-            await _result(self._agent.close())
-        except Exception as error:
-            name = type(self._agent).__name__
-            warnings.warn(f"closing the agent {name} failed: {_describe(error)}", stacklevel=2)
-
-    async def _call(self, method: Callable[..., Any], *values: Any) -> AgentAnswer:
-        try:
-            if inspect.iscoroutinefunction(method):
-                answer = await method(*values)
-            else:
-                answer = await _result(await self._threads.run(method, *values))
+                answer = await _result(await self._threads.run(function, *values))
         except AgentFailure:
             raise
         except (Exception, SystemExit) as error:
@@ -185,12 +134,19 @@ class ObjectAgent:
         return read_answer(to_plain_answer(answer, self._known))
 
 
+def _is_async(function: Callable[..., Any]) -> bool:
+    inner = function.func if isinstance(function, partial) else function
+    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(
+        getattr(inner, "__call__", None)  # noqa: B004 - an object with an async __call__
+    )
+
+
 async def _result(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
 
 
-def _refuse_wrong_parameters(function: Callable[..., Any]) -> None:
-    """Notice `f(top_k, query)`, which would search for a number, and `f(query)`."""
+def _require_parameters(function: Callable[..., Any]) -> None:
+    """Raise `UsageError` for a function that cannot be called with a query and a number."""
     signature = _signature(function)
     if signature is None:
         return
@@ -202,12 +158,6 @@ def _refuse_wrong_parameters(function: Callable[..., Any]) -> None:
             f"Assay calls f(query, top_k), and {name}{signature} cannot be called so: {error}; "
             "pass a function of two parameters"
         ) from None
-    names = [name.lower() for name in signature.parameters][:2]
-    if len(names) == 2 and names[0] in _COUNTS and names[1] in _QUERIES:
-        raise UsageError(
-            f"the function takes ({names[0]}, {names[1]}), and Assay calls f(query, top_k); swap "
-            f"its parameters, or pass lambda query, top_k: f(top_k, query)"
-        )
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
@@ -232,11 +182,9 @@ def as_agent(
     """
     own_name = python_name(target)  # raises for what is no target
     name = name or own_name
-    if _is_asked(target):
-        return ObjectAgent(target, name=name, track=track, known=known)
-    function = target if callable(target) else as_search_function(target, known)
-    assert function is not None  # else it had no name
-    return PythonAgent(function, name=name, track=track, known=known)
+    if not callable(target) and not _is_asked(target):
+        target = as_search_function(target, known)
+    return PythonAgent(target, name=name, track=track, known=known)
 
 
 def python_name(target: object) -> str:
@@ -318,42 +266,19 @@ def read_answer(value: object) -> AgentAnswer:
     )
 
 
-_REMEDIES: Sequence[tuple[type | tuple[type, ...], str]] = (
-    (type(None), "; return [] where nothing is found"),
-    ((str, bytes), "; return a list, also of one id"),
-    ((set, frozenset), "; a set has no order: return a list, best first"),
-    (AsyncIterator, "; return [each async for each in it]"),
-    (Iterator, "; return list(it)"),
-)
-
-
 def _ids(value: object, what: str) -> tuple[str, ...]:
-    if isinstance(value, str | bytes) or not isinstance(value, list | tuple):
-        kind, remedy = (
-            type(value).__name__,
-            next((words for kinds, words in _REMEDIES if isinstance(value, kinds)), ""),
-        )
-        raise _invalid(f"{what} is a {kind}, not a list of document ids{remedy}")
+    if not isinstance(value, list | tuple):
+        remedy = "; return [] if nothing is found" if value is None else ""
+        kind = type(value).__name__
+        raise _invalid(f"{what} is a {kind}, not a list of document ids, best first{remedy}")
     ids = []
     for position, item in enumerate(value):
         try:
             ids.append(document_id(item))
         except AgentFailure as failure:
-            raise _invalid(f"{what}, position {position}: {failure}{_remedy(item)}") from None
+            remedy = "; pairs are (id, score)" if isinstance(item, list | tuple) else ""
+            raise _invalid(f"{what}, position {position}: {failure}{remedy}") from None
     return tuple(ids)
-
-
-def _remedy(item: object) -> str:
-    """What to return instead of an item that is no id."""
-    if isinstance(item, list | tuple) and len(item) == 2:
-        if isinstance(item[0], int | float) and isinstance(item[1], str):
-            return "; pairs are (id, score), this one looks like (score, id)"
-        return "; pairs are (id, score), with a number for the score"
-    if isinstance(item, float):
-        return "; a data frame turns ids into floats where there are gaps: return str(int(id))"
-    if isinstance(item, Mapping):
-        return "; return its id alone, such as item['id']"
-    return ""
 
 
 def _invalid(message: str) -> AgentFailure:
@@ -370,10 +295,7 @@ def _failure_from(error: BaseException) -> AgentFailure:
 
 def _describe(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
-    try:
-        said = redact_known(str(error))
-    except Exception:  # an error that cannot say what it is must not end the run
-        said = "no message, as its __str__ fails too"
+    said = redact_known(str(error))
     text = f"{type(error).__name__}: {said}"[:_MESSAGE_LIMIT].encode("utf-8", "replace").decode()
     if not frames:
         return text

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 from assay.errors import UsageError, did_you_mean
@@ -115,7 +116,8 @@ class TargetKind:
         name: its prefix.
         syntax: how it is written, for help texts.
         description: one line for people.
-        agent: `module:Class`, whose `from_target(target, context)` makes the agent.
+        agent: `module:Class`, whose `from_target(target, context)` makes the agent, or
+            `module:function`, which makes it from the address and the context.
         runs_code: whether evaluating it runs code that the target names, or starts a process.
         reaches: every network address that evaluating the target contacts.
         reads: every local file that the target names.
@@ -145,7 +147,9 @@ class TargetKind:
 
     def open(self, target: Target, context: OpenContext) -> "Agent":
         """The agent, not yet connected. Raises `UsageError` for a target that cannot be one."""
-        agent: Agent = load(self.agent).from_target(target, context)
+        found = load(self.agent)
+        made = getattr(found, "from_target", None)
+        agent: Agent = made(target, context) if made else found(target.address, context)
         return agent
 
     @property
@@ -156,6 +160,26 @@ class TargetKind:
     def is_local(self, target: Target) -> bool:
         """Whether it uses this machine in a way that only the machine's own user may."""
         return self.runs_code or bool(self.reads(target))
+
+
+def find_kind(name: str) -> TargetKind | None:
+    """The kind with this prefix, also one that an installed package adds.
+
+    A package adds one by an entry point of the group `assay.targets`: its name is the prefix, its
+    value a class or function as `TargetKind.agent` says.
+    """
+    if name not in TARGET_KINDS:
+        for point in entry_points(group="assay.targets", name=name):
+            TARGET_KINDS[name] = TargetKind(
+                name=name,
+                syntax=f"{name}:ADDRESS",
+                description=f"{point.value}, an installed plug-in",
+                agent=point.value,
+                runs_code=True,
+                reaches=_nothing,
+                reads=_nothing,
+            )
+    return TARGET_KINDS.get(name)
 
 
 def load(reference: str) -> Any:
