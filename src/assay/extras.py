@@ -1,4 +1,4 @@
-"""Which extra brings an optional package, and what to say where it is missing."""
+"""Which extra brings an optional package, and what to say if it is missing."""
 
 from collections.abc import Iterable
 from importlib.util import find_spec

@@ -182,7 +182,7 @@ def require_regular(path: Path) -> None:
 
 
 def open_to_append(path: Path) -> int:
-    """A descriptor of a regular file that is read and appended to; created where it is missing.
+    """A descriptor of a regular file that is read and appended to; created if it is missing.
 
     A link is not followed: a run folder that was copied from somewhere must not lead a writer to
     other files. Raises `OSError`.
@@ -191,7 +191,7 @@ def open_to_append(path: Path) -> int:
 
 
 def open_to_lock(path: Path) -> int:
-    """A descriptor of a lock file, which is created where it is missing."""
+    """A descriptor of a lock file, which is created if it is missing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     return _open_regular(path, os.O_RDWR | os.O_CREAT | _NO_LINKS)
 
@@ -271,9 +271,9 @@ def sync_file(path: Path) -> None:
 
 
 def reserve_file(path: Path) -> None:
-    """Take the room on disk that a file has in name only. Raises `OSError` where it is full.
+    """Take the room on disk that a file has in name only. Raises `OSError` if it is full.
 
-    Who writes into a mapped file for which there is no room is killed by a signal.
+    Writing to a sparse mmap on a full disk raises SIGBUS.
     """
     if sys.platform != "win32" and hasattr(os, "posix_fallocate"):
         with path.open("rb+") as file:
@@ -300,7 +300,7 @@ def _mode_of(path: Path) -> int:
 
 
 def make_private_folder(path: Path, *, exist_ok: bool = True) -> None:
-    """Create `path` for its owner alone, where it does not exist; its parents are created as usual.
+    """Create `path` for its owner alone, if it does not exist; its parents are created as usual.
 
     For folders that hold texts of documents, queries or answers. Raises `OSError`.
     """

@@ -60,7 +60,7 @@ class FileLock:
     could otherwise hold locks on two files of one name.
 
     Parameters:
-        path: the lock file; created where it is missing.
+        path: the lock file; created if it is missing.
     """
 
     def __init__(self, path: Path) -> None:
@@ -93,7 +93,7 @@ class FileLock:
         return "another process"
 
     def release(self) -> None:
-        """Free the lock; does nothing where it is not held."""
+        """Free the lock; does nothing if it is not held."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

@@ -143,7 +143,9 @@ def test_result_files_of_other_evaluators_are_read(
 
 def test_an_unknown_layout_is_refused_with_a_mapping(assay: Assay, tmp_path: Path) -> None:
     path = tmp_path / "results.json"
-    path.write_text(json.dumps({"results": [{"ask": {"q": QUESTION}, "reply": {"a": ANSWER}}]}))
+    path.write_text(json.dumps({"results": [{"ask": {"q": QUESTION}, "output": {"a": ANSWER}}]}))
     result = assay("score", path.name)
     assert result.returncode == 2
+    assert "only 'ask.q', 'output.a'; " in result.stderr
     assert "--columns question=" in result.stderr
+    assert scored(assay, path, "--columns", "question=ask.q,answer=output.a")[1]["answer"] == ANSWER

@@ -4,6 +4,7 @@ import asyncio
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -337,6 +338,7 @@ def holds_answers(path: Path) -> bool:
 
 def _table_columns(path: Path) -> str:
     """The column names of a table's first row, which may raise; empty where it is no table."""
+    from assay.data.logged_answers import column_paths
     from assay.data.table import SUFFIXES, read_table, table_suffix
 
     if table_suffix(path) not in SUFFIXES:
@@ -349,7 +351,7 @@ def _table_columns(path: Path) -> str:
         raise row
     if row is None:
         return ""
-    return ", ".join(repr(str(name)[:40]) for name in list(row.fields)[:10])
+    return ", ".join(repr(name[:40]) for name in islice(column_paths(row.fields), 10))
 
 
 def _judge_config(context: typer.Context, options: dict[str, Any]) -> "RunConfig":

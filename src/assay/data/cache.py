@@ -74,7 +74,7 @@ class CacheDatabase:
         path: The file.
         what: What messages call it.
         table: The SQL that creates the table if it is missing.
-        failure: The exception where the file cannot be used.
+        failure: The exception if the file cannot be used.
     """
 
     path: Path

@@ -78,7 +78,7 @@ class Fact:
 
     @classmethod
     def read(cls, text: str, accept: tuple[str, ...], answer: str | None) -> "Fact":
-        """A fact of a file, with its own text as a wording where the reference `answer` has it.
+        """A fact of a file, with its own text as a wording if the reference `answer` has it.
 
         Not if that may be a label ("the deadline" of "3 May"), which wrong answers have too: if the
         answer has another wording, or if others have a number and the text has none. The "no" that
@@ -124,12 +124,12 @@ class Dataset:
 
     Attributes:
         name: What reports call it.
-        documents: The documents by id; empty where only the service under test has them.
+        documents: The documents by id; empty if only the service under test has them.
         queries: The queries by id, in the order of their file, which sampling relies on.
         judgments: For each split (`test`, `dev`, `train`) query id -> document id -> grade.
-        answers: Reference answers by query id, where the data set has any.
+        answers: Reference answers by query id, if the data set has any.
         warnings: What was odd in the files and could be used all the same.
-        judged_by: Which of the judgments a model made, in words; empty where people made all.
+        judged_by: Which of the judgments a model made; empty if people made all.
     """
 
     name: str
@@ -192,7 +192,7 @@ class Dataset:
 
     @property
     def corpus_ids(self) -> Set[str] | None:
-        """The ids of all documents that exist; None where the data set comes without documents."""
+        """The ids of all documents that exist; None if the data set comes without documents."""
         return self.documents.keys() if self.documents else None
 
     @cached_property
@@ -279,7 +279,7 @@ class Dataset:
         return self._kept("documents", lambda: self._corpus_digest().hexdigest())
 
     def _kept(self, rest: str, compute: Callable[[], str]) -> str:
-        """The hash from the file of documents on the disk, where it was computed before."""
+        """The hash from the file of documents on the disk, if it was computed before."""
         keep = getattr(self.documents, "cached_fingerprint", None)
         found: str = compute() if keep is None else keep(rest, compute)
         return found

@@ -55,7 +55,7 @@ class HubName:
         if match is None or ".." in text:
             raise UsageError(
                 f"{text!r} is not a data set on the hub; write hf:ORG/NAME, with @REVISION and "
-                "#CONFIG where they are needed"
+                "#CONFIG if they are needed"
             )
         return cls(match["repo"], match["revision"] or "", match["config"] or "")
 

@@ -27,7 +27,7 @@ class Journal:
 
     @property
     def size(self) -> int:
-        """How many bytes the journal has; 0 where there is none."""
+        """How many bytes the journal has; 0 if there is none."""
         return self.path.stat().st_size if self.path.exists() else 0
 
     def read(self) -> list[JsonObject]:
@@ -51,7 +51,7 @@ class Journal:
     def read_from(self, offset: int) -> tuple[list[JsonObject], int]:
         """The complete lines since `offset`, and where the next ones will begin.
 
-        Raises `DataError`, also where the journal is too large.
+        Raises `DataError`, also if the journal is too large.
         """
         if not self.path.exists():
             return [], 0
@@ -69,7 +69,7 @@ class Journal:
     def append(self, *lines: JsonObject, synced: bool = False) -> None:
         """Add lines, in a single write; `synced` waits until they are on disk.
 
-        Raises `OSError` where they could not be written completely, and `DataError` where the
+        Raises `OSError` if they could not be written completely, and `DataError` if the
         journal would get too large to be read.
         """
         text = b"".join(orjson.dumps(each, option=orjson.OPT_APPEND_NEWLINE) for each in lines)
@@ -90,7 +90,7 @@ class Journal:
 
 
 def check_writable(path: Path) -> None:
-    """Fail before a model is paid, not after: `DataError` where `path` cannot be written."""
+    """Fail before a model is paid, not after: `DataError` if `path` cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

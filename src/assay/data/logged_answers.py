@@ -8,13 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
 from assay.data.dataset import Fact
 from assay.data.table import cell_list, spelling
 from assay.data.text_file import Record, short_repr
+from assay.data.traces import parsed_cell
 from assay.errors import DataError
-from assay.net.json import parse_json
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "question": ("question", "query", "user_input", "input", "query_text"),
@@ -67,10 +65,10 @@ class LoggedAnswer:
     Attributes:
         id: the row's own id, else its number.
         question: what was asked.
-        answer: what was answered; None where the application failed.
+        answer: what was answered; None if the application failed.
         contexts: what the model was given, in its order.
-        reference: what a right answer says; empty where the log does not say.
-        answerable: False where declining is right; None where the log does not say.
+        reference: what a right answer says; empty if the log does not say.
+        answerable: False if declining is right; None if the log does not say.
         citations: ids of contexts or their places from 1, as logged; None without such a column.
         relevant: ids or texts of the contexts that should have been retrieved.
         facts: what a right answer must state.
@@ -105,16 +103,6 @@ def _flatten(fields: Mapping[str, Any]) -> dict[str, Any]:
             for key, inside in value.items():
                 flat.setdefault(spelling(key), inside)
     return flat
-
-
-def parsed_cell(value: Any) -> Any:
-    """The JSON in a cell of text, else the value as it is."""
-    if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "["):
-        return value
-    try:
-        return parse_json(value)
-    except orjson.JSONDecodeError:
-        return value
 
 
 def read_logged(
@@ -167,7 +155,7 @@ class _Reader:
         return next((name for name in COLUMNS[key] if name in self.fields), None)
 
     def value(self, key: str) -> Any:
-        """None where there is no such column, or nothing in it."""
+        """None if there is no such column, or nothing in it."""
         name = self.find(key)
         if name is None:
             return None
@@ -240,15 +228,22 @@ class _Reader:
                 raise self.wrong("facts", 'a list of texts or of {"text", "accept"}', each)
 
     def missing(self, key: str) -> DataError:
-        known = ", ".join(COLUMNS[key])
-        found = short_repr(list(self.row.fields))
+        known, found = ", ".join(COLUMNS[key]), ", ".join(column_paths(self.row.fields))
         return self.row.refusal(
-            f"has no column for the {key} ({known}), only {found}; pass --columns {key}=NAME, "
-            f'in Python columns={{"{key}": "NAME"}}'
+            f"has no column for the {key} ({known}), only {found[:300]}; pass --columns "
+            f'{key}=NAME, in Python columns={{"{key}": "NAME"}}'
         )
 
     def wrong(self, key: str, expected: str, value: object) -> DataError:
         return self.row.refusal(f"{self.find(key)!r} must be {expected}, got {short_repr(value)}")
+
+
+def column_paths(fields: Mapping[str, Any]) -> Iterator[str]:
+    """The names that `--columns` takes, with those inside JSON cells: `output.content`."""
+    for name, value in fields.items():
+        inside = parsed_cell(value)
+        keys = list(inside) if isinstance(inside, Mapping) else []
+        yield from (f"{name}.{key}" for key in keys) if keys else (str(name),)
 
 
 def _look_up(row: Record, name: str) -> Any:

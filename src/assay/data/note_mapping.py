@@ -23,7 +23,7 @@ def note_mapping_path(given: Path | None = None) -> Path:
 
 
 def read_note_mapping(path: Path) -> dict[str, int]:
-    """Note ids by document id; `DataError` where the file is missing or malformed."""
+    """Note ids by document id; `DataError` if the file is missing or malformed."""
     try:
         mapping = parse_json(read_file(path))
     except FileNotFoundError:
@@ -50,7 +50,7 @@ def read_note_mapping(path: Path) -> dict[str, int]:
 
 
 def documents_by_note(mapping: Mapping[str, int], path: Path) -> dict[int, str]:
-    """Document ids by note id; `DataError` where a note holds two documents."""
+    """Document ids by note id; `DataError` if a note holds two documents."""
     documents: dict[int, str] = {}
     for doc_id, note_id in mapping.items():
         other = documents.setdefault(note_id, doc_id)

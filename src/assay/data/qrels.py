@@ -18,7 +18,7 @@ from assay.net.json import parse_json
 
 _HEADERS = frozenset({"query-id", "query_id", "queryid", "qid", "query", "topic"})
 MODEL_MADE = "model:"
-"""What the iteration column begins with where a model made the judgment; its name follows."""
+"""What the iteration column begins with if a model made the judgment; its name follows."""
 MAX_GRADE = 1000  # 2^grade, the exponential gain, must stay a number
 
 
@@ -35,7 +35,7 @@ def read_qrels(path: str | Path) -> Judgments:
 
 
 def judged_by_model(path: str | Path) -> str:
-    """How many judgments of a TREC file a model made, and which, in words; "" if none."""
+    """How many judgments of a TREC file a model made, and which, "" if none."""
     models: dict[str, int] = {}
     total = 0
     for _, text in plain_file(Path(path)).lines():

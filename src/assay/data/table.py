@@ -63,7 +63,7 @@ def csv_table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> bytes
 def csv_row(cells: Iterable[object]) -> str:
     """One line of `csv_table` without its end. Parts of a line are joined by a comma.
 
-    A cell that has a carriage return is quoted only where the writer ends its lines with one.
+    A cell that has a carriage return is quoted only if the writer ends its lines with one.
     """
     text = io.StringIO()
     csv.writer(text, lineterminator="\r\n").writerow(cells)
@@ -313,7 +313,7 @@ def _cells(file: TextFile, text: io.TextIOWrapper, delimiter: str) -> Iterator[R
         if told := _TOLD_DELIMITER.fullmatch(header_line):
             delimiter, header_line, before = told[1], next(lines, ""), 2
         elif delimiter == "," and "," not in header_line:
-            # As spreadsheets write it where the comma is in numbers, or as "Unicode text".
+            # As spreadsheets write it if the comma is in numbers, or as "Unicode text".
             delimiter = next((each for each in ";\t" if each in header_line), ",")
         names = next(csv.reader([header_line], delimiter=delimiter), [])
     except csv.Error as error:

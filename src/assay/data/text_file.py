@@ -69,7 +69,7 @@ class Findings:
         self._seen[what] = (before + count, examples)
 
     def refuse(self, error: DataError) -> None:
-        """Raise an error, or keep it where errors are collected: the caller skips what is wrong."""
+        """Raise an error, or keep it if errors are collected: the caller skips what is wrong."""
         if not self._collect:
             raise error
         self.error_count += 1
@@ -105,7 +105,7 @@ class TextFile:
     """A file that may be read more than once; `label` is what messages call it.
 
     `source` is the file on the disk, which may be an archive, and `size` how many bytes the text
-    has, where that is known.
+    has, if that is known.
     """
 
     label: str
@@ -153,7 +153,7 @@ class TextFile:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Replace `path` by `content`, all or nothing; `DataError` where it cannot be written."""
+    """Replace `path` by `content`, all or nothing; `DataError` if it cannot be written."""
     try:
         atomic_write(path, content)
     except OSError as error:
@@ -171,7 +171,7 @@ def plain_file(path: Path) -> TextFile:
 def files_below(folder: Path, most: int) -> list[Path]:
     """The files in a folder and in those below it, sorted, without hidden ones.
 
-    Raises `DataError` where there are more than `most`.
+    Raises `DataError` if there are more than `most`.
     """
     every = (
         path
@@ -206,7 +206,7 @@ def reason(error: Exception) -> str:
 class Record:
     """The fields of one line or row, with their place for messages.
 
-    `number` is a line of the file where `lined`, else the number of the row, from 1.
+    `number` is a line of the file if `lined`, else the number of the row, from 1.
     """
 
     source: str
@@ -227,7 +227,7 @@ class Record:
         return intern(value)
 
     def text(self, key: str) -> str:
-        """The text in field `key`; "" where it is missing or null."""
+        """The text in field `key`; "" if it is missing or null."""
         value = self.fields.get(key)
         if value is None:
             return ""
@@ -267,7 +267,7 @@ def short_repr(value: object) -> str:
 
 
 def json_record(file: TextFile, line: int, text: str) -> Record:
-    """The JSON object on a line; `DataError` where it is anything else."""
+    """The JSON object on a line; `DataError` if it is anything else."""
     try:
         fields = parse_json(text)
     except orjson.JSONDecodeError as error:

@@ -120,7 +120,7 @@ def _contexts(spans: Sequence[Span]) -> list[JsonObject]:
 
 
 def _documents(span: Span, name: str) -> Iterator[JsonObject]:
-    listed = _parsed(span.attributes.get(f"gen_ai.{name}", span.attributes.get(name)))
+    listed = parsed_cell(span.attributes.get(f"gen_ai.{name}", span.attributes.get(name)))
     for each in listed if isinstance(listed, list) else ():
         if isinstance(each, dict):
             text = _first(each, ("content", "text", "document.content"))
@@ -138,7 +138,7 @@ def _documents(span: Span, name: str) -> Iterator[JsonObject]:
 
 
 def _document_id(fields: Mapping[str, Any]) -> str:
-    metadata = _parsed(fields.get("metadata"))
+    metadata = parsed_cell(fields.get("metadata"))
     source = _first(metadata, ("doc_id", "id", "source")) if isinstance(metadata, dict) else None
     return str(fields.get("id") or source or "")
 
@@ -147,12 +147,12 @@ def _said(span: Span, side: str) -> str | None:
     """The text of a span's input or output."""
     value = span.attributes.get(f"{side}.value")
     if isinstance(value, str) and value.strip():
-        parsed = _parsed(value)
+        parsed = parsed_cell(value)
         if not isinstance(parsed, dict | list):
             return value
         keys = _QUESTION_KEYS if side == "input" else _ANSWER_KEYS
         return _text_in(parsed, keys)
-    messages = _parsed(span.attributes.get(f"gen_ai.{side}.messages"))
+    messages = parsed_cell(span.attributes.get(f"gen_ai.{side}.messages"))
     role = "user" if side == "input" else "assistant"
     return _message(messages, role) if isinstance(messages, list) else None
 
@@ -211,9 +211,9 @@ def _first(value: Mapping[str, Any], keys: Sequence[str]) -> Any:
     return next((value[key] for key in keys if value.get(key) is not None), None)
 
 
-def _parsed(value: Any) -> Any:
-    """The JSON in a string, else the value as it is."""
-    if not isinstance(value, str) or value[:1] not in "[{":
+def parsed_cell(value: Any) -> Any:
+    """The JSON in a text, else the value as it is."""
+    if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "["):
         return value
     try:
         return parse_json(value)
