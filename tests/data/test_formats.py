@@ -172,3 +172,13 @@ def test_what_can_be_lived_with_is_told(
     spoil(tables)
     dataset: Dataset = load_dataset(write(tmp_path, tables))
     assert any(re.search(what, each) for each in dataset.warnings), dataset.warnings
+
+
+def test_other_files_beside_a_data_set_are_not_part_of_it(tmp_path: Path) -> None:
+    path = folder(lines, ".jsonl")(tmp_path, sound())
+    for name in ("docs/readme.json", "data/test.json", "notes/dev.csv", "corpus_old.jsonl"):
+        (path / name).parent.mkdir(exist_ok=True)
+        (path / name).write_text('{"page": "About"}')
+    dataset = load_dataset(path)
+    assert list(dataset.documents) == ["d1", "d2"]
+    assert (list(dataset.judgments), dataset.warnings) == (["test"], ())

@@ -121,11 +121,14 @@ def _files_in(path: Path) -> dict[str, TextFile]:
 def sort_files(paths: Iterable[str]) -> dict[str, DatasetFiles]:
     """The files of each data set by its configuration; "" is the one without a name."""
     found: dict[str, DatasetFiles] = defaultdict(DatasetFiles)
-    for path in sorted(paths):
-        placed = _place(path)
-        if placed is None:
+    placed = {path: place for path in sorted(paths) if (place := _place(path)) is not None}
+    # Beside corpus.jsonl, a folder docs/ is documentation: the plainest names win.
+    plainest: dict[tuple[str, str], int] = {}
+    for role, config, _, rank in placed.values():
+        plainest[role, config] = min(rank, plainest.get((role, config), rank))
+    for path, (role, config, split, rank) in placed.items():
+        if rank > plainest[role, config]:
             continue
-        role, config, split = placed
         if role == "qrels":
             found[config].qrels.setdefault(split, []).append(path)
         else:
@@ -209,8 +212,10 @@ def _joined(files: Sequence[TextFile], findings: Findings) -> dict[str, dict[str
     return judgments
 
 
-def _place(path: str) -> tuple[str, str, str] | None:
-    """What a file holds, of which configuration, and for judgments of which split."""
+def _place(path: str) -> tuple[str, str, str, int] | None:
+    """What a file holds, of which configuration, for judgments of which split; and how far this is
+    a guess: 0 by the file's name, 1 by its folder's, 2 by that of a split.
+    """
     pure = PurePosixPath(path)
     name = pure.name.removesuffix(".gz")
     ending = next((each for each in _ENDINGS if name.endswith(each)), None)
@@ -221,13 +226,13 @@ def _place(path: str) -> tuple[str, str, str] | None:
     role, rest = _role(stem)
     if role is not None:
         config, split = ("", rest) if rest in _SPLITS else (rest, _SPLITS[0])
-        return role, config or _config_of(folders), split
+        return role, config or _config_of(folders), split, 0
     for folder in reversed(folders):
         role, _ = _role(folder)
         if role is not None:
-            return role, _config_of(folders), stem
+            return role, _config_of(folders), stem, 1
     if len(pure.parts) > 1 and stem in _SPLITS:  # data/test-*.parquet, de/test-*.parquet
-        return "qrels", _config_of(folders), stem
+        return "qrels", _config_of(folders), stem, 2
     return None
 
 
