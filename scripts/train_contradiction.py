@@ -19,13 +19,12 @@ from typing import Any
 
 import numpy as np
 import orjson
-from benchmarks.claims import CONTRADICTED, SUPPORTED, LabeledClaim, notes_claims
+from benchmarks.claims import CONTRADICTED, SUPPORTED, LabeledClaim, contradict, notes_claims
 from numpy.typing import NDArray
 
 from assay.answers.contradiction.model import BUNDLED, pair_features
 from assay.answers.contradiction.rules import analyzed_sources
 from assay.answers.contradiction.sentence import analyze
-from assay.answers.judge_controls import contradict
 from assay.data import load_dataset
 from assay.data.dataset import Dataset
 from assay.text import sentences

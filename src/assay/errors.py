@@ -164,7 +164,7 @@ class ProviderFailure(StrEnum):
     REFUSAL = "refusal"
 
     @property
-    def passes(self) -> bool:
+    def is_transient(self) -> bool:
         """Whether asking again can help."""
         return self in (
             ProviderFailure.RATE_LIMIT,
@@ -195,7 +195,7 @@ class ProviderError(AssayError):
 
     @property
     def retryable(self) -> bool:
-        return self.kind.passes
+        return self.kind.is_transient
 
 
 class BudgetExceeded(AssayError):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.claims import CONTRADICTED, LabeledClaim, notes_claims
+from benchmarks.claims import CONTRADICTED, LabeledClaim, contradict, notes_claims
 from scripts.train_contradiction import unrelated_claims
 
 from assay.answers.answer_metrics import AnswerCase
@@ -24,7 +24,6 @@ from assay.answers.contradiction.model import (
 )
 from assay.answers.contradiction.rules import ContradictionChecker, analyzed_sources
 from assay.answers.contradiction.sentence import analyze
-from assay.answers.judge_controls import contradict
 from assay.answers.lexical import faithfulness, unsupported
 from assay.answers.quantities import Quantity
 from assay.data.dataset import ReferenceAnswer

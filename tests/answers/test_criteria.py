@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from tests.judge_controls import control_reply
 from typer.testing import CliRunner
 
 import assay
@@ -32,6 +33,8 @@ class Scripted:
 
     async def generate(self, prompt: str, max_tokens: int = 100) -> str:
         self.prompts.append(prompt)
+        if control := control_reply(prompt):
+            return control
         if prompt.startswith("An answer was rated"):
             return self.reason
         if "How deep" in prompt:

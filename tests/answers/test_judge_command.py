@@ -90,8 +90,6 @@ def test_the_earlier_names_of_options_still_work(recorded: str) -> None:
 def test_a_judge_that_eval_would_refuse_is_called_so(recorded: str) -> None:
     content = json.loads(invoke(recorded, "--json"))
     assert "both TRUE and FALSE about 5 of 5 answers (100%)" in content["unreliable"]
-    allowed = json.loads(invoke(recorded, "--json", "--judge-max-flips", "1"))
-    assert allowed["unreliable"] is None
 
 
 def test_a_budget_stops_it_in_words(tmp_path: Path) -> None:

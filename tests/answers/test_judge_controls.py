@@ -6,10 +6,13 @@ import pytest
 
 from assay.answers.judge import Judge
 from assay.answers.judge_controls import (
+    UNRELATED,
     altered_pairs,
     ask_controls,
     ask_support_controls,
     control_pairs,
+    max_believed,
+    near_misses,
     support_pairs,
 )
 from assay.text import stems
@@ -46,9 +49,10 @@ def test_pairs_are_of_both_kinds_and_bounded() -> None:
     assert control_pairs(REFERENCES, 0) == []
 
 
-def test_a_reference_that_says_the_same_elsewhere_is_no_control() -> None:
+def test_a_reference_that_says_the_same_elsewhere_is_not_a_wrong_answer() -> None:
     alike = [("Open when?", "At 7:00."), ("When does it open?", "It opens at 7:00.")]
-    assert [pair.same for pair in control_pairs(alike, 5)] == [True, True]
+    pairs = control_pairs(alike, 5)
+    assert [pair.answer for pair in pairs if not pair.same] == [UNRELATED, UNRELATED]
     declined = [("Who?", "The documents do not answer this question."), *REFERENCES[:2]]
     assert {pair.question for pair in control_pairs(declined, 5)} == {
         question for question, _ in REFERENCES[:2]
@@ -60,9 +64,9 @@ def test_a_reference_that_says_the_same_elsewhere_is_no_control() -> None:
     ("model", "failure"),
     [
         (Rule(), None),
-        (Rule("TRUE"), "does not reject what another question's reference says in 4 of 4"),
-        (Rule("FALSE"), "does not find a reference right against itself in 4 of 4"),
-        (Rule("I think so"), "gave no verdict for 8 of 8 controls"),
+        (Rule("TRUE"), "it accepted 4 of 4 wrong texts"),
+        (Rule("FALSE"), "it rejected 4 of 4 correct texts"),
+        (Rule("I think so"), "gave no verdict for 8 of 8 controls: it replied 'I think so'"),
         (Rule(right=13), None),
     ],
     ids=["reads", "true", "false", "mute", "one slip"],
@@ -82,7 +86,11 @@ async def test_without_references_sources_are_the_controls() -> None:
 
 def test_a_reference_with_one_change_is_a_control() -> None:
     pairs = altered_pairs(REFERENCES, 5)
-    assert [pair[::2] for pair in pairs] == REFERENCES
+    assert [pair.answer for pair in pairs] == [
+        "A ride costs 6.6 euros.",
+        "Ottilie Brandt, since 4039.",
+        "Its bottom lies 69 meters below.",
+    ]
     assert all(pair.answer != pair.reference and not pair.same for pair in pairs)
     assert altered_pairs(REFERENCES, 2) == pairs[:2]
     assert altered_pairs([("Who?", "Gladly.")], 5) == []
@@ -102,5 +110,23 @@ async def test_a_judge_that_only_compares_words_is_not_believed() -> None:
     pairs, altered = control_pairs(REFERENCES, 5), altered_pairs(REFERENCES, 5)
     assert (await ask_controls(Judge(Lenient()), pairs)).failure is None
     result = await ask_controls(Judge(Lenient()), pairs, altered)
-    assert "4 of 4 references right in which one number" in str(result.failure)
+    assert "it accepted 3 of 3 correct texts with one number" in str(result.failure)
     assert (await ask_controls(Judge(Rule()), pairs, altered)).failure is None
+
+
+@pytest.mark.parametrize(("asked", "most"), [(0, 0), (3, 1), (10, 2), (40, 6)])
+def test_a_judge_may_let_a_few_near_misses_through(asked: int, most: int) -> None:
+    assert max_believed(asked) == most
+
+
+@pytest.mark.parametrize(
+    ("text", "changed"),
+    [
+        ("It opens at 7 in May.", "It opens at 15 in May."),
+        ("It is open.", "It is not open."),
+        ("It is not open.", "It is open."),
+        ("We met Anna there.", "We met Bert there."),
+    ],
+)
+def test_one_thing_is_changed(text: str, changed: str) -> None:
+    assert next(near_misses(text, ["Bert"])) == changed

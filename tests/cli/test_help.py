@@ -134,10 +134,6 @@ def test_a_flag_that_resembles_none_gets_no_suggestion() -> None:
             "--judge-votes has no eff",
         ),
         (
-            ("judge", "calibrate", "x", "--nuggets", "--judge-max-flips", "1"),
-            "max-flips has no eff",
-        ),
-        (
             ("judge", "calibrate", "x", "--nuggets", "--judge", "rules", "--out", "y"),
             "--out has no",
         ),

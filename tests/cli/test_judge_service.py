@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import RunAssay
+from tests.judge_controls import control_reply
 from tests.llm_providers.model_server import ModelServer
 
 TEXTS = re.compile(r"<answer \w+>\n(.*?)\n</answer", re.DOTALL)
@@ -15,7 +16,7 @@ TEXTS = re.compile(r"<answer \w+>\n(.*?)\n</answer", re.DOTALL)
 def reply_to(prompt: str) -> str:
     said = TEXTS.findall(prompt)
     if prompt.startswith("Rate an answer"):
-        return str(min(5, 1 + len(said[0].split()) // 12))
+        return control_reply(prompt) or str(min(5, 1 + len(said[0].split()) // 12))
     if prompt.startswith("Choose the better"):
         first, second = said[-2:]
         if len(said) == 3 and said[0] in (first, second):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.test_judge_grade import reply as grade
+from tests.judge_controls import control_reply
 from tests.llm_providers.model_server import ModelServer
 from typer.testing import CliRunner
 
@@ -28,7 +29,7 @@ def judge(prompt: str) -> str:
         return "FIRST" if first == reference else "SECOND" if second == reference else "TIE"
     if "TRUE or FALSE" in prompt:
         return "TRUE" if len(set(said)) < 2 else "FALSE"
-    return "YES"
+    return control_reply(prompt) or "YES"
 
 
 def block(page: str, language: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.judge_controls import control_reply
 
 import assay
 from assay.errors import ProviderError, ProviderFailure, RunError, UsageError
@@ -52,6 +53,8 @@ class Reads:
     def _rating(self, prompt: str) -> str:
         if self.failing:
             raise ProviderError(ProviderFailure.CONNECTION, "the judge is not there")
+        if control := control_reply(prompt):
+            return control
         kind = bool((TONE.search(prompt) or [""])[1])
         if self.unsteady:
             kind = prompt.index("Answer:") < prompt.index("Question:")

@@ -103,7 +103,8 @@ def test_a_calibrated_judge_passes_and_its_agreement_is_told(server: ModelServer
     (gate,) = run.report.gates
     assert gate.passed
     assert gate.note == (
-        "the judge openai:m was calibrated on 40 labels of this data: agreement 1.00, kappa 1.00"
+        "the judge openai:m was calibrated on 40 labels of this data: agreement 1.00, kappa 1.00 "
+        "(at least 0.85)"
     )
 
 
@@ -217,12 +218,14 @@ def test_rules_are_calibrated_without_a_model(server: ModelServer) -> None:
 
 def test_a_judge_that_agrees_by_chance_is_not_calibrated(tmp_path: Path) -> None:
     questions = [f"q{n}" for n in range(40)]
-    record = make_record("correctness", "m", 2, ("p",), questions, 0.5, 0.0)
+    record = make_record("correctness", "m", 2, ("p",), questions, 0.5, 0.0, -0.2, 0.0)
     asked = ("correctness", "m", 2, ("p",), questions)
     status = calibration_status([record], *asked)
     assert not status.calibrated
-    assert "no more than chance does (kappa 0.00)" in status.words
-    assert calibration_status([replace(record, kappa=0.4)], *asked).calibrated
+    assert "its kappa, 0.00, may be as low as -0.20, and at least 0.6 is needed" in status.words
+    assert calibration_status([replace(record, kappa=0.8, kappa_low=0.6)], *asked).calibrated
+    earlier = replace(record, kappa=0.8, kappa_low=None)
+    assert "has no kappa" in calibration_status([earlier], *asked).words
     add_record(tmp_path / "c.jsonl", record)
     add_record(tmp_path / "c.jsonl", replace(record, kappa=0.4))  # in place of the first
     assert [each.kappa for each in read_calibrations(tmp_path / "c.jsonl")] == [0.4]
@@ -242,7 +245,7 @@ def test_a_judge_that_agrees_by_chance_is_not_calibrated(tmp_path: Path) -> None
 def test_a_record_whose_figures_are_none_is_refused(
     changed: dict[str, Any], tmp_path: Path
 ) -> None:
-    record = make_record("correctness", "m", 2, ("p",), ["q"] * 40, 0.5, 0.4)
+    record = make_record("correctness", "m", 2, ("p",), ["q"] * 40, 0.5, 0.4, 0.3, 0.0)
     (tmp_path / "c.jsonl").write_text(json.dumps(asdict(record) | changed))
     with pytest.raises(DataError, match=r"c\.jsonl:1: is not a calibration record"):
         read_calibrations(tmp_path / "c.jsonl")

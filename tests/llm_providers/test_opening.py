@@ -25,10 +25,10 @@ def test_nothing_said_means_ollama_as_the_design_has_it() -> None:
         ("ollama", "ollama:from-variable"),
         ("ollama:qwen3:0.6b", "ollama:qwen3:0.6b"),
         ("ollama:m@http://10.0.0.1:11434", "ollama:m"),
-        ("anthropic", "anthropic:claude-3-5-sonnet-20241022"),
+        ("anthropic", "anthropic:claude-sonnet-4-5"),
         ("anthropic:claude-haiku-4-5", "anthropic:claude-haiku-4-5"),
         ("openai:m@http://localhost:8000/v1", "openai:m"),
-        (None, "anthropic:claude-3-5-sonnet-20241022"),
+        (None, "anthropic:claude-sonnet-4-5"),
     ],
 )
 def test_a_word_or_the_environment_names_the_model(
@@ -95,8 +95,8 @@ async def test_an_endpoint_may_be_given_with_or_without_its_version(
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("anthropic", "needs a key: set RAG_EVAL_ANTHROPIC_API_KEY"),
-        ("openai:gpt-4o", "set RAG_EVAL_OPENAI_API_KEY"),
+        ("anthropic", "needs a key: set ANTHROPIC_API_KEY"),
+        ("openai:gpt-4o", "set OPENAI_API_KEY"),
         ("openai", "no model given"),
         ("openai:m@ftp://x", "must be an http"),
         ("magic:m", "unknown provider 'magic:m'; choose one of ollama"),

@@ -6,9 +6,10 @@ nuggets answers state.
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,6 +29,11 @@ from assay.metrics.statistics import (
 MIN_LABELS = 30
 """Below this many labels the normal approximation is not reliable."""
 
+MIN_KAPPA = 0.6
+"""What the lower end of kappa must reach before a judge counts as calibrated ("substantial", Landis
+and Koch 1977)."""
+
+_RESAMPLES = 1000
 _UNDECIDED = "undecided"
 _CONFIDENCE = 0.95
 _TRUTHS = {Vote.TRUE.value: True, Vote.FALSE.value: False}
@@ -73,6 +79,26 @@ def _clip(value: float) -> float:
     return min(1.0, max(0.0, value))
 
 
+Kappa = Callable[[Sequence[Any], Sequence[Any]], float | None]
+
+
+def kappa_low(
+    pairs: Sequence[tuple[Any, Any]], kappa: Kappa, disagreement: tuple[Any, Any]
+) -> float | None:
+    """The lower end of the 95% interval of `kappa`, by a bootstrap; None if kappa does not exist.
+
+    One imaginary `disagreement` (label and verdict) is added, so that few labels that all agree do
+    not give an interval without width.
+    """
+    if not pairs or kappa(*zip(*pairs, strict=True)) is None:
+        return None
+    every = [*pairs, disagreement]
+    drawn = np.random.default_rng(0).integers(0, len(every), (_RESAMPLES, len(every)))
+    samples = (tuple(zip(*(every[place] for place in row), strict=True)) for row in drawn)
+    found = [value for ours, theirs in samples if (value := kappa(ours, theirs)) is not None]
+    return float(np.quantile(found, (1 - _CONFIDENCE) / 2)) if found else None
+
+
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """Agreement of a judge with people.
@@ -81,7 +107,8 @@ class Calibration:
     people call correct and the judge calls wrong. An undecided judge agrees with neither label.
 
     `labels_mean` is the mean of the labels; `uncorrected` the judge's mean over the unlabeled
-    answers; `corrected` that mean corrected by the judge's errors on the labeled ones.
+    answers; `corrected` that mean corrected by the judge's errors on the labeled ones. `bias` is
+    the judge's mean error on the labeled answers, which gates subtract.
 
     Names of fields are keys of `--json`.
     """
@@ -90,6 +117,8 @@ class Calibration:
     unlabelled: int
     accuracy: Estimate
     kappa: float | None
+    kappa_low: float | None
+    bias: float
     confusion: Mapping[str, Mapping[str, int]]
     flip_rate: float | None
     unparseable_votes: int
@@ -121,6 +150,8 @@ def calibrate_judge(
         unlabelled=len(unlabeled),
         accuracy=estimate_mean([v is y for v, y in zip(verdicts, labels, strict=True)]),
         kappa=cohen_kappa(labels, verdicts),
+        kappa_low=kappa_low(list(zip(labels, verdicts, strict=True)), cohen_kappa, (True, False)),
+        bias=float(values.mean() - np.mean(labels)),
         confusion=_confusion(_TRUTHS, labels, verdicts),
         flip_rate=flip_rate(everything),
         unparseable_votes=sum(each.unparseable for each in everything),
@@ -161,6 +192,7 @@ class RatingCalibration:
     agreement: Estimate
     within_one: Estimate
     kappa: float | None
+    kappa_low: float | None
     bias: Estimate | None
     error: float | None
     confusion: Mapping[str, Mapping[str, int]]
@@ -203,6 +235,7 @@ def calibrate_ratings(
             [v is not None and abs(v - y) <= 1 for y, v in zip(people, judge, strict=True)]
         ),
         kappa=weighted_kappa(*zip(*pairs, strict=True)) if pairs else None,
+        kappa_low=kappa_low(pairs, weighted_kappa, (top, 0)),
         bias=estimate_mean(exact, bounds=(-top, top)) if exact else None,
         error=float(np.mean(np.abs(exact))) if exact else None,
         confusion=_confusion({level: y for y, level in enumerate(criterion.levels)}, people, judge),
@@ -233,6 +266,7 @@ class NuggetCalibration:
     labelled: int
     agreement: Estimate
     kappa: float | None
+    kappa_low: float | None
     weighted_kappa: float | None
     confusion: Mapping[str, Mapping[str, int]]
     labels_mean: float
@@ -255,6 +289,9 @@ def calibrate_assignments(
         labelled=len(labels),
         agreement=estimate_mean([a is b for a, b in zip(labels, found, strict=True)]),
         kappa=cohen_kappa(labels, found),
+        kappa_low=kappa_low(
+            list(zip(labels, found, strict=True)), cohen_kappa, (Support.SUPPORT, Support.NONE)
+        ),
         weighted_kappa=weighted_kappa(*zip(*ranks, strict=True)) if ranks else None,
         confusion=_confusion({each.value: each for each in Support}, labels, found),
         labels_mean=_mean_support(labels),

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import orjson
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
-from assay.answers.calibration import MIN_LABELS
+from assay.answers.calibration import MIN_KAPPA, MIN_LABELS
 from assay.answers.criteria import Criterion, CriterionRating, rating_of
 from assay.answers.judge import Judgment, Vote
 from assay.answers.nugget_file import Importance, Nugget, check_nugget
@@ -201,6 +201,8 @@ class CalibrationRecord:
         labelled: how many labels people gave.
         agreement: the share on which judge and people agree.
         kappa: the same beyond chance; None where it does not exist.
+        kappa_low: the lower end of its 95% interval.
+        bias: by how much the judge's mean is above that of the labels; gates subtract it.
         questions: hashes of the labeled questions, with the number of their labels.
     """
 
@@ -212,6 +214,8 @@ class CalibrationRecord:
     agreement: Annotated[float, Field(strict=True, ge=0, le=1)]
     kappa: Annotated[float, Field(strict=True, ge=-1, le=1)] | None
     questions: dict[str, _Count]
+    kappa_low: Annotated[float, Field(strict=True, ge=-1, le=1)] | None = None
+    bias: Annotated[float, Field(strict=True, ge=-1, le=1)] = 0.0
     created: str = ""
     assay: str = ""
 
@@ -234,6 +238,8 @@ def make_record(
     questions: Sequence[str],
     agreement: float,
     kappa: float | None,
+    kappa_low: float | None,
+    bias: float,
 ) -> CalibrationRecord:
     """A record of now; `questions` are those with a label, once for each label."""
     return CalibrationRecord(
@@ -244,6 +250,8 @@ def make_record(
         labelled=len(questions),
         agreement=agreement,
         kappa=kappa,
+        kappa_low=kappa_low,
+        bias=bias,
         questions=dict(Counter(question_hash(each) for each in questions)),
         created=datetime.now(UTC).date().isoformat(),
         assay=version("agent-assay"),
@@ -283,10 +291,14 @@ def _read(record: Record) -> CalibrationRecord:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationStatus:
-    """Whether a judge was calibrated on some data, and what that found, in words."""
+    """Whether a judge was calibrated on some data, and what that found.
+
+    `bias` is by how much its mean is above that of people's labels.
+    """
 
     calibrated: bool
     words: str
+    bias: float = 0.0
 
 
 def calibration_status(
@@ -328,11 +340,15 @@ def calibration_status(
         return no(f"none of its {record.labelled} labels is about a question of this data")
     if number < MIN_LABELS:
         return no(f"only {number} labels are about this data, at least {MIN_LABELS} are needed")
-    if record.kappa is not None and record.kappa <= 0:
-        return no(f"it agrees with people no more than chance does (kappa {record.kappa:.2f})")
-    kappa = "" if record.kappa is None else f", kappa {record.kappa:.2f}"
+    if record.kappa is None or record.kappa_low is None:
+        return no("its calibration has no kappa; label right and wrong answers, calibrate again")
+    if record.kappa_low < MIN_KAPPA:
+        return no(
+            f"its kappa, {record.kappa:.2f}, may be as low as {record.kappa_low:.2f}, and at least "
+            f"{MIN_KAPPA} is needed; label more answers, or choose another model"
+        )
     words = (
         f"the judge {judge} was calibrated on {number} labels of this data: agreement "
-        f"{record.agreement:.2f}{kappa}"
+        f"{record.agreement:.2f}, kappa {record.kappa:.2f} (at least {record.kappa_low:.2f})"
     )
-    return CalibrationStatus(True, words)
+    return CalibrationStatus(True, words, record.bias)

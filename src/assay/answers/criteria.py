@@ -23,9 +23,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from assay.answers.answer_metrics import CRITERION_PREFIX
-from assay.answers.judge import Judge
+from assay.answers.judge import Judge, inconsistency
 from assay.answers.judge_controls import control_pairs
-from assay.answers.judge_reliability import refuse_inconsistent
 from assay.errors import DataError
 from assay.files import read_text_file
 from assay.llm.prompt import delimited, delimiter_code, load_prompt
@@ -162,14 +161,45 @@ async def rate_answer(
     prompts = [
         criterion_prompt(criterion, question, answer, sources, vote) for vote in range(VOTES)
     ]
-    votes = await gather(judge.choose(each, criterion.levels) for each in prompts)
+    votes = await gather(judge.choose(each, criterion.levels, criterion.metric) for each in prompts)
     rating = rating_of(criterion, votes)
     if not reason or rating.value is None or votes[0] is None:
         return rating
     words = await judge.explain(
-        reason_prompt(criterion, question, answer, votes[0]), _REASON_TOKENS
+        reason_prompt(criterion, question, answer, votes[0]), _REASON_TOKENS, "reason"
     )
     return replace(rating, reason=" ".join(words.split())[:_REASON_LENGTH])
+
+
+_CONTROLS = (
+    ("Which bird nests on the tower?", "A pair of kestrels nests on the tower.", True),
+    ("Which bird nests on the tower?", "The keeper painted the northern door again.", False),
+    ("When does the library close?", "Readers see kestrels from its reading room.", True),
+    ("When does the library close?", "It closes at six in the evening.", False),
+)
+_CONTROL_WORD = "kestrels"
+
+
+async def criterion_failure(judge: Judge, criterion: Criterion) -> str | None:
+    """Why the judge cannot be believed about a criterion with these levels, or None.
+
+    What is right by a criterion of the user's own nobody knows, so the same prompt is asked with a
+    criterion whose verdict is known: whether the answer has a certain word.
+    """
+    worst, best = criterion.levels[0], criterion.levels[-1]
+    text = f'Respond {best} if the answer has the word "{_CONTROL_WORD}", and {worst} if not.'
+    control = replace(criterion, text=text)
+    ratings = await gather(
+        rate_answer(judge, control, question, answer) for question, answer, _ in _CONTROLS
+    )
+    wrong = [each.value != float(has) for each, (_, _, has) in zip(ratings, _CONTROLS, strict=True)]
+    for kind, failed in (("best", wrong[::2]), ("worst", wrong[1::2])):
+        if all(failed):
+            return (
+                f"the judge failed its self-test: asked for {best} or {worst} by a word that the "
+                f"answer has or lacks, it never found the {kind} level; choose another model"
+            )
+    return None
 
 
 def rating_of(criterion: Criterion, votes: Sequence[str | None]) -> CriterionRating:
@@ -316,12 +346,11 @@ def control_failure(asked: Sequence[Preference]) -> str | None:
     )
 
 
-def unreliable_preferences(found: Sequence[Preference], max_flips: float) -> str | None:
-    """Why these choices are worth nothing, in words; None if nothing speaks against them."""
+def unreliable_preferences(found: Sequence[Preference]) -> str | None:
+    """The reason to distrust these choices, or None."""
     asked = [each for each in found if not each.by_rule]
-    return refuse_inconsistent(
+    return inconsistency(
         "pairs",
         mute=("made no choice for", [each.mute for each in asked]),
         flipped=("preferred the other answer in", [each.flipped for each in asked]),
-        max_flips=max_flips,
     )

@@ -1,11 +1,12 @@
 """A language model as judge: each answer is judged in both orders, and a verdict wins in each."""
 
+import copy
+import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
 
 import numpy as np
 
@@ -17,9 +18,9 @@ from assay.llm.passages import NOT_FOUND
 from assay.llm.prompt import delimited, delimiter_code, load_prompt
 from assay.llm.providers.provider import LLMProvider
 from assay.metrics.graded import Floats
-from assay.net.gather import gather, gather_for
+from assay.net.gather import gather
 from assay.net.json import parse_json
-from assay.progress import Progress, silent
+from assay.privacy import is_private
 
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL | re.IGNORECASE)
 _LABEL = re.compile(r"\A(?:answer|verdict|response|result)\s*[:=]\s*", re.IGNORECASE)
@@ -73,12 +74,14 @@ def parse_vote(reply: str) -> Vote:
 class Judgment:
     """The votes about one answer; `by_rule` where no model had to be asked.
 
-    With `both_orders`, every second vote was given with the reference first.
+    With `both_orders`, every second vote was given with the reference first. `replies` are the
+    judge's own words, one for each vote; a verdict by rule has none.
     """
 
     votes: tuple[Vote, ...]
     by_rule: bool = False
     both_orders: bool = False
+    replies: tuple[str, ...] = ()
 
     @property
     def orders(self) -> tuple[tuple[Vote, ...], ...]:
@@ -111,6 +114,12 @@ class Judgment:
         """How many votes were neither TRUE nor FALSE."""
         return sum(vote in (Vote.UNPARSEABLE, Vote.REFUSED) for vote in self.votes)
 
+    @property
+    def unreadable_replies(self) -> list[str]:
+        """What the judge said in place of a verdict."""
+        pairs = zip(self.votes, self.replies, strict=False)
+        return [reply for vote, reply in pairs if vote is Vote.UNPARSEABLE]
+
 
 def _majority(votes: Sequence[Vote]) -> bool | None:
     for vote, count in Counter(votes).items():
@@ -133,7 +142,97 @@ def flip_rate(judgments: Sequence[Judgment]) -> float | None:
     return sum(each.flipped for each in repeated) / len(repeated) if repeated else None
 
 
-_STATES = ("STATED", "CONTRADICTED", "ABSENT")
+def quote_unreadable(replies: Iterable[str], expected: str = "TRUE or FALSE") -> str:
+    """`: it replied 'Yes.' where TRUE or FALSE alone was expected`; empty if there is no reply.
+
+    A private run does not quote: the reply may repeat the answer.
+    """
+    shown = next(iter(replies), None)
+    if shown is None or is_private():
+        return ""
+    said = " ".join(shown.split())
+    cut = f"{said[:_QUOTED]}…" if len(said) > _QUOTED else said
+    return f": it replied {cut!r} where {expected} alone was expected"
+
+
+MAX_FLIPS = 0.2
+"""The share of answers about which a judge may say both TRUE and FALSE."""
+_FEWEST_BY_CHANCE = 4.0
+_QUOTED = 60
+
+
+def unreliable(judgments: Sequence[Judgment], max_flips: float = MAX_FLIPS) -> str | None:
+    """The reason to distrust these judgments, or None.
+
+    A judge is refused that gives no verdict about most answers, that contradicts itself about more
+    than `max_flips` of them, or whose votes in the two orders agree no more than those of two coins
+    that say TRUE as often as it does.
+    """
+    asked = [each for each in judgments if not each.by_rule]
+    doubt = inconsistency(
+        "answers",
+        mute=("gave no verdict for", [x.verdict is None and not x.flipped for x in asked]),
+        flipped=("said both TRUE and FALSE about", [x.flipped for x in asked if len(x.votes) > 1]),
+        quoted=quote_unreadable(reply for each in asked for reply in each.unreadable_replies),
+        max_flips=max_flips,
+    )
+    if doubt is None and _like_coins(asked):
+        return (
+            f"the judge answers like a coin: its verdicts in the two orders agree about "
+            f"{len(asked)} answers no more often than chance would; choose another model"
+        )
+    return doubt
+
+
+def inconsistency(
+    things: str,
+    *,
+    mute: tuple[str, Sequence[bool]],
+    flipped: tuple[str, Sequence[bool]],
+    quoted: str = "",
+    max_flips: float = MAX_FLIPS,
+) -> str | None:
+    """Why a judge is not believed: it is mute about most things, or contradicts itself too often.
+
+    `mute` and `flipped` each have what the judge did, as words, and about which things it did so.
+    """
+    verb, found = mute
+    if 2 * sum(found) > len(found):
+        said = f"the judge {verb} {sum(found)} of {len(found)} {things}{quoted}"
+        return f"{said}; choose another model"
+    verb, found = flipped
+    rate = sum(found) / len(found) if found else 0.0
+    if rate > max_flips:
+        said = f"the judge {verb} {sum(found)} of {len(found)} {things} ({100 * rate:.0f}%)"
+        return f"{said} when texts were swapped; at most {100 * max_flips:g}% are accepted"
+    return None
+
+
+def _like_coins(asked: Sequence[Judgment]) -> bool:
+    """Whether the orders disagree as often as coins with the judge's shares of TRUE would."""
+    pairs = [each.verdicts for each in asked if each.both_orders]
+    decided = [pair for pair in pairs if None not in pair]
+    if not decided:
+        return False
+    first = sum(pair[0] is True for pair in decided) / len(decided)
+    second = sum(pair[1] is True for pair in decided) / len(decided)
+    by_chance = first * (1 - second) + (1 - first) * second
+    expected = by_chance * len(decided)
+    seen = sum(pair[0] is not pair[1] for pair in decided)
+    # Within two standard deviations of what chance gives; one slip among verdicts that are nearly
+    # all the same proves nothing.
+    spread = math.sqrt(expected * (1 - by_chance))
+    return expected >= _FEWEST_BY_CHANCE and seen > expected - 2 * spread
+
+
+class FactState(StrEnum):
+    """What an answer does with one fact."""
+
+    STATED = "STATED"
+    CONTRADICTED = "CONTRADICTED"
+    ABSENT = "ABSENT"
+
+
 # Enough for one word in any wrapping; an essay is cut, and would not count anyway.
 _TOKENS = 16
 _TOKENS_PER_WORD = 6
@@ -146,38 +245,74 @@ MAX_SENTENCES = 50
 
 @dataclass(frozen=True, slots=True)
 class FactsJudgment:
-    """How many of the reference's facts the answer states, contradicts or leaves out."""
+    """What the answer does with each of the reference's facts; None if nobody could read it."""
 
-    stated: int
-    contradicted: int
-    absent: int
-    unparseable: int
+    states: tuple[FactState | None, ...]
+    replies: tuple[str, ...] = ()
+
+    @property
+    def contradicted(self) -> int:
+        """How many facts the answer contradicts."""
+        return self.states.count(FactState.CONTRADICTED)
+
+    @property
+    def unparseable(self) -> int:
+        """For how many facts the reply could not be read."""
+        return self.states.count(None)
 
     @property
     def recall(self) -> float:
         """The share of the facts that are stated."""
-        total = self.stated + self.contradicted + self.absent + self.unparseable
-        return self.stated / total if total else 0.0
+        return self.states.count(FactState.STATED) / len(self.states) if self.states else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeCall:
+    """One call to a judge, as `judge.jsonl` of a run keeps it.
+
+    `reply` is None if the model refused, `verdict` None if the reply could not be read.
+    """
+
+    query_id: str
+    kind: str
+    prompt: str
+    reply: str | None
+    verdict: str | None
 
 
 class Judge:
     """Asks `provider` about answers, `votes` times about each, one call a vote.
 
+    judge = Judge(provider, votes=2)
+    (await judge.correctness(question, answer, reference)).verdict  # True, False or None
+
     Every second vote shows the reference first, so an odd number is raised by one; every second
     pair asks in other words. Every vote has a prompt of its own, by the code in its marks: a cache
     never answers one vote with another, and the same judging a second time is answered from the
-    cache.
-
-    A refusal is a vote for neither side; other failures of the provider are raised, and votes up
-    to then are in its cache.
+    cache. A refusal is a vote for neither side; other failures of the provider are raised.
     """
 
-    def __init__(self, provider: LLMProvider, votes: int = 2, *, max_tokens: int = _TOKENS) -> None:
+    def __init__(
+        self,
+        provider: LLMProvider,
+        votes: int = 2,
+        *,
+        max_tokens: int = _TOKENS,
+        record: Callable[[JudgeCall], None] | None = None,
+    ) -> None:
         if votes < 1:
             raise UsageError(f"a judge needs at least 1 vote, got {votes!r}")
         self.provider = provider
         self.votes = votes + votes % 2
         self._max_tokens = max_tokens
+        self._record = record
+        self._query_id = ""
+
+    def about(self, query_id: str) -> "Judge":
+        """The same judge, whose calls are recorded under this query."""
+        bound = copy.copy(self)
+        bound._query_id = query_id
+        return bound
 
     @property
     def name(self) -> str:
@@ -193,7 +328,7 @@ class Judge:
     async def correctness(self, question: str, answer: str, reference: str | None) -> Judgment:
         """Whether the answer says what the reference says.
 
-        Where there is no answer (`reference` None) declining is correct, and if there is one
+        If there is no answer (`reference` None) declining is correct, and if there is one
         declining is wrong: the model is asked about neither, unless the wording is ambiguous.
         """
         declined = clearly_abstained(answer)
@@ -202,20 +337,20 @@ class Judge:
             return Judgment((Vote.TRUE if right else Vote.FALSE,), by_rule=True)
         truth = NOT_FOUND if reference is None else reference
         prompts = (correctness_prompt(question, answer, truth, vote) for vote in range(self.votes))
-        votes = await gather([self._vote(prompt) for prompt in prompts])
-        return Judgment(tuple(votes), both_orders=True)
+        return await self._judgment("correctness", prompts, both_orders=True)
 
     async def facts(self, question: str, answer: str, facts: Sequence[Fact]) -> FactsJudgment:
         """Fact by fact: also separates what is contradicted from what is left out."""
-        prompts = [fact_prompt(question, answer, fact) for fact in facts]
-        replies = await gather(map(self._reply, prompts))
-        words = [parse_word(reply or "", _STATES) for reply in replies]
-        stated, contradicted, absent = (words.count(each) for each in _STATES)
-        return FactsJudgment(stated, contradicted, absent, words.count(None))
+        found = await gather(
+            self._choose("fact", fact_prompt(question, answer, fact), tuple(FactState))
+            for fact in facts
+        )
+        states = (None if word is None else FactState(word) for word, _ in found)
+        return FactsJudgment(tuple(states), tuple(reply or "" for _, reply in found))
 
     async def faithfulness(self, answer: str, sources: Sequence[str]) -> float | None:
-        """The share of the answer's sentences that the judge finds supported; None where most
-        replies are no verdict. Those after the first `MAX_SENTENCES` count as not supported.
+        """The share of the answer's sentences that the judge finds supported; None if most
+        replies are not a verdict. Those after the first `MAX_SENTENCES` count as not supported.
         """
         said = [] if abstained(answer) else statements(answer)
         shown = said[:MAX_SENTENCES]
@@ -226,26 +361,56 @@ class Judge:
 
     async def supports(self, sentence: str, sources: Sequence[str], vote: int = 0) -> Vote:
         """Whether the sources support one sentence; `faithfulness` asks the same once."""
-        return await self._vote(support_prompt(sentence, sources, vote))
+        return (await self.support_judgment(sentence, sources, vote)).votes[0]
 
-    async def choose(self, prompt: str, allowed: Sequence[str]) -> str | None:
+    async def support_judgment(
+        self, sentence: str, sources: Sequence[str], vote: int = 0
+    ) -> Judgment:
+        """The same with the reply."""
+        return await self._judgment("support", [support_prompt(sentence, sources, vote)])
+
+    async def choose(self, prompt: str, allowed: Sequence[str], kind: str = "") -> str | None:
         """The one of the allowed words that the reply consists of, read as strictly as a vote."""
-        return parse_word(await self._reply(prompt) or "", allowed)
+        return (await self._choose(kind, prompt, allowed))[0]
 
     async def choose_each(
-        self, prompt: str, allowed: Sequence[str], number: int
+        self, prompt: str, allowed: Sequence[str], number: int, kind: str = ""
     ) -> list[str] | None:
         """One of the allowed words for each of `number` things; None for any other reply."""
         reply = await self._reply(prompt, self._max_tokens + _TOKENS_PER_WORD * number)
-        return parse_words(reply or "", allowed, number)
+        words = parse_words(reply or "", allowed, number)
+        self._keep(kind, prompt, reply, None if words is None else ", ".join(words))
+        return words
 
-    async def explain(self, prompt: str, max_tokens: int) -> str:
-        """What the model says in its own words; empty where it refuses. It never decides."""
-        return await self._generate(prompt, max_tokens) or ""
+    async def explain(self, prompt: str, max_tokens: int, kind: str = "") -> str:
+        """What the model says in its own words; empty if it refuses. It never decides."""
+        reply = await self._generate(prompt, max_tokens)
+        self._keep(kind, prompt, reply, "")
+        return reply or ""
 
-    async def _vote(self, prompt: str) -> Vote:
+    async def _judgment(
+        self, kind: str, prompts: Iterable[str], *, both_orders: bool = False
+    ) -> Judgment:
+        found = await gather(self._choose(kind, each, ("TRUE", "FALSE")) for each in prompts)
+        votes = tuple(
+            Vote.REFUSED if reply is None else Vote.UNPARSEABLE if word is None else Vote[word]
+            for word, reply in found
+        )
+        replies = tuple(reply or "" for _, reply in found)
+        return Judgment(votes, both_orders=both_orders, replies=replies)
+
+    async def _choose(
+        self, kind: str, prompt: str, allowed: Sequence[str]
+    ) -> tuple[str | None, str | None]:
+        """The allowed word that was replied, and the reply itself; None if the model refused."""
         reply = await self._reply(prompt)
-        return Vote.REFUSED if reply is None else parse_vote(reply)
+        word = parse_word(reply or "", allowed)
+        self._keep(kind, prompt, reply, word)
+        return word, reply
+
+    def _keep(self, kind: str, prompt: str, reply: str | None, verdict: str | None) -> None:
+        if self._record is not None:
+            self._record(JudgeCall(self._query_id, kind, prompt, reply, verdict))
 
     async def _reply(self, prompt: str, max_tokens: int | None = None) -> str | None:
         most = max_tokens or self._max_tokens
@@ -255,7 +420,7 @@ class Judge:
         return reply
 
     async def _generate(self, prompt: str, max_tokens: int) -> str | None:
-        """The reply; None where the model refuses."""
+        """The reply; None if the model refuses."""
         try:
             return await self.provider.generate(prompt, max_tokens)
         except ProviderError as error:
@@ -312,31 +477,3 @@ def support_prompt(statement: str, sources: Sequence[str], vote: int = 0) -> str
         documents="\n\n".join(delimited("document", code, source) for source in sources),
         statement=delimited("statement", code, statement),
     )
-
-
-class JudgeInput(NamedTuple):
-    """An answer to be judged.
-
-    `answer` is None if the agent failed, `reference` where declining is the correct answer.
-    """
-
-    question: str
-    answer: str | None
-    reference: str | None
-
-
-async def judge_answers(
-    judge: Judge, inputs: Sequence[JudgeInput], progress: Progress = silent
-) -> list[Judgment]:
-    """The judgments in the order of `inputs`.
-
-    A failure of the provider is raised; votes up to then are in its cache, so calling again
-    continues from there.
-    """
-
-    async def one(case: JudgeInput) -> Judgment:
-        if case.answer is None:
-            return Judgment((Vote.FALSE,), by_rule=True)
-        return await judge.correctness(case.question, case.answer, case.reference)
-
-    return await gather_for(inputs, one, "judging", progress)

@@ -1,30 +1,38 @@
 """Control pairs: questions to a judge whose right verdict is known without any label.
 
-A reference answer says what it says itself, and not what the reference of another question says. A
-judge that calls everything right, or everything wrong, is steady in every order and wording; only
-such pairs show that its verdicts do not depend on the answers. And a reference with one number,
-unit, name or negation changed (`contradict`) is wrong.
+A reference says what it says itself, and not what the reference of another question says; the
+same holds for a fact and its answer, and for a sentence and its source. A judge that always gives
+one verdict is steady in every order; only such pairs show that its verdicts do not depend on the
+answers. A reference with one number, name or negation changed is a near miss: a judge that calls
+many of those right gives figures that are too high.
 """
 
-import random
+import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import islice
 from typing import NamedTuple
 
 from assay.answers.abstention import abstained
-from assay.answers.contradiction.sentence import opposite_words
-from assay.answers.judge import Judge, Judgment, Vote
+from assay.answers.judge import FactState, Judge, Judgment, Vote, quote_unreadable
+from assay.data.dataset import Fact
 from assay.net.gather import gather
 from assay.text import sentences, stems
 
+NEAR_MISSES = 8
+"""Near misses for each control pair: with the default of 5 pairs a judge that lets a quarter of
+them through is caught nine times in ten."""
+TOLERATED_NEAR_MISSES = 0.08
+_SIGNIFICANCE = 0.05
 _CANDIDATES = 200
-_CONTROL_CHANGES = ("number", "unit", "name", "negation")
 _UNLIKE = 0.2
 _FEWEST = 2
-_REMEDY = "choose another model (--judge-controls 0 asks for no control)"
+_REMEDY = "choose another model (skip the self-test with --judge-controls 0)"
+
+
+UNRELATED = "The lighthouse keeper painted the northern door again in spring."
+"""A wrong answer to nearly every question."""
 
 
 class ControlPair(NamedTuple):
@@ -48,7 +56,9 @@ class ControlResult:
     altered: int = 0
     altered_believed: int = 0
     alterable: int | None = None
-    """How many references a change could be made in; None where that was not tried."""
+    """How many near misses could be made; None if that was not tried."""
+    unreadable: str = ""
+    """What the judge replied in place of a verdict, for the message."""
 
     @property
     def asked(self) -> int:
@@ -62,40 +72,42 @@ class ControlResult:
 
     @property
     def failure(self) -> str | None:
-        """Why this judge is not believed: it fails most of the pairs of one kind."""
+        """Why this judge is not believed: it fails most pairs of one kind, or many near misses."""
         if 2 * self.mute > self.asked:
-            return f"the judge gave no verdict for {self.mute} of {self.asked} controls; {_REMEDY}"
-        if self.altered >= _FEWEST and 2 * self.altered_believed > self.altered:
-            return (
-                f"the judge finds {self.altered_believed} of {self.altered} references right in "
-                f"which one number, unit, name or negation was changed, so that its TRUE means "
-                f"little; {_REMEDY}"
-            )
-        return self.distrust(
-            ("reject what another question's reference says", "TRUE"),
-            ("find a reference right against itself", "FALSE"),
-        )
-
-    def distrust(self, different: tuple[str, str], same: tuple[str, str]) -> str | None:
-        """Why its verdicts mean nothing: for each kind, what it does not do, and its verdict."""
+            said = f"the judge gave no verdict for {self.mute} of {self.asked} controls"
+            return f"{said}{self.unreadable}; {_REMEDY}"
         kinds = (
-            (*different, self.different, self.different - self.different_right),
-            (*same, self.same, self.same - self.same_right),
+            ("accepted", "wrong", self.different, self.different - self.different_right),
+            ("rejected", "correct", self.same, self.same - self.same_right),
         )
-        for what, verdict, asked, wrong in kinds:
+        for what, kind, asked, wrong in kinds:
             if asked >= _FEWEST and 2 * wrong > asked:
-                return (
-                    f"the judge does not {what} in {wrong} of {asked} controls, so that its "
-                    f"{verdict} means nothing; {_REMEDY}"
-                )
+                said = f"the judge failed its self-test: it {what} {wrong} of {asked} {kind} texts"
+                return f"{said}; {_REMEDY}"
+        if self.altered_believed > max_believed(self.altered):
+            return (
+                f"the judge failed its self-test: it accepted {self.altered_believed} of "
+                f"{self.altered} correct texts with one number, name or negation changed; {_REMEDY}"
+            )
         return None
+
+
+def max_believed(asked: int) -> int:
+    """The most near misses that a judge which lets 8% of them through would accept (p = 0.05)."""
+    rate, chance, accepted = TOLERATED_NEAR_MISSES, 0.0, 0
+    while accepted < asked:
+        chance += math.comb(asked, accepted) * rate**accepted * (1 - rate) ** (asked - accepted)
+        if chance >= 1 - _SIGNIFICANCE:
+            break
+        accepted += 1
+    return accepted
 
 
 def control_pairs(references: Sequence[tuple[str, str]], number: int) -> list[ControlPair]:
     """At most `number` pairs of each kind, from questions with their reference answers.
 
-    The other reference is the one that shares the fewest words; where all share some, there is none
-    whose verdict would be known.
+    The wrong answer is the reference that shares the fewest words, or `UNRELATED` if all share
+    some: what another reference says might be right as well.
     """
     usable = _usable(references)
     if not number or len(usable) < _FEWEST:  # one pair decides nothing
@@ -107,68 +119,15 @@ def control_pairs(references: Sequence[tuple[str, str]], number: int) -> list[Co
         pairs.append(ControlPair(question, said, said, True))
         others = [each for each in _spread(len(usable), _CANDIDATES) if each != place]
         other = min(others, key=lambda each: _shared(held[each], held[place]), default=None)
-        if other is not None and _shared(held[other], held[place]) <= _UNLIKE:
-            pairs.append(ControlPair(question, usable[other][1], said, False))
+        unlike = other is not None and _shared(held[other], held[place]) <= _UNLIKE
+        wrong = usable[other][1] if other is not None and unlike else UNRELATED
+        if unlike or _shared(frozenset(stems(UNRELATED)), held[place]) <= _UNLIKE:
+            pairs.append(ControlPair(question, wrong, said, False))
     return pairs
 
 
 def _usable(references: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     return [(question, said) for question, said in references if said and not abstained(said)]
-
-
-def support_pairs(sources: Sequence[str], number: int) -> list[ControlPair]:
-    """The same where there are no references: a source's first sentence is supported by it, and
-    not by a source that shares no words with it.
-    """
-    named = [("", first) for text in sources if (first := next(iter(sentences(text)), ""))]
-    return control_pairs(named, number)
-
-
-def altered_pairs(references: Sequence[tuple[str, str]], number: int) -> list[ControlPair]:
-    """At most `number` references with one change each that makes them wrong.
-
-    A judge that compares words lets these pass; it rejects the reference of another question.
-    """
-    usable = _usable(references)
-    names, rng = names_in([said for _, said in usable[:_CANDIDATES]]), random.Random(0)
-    made = (
-        ControlPair(question, changed[0], said, False)
-        for place in _spread(len(usable), _CANDIDATES)
-        for question, said in [usable[place]]
-        if (changed := contradict(said, rng, _CONTROL_CHANGES, names)) is not None
-    )
-    return list(islice(made, number))
-
-
-async def ask_controls(
-    judge: Judge, pairs: Sequence[ControlPair], altered: Sequence[ControlPair] = ()
-) -> ControlResult:
-    """Ask a judge about references, each in all its votes; about altered ones if it passes."""
-    result = _result(pairs, await gather(judge.correctness(*pair[:3]) for pair in pairs))
-    if result.failure:
-        return result
-    asked = await gather(judge.correctness(*pair[:3]) for pair in altered)
-    believed = sum(each.verdict is True for each in asked)
-    return replace(result, altered=len(altered), altered_believed=believed, alterable=len(altered))
-
-
-async def ask_support_controls(judge: Judge, pairs: Sequence[ControlPair]) -> ControlResult:
-    """Ask a judge whether a text supports a sentence, as it is asked about answers."""
-    votes = await gather(judge.supports(pair.answer, [pair.reference]) for pair in pairs)
-    return _result(pairs, [Judgment((vote,)) for vote in votes])
-
-
-def _result(pairs: Sequence[ControlPair], judgments: Sequence[Judgment]) -> ControlResult:
-    both = list(zip(pairs, judgments, strict=True))
-    right = [pair.same for pair, judgment in both if judgment.verdict is pair.same]
-    decided = (Vote.TRUE, Vote.FALSE)
-    return ControlResult(
-        same=sum(pair.same for pair in pairs),
-        same_right=sum(right),
-        different=sum(not pair.same for pair in pairs),
-        different_right=len(right) - sum(right),
-        mute=sum(not set(decided) & set(judgment.votes) for judgment in judgments),
-    )
 
 
 def _spread(count: int, number: int) -> list[int]:
@@ -181,156 +140,124 @@ def _shared(a: frozenset[str], b: frozenset[str]) -> float:
     return len(a & b) / max(1, min(len(a), len(b)))
 
 
-_IRREGULAR = {
-    "rise": ("rises", "rose", "rising"),
-    "fall": ("falls", "fell", "falling"),
-    "grow": ("grows", "grew", "growing"),
-    "shrink": ("shrinks", "shrank", "shrinking"),
-    "begin": ("begins", "began", "beginning"),
-    "win": ("wins", "won", "winning"),
-    "lose": ("loses", "lost", "losing"),
-    "leave": ("leaves", "left", "leaving"),
-    "buy": ("buys", "bought", "buying"),
-    "sell": ("sells", "sold", "selling"),
-    "stop": ("stops", "stopped", "stopping"),
-    "forbid": ("forbids", "forbade", "forbidding"),
-}
-_VERB_LIST = """
-    increase decrease promote inhibit enhance impair activate suppress induce improve worsen
-    raise lower elevate reduce stimulate upregulate downregulate accelerate facilitate hinder
-    strengthen weaken expand shrink cause prevent extend shorten support oppose enable disable
-    protect harm repress allow forbid maintain disrupt rise fall grow succeed fail accept reject
-    approve open close begin end start stop win lose gain add remove include exclude arrive
-    leave pass buy sell import export alleviate aggravate diminish delay
-"""
-_VERBS = frozenset(_VERB_LIST.split())
 _AUXILIARY = "is|are|was|were|can|could|will|would|has|have|had|should|may|might|must"
-_NEGATED = re.compile(
-    rf"\b(?:(does|do|did) not|(does|do|did)n't) (\w+)|\b({_AUXILIARY})(?: not|n't)\b",
-    re.IGNORECASE,
-)
-_PLAIN = re.compile(rf"\b({_AUXILIARY})\b(?! not|n't)", re.IGNORECASE)
+_NEGATED = re.compile(rf"\b({_AUXILIARY})(?: not|n't)\b", re.IGNORECASE)
+_PLAIN = re.compile(rf"\b({_AUXILIARY})\b", re.IGNORECASE)
 _NUMBER = re.compile(r"(?<![\w.,:/-])\d+(?:\.\d+)?(?![\w:/-]|[.,]\d)")
 _NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-z]{2,}\b")
-_SWAPPED_UNITS = {
-    "seconds": "minutes", "minutes": "hours", "minute": "hour", "min": "hours", "hours": "minutes",
-    "hour": "minute", "days": "weeks", "day": "week", "weeks": "months", "months": "weeks",
-    "years": "months", "mm": "cm", "cm": "mm", "m": "km", "km": "m", "mg": "g", "g": "kg",
-    "kg": "g", "ml": "liters", "mb": "GB", "gb": "MB", "euros": "dollars", "dollars": "euros",
-}  # fmt: skip
 
 
-def _negate(sentence: str, rng: random.Random, names: Sequence[str]) -> Iterator[str]:
-    negated = _NEGATED.search(sentence)
-    if negated is not None:
-        yield _replaced(sentence, negated, _affirmed(negated))
-        return
-    plain = _PLAIN.search(sentence)
-    if plain is not None:
-        yield sentence[: plain.end()] + " not" + sentence[plain.end() :]
-        return
-    for match in re.finditer(r"\b[a-z]+s\b", sentence):
-        if verb := _third_person().get(match[0]):
-            yield _replaced(sentence, match, f"does not {verb}")
-            return
+def altered_pairs(references: Sequence[tuple[str, str]], number: int) -> list[ControlPair]:
+    """At most `number` near misses: references with one change each that makes them wrong.
 
-
-def _affirmed(match: re.Match[str]) -> str:
-    if match[4]:
-        return match[4]
-    auxiliary, verb = (match[1] or match[2]).lower(), match[3]
-    if auxiliary == "do":
-        return verb
-    _, third, past, _ = _forms(verb)
-    return third if auxiliary == "does" else past
-
-
-def _oppose(sentence: str, rng: random.Random, names: Sequence[str]) -> Iterator[str]:
-    for match in re.finditer(r"[A-Za-z]+", sentence):
-        if other := _opposite_forms().get(match[0].lower()):
-            yield _replaced(sentence, match, other.capitalize() if match[0][0].isupper() else other)
-
-
-def _renumber(sentence: str, rng: random.Random, names: Sequence[str]) -> Iterator[str]:
-    for match in _NUMBER.finditer(sentence):
-        value = float(match[0])
-        changed = value * rng.choice((2, 3, 5)) + rng.choice((1, 2, 3))
-        yield _replaced(sentence, match, f"{changed:g}" if "." in match[0] else str(int(changed)))
-
-
-def _change_unit(sentence: str, rng: random.Random, names: Sequence[str]) -> Iterator[str]:
-    for match in re.finditer(r"(?<=\d)( ?)([A-Za-z]+)\b", sentence):
-        if other := _SWAPPED_UNITS.get(match[2].lower()):
-            yield _replaced(sentence, match, f" {other}")
-
-
-def _rename(sentence: str, rng: random.Random, names: Sequence[str]) -> Iterator[str]:
-    for match in _NAME.finditer(sentence):
-        others = [name for name in names if name not in sentence]
-        if others:
-            yield _replaced(sentence, match, rng.choice(others))
-
-
-def _replaced(sentence: str, match: re.Match[str], text: str) -> str:
-    return sentence[: match.start()] + text + sentence[match.end() :]
-
-
-_CHANGES: Mapping[str, Callable[[str, random.Random, Sequence[str]], Iterator[str]]] = {
-    "negation": _negate,
-    "opposite": _oppose,
-    "number": _renumber,
-    "unit": _change_unit,
-    "name": _rename,
-}
-KINDS = tuple(_CHANGES)
-"""What can be changed in a sentence."""
-
-
-def contradict(
-    sentence: str, rng: random.Random, kinds: Sequence[str] = KINDS, names: Sequence[str] = ()
-) -> tuple[str, str] | None:
-    """The sentence with one change that contradicts it, and the kind of change.
-
-    Parameters:
-        sentence: a true sentence.
-        rng: chooses among the possible changes.
-        kinds: the kinds of change to choose from.
-        names: other names that may stand in place of one in the sentence.
+    First one of each reference, then a second: with few references several come from each.
     """
-    made = [(kind, text) for kind in kinds for text in _CHANGES[kind](sentence, rng, names)]
-    if not made:
+    usable = _usable(references)
+    usable = [usable[place] for place in _spread(len(usable), _CANDIDATES)]
+    names = sorted({name for _, said in usable for name in _NAME.findall(said)})
+    made = [
+        [ControlPair(question, text, said, False) for text in near_misses(said, names)]
+        for question, said in usable
+    ]
+    rounds = max(map(len, made), default=0)
+    every = (each[turn] for turn in range(rounds) for each in made if turn < len(each))
+    return list(islice(every, number))
+
+
+def near_misses(text: str, names: Sequence[str]) -> Iterator[str]:
+    """The text with one number, with one name (by another of `names`), with one negation changed.
+
+    list(near_misses("It opens at 7 in May.", []))  # ["It opens at 15 in May."]
+    """
+    if match := _NUMBER.search(text):
+        changed = 2 * float(match[0]) + 1
+        yield _replaced(text, match, f"{changed:g}" if "." in match[0] else str(int(changed)))
+    others = [name for name in names if name not in text]
+    if others and (match := _NAME.search(text)):
+        yield _replaced(text, match, others[len(text) % len(others)])
+    if match := _NEGATED.search(text):
+        yield _replaced(text, match, match[1])
+    elif match := _PLAIN.search(text):
+        yield _replaced(text, match, f"{match[0]} not")
+
+
+def _replaced(text: str, match: re.Match[str], new: str) -> str:
+    return text[: match.start()] + new + text[match.end() :]
+
+
+async def ask_controls(
+    judge: Judge, pairs: Sequence[ControlPair], altered: Sequence[ControlPair] = ()
+) -> ControlResult:
+    """Ask a judge about references, each in all its votes; about near misses if it passes."""
+    result = _result(pairs, await gather(judge.correctness(*pair[:3]) for pair in pairs))
+    if result.failure:
+        return result
+    return _with_altered(result, await gather(judge.correctness(*pair[:3]) for pair in altered))
+
+
+def _with_altered(result: ControlResult, asked: Sequence[Judgment]) -> ControlResult:
+    believed = sum(each.verdict is True for each in asked)
+    return replace(result, altered=len(asked), altered_believed=believed, alterable=len(asked))
+
+
+def support_pairs(sources: Sequence[str], number: int) -> list[ControlPair]:
+    """A source's first sentence is supported by it, and not by a source without its words."""
+    named = [("", first) for text in sources if (first := next(iter(sentences(text)), ""))]
+    return control_pairs(named, number)
+
+
+async def ask_support_controls(
+    judge: Judge, pairs: Sequence[ControlPair], altered: Sequence[ControlPair] = ()
+) -> ControlResult:
+    """Ask a judge whether a text supports a sentence, as it is asked about answers."""
+
+    async def asked(pair: ControlPair) -> Judgment:
+        return await judge.support_judgment(pair.answer, [pair.reference])
+
+    result = _result(pairs, await gather(map(asked, pairs)))
+    return result if result.failure else _with_altered(result, await gather(map(asked, altered)))
+
+
+async def ask_fact_controls(
+    judge: Judge, known: Sequence[tuple[str, str, Fact]], number: int
+) -> ControlResult | None:
+    """Ask whether a reference states its own fact, and whether another question's states it.
+
+    `known` has questions with their reference answer and a fact that it states.
+    """
+    facts = {(question, said): fact for question, said, fact in known}
+    pairs = control_pairs(list(facts), number)
+    if not pairs:
         return None
-    chosen = rng.choice(sorted({kind for kind, _ in made}))
-    return rng.choice([text for kind, text in made if kind == chosen]), chosen
+    found = await gather(
+        judge.facts(pair.question, pair.answer, [facts[pair.question, pair.reference]])
+        for pair in pairs
+    )
+    states = [(each.states[0], pair.same) for each, pair in zip(found, pairs, strict=True)]
+    return ControlResult(
+        same=sum(pair.same for pair in pairs),
+        same_right=sum(state is FactState.STATED and same for state, same in states),
+        different=sum(not pair.same for pair in pairs),
+        different_right=sum(
+            state in (FactState.ABSENT, FactState.CONTRADICTED) and not same
+            for state, same in states
+        ),
+        mute=sum(state is None for state, _ in states),
+        unreadable=quote_unreadable([each.replies[0] for each in found if each.unparseable]),
+    )
 
 
-@cache
-def _opposite_forms() -> dict[str, str]:
-    """Every form of a word that has an opposite, with the same form of that."""
-    found: dict[str, str] = {}
-    for one, other in opposite_words():
-        verbs = one in _VERBS and other in _VERBS
-        pairs = zip(_forms(one), _forms(other), strict=True) if verbs else [(one, other)]
-        for a, b in pairs:
-            found.setdefault(a, b)
-            found.setdefault(b, a)
-    return found
-
-
-@cache
-def _third_person() -> dict[str, str]:
-    return {_forms(verb)[1]: verb for verb in sorted(_VERBS)}
-
-
-def _forms(verb: str) -> tuple[str, str, str, str]:
-    """A verb, "increases", "increased", "increasing"; regular ones by rule."""
-    if verb in _IRREGULAR:
-        return (verb, *_IRREGULAR[verb])
-    root = verb.removesuffix("e")
-    third = verb + ("es" if re.search(r"(?:s|sh|ch|x|o)$", verb) else "s")
-    return verb, third, f"{root}ed", f"{root}ing"
-
-
-def names_in(texts: Sequence[str]) -> list[str]:
-    """The names in some texts, each once, in alphabetical order."""
-    return sorted({name for text in texts for name in _NAME.findall(text)})
+def _result(pairs: Sequence[ControlPair], judgments: Sequence[Judgment]) -> ControlResult:
+    both = list(zip(pairs, judgments, strict=True))
+    right = [pair.same for pair, judgment in both if judgment.verdict is pair.same]
+    decided = (Vote.TRUE, Vote.FALSE)
+    return ControlResult(
+        same=sum(pair.same for pair in pairs),
+        same_right=sum(right),
+        different=sum(not pair.same for pair in pairs),
+        different_right=len(right) - sum(right),
+        mute=sum(not set(decided) & set(judgment.votes) for judgment in judgments),
+        unreadable=quote_unreadable(
+            [reply for each in judgments for reply in each.unreadable_replies]
+        ),
+    )

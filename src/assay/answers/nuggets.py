@@ -15,9 +15,8 @@ from assay.answers.abstention import abstained
 from assay.answers.assertion import Assertion, assertion_at, hedges, is_negative, takes_back
 from assay.answers.contradiction.rules import analyzed_sources, find_contradiction
 from assay.answers.contradiction.sentence import analyze
-from assay.answers.judge import Judge
+from assay.answers.judge import Judge, inconsistency
 from assay.answers.judge_controls import ControlResult
-from assay.answers.judge_reliability import refuse_inconsistent
 from assay.answers.nugget_file import Nugget
 from assay.answers.quantities import canonical
 from assay.llm.prompt import delimited, delimiter_code, load_prompt
@@ -180,7 +179,7 @@ async def _vote(
     """One by one where a reply about several cannot be read."""
     shown = list(reversed(nuggets)) if vote % 2 else list(nuggets)
     prompt = assignment_prompt(question, answer, [each.text for each in shown], vote)
-    words = await judge.choose_each(prompt, _WORDS, len(shown))
+    words = await judge.choose_each(prompt, _WORDS, len(shown), "nuggets")
     if words is None and len(shown) > 1:
         alone = [await _vote(judge, question, answer, [each], vote) for each in nuggets]
         return [each[0] for each in alone]
@@ -235,17 +234,16 @@ def _mean(assigned: Sequence[NuggetAssignment], *, strict: bool = False) -> floa
     return sum(c == 1.0 if strict else c for c in credits) / len(assigned)
 
 
-def unreliable_assignments(assigned: Sequence[NuggetAssignment], max_flips: float) -> str | None:
-    """Why the judge's assignments are worth nothing, in words; None if nothing speaks against."""
+def unreliable_assignments(assigned: Sequence[NuggetAssignment]) -> str | None:
+    """The reason to distrust the judge's assignments, or None."""
     asked = [each for each in assigned if each.votes]
-    return refuse_inconsistent(
+    return inconsistency(
         "nuggets",
         mute=(
             "gave no readable label for",
             [each.support is None and not each.flipped for each in asked],
         ),
         flipped=("said both support and none about", [each.flipped for each in asked]),
-        max_flips=max_flips,
     )
 
 
@@ -282,10 +280,7 @@ async def ask_nugget_controls(
 
 def failed_controls(controls: ControlResult) -> str | None:
     """Why a judge that failed its controls is not believed, in words."""
-    return controls.distrust(
-        ("say none about a nugget of another question", "support"),
-        ("find a nugget supported by itself", "none"),
-    )
+    return controls.failure
 
 
 def _control_pairs(

@@ -60,14 +60,6 @@ def calibrate(
             "--votes",
         ),
     ] = settings()["judge_votes"].default,
-    judge_max_flips: Annotated[
-        float,
-        setting_option(
-            "judge_max_flips",
-            "The share of answers about which the judge may say both TRUE and FALSE; above "
-            "it, a warning.",
-        ),
-    ] = settings()["judge_max_flips"].default,
     criterion: Annotated[
         Path | None,
         option(
@@ -101,39 +93,31 @@ def calibrate(
         raise UsageError("give --criterion or --nuggets, not both")
     opened = JudgeOptions(judge, max_cost, judge_timeout, judge_concurrency)
     if criterion is not None:
-        refuse_unused(context, ("judge_votes", "judge_max_flips"), "with --criterion; leave it out")
+        refuse_unused(context, ("judge_votes",), "with --criterion; leave it out")
         _calibrate_criterion(labels, criterion, opened, out, as_json)
     elif nuggets:
-        refuse_unused(context, ("judge_max_flips",), "with --nuggets; leave it out")
         if judge == _RULES:
             refuse_unused(context, _OF_MODELS, "on --judge rules; leave it out")
         _calibrate_nuggets(labels, opened, judge_votes, out, as_json)
     else:
-        _calibrate_answers(labels, opened, judge_votes, judge_max_flips, out, as_json)
+        _calibrate_answers(labels, opened, judge_votes, out, as_json)
 
 
 def _calibrate_answers(
     labels: Path,
     opened: JudgeOptions,
     votes: int,
-    max_flips: float,
     out: Path | None,
     as_json: bool,
 ) -> None:
     """Compare a judge's verdicts about answers with those of people, and print the result."""
     from assay.answers.calibration import calibrate_judge
     from assay.answers.calibration_files import read_labels
-    from assay.answers.judge import (
-        JudgeInput,
-        correctness_prompts,
-        judge_answers,
-    )
-    from assay.answers.judge_reliability import unreliable
+    from assay.answers.judge import correctness_prompts, unreliable
     from assay.evaluation.gates import CORRECTNESS
 
     async def ask(judge: "Judge", row: "LabeledAnswer") -> "Judgment":
-        (found,) = await judge_answers(judge, [JudgeInput(row.question, row.answer, row.reference)])
-        return found
+        return await judge.correctness(row.question, row.answer, row.reference)
 
     rows = read_labels(labels)
     recorded = [row.recorded for row in rows]
@@ -144,12 +128,13 @@ def _calibrate_answers(
         [judgment for row, judgment in pairs if row.label is not None],
         [judgment for row, judgment in pairs if row.label is None],
     )
-    doubt = unreliable(judgments, max_flips)
+    doubt = unreliable(judgments)
     if out is not None:
         labeled = [row for row in rows if row.label is not None]
         _refuse_recorded(row.recorded for row in labeled)
         questions, prompts = [row.question for row in labeled], correctness_prompts(asked.votes)
-        _keep(out, CORRECTNESS, asked, prompts, questions, result.accuracy, result.kappa)
+        kappa = (result.kappa, result.kappa_low)
+        _keep(out, CORRECTNESS, asked, prompts, questions, result.accuracy, kappa, result.bias)
     if as_json:
         judge = asked.to_json(with_prompts=True)
         print_json({"judge": judge, **asdict(result), "unreliable": doubt})
@@ -177,13 +162,14 @@ def _keep(
     prompts: Sequence[str],
     questions: Sequence[str],
     agreement: "Estimate",
-    kappa: float | None,
+    kappa: tuple[float | None, float | None],
+    bias: float,
 ) -> None:
     """Add the result to a file; `questions` are those with a label, once for each label."""
     from assay.answers.calibration_files import add_record, make_record
 
     given = (metric, asked.provider, asked.votes, prompts, questions)
-    add_record(out, make_record(*given, agreement.mean, kappa))
+    add_record(out, make_record(*given, agreement.mean, *kappa, bias))
 
 
 def _warn_few_labels(labeled: int) -> None:
@@ -195,13 +181,13 @@ def _warn_few_labels(labeled: int) -> None:
 
 def _rendered_answers(result: "Calibration") -> Iterator["RenderableType"]:
     from assay.report.console import confusion_table, facts_table
-    from assay.report.numbers import count, figure, percent
+    from assay.report.numbers import count, percent
 
     yield facts_table(
         [
             ("labeled answers", count(result.labelled)),
             ("accuracy", _interval(result.accuracy)),
-            ("Cohen's kappa", figure(result.kappa)),
+            ("Cohen's kappa", _kappa(result)),
             ("flip rate", percent(result.flip_rate)),
             ("undecided", count(result.undecided)),
             ("votes that could not be parsed", count(result.unparseable_votes)),
@@ -261,7 +247,8 @@ def _calibrate_nuggets(
     result = calibrate_assignments([row.label for row in rows], assigned)
     if out is not None and opened.spec != _RULES:
         questions, prompts = [row.question for row in rows], (load_prompt(PROMPT).id,)
-        _keep(out, NUGGETS, asked, prompts, questions, result.agreement, result.kappa)
+        kappa, bias = (result.kappa, result.kappa_low), result.judged_mean - result.labels_mean
+        _keep(out, NUGGETS, asked, prompts, questions, result.agreement, kappa, bias)
     if as_json:
         print_json({"judge": asked.to_json(), **asdict(result)})
     else:
@@ -277,7 +264,7 @@ def _rendered_nuggets(result: "NuggetCalibration") -> "Iterator[RenderableType]"
         [
             ("labeled nuggets", count(result.labelled)),
             ("same label", _interval(result.agreement)),
-            ("Cohen's kappa", figure(result.kappa)),
+            ("Cohen's kappa", _kappa(result)),
             ("kappa, quadratic weights", figure(result.weighted_kappa)),
             ("flip rate", percent(result.flip_rate)),
             ("undecided", count(result.undecided)),
@@ -317,7 +304,9 @@ def _calibrate_criterion(
         labeled = [row for row in rows if row.label is not None]
         _refuse_recorded(row.recorded for row in labeled)
         questions, prompts = [row.question for row in labeled], criterion_prompts(rated)
-        _keep(out, rated.metric, asked, prompts, questions, result.agreement, result.kappa)
+        kappa = (result.kappa, result.kappa_low)
+        bias = result.bias.mean / (len(rated.levels) - 1) if result.bias else 0.0
+        _keep(out, rated.metric, asked, prompts, questions, result.agreement, kappa, bias)
     if as_json:
         print_json({"judge": asked.to_json(), **asdict(result)})
     else:
@@ -334,18 +323,29 @@ def _rendered_ratings(result: "RatingCalibration") -> Iterator["RenderableType"]
         ("labeled answers", count(result.labelled)),
         ("same level", _interval(result.agreement)),
         ("within one level", _interval(result.within_one)),
-        ("weighted kappa", figure(result.kappa)),
+        ("weighted kappa", _kappa(result)),
     ]
     if bias := result.bias:
         words = "levels above people" if bias.mean >= 0 else "levels below people"
         facts.append(("bias", f"{difference(bias.mean)} {words}, {_interval(bias)}"))
     facts += [
         ("mean distance", f"{figure(result.error)} levels"),
-        ("otherwise in the other order", percent(result.differing)),
+        ("position flips", percent(result.differing)),
         ("undecided", count(result.undecided)),
     ]
     yield facts_table(facts)
     yield from ("", confusion_table(result.confusion), "", _means("mean", result))
+
+
+def _kappa(result: "Calibration | RatingCalibration | NuggetCalibration") -> str:
+    """Kappa, and whether its lower end reaches what a gate needs."""
+    from assay.answers.calibration import MIN_KAPPA
+    from assay.report.numbers import figure
+
+    if result.kappa is None or result.kappa_low is None:
+        return figure(result.kappa)
+    enough = "enough" if result.kappa_low >= MIN_KAPPA else "too little"
+    return f"{figure(result.kappa)}, at least {figure(result.kappa_low)}: {enough} for a gate"
 
 
 def _interval(estimate: "Estimate") -> str:

@@ -202,6 +202,10 @@ def report(
             "--slice",
         ),
     ] = None,
+    query: Annotated[
+        str | None,
+        option("Show one answer: what the judge was asked, and its replies.", None, "ID"),
+    ] = None,
     out: Out = Path("runs"),
     as_json: JsonOption = False,
 ) -> None:
@@ -212,6 +216,9 @@ def report(
 
     folder = find_run(run, out)
     page = folder.page_file
+    if query is not None:
+        _show_answer(folder, query, as_json)
+        return
     if of_slice is not None:
         share_slice(folder, of_slice, html, in_browser)
         return
@@ -226,6 +233,32 @@ def report(
         print_json(folder.read_json())
     elif html is None:
         show(render_report(folder.read_report(), path=str(folder)))
+
+
+def _show_answer(folder: "RunFolder", query_id: str, as_json: bool) -> None:
+    """One answer with its reference, verdict, and every prompt and reply of the judge."""
+    from dataclasses import asdict
+
+    from assay.report.console import facts_table
+    from assay.run.judge_log import read_judge_calls
+
+    row = next((each for each in folder.read_answers() if each.query_id == query_id), None)
+    if row is None:
+        raise UsageError(f"run {folder.name!r} has no answer for query {query_id!r}")
+    calls = list(read_judge_calls(folder.path, query_id))
+    if as_json:
+        print_json({"answer": row.model_dump(), "judge": [asdict(call) for call in calls]})
+        return
+    right = {True: "right", False: "wrong", None: "undecided"}[row.correct]
+    shown = {"question": row.query_text, "answer": row.answer, "reference": row.reference_answer}
+    show(
+        facts_table([*((name, text or "none") for name, text in shown.items()), ("verdict", right)])
+    )
+    for call in calls:
+        show("", f"{call.kind}: {call.verdict or 'not a verdict'}")
+        show(f"reply: {call.reply if call.reply is not None else 'refused'}", call.prompt)
+    if not calls:
+        say("the run keeps no prompt of a judge: none judged this answer, or it is private")
 
 
 @with_options(_PREFERENCE)

@@ -82,11 +82,11 @@ def evaluate(
     answers: bool = False,
     judge: "str | LLMProvider | None" = "",
     judge_votes: int = 2,
-    judge_max_flips: float = 0.2,
     judge_controls: int = 5,
     judge_timeout: float | None = None,
     judge_concurrency: int | None = None,
     max_cost: float | None = None,
+    no_cache: bool = False,
     criteria: str | Path | None = "",
     reasons: bool = False,
     counterfactuals: bool = False,
@@ -161,12 +161,12 @@ def evaluate(
             generate text. Key facts decide by default.
         judge_votes: how many votes decide about an answer, half of them with the reference first;
             an odd number is raised by one.
-        judge_max_flips: the share of answers about which the judge may contradict itself.
         judge_controls: how many references are put before the judge against themselves, and as many
             against another question's: a judge that fails these is not believed. 0 for none.
         judge_timeout: seconds for one call to the judge.
         judge_concurrency: how many calls to the judge are in flight at once.
         max_cost: stop before the judge has spent this many US dollars.
+        no_cache: ask the judge again for replies that are cached.
         criteria: a file or a folder of files with criteria of your own, which the judge rates by;
             each is a metric, `criterion.NAME`.
         reasons: ask the judge also for a sentence about each rating, which decides nothing.

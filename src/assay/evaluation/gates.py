@@ -317,10 +317,22 @@ def refuse_uncalibrated(
             )
 
 
-def calibration_note(gate: Gate, config: RunConfig, questions: Collection[str]) -> str:
-    """What a gate's verdict says about its judge; empty where there is none."""
+def with_calibration(
+    result: GateResult, gate: Gate, config: RunConfig, questions: Collection[str]
+) -> GateResult:
+    """The gate with what is known of its judge; a calibrated judge's known error is subtracted."""
     status = figure_calibration(gate.name, config, questions)
-    return "" if status is None else status.words
+    if status is None:
+        return result
+    figures = gate.name in ("correctness", "nugget_recall") or gate.name.startswith(
+        CRITERION_PREFIX
+    )
+    if not (status.calibrated and status.bias and figures and result.value is not None):
+        return result.noted(status.words)
+    corrected = min(1.0, max(0.0, result.value - status.bias))
+    note = f"{status.words}; corrected from {figure(result.value)} by the judge's known error"
+    update = {"value": corrected, "passed": gate.passes(corrected), "note": note}
+    return result.model_copy(update=update)
 
 
 def _kind(name: str) -> str | None:

@@ -12,7 +12,7 @@ import numpy as np
 from assay.data.dataset import Dataset, Query
 from assay.errors import FailureKind
 from assay.evaluation.compare_to import check_against, reference_gates
-from assay.evaluation.gates import Gate, calibration_note, check_gate
+from assay.evaluation.gates import Gate, check_gate, with_calibration
 from assay.evaluation.results import (
     NOT_ASKED,
     Batch,
@@ -214,17 +214,13 @@ def _check_gates(
             result = check_against(gate, results.scores, evaluation.reference)
         else:
             result = check_gate(gate, metrics, summary, answer_metrics, empty=empty)
-        checked.append(result.noted(_note(gate, evaluation.dataset, evaluation.config)))
+        if gate.metric is not None:
+            result = result.noted(evaluation.dataset.judged_by)
+        else:
+            asked = [query.text for query in evaluation.dataset.queries.values()]
+            result = with_calibration(result, gate, evaluation.config, asked)
+        checked.append(result)
     return [*checked, *reference_gates(evaluation)]
-
-
-def _note(gate: Gate, dataset: Dataset, config: RunConfig) -> str:
-    """Who judged what a gate is on, where that was a model."""
-    if gate.metric is not None:
-        return dataset.judged_by
-    if not config.judge:
-        return ""
-    return calibration_note(gate, config, [query.text for query in dataset.queries.values()])
 
 
 def _with_failed_gates(

@@ -147,7 +147,6 @@ def compare_runs(
     judge: "str | LLMProvider | None" = None,
     prefer_by: str | PathLike[str] | None = None,
     judge_controls: int = 5,
-    judge_max_flips: float = 0.2,
     max_cost: float | None = None,
 ) -> Comparison:
     """Compare run B with run A, query by query.
@@ -167,7 +166,6 @@ def compare_runs(
         prefer_by: with `prefer`: a file with a criterion of your own for what is better.
         judge_controls: with `prefer`: how many references are put before the judge against
             another question's.
-        judge_max_flips: with `prefer`: the share of pairs for which the order may decide.
         max_cost: with `prefer`: stop before the judge has spent this many US dollars.
 
     Raises:
@@ -194,7 +192,6 @@ def compare_runs(
         answers=True,
         judge=judge_name(judge),
         judge_controls=judge_controls,
-        judge_max_flips=judge_max_flips,
         max_cost=max_cost,
     )
     own = None if isinstance(judge, str) else judge

@@ -51,20 +51,11 @@ class AnswerSettings:
         low=1,
         high=99,
     )
-    judge_max_flips: float = _judged(
-        0.2,
-        "With --judge: the share of answers about which the judge may say both TRUE and FALSE. "
-        "Above it the run is not judged, exit code 3.",
-        metavar="SHARE",
-        label="Judge: highest flip rate",
-        low=0,
-        high=1,
-    )
     judge_controls: int = _judged(
         5,
-        "With --judge: test the judge first with this many references against themselves, against "
-        "another question's, and with one change. If it fails most of one kind, the run is not "
-        "judged, exit code 3. 0 for no test.",
+        "With --judge: test each of its prompts first with this many texts that are right, as many "
+        "that are wrong, and up to eight times as many with one change. If it fails, the figure "
+        "is left out; if it fails on correctness, exit code 3. 0 for no test.",
         metavar="N",
         label="Judge: control pairs",
         low=0,
@@ -98,6 +89,12 @@ class AnswerSettings:
         label="Cost limit (US dollars)",
         placeholder="no limit",
         low=0,
+        same_in_shards=False,
+    )
+    no_cache: bool = _judged(
+        False,
+        "With --judge: ask again for replies that are cached.",
+        label="Judge: ask again for cached replies",
         same_in_shards=False,
     )
     criteria: str = _judged(

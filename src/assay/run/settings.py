@@ -176,7 +176,8 @@ def _table_value(setting: RunSetting, value: Any, where: str) -> Any:
 
 def unset_variables(config: RunConfig) -> frozenset[str]:
     """The variables of settings that `arguments` leaves out: a child must not inherit these."""
-    given = {flag.replace("--no-", "--", 1) for flag, _ in arguments(config)}
+    flags = [flag for flag, _ in arguments(config)]
+    given = {*flags, *(flag.replace("--no-", "--", 1) for flag in flags)}
     return frozenset(
         setting.env for setting in command_settings() if setting.env and setting.flag not in given
     )

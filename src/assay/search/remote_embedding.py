@@ -76,7 +76,7 @@ _APIS: Mapping[str, _Api] = {
     "openai": _Api(
         "https://api.openai.com",
         ("/v1/embeddings", "/embeddings"),
-        ("ASSAY_EMBEDDER_KEY", "OPENAI_API_KEY"),
+        ("ASSAY_EMBEDDER_KEY", "RAG_EVAL_OPENAI_API_KEY", "OPENAI_API_KEY"),
         _openai_vectors,
     ),
     "tei": _Api(

@@ -15,13 +15,14 @@ from assay.answers.criteria import (
     CriterionRating,
     Preference,
     control_failure,
+    criterion_failure,
     prefer,
     preference_controls,
     rate_answer,
     read_criteria,
     unreliable_preferences,
 )
-from assay.answers.judge import Judge
+from assay.answers.judge import MAX_FLIPS, Judge
 from assay.data.dataset import Document
 from assay.errors import BudgetExceeded, ProviderError, RunError, UsageError
 from assay.evaluation.answers.judging import JudgeUse, UnreliableJudge, open_judge
@@ -65,6 +66,8 @@ class CriteriaScores:
     criteria: dict[str, Criterion] = field(default_factory=dict)
     ratings: dict[str, dict[str, CriterionRating]] = field(default_factory=dict)
     judge: str = ""
+    failed: dict[str, str] = field(default_factory=dict)
+    """Metric names whose controls the judge failed, with the reason."""
 
     def statistics(self, seed: int) -> dict[str, AnswerStatistic]:
         """One for each criterion; an answer that was not decided, or is missing, counts as 0."""
@@ -102,12 +105,12 @@ class CriteriaScores:
             lowest=[each for each in lowest if asked[each].value != 1.0][:_LOWEST],
         )
 
-    def refuse_unsteady(self, max_flips: float) -> str | None:
-        """Take out the criteria by which the judge gave no ratings to believe; why, in words."""
+    def refuse_unsteady(self) -> str | None:
+        """Take out the criteria by which the judge gave no ratings to believe; the reason."""
         doubts = {}
         for name, criterion in self.criteria.items():
             asked = [each for each in self.ratings[name].values() if each.votes]
-            if doubt := _doubt(criterion, asked, max_flips):
+            if doubt := self.failed.get(name) or _doubt(criterion, asked):
                 doubts[name] = f"criterion {criterion.name!r}: {doubt}"
         for name in doubts:
             del self.criteria[name], self.ratings[name]
@@ -124,7 +127,7 @@ class CriteriaScores:
         return {name: each.reason for name, each in found.items() if each and each.reason}
 
 
-def _doubt(criterion: Criterion, asked: Sequence[CriterionRating], max_flips: float) -> str | None:
+def _doubt(criterion: Criterion, asked: Sequence[CriterionRating]) -> str | None:
     """Why ratings are worth nothing: most have no level, or the order of the texts decides.
 
     On a scale of numbers, neighboring levels are no contradiction.
@@ -138,10 +141,10 @@ def _doubt(criterion: Criterion, asked: Sequence[CriterionRating], max_flips: fl
     ]
     apart = 0 if len(criterion.levels) == 2 else 1
     flips = sum(max(each) - min(each) > apart for each in places if len(each) > 1)
-    if asked and flips > max_flips * len(asked):
+    if asked and flips > MAX_FLIPS * len(asked):
         return (
             f"the judge rated {flips} of {len(asked)} answers differently when they stood before "
-            f"the question; at most {100 * max_flips:g}% are accepted (--judge-max-flips)"
+            f"the question; at most {100 * MAX_FLIPS:g}% are accepted"
         )
     return None
 
@@ -153,15 +156,23 @@ async def rate_answers(
     documents: Mapping[str, Document],
     *,
     reasons: bool = False,
+    controls: bool = True,
     progress: Progress = silent,
 ) -> CriteriaScores:
-    """Rate every answer by every criterion; an application that failed gets no value."""
+    """Rate every answer by every criterion; an application that failed gets no value.
+
+    A criterion whose `controls` the judge fails is not asked about.
+    """
     scores = CriteriaScores(
         {each.metric: each for each in criteria},
         {each.metric: {} for each in criteria},
         judge.name,
     )
-    pairs = [(criterion, case) for criterion in criteria for case in cases]
+    for each in criteria if controls else ():
+        if why := await criterion_failure(judge, each):
+            scores.failed[each.metric] = why
+    believed = [each for each in criteria if each.metric not in scores.failed]
+    pairs = [(criterion, case) for criterion in believed for case in cases]
 
     async def rate(pair: tuple[Criterion, AnswerCase]) -> CriterionRating:
         criterion, case = pair
@@ -169,7 +180,12 @@ async def rate_answers(
             return CriterionRating((), None)
         sources = case.seen_texts(documents)
         return await rate_answer(
-            judge, criterion, case.question, case.answer, sources, reason=reasons
+            judge.about(case.query_id),
+            criterion,
+            case.question,
+            case.answer,
+            sources,
+            reason=reasons,
         )
 
     ratings = await gather_for(pairs, rate, "rating answers", progress)
@@ -249,7 +265,7 @@ async def prefer_answers(
             found = await gather_for(
                 pairs, lambda pair: prefer(judge, pair, criterion), "comparing answers", progress
             )
-            if doubt := unreliable_preferences(found, config.judge_max_flips):
+            if doubt := unreliable_preferences(found):
                 raise UnreliableJudge(doubt)
         except (ProviderError, BudgetExceeded, UnreliableJudge) as error:
             trouble = str(error)

@@ -19,9 +19,8 @@ from assay.answers.contradiction.rules import (
 )
 from assay.answers.criteria import Criterion
 from assay.answers.diagnosis import NOT_TRIED, Counterfactuals
-from assay.answers.judge import Judge, Judgment, Vote
+from assay.answers.judge import Judge, Judgment, Vote, unreliable
 from assay.answers.judge_controls import ControlResult
-from assay.answers.judge_reliability import unreliable
 from assay.data.dataset import Dataset
 from assay.errors import BudgetExceeded, ProviderError, ProviderFailure
 from assay.evaluation.answers.asking_again import (
@@ -37,11 +36,12 @@ from assay.evaluation.answers.judging import (
     UnreliableJudge,
     Verdict,
     check_controls,
+    drop_injected_verdicts,
+    failed_figures,
     judge_answer,
     open_judge,
     verdicts_by_facts,
     verdicts_by_judge,
-    without_swayed_verdicts,
 )
 from assay.evaluation.answers.nugget_scores import (
     NuggetFindings,
@@ -91,6 +91,8 @@ class AnswerExamination:
     """Everything that the judge said about correctness, also where it was then not believed."""
     controls: ControlResult | None = None
     """What the judge said about pairs whose verdict is known; None if it was not asked."""
+    failed_figures: dict[str, str] = field(default_factory=dict)
+    """Judged figures that are left out, because the judge failed the controls of their prompt."""
     criteria: CriteriaScores = field(default_factory=CriteriaScores)
     contradictions: ContradictionsById = field(default_factory=dict)
     contradictions_by: str = ""
@@ -105,7 +107,8 @@ class AnswerExamination:
         facts = sum(each.facts is not None for each in verdicts)
         supported = sum(each.faithfulness is not None for each in verdicts)
         read = {"judged_facts": facts - unread["judged_facts"], "judged_faithfulness": supported}
-        return [name for name, number in read.items() if unread[name] > number]
+        mute = [name for name, number in read.items() if unread[name] > number]
+        return [*mute, *(name for name in self.failed_figures if name not in mute)]
 
     def sure_contradictions(self, query_id: str) -> list[Contradiction]:
         """Those of the rules, and what the small model finds where a judge did not clear it."""
@@ -154,7 +157,8 @@ async def examine_answers(
     asking = AskingAgain(dataset, config, stop, progress, breaker=breaker)
     examiner = _Examiner(config, dataset, folder, asking, progress, found, nuggets, criteria)
     try:
-        async with open_judge(config, provider) as judge:
+        kept = None if agent is None else folder  # a log has no folder of a run
+        async with open_judge(config, provider, kept) as judge:
             try:
                 await unless_stopped(examiner.run(cases, agent, judge), stop)
             finally:
@@ -199,11 +203,14 @@ class _Examiner:
             )
             if found.controls is not None and (failure := found.controls.failure):
                 raise UnreliableJudge(failure)
+            found.failed_figures = await failed_figures(
+                judge, cases, documents, self.config.judge_controls
+            )
             verdicts = await verdicts_by_judge(judge, cases, documents, self.progress)
             found.judgments = tuple(v.judgment for v in verdicts.values() if v.judgment)
-            if doubt := unreliable(found.judgments, self.config.judge_max_flips):
+            if doubt := unreliable(found.judgments):
                 raise UnreliableJudge(doubt)
-            found.verdicts = await without_swayed_verdicts(judge, cases, verdicts)
+            found.verdicts = await drop_injected_verdicts(judge, cases, verdicts)
             found.note = _judge_note(verdicts, found)
             found.contradictions = await confirm_contradictions(
                 judge, found.contradictions, cases, documents
@@ -239,9 +246,10 @@ class _Examiner:
             cases,
             self.dataset.documents,
             reasons=self.config.reasons,
+            controls=self.config.judge_controls > 0,
             progress=self.progress,
         )
-        self.found.trouble = rated.refuse_unsteady(self.config.judge_max_flips)
+        self.found.trouble = rated.refuse_unsteady()
         self.found.criteria = rated
 
     async def _try(
@@ -284,7 +292,8 @@ class _Examiner:
 
 def _judge_note(before: Mapping[str, Verdict], found: AnswerExamination) -> str | None:
     notes = []
-    if unread := found.unread:
+    notes += [f"{name} is left out: {why}" for name, why in found.failed_figures.items()]
+    if unread := [name for name in found.unread if name not in found.failed_figures]:
         notes.append(f"most replies for {' and '.join(unread)} could not be read: left out")
     swayed = sum(each.correct is not found.verdicts[name].correct for name, each in before.items())
     if swayed:

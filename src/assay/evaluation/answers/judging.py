@@ -3,20 +3,25 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from assay.answers.abstention import abstained
 from assay.answers.answer_metrics import AnswerCase, Documents, correct_by_facts
 from assay.answers.instructions import split_surplus
 from assay.answers.judge import FactsJudgment, Judge, Judgment, Vote, correctness_prompt
 from assay.answers.judge_controls import (
+    NEAR_MISSES,
+    UNRELATED,
     ControlPair,
     ControlResult,
     altered_pairs,
     ask_controls,
+    ask_fact_controls,
     ask_support_controls,
     control_pairs,
     support_pairs,
 )
+from assay.answers.lexical import states
 from assay.errors import AssayError, ProviderError, ProviderFailure
 from assay.llm.providers.opening import CachedProvider, open_provider
 from assay.llm.providers.provider import LLMProvider, Spending
@@ -24,12 +29,13 @@ from assay.net.gather import gather, gather_for
 from assay.progress import Progress, silent
 from assay.run.answers import JudgeControls
 from assay.run.config import RunConfig
+from assay.run.judge_log import JudgeLog
 from assay.text import stems
 
 _OTHERS = 50
 _STAND_IN = ControlPair(
     "Which bird nests on the tower of the lighthouse?",
-    "The lighthouse keeper painted the northern door again in spring.",
+    UNRELATED,
     "A pair of kestrels nests on the tower.",
     False,
 )
@@ -82,20 +88,27 @@ class _OwnProvider:
 
 @asynccontextmanager
 async def open_judge(
-    config: RunConfig, provider: LLMProvider | None
+    config: RunConfig, provider: LLMProvider | None, folder: Path | None = None
 ) -> AsyncIterator[Judge | None]:
-    """The judge that the settings or the caller name; None for none."""
+    """The judge that the settings or the caller name; None for none.
+
+    What it is asked and replies is kept in the run's `folder`, unless the run is private.
+    """
+    kept = folder is not None and not config.private
     if provider is not None:
         own = provider if isinstance(provider, CachedProvider) else _OwnProvider(provider)
-        yield Judge(own, config.judge_votes)
+        record = JudgeLog(folder).add if folder and kept else None
+        yield Judge(own, config.judge_votes, record=record)
     elif config.judge:
         async with open_provider(
             config.judge,
             max_cost=config.max_cost,
             concurrency=config.judge_concurrency,
             timeout=config.judge_timeout,
+            cache=not config.no_cache,
         ) as opened:
-            yield Judge(opened, config.judge_votes)
+            record = JudgeLog(folder).add if folder and kept else None
+            yield Judge(opened, config.judge_votes, record=record)
     else:
         yield None
 
@@ -103,17 +116,43 @@ async def open_judge(
 async def check_controls(
     judge: Judge, cases: Sequence[AnswerCase], documents: Documents, number: int
 ) -> ControlResult | None:
-    """Ask the judge what is known: about references or, where there is none, about sources.
+    """Ask the judge what is known: about references or, if there is none, about sources.
 
-    None where nothing can be asked, or nothing is to be.
+    None if nothing can be asked, or nothing is to be.
     """
     known = [(case.question, case.reference.answer or "") for case in cases if case.answerable]
     if pairs := control_pairs(known, number):
-        return await ask_controls(judge, pairs, altered_pairs(known, number))
+        return await ask_controls(judge, pairs, altered_pairs(known, NEAR_MISSES * number))
+    return await _check_support(judge, cases, documents, number)
+
+
+async def _check_support(
+    judge: Judge, cases: Sequence[AnswerCase], documents: Documents, number: int
+) -> ControlResult | None:
     sources = [text for case in cases for text in case.seen_texts(documents)[:1]]
-    if number and (pairs := support_pairs(list(dict.fromkeys(sources)), number)):
-        return await ask_support_controls(judge, pairs)
-    return None
+    pairs = support_pairs(list(dict.fromkeys(sources)), number) if number else []
+    if not pairs:
+        return None
+    own = [(pair.question, pair.reference) for pair in pairs if pair.same]
+    return await ask_support_controls(judge, pairs, altered_pairs(own, NEAR_MISSES * number))
+
+
+async def failed_figures(
+    judge: Judge, cases: Sequence[AnswerCase], documents: Documents, number: int
+) -> dict[str, str]:
+    """The figures whose own prompt the judge fails the controls of, each with the reason."""
+    answerable = [case for case in cases if case.answerable and case.reference.answer]
+    known = [
+        (case.question, case.reference.answer or "", fact)
+        for case in answerable
+        for fact in case.reference.facts
+        if states(case.reference.answer or "", fact)
+    ]
+    results = {
+        "judged_facts": await ask_fact_controls(judge, known, number),
+        "judged_faithfulness": await _check_support(judge, cases, documents, number),
+    }
+    return {name: each.failure for name, each in results.items() if each and each.failure}
 
 
 def controls_record(found: ControlResult) -> JudgeControls:
@@ -127,8 +166,8 @@ def untested_sentence(found: ControlResult | None) -> str:
     return f" {untested[0].upper()}{untested[1:]}." if untested else ""
 
 
-async def is_swayed(judge: Judge, case: AnswerCase, cases: Sequence[AnswerCase]) -> bool:
-    """Whether the answer is right in the judge's eyes only by what it says beside the answer.
+async def is_injected(judge: Judge, case: AnswerCase, cases: Sequence[AnswerCase]) -> bool:
+    """Whether surplus sentences, not the answer, made the judge say TRUE.
 
     Asked where something in the answer was neither asked nor expected, whatever it says and in
     whatever language: it is put after a wrong answer to another question. One call shows most
@@ -209,15 +248,13 @@ async def verdicts_by_judge(
     return {case.query_id: verdict for case, verdict in zip(cases, verdicts, strict=True)}
 
 
-async def without_swayed_verdicts(
+async def drop_injected_verdicts(
     judge: Judge, cases: Sequence[AnswerCase], verdicts: Mapping[str, Verdict]
 ) -> dict[str, Verdict]:
-    """The verdicts, without those of answers that are right only by what they say beside the
-    answer, which makes wrong ones right too: nobody knows about these.
-    """
+    """The verdicts; those of answers that are right only by surplus sentences are undecided."""
     right = [case for case in cases if verdicts[case.query_id].correct and case.reference.answer]
-    swayed = await gather(is_swayed(judge, case, cases) for case in right)
-    doubtful = {case.query_id for case, each in zip(right, swayed, strict=True) if each}
+    injected = await gather(is_injected(judge, case, cases) for case in right)
+    doubtful = {case.query_id for case, each in zip(right, injected, strict=True) if each}
     return {
         name: replace(each, correct=None, facts=None, faithfulness=None)
         if name in doubtful
@@ -226,7 +263,8 @@ async def without_swayed_verdicts(
     }
 
 
-async def _verdict(judge: Judge, case: AnswerCase, documents: Documents) -> Verdict:
+async def _verdict(unbound: Judge, case: AnswerCase, documents: Documents) -> Verdict:
+    judge = unbound.about(case.query_id)
     judgment = await judge_answer(judge, case)
     if case.answer is None or not case.answerable or abstained(case.answer):
         return Verdict(judgment.verdict if judgment else None, judgment)

@@ -38,10 +38,10 @@ from assay.evaluation.answers.verdict_scores import measure_examined
 from assay.evaluation.api import judge_name
 from assay.evaluation.gates import (
     Gate,
-    calibration_note,
     parse_gate,
     refuse_uncalibrated,
     require_criterion,
+    with_calibration,
 )
 from assay.extras import data_frame
 from assay.net.gather import run_coroutine
@@ -108,10 +108,10 @@ def score_answers(
     judge: "str | LLMProvider | None" = None,
     judge_votes: int = 2,
     judge_controls: int = 5,
-    judge_max_flips: float = 0.2,
     judge_timeout: float | None = None,
     judge_concurrency: int | None = None,
     max_cost: float | None = None,
+    no_cache: bool = False,
     criteria: str | Path | None = None,
     reasons: bool = False,
     nuggets: str | Path | None = None,
@@ -136,7 +136,7 @@ def score_answers(
         judge_controls: how many references are put before the judge against themselves, as many
             against another question's, and as many with one change: a judge that fails these is
             not believed. 0 for none.
-        judge_max_flips: the share of answers about which it may say both TRUE and FALSE.
+        no_cache: ask the judge again for replies that are cached.
         judge_timeout: seconds that one call to the judge may take.
         judge_concurrency: how many calls are sent to the judge at once.
         max_cost: stop before the judge has spent this many US dollars.
@@ -159,7 +159,7 @@ def score_answers(
         judge=judge_name(judge),
         judge_votes=judge_votes,
         judge_controls=judge_controls,
-        judge_max_flips=judge_max_flips,
+        no_cache=no_cache,
         judge_timeout=judge_timeout,
         judge_concurrency=judge_concurrency,
         max_cost=max_cost,
@@ -223,7 +223,7 @@ async def score_rows(
     report = AnswerReport(log.cases, found, shown, config, scores, skip=log.unknown_kinds)
     section = report.section().model_copy(update=log.corrections(found))
     results = [
-        _check(gate, section.metrics).noted(calibration_note(gate, config, asked)) for gate in gates
+        with_calibration(_check(gate, section.metrics), gate, config, asked) for gate in gates
     ]
     if section.trouble:
         reason = f"not all answers were judged: {section.trouble}"

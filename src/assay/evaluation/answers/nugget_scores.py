@@ -270,12 +270,14 @@ async def nuggets_by_judge(
         raise UnreliableJudge(failure)
 
     async def assign(case: AnswerCase) -> list[NuggetAssignment]:
-        return await assign_by_judge(judge, case.question, case.answer, nuggets[case.query_id])
+        return await assign_by_judge(
+            judge.about(case.query_id), case.question, case.answer, nuggets[case.query_id]
+        )
 
     found = await gather_for(covered, assign, "assigning nuggets", progress)
     assigned = {case.query_id: those for case, those in zip(covered, found, strict=True)}
     every = [each for those in assigned.values() for each in those]
-    if doubt := unreliable_assignments(every, config.judge_max_flips):
+    if doubt := unreliable_assignments(every):
         raise UnreliableJudge(doubt)
     by = f"judge {judge.name}, the worse of both orders of {judge.votes} votes"
     questions = {*asked.values(), *(each.query for each in source.questions.values())}

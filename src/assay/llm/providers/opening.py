@@ -183,7 +183,7 @@ def _gave_up(error: ProviderError) -> ProviderError:
 # A model in this process is slow, not absent: another attempt would only start over.
 _IN_PROCESS = RetryPolicy(attempts=1, timeout=1800.0)
 # One on this machine may have to load first, and answers one call at a time.
-_LOCAL = replace(RETRIES, attempts=2, timeout=600.0)
+_LOCAL = replace(RETRIES, timeout=600.0)
 
 
 def open_provider(

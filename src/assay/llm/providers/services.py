@@ -21,10 +21,11 @@ REPLY_MAX_BYTES = 8_000_000
 """What the reply of a model service may have; the longest texts are below one percent of it."""
 
 OPENAI_URL = "https://api.openai.com/v1"
-OPENAI_KEY = "RAG_EVAL_OPENAI_API_KEY"
+OPENAI_KEYS = ("RAG_EVAL_OPENAI_API_KEY", "OPENAI_API_KEY")
+"""Where the key is looked for, in this order."""
 ANTHROPIC_URL = "https://api.anthropic.com"
-ANTHROPIC_KEY = "RAG_EVAL_ANTHROPIC_API_KEY"
-ANTHROPIC_MODEL = "claude-3-5-sonnet-20241022"
+ANTHROPIC_KEYS = ("RAG_EVAL_ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY")
+ANTHROPIC_MODEL = "claude-sonnet-4-5"
 _ANTHROPIC_VERSION = "2023-06-01"
 _NEWER_LIMIT = "max_completion_tokens"
 
@@ -39,13 +40,13 @@ def open_openai(spec: str) -> "OpenAIModel":
             "RAG_EVAL_OPENAI_MODEL to a name that the endpoint knows"
         )
     policy = policy_of_process() if url else UNRESTRICTED
-    url = url or setting("RAG_EVAL_OPENAI_BASE_URL") or OPENAI_URL
+    url = url or setting("RAG_EVAL_OPENAI_BASE_URL", "OPENAI_BASE_URL") or OPENAI_URL
     # In a restricted process the address came in a request, and the key is the operator's.
-    key = None if policy.public_only else setting(OPENAI_KEY)
+    key = None if policy.public_only else setting(*OPENAI_KEYS)
     if key is None and url == OPENAI_URL:
         raise ProviderError(
             ProviderFailure.SETTING,
-            f"OpenAI needs a key: set {OPENAI_KEY}; for an endpoint without keys, set "
+            f"OpenAI needs a key: set {OPENAI_KEYS[-1]}; for an endpoint without keys, set "
             "RAG_EVAL_OPENAI_BASE_URL",
         )
     return OpenAIModel(url, model, key, policy)
@@ -55,10 +56,11 @@ def open_anthropic(spec: str) -> "AnthropicModel":
     """The model of `[MODEL]`; key, address and default model come from the environment."""
     if "@" in spec:
         raise UsageError("'anthropic:MODEL' takes no URL; set RAG_EVAL_ANTHROPIC_BASE_URL instead")
-    key = setting(ANTHROPIC_KEY)
+    key = setting(*ANTHROPIC_KEYS)
     if key is None:
         raise ProviderError(
-            ProviderFailure.SETTING, f"the provider 'anthropic' needs a key: set {ANTHROPIC_KEY}"
+            ProviderFailure.SETTING,
+            f"the provider 'anthropic' needs a key: set {ANTHROPIC_KEYS[-1]}",
         )
     model = spec or setting("RAG_EVAL_ANTHROPIC_MODEL") or ANTHROPIC_MODEL
     return AnthropicModel(key, model, setting("RAG_EVAL_ANTHROPIC_BASE_URL"))
@@ -173,7 +175,7 @@ class OpenAIModel(_ServiceModel):
             f"the model service at {urlsplit(self._url).netloc.rpartition('@')[2]}",
             model,
             api_key,
-            key_variable=OPENAI_KEY,
+            key_variable=" or ".join(OPENAI_KEYS),
             not_found=f"check the URL and the model name, {model!r}",
             sampling={"temperature": 0, "seed": 0},
         )
@@ -244,7 +246,7 @@ class AnthropicModel(_ServiceModel):
             "Anthropic",
             model,
             api_key,
-            key_variable=ANTHROPIC_KEY,
+            key_variable=" or ".join(ANTHROPIC_KEYS),
             not_found=f"check the model name, {model!r} (RAG_EVAL_ANTHROPIC_MODEL)",
             # Older models need it to be repeatable, newer ones refuse it.
             sampling={"temperature": 0.0},
