@@ -295,7 +295,7 @@ def test_references_may_come_from_a_file(town: Dataset, tmp_path: Path) -> None:
     path = tmp_path / "ground_truth.json"
     path.write_text(json.dumps([truth]))
     bare = replace(town, answers={})
-    outcome = run(perfect, bare, tmp_path, judge=Scripted("TRUE"), ground_truth=str(path))
+    outcome = run(perfect, bare, tmp_path, judge=Scripted("TRUE"), references=(str(path),))
     assert section(outcome).questions == 1
     assert rows_of(outcome)["open"].reference_answer == "At seven."
     assert section(outcome).metrics["correctness"] == 1.0

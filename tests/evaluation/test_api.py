@@ -47,7 +47,7 @@ def test_every_option_is_a_keyword_with_the_type_and_default_of_its_field() -> N
     hints = get_type_hints(evaluate, localns={"LLMProvider": Any})
     for setting in command_settings():
         if setting.name in (
-            *("dataset", "baseline", "judge", "ground_truth", "criteria", "nuggets"),
+            *("dataset", "baseline", "judge", "references", "criteria"),
             *("judge_calibration", "compare_to"),
             "request",
             "label",

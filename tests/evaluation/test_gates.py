@@ -208,7 +208,6 @@ def test_a_gate_on_what_few_questions_decide_is_refused_before_the_run() -> None
     [
         ("correctness>=1.5", {}),
         ("judged_faithfulness>=1.5", {"judge": "ollama:m"}),
-        ("nugget_recall>=1.5", {"nuggets": "nuggets.jsonl"}),
         ("poisoned>=1.5", {"poison": True}),
     ],
 )

@@ -67,7 +67,7 @@ def silent(query: str, top_k: int) -> dict[str, Any]:
 
 def evaluate(nuggets: Path, tmp_path: Path, target: Any = agent, **more: Any) -> assay.Run:
     return assay.evaluate(
-        target, DATA, answers=True, nuggets=nuggets, out=tmp_path / "runs", **more
+        target, DATA, answers=True, references=nuggets, out=tmp_path / "runs", **more
     )
 
 
@@ -124,17 +124,17 @@ def test_a_private_run_keeps_no_text_of_nuggets(nuggets: Path, tmp_path: Path) -
 
 
 def test_a_gate_on_nuggets_needs_them(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="needs nuggets; add --nuggets FILE"):
+    with pytest.raises(UsageError, match="needs facts; add --references FILE"):
         assay.evaluate(agent, DATA, answers=True, gates="nugget_recall>=0.5", out=tmp_path)
-    with pytest.raises(UsageError, match="nuggets has no effect without answers"):
-        assay.evaluate(agent, DATA, nuggets="n.jsonl", out=tmp_path)
+    with pytest.raises(UsageError, match="references require --answers"):
+        assay.evaluate(agent, DATA, references="n.jsonl", out=tmp_path)
 
 
 def test_nuggets_of_other_data_are_refused_before_the_first_call(
     nuggets: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(DataError, match="no question of data set 'notes'"):
-        assay.evaluate(agent, "notes", answers=True, nuggets=nuggets, out=tmp_path / "runs")
+        assay.evaluate(agent, "notes", answers=True, references=nuggets, out=tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
 
 
@@ -145,7 +145,7 @@ def test_a_gate_on_vital_nuggets_needs_some(nuggets: Path, tmp_path: Path) -> No
     with pytest.raises(UsageError, match="needs vital nuggets"):
         assay.score_answers(
             [{"question": "When does the pool open?", "answer": "At 7:00."}],
-            nuggets=nuggets,
+            references=nuggets,
             gates="nugget_recall_vital_strict>=0.5",
         )
 
@@ -209,7 +209,7 @@ def test_a_judge_that_supports_everything_is_not_believed(
         )
     ]
     scored = assay.score_answers(
-        rows, nuggets=nuggets, judge="openai:j", gates="nugget_recall>=0.5"
+        rows, references=nuggets, judge="openai:j", gates="nugget_recall>=0.5"
     )
     assert "it accepted 2 of 2 wrong texts" in (scored.report.trouble or "")
     assert scored.report.nuggets is None
@@ -223,7 +223,7 @@ def test_logged_rows_are_found_by_id_or_by_their_question(nuggets: Path) -> None
         {"id": "ride", "question": "What does the ride cost?", "answer": "5 euros."},
         {"id": "open", "question": "Something else?", "answer": "At 7:00."},
     ]
-    scored = assay.score_answers(rows, nuggets=nuggets, gates="nugget_recall_vital>=0.5")
+    scored = assay.score_answers(rows, references=nuggets, gates="nugget_recall_vital>=0.5")
     assert scored.metrics["nugget_recall"] == 0.5
     assert scored.gates_passed
     assert [[each.support for each in row.nuggets] for row in scored.rows()] == [
@@ -233,6 +233,6 @@ def test_logged_rows_are_found_by_id_or_by_their_question(nuggets: Path) -> None
 
 def test_nuggets_of_other_questions_are_refused_for_a_log(nuggets: Path) -> None:
     with pytest.raises(DataError, match="none of its 2 questions is in the log"):
-        assay.score_answers([{"question": "Who?", "answer": "Me."}], nuggets=nuggets)
-    with pytest.raises(UsageError, match="needs nuggets"):
+        assay.score_answers([{"question": "Who?", "answer": "Me."}], references=nuggets)
+    with pytest.raises(UsageError, match="needs facts"):
         assay.score_answers([{"question": "Who?", "answer": "Me."}], gates="nugget_recall>=0.5")

@@ -55,10 +55,10 @@ def test_facts_of_the_judged_documents_become_nuggets_with_provenance(
 ) -> None:
     first, second = lines(drawn)
     assert first["query"] == "does tea lower blood pressure"
-    assert [(each["importance"], each["documents"]) for each in first["nuggets"]] == [
+    assert [(each["importance"], each["documents"]) for each in first["facts"]] == [
         *[("vital", ["d"]), ("vital", ["a"]), ("vital", ["c"]), ("okay", ["a"])],
     ]
-    assert [each["id"] for each in second["nuggets"]] == ["q2.1", "q2.2"]
+    assert [each["id"] for each in second["facts"]] == ["q2.1", "q2.2"]
     origin = first["provenance"]
     assert (origin["provider"], origin["model"]) == ("openai", "gpt-4o-mini")
     assert "nugget_writing@1+" in origin["prompt"]
@@ -161,8 +161,8 @@ def test_an_edited_nugget_is_a_persons_and_survives_drawing_again(
     drawn: Path, folder: Path, invoke: Invoke
 ) -> None:
     content = lines(drawn)
-    content[0]["nuggets"][0]["text"] = "Tea is about 99 percent water, which lowers nothing."
-    content[0]["nuggets"].append({"text": "Blood pressure is in mmHg.", "importance": "okay"})
+    content[0]["facts"][0]["text"] = "Tea is about 99 percent water, which lowers nothing."
+    content[0]["facts"].append({"text": "Blood pressure is in mmHg.", "importance": "okay"})
     drawn.write_text("\n".join(map(json.dumps, content)))
     first = read_nuggets(drawn)[0]
     assert [each.by.value for each in first.nuggets] == ["human", *["model"] * 3, "human"]
@@ -228,7 +228,7 @@ def test_a_wrong_row_of_a_table_is_named(drawn: Path, row: str, message: str) ->
     ("line", "message"),
     [
         ('{"query_id": "q1", "nuggets": []}', "has no nuggets; make some with"),
-        ('{"query_id": "q1"}', "'nuggets' must be a list"),
+        ('{"query_id": "q1"}', "'facts' must be a list"),
         ('{"query_id": "q1", "nuggets": [{"id": ["n1"]}]}', "nugget 1: 'id' must be a string"),
         (
             '{"query_id": "q1", "nuggets": [], "provenance": {"documents": ["d1"]}}',

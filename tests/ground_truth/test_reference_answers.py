@@ -200,7 +200,7 @@ def test_a_budget_stops_before_it_is_exceeded(
     ("arguments", "message"),
     [
         (["--queries", "q1", "--num-queries", "1"], "not both"),
-        (["--provider", "anthropic"], "set RAG_EVAL_ANTHROPIC_API_KEY"),
+        (["--provider", "anthropic"], "set ANTHROPIC_API_KEY"),
         (["--provider", "magic"], "unknown provider 'magic'"),
         (["--split", "train"], "has no split 'train'"),
         (["--without-text", "--provider", "openai:m@http://127.0.0.1:9"], "only extracts"),

@@ -120,8 +120,7 @@ def test_the_command_has_every_option_that_was_set() -> None:
         poison=True,
         poison_kinds=("override",),
         poison_into="index",
-        ground_truth="truth.jsonl",
-        nuggets="nuggets.jsonl",
+        references=("truth.json",),
         judge_calibration="calibration.jsonl",
         require_calibrated=True,
     )

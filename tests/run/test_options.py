@@ -71,8 +71,7 @@ FULL = RunConfig(
     poison=True,
     poison_kinds=("override", "false_fact"),
     poison_into="index",
-    ground_truth="truth.json",
-    nuggets="nuggets.jsonl",
+    references=("truth.json", "facts.jsonl"),
     judge_calibration="calibration.jsonl",
     require_calibrated=True,
 )
@@ -106,14 +105,14 @@ def test_the_command_that_repeats_a_run_names_every_setting() -> None:
     flags = {flag for flag, _ in arguments(FULL)}
     assert flags == {setting.flag for setting in command_settings()}
     assert dict(arguments(FULL))["--retries"] == "0"
-    assert dict(arguments(FULL))["--ground-truth"] == "truth.json"
+    assert dict(arguments(FULL))["--references"] == "facts.jsonl"
     assert [value for flag, value in arguments(FULL) if flag == "--gate"] == list(FULL.gates)
 
 
 def test_settings_without_meaning_are_left_out_of_the_command() -> None:
     flags = dict(arguments(PLAIN))
     assert flags["--no-answers"] is None
-    assert not {"--judge", "--judge-votes", "--max-cost", "--ground-truth"} & set(flags)
+    assert not {"--judge", "--judge-votes", "--max-cost", "--references"} & set(flags)
 
 
 def test_what_the_command_leaves_out_is_not_inherited() -> None:

@@ -288,7 +288,7 @@ def ground_truth_file(place: Place) -> Any:
     (bare / "qrels").mkdir(parents=True)
     for name in ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv"):
         (bare / name).write_text((place.notes / name).read_text())
-    options = ("--dataset", "bare", "--ground-truth", "truth.json", "--num-queries", "20")
+    options = ("--dataset", "bare", "--references", "truth.json", "--num-queries", "20")
     return place.eval("python:agent:answer", *judge(place), *options)
 
 

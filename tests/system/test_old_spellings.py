@@ -1,8 +1,11 @@
 """Options of the last release still work, with one line that names today's."""
 
+import json
 from pathlib import Path
 
 from tests.system.conftest import Assay
+
+FACT = {"text": "at 7", "importance": "vital"}
 
 
 def test_the_parameters_of_bm25_have_one_option(assay: Assay, tmp_path: Path) -> None:
@@ -14,3 +17,40 @@ def test_the_parameters_of_bm25_have_one_option(assay: Assay, tmp_path: Path) ->
     assert earlier.stderr.count("--bm25-k1 is now --bm25 k1=VALUE") == 1
     assert "warning" not in today.stderr
     assert assay(*old).stdout != today.stdout
+
+
+def test_reference_answers_and_facts_have_one_option(assay: Assay, tmp_path: Path) -> None:
+    lines = [
+        {"query_id": "1", "query": "When?", "answer": "At 7.", "facts": [FACT]},
+        {"query_id": "2", "query": "Where?", "facts": [{**FACT, "text": "in Riga"}]},
+    ]
+    (tmp_path / "references.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    rows = [{"id": "1", "question": "When?", "answer": "At 7."}]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    old = assay("score", "rows.jsonl", "--nuggets", "references.jsonl", "--json")
+    new = assay("score", "rows.jsonl", "--references", "references.jsonl", "--json")
+    assert old.returncode == new.returncode == 0, new.stderr
+    assert old.stdout == new.stdout
+    assert json.loads(new.stdout)["answers"]["metrics"]["nugget_recall"] == 1.0
+    assert old.stderr.count("--nuggets is now --references VALUE") == 1
+
+
+def test_a_file_of_references_may_hold_answers_and_facts(assay: Assay, tmp_path: Path) -> None:
+    questions = [{"query": f"Which town is number {n}?", "doc_ids": "d"} for n in range(3)]
+    (tmp_path / "questions.jsonl").write_text("\n".join(map(json.dumps, questions)))
+    (tmp_path / "agent.py").write_text(
+        "def answer(query, top_k):\n"
+        "    return {'doc_ids': ['d'], 'answer': 'It is ' + query[21:-1]}"
+    )
+    run = ("eval", "python:agent:answer", "--dataset", "questions.jsonl", "--answers", "--json")
+    ids = [row["query_id"] for row in json.loads(assay(*run).stdout)["per_query_results"]]
+    lines = [
+        {"query_id": name, "answer": "It is it.", "facts": [{**FACT, "text": f"It is {n}"}]}
+        for n, name in enumerate(ids)
+    ]
+    (tmp_path / "references.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    done = assay(*run, "--references", "references.jsonl")
+    assert done.returncode == 0, done.stderr
+    answers = json.loads(done.stdout)["answers"]
+    assert answers["nuggets"]["nuggets"] == 3
+    assert answers["metrics"]["nugget_recall"] == 1.0

@@ -76,10 +76,11 @@ def test_beyond_loopback_no_other_judge_may(judge: str) -> None:
         OPEN.check_judge(judge)
 
 
-@pytest.mark.parametrize("name", ["ground_truth", "criteria", "nuggets", "judge_calibration"])
+@pytest.mark.parametrize("name", ["references", "criteria", "judge_calibration"])
 def test_a_file_may_be_named_on_loopback_only(tmp_path: Path, name: str) -> None:
     """It is a path on this machine: visitors from elsewhere could read any file with it."""
-    given = {name: "/etc/passwd", "judge": "ollama:m"}
+    file = ("/etc/passwd",) if name == "references" else "/etc/passwd"
+    given = {name: file, "judge": "ollama:m"}
     config = RunConfig(target="builtin:bm25", answers=True, **given)  # type: ignore[arg-type]
     check_allowed(Ui(tmp_path, policy=AT_HOME.policy), config)
     with pytest.raises(UsageError, match=f"{name} '/etc/passwd' is a file on this server"):

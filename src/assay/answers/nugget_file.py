@@ -93,7 +93,7 @@ def nuggets_to_json(question: QuestionNuggets) -> JsonObject:
     return {
         "query_id": question.query_id,
         "query": question.query,
-        "nuggets": [_to_json(each) for each in question.nuggets],
+        "facts": [_to_json(each) for each in question.nuggets],
         "provenance": dict(question.provenance),
     }
 
@@ -174,9 +174,11 @@ def replace_nuggets(question: QuestionNuggets, nuggets: Sequence[Nugget]) -> Que
 def _question(record: Record) -> QuestionNuggets:
     key = "qid" if "query_id" not in record.fields and "qid" in record.fields else "query_id"
     query_id = record.identifier(key)
-    given = record.fields.get("nuggets")
+    given = record.fields.get("facts", record.fields.get("nuggets"))
+    if given is None and isinstance(record.fields.get("answer"), str):
+        given = []  # a reference answer alone
     if not isinstance(given, list):
-        raise record.refusal(f"'nuggets' must be a list, as [...], got {short_repr(given)}")
+        raise record.refusal(f"'facts' must be a list, as [...], got {short_repr(given)}")
     if len(given) > MAX_PER_QUESTION:
         raise record.refusal(f"has {len(given)} nuggets; at most {MAX_PER_QUESTION} are allowed")
     provenance = record.fields.get("provenance", {})

@@ -13,7 +13,11 @@ _RENAMED = {
     "--bm25-language": ("--bm25", "language={}"),
     "--bm25-stop-words": ("--bm25", "stop_words={}"),
     "--model": ("--embedder", "onnx:{}"),
+    "--ground-truth": ("--references", "{}"),
+    "--nuggets": ("--references", "{}"),
 }
+_STILL = {"--nuggets": ("ground-truth", "judge")}
+"""Verbs in which an option of that name goes on."""
 
 
 def current_spelling(arguments: Sequence[str]) -> list[str]:
@@ -25,7 +29,7 @@ def current_spelling(arguments: Sequence[str]) -> list[str]:
     waiting = iter(arguments)
     for word in waiting:
         flag, equals, value = word.partition("=")
-        if flag not in _RENAMED:
+        if flag not in _RENAMED or arguments[0] in _STILL.get(flag, ()):
             found.append(word)
             continue
         name, form = _RENAMED[flag]

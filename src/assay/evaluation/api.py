@@ -93,8 +93,7 @@ def evaluate(
     poison: bool = False,
     poison_kinds: str | Sequence[str] = (),
     poison_into: str = "contexts",
-    ground_truth: str | Path | None = "",
-    nuggets: str | Path | None = "",
+    references: str | Path | Sequence[str | Path] = (),
     listeners: str | RunListener | Sequence[str | RunListener] = (),
     judge_calibration: str | Path | None = "",
     require_calibrated: bool = False,
@@ -177,8 +176,8 @@ def evaluate(
         poison_kinds: which attacks: `override`, `false_fact`, `fake_citation`, `exfiltration`; all
             by default.
         poison_into: where to plant: the `contexts` that the agent is given, or its `index`.
-        ground_truth: a file of reference answers, in place of the data set's own.
-        nuggets: a file of key facts that the answers should state, one question a line.
+        references: a file of reference answers, in place of the data set's own, or of facts that
+            the answers should state; or one of each.
         listeners: what follows the run, one or several: `"mlflow"`, another name or `module:Class`,
             or an object with `on_start(folder)` and `on_finish(run)`. What one raises is a warning.
         judge_calibration: the file of `assay judge calibrate --out`: gates on judged figures say
@@ -222,8 +221,7 @@ def evaluate(
             "judge": judge_name(judge),
             "criteria": str(criteria or ""),
             "poison_kinds": _as_tuple(poison_kinds),
-            "ground_truth": str(ground_truth or ""),
-            "nuggets": str(nuggets or ""),
+            "references": _texts(references),
             "judge_calibration": str(judge_calibration or ""),
         }
     )
@@ -278,6 +276,11 @@ def _pairs(given: Mapping[str, str] | Any) -> Any:
     if isinstance(given, Mapping):
         return tuple(f"{key}={value}" for key, value in given.items())
     return _as_tuple(given)
+
+
+def _texts(paths: str | Path | Sequence[str | Path]) -> tuple[str, ...]:
+    given = (paths,) if isinstance(paths, str | Path) else paths
+    return tuple(str(each) for each in given if str(each))
 
 
 def _as_tuple(texts: Any) -> Any:

@@ -239,7 +239,7 @@ def _ceiling_of_answers(
         return ANSWER_METRICS[gate.name].mean_ceiling(cases, config.top_k)
     if gate.name in NUGGET_METRICS:
         if not config.nuggets:
-            raise UsageError(f"gate {gate.text!r} needs nuggets; add --nuggets FILE")
+            raise UsageError(f"gate {gate.text!r} needs facts; add --references FILE")
         return 1.0
     if config.judge:
         return 1.0

@@ -144,22 +144,14 @@ class AnswerSettings:
         choices=("contexts", "index"),
         needs="poison",
     )
-    ground_truth: str = _answered(
-        "",
-        "With --answers: a file of reference answers written by assay ground-truth, "
-        "for a data set that has none.",
+    references: tuple[str, ...] = _answered(
+        (),
+        "With --answers: a file of reference answers or of facts (vital or okay), as assay "
+        "ground-truth writes them. Facts are found in the answers by the judge or else by rules. "
+        "Repeatable, one of each kind.",
         metavar="FILE",
-        label="Ground truth file",
+        label="References: files of answers or facts, one per line",
         placeholder="the data set's own answers",
-    )
-    nuggets: str = _answered(
-        "",
-        "With --answers: a file of nuggets written by assay ground-truth --nuggets. Measures which "
-        "of them the answers state, by the judge or else by rules.",
-        metavar="FILE",
-        label="Nuggets file",
-        placeholder="none",
-        on_resume="free",
     )
     judge_calibration: str = _judged(
         "",

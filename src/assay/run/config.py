@@ -181,9 +181,9 @@ class RunConfig(TargetSettings):
             object.__setattr__(self, "answers", True)
         elif self.poison_kinds:
             raise UsageError("poison_kinds (--poison-kind) requires --poison; add it")
-        if not self.answers and (self.judge or self.counterfactuals or self.ground_truth):
+        if not self.answers and (self.judge or self.counterfactuals or self.references):
             raise UsageError(
-                "a judge, counterfactuals and ground truth require --answers (answers=True in "
+                "a judge, counterfactuals and references require --answers (answers=True in "
                 "Python); add it"
             )
         if self.criteria and not self.judge:
@@ -198,6 +198,26 @@ class RunConfig(TargetSettings):
             )
         if not 0 < self.timeout < float("inf"):
             raise UsageError(f"timeout must be a positive number of seconds, got {self.timeout}")
+
+    @property
+    def ground_truth(self) -> str:
+        """The file of `references` that has reference answers; empty if there is none."""
+        return self._references_of("answers")
+
+    @property
+    def nuggets(self) -> str:
+        """The file of `references` that has facts; empty if there is none."""
+        return self._references_of("facts")
+
+    def _references_of(self, kind: str) -> str:
+        if not self.references:
+            return ""
+        from assay.labels.references import reference_kinds
+
+        fitting = [each for each in self.references if kind in reference_kinds(each)]
+        if len(fitting) > 1:
+            raise UsageError(f"{fitting[0]} and {fitting[1]} both hold {kind}; pass one of them")
+        return fitting[0] if fitting else ""
 
     def to_json(self) -> dict[str, Any]:
         """The settings as `run.json` keeps them."""
@@ -239,6 +259,10 @@ def _current(values: Mapping[str, Any]) -> dict[str, Any]:
     old = {name: found.pop(f"bm25_{name}", None) for name in _OLD_BM25}
     if chosen := [f"{name}={value}" for name, value in old.items() if value not in (None, "")]:
         found["bm25"] = [each.replace(",", "|") for each in chosen]
+    earlier = [found.pop(name, "") for name in ("ground_truth", "nuggets")]
+    if any(earlier):
+        found["references"] = [each for each in earlier if each]
+    found.pop("judge_max_flips", None)
     if folder := found.pop("model", ""):
         found["embedder"] = f"onnx:{folder}"
     return found

@@ -114,7 +114,7 @@ def score_answers(
     no_cache: bool = False,
     criteria: str | Path | None = None,
     reasons: bool = False,
-    nuggets: str | Path | None = None,
+    references: str | Path | None = None,
     judge_calibration: str | Path | None = None,
     require_calibrated: bool = False,
     gates: str | Sequence[str] = (),
@@ -142,7 +142,7 @@ def score_answers(
         max_cost: stop before the judge has spent this many US dollars.
         criteria: a file or a folder of files with criteria of your own, which the judge rates by.
         reasons: ask the judge also for a sentence about each rating, which decides nothing.
-        nuggets: a file of key facts that the answers should state; rows are found in it by their
+        references: a file of facts that the answers should state; rows are found in it by their
             id or their question.
         judge_calibration: the file of `assay judge calibrate --out`: gates on judged figures say
             whether the judge was calibrated on these questions.
@@ -164,7 +164,7 @@ def score_answers(
         judge_concurrency=judge_concurrency,
         max_cost=max_cost,
         top_k=LOG_TOP_K,
-        nuggets=str(nuggets or ""),
+        references=(str(references),) if references else (),
         criteria=str(criteria or ""),
         reasons=reasons,
         judge_calibration=str(judge_calibration or ""),
@@ -244,7 +244,9 @@ def _gate(text: str, config: RunConfig) -> Gate:
     if not gate.answers:
         raise UsageError(f"gate {text!r} is on a ranking; rows of answers have none")
     if gate.name in NUGGET_METRICS and not config.nuggets:
-        raise UsageError(f"gate {text!r} needs nuggets; add --nuggets FILE (nuggets= in Python)")
+        raise UsageError(
+            f"gate {text!r} needs facts; add --references FILE (references= in Python)"
+        )
     return gate
 
 

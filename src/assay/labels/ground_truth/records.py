@@ -123,13 +123,30 @@ def read_records(path: Path) -> list[GroundTruth]:
 
 def _content(path: Path) -> Any:
     try:
-        return parse_json(read_file(path).removeprefix(codecs.BOM_UTF8))
+        content = read_file(path).removeprefix(codecs.BOM_UTF8).strip()
+        if content.startswith(b"{"):  # lines with facts, some of them with an answer
+            lines = [parse_json(line) for line in content.splitlines() if line.strip()]
+            if answered := [each for each in lines if isinstance(each.get("answer"), str)]:
+                return [_from_line(each) for each in answered]
+        return parse_json(content)
     except FileNotFoundError:
         raise DataError("no such file", file=path) from None
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=path) from None
     except orjson.JSONDecodeError as error:
         raise DataError(f"is not valid JSON: {error}", file=path) from None
+
+
+def _from_line(fields: JsonObject) -> JsonObject:
+    """A line with facts as a record of `ground_truth.json`."""
+    return {
+        "query_id": fields.get("query_id", fields.get("qid")),
+        "query_text": fields.get("query"),
+        "ground_truth_answer": fields["answer"],
+        "expected_document_ids": [],
+        "highly_relevant_count": 0,
+        "provenance": {},
+    }
 
 
 def extract(question: str, documents: Sequence[Document]) -> str:
@@ -159,14 +176,16 @@ def _complete(truth: GroundTruth, dataset: Dataset, path: Path) -> GroundTruth:
             "this data set",
             file=path,
         )
-    if not any(doc_id in dataset.documents for doc_id in truth.expected_document_ids):
+    expected = truth.expected_document_ids
+    named = expected or truth.highly_relevant_count  # a line with facts names no document
+    if named and not any(doc_id in dataset.documents for doc_id in expected):
         message = (
             f"{dataset.name!r} has none of the documents that query {truth.query_id!r} expects"
         )
         raise DataError(message, file=path)
     _check_same_data(truth, query, dataset, path)
-    if truth.query_text and truth.ground_truth_answer:
-        return truth
+    if truth.ground_truth_answer:
+        return replace(truth, query_text=query.text)
     return _rebuild(truth, query.text, dataset, path)
 
 

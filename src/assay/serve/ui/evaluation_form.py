@@ -29,7 +29,7 @@ SHOWN = "settings_of"
 _LONG_LABEL = 40
 _LONG_HELP = 170
 # Settings that are paths on this machine.
-_SERVER_FILES = ("ground_truth", "criteria", "nuggets", "judge_calibration")
+_SERVER_FILES = ("criteria", "judge_calibration")
 # Settings that are sent to a target and to a baseline alike.
 _SENT = ("headers", "request")
 _COMMAND_LINE = re.compile(r"; exit code \d.*| Repeatable; in the .*| \[env var: \w+\]")
@@ -200,6 +200,8 @@ def _checks(ui: Ui, config: RunConfig) -> Iterator[tuple[str, Callable[[], objec
         yield "baseline", partial(rules.check_target, config.baseline)
     for name in _SERVER_FILES:
         yield name, partial(rules.check_file, name, getattr(config, name))
+    for file in config.references:
+        yield "references", partial(rules.check_file, "references", file)
     yield "compare_to", partial(rules.check_run_name, config.compare_to)
     asked = http_request_settings(config), config.mapping, config.chunk_separator
     yield "request", partial(rules.check_request, *asked)
