@@ -14,7 +14,7 @@ from tests.fuzz.mutation import almost
 
 from assay.answers.calibration_files import read_calibrations, read_nugget_labels
 from assay.answers.judge import parse_words
-from assay.answers.nugget_file import nuggets_to_json, read_edits, read_nuggets
+from assay.answers.nugget_file import nuggets_to_json, read_nuggets
 from assay.data.dataset import Document
 from assay.errors import DataError
 from assay.labels.grading.model_grades import read_grade_records
@@ -63,13 +63,6 @@ def test_nuggets_are_read_and_written_alike(content: bytes) -> None:
             None,
             found,
         )
-
-
-@given(content=almost(TABLE))
-def test_edited_tables(content: bytes) -> None:
-    known = read(NUGGETS, "n.jsonl", read_nuggets)
-    assert isinstance(known, list)
-    read(content, "t.csv", lambda path: read_edits(path, known))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Nuggets: drawn from judged documents, merged, checked for support, edited by people."""
 
-import csv
 import importlib.util
 import json
 import os
@@ -175,55 +174,6 @@ def test_an_edited_nugget_is_a_persons_and_survives_drawing_again(
     assert len({each.id for each in again.nuggets}) == len(again.nuggets)
 
 
-def test_a_table_goes_out_and_its_changes_come_back(drawn: Path, folder: Path) -> None:
-    runner = CliRunner()
-    nuggets = ["ground-truth", str(folder), "--nuggets"]
-    assert runner.invoke(app, [*nuggets, "--export", "table.csv"]).exit_code == 0
-    with Path("table.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert len(rows) == 6
-    before = read_nuggets(drawn)
-    runner.invoke(app, [*nuggets, "--import", "table.csv"], catch_exceptions=False)
-    assert read_nuggets(drawn) == before  # nothing was changed
-    rows[1]["importance"] = "okay"
-    rows[2]["nugget"] = "=Tea shortens sleep."
-    new = {**rows[0], "nugget_id": "", "nugget": "Tea has caffeine.", "importance": "okay"}
-    with Path("table.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows([*rows[:3], *rows[4:], new])
-    runner.invoke(app, [*nuggets, "--import", "table.csv"], catch_exceptions=False)
-    first, second = read_nuggets(drawn)
-    assert [(each.by.value, each.importance.value) for each in first.nuggets] == [
-        *[("model", "vital"), ("human", "okay"), ("human", "vital"), ("human", "okay")],
-    ]
-    assert (first.nuggets[2].text, first.nuggets[2].documents) == ("=Tea shortens sleep.", ("c",))
-    assert second == before[1]
-    runner.invoke(app, [*nuggets, "--export", "table.csv"], catch_exceptions=False)
-    assert "'=Tea shortens sleep." in Path("table.csv").read_text()  # not a formula
-    runner.invoke(app, [*nuggets, "--import", "table.csv"], catch_exceptions=False)
-    assert read_nuggets(drawn)[0] == first
-
-
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        ("q9,,,vital,Tea.,,", "query 'q9' is not in the nuggets file"),
-        ("q1,,q1.77,vital,Tea.,,", "nugget 'q1.77' is not in the file"),
-        ("q1,,q1.1,urgent,Tea.,,", "'importance' must be vital or okay, got 'urgent'"),
-        ("q1,,q1.1,vital,,,", "'nugget' is empty"),
-        ("q1,,q1.1,vital,A.,,\nq1,,q1.1,vital,B.,,", "'q1.1' is in the table twice"),
-    ],
-)
-def test_a_wrong_row_of_a_table_is_named(drawn: Path, row: str, message: str) -> None:
-    Path("t.csv").write_text(f"query_id,query,nugget_id,importance,nugget,by,documents\n{row}\n")
-    before = drawn.read_bytes()
-    error = refused("drinks", "--nuggets", "--import", "t.csv")
-    assert message in str(error)
-    assert "t.csv:" in str(error)
-    assert drawn.read_bytes() == before
-
-
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -325,9 +275,6 @@ def test_without_a_model_sentences_are_quoted_and_nobody_calls_them_vital(
 def test_options_that_are_not_for_nuggets_are_refused(folder: Path) -> None:
     for arguments, message in (
         ((folder, "--nuggets", "--without-text"), "--without-text has no effect with --nuggets"),
-        ((folder, "--export", "t.csv"), "--export has no effect without --nuggets"),
-        ((folder, "--nuggets", "--export", "t.txt"), "is a .csv file"),
-        ((folder, "--nuggets", "--export", "t.csv", "--import", "u.csv"), "not both"),
     ):
         error = refused(*arguments)
         assert isinstance(error, UsageError)

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from assay.errors import AssayError, ProviderError, ProviderFailure, UsageError
 from assay.llm.answerer import ExtractiveAnswerer, ModelAnswerer, open_answerer
 from assay.llm.passages import NOT_FOUND, Passage
 from assay.llm.providers.opening import open_model, open_provider
+from assay.llm.providers.provider import Completion, TokenUsage
 
 
 def test_nothing_said_means_ollama_as_the_design_has_it() -> None:
@@ -308,3 +310,30 @@ async def test_a_configured_key_is_not_sent_to_an_address_of_a_request(
     monkeypatch.setenv("RAG_EVAL_OPENAI_BASE_URL", "http://models.internal/v1")
     if spec.startswith("openai"):  # where the operator sends it, it still goes
         assert "sk-operators-key" in sent(open_model("openai:m"))
+
+
+class _Echo:
+    name = identity = "echo:loud"
+
+    async def complete(self, prompt: str, max_tokens: int) -> Completion:
+        return Completion(prompt.upper(), TokenUsage(1, 1))
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+def open_echo(rest: str) -> _Echo:
+    assert rest == "loud"
+    return _Echo()
+
+
+async def test_a_package_adds_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    plugin = EntryPoint("echo", f"{__name__}:open_echo", "assay.providers")
+    monkeypatch.setattr(
+        "assay.llm.provider_kinds.entry_points",
+        lambda group, name: [plugin] if (group, name) == ("assay.providers", "echo") else [],
+    )
+    async with open_provider("echo:loud") as provider:
+        assert await provider.generate("hello") == "HELLO"
+    with pytest.raises(UsageError, match="unknown provider 'other:m'"):
+        open_provider("other:m")

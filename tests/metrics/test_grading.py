@@ -10,9 +10,7 @@ from assay.data import Dataset, read_qrels
 from assay.data.qrels import judged_by_model
 from assay.errors import DataError, ProviderError, ProviderFailure, UsageError
 from assay.labels.grading.agreement import (
-    compare_orders,
     grade_agreement,
-    kendall_tau,
 )
 from assay.labels.grading.grader import (
     PassageGrade,
@@ -235,25 +233,6 @@ def test_weighted_kappa_counts_how_far_apart_grades_are() -> None:
     assert far is not None
     assert near > 0.8 > 0 > far
     assert weighted_kappa([1, 1], [1, 1]) is None
-
-
-def test_kendalls_tau_of_orders() -> None:
-    assert kendall_tau([1, 2, 3], [10, 20, 30]) == 1
-    assert kendall_tau([1, 2, 3], [3, 2, 1]) == -1
-    assert kendall_tau([1, 2, 3], [5, 5, 5]) is None
-    assert kendall_tau([1], [1]) is None
-    assert kendall_tau([1, 2, 3], [1, 1, 2]) == pytest.approx(2 / 6**0.5)
-
-
-def test_systems_are_ordered_only_where_all_they_returned_is_graded() -> None:
-    runs = {"good": {"q1": ["d1"], "q2": ["d3"]}, "bad": {"q1": ["d2"], "q2": ["d9"]}}
-    people = {"q1": {"d1": 1}, "q2": {"d3": 1}}
-    model = {"q1": {"d1": 3, "d2": 0}, "q2": {"d3": 2}}
-    found = compare_orders(runs, people, model, 5)
-    assert found is not None
-    assert (found.queries, found.tau) == (1, 1.0)
-    assert found.by_model == {"good": 1.0, "bad": 0.0}
-    assert compare_orders({"good": runs["good"]}, people, model, 5) is None
 
 
 def test_a_pool_is_read_with_its_labels(tmp_path: Path) -> None:

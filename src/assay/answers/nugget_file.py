@@ -11,7 +11,7 @@ person has written the nugget: nobody has to remember to say so.
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from typing import Any
 import orjson
 
 from assay.data.dataset import Dataset
-from assay.data.table import cell_text, csv_table, read_table, text_cell
 from assay.data.text_file import Record, plain_file, records, short_repr, write_file
 from assay.errors import DataError
 from assay.llm.answerer import is_instruction
@@ -161,16 +160,6 @@ def nuggets_from_json(fields: JsonObject, file: Path) -> QuestionNuggets:
     return _question(Record(str(file), 0, fields, lined=True))
 
 
-def replace_nuggets(question: QuestionNuggets, nuggets: Sequence[Nugget]) -> QuestionNuggets:
-    """The question with other nuggets; those without an id get the next that is free."""
-    taken: set[Any] = {each.id for each in (*question.nuggets, *nuggets)}
-    named = tuple(
-        each if each.id else replace(each, id=_id_for(question.query_id, place, taken))
-        for place, each in enumerate(nuggets, start=1)
-    )
-    return replace(question, nuggets=named)
-
-
 def _question(record: Record) -> QuestionNuggets:
     key = "qid" if "query_id" not in record.fields and "qid" in record.fields else "query_id"
     query_id = record.identifier(key)
@@ -298,77 +287,3 @@ def changed_documents(questions: Mapping[str, QuestionNuggets], dataset: Dataset
         if doc_id in dataset.documents
         and recorded != text_hash(dataset.documents[doc_id].full_text)
     ]
-
-
-COLUMNS = ("query_id", "query", "nugget_id", "importance", "nugget", "by", "documents")
-
-
-def write_table(path: Path, questions: Sequence[QuestionNuggets]) -> None:
-    """Write one row for each nugget."""
-    rows = (
-        (
-            *(question.query_id, question.query, nugget.id, nugget.importance.value, nugget.text),
-            *(nugget.by.value, "; ".join(nugget.documents)),
-        )
-        for question in questions
-        for nugget in question.nuggets
-    )
-    write_file(path, csv_table(COLUMNS, (map(text_cell, row) for row in rows)))
-
-
-def read_edits(path: Path, questions: Sequence[QuestionNuggets]) -> list[QuestionNuggets]:
-    """The questions with the nuggets of an edited table.
-
-    A row whose text or importance was changed, and one that was added (without a `nugget_id`), is a
-    person's; one that was deleted is gone. Everything else stays as it was made.
-
-    Raises:
-        DataError: a row is wrong, names an unknown question or nugget, or repeats one.
-    """
-    known = {question.query_id: question for question in questions}
-    before = {nugget.id: nugget for question in questions for nugget in question.nuggets}
-    after: dict[str, list[Nugget]] = {query_id: [] for query_id in known}
-    seen: set[str] = set()
-    for row in read_table(path):
-        if isinstance(row, DataError):
-            raise row
-        query_id = _text(row, "query_id")
-        if query_id not in known:
-            raise row.refusal(
-                f"query {query_id!r} is not in the nuggets file; add it to the data set and "
-                "extract its nuggets first: assay ground-truth --nuggets --resume"
-            )
-        nugget = _edited(row, before)
-        if nugget.id and nugget.id in seen:
-            raise row.refusal(f"nugget {nugget.id!r} is in the table twice; delete one of the rows")
-        seen.add(nugget.id)
-        after[query_id].append(nugget)
-    if not any(after.values()):
-        raise DataError("has no nuggets; a table needs the rows that are to be kept", file=path)
-    return [replace_nuggets(question, after[question.query_id]) for question in questions]
-
-
-def _edited(row: Record, before: dict[str, Nugget]) -> Nugget:
-    name = _text(row, "nugget_id", optional=True)
-    try:
-        importance, text = check_nugget(_text(row, "nugget"), _text(row, "importance"))
-    except ValueError as error:
-        raise row.refusal(str(error).replace("'text'", "'nugget'")) from None
-    if not name:
-        return Nugget("", text, importance, NuggetMaker.HUMAN)
-    if name not in before:
-        raise row.refusal(f"nugget {name!r} is not in the file; a new one has no nugget_id")
-    old = before[name]
-    if (old.text, old.importance) == (text, importance):
-        return old
-    return Nugget(name, text, importance, NuggetMaker.HUMAN, old.documents)
-
-
-def _text(row: Record, key: str, *, optional: bool = False) -> str:
-    value = row.fields.get(key)
-    if value is None and not optional:
-        raise row.refusal(f"has no {key!r}; the columns are {', '.join(COLUMNS)}")
-    text = "" if value is None else str(value).strip()
-    if not text and not optional:
-        raise row.refusal(f"{key!r} is empty, got {short_repr(value)}")
-    return cell_text(text)

@@ -67,19 +67,6 @@ def ground_truth(
             "Extract nuggets instead: key facts of each query's judged documents.",
         ),
     ] = False,
-    export: Annotated[
-        Path | None,
-        option("With --nuggets: write those of --out as a table to edit.", metavar="FILE.csv"),
-    ] = None,
-    import_: Annotated[
-        Path | None,
-        option(
-            "With --nuggets: put the changes of an edited table into --out.",
-            None,
-            "FILE.csv",
-            "--import",
-        ),
-    ] = None,
     seed: Annotated[int, option("Random seed of the sample.", "ASSAY_SEED", "S")] = 42,
     provider: Annotated[
         str,
@@ -127,22 +114,15 @@ def ground_truth(
     An answer is written from the 3 to 5 most relevant documents of its question and stored with its
     provenance. Continue an interrupted run with --resume.
     """
-    if not nuggets:
-        refuse_unused(context, ("export", "import_"), "without --nuggets; add it")
     ids = [each.strip() for each in queries.split(",") if each.strip()] if queries else []
     if ids and num_queries is not None:
         raise UsageError("give --queries or --num-queries, not both")
     if nuggets:
         refuse_unused(context, ("without_text",), "with --nuggets; leave it out")
         path = out or _NUGGETS_FILE
-        if export and import_:
-            raise UsageError("give --export or --import, not both")
         summary: AnswersSummary | NuggetsSummary
-        if table := export or import_:
-            summary = _edit_table(path, table, import_edits=import_ is not None)
-        else:
-            task = _task(dataset, archive, split, ids, num_queries, seed, 5)
-            summary = _draw_nuggets(task, documents, provider, max_cost, path, resume)
+        task = _task(dataset, archive, split, ids, num_queries, seed, 5)
+        summary = _draw_nuggets(task, documents, provider, max_cost, path, resume)
     else:
         task = _task(dataset, archive, split, ids, num_queries, seed, documents or 5)
         summary = _write_answers(task, provider, max_cost, out or _FILE, resume, not without_text)
@@ -254,26 +234,6 @@ def _by_judge(provider: "LLMProvider") -> "Supported":
         return votes == [Vote.TRUE, Vote.TRUE]
 
     return supported
-
-
-def _edit_table(path: Path, table: Path, *, import_edits: bool) -> NuggetsSummary:
-    """Write the nuggets of a file as a table, or put the changes of that table into the file."""
-    from assay.answers.nugget_file import (
-        read_edits,
-        read_nuggets,
-        write_nuggets,
-        write_table,
-    )
-
-    if table.suffix.lower() != ".csv":
-        raise UsageError(f"a table of nuggets is a .csv file, got {table.name!r}")
-    questions = read_nuggets(path)
-    if import_edits:
-        questions = read_edits(table, questions)
-        write_nuggets(path, questions)
-    else:
-        write_table(table, questions)
-    return NuggetsSummary(path if import_edits else table, questions)
 
 
 def _show(summary: AnswersSummary | NuggetsSummary) -> None:

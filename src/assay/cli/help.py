@@ -23,6 +23,8 @@ REMOVED = {
     "labels": "a graded table is a data set, --dataset POOL.csv; the web UI exports qrels",
     "--qrels": "read TREC collections as --dataset ir_datasets:NAME",
     "--judge-max-flips": "at most 20% of the verdicts may flip",
+    "--export": "edit the lines of nuggets.jsonl; a changed fact counts as yours",
+    "--import": "edit the lines of nuggets.jsonl; a changed fact counts as yours",
     "--kinds": "a model writes the questions; name it with --provider",
     "--questions": "use: assay data questions DOCUMENTS --provider SPEC",
     "run-agent": "call an agent with curl (docs/contract.md)",

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from assay.data.dataset import Dataset
-    from assay.labels.grading.agreement import GradeAgreement, SystemOrder
+    from assay.labels.grading.agreement import GradeAgreement
     from assay.labels.grading.model_grades import GradingResult
     from assay.labels.grading.pool import GradingPool
 
@@ -116,8 +116,7 @@ def grade(
     """Have a model grade unjudged passages of runs from 0 to 3.
 
     Writes a table with provenance, and qrels whose second column names the model. Where people have
-    judged some of the passages, the model's agreement with them is printed; with several runs also
-    whether it puts them into the same order.
+    judged some of the passages, the model's agreement with them is printed.
     """
     from assay.labels.grading.grader import RelevanceGrader
     from assay.labels.grading.model_grades import grade_pool
@@ -151,7 +150,7 @@ def grade(
     if result.doubt:
         say(f"not graded: {result.doubt}")
         raise typer.Exit(3)
-    summary = _Summary(model, result, found, relevant_from, depth)
+    summary = _Summary(model, result, relevant_from)
     if dataset_out is not None:
         _write_dataset(found, result, dataset_out)
     if as_json:
@@ -164,10 +163,9 @@ def grade(
 
 @dataclass(frozen=True)
 class GradingSources:
-    """What is to be graded, and the runs and the data set that it comes from."""
+    """What is to be graded, and the data set that it comes from."""
 
     pool: "GradingPool"
-    rankings: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
     dataset: "Dataset | None" = None
     split: str = "test"
 
@@ -217,16 +215,14 @@ def read_sources(
     people = data.judgments.get(used, {})
     found = list(rankings.values())
     pool = choose_pairs(found, data, people, depth=depth, check=check, texts=texts)
-    return GradingSources(pool, rankings, data, used)
+    return GradingSources(pool, data, used)
 
 
 @dataclass(frozen=True)
 class _Summary:
     model: str
     result: "GradingResult"
-    found: GradingSources
     relevant_from: int
-    depth: int
 
     def agreement(self) -> "GradeAgreement | None":
         from assay.labels.grading.agreement import grade_agreement
@@ -237,24 +233,13 @@ class _Summary:
         labels, grades = zip(*both, strict=True)
         return grade_agreement(labels, grades, self.relevant_from)
 
-    def orders(self) -> "SystemOrder | None":
-        from assay.labels.grading.agreement import compare_orders
-
-        if self.found.dataset is None:
-            return None
-        people = self.found.dataset.judgments.get(self.found.split, {})
-        model: dict[str, dict[str, int]] = {}
-        for each in self.result.records:
-            model.setdefault(each.query_id, {})[each.doc_id] = each.grade
-        return compare_orders(self.found.rankings, people, model, self.depth)
-
     @property
     def counts(self) -> dict[str, int]:
         grades = [each.model_grade for each in self.result.records]
         return {str(grade): grades.count(grade) for grade in range(4)}
 
     def as_json(self) -> dict[str, Any]:
-        agreement, orders = self.agreement(), self.orders()
+        agreement = self.agreement()
         return {
             "judged_by": self.model,
             "graded": len(self.result.records),
@@ -263,7 +248,6 @@ class _Summary:
             "unsteady": self.result.unsteady,
             "grades": self.counts,
             "agreement": None if agreement is None else asdict(agreement),
-            "systems": None if orders is None else asdict(orders),
         }
 
     def rendered(self, out: Path) -> "Iterator[RenderableType]":
@@ -273,9 +257,6 @@ class _Summary:
         yield facts_table(self._facts(out, agreement))
         if agreement is not None:
             yield from ("", confusion_table(agreement.confusion, "model"))
-        if (orders := self.orders()) is not None:
-            yield ""
-            yield _systems(orders)
 
     def _facts(self, out: Path, agreement: "GradeAgreement | None") -> Iterator[tuple[str, str]]:
         from assay.labels.grading.model_grades import qrels_beside
@@ -308,18 +289,6 @@ class _Summary:
             yield "no passage has a person's label, so it is not known how good these grades are"
         elif agreement.labelled < FEW_LABELS:
             yield f"only {agreement.labelled} labels: below {FEW_LABELS} the agreement says little"
-
-
-def _systems(orders: "SystemOrder") -> "RenderableType":
-    from assay.report.console import figures_table
-    from assay.report.numbers import count, figure
-
-    name = f"nDCG@{orders.depth}, {count(orders.queries)} queries"
-    table = figures_table((name, 0), "people", "model")
-    for name, mean in orders.by_people.items():
-        table.add_row(name, figure(mean), figure(orders.by_model[name]))
-    table.add_row("Kendall's tau", "", figure(orders.tau))
-    return table
 
 
 def _write_dataset(found: GradingSources, result: "GradingResult", folder: Path) -> None:

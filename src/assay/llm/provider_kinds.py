@@ -5,6 +5,7 @@ files a name may reach; it imports no provider.
 """
 
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 
 from assay.errors import UsageError
 from assay.llm.passages import EXTRACTIVE
@@ -54,11 +55,19 @@ PROVIDER_KINDS = {
 }
 """Every kind by its name."""
 
+PROVIDERS_GROUP = "assay.providers"
+"""The entry points of other packages: `mine = "package.module:open_mine"` opens `mine:MODEL`."""
+
 PROVIDER_VARIABLE = "RAG_EVAL_PROVIDER"
 """The environment variable that names the model which answers and judges by default."""
 
 PROVIDER_FORMS = ", ".join(kind.syntax for kind in PROVIDER_KINDS.values())
 """The forms of a provider's name, for a message or a help text."""
+
+
+def _plugin(name: str) -> ProviderKind | None:
+    found = entry_points(group=PROVIDERS_GROUP, name=name)
+    return next((ProviderKind(name, f"{name}:MODEL", each.value) for each in found), None)
 
 
 def split_provider(spec: str) -> tuple[ProviderKind | None, str]:
@@ -70,7 +79,7 @@ def split_provider(spec: str) -> tuple[ProviderKind | None, str]:
     name, _, rest = spec.strip().partition(":")
     if name in ("", EXTRACTIVE):
         return None, rest
-    kind = PROVIDER_KINDS.get(name)
+    kind = PROVIDER_KINDS.get(name) or _plugin(name)
     if kind is None:
         shown = name if "@" in spec else spec  # what precedes an @ may be a password
         raise UsageError(f"unknown provider {shown[:80]!r}; choose one of {PROVIDER_FORMS}")

@@ -1,18 +1,11 @@
-"""Agreement of a model's grades with people's labels, and of people: kappa, order of systems."""
+"""Agreement of a model's grades with people's labels, and of people with each other."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
-import numpy as np
-
-from assay.data.dataset import Judgments
 from assay.errors import UsageError
 from assay.labels.grading.grader import PairName
-from assay.metrics.graded import has_relevant
-from assay.metrics.metric import nDCG
-from assay.metrics.scoring import score_rankings
 from assay.metrics.statistics import Estimate, cohen_kappa, estimate_mean, weighted_kappa
 
 FEW_LABELS = 30
@@ -67,81 +60,6 @@ def grade_agreement(
             for label in sorted(set(labels))
         },
     )
-
-
-def kendall_tau(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Kendall's tau-b of two lists of scores; None with fewer than two, or if one is constant."""
-    signs = [
-        (np.sign(a[0] - b[0]), np.sign(a[1] - b[1]))
-        for a, b in combinations(zip(first, second, strict=True), 2)
-    ]
-    together = float(sum(x * y for x, y in signs))
-    moves = [sum(bool(pair[side]) for pair in signs) for side in (0, 1)]
-    return together / float(np.sqrt(moves[0] * moves[1])) if all(moves) else None
-
-
-@dataclass(frozen=True, slots=True)
-class SystemOrder:
-    """nDCG of each system by people's judgments and by the model's, on the same queries.
-
-    `tau` is Kendall's tau-b of the two orders.
-    """
-
-    queries: int
-    depth: int
-    by_people: Mapping[str, float]
-    by_model: Mapping[str, float]
-    tau: float | None
-
-
-def compare_orders(
-    runs: Mapping[str, Mapping[str, Sequence[str]]],
-    people: Judgments,
-    model: Judgments,
-    depth: int,
-) -> SystemOrder | None:
-    """The order of systems by two sets of judgments; None where too little is graded.
-
-    A query counts where people and model both found something relevant, and the model has graded
-    all that the systems returned: what it did not see would count as irrelevant.
-
-    Parameters:
-        runs: for each system its ranking of each query.
-        people: judgments of people.
-        model: judgments of a model.
-        depth: how many documents count.
-    """
-    shared = [
-        query_id
-        for query_id, grades in people.items()
-        if has_relevant(grades)
-        and has_relevant(model.get(query_id, {}))
-        and all(
-            doc_id in model[query_id]
-            for rankings in runs.values()
-            for doc_id in rankings.get(query_id, ())[:depth]
-        )
-    ]
-    if not shared or len(runs) < 2:
-        return None
-    means = [
-        {name: _mean(rankings, each, shared, depth) for name, rankings in runs.items()}
-        for each in (people, model)
-    ]
-    tau = kendall_tau(list(means[0].values()), list(means[1].values()))
-    return SystemOrder(len(shared), depth, means[0], means[1], tau)
-
-
-def _mean(
-    rankings: Mapping[str, Sequence[str]], judgments: Judgments, queries: Sequence[str], depth: int
-) -> float:
-    metric = nDCG @ depth
-    scores = score_rankings(
-        {each: rankings.get(each, ()) for each in queries},
-        {each: judgments[each] for each in queries},
-        [metric],
-    )
-    return float(scores.values[metric].mean())
 
 
 @dataclass(frozen=True, slots=True)
