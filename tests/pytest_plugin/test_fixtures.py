@@ -83,15 +83,6 @@ def test_an_agent_that_fails_in_opening_is_closed(run: Run, pytester: pytest.Pyt
     assert (pytester.path / "closed").exists()
 
 
-def test_a_judge_that_was_not_calibrated_is_refused_on_request(run: Run) -> None:
-    test = "def test_judged(evaluation_llm):\n    assert evaluation_llm"
-    provider = "--assay-provider=openai:some-model@http://localhost:9/v1"
-    result = run(test, provider, "--assay-require-calibrated")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*--assay-require-calibrated: *was not calibrated*"])
-    run(test, provider).assert_outcomes(passed=1)
-
-
 def test_a_marker_selects_the_questions_that_no_document_answers(run: Run) -> None:
     result = run(
         """

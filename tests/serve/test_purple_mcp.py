@@ -1,4 +1,4 @@
-"""The purple agent that searches through somebody else's MCP or REST server."""
+"""The purple agent that searches through somebody else's MCP server."""
 
 import asyncio
 import socket
@@ -12,9 +12,7 @@ import uvicorn
 from mcp.server.mcpserver import MCPServer
 from pydantic import Field
 from starlette.applications import Starlette
-from starlette.requests import Request
 from starlette.responses import JSONResponse
-from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 from tests.serve.serving import send, serving, words
 
@@ -35,18 +33,6 @@ def mcp_server() -> Starlette:
         return {"results": HITS}
 
     return server.streamable_http_app()
-
-
-def rest_server() -> Starlette:
-    asked: list[Any] = []
-
-    async def search(request: Request) -> JSONResponse:
-        asked.append(await request.json())
-        return JSONResponse({"results": HITS})
-
-    app = Starlette(routes=[Route("/search_nfcorpus", search, methods=["POST"])])
-    app.state.asked = asked
-    return app
 
 
 @asynccontextmanager
@@ -75,23 +61,14 @@ async def test_an_error_of_the_tool_fails_the_task_in_our_words(http: httpx.Asyn
     assert words(task) == "the tool 'search_nfcorpus' of the search server returned an error"
 
 
-async def test_a_server_without_mcp_is_asked_over_rest(http: httpx.AsyncClient) -> None:
-    app = rest_server()
-    async with serving(app) as there, purple(there) as url:
-        task = await send(http, url, {"query": "calcium", "top_k": 2})
-    assert found(task) == ["MED-3", "MED-1"]
-    assert app.state.asked[-1] == {"query": "calcium", "top_k": 2}
-
-
 async def test_the_server_may_be_started_after_the_agent(http: httpx.AsyncClient) -> None:
     ready = asyncio.Event()
+    inner = mcp_server()
 
-    async def gate(request: Request) -> JSONResponse:
-        if not ready.is_set():
-            return JSONResponse({}, 503)
-        return JSONResponse({"results": HITS})
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        away = scope["type"] == "http" and not ready.is_set()
+        await (JSONResponse({}, 503) if away else inner)(scope, receive, send)
 
-    app = Starlette(routes=[Route("/search_nfcorpus", gate, methods=["POST"])])
     async with serving(app) as there, purple(there) as url:
         assert (await http.get(f"{url}/health/ready")).json()["index"] == "loading"
         asking = asyncio.create_task(send(http, url, {"query": "x"}))
@@ -161,33 +138,6 @@ async def test_a_server_is_asked_for_no_more_than_it_gives(http: httpx.AsyncClie
             task = await send(http, url, {"query": "x", "top_k": top_k})
             assert found(task) == ["MED-3", "MED-1", "MED-2"]
     assert asked == [3, 20, 20]
-
-
-async def test_a_server_that_does_not_say_is_asked_for_a_hundred_at_most(
-    http: httpx.AsyncClient,
-) -> None:
-    app = rest_server()
-    async with serving(app) as there, purple(there) as url:
-        await send(http, url, {"query": "x", "top_k": 1000})
-    assert app.state.asked[-1]["top_k"] == 100
-
-
-async def test_a_server_whose_first_answers_are_too_large_is_waited_for(
-    http: httpx.AsyncClient,
-) -> None:
-    sizes = [2_000_000, 0]
-
-    async def search(_request: Request) -> JSONResponse:
-        padding = "x" * (sizes.pop(0) if sizes else 0)
-        return JSONResponse({"results": HITS, "padding": padding})
-
-    app = Starlette(routes=[Route("/search_nfcorpus", search, methods=["POST"])])
-    async with serving(app) as there, purple(there) as url:
-        task = await send(http, url, {"query": "x"})
-        assert found(task) == ["MED-3", "MED-1", "MED-2"]
-        sizes[:] = [2_000_000]
-        failed = await send(http, url, {"query": "x"})
-    assert words(failed) == "the search server's response was cut off or is too large"
 
 
 @pytest.mark.parametrize("answer", [None, [], {}, {"results": "MED-1"}])

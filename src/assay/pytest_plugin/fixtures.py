@@ -22,7 +22,6 @@ from assay.pytest_plugin.session import (
     Settings,
     load_test_data,
     read_ground_truth,
-    require_calibrated,
     session_dataset,
     user_errors,
 )
@@ -255,9 +254,7 @@ def mcp_sampling_client(
 
 
 @pytest.fixture(scope="session")
-def evaluation_llm(
-    request: pytest.FixtureRequest, assay_loop: SessionLoop, assay_settings: Settings
-) -> Iterator[EvaluationLLM]:
+def evaluation_llm(assay_loop: SessionLoop, assay_settings: Settings) -> Iterator[EvaluationLLM]:
     """The model that judges, separate from the one that answers: `await evaluation_llm(prompt)`."""
     from assay.llm.providers.opening import open_provider
 
@@ -267,10 +264,6 @@ def evaluation_llm(
             f"{what} to judge with: set {PROVIDER_VARIABLE} or pass --assay-provider; "
             f"{OLLAMA_VARIABLE} alone means Ollama"
         )
-    if assay_settings.require_calibrated:
-        dataset = request.getfixturevalue("nfcorpus_test_data").dataset
-        with user_errors():
-            require_calibrated(assay_settings, [query.text for query in dataset.queries.values()])
     with user_errors():
         provider = open_provider(assay_settings.model)
     yield EvaluationLLM(provider)

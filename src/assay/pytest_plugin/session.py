@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from assay.errors import AssayError, DownloadError, GateError, UsageError
+from assay.errors import AssayError, DownloadError, UsageError
 from assay.files import find_project_file, read_project_file
 from assay.llm.provider_kinds import PROVIDER_VARIABLE
 from assay.net.redact import redact_credentials
@@ -38,12 +38,7 @@ _OPTIONS = (
     ("dataset", "NAME|PATH", f"The questions (ASSAY_DATASET, assay.toml; {DATASET})."),
     ("ground-truth", "FILE", f"Reference answers of 'assay ground-truth' ({GROUND_TRUTH})."),
     ("chunk-separator", "TEXT", "As --chunk-separator of 'assay eval'."),
-    ("judge-calibration", "FILE", "What 'assay judge calibrate --out' wrote."),
     ("report", "FILE", "Where to write the JSON report (rag-report.json in pytest's cache)."),
-)
-_SWITCHES = (
-    ("all-queries", "Evaluate all judged queries of the test split instead of five."),
-    ("require-calibrated", "Fail tests that judge with a model that was not calibrated."),
 )
 _dataset_key = pytest.StashKey["Dataset"]()
 
@@ -53,8 +48,8 @@ def add_options(parser: pytest.Parser) -> None:
     group = parser.getgroup("assay", "retrieval and answer evaluation (Assay)")
     for name, metavar, words in _OPTIONS:
         group.addoption(f"--assay-{name}", metavar=metavar, help=words)
-    for name, words in _SWITCHES:
-        group.addoption(f"--assay-{name}", action="store_true", help=words)
+    words = "Evaluate all judged queries of the test split instead of five."
+    group.addoption("--assay-all-queries", action="store_true", help=words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +66,6 @@ class Settings:
     ground_truth: Path | None
     all_queries: bool
     chunk_separator: str = ""
-    judge_calibration: Path | None = None
-    require_calibrated: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
     is_named: bool = False
 
@@ -95,8 +88,6 @@ class Settings:
             ground_truth=_ground_truth(config, dataset),
             all_queries=bool(config.getoption("--assay-all-queries")),
             chunk_separator=config.getoption("--assay-chunk-separator") or "",
-            judge_calibration=_named_file(config, "--assay-judge-calibration"),
-            require_calibrated=bool(config.getoption("--assay-require-calibrated")),
             options=options,
             is_named=bool(target),
         )
@@ -183,22 +174,6 @@ def _ground_truth(config: pytest.Config, dataset: str) -> Path | None:
 def _named_file(config: pytest.Config, option: str) -> Path | None:
     named = config.getoption(option)
     return Path(config.invocation_params.dir, named) if named else None
-
-
-def require_calibrated(settings: Settings, questions: list[str]) -> None:
-    """Raise `GateError` unless the model was calibrated for correctness on these questions."""
-    from assay.evaluation.gates import CORRECTNESS, figure_calibration
-    from assay.run.config import RunConfig
-
-    file = settings.judge_calibration
-    config = RunConfig(
-        target="", answers=True, judge=settings.model or "", judge_calibration=str(file or "")
-    )
-    status = figure_calibration(CORRECTNESS, config, questions)
-    if status is not None and not status.calibrated:
-        raise GateError(
-            f"--assay-require-calibrated: {status.words}; pass --assay-judge-calibration FILE"
-        )
 
 
 def _provider_of_environment() -> str | None:

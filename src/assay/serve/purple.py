@@ -9,7 +9,6 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any
 
-import httpx2
 import orjson
 from a2a.helpers import new_data_part
 from a2a.server.tasks import TaskUpdater
@@ -233,9 +232,7 @@ class McpSearch:
         for attempt in itertools.count():
             problem = await self._mcp_problem()
             if not problem:
-                return self.by_mcp
-            if await self._speaks_rest():
-                return self.by_rest
+                return self.search
             waiting = f"waiting for a search server at {self._base} ({problem})"
             progress(f"{waiting}; check --mcp-server-url", 0, None)
             if waiting != logged:
@@ -249,8 +246,8 @@ class McpSearch:
         await self._session.close()
         await self._http.aclose()
 
-    async def by_mcp(self, query: str, top_k: int) -> list[str]:
-        """Search with the server's tool."""
+    async def search(self, query: str, top_k: int) -> list[str]:
+        """The ids that the server's tool finds."""
         arguments = {"query": query, "top_k": min(top_k, self._max_results)}
         try:
             result = await self._call_with_reopen(arguments)
@@ -259,20 +256,6 @@ class McpSearch:
         if result.is_error:
             raise SearchError(f"the tool {TOOL!r} of the search server returned an error")
         return doc_ids(result.structured_content or _text_json(result))
-
-    async def by_rest(self, query: str, top_k: int) -> list[str]:
-        """Search with the server's REST route."""
-        wanted = {"query": query, "top_k": min(top_k, self._max_results)}
-        try:
-            answer = await self._http.post(f"{self._base}/{TOOL}", json=wanted)
-        except (httpx2.HTTPError, httpx2.StreamError):
-            raise SearchError("the search server's response was cut off or is too large") from None
-        if answer.status_code != 200:
-            raise SearchError(f"the search server returned status {answer.status_code}")
-        try:
-            return doc_ids(parse_json(answer.content))
-        except orjson.JSONDecodeError:
-            raise SearchError("the search server's response is not JSON") from None
 
     async def _call_with_reopen(self, arguments: dict[str, Any]) -> CallToolResult:
         """A lost session is noticed only by the next call: repeat that one."""
@@ -294,13 +277,6 @@ class McpSearch:
             return f"it has no tool {TOOL!r}"
         self._max_results = _max_results(found[0].input_schema)
         return ""
-
-    async def _speaks_rest(self) -> bool:
-        try:
-            await self.by_rest("health", 1)
-        except SearchError:
-            return False
-        return True
 
 
 def _max_results(schema: Mapping[str, Any]) -> int:
