@@ -29,6 +29,8 @@ REMOVED = {
     "--questions": "use: assay data questions DOCUMENTS --provider SPEC",
     "run-agent": "call an agent with curl (docs/contract.md)",
     "--sarif": "use --junit or --json",
+    "--session-idle": "a session of assay serve mcp is dropped after 1800 idle seconds",
+    "--max-sessions": "assay serve mcp has at most 1000 sessions",
     "hostile": "it is a fixture of the tests now: tests/hostile",
     "sync": "use a data set of your own, or: assay eval nextcloud:URL",
     "status": "run: assay nextcloud upload, which reports it",

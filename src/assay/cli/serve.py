@@ -190,13 +190,6 @@ def mcp(
             "HOST,...",
         ),
     ] = "",
-    session_idle: Annotated[
-        float,
-        option("Close a session after this many idle seconds.", "MCP_SESSION_IDLE", "S", min=1),
-    ] = 1800.0,
-    max_sessions: Annotated[
-        int, option("Maximum number of open sessions.", "MCP_MAX_SESSIONS", "N", min=1)
-    ] = 1000,
     host: HostOption = "127.0.0.1",
     is_open: OpenOption = False,
     port: Annotated[
@@ -225,10 +218,7 @@ def mcp(
     with listen("MCP server", host, port, path="/mcp") as listener:
         from assay.serve.mcp.app import search_app
 
-        app = search_app(
-            dataset, mode, host, allow_hosts, session_idle_s=session_idle, max_sessions=max_sessions
-        )
-        serve_on(app, listener)
+        serve_on(search_app(dataset, mode, host, allow_hosts), listener)
 
 
 @serve_app.command("agent")

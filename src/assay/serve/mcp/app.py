@@ -144,23 +144,13 @@ def allowed_hosts(listen_host: str, more: str = "") -> tuple[str, ...]:
     return (*SERVICES, listen_host, *parse_hosts(more))
 
 
-def search_app(
-    dataset: str,
-    mode: str,
-    listen_host: str,
-    allow_hosts: str = "",
-    *,
-    session_idle_s: float = SESSION_IDLE_S,
-    max_sessions: int = MAX_SESSIONS,
-) -> ASGIApp:
+def search_app(dataset: str, mode: str, listen_host: str, allow_hosts: str = "") -> ASGIApp:
     """`mcp_app` over a data set, with the tokens of the environment."""
     return mcp_app(
         partial(load_retrieval, dataset, mode),
         token=server_token(),
         admin_token=operator_token(),
         hosts=allowed_hosts(listen_host, allow_hosts),
-        session_idle_s=session_idle_s,
-        max_sessions=max_sessions,
     )
 
 
