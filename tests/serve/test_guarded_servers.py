@@ -30,13 +30,13 @@ TOKEN = "t0ken"
 TOO_LARGE = 2_000_000
 SHORT_S = 0.2
 
-GUARDS = ["RequestLog", "TrimmedHeaders", "AllowedHosts", "BearerToken", "BodyLimit"]
+GUARDS = ["RequestLog", "AllowedHosts", "BearerToken", "BodyLimit"]
 ORDER = {
     "green": GUARDS,
     "purple": GUARDS,
     "mcp": GUARDS,
     "agent": GUARDS[:-1],  # its routes limit bodies, since their limits differ
-    "ui": ["RequestLog", "TrimmedHeaders", "UiAccess", "BodyLimit"],
+    "ui": ["RequestLog", "UiAccess", "BodyLimit"],
 }
 # What a browser or client of each server posts to, and would be served at.
 PATHS = {

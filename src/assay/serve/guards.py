@@ -1,6 +1,6 @@
 """The guards in front of every server, and the one order in which a request meets them.
 
-    request log -> header cleanup -> access (Host and Origin, then token) -> body limit -> app
+    request log -> access (Host and Origin, then token) -> body limit -> app
 
 `guarded` is the only place where they are put together. Each guard is plain ASGI and answers what
 it refuses as JSON, `{"error": "..."}`, without repeating anything of the request.
@@ -71,7 +71,7 @@ def guarded(
     else:
         app = BearerToken(app, token, open_paths, admin_token=admin_token, admin_paths=admin_paths)
         app = AllowedHosts(app, hosts, check_host=check_host, hint=host_hint)
-    return RequestLog(TrimmedHeaders(app))
+    return RequestLog(app)
 
 
 def server_token() -> str | None:
@@ -82,19 +82,6 @@ def server_token() -> str | None:
 def admin_token() -> str | None:
     """The operator's own token, from the environment."""
     return os.environ.get(ADMIN_TOKEN_VARIABLE) or None
-
-
-class TrimmedHeaders:
-    """Strips blanks around header values: they are no part of them (RFC 9110, 5.5), and httptools
-    leaves some."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
-        await self._app(scope, receive, send)
 
 
 class AllowedHosts:
