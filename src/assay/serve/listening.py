@@ -61,14 +61,14 @@ def serve_on(
     stop_with: also stop at the end of this pipe, which closes when its writer dies.
     """
     server = GracefulServer(_config(app))
-    others = [(GracefulServer(_config(each)), at) for each, at in beside]
+    others = [(GracefulServer(_config(other)), at) for other, at in beside]
     if stop_with is not None:
         threading.Thread(target=_stop_at_end, args=(stop_with, server), daemon=True).start()
-    # uvicorn chooses its faster loop only where it makes the loop itself.
+    # uvicorn chooses its faster loop only if it makes the loop itself.
     make_loop = server.config.get_loop_factory()
     with ExitStack() as open_listeners, asyncio.Runner(loop_factory=make_loop) as runner:
-        for each in (listener, *(at for _, at in others)):
-            open_listeners.enter_context(each)
+        for opened in (listener, *(at for _, at in others)):
+            open_listeners.enter_context(opened)
         runner.run(_serve_all(server, listener, others))
 
 

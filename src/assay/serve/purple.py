@@ -72,7 +72,7 @@ ANSWERS = Skill(
     tags=("answers", "citations", "rag"),
     example='{"query": "How much calcium do adults need?", "top_k": 5}',
 )
-"""What the card names as well where the agent answers."""
+"""What the card names as well if the agent answers."""
 
 
 class QueryRequest(BaseModel):
@@ -96,7 +96,7 @@ def purple_app(
     """The retrieval agent.
 
     load: makes the search ready; starts with the server and may take minutes, requests wait.
-    dataset: the data set that the card names; None where another server searches.
+    dataset: the data set that the card names; None if another server searches.
     answers: whether what `load` makes ready answers too, which the card then says.
     card_url: the address that the card names; None names the one by which it was requested.
     token: the bearer token that callers need.
@@ -159,7 +159,7 @@ def mcp_search(url: str) -> tuple[Load, Stop]:
 
 
 class PurpleExecutor(TaskExecutor):
-    """Answers each message with one artifact: the ranked ids, and the answer where there is one."""
+    """Answers each message with one artifact: the ranked ids, and the answer if there is one."""
 
     def __init__(
         self, loading: Loading[Find], in_flight: int, max_wait_s: float | None = None

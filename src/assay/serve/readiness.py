@@ -48,7 +48,7 @@ class Loading(Generic[Loaded]):
 
     @property
     def value(self) -> Loaded | None:
-        """What was loaded; None before that, and where it failed."""
+        """What was loaded; None before that, and after a failure."""
         if self._task is None or not self._task.done() or self._task.cancelled():
             return None
         return self._task.result() if self._task.exception() is None else None

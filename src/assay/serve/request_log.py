@@ -32,7 +32,7 @@ _SCRUBBED = "assay_scrubbed"  # set on a record, which may pass the filter twice
 
 
 class RequestLog:
-    """Logs each request and gives its response an `X-Request-ID`: the caller's where it is usable,
+    """Logs each request and gives its response an `X-Request-ID`: the caller's if it is usable,
     else a new one. Outermost of the guards; streams pass through untouched.
 
     The id is in `scope["state"]["request_id"]`. An application that knows a better one (from the
@@ -138,7 +138,7 @@ def _scrub(record: logging.LogRecord) -> bool:
 
 
 def _is_in(name: str, libraries: tuple[str, ...]) -> bool:
-    return any(name == each or name.startswith(f"{each}.") for each in libraries)
+    return any(name == library or name.startswith(f"{library}.") for library in libraries)
 
 
 def _write(scope: Scope, request_id: str, status: int, bytes_out: int, seconds: float) -> None:
@@ -162,7 +162,7 @@ def _request_id(scope: Scope) -> str:
 
 
 def _with_request_id(start: Message, request_id: str) -> Message:
-    headers = [each for each in start.get("headers", ()) if each[0] != _HEADER]
+    headers = [header for header in start.get("headers", ()) if header[0] != _HEADER]
     return {**start, "headers": [*headers, (_HEADER, request_id.encode().strip())]}
 
 

@@ -71,7 +71,7 @@ class AgentProfile:
         """
         # Not the folders in which its files are, which are our own.
         name = dataset if dataset in KNOWN else PurePath(dataset).name
-        skills = tuple(replace(each, tags=(*each.tags, name)) for each in self.skills)
+        skills = tuple(replace(skill, tags=(*skill.tags, name)) for skill in self.skills)
         return replace(self, description=f"{self.description} Data set: {name}.", skills=skills)
 
     def with_skill(self, skill: Skill) -> "AgentProfile":
@@ -142,7 +142,7 @@ def _interfaces(base: str) -> list[pb.AgentInterface]:
 
 def _has_tag(header: str, tag: str) -> bool:
     """Whether If-None-Match names the tag; weak tags match too (RFC 9110, 13.1.2)."""
-    given = {each.strip().removeprefix("W/") for each in header.split(",")}
+    given = {one.strip().removeprefix("W/") for one in header.split(",")}
     return tag in given or "*" in given
 
 
@@ -170,7 +170,7 @@ def a2a_app(
     loading: what the agent needs before it can work; starts with the server.
     card_url: the address that the card names; None names the one by which it was requested.
     kept_tasks: how many finished tasks are remembered.
-    retry_after: after how many seconds to try again where `executor` admits no more work.
+    retry_after: after how many seconds to try again if `executor` admits no more work.
     routes: further routes beside the protocol's.
     end_work: called first when the server stops, while clients can still be sent the end.
     on_stop: called when the last client has disconnected.

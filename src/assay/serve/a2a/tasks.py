@@ -68,13 +68,13 @@ class TaskExecutor(AgentExecutor):
 
     @abstractmethod
     def admit(self) -> Slot | None:
-        """A slot for new work, or None where there is no room for it."""
+        """A slot for new work, or None if there is no room for it."""
 
     @abstractmethod
     async def work(self, request: JsonObject, updater: TaskUpdater, slot: Slot) -> None:
         """Carry out the `request` that a message holds, and report to `updater`.
 
-        slot: released when this returns, or earlier where the work is counted elsewhere.
+        slot: released when this returns, or earlier if the work is counted elsewhere.
         """
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
@@ -138,12 +138,12 @@ def message_object(message: Message) -> JsonObject:
     return read_object("".join(get_text_parts(message.parts)), "message", needed)
 
 
-def read_object(text: str | bytes, where: str, otherwise: str = "not valid JSON") -> JsonObject:
-    """The JSON object in `text`, or `TaskRefused` with `where` it is and what is wrong."""
+def read_object(text: str | bytes, place: str, otherwise: str = "not valid JSON") -> JsonObject:
+    """The JSON object in `text`, or `TaskRefused` with the `place` and what is wrong."""
     try:
-        return _object(parse_json(text), where)
+        return _object(parse_json(text), place)
     except orjson.JSONDecodeError:
-        raise TaskRefused(f"{where}: {otherwise}") from None
+        raise TaskRefused(f"{place}: {otherwise}") from None
 
 
 def read_request(model: type[Request], request: JsonObject) -> Request:
@@ -159,9 +159,9 @@ def read_request(model: type[Request], request: JsonObject) -> Request:
     raise TaskRefused(f"{field or 'request'}: {words.removeprefix('Value error, ')}")
 
 
-def _object(value: object, where: str) -> JsonObject:
+def _object(value: object, place: str) -> JsonObject:
     if not isinstance(value, dict):
-        raise TaskRefused(f"{where}: not a JSON object")
+        raise TaskRefused(f"{place}: not a JSON object")
     return value
 
 
@@ -169,7 +169,7 @@ class BoundedTaskStore(InMemoryTaskStore):
     """Drops the oldest finished tasks when there are more than `limit`, when together they exceed
     `max_bytes`, or after `lifetime` seconds. Running tasks stay.
 
-    listable: whether clients see tasks in a list. Only where callers need a token: without one, a
+    listable: whether clients see tasks in a list. Only if callers need a token: without one, a
         list would show every caller the requests of all others, so it is empty.
     """
 
@@ -210,7 +210,7 @@ class BoundedTaskStore(InMemoryTaskStore):
         return task
 
     async def list(self, params: ListTasksRequest, context: ServerCallContext) -> ListTasksResponse:
-        """A page of tasks; empty where callers cannot be told apart."""
+        """A page of tasks; empty if callers cannot be told apart."""
         if not self._listable:
             size = params.page_size or DEFAULT_LIST_TASKS_PAGE_SIZE
             return ListTasksResponse(page_size=size, total_size=0)

@@ -39,7 +39,7 @@ class Slot:
 
 
 Admit = Callable[[], Slot | None]
-"""Returns a slot for new work, or None where there is no room."""
+"""Returns a slot for new work, or None if there is no room."""
 
 
 class Capacity:
@@ -75,7 +75,7 @@ def claim_slot() -> Slot | None:
 
 class RequestGate:
     """Refuses what is not a valid request to JSON-RPC at `/` or to REST below `rest_prefix`, and
-    with 503 and Retry-After what would start work where `admit` has no slot for it. Asking for a
+    with 503 and Retry-After what would start work if `admit` has no slot for it. Asking for a
     task or canceling one always gets through."""
 
     def __init__(self, app: ASGIApp, rest_prefix: str, admit: Admit, retry_after: int) -> None:

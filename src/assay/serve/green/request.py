@@ -27,7 +27,7 @@ from assay.targets.a2a.card import base_address
 
 DEFAULT_QUERIES = 100
 SERVER_DEFAULTS = ("timeout", "track", "answers", "warm_up")
-"""What the environment of the server decides where a request does not; `concurrency` is an option
+"""What the environment of the server decides if a request does not; `concurrency` is an option
 of `assay serve green`."""
 MAX_URL_LENGTH = 2048
 _AGENT = f"participants.{ROLE}"
@@ -63,8 +63,8 @@ class _PlatformConfig(BaseModel):
     def settings(self) -> dict[str, Any]:
         """The settings of a run that the request holds, by their names in `RunConfig`."""
         return {
-            each.name: getattr(self, key)
-            for key, each in request_settings().items()
+            setting.name: getattr(self, key)
+            for key, setting in request_settings().items()
             if key in self.model_fields_set
         }
 
@@ -131,7 +131,7 @@ def agent_url(asked: EvalRequest) -> str:
 
 
 def to_spec(asked: EvalRequest, dataset: Dataset, source: str, concurrency: int) -> EvaluationSpec:
-    """The settings of the run, or `TaskRefused` where the data set cannot satisfy them.
+    """The settings of the run, or `TaskRefused` if the data set cannot satisfy them.
 
     source: the name or path by which the data set can be loaded again.
     """

@@ -42,7 +42,7 @@ _MAX_PENDING = 256
 
 
 class AnswerService:
-    """Answers with the client's model where it offers sampling, else with `answerer`."""
+    """Answers with the client's model if it offers sampling, else with `answerer`."""
 
     def __init__(self, documents: DocumentSearch, answerer: Answerer) -> None:
         self._documents = documents
@@ -90,7 +90,7 @@ class AnswerService:
 
 
 def _shaped(query: str, hits: Sequence[SearchHit], method: str, answer: Answer) -> SemanticAnswer:
-    """Sources are always returned; where none of them answers, `total_found` is 0."""
+    """Sources are always returned; if none of them answers, `total_found` is 0."""
     return SemanticAnswer(
         success=True,
         query=query,

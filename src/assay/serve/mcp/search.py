@@ -123,7 +123,7 @@ class DocumentSearch:
         self._done, self._total = 0, 0
 
     async def retrieval(self) -> Retrieval:
-        """The documents, once loaded. Raises `SearchError` where loading failed."""
+        """The documents, once loaded. Raises `SearchError` if loading failed."""
         try:
             return await self.loading.get()
         except AssayError as error:  # our own message, which holds nothing of a request

@@ -187,8 +187,9 @@ def _add_documents(server: MCPServer[Any], documents: DocumentSearch) -> None:
 
 
 def complete_id(ids: Iterable[str], typed: str) -> Completion:
-    """The first ids that begin with `typed`; their total is known where there are no more."""
-    found = list(islice((each for each in ids if each.startswith(typed)), _MAX_COMPLETIONS + 1))
+    """The first ids that begin with `typed`; their total is known if there are no more."""
+    matching = (doc_id for doc_id in ids if doc_id.startswith(typed))
+    found = list(islice(matching, _MAX_COMPLETIONS + 1))
     more = len(found) > _MAX_COMPLETIONS
     total = None if more else len(found)
     return Completion(values=found[:_MAX_COMPLETIONS], total=total, has_more=more)
@@ -254,6 +255,6 @@ def all_problems(error: ValidationError) -> str:
     """Each argument that is wrong and why, without its value."""
     problems = error.errors(include_url=False, include_input=False, include_context=False)
     return "; ".join(
-        f"{'.'.join(map(str, each['loc'])) or 'the body'}: {each['msg'].lower()}"
-        for each in problems
+        f"{'.'.join(map(str, problem['loc'])) or 'the body'}: {problem['msg'].lower()}"
+        for problem in problems
     )
