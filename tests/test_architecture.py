@@ -150,7 +150,6 @@ ONCE = {
     r"orjson\.loads\(": {
         "net/json.py",
         "contract/responses.py",
-        "contract/server/requests.py",
         "contract/server/app.py",
         "run/calls.py",
         "run/folder.py",

@@ -1,7 +1,6 @@
 """Strangers' agents: each with one fault, or with all the freedom that the contract gives."""
 
 import asyncio
-import base64
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -44,13 +43,6 @@ class RefusesBudgets(PlainAgent):
         return super().refusal(request)
 
 
-class GoesOn(Slow):
-    """Works on for a client that has left."""
-
-    async def disconnected(self, respond: "asyncio.Task[None]") -> None:
-        await asyncio.gather(respond, return_exceptions=True)
-
-
 class ErrorOnSuccess(PlainAgent):
     """Sends an error object with every answer."""
 
@@ -81,31 +73,6 @@ class _Quotes(PlainAgent):
 class QuotesUpperCase(_Quotes):
     def written(self, text: str) -> str:
         return text.upper()
-
-
-class QuotesBase64(_Quotes):
-    def written(self, text: str) -> str:
-        return base64.urlsafe_b64encode(f"<{text}>".encode()).decode()
-
-
-class QuotesHex(_Quotes):
-    def written(self, text: str) -> str:
-        return text.encode().hex()
-
-
-class QuotesPercentEncoded(_Quotes):
-    def written(self, text: str) -> str:
-        return "".join(f"%{ord(each):02x}" for each in text)
-
-
-class QuotesHtml(_Quotes):
-    def written(self, text: str) -> str:
-        return "".join(f"&#{ord(each)};" for each in text)
-
-
-class QuotesTheBeginning(_Quotes):
-    def written(self, text: str) -> str:
-        return f"{text[:25]}..."
 
 
 class QuotesInAHeader(PlainAgent):
@@ -222,15 +189,9 @@ PLANTED: dict[type[PlainAgent], set[str]] = {
     IgnoresTime: {"budget-time"},
     IgnoresTokens: {"budget-tokens"},
     RefusesBudgets: {"budget-tokens"},
-    GoesOn: {"cancel-on-disconnect"},
     ErrorOnSuccess: {"response-no-error"},
     HealthPage: {"health"},
     QuotesUpperCase: {"no-echo"},
-    QuotesBase64: {"no-echo"},
-    QuotesHex: {"no-echo"},
-    QuotesPercentEncoded: {"no-echo"},
-    QuotesHtml: {"no-echo"},
-    QuotesTheBeginning: {"no-echo"},
     QuotesInAHeader: {"no-echo"},
     CrashesOnTypes: {"wrong-type"},
 }

@@ -81,30 +81,6 @@ async def run(client: httpx.AsyncClient, way: str, sent: dict[str, Any]) -> dict
     return response
 
 
-async def test_sync_and_stream_give_the_same_response(start_agent: StartAgent) -> None:
-    client = await start_agent(count_words)
-    first, second = [await run(client, way, body(f"id-{way}")) for way in WAYS]
-    for response in (first, second):
-        assert response.pop("usage")["duration_ms"] >= 0
-        assert response.pop("request_id").startswith("id-/")
-    assert first == second
-    assert (first["status"], first["ok"], first["outputs"]) == ("ok", True, {"words": 3})
-    assert first["task_type"] == "TEST"
-
-
-async def test_a_stream_tells_started_progress_and_one_final(start_agent: StartAgent) -> None:
-    found = await stream(await start_agent(count_words), body("r7"))
-    assert types(found) == ["started", "progress", "final"]
-    assert found[0] == {"type": "started", "request_id": "r7", "task_type": "TEST"}
-    assert found[1] == {
-        "type": "progress",
-        "request_id": "r7",
-        "step": "counted",
-        "percent": 50,
-        "words": 3,
-    }
-
-
 async def test_progress_may_be_reported_from_a_thread(start_agent: StartAgent) -> None:
     async def in_thread(request: AgentRunRequest, report: ReportProgress) -> AgentRunResponse:
         for number in range(20):

@@ -35,18 +35,12 @@ _PLACEHOLDER = "assay-inputs-go-here"
 
 @dataclass(frozen=True, slots=True)
 class SentRequest:
-    """What was sent.
-
-    Parameters:
-        fault: what is wrong with the request, such as "no request_id"; empty for a valid one.
-        left_before_s: the same request was sent before, and left after so many seconds.
-    """
+    """What was sent; `fault` is what is wrong with it ("no request_id"), empty if it is valid."""
 
     method: str
     url: str
     content: bytes = b""
     fault: str = ""
-    left_before_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -259,9 +253,7 @@ def curl_command(
         parts += ["-H", f'"Authorization: Bearer {TOKEN_IN_COMMANDS}"']
     if sent.content:
         parts += ["-H", "'Content-Type: application/json'", "-d", _quoted(exchange, inputs)]
-    line = " ".join(parts)
-    left = sent.left_before_s
-    return line if left is None else f"{line} --max-time {left:.2f}; sleep {4 * left:.1f}; {line}"
+    return " ".join(parts)
 
 
 def _quoted(exchange: Exchange, inputs: JsonObject) -> str:

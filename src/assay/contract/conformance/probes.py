@@ -9,7 +9,7 @@ import secrets
 import string
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
@@ -26,7 +26,7 @@ WAYS = ("sync", "stream")
 _NO_ENDPOINT = (404, 405, 410, 501)
 _OVERLOADED = (429, 503)
 _MAX_RETRY_AFTER_S = 5.0
-# A longer run is not started again to see whether it ends with its client or with its budget.
+# A longer run is not started again to see whether it ends with its budget.
 _MAX_REPEATED_S = 5.0
 _LATE_ATTEMPTS = 3
 
@@ -78,8 +78,8 @@ def sample_inputs(task_type: str) -> JsonObject:
 class CheckLimits:
     """Seconds; the defaults are those of callers in the field.
 
-    `grace_s` is what a run may take beyond its budget before that is called a fault; budgets and
-    cancellation are tested on runs that take at least twice as long.
+    `grace_s` is what a run may take beyond its budget before that is called a fault; budgets
+    are tested on runs that take at least twice as long.
     """
 
     sync_s: float = 15.0
@@ -109,7 +109,6 @@ class AgentObservation:
     reused: Exchange | None = None
     short_time: Exchange | None = None
     few_tokens: Exchange | None = None
-    abandoned: Exchange | None = None
     refusals: tuple[Exchange, ...] = ()
 
     def refused(self, *faults: str) -> list[Exchange]:
@@ -154,7 +153,7 @@ class Prober:
         ready = await self.get("/health/ready")
         run = {"sync": await self._post("sync", body)}
         run["stream"] = await self._post("stream", self._body())
-        after = await self._after(run, body) if run["sync"].reports_success else {}
+        after = await self._after(run["sync"], body) if run["sync"].reports_success else {}
         ways = [way for way in WAYS if not endpoint_missing(run[way])]
         return AgentObservation(
             task_type=self.task_type,
@@ -173,16 +172,14 @@ class Prober:
         sent = SentRequest("GET", self.base + path)
         return await record_exchange(self.http, sent, timeout=self.limits.sync_s)
 
-    async def _after(self, run: Mapping[str, Exchange], body: JsonObject) -> JsonObject:
+    async def _after(self, run: Exchange, body: JsonObject) -> JsonObject:
         """What can be asked only of an agent that runs the task."""
-        repeated = await self._post("sync", body)
         few = {"max_output_tokens": 1, "max_escalations": 0}
         return {
-            "repeated": repeated,
+            "repeated": await self._post("sync", body),
             "reused": await self._post("sync", {**body, "domain_id": "assay-check-other"}),
-            "short_time": await self._short_time(run["sync"].seconds),
+            "short_time": await self._short_time(run.seconds),
             "few_tokens": await self._post("sync", self._body(budgets=few)),
-            "abandoned": await self._abandoned(run, repeated),
         }
 
     async def _short_time(self, usual_s: float) -> Exchange | None:
@@ -203,23 +200,6 @@ class Prober:
                 break
         return min(answers, key=lambda each: each.seconds)
 
-    async def _abandoned(self, run: Mapping[str, Exchange], repeated: Exchange) -> Exchange | None:
-        """Hang up on a stream, wait until the run would be over, and send the request again.
-
-        A run that went on without its client is answered at once, from the agent's memory. None
-        if that cannot be seen: the agent keeps no results, or a run is too short or too long.
-        """
-        usual = run["stream"].seconds
-        remembers = repeated.reports_success and repeated.seconds < run["sync"].seconds / 2
-        in_range = 2 * self.limits.grace_s <= usual <= _MAX_REPEATED_S
-        if not (remembers and in_range and run["stream"].reports_success):
-            return None
-        body = self._body()
-        await self._post("stream", body, leave_after_s=usual / 4)
-        await asyncio.sleep(usual)
-        again = await self._post("stream", body)
-        return replace(again, sent=replace(again.sent, left_before_s=usual / 4))
-
     async def _refusals(self, way: str) -> list[Exchange]:
         """The responses to requests that have one fault each, and secret text in their inputs."""
         begin, middle, end = self.canaries
@@ -237,9 +217,9 @@ class Prober:
             "no inputs": self._body(inputs=secret),
             "inputs of other types": self._body(inputs=dict.fromkeys(self.inputs, secret)),
         }
-        answers = [await self._post(way, each, fault=fault) for fault, each in bodies.items()]
+        answers = [await self._post(way, each, fault) for fault, each in bodies.items()]
         truncated = orjson.dumps(self._body(inputs=secret))[:-2]
-        return [*answers, await self._send(way, truncated, fault="broken JSON")]
+        return [*answers, await self._send(way, truncated, "broken JSON")]
 
     def _body(self, **changes: Any) -> JsonObject:
         return {
@@ -249,16 +229,13 @@ class Prober:
             **changes,
         }
 
-    async def _post(self, way: str, body: Mapping[str, Any], **how: Any) -> Exchange:
-        return await self._send(way, orjson.dumps(body), **how)
+    async def _post(self, way: str, body: Mapping[str, Any], fault: str = "") -> Exchange:
+        return await self._send(way, orjson.dumps(body), fault)
 
-    async def _send(
-        self, way: str, content: bytes, *, fault: str = "", leave_after_s: float | None = None
-    ) -> Exchange:
+    async def _send(self, way: str, content: bytes, fault: str) -> Exchange:
         """An agent that says it is busy is asked once more: that is no fault of its answers."""
         sent = SentRequest("POST", f"{self.base}/agents/run/{way}", content, fault)
-        limit = self.limits.sync_s if way == "sync" else self.limits.stream_s
-        timeout = limit if leave_after_s is None else leave_after_s
+        timeout = self.limits.sync_s if way == "sync" else self.limits.stream_s
         answer = await record_exchange(self.http, sent, timeout=timeout)
         pause = parse_retry_after(answer.retry_after)
         if answer.status in _OVERLOADED and pause is not None and pause <= _MAX_RETRY_AFTER_S:

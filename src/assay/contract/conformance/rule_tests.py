@@ -77,7 +77,6 @@ SELECTORS: dict[str, Callable[[AgentObservation], list[Exchange]]] = {
     "reused request_id": lambda seen: _asked(seen.reused),
     "short time budget": lambda seen: _asked(seen.short_time),
     "token budget": _few_tokens,
-    "abandoned stream": lambda seen: _asked(seen.abandoned),
     "refused task": _refusals_of_tasks,
     "unknown task": lambda seen: seen.refused("unknown task"),
     "missing field": lambda seen: seen.refused("no request_id", "empty request_id", "no task_type"),
@@ -489,7 +488,7 @@ def _in_base64(secret: str, text: str) -> bool:
     return False
 
 
-# --- budgets and cancellation ---------------------------------------------------------------------
+# --- budgets -------------------------------------------------------------------------------------
 
 
 def time_budget(answer: Exchange, seen: AgentObservation) -> str | None:
@@ -512,13 +511,3 @@ def _usage(answer: Exchange) -> int | None:
     usage: Any = (answer.json or {}).get("usage")
     value = usage.get("output_tokens") if isinstance(usage, dict) else None
     return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def run_cancelled(answer: Exchange, seen: AgentObservation) -> str | None:
-    usual = min(each.seconds for each in seen.run.values())
-    if answer.reports_success and answer.seconds < usual / 4:
-        return (
-            f"after the client had left, the run went on: the same request was answered in "
-            f"{answer.seconds:.1f} s instead of {usual:.1f} s"
-        )
-    return None

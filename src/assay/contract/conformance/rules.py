@@ -476,15 +476,6 @@ RULES: tuple[Rule, ...] = (
         on="token budget",
         test=tests.token_budget,
     ),
-    Rule(
-        "cancel-on-disconnect",
-        OURS,
-        "The stream",
-        "A client that closes its connection cancels the run.",
-        fix="Cancel the work when the server reports a disconnect, unless others wait for it.",
-        on="abandoned stream",
-        test=tests.run_cancelled,
-    ),
 )
 
 
