@@ -33,24 +33,6 @@ from assay.files import read_text_file
 from assay.net.json import JsonObject
 
 
-@dataclass(frozen=True)
-class PhiPatterns:
-    """Finds text that looks like protected health information, without ever repeating it.
-
-    `patterns` are kinds and regular expressions; a kind may have several.
-    """
-
-    patterns: Sequence[tuple[str, re.Pattern[str]]]
-
-    def kinds_in(self, value: Any) -> tuple[str, ...]:
-        """The kinds found anywhere in a JSON value, keys included, in the order of the rules."""
-        texts = list(_texts(value))
-        found = {
-            kind for kind, pattern in self.patterns if any(pattern.search(text) for text in texts)
-        }
-        return tuple(dict.fromkeys(kind for kind, _ in self.patterns if kind in found))
-
-
 def _texts(value: Any, label: str = "") -> Iterator[str]:
     """Every string, as `key: value` where it has a key: the key may be its label."""
     if isinstance(value, Mapping):
@@ -147,11 +129,17 @@ class Decision:
 
 @dataclass(frozen=True)
 class Policy:
-    """The rules of a file, ready to be applied."""
+    """The rules of a file, ready to be applied; a kind of PHI may have several patterns."""
 
     version: str
     rules: Sequence[PolicyRule]
-    phi: PhiPatterns
+    patterns: Sequence[tuple[str, re.Pattern[str]]]
+
+    def phi_kinds(self, value: Any) -> tuple[str, ...]:
+        """The kinds of PHI anywhere in a JSON value, keys included, in the order of the rules."""
+        texts = list(_texts(value))
+        found = [kind for kind, pattern in self.patterns if any(map(pattern.search, texts))]
+        return tuple(dict.fromkeys(found))
 
     def decide(self, case: Case) -> Decision:
         """Allowed where a rule allows it and none denies it."""
@@ -183,7 +171,7 @@ def read_policy(path: Path | None = None) -> Policy:
             f"see {str(BUILT_IN)!r} for the format"
         ) from None
     patterns = [(each.kind, re.compile(each.pattern)) for each in file.phi]
-    return Policy(file.version, file.rules, PhiPatterns(patterns))
+    return Policy(file.version, file.rules, patterns)
 
 
 def _applies(rule: PolicyRule, case: Case) -> bool:
@@ -229,7 +217,7 @@ class PolicyReview:
 
     async def __call__(self, request: AgentRunRequest, report: ReportProgress) -> AgentRunResponse:
         inputs = read_inputs(PolicyInputs, request)
-        kinds = await asyncio.to_thread(self.policy.phi.kinds_in, request.inputs)
+        kinds = await asyncio.to_thread(self.policy.phi_kinds, request.inputs)
         report("inputs searched", percent=60, kinds=len(kinds))
         domain = inputs.domain or request.domain_id
         case = Case(request.mode, request.risk_tier, domain, kinds)
