@@ -11,8 +11,10 @@ from tests.report.page_reading import read_page
 from tests.ui.conftest import SCRIPT
 from tests.ui.test_pages import names
 
+from assay.answers.judge import JudgeCall
 from assay.data import Query
 from assay.run.folder import RunFolder
+from assay.run.judge_log import JudgeLog
 from assay.run.models import AnswerRow
 from assay.search.explanation import Explanation, JudgedQuery
 from assay.search.retriever import SearchHit
@@ -181,3 +183,16 @@ def test_an_explanation_has_parts_of_the_whole_and_the_texts_of_judged_queries()
     assert shown.terms == [("green", 2.0), ("tea", 1.0)]
     assert shown.judged == [("is tea healthy?", 0.7), ("gone", 0.2)]
     assert SearchResult([shown]).signals == []
+
+
+def test_what_the_judge_was_asked_is_on_the_page_of_a_question(
+    answer_server: httpx.Client, answer_runs: Path, liar: str
+) -> None:
+    folder = RunFolder(answer_runs / liar)
+    first = next(folder.read_answers()).query_id
+    call = JudgeCall(first, "correctness", f"Compare {SCRIPT}", "Rather yes", None)
+    JudgeLog(folder.path).add(call)
+    page = answer_server.get(f"/runs/{liar}/questions/{first}").text
+    assert "correctness: not a verdict" in page
+    assert "Rather yes" in page
+    assert SCRIPT not in page

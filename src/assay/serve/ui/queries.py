@@ -24,6 +24,7 @@ from assay.report.html_questions import RIGHT, UNDECIDED, WRONG, question_view, 
 from assay.report.slice_page import render_slice_page
 from assay.run.folder import RunFolder
 from assay.run.index import RunLine
+from assay.run.judge_log import read_judge_calls
 from assay.run.models import AnswerRow, QueryRow
 from assay.serve.ui.context import Ui, download, slice_of, ui_of
 from assay.serve.ui.runs import require_report
@@ -251,6 +252,7 @@ async def question_page(request: Request) -> Response:
         graded=dataset is not None,
         metrics={name: row.score(name) for name in names if name in row.scores},
         ranked=row.answerable,
+        judge_calls=await asyncio.to_thread(lambda: list(read_judge_calls(folder.path, query_id))),
     )
 
 
