@@ -248,7 +248,7 @@ def test_a_run_fills_in_the_form_that_makes_it_again() -> None:
 
 def test_the_process_is_given_every_setting() -> None:
     words = child_arguments(FULL, Path("runs"))
-    assert {"--retries=7", "--ground-truth=truth.jsonl", "--timeout=2.5"} <= set(words)
+    assert {"--retries=7", "--references=truth.jsonl", "--timeout=2.5"} <= set(words)
 
 
 @pytest.mark.slow
