@@ -163,7 +163,6 @@ ONCE = {
         "targets/purple_process.py",
         "llm/prompt.py",
         "report/html_templates.py",
-        "search/model_files.py",
         "search/onnx_embedding.py",
         "search/tuning/tune.py",
     },

@@ -4,8 +4,6 @@ The engine runs in a process of its own, since it ends the process when it meets
 not expect; here it must never meet any.
 """
 
-import errno
-import hashlib
 import json
 import os
 import sqlite3
@@ -23,8 +21,8 @@ from assay.errors import SearchError
 from assay.search import index_files
 from assay.search.embedding import VectorCache
 from assay.search.folder_store import FolderStore
-from assay.search.index import build_index, open_index
-from assay.search.index_files import check_files, copy_generation, live_generation
+from assay.search.index import build_index
+from assay.search.index_files import check_files, live_generation
 from assay.search.integrity import check_kept_files
 from assay.search.store import DamagedIndexError
 
@@ -142,60 +140,6 @@ def test_a_copied_index_is_hashed_once(tmp_path: Path, monkeypatch: pytest.Monke
     check_files(generation)
 
 
-def _seek_fails(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-    seek = os.lseek
-
-    def lseek(descriptor: int, place: int, whence: int) -> int:
-        if whence == os.SEEK_DATA:
-            raise OSError(code, os.strerror(code))
-        return seek(descriptor, place, whence)
-
-    monkeypatch.setattr(os, "lseek", lseek)
-
-
-@pytest.mark.skipif(not hasattr(os, "SEEK_DATA"), reason="the system does not tell holes")
-def test_a_disk_that_cannot_be_read_is_not_copied_as_holes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    build_index(DOCUMENTS, WordEmbedder(), FolderStore(tmp_path, "test"))
-    generation = live_generation(tmp_path / "test")
-    assert generation is not None
-    _seek_fails(monkeypatch, errno.EIO)
-    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
-        copy_generation(generation, tmp_path / "copy")
-    with pytest.raises(DamagedIndexError, match=os.strerror(errno.EIO)):
-        check_files(generation, every=True)
-
-
-@pytest.mark.skipif(not hasattr(os, "SEEK_DATA"), reason="the system does not tell holes")
-def test_on_a_file_system_without_holes_every_block_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    build_index(DOCUMENTS, WordEmbedder(), FolderStore(tmp_path, "test"))
-    generation = live_generation(tmp_path / "test")
-    assert generation is not None
-    _seek_fails(monkeypatch, errno.EINVAL)
-    check_files(generation, every=True)
-    copy_generation(generation, tmp_path / "copy")
-    vectors = next(generation.rglob("vectors.npy"))
-    copied = next((tmp_path / "copy").rglob("vectors.npy"))
-    assert copied.read_bytes() == vectors.read_bytes()
-
-
-def test_an_index_without_checksums_still_opens(tmp_path: Path) -> None:
-    """One of an earlier version, which lists only sizes."""
-    store = FolderStore(tmp_path, "test")
-    build_index(DOCUMENTS, WordEmbedder(), store)
-    generation = live_generation(tmp_path / "test")
-    assert generation is not None
-    manifest = generation / "manifest.json"
-    content = json.loads(manifest.read_bytes())
-    sizes = {name: one["size"] for name, one in content["files"].items()}
-    manifest.write_text(json.dumps({"manifest": content["manifest"], "sizes": sizes}))
-    with open_index(FolderStore(tmp_path, "test"), WordEmbedder()) as retriever:
-        assert retriever.search("water", 10)
-
-
 def test_a_flipped_bit_anywhere_in_the_vector_cache_changes_no_vector(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -217,35 +161,6 @@ def test_a_flipped_bit_anywhere_in_the_vector_cache_changes_no_vector(
     assert len(errors) <= 5
     assert all("vector cache" in error for error in errors)
     assert "vectors in the cache are damaged: they are computed again" in caplog.text
-
-
-def test_vectors_of_earlier_versions_are_used_and_get_a_checksum(tmp_path: Path) -> None:
-    """Some had checksums in a table of their own, the first had none."""
-    path = tmp_path / "vectors.sqlite3"
-    embedder = WordEmbedder()
-    tea, coffee = map(bytes, embedder.embed(["tea", "coffee"]))
-    VectorCache(path).embed(["tea", "coffee", "cocoa"], embedder)
-    with sqlite3.connect(path) as database:
-        stored = dict(database.execute("SELECT vector, text FROM vectors"))
-        keys = [next(stored[each] for each in stored if each[:-15] == one) for one in (tea, coffee)]
-        for key, vector in zip(keys, (tea, coffee), strict=True):
-            database.execute("UPDATE vectors SET vector = ? WHERE text = ?", (vector, key))
-        checksum = hashlib.sha256(keys[0] + tea).digest()[:16]
-        database.execute(
-            "INSERT INTO checksums VALUES (?, ?, ?)", (embedder.name, keys[0], checksum)
-        )
-    database.close()
-    again = WordEmbedder()
-    VectorCache(path).embed(["tea", "coffee", "cocoa"], again)
-    assert again.seen == []
-    with sqlite3.connect(path) as database:
-        lengths = dict(database.execute("SELECT text, length(vector) FROM vectors"))
-        assert (lengths[keys[0]], lengths[keys[1]]) == (len(tea), len(coffee) + 15)
-        other = hashlib.sha256(b"").digest()[:16]
-        database.execute("UPDATE checksums SET checksum = ?", (other,))
-    database.close()
-    VectorCache(path).embed(["tea", "coffee", "cocoa"], again)
-    assert again.seen == ["tea"]
 
 
 def test_doctor_finds_damage_in_all_that_is_kept(surroundings: Path) -> None:

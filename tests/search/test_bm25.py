@@ -330,28 +330,7 @@ def test_other_settings_build_the_index_again_and_are_refused_where_they_cannot(
     with pytest.raises(SearchError, match=r"BM25 k1=2, b=0\.5, not with k1=1\.2.*--bm25 k1"):
         open_index(store, embedder, bm25=Bm25Settings())
     with open_index(store, embedder) as retriever:
-        assert retriever.manifest.bm25 is not None
         assert retriever.manifest.bm25.settings == Bm25Settings(2.0, 0.5)
-
-
-def test_an_index_of_the_earlier_format_is_refused_and_built_again(
-    tmp_path: Path, embedder: WordEmbedder
-) -> None:
-    from assay.search.folder_store import FolderStore
-
-    store = FolderStore(tmp_path, "test")
-    build_index(DOCUMENTS, embedder, store)
-    (path,) = tmp_path.glob("test/*/manifest.json")
-    content = json.loads(path.read_text())
-    old = content["manifest"] | {"format": 1, "lexical": "bm25 k=1.2", "average_length": 8.0}
-    del old["bm25"]
-    sizes = {name: one["size"] for name, one in content["files"].items()}
-    path.write_text(json.dumps({"manifest": old, "sizes": sizes}))  # as it wrote them
-    with pytest.raises(SearchError, match=r"with a different BM25; rebuild it with: assay index"):
-        open_index(store, embedder)
-    assert build_index(DOCUMENTS, embedder, store).changed == len(DOCUMENTS)
-    with open_index(store, embedder) as retriever:
-        assert retriever.search("green tea", mode="bm25")[0].doc_id == "tea"
 
 
 def test_a_manifest_reads_what_it_wrote() -> None:

@@ -22,7 +22,6 @@ from assay.search.flat_index import (
     FlatPoint,
     _is_payload,
     _read_table,
-    remove_flat,
     write_flat,
 )
 from assay.search.folder_store import FolderStore
@@ -310,9 +309,6 @@ def test_vectors_get_the_length_1(tmp_path: Path) -> None:
     assert kept[0] == pytest.approx([0.6, 0.8])
     assert kept[1:3].tolist() == vectors[1:3].tolist()
     assert kept[3] == pytest.approx([0.6, 0.8])
-    for _ in range(2):
-        remove_flat(tmp_path)
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

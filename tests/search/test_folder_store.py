@@ -21,8 +21,8 @@ from assay.search import edge_engine, folder_store
 from assay.search.embedding import VectorCache
 from assay.search.folder_store import FolderStore
 from assay.search.index import build_index, open_index
+from assay.search.index_files import live_generation, read_manifest, seal
 from assay.search.modes import ZERO_SHOT_MODES
-from assay.search.store import Manifest
 
 # A process that embeds a little, says so, and then waits to be killed.
 KILLED = """
@@ -259,14 +259,22 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path, embedder: WordEmbe
         build_index(DOCUMENTS, embedder, FolderStore(tmp_path / "file", "test"))
 
 
-def test_an_index_of_a_later_format_is_not_misread(
-    store: FolderStore, embedder: WordEmbedder
+@pytest.mark.parametrize("other", [3, 5])
+def test_an_index_of_another_version_is_built_again_with_one_line_that_says_why(
+    tmp_path: Path, embedder: WordEmbedder, caplog: pytest.LogCaptureFixture, other: int
 ) -> None:
+    store = FolderStore(tmp_path, "test")
     build_index(DOCUMENTS, embedder, store)
-    manifest = store.manifest()
-    assert manifest is not None
-    assert not replace(manifest, format=4).compatible_with(manifest)
-    assert Manifest.from_json(manifest.as_json(), "here") == manifest
+    generation = live_generation(tmp_path / "test")
+    assert generation is not None
+    seal(generation, read_manifest(generation) | {"format": other})
+    with pytest.raises(SearchError, match=rf"format {other}, not 4\); rebuild it"):
+        open_index(store, embedder)
+    assert build_index(DOCUMENTS, embedder, store).added == len(DOCUMENTS)
+    (told,) = caplog.messages
+    assert "made by another version of Assay" in told
+    with open_index(store, embedder) as retriever:
+        assert retriever.search("green tea", mode="bm25")[0].doc_id == "tea"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.search.fusion import LEXICAL_WEIGHT, fuse, moved, ranked
+from assay.search.fusion import LEXICAL_WEIGHT, fuse, ranked, rocchio_feedback
 
 scores = st.dictionaries(st.text(max_size=3), st.floats(-1, 1e6, width=32), max_size=6)
 
@@ -36,8 +36,10 @@ def test_equal_scores_are_in_the_order_of_ids() -> None:
 
 def test_feedback_moves_the_query_towards_what_it_found() -> None:
     query = np.array([1.0, 0.0], np.float32)
-    assert moved(query, [[0.0, 1.0]], [0.5]) == pytest.approx(np.array([1, 1]) / np.sqrt(2))
-    assert moved(query, [[0.0, 0.0]], [1.0]) == pytest.approx(query)
+    assert rocchio_feedback(query, [[0.0, 1.0]], [0.5]) == pytest.approx(
+        np.array([1, 1]) / np.sqrt(2)
+    )
+    assert rocchio_feedback(query, [[0.0, 0.0]], [1.0]) == pytest.approx(query)
     # One that scores half as much counts an eighth as much.
-    both = moved(np.zeros(2, np.float32), [[1.0, 0.0], [0.0, 1.0]], [1.0, 0.5])
+    both = rocchio_feedback(np.zeros(2, np.float32), [[1.0, 0.0], [0.0, 1.0]], [1.0, 0.5])
     assert both[1] / both[0] == pytest.approx(1 / 8)

@@ -118,16 +118,6 @@ def test_a_manifest_keeps_the_metric(tmp_path: Path) -> None:
     assert Manifest.from_json(json.loads(json.dumps(manifest.as_json())), "here") == manifest
 
 
-def test_an_older_index_opens_without_a_metric(tmp_path: Path) -> None:
-    store = FolderStore(tmp_path / "index", "c")
-    build_index(documents(), StyleEmbedder(), store)
-    manifest = store.manifest()
-    assert manifest is not None
-    old = manifest.as_json() | {"format": 2}
-    del old["metric"]
-    assert Manifest.from_json(old, "here").metric is None
-
-
 @pytest.mark.parametrize("damage", [{"directions": "?"}, {"kept": [0.5, 0.5, 0.5]}, {"kept": "x"}])
 def test_a_damaged_metric_is_a_damaged_index(tmp_path: Path, damage: dict[str, object]) -> None:
     store = FolderStore(tmp_path / "index", "c")

@@ -177,7 +177,7 @@ def _number_that_meets(data: "Dataset", where: JsonObject) -> int:
 def _explained(rank: int, hit: "SearchHit", why: "Explanation", data: "Dataset") -> list[str]:
     """A few lines for one document."""
     from assay.report.numbers import figure
-    from assay.search.retriever import BM25_HALF
+    from assay.search.retriever import BM25_MIDPOINT
 
     parts = " + ".join(f"{name} {figure(share)}" for name, share in why.shares.items())
     lines = [f"\n{rank}. {hit.doc_id}: {figure(hit.score)} = {parts}"]
@@ -187,7 +187,7 @@ def _explained(rank: int, hit: "SearchHit", why: "Explanation", data: "Dataset")
         words = sorted(why.terms.items(), key=lambda one: -one[1])
         line = "   words: " + ", ".join(f"{word} {weight:.2f}" for word, weight in words)
         if list(why.shares) == ["bm25"]:  # in the other modes it is divided by the best one
-            line += f"; sum s = {sum(why.terms.values()):.4f}, score = s / (s + {BM25_HALF:g})"
+            line += f"; sum s = {sum(why.terms.values()):.4f}, score = s / (s + {BM25_MIDPOINT:g})"
         lines.append(line)
     if why.feedback:
         lines.append("   feedback: " + ", ".join(why.feedback))

@@ -57,7 +57,7 @@ _log = logging.getLogger(__name__)
 KEPT_FROM = 1000
 """Documents from which an index is kept: fewer are counted in less time than a file is checked."""
 
-_FORMAT = 2
+_FORMAT = 3
 # About 16 MB; with what sorting takes, some 60.
 _POSTINGS_AT_ONCE = 1 << 20
 _DOCUMENTS_TOLD = 1000

@@ -150,24 +150,14 @@ def open_embedder(settings: EmbedderSettings | None = None) -> Embedder:
 _KEYS_IN_A_QUERY = 500
 _ROWS_AT_ONCE = 5000
 # Rows in the order in which they come, and an index: sorted by a random key, each would be written
-# to another page (three times the CPU, twice the disk). A cache of an earlier version is sorted so.
+# to another page (three times the CPU, twice the disk).
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS vectors (embedder TEXT, text BLOB, vector BLOB, "
     "PRIMARY KEY (embedder, text))"
 )
 _CHECKSUM_BYTES = 15
-"""Behind each vector. No multiple of four, so that the size shows a vector that lacks it."""
-# Where earlier versions kept them: a second table sorted by a random key cost as much as the first.
-_OLD_CHECKSUMS = (
-    "CREATE TABLE IF NOT EXISTS checksums (embedder TEXT, text BLOB, checksum BLOB, "
-    "PRIMARY KEY (embedder, text)) WITHOUT ROWID"
-)
-# Of a vector without a checksum, written by an earlier version, this much can be told.
-_UNIT_LENGTH = 0.01
-_STORED = (
-    "SELECT embedder, text, vector, checksum "
-    "FROM vectors LEFT JOIN checksums USING (embedder, text)"
-)
+"""Behind each vector."""
+_STORED = "SELECT embedder, text, vector FROM vectors"
 
 _log = logging.getLogger(__name__)
 
@@ -240,9 +230,8 @@ class VectorCache:
 def _read(
     database: sqlite3.Connection, embedder: Embedder, keys: Sequence[bytes]
 ) -> dict[bytes, Vectors]:
-    database.execute(_OLD_CHECKSUMS)
     distinct = list(dict.fromkeys(keys))
-    found: list[tuple[str, bytes, bytes, bytes | None]] = []
+    found: list[tuple[str, bytes, bytes]] = []
     for start in range(0, len(distinct), _KEYS_IN_A_QUERY):
         part = distinct[start : start + _KEYS_IN_A_QUERY]
         marks = ",".join("?" * len(part))
@@ -255,8 +244,6 @@ def _read(
         _log.warning(
             "%d vectors in the cache are damaged: they are computed again", len(found) - len(good)
         )
-    bare = [row for row in found if row[1] in good and row[3] is None and row[2] == good[row[1]]]
-    _insert(database, [(row[0], row[1], good[row[1]]) for row in bare])
     return {key: np.frombuffer(vector, np.float32) for key, vector in good.items()}
 
 
@@ -272,7 +259,6 @@ def _insert(database: sqlite3.Connection, rows: Sequence[tuple[str, bytes, bytes
 def _copy_intact(
     database: sqlite3.Connection, insert: Callable[[Sequence[tuple[str, bytes, bytes]]], None]
 ) -> int:
-    database.execute(_OLD_CHECKSUMS)
     found, taken = database.execute(_STORED), 0
     while rows := found.fetchmany(_ROWS_AT_ONCE):
         intact = [(*row[:2], vector) for row in rows if (vector := _intact(row)) is not None]
@@ -282,19 +268,14 @@ def _copy_intact(
 
 
 def _damaged(database: sqlite3.Connection) -> int:
-    database.execute(_OLD_CHECKSUMS)
     return sum(_intact(row) is None for row in database.execute(_STORED))
 
 
-def _intact(row: tuple[str, bytes, bytes, bytes | None]) -> bytes | None:
+def _intact(row: tuple[str, bytes, bytes]) -> bytes | None:
     """The bytes of the vector, if they match their checksum."""
-    _, key, vector, checksum = row
-    if len(vector) % np.dtype(np.float32).itemsize:
-        vector, checksum = vector[:-_CHECKSUM_BYTES], vector[-_CHECKSUM_BYTES:]
-    elif checksum is None:
-        length = float(np.linalg.norm(np.frombuffer(vector, np.float32)))
-        return vector if abs(length - 1.0) < _UNIT_LENGTH else None
-    return vector if checksum[:_CHECKSUM_BYTES] == _checksum(key, vector) else None
+    _, key, stored = row
+    vector, checksum = stored[:-_CHECKSUM_BYTES], stored[-_CHECKSUM_BYTES:]
+    return vector if checksum == _checksum(key, vector) else None
 
 
 def _checksum(key: bytes, vector: bytes) -> bytes:

@@ -7,7 +7,6 @@ documents become objects.
 """
 
 import json
-import shutil
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import fields
@@ -40,7 +39,8 @@ _ARRAYS = {
 }
 _FILES = (_POINTS, *(f"{name}.npy" for name in _ARRAYS))
 # What is read whole when an index is opened: files of somebody else may be of any size.
-_FEW = 10  # of so many documents, one is read by itself
+# Fewer than one document in so many are scored one by one, not with the whole array.
+_READ_SINGLY_BELOW = 10
 _MOST_LISTED, _MOST_BYTES = 64 << 20, 1 << 30
 _PAYLOAD = {"doc_id": str, "title": str, "text": str, "chunk_index": int, "total_chunks": int}
 _PAYLOAD |= {"metadata": dict, "content_hash": str}
@@ -122,9 +122,7 @@ class FlatIndex:
 
     @staticmethod
     def is_in(generation: Path) -> bool:
-        """Whether a generation was sealed with all the files: not a large one, and not one of an
-        earlier version, which had the engine's files and other arrays.
-        """
+        """Whether a generation was sealed with all the files; a large one has the engine's."""
         return are_sealed(generation, [generation / FOLDER / name for name in _FILES])
 
     def candidates(self, where: Sequence[FilterCondition] = ()) -> "FlatCandidates":
@@ -257,7 +255,7 @@ class FlatCandidates:
 
     def dense_of(self, doc_ids: Collection[str], vector: Vectors) -> dict[str, float]:
         """The cosines of any documents; for a few, only their own chunks are read."""
-        if self._near is None and _FEW * len(doc_ids) < len(self._flat.doc_ids):
+        if self._near is None and _READ_SINGLY_BELOW * len(doc_ids) < len(self._flat.doc_ids):
             known = [one for one in doc_ids if one in self._flat.number_of]
             spans = [slice(*self._rows(one)) for one in known]
             chunks = np.zeros(self._flat.starts[-1], np.float32)
@@ -345,11 +343,6 @@ def write_flat(generation: Path, points: Iterable[FlatPoint], dimension: int) ->
         np.save(folder / f"{name}.npy", values, allow_pickle=False)
     table = [one[:4] for one in known]
     (folder / _POINTS).write_text(json.dumps(table, ensure_ascii=False), encoding="utf-8")
-
-
-def remove_flat(generation: Path) -> None:
-    """Remove the arrays of a generation that is going to have other points."""
-    shutil.rmtree(generation / FOLDER, ignore_errors=True)
 
 
 def _of_length_1(vectors: Sequence[Vectors], dimension: int) -> _Floats:

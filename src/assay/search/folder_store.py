@@ -19,7 +19,7 @@ from assay.errors import SearchError, UsageError
 from assay.files import make_private_folder
 from assay.privacy import is_private
 from assay.progress import Progress
-from assay.search.flat_index import FlatIndex, FlatPoint, remove_flat, write_flat
+from assay.search.flat_index import FlatIndex, FlatPoint, write_flat
 from assay.search.index_changes import batches
 from assay.search.index_files import (
     check_files,
@@ -152,7 +152,6 @@ class _Writer:
         from assay.search.edge_engine import EdgeWriter
 
         copy_generation(live, self._generation)
-        remove_flat(self._generation)  # an earlier version kept arrays besides the engine's files
         self._engine = EdgeWriter.onto(self._generation, self._manifest.dimension)
 
     def write(self, points: Sequence[Point]) -> None:

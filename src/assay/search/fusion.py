@@ -44,7 +44,7 @@ def fuse(lexical: Mapping[str, float], dense: Mapping[str, float]) -> dict[str, 
     return fused
 
 
-def moved(
+def rocchio_feedback(
     query: Vectors, vectors: Sequence[Sequence[float] | Vectors], scores: Sequence[float]
 ) -> Vectors:
     """The query, moved towards the mean of what it found, weighted by scores."""

@@ -136,7 +136,7 @@ def open_index(store: Store, embedder: Embedder, *, bm25: Bm25Settings | None = 
 
 def _refuse_other_settings(manifest: Manifest, wanted: Bm25Settings | None) -> None:
     model = manifest.bm25
-    if wanted is not None and model is not None and model.settings != wanted:
+    if wanted is not None and model.settings != wanted:
         raise SearchError(
             f"the index was built with BM25 {model.settings}, not with {wanted}: search with "
             "those settings, or rebuild the index with these: assay index --bm25 k1=...,b=..."
@@ -213,7 +213,6 @@ def points_of(
     `total`: how many documents there are, for `progress`.
     """
     bm25, metric = manifest.bm25, manifest.metric
-    assert bm25 is not None, "only an index of an earlier version has none"
     done = 0
     for part in batches(documents, max(_DOCUMENTS_AT_ONCE, embedder.texts_at_once)):
         chunks = split_documents(part, embedder)

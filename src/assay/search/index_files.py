@@ -1,11 +1,10 @@
 """The files of one index, their checksums, and the lock of its writer.
 
-A generation is complete before it is named, and never changed afterwards: so each file has the
-SHA-256 it was sealed with, or it is damaged. The engine is given no file that was not checked,
-since it answers damage with other results or with the end of the process.
+A generation is a folder that is complete before it is named, and never changed afterwards: each
+file has the SHA-256 that its manifest says, or it is damaged. The engine is given no file that was
+not checked, since it answers damage with other results or with the end of the process.
 """
 
-import errno
 import hashlib
 import json
 import os
@@ -15,8 +14,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import NoneType
-from typing import BinaryIO
 
 from assay.errors import SearchError
 from assay.files import atomic_write, open_file, read_file, read_text_file, sync_file
@@ -27,32 +24,25 @@ from assay.search.store import DamagedIndexError
 
 _MANIFEST = "manifest.json"
 _CURRENT = "current"
-_BLOCK = 1 << 16
-_ZEROS = bytes(_BLOCK)
-# What a file system that knows nothing of holes answers.
-_NO_HOLES = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 # The engine maps its files into memory, where a full disk is not an error but kills the process:
 # so this much must be left at each step.
 DISK_MARGIN = 64 << 20
 HASHED_WHEN_OPENED = 256 << 20
-"""An index that uses less of the disk is read and hashed whenever it is opened (0.1 s at most for
+"""An index of fewer bytes is read and hashed whenever it is opened (0.1 s at most for
 each 100 MB); of a larger one, only files whose time has changed.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class _Sealed:
-    """What a file was when the generation was sealed; an index of an earlier version says only how
-    large.
-    """
+    """What a file was when the generation was sealed."""
 
     size: int
-    sha256: str | None = None
-    modified_ns: int | None = None
+    sha256: str
+    modified_ns: int
 
     def __post_init__(self) -> None:
-        kinds = type(self.size), type(self.sha256), type(self.modified_ns)
-        if kinds not in ((int, str, int), (int, NoneType, NoneType)):
+        if (type(self.size), type(self.sha256), type(self.modified_ns)) != (int, str, int):
             raise TypeError
 
 
@@ -126,7 +116,7 @@ def check_files(generation: Path, *, every: bool = False) -> None:
         if status.st_size != sealed.size:
             raise damaged_index(generation, f"{path.name} has another size")
         untouched = status.st_mtime_ns == sealed.modified_ns
-        if sealed.sha256 is None or (untouched and not every):
+        if untouched and not every:
             continue
         try:
             same = _file_hash(path) == sealed.sha256
@@ -134,7 +124,7 @@ def check_files(generation: Path, *, every: bool = False) -> None:
             raise damaged_index(generation, str(error)) from None
         if not same:
             raise damaged_index(generation, f"{path.name} does not match its checksum")
-        if not untouched and sealed.modified_ns is not None:
+        if not untouched:
             # The engine rewrites some files as they were, and a copy has new times: by setting
             # them back, the next one who opens the index has less to hash.
             with suppress(OSError, OverflowError):
@@ -143,30 +133,23 @@ def check_files(generation: Path, *, every: bool = False) -> None:
 
 def is_hashed_when_opened(generation: Path) -> bool:
     """Whether the index is small enough to be hashed entirely whenever it is opened."""
-    with suppress(OSError):
-        return sum(_used(path) for path in _files(generation)) <= HASHED_WHEN_OPENED
-    return True
+    return sum(one.size for one in _files(generation).values()) <= HASHED_WHEN_OPENED
 
 
 def are_sealed(generation: Path, paths: Iterable[Path]) -> bool:
-    """Whether these are files of the generation: what was put beside them is none."""
+    """Whether all of these files belong to the generation."""
     files = _files(generation)
     return all(path in files for path in paths)
-
-
-def has_checksums(generation: Path) -> bool:
-    """False for an index of an earlier version, whose damage cannot be told."""
-    return all(sealed.sha256 is not None for sealed in _files(generation).values())
 
 
 def copy_generation(source: Path, target: Path) -> None:
     """Only the files that were sealed: a process that opens the source makes some for a moment."""
     files = _files(source)
-    refuse_full_disk(target.parent, sum(_used(path) for path in files))
+    refuse_full_disk(target.parent, sum(one.size for one in files.values()))
     for path in files:
         copied = target / path.relative_to(source)
         copied.parent.mkdir(parents=True, exist_ok=True)
-        _copy_sparse(path, copied)
+        shutil.copyfile(path, copied)
 
 
 def refuse_full_disk(home: Path, needed: int) -> None:
@@ -220,7 +203,7 @@ def _content(generation: Path) -> JsonObject:
         raise damaged_index(generation, str(error)) from None
     if not isinstance(content, dict) or not isinstance(content.get("manifest"), dict):
         raise damaged_index(generation, f"{_MANIFEST} has no manifest")
-    if "sizes" not in content and content.get("sha256") != _content_hash(content):
+    if content.get("sha256") != _content_hash(content):
         raise damaged_index(generation, f"{_MANIFEST} does not match its checksum")
     return content
 
@@ -228,10 +211,7 @@ def _content(generation: Path) -> JsonObject:
 def _files(generation: Path) -> dict[Path, _Sealed]:
     content = _content(generation)
     try:
-        if "files" not in content:  # of an earlier version
-            listed = {name: _Sealed(size) for name, size in content["sizes"].items()}
-        else:
-            listed = {name: _Sealed(**one) for name, one in content["files"].items()}
+        listed = {name: _Sealed(**one) for name, one in content["files"].items()}
     except (KeyError, TypeError, AttributeError):
         raise damaged_index(generation, f"{_MANIFEST} lists no files") from None
     for name in map(Path, listed):
@@ -260,50 +240,8 @@ def _content_hash(content: JsonObject) -> str:
 
 
 def _file_hash(path: Path) -> str:
-    """The hash of the blocks that hold something, with their places: the same for a file with holes
-    and for its copy without them. Most of a preallocated file is holes, which are not even read.
-    """
-    digest = hashlib.sha256()
     with open_file(path) as file:
-        for place, block in _written_blocks(file):
-            digest.update(place.to_bytes(8, "big"))
-            digest.update(block)
-    return digest.hexdigest()
-
-
-def _written_blocks(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    place = 0
-    while True:
-        if hasattr(os, "SEEK_DATA"):
-            try:
-                place = os.lseek(file.fileno(), place, os.SEEK_DATA) // _BLOCK * _BLOCK
-            except OSError as error:
-                if error.errno == errno.ENXIO:  # nothing but holes up to the end
-                    return
-                if error.errno not in _NO_HOLES:
-                    raise
-        file.seek(place)
-        block = file.read(_BLOCK)
-        if not block:
-            return
-        if block != _ZEROS[: len(block)]:
-            yield place, block
-        place += len(block)
-
-
-def _used(path: Path) -> int:
-    """On the disk, which is less than the size: the engine preallocates."""
-    status = path.stat()
-    return getattr(status, "st_blocks", status.st_size // 512) * 512
-
-
-def _copy_sparse(source: Path, target: Path) -> None:
-    """Most of a preallocated file is holes, which a plain copy would fill."""
-    with open_file(source) as reader, target.open("wb") as writer:
-        for place, block in _written_blocks(reader):
-            writer.seek(place)
-            writer.write(block)
-        writer.truncate(os.fstat(reader.fileno()).st_size)
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager

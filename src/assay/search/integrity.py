@@ -12,7 +12,7 @@ from pathlib import Path
 from assay.data.cache import cache_folder
 from assay.errors import AssayError
 from assay.search.embedding import VectorCache
-from assay.search.index_files import check_files, has_checksums, live_generation
+from assay.search.index_files import check_files, live_generation
 from assay.search.model_files import digest_file, is_intact
 from assay.search.store import DamagedIndexError
 
@@ -68,10 +68,9 @@ def _index(home: Path) -> tuple[str, str]:
 def _generation(folder: Path) -> tuple[str, str]:
     try:
         check_files(folder, every=True)
-        earlier = not has_checksums(folder)
     except DamagedIndexError as error:
         return f"{error.damage}; it is rebuilt when it is next used", ""
-    return "", "built by an earlier version, without checksums" if earlier else ""
+    return "", ""
 
 
 def _vectors(path: Path) -> tuple[str, str]:

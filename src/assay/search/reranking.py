@@ -21,7 +21,7 @@ from assay.search.explanation import Explanation
 from assay.search.modes import Mode
 from assay.search.remote_embedding import ModelServer, PostError
 from assay.search.retriever import (
-    MOST,
+    MAX_TOP_K,
     Ranker,
     Retriever,
     SearchHit,
@@ -128,7 +128,7 @@ class RerankedRetriever(Retriever):
     ) -> list[SearchHit]:
         """Best first, at most `top_k`, with the reranker's scores."""
         check_request(query, top_k, mode)  # the first ranking is asked for another top_k
-        depth = min(MOST, max(top_k, RERANK_DEPTH))
+        depth = min(MAX_TOP_K, max(top_k, RERANK_DEPTH))
         hits = self._first.search(query, depth, mode=mode, filters=filters)
         return reranked(hits, self._reranker, readable_query(query), top_k)
 

@@ -18,8 +18,8 @@ from assay.search.fusion import (
     LEXICAL_DEPTH,
     blend,
     fuse,
-    moved,
     ranked,
+    rocchio_feedback,
 )
 from assay.search.modes import MODES, Mode
 from assay.search.store import (
@@ -74,9 +74,9 @@ class Ranker(Protocol):
         ...
 
 
-MOST = 100
-# BM25 has no upper end: a score of this much becomes 0.5.
-BM25_HALF = 4.5
+MAX_TOP_K = 100
+BM25_MIDPOINT = 4.5
+"""The BM25 score that maps to 0.5: BM25 has no upper end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,9 +198,9 @@ class Retriever:
             return self._lexical(text, top_k, where)
         vector = self._query_vector(text)
         if mode == "dense":
-            return self._dense(self._measured(vector), top_k, where)
+            return self._dense(self._project(vector), top_k, where)
         if mode == "hybrid":
-            return self._hybrid(text, self._measured(vector), top_k, where)
+            return self._hybrid(text, self._project(vector), top_k, where)
         return self._tuned(text, vector, top_k, where)
 
     def _query_vector(self, text: str) -> Vectors:
@@ -215,8 +215,8 @@ class Retriever:
         )
         return dict(zip(doc_ids, found, strict=True))
 
-    def _measured(self, vector: Vectors) -> Vectors:
-        """The query's vector in the metric that the index has its vectors in."""
+    def _project(self, vector: Vectors) -> Vectors:
+        """Apply the index's metric to a query vector."""
         metric = self._searcher.manifest.metric
         return metric.apply(vector) if metric else vector
 
@@ -224,7 +224,7 @@ class Retriever:
         query = self._bm25.query(text)
         candidates = self._searcher.candidates(where)
         scores = {
-            doc_id: score / (score + BM25_HALF)
+            doc_id: score / (score + BM25_MIDPOINT)
             for doc_id, score in candidates.lexical(query).items()
         }
         order = ranked(scores)[:top_k]
@@ -250,7 +250,7 @@ class Retriever:
         best = candidates.vectors(ranked(first)[:FEEDBACK_DOCUMENTS])
         if not best:
             return _Ranking((), {}, {}, {})
-        again = moved(vector, list(best.values()), [first[doc_id] for doc_id in best])
+        again = rocchio_feedback(vector, list(best.values()), [first[doc_id] for doc_id in best])
         nearer = candidates.dense(again, signal="feedback")
         both = {one: words[one] for one in nearer.keys() | lexical.keys() if one in words}
         both |= candidates.lexical_of(nearer.keys() - dense.keys() - lexical.keys(), query)
@@ -268,17 +268,17 @@ class Retriever:
     ) -> _Ranking:
         if self._ranker is None:
             raise SearchError("there is no tuned ranking for this index yet; run: assay tune")
-        found = self._ranker.rank(text, vector, len(self._doc_ids) if where else MOST)
-        vector = self._measured(vector)
+        found = self._ranker.rank(text, vector, len(self._doc_ids) if where else MAX_TOP_K)
+        vector = self._project(vector)
         if found.trust <= 0:
             return self._hybrid(text, vector, top_k, where)
         ranking = {self._doc_ids[one.document]: one for one in found.documents}
-        order = self._allowed(list(ranking), where)[:MOST]
+        order = self._allowed(list(ranking), where)[:MAX_TOP_K]
         scores = {doc_id: ranking[doc_id].score for doc_id in order}
         other: Mapping[str, Mapping[str, int]] = {}
         shares: dict[str, dict[str, float]] = {}
         if found.trust < 1:
-            untuned = self._hybrid(text, vector, MOST, where)
+            untuned = self._hybrid(text, vector, MAX_TOP_K, where)
             scores = blend(order, untuned.order, found.trust)
             learned = blend(order, (), found.trust)
             for doc_id, score in scores.items():
@@ -359,8 +359,8 @@ def _evidence(ranking: Mapping[str, Ranked], order: Sequence[str]) -> dict[str, 
 
 def check_request(query: str, top_k: int, mode: str) -> Mode:
     """Raise `UsageError` for a search that cannot be answered, before anything is loaded."""
-    if not 1 <= top_k <= MOST:
-        raise UsageError(f"top_k must be from 1 to {MOST}, got {top_k}")
+    if not 1 <= top_k <= MAX_TOP_K:
+        raise UsageError(f"top_k must be from 1 to {MAX_TOP_K}, got {top_k}")
     if not readable_query(query):
         raise UsageError("the query is empty; pass at least one word")
     for known in MODES:
@@ -375,7 +375,7 @@ def readable_query(query: str) -> str:
 
 
 def _bm25_model(manifest: Manifest) -> Bm25Model:
-    if manifest.bm25 is None or manifest.bm25.analyzer != ANALYZER:
+    if manifest.bm25.analyzer != ANALYZER:
         raise DamagedIndexError(
             f"the index was built by Assay {manifest.assay} with a different BM25"
         )

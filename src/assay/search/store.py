@@ -24,6 +24,9 @@ DENSE = "dense"
 BM25 = "bm25"
 Signal = Literal["dense", "bm25"]
 
+FORMAT = 4
+"""Of the files of an index: one of another format is built again."""
+
 FLAT_KB = 20_000
 """An index of so many KB of vectors is kept as arrays: 13,000 chunks of 384 numbers."""
 
@@ -68,18 +71,15 @@ class Manifest:
     chunking: str
     documents: int
     assay: str
-    bm25: Bm25Model | None
-    """None for an index of format 1, whose BM25 was another one."""
-    format: int = 3
+    bm25: Bm25Model
+    format: int = FORMAT
     metric: CorpusMetric | None = None
-    """None for an index whose vectors are as the model gave them: formats 1 and 2, for example."""
+    """None for an index whose vectors are as the model gave them."""
 
     def compatible_with(self, other: "Manifest") -> bool:
         """Whether points of one index can be kept in the other."""
         return (
-            self.bm25 is not None
-            and other.bm25 is not None
-            and self.bm25.same_weights(other.bm25)
+            self.bm25.same_weights(other.bm25)
             and self.metric == other.metric
             and self.same_vectors(other)
         )
@@ -98,18 +98,22 @@ class Manifest:
     @classmethod
     def from_json(cls, value: JsonObject, where: str) -> "Manifest":
         """Raises `DamagedIndexError` for anything but a manifest. `where` is for the message."""
+        if type(found_format := value.get("format")) is int and found_format != FORMAT:
+            raise DamagedIndexError(
+                f"the index at {where} was made by another version of Assay (format "
+                f"{found_format}, not {FORMAT})"
+            )
         try:
             own = {"bm25", "metric"}
             parts = {one.name: value[one.name] for one in fields(cls) if one.name not in own}
-            bm25 = Bm25Model.from_json(value["bm25"]) if value["format"] != 1 else None
+            bm25 = Bm25Model.from_json(value["bm25"])
             found = cls(**parts, bm25=bm25, metric=_metric(value))
             if any(type(getattr(found, name)) is not kind for name, kind in _KINDS.items()):
                 raise TypeError
             return found
         except NOT_A_MODEL:
             raise DamagedIndexError(
-                f"the index at {where} was made by another version of Assay, or is damaged: its "
-                "manifest cannot be parsed"
+                f"the index at {where} is damaged: its manifest cannot be parsed"
             ) from None
 
 

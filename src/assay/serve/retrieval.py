@@ -17,7 +17,7 @@ from assay.search.filters import conditions, holds
 from assay.search.index import open_retriever
 from assay.search.modes import Mode
 from assay.search.reranking import with_reranker
-from assay.search.retriever import BM25_HALF, check_request
+from assay.search.retriever import BM25_MIDPOINT, check_request
 from assay.search.retriever import SearchHit as SearchHit
 from assay.targets.threads import DaemonThreads
 from assay.text import strip_controls
@@ -121,7 +121,7 @@ class LexicalSearcher:
         wanted = conditions(filters)
         depth = len(self._documents) if wanted else top_k
         found = self._index.search(query, depth)
-        hits = [self._hit(doc_id, score / (score + BM25_HALF)) for doc_id, score in found]
+        hits = [self._hit(doc_id, score / (score + BM25_MIDPOINT)) for doc_id, score in found]
         return [hit for hit in hits if all(holds(one, hit.metadata) for one in wanted)][:top_k]
 
     def _hit(self, doc_id: str, score: float) -> SearchHit:

@@ -168,6 +168,6 @@ class _Nodes:
 
 
 def _at_most(threshold: float) -> float:
-    """The highest 32-bit float that is no higher: features, which have 32 bits, part alike."""
+    """Round a threshold down to float32, so that float32 features split the same way."""
     near = np.float32(threshold)
     return float(near if float(near) <= threshold else np.nextafter(near, np.float32(-np.inf)))

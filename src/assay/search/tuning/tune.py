@@ -11,11 +11,9 @@ from assay.data.cache import cache_folder
 from assay.data.dataset import Dataset
 from assay.errors import NotTuned, TuningDeclined, UsageError
 from assay.progress import Progress, silent
-from assay.search.analyzer import DEFAULT_LANGUAGE, DEFAULT_STOP_WORDS
-from assay.search.bm25 import Bm25Settings
 from assay.search.chunks import document_vectors
 from assay.search.embedding import Embedder, VectorCache
-from assay.search.retriever import MOST, Retriever
+from assay.search.retriever import MAX_TOP_K, Retriever
 from assay.search.tuning.arrays import Integers
 from assay.search.tuning.features import TuningData, bm25_constants, fingerprint_of
 from assay.search.tuning.fit import TRAIN, fit
@@ -100,15 +98,13 @@ def learn(
 def _reading(retriever: Retriever) -> tuple[str, str, tuple[float, ...]]:
     """Language, stop words and constants of BM25 in the index."""
     bm25 = retriever.manifest.bm25
-    if bm25 is None:
-        return DEFAULT_LANGUAGE, DEFAULT_STOP_WORDS, bm25_constants(Bm25Settings())
     return bm25.language, bm25.settings.stop_words, bm25_constants(bm25.settings)
 
 
 def _hybrid(data: TuningData, retriever: Retriever, progress: Progress) -> ZeroShot:
     def rank(text: str) -> Integers:
         try:
-            hits = retriever.search(text, MOST, mode="hybrid")
+            hits = retriever.search(text, MAX_TOP_K, mode="hybrid")
         except UsageError:  # a query without a word: nothing is found for it
             hits = []
         return np.array([data.document_index[hit.doc_id] for hit in hits], np.int64)

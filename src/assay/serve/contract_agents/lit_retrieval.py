@@ -22,7 +22,7 @@ from assay.contract.envelope import (
 )
 from assay.contract.server.runs import ReportProgress
 from assay.net.json import JsonObject
-from assay.search.retriever import MOST
+from assay.search.retriever import MAX_TOP_K
 from assay.serve.contract_agents.knowledge_bases import (
     ChunkQuery,
     FoundChunk,
@@ -96,7 +96,7 @@ async def _papers(
 ) -> list[JsonObject]:
     """One paper for each document, by its best chunk."""
     report("index ready", percent=10, documents=base.size)
-    query = ChunkQuery(inputs.query, min(inputs.max_results, MOST), base.mode_for(None))
+    query = ChunkQuery(inputs.query, min(inputs.max_results, MAX_TOP_K), base.mode_for(None))
     best: dict[str, FoundChunk] = {}
     for chunk in await search_chunks(base, query, report):
         best.setdefault(chunk.doc_id, chunk)

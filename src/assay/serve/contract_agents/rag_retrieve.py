@@ -32,7 +32,7 @@ from assay.llm.passages import Answer, Answerer, Passage
 from assay.net.json import JsonObject
 from assay.search.fusion import DEPTH
 from assay.search.modes import Mode
-from assay.search.retriever import MOST
+from assay.search.retriever import MAX_TOP_K
 from assay.serve.contract_agents.knowledge_bases import (
     ChunkQuery,
     FoundChunk,
@@ -67,7 +67,7 @@ class RetrieveInputs(ContractModel):
         max_length=256,
         validation_alias=AliasChoices("knowledgeBase", "collection", "knowledge_base"),
     )
-    top_k: Annotated[int, Field(ge=1, le=MOST), NO_FLAG] = Field(
+    top_k: Annotated[int, Field(ge=1, le=MAX_TOP_K), NO_FLAG] = Field(
         default=10, validation_alias=AliasChoices("topK", "top_k")
     )
     filters: JsonObject | None = Field(
@@ -167,7 +167,7 @@ async def search_chunks(
 ) -> list[FoundChunk]:
     """The best chunks. As many as possible are asked for, to report how many candidates there were
     and which signals found them."""
-    candidates = await base.search(replace(query, top_k=MOST))
+    candidates = await base.search(replace(query, top_k=MAX_TOP_K))
     signals = Counter(signal for one in candidates for signal in one.found_by)
     report("candidates found", percent=60, candidates=len(candidates), **signals)
     kept = candidates[: query.top_k]
