@@ -12,7 +12,6 @@ import pytest
 from tests.json_server import Answer, JsonRequest, JsonServer
 from tests.loopback import free_port
 from tests.search.conftest import QdrantServer, qdrant_server
-from tests.search.samples import contents
 from typer.testing import CliRunner
 
 from assay.cli.app import app
@@ -24,7 +23,6 @@ from assay.search.embedding import EmbedderSettings, VectorCache, open_embedder
 from assay.search.folder_store import FolderStore
 from assay.search.index import build_index, configured_store, open_index
 from assay.search.retriever import Retriever
-from assay.search.server_store import ServerStore, ServerWriter
 
 __all__ = ["qdrant_server"]
 
@@ -97,7 +95,7 @@ def _workers() -> list[int]:
             name = (folder / "cmdline").read_bytes()
         except OSError:
             continue
-        if name.startswith((b"ray::_embed_texts", b"ray::_write_points")):
+        if name.startswith(b"ray::_embed_texts"):
             found.append(int(folder.name))
     return found[:1]
 
@@ -156,29 +154,6 @@ def test_what_is_embedded_is_not_embedded_again(
     assert sorted(texts) == sorted(
         f"{document.title} {document.text}" for document in _DOCUMENTS[160:]
     )
-
-
-def test_what_workers_wrote_to_a_server_is_not_embedded_again(
-    cluster: str, qdrant_server: QdrantServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RAY_ADDRESS", cluster)
-    monkeypatch.setenv("QDRANT_URL", qdrant_server.url)
-    embeddings = _Embeddings(kills=False)
-    with embeddings.running():
-        url = embeddings.url
-        settings = EmbedderSettings(f"openai:letters@{url}")
-        store = configured_store("interrupted")
-        assert isinstance(store, ServerStore)
-        commit = ServerWriter.commit
-        monkeypatch.setattr(ServerWriter, "commit", lambda _: 1 / 0)  # interrupted at the end
-        with pytest.raises(ZeroDivisionError):
-            build_on_cluster(_DOCUMENTS, settings, store, "ray")
-        monkeypatch.setattr(ServerWriter, "commit", commit)
-        embeddings.texts.clear()
-        assert build_on_cluster(_DOCUMENTS, settings, store, "ray").added == len(_DOCUMENTS)
-        texts = {f"{document.title} {document.text}" for document in _DOCUMENTS}
-        assert not texts & set(embeddings.texts)
-        assert len(contents(store)) == len(_DOCUMENTS)
 
 
 @pytest.mark.usefixtures("cluster")

@@ -15,10 +15,8 @@ from assay.search import distributed_index, embedding, vector_metric
 from assay.search import index as index_module
 from assay.search.bm25 import Bm25Settings
 from assay.search.chunks import document_vectors
-from assay.search.distributed_index import WrittenDocuments
 from assay.search.embedding import EmbedderSettings, VectorCache
 from assay.search.index import IndexReport, build_index, describe_index, open_index, points_of
-from assay.search.index_changes import content_hash
 from assay.search.store import Store, point_id
 
 
@@ -308,16 +306,6 @@ def test_two_builders_of_one_index_lose_nothing(store: Store, embedder: WordEmbe
     assert {one.added + one.unchanged for one in reports} == {5}
     assert contents(store).keys() == {one.id for one in DOCUMENTS}
     assert sorted(found(store, "water", embedder)) == ["beer", "bread", "tea"]
-
-
-def test_of_an_interrupted_build_only_whole_documents_are_kept() -> None:
-    whole, half, old = DOCUMENTS[:3]
-    entries = [(one.id, content_hash(one), 2) for one in (whole, half, whole)]
-    written = WrittenDocuments([*entries, (old.id, "of another text", 1)])
-    assert [one in written for one in (whole, half, old)] == [True, False, False]
-    points = [point_id(whole.id, 0), point_id(whole.id, 1), point_id(old.id, 0)]
-    assert sorted(written.points()) == sorted(points)
-    written.close()
 
 
 def test_vectors_from_the_cache_are_not_said_to_be_embedded(

@@ -7,16 +7,11 @@ With `--engine ray`, all CPUs and GPUs of a Ray cluster embed.
 """
 
 import json
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from assay.data.cache import scratch_database
 from assay.data.dataset import Corpus, Document
 from assay.errors import AssayError, SearchError
 from assay.files import atomic_write, make_private_folder, read_file
@@ -29,18 +24,12 @@ from assay.search.embedding import Embedder, EmbedderSettings, VectorCache, Vect
 from assay.search.index import (
     IndexReport,
     build_index,
-    points_of,
 )
 from assay.search.index_changes import (
-    IndexChanges,
     batches,
-    content_hash,
     corpus_digest,
 )
-from assay.search.store import Manifest, Store, point_id
-
-if TYPE_CHECKING:
-    from assay.search.server_store import ServerStore
+from assay.search.store import Store
 
 PART_FILE = "part.json"
 _VECTORS = "vectors.sqlite3"
@@ -165,22 +154,12 @@ def build_on_cluster(
 ) -> IndexReport:
     """As `build_index`, with the embedding done by a Ray cluster.
 
-    Where the index is on a Qdrant server, the workers write their points straight into it; else
-    their vectors come into the cache here. Either way a part that is finished is not computed again
-    after an interruption.
+    The vectors come into the cache here, so that a part that is finished is not computed again
+    after an interruption; this process writes the index, wherever it is.
     """
     embedder, cache = open_embedder(settings), VectorCache()
     with RayCluster(engine, {"ASSAY_THREADS": "1"}) as cluster:
         progress(f"using {cluster.cpus} CPUs and {cluster.gpus} GPUs of Ray", 0, None)
-        if os.environ.get("QDRANT_URL"):
-            from assay.search.server_store import ServerStore
-
-            assert isinstance(store, ServerStore)
-            work = ClusterWork(settings, embedder.name)
-            write = partial(_write_changes, work, store, cluster, progress)
-            return build_index(
-                documents, embedder, store, progress, bm25=bm25, cache=cache, write=write
-            )
         embed_on_cluster(documents, settings, embedder, cluster, cache, progress)
     return build_index(documents, embedder, store, progress, bm25=bm25, cache=cache)
 
@@ -207,113 +186,18 @@ def embed_on_cluster(
                 finished += len(some)
 
     work = cluster.share(ClusterWork(settings, embedder.name))
-    for place, vectors in _results(cluster, _embed_texts, parts(), settings):
+    on_gpu = settings.embedder.startswith(("st:", "onnx:")) and cluster.gpus > 0
+    for place, vectors in cluster.map(_embed_texts, parts(), gpus=int(on_gpu)):
+        if isinstance(vectors, AssayError):
+            raise vectors
         cache.add(vectors, embedder)
         finished += sizes[place]
         progress("embedding documents", finished, len(documents))
 
 
-def _results(
-    cluster: RayCluster,
-    function: Callable[..., Any],
-    parts: Iterator[tuple[object, ...]],
-    settings: EmbedderSettings,
-) -> Iterator[tuple[int, Any]]:
-    on_gpu = settings.embedder.startswith(("st:", "onnx:"))
-    for place, result in cluster.map(function, parts, gpus=int(on_gpu and cluster.gpus > 0)):
-        if isinstance(result, AssayError):
-            raise result
-        yield place, result
-
-
-def _write_changes(
-    work: ClusterWork,
-    store: "ServerStore",
-    cluster: RayCluster,
-    progress: Progress,
-    changes: IndexChanges,
-    manifest: Manifest,
-) -> None:
-    total = changes.added + changes.changed
-    sizes: list[int] = []
-    with (
-        store.writer(manifest, from_live=changes.from_live) as writer,
-        closing(WrittenDocuments(store.entries(writer.collection))) as written,
-    ):
-        writer.delete(changes.outdated())
-        writer.delete(written.points())
-        shared = [cluster.share(each) for each in (work, manifest, store.connection)]
-
-        def parts() -> Iterator[tuple[object, ...]]:
-            todo = (one for one in changes.written() if one not in written)
-            for some in batches(todo, _DOCUMENTS_IN_A_PART):
-                sizes.append(len(some))
-                yield some, *shared, writer.collection
-
-        finished = 0
-        for place, points in _results(cluster, _write_points, parts(), work.settings):
-            writer.delete(points)  # of the live index: these were written anew
-            finished += sizes[place]
-            progress("embedding documents", finished, total)
-        writer.commit()
-
-
-class WrittenDocuments:
-    """The documents that a build which was interrupted has written, with all of their points.
-
-    Parameters:
-        entries: document id, content hash and number of chunks, of each chunk that is there.
-    """
-
-    def __init__(self, entries: Iterable[tuple[str, str, int]]) -> None:
-        self._database = scratch_database()
-        self._database.execute(
-            "CREATE TABLE written (id TEXT PRIMARY KEY, hash TEXT, chunks INTEGER, found INTEGER) "
-            "WITHOUT ROWID"
-        )
-        self._database.executemany(
-            "INSERT INTO written VALUES (?, ?, ?, 1) ON CONFLICT DO UPDATE SET found = found + 1",
-            entries,
-        )
-
-    def __contains__(self, document: Document) -> bool:
-        query = "SELECT 1 FROM written WHERE id = ? AND hash = ? AND found = chunks"
-        key = (document.id, content_hash(document))
-        return self._database.execute(query, key).fetchone() is not None
-
-    def points(self) -> Iterator[str]:
-        """The ids of the points of these documents."""
-        query = "SELECT id, chunks FROM written WHERE found = chunks"
-        for doc_id, chunks in self._database.execute(query):
-            yield from (point_id(doc_id, chunk) for chunk in range(chunks))
-
-    def close(self) -> None:
-        """Remove the scratch table."""
-        self._database.close()
-
-
 def _embed_texts(texts: Sequence[str], work: ClusterWork) -> dict[str, Vectors]:
     """On a worker: the vector of each text."""
     return dict(zip(texts, _worker_embedder(work).embed(list(texts)), strict=True))
-
-
-def _write_points(
-    documents: Sequence[Document],
-    work: ClusterWork,
-    manifest: Manifest,
-    connection: dict[str, str],
-    collection: str,
-) -> list[str]:
-    """On a worker: embed documents and write their points; the ids of these."""
-    from assay.search.server_store import ServerStore
-
-    embedder = _worker_embedder(work)
-    store = ServerStore(connection["url"], collection, api_key=connection["api_key"] or None)
-    written = []
-    for points in points_of(documents, embedder, manifest, None, silent, len(documents)):
-        store.write(collection, points)
-        written += [point.id for point in points]
-    return written
 
 
 _opened: dict[EmbedderSettings, Embedder] = {}

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -75,7 +75,6 @@ def build_index(
     *,
     bm25: Bm25Settings | None = None,
     cache: VectorCache | None = None,
-    write: Callable[[IndexChanges, Manifest], None] | None = None,
 ) -> IndexReport:
     """Bring the store's index up to the documents. Searches see the old one until the end.
 
@@ -83,7 +82,7 @@ def build_index(
     never are in memory together; what can be read only once is kept in a list.
 
     `bm25`: left out, those of the environment. An index made with others is built again; what
-    was embedded comes from `cache`. `write` writes what changed; left out, this process does it.
+    was embedded comes from `cache`.
     """
     started = time.monotonic()
     corpus = as_corpus(documents)
@@ -98,10 +97,7 @@ def build_index(
                     metric = fit_metric(corpus, embedder, cache, progress)
                     manifest = replace(manifest, metric=metric)
                 with closing(find_changes(corpus, manifest, store)) as changes:
-                    if write is not None:
-                        write(changes, manifest)
-                    else:
-                        _write(changes, manifest, embedder, store, cache, progress)
+                    _write(changes, manifest, embedder, store, cache, progress)
                 added, changed, removed = changes.added, changes.changed, changes.removed
     unchanged = len(corpus) - added - changed
     return IndexReport(added, changed, removed, unchanged, time.monotonic() - started)
@@ -204,11 +200,11 @@ def points_of(
     documents: Iterable[Document],
     embedder: Embedder,
     manifest: Manifest,
-    cache: VectorCache | None,
+    cache: VectorCache,
     progress: Progress,
     total: int,
 ) -> Iterator[list[Point]]:
-    """The points of documents, some hundred documents at a time; `cache` None for no cache.
+    """The points of documents, some hundred documents at a time.
 
     `total`: how many documents there are, for `progress`.
     """
@@ -218,10 +214,7 @@ def points_of(
         chunks = split_documents(part, embedder)
         texts = [chunk.embedded for one in chunks for chunk in one]
         tracker = _InDocuments(progress, done, len(part), total)
-        if cache is None:
-            vectors = embedder.embed(texts, tracker)
-        else:
-            vectors = cache.embed(texts, embedder, tracker)
+        vectors = cache.embed(texts, embedder, tracker)
         done += len(part)
         progress("embedding documents" if tracker.embedded else "indexing documents", done, total)
         rows = iter(metric.apply(vectors) if metric else vectors)

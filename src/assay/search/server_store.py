@@ -133,17 +133,11 @@ class ServerStore:
     ) -> None:
         self._alias, self._cluster = collection, cluster or ClusterSettings()
         self._url = shown_addresses(url)
-        self._address, self._api_key = url, api_key
         self._client = connect(url, api_key)
         weakref.finalize(self, self._client.close)
         with server_errors(self._url):
             require_version(self._client.info().version, self._url)
             require_one_cluster(self._client)
-
-    @property
-    def connection(self) -> dict[str, str]:
-        """What another process needs to write here, secrets included."""
-        return {"url": self._address, "api_key": self._api_key or ""}
 
     @property
     def where(self) -> str:
@@ -166,10 +160,10 @@ class ServerStore:
             live = self._live()
             return None if live is None else read_state(self._client, live)
 
-    def entries(self, collection: str | None = None) -> Iterator[tuple[str, str, int]]:
-        """Document id, content hash and number of chunks, of each chunk; else of the live index."""
+    def entries(self) -> Iterator[tuple[str, str, int]]:
+        """Document id, content hash and number of chunks, of each chunk of the live index."""
         wanted = ["doc_id", "content_hash", "total_chunks"]
-        for record in self._points(wanted, vectors=False, collection=collection):
+        for record in self._points(wanted, vectors=False):
             payload = record.payload or {}
             yield payload["doc_id"], payload["content_hash"], payload["total_chunks"]
 
@@ -294,14 +288,12 @@ class ServerStore:
         names = [one.collection_name for one in aliases if one.alias_name == self._alias]
         return names[0] if names else None
 
-    def _points(
-        self, payload: Any, *, vectors: bool, collection: str | None = None
-    ) -> Iterator[models.Record]:
+    def _points(self, payload: Any, *, vectors: bool) -> Iterator[models.Record]:
         offset: Any = None
         while True:
             with server_errors(self._url):
                 records, offset = self._client.scroll(
-                    collection or self._alias,
+                    self._alias,
                     limit=_POINTS_IN_A_CALL,
                     offset=offset,
                     with_payload=payload,
@@ -318,11 +310,6 @@ class ServerWriter:
     def __init__(self, store: ServerStore, name: str, manifest: Manifest, *, copy: bool) -> None:
         self._store, self._name, self._manifest, self._copy = store, name, manifest, copy
         self._replaced: set[str] = set()
-
-    @property
-    def collection(self) -> str:
-        """The next collection, which nothing searches yet."""
-        return self._name
 
     def write(self, points: Sequence[Point]) -> None:
         """Write points to the next collection."""
