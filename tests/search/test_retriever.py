@@ -11,7 +11,6 @@ from tests.search.samples import DOCUMENTS, WordEmbedder
 from assay.data import Dataset, Document
 from assay.errors import SearchError, UsageError
 from assay.search.bm25 import QUERY_CHARACTERS, Bm25Settings
-from assay.search.bm25_searcher import open_bm25_retriever
 from assay.search.explanation import JudgedQuery
 from assay.search.index import build_index, open_index, open_retriever
 from assay.search.modes import ZERO_SHOT_MODES, Mode
@@ -284,7 +283,7 @@ def test_bm25_alone_finds_shows_and_explains_what_an_index_with_vectors_does(
     data = Dataset("drinks", {one.id: one for one in DOCUMENTS}, {}, {})
     embedder, settings = WordEmbedder(), Bm25Settings()
     query = "saffron and onions in hot water"
-    with open_bm25_retriever(data, embedder, settings) as alone:
+    with open_retriever(data, "bm25", embedder=embedder, bm25=settings) as alone:
         found = alone.explain(query, 3, mode="bm25", filters=filters)
         assert alone.search(query, 3, mode="bm25", filters=filters) == [hit for hit, _ in found]
     assert not embedder.seen

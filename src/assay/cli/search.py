@@ -149,15 +149,7 @@ def _open(
     from assay.search.index import open_retriever
 
     embedder = open_embedder(settings)
-    if mode == "bm25":
-        from assay.search.bm25_searcher import open_bm25_retriever
-
-        retriever = open_bm25_retriever(data, embedder, bm25, progress)
-    else:
-        tuned = mode == "tuned"
-        retriever = open_retriever(
-            data, embedder=embedder, bm25=bm25, tuned=tuned, progress=progress
-        )
+    retriever = open_retriever(data, mode, embedder=embedder, bm25=bm25, progress=progress)
     if not settings.reranker:
         return retriever
     from assay.search.reranking import with_reranker  # brings an HTTP client

@@ -9,36 +9,16 @@ from importlib.metadata import version
 from itertools import islice
 
 from assay.data.dataset import Dataset
-from assay.progress import Progress, silent
-from assay.search.bm25 import Bm25Settings, SparseVector
-from assay.search.bm25_index import Bm25Index, open_bm25
+from assay.search.bm25 import SparseVector
+from assay.search.bm25_index import Bm25Index
 from assay.search.chunks import POLICY, split_documents
 from assay.search.embedding import Embedder, Vectors
 from assay.search.filters import FilterCondition, holds
 from assay.search.fusion import DEPTH, ranks_in
-from assay.search.index import (
-    live_manifest,
-    open_retriever,
-    open_store,
-    payload_of,
-    plain_metadata,
-)
-from assay.search.retriever import Retriever
+from assay.search.index import payload_of, plain_metadata
 from assay.search.store import BM25, ChunkPayload, Manifest, Stored, point_id
 
 _NO_VECTORS = "an index of words has no vectors: search it with mode bm25"
-
-
-def open_bm25_retriever(
-    dataset: Dataset, embedder: Embedder, bm25: Bm25Settings, progress: Progress = silent
-) -> Retriever:
-    """For mode bm25 only: the index with vectors where there is one, else BM25 alone."""
-    dataset.require_documents("a search")
-    store = open_store(dataset.name, embedder)
-    if live_manifest(store) is not None:
-        return open_retriever(dataset, embedder=embedder, store=store, bm25=bm25, progress=progress)
-    index = open_bm25(dataset, bm25, progress)
-    return Retriever(Bm25Searcher(dataset, index, embedder), embedder)
 
 
 class Bm25Searcher:

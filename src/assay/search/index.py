@@ -36,6 +36,7 @@ from assay.search.index_changes import (
     corpus_digest,
     find_changes,
 )
+from assay.search.modes import Mode
 from assay.search.retriever import Retriever
 from assay.search.store import (
     ChunkPayload,
@@ -273,28 +274,34 @@ class _InDocuments:
 
 def open_retriever(
     dataset: Dataset,
+    mode: Mode = "hybrid",
     *,
     embedder: Embedder | None = None,
     store: Store | None = None,
     bm25: Bm25Settings | None = None,
-    tuned: bool = False,
     progress: Progress = silent,
 ) -> Retriever:
     """Open a retriever for these documents, indexing what is new; quick if nothing changed.
 
-    `bm25`: left out, those of the environment, else the defaults. `tuned` adds the ranking that
-    learned from judgments: that of `assay tune`, or one learned from the train split now, which
-    takes minutes.
+    `mode`: the most that searches will ask for. `bm25` embeds nothing if there is no index with
+    vectors yet; `tuned` adds the ranking of `assay tune`, or learns one from the train split now,
+    which takes minutes. `bm25`: left out, those of the environment, else the defaults.
     """
     dataset.require_documents("a search")
     embedder = embedder or open_embedder()
-    if tuned:
+    if mode == "tuned":
         _refuse_untunable(dataset, embedder)
     store = store or open_store(dataset.name, embedder)
     bm25 = bm25 or Bm25Settings.from_environment()
+    if mode == "bm25" and live_manifest(store) is None:
+        from assay.search.bm25_index import open_bm25
+        from assay.search.bm25_searcher import Bm25Searcher
+
+        words = open_bm25(dataset, bm25, progress)
+        return Retriever(Bm25Searcher(dataset, words, embedder), embedder)
     build_index(dataset.documents.values(), embedder, store, progress, bm25=bm25)
     retriever = open_index(store, embedder, bm25=bm25)
-    if not tuned:
+    if mode != "tuned":
         return retriever
     return _with_tuned(retriever, dataset, embedder, progress)
 

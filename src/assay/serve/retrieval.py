@@ -94,7 +94,7 @@ def open_retrieval(dataset: Dataset, mode: Mode, progress: Progress = silent) ->
         return Retrieval(dataset, LexicalSearcher(dataset, progress), mode)
     return Retrieval(
         dataset,
-        with_reranker(open_retriever(dataset, tuned=mode == "tuned", progress=progress)),
+        with_reranker(open_retriever(dataset, mode, progress=progress)),
         mode,
     )
 

@@ -222,10 +222,10 @@ class BuiltinAgent:
             store = FolderStore(self._index, "documents")
         retriever = open_retriever(
             self._dataset,
+            mode,
             embedder=embedder,
             store=store,
             bm25=self._bm25,
-            tuned=mode == "tuned",
             progress=self._progress,
         )
         if self._reranker():

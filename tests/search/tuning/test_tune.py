@@ -94,11 +94,11 @@ def test_a_query_without_a_word_is_one_that_hybrid_finds_nothing_for(
 
 def test_a_better_ranking_is_kept_and_found_again(world: Dataset, embedder: WordEmbedder) -> None:
     query = next(iter(world.queries.values())).text
-    with open_retriever(world, embedder=embedder, tuned=True) as first:
+    with open_retriever(world, "tuned", embedder=embedder) as first:
         found = first.search(query, 5, mode="tuned")
     assert model_path(world, embedder).exists()
     embedder.seen.clear()
-    with open_retriever(world, embedder=embedder, tuned=True) as second:
+    with open_retriever(world, "tuned", embedder=embedder) as second:
         assert second.search(query, 5, mode="tuned") == found
     assert embedder.seen == [query]
 
@@ -119,7 +119,7 @@ def test_a_ranking_that_is_not_better_is_not_kept(embedder: WordEmbedder) -> Non
     )
     words = r"not saved: on 36 held-out queries.*1\.0000 for hybrid"
     with pytest.raises(TuningDeclined, match=words) as raised:
-        open_retriever(world, embedder=embedder, tuned=True)
+        open_retriever(world, "tuned", embedder=embedder)
     assert not model_path(world, embedder).exists()
     assert pickle.loads(pickle.dumps(raised.value)).reason == NotTuned.NOT_BETTER
 
@@ -131,7 +131,7 @@ def test_too_few_train_judgments_are_told_before_anything_is_embedded(
     embedder.seen.clear()
     words = "20 judged queries in the train split, few has 0: use the zero-shot ranking `hybrid`$"
     with pytest.raises(TuningDeclined, match=words) as raised:
-        open_retriever(few, embedder=embedder, tuned=True)
+        open_retriever(few, "tuned", embedder=embedder)
     assert not embedder.seen
     assert raised.value.reason == NotTuned.TOO_FEW_QUERIES
 
@@ -147,7 +147,7 @@ def test_a_model_that_remembers_dev_takes_the_place_of_the_other_and_says_so(
 ) -> None:
     both = learn(world, embedder, retriever, splits=check_splits("train,dev"))
     save_if_better(both, model_path(world, embedder))
-    with open_retriever(world, embedder=embedder, tuned=True) as opened:
+    with open_retriever(world, "tuned", embedder=embedder) as opened:
         assert opened.learned_from == ("train", "dev")
     assert retriever.learned_from == ()
 

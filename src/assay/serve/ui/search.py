@@ -15,7 +15,7 @@ from assay.progress import Progress
 from assay.report.numbers import count
 from assay.run.models import RunHeader
 from assay.search.explanation import Explanation
-from assay.search.modes import ZERO_SHOT_MODES
+from assay.search.modes import ZERO_SHOT_MODES, Mode
 from assay.search.retriever import Retriever, SearchHit, check_request
 from assay.serve.readiness import Loading
 from assay.serve.ui.context import ui_of
@@ -218,5 +218,6 @@ def _load(name: str, progress: Progress) -> OpenIndex:
 
     dataset, embedder = load_dataset(name, progress=progress), open_embedder()
     tuned = model_path(dataset, embedder).exists()
-    retriever = open_retriever(dataset, embedder=embedder, tuned=tuned, progress=progress)
+    mode: Mode = "tuned" if tuned else "hybrid"
+    retriever = open_retriever(dataset, mode, embedder=embedder, progress=progress)
     return OpenIndex(retriever, (*MODES, "tuned") if tuned else MODES, dataset.queries)
