@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,11 @@ from assay.serve.ui.evaluations import LIMIT, Evaluations, StartedEvaluation
 
 KEPT = 3
 _which = st.integers(0, 50)
+
+
+async def _call(function: Callable[[], None]) -> None:
+    """Within the loop, as requests are."""
+    function()
 
 
 class FakeProcess:
@@ -126,7 +132,7 @@ class StartedEvaluations(RuleBasedStateMachine):
             return
         made, process = self.started[which % len(self.started)]
         was_running, before = process.returncode is None, len(process.signals)
-        made.cancel()
+        self.loop.run_until_complete(_call(made.cancel))
         self._settle()
         assert made.canceled
         assert len(process.signals) - before == was_running
