@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from assay.cli.console import print_json, progress_bar, say, show, warn
-from assay.cli.ground_truth_summary import (
-    AnswersSummary,
-    DrawnNuggetsSummary,
-    NuggetsSummary,
-)
-from assay.cli.made_questions import with_model
+from assay.cli.made_questions import spending_json, with_model
 from assay.cli.options import (
     ArchiveOption,
     JsonOption,
@@ -26,6 +21,7 @@ from assay.cli.options import (
 from assay.errors import DataError, UsageError
 from assay.llm.passages import EXTRACTIVE
 from assay.llm.provider_kinds import PROVIDER_FORMS
+from assay.net.json import JsonObject
 
 if TYPE_CHECKING:
     from assay.labels.ground_truth.generation import GenerationResult, GenerationTask
@@ -120,14 +116,13 @@ def ground_truth(
     if nuggets:
         refuse_unused(context, ("without_text",), "with --nuggets; leave it out")
         path = out or _NUGGETS_FILE
-        summary: AnswersSummary | NuggetsSummary
         task = _task(dataset, archive, split, ids, num_queries, seed, 5)
         summary = _draw_nuggets(task, documents, provider, max_cost, path, resume)
     else:
         task = _task(dataset, archive, split, ids, num_queries, seed, documents or 5)
         summary = _write_answers(task, provider, max_cost, out or _FILE, resume, not without_text)
     if as_json:
-        print_json(summary.to_json())
+        print_json(summary)
     else:
         _show(summary)
 
@@ -160,7 +155,7 @@ def _task(
 
 def _write_answers(
     task: "GenerationTask", spec: str, max_cost: float | None, out: Path, resume: bool, text: bool
-) -> AnswersSummary:
+) -> JsonObject:
     from assay.labels.ground_truth.generation import (
         ExtractWriter,
         ModelWriter,
@@ -179,7 +174,15 @@ def _write_answers(
         return spec if model is None else model.name, made
 
     (provider, made), spending = with_model(spec, max_cost, write)
-    return AnswersSummary(out, provider, made, spending)
+    return {
+        "out": str(out),
+        "provider": provider,
+        "written": made.written,
+        "kept": made.kept,
+        "left_out": dict(made.left_out),
+        "cut": made.cut,
+        **spending_json(spending),
+    }
 
 
 def _warn_left_out(what: str, left_out: Mapping[str, str]) -> None:
@@ -197,7 +200,7 @@ def _draw_nuggets(
     max_cost: float | None,
     out: Path,
     resume: bool,
-) -> DrawnNuggetsSummary:
+) -> JsonObject:
     from assay.labels.ground_truth.nugget_extraction import ModelExtractor, SentenceExtractor
     from assay.labels.ground_truth.nugget_generation import MAX_DOCUMENTS, generate_nuggets
 
@@ -213,7 +216,21 @@ def _draw_nuggets(
         return spec if model is None else model.name, made
 
     (provider, made), spending = with_model(spec, max_cost, extract)
-    return DrawnNuggetsSummary(out, made.questions, provider, made, spending)
+    nuggets = [nugget for question in made.questions for nugget in question.nuggets]
+    makers = [each.by.value for each in nuggets]
+    return {
+        "out": str(out),
+        "provider": provider,
+        "drawn": made.extracted,
+        "kept": made.kept,
+        "questions": sum(bool(each.nuggets) for each in made.questions),
+        "nuggets": len(nuggets),
+        "vital": sum(each.vital for each in nuggets),
+        "by": {maker: makers.count(maker) for maker in sorted(set(makers))},
+        "left_out": dict(made.left_out),
+        "rejected": {each.name.lower(): number for each, number in made.rejected.items() if number},
+        **spending_json(spending),
+    }
 
 
 async def supported_by_words(text: str, sources: Sequence[str]) -> bool:
@@ -236,11 +253,20 @@ def _by_judge(provider: "LLMProvider") -> "Supported":
     return supported
 
 
-def _show(summary: AnswersSummary | NuggetsSummary) -> None:
-    """The summary for people."""
-    from assay.labels.ground_truth.nugget_extraction import EXTRACT_NOTE
+def _show(summary: JsonObject) -> None:
+    """The summary for people: its numbers, and what was rejected with the reason."""
+    from assay.labels.ground_truth.nugget_extraction import EXTRACT_NOTE, NuggetRejection
     from assay.report.console import facts_table
+    from assay.report.numbers import count
 
-    show(facts_table([*summary.facts(), ("result", str(summary.out))]))
-    if isinstance(summary, DrawnNuggetsSummary) and summary.provider == EXTRACTIVE:
+    facts = [("provider", str(summary["provider"]))]
+    facts += [(name, count(n)) for name, n in summary.items() if isinstance(n, int)]
+    if makers := summary.get("by"):
+        facts.append(("made by", ", ".join(f"{who} {count(n)}" for who, n in makers.items())))
+    if left_out := summary["left_out"]:
+        facts.append(("left out", count(len(left_out))))
+    for name, number in summary.get("rejected", {}).items():
+        facts.append(("rejected", f"{count(number)}: {NuggetRejection[name.upper()]}"))
+    show(facts_table([*facts, ("result", str(summary["out"]))]))
+    if "nuggets" in summary and summary["provider"] == EXTRACTIVE:
         say(EXTRACT_NOTE)
