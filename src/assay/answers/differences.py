@@ -1,0 +1,153 @@
+"""How a sentence of an answer differs from the nearest sentence of its sources.
+
+>>> differences("A locker costs 5 euros.", {"A locker costs 3 euros.": "the source"})
+[Difference(kind='number', said='5 euros', expected='3 euros', origin='nowhere shown')]
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from assay.answers.case import AnswerCase
+from assay.answers.outcome import outcome
+from assay.answers.statements import TALK
+from assay.answers.values import Value, content, is_in, polarity, same_unit, values
+from assay.text import sentences, words
+
+_NEAR_SHARE, _NEARER_SHARE = 0.6, 0.75
+_SHORT_ANSWER = 30
+_MAX_CLAIMS = 100
+_OPPOSITE_WORDS = """more less, most least, before after, above below, over under, higher lower,
+    always never, morning evening, allowed forbidden, earlier later, minimum maximum,
+    inside outside, larger smaller, longer shorter, first last, left right, open closed, with without"""
+OPPOSITES = [tuple(pair.split()) for pair in _OPPOSITE_WORDS.split(",")]
+_ENGLISH_ONLY = ("name", "polarity", "opposite")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What an answer says in place of what a source says, and where it has that from.
+
+    `kind` is number, unit, date, time, name, polarity or opposite; `origin` is the source, another
+    document shown, or nowhere.
+    """
+
+    kind: str
+    said: str
+    expected: str
+    origin: str = ""
+
+    @property
+    def words(self) -> str:
+        """For a report: `“46 kg” for “84 kg”, from nowhere shown`."""
+        origin = f", from {self.origin}" if self.origin else ""
+        return f"“{self.said}” for “{self.expected}”{origin}"
+
+
+def case_differences(case: AnswerCase) -> list[Difference]:
+    """How the claims of an answer differ from what was shown, or else from the reference."""
+    if not case.attempted:
+        return []
+    sources = {case.reference.answer or "": "the reference"}
+    for needed, origin in ((True, "the needed document"), (False, "another document shown")):
+        for doc_id, text in case.shown.items():
+            if (doc_id in case.needed) == needed:
+                sources.setdefault(text, origin)
+    index = SentenceIndex(sources)
+    found = [
+        difference
+        for claim in case.claims[:_MAX_CLAIMS]
+        for difference in index.differences(claim, case.question)
+    ]
+    if not found and outcome(case).is_wrong and len(words(case.said)) < _SHORT_ANSWER:
+        expected = values(case.reference.answer or "")
+        found = [*index.other_values(values(case.said), expected, case.question)]
+    # Elsewhere nouns have capitals, and negations other words.
+    return [each for each in found if case.is_english or each.kind not in _ENGLISH_ONLY]
+
+
+def differences(sentence: str, sources: Mapping[str, str], question: str = "") -> list[Difference]:
+    """How a sentence differs from the nearest of the sources, which are texts with their origin."""
+    return SentenceIndex(sources).differences(sentence, question)
+
+
+class SentenceIndex:
+    """The sentences of some sources by their stems, to find the nearest ones."""
+
+    def __init__(self, sources: Mapping[str, str]) -> None:
+        self._sources = sources
+        self._rows = [row for text in sources for row in rows_of(text)]
+        self._by_stem: dict[str, list[int]] = {}
+        for place, row in enumerate(self._rows):
+            for stem in content(row):
+                self._by_stem.setdefault(stem, []).append(place)
+
+    def differences(self, sentence: str, question: str = "") -> list[Difference]:
+        """How the sentence differs from all of the nearest ones; nothing if none is near."""
+        said = content(sentence) - TALK
+        shared = Counter(place for stem in said for place in self._by_stem.get(stem, ()))
+        best = max(shared.values(), default=0)
+        if not said or best < _NEAR_SHARE * len(said):
+            return []
+        near = [self._rows[place] for place in sorted(shared) if shared[place] == best]
+        clear = len(said) > 1 and best >= _NEARER_SHARE * len(said)
+        found = [*_reversals(sentence, near)] if clear else []
+        held = {value for row in near for value in values(row)}
+        return [*found, *self.other_values(values(sentence), held, question)]
+
+    def other_values(
+        self, said: Collection[Value], held: Collection[Value], question: str
+    ) -> Iterator[Difference]:
+        """Values in the place of others of their kind, which were not said either."""
+        known = [*held, *values(question)]
+        for value in sorted(said, key=lambda each: each.text):
+            others = sorted(
+                (each for each in held if each.kind == value.kind), key=lambda each: each.text
+            )
+            free = [other for other in others if other.key == value.key] or [
+                other
+                for other in others
+                if not is_in(other, said) and same_unit(other.unit, value.unit)
+            ]
+            if free and not is_in(value, known):
+                kind = "unit" if value.key == free[0].key else value.kind
+                yield Difference(kind, value.text, free[0].text, self._origin(value))
+
+    def _origin(self, value: Value) -> str:
+        origins = (where for text, where in self._sources.items() if is_in(value, values(text)))
+        return next(origins, "nowhere shown")
+
+
+def _reversals(sentence: str, near: Sequence[str]) -> Iterator[Difference]:
+    if all(polarity(row) != polarity(sentence) for row in near):
+        yield Difference("polarity", sentence, near[0])
+    said, held = {*words(sentence)}, [{*words(row)} for row in near]
+    for pair in OPPOSITES:
+        for one, other in (pair, pair[::-1]):
+            has_other = all(other in row and one not in row for row in held)
+            if one in said and other not in said and has_other:
+                yield Difference("opposite", one, other)
+
+
+@lru_cache(maxsize=500)
+def rows_of(text: str) -> tuple[str, ...]:
+    """The sentences of a source; a cell of a table is one, with its row and its column.
+
+    >>> rows_of("| car | price |\\n| van | 95 euros |")
+    ('van car: van', 'van price: 95 euros')
+    """
+    found: list[str] = []
+    head: list[str] = []
+    for line in text.split("\n"):
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if len(cells) < 2:
+            found += sentences(line)
+        elif not head:
+            head = cells
+        else:
+            names = " ".join(cell for cell in cells if not any(map(str.isdigit, cell)))
+            found += [
+                f"{names} {column}: {cell}" for column, cell in zip(head, cells, strict=False)
+            ]
+    return tuple(found)

@@ -1,0 +1,179 @@
+"""How a question ended: right, incomplete, wrong, declined, failed or undecided.
+
+A judge's verdict decides if there is one; else the key facts of the reference; else its numbers,
+dates and names; else nothing does, and the answer is undecided.
+"""
+
+import re
+from collections.abc import Sequence
+from enum import StrEnum
+from functools import lru_cache
+
+from assay.answers.case import AnswerCase
+from assay.answers.statements import CLAUSE, statements
+from assay.answers.values import content, is_in, polarity, tokens, values
+from assay.data.dataset import Fact
+from assay.text import normalize, sentences, words
+
+
+class Outcome(StrEnum):
+    """How a question ended: an answer that is wrong is worse than none."""
+
+    RIGHT = "right"
+    INCOMPLETE = "incomplete"
+    WRONG = "wrong"
+    DECLINED = "declined"
+    FAILED = "failed"
+    UNDECIDED = "undecided"
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether an answer was given that is not right."""
+        return self in (Outcome.WRONG, Outcome.INCOMPLETE)
+
+
+BY_FACTS = "every key fact stated by an accepted wording; declined if there is no answer"
+BY_VALUES = "the numbers, dates and names of the reference stated; declined if there is no answer"
+BY_DECLINING = "declined if there is no answer; no other answer is decided"
+
+# "7:00 or 8:00" and "either A or B" state neither.
+_OPTIONS = re.compile(r"\beither\b|\d[\w:.]*(?: [a-z]+)? or \d")
+_TAKEN_BACK = re.compile(
+    r"\b(?:that|this|it|the above|which) (?:is|was) (?:wrong|false|untrue|incorrect|"
+    r"not (?:true|right|correct|the case|so))\b"
+)
+_SIMILAR_SHARE = 0.75
+
+
+def outcome(case: AnswerCase) -> Outcome:
+    """How a question ended.
+
+    >>> from assay.data.dataset import ReferenceAnswer
+    >>> reference = ReferenceAnswer("q1", "It weighs 84 kg.")
+    >>> str(outcome(AnswerCase("q1", "What does it weigh?", reference, answer="46 kg.")))
+    'wrong'
+    """
+    if not (case.answer or "").strip():
+        return Outcome.FAILED
+    if case.verdict in ("right", "undecided"):
+        return Outcome(case.verdict)
+    if not case.answerable:
+        return Outcome.RIGHT if case.declined else Outcome.WRONG
+    if case.declined:
+        known = case.reference.answer or case.reference.facts or case.verdict
+        return Outcome.DECLINED if known else Outcome.UNDECIDED
+    stated = _stated(case)
+    if case.verdict == "wrong":
+        return Outcome.INCOMPLETE if any(stated) and not all(stated) else Outcome.WRONG
+    if not stated:
+        return Outcome.UNDECIDED
+    if all(stated):
+        return Outcome.RIGHT
+    return Outcome.INCOMPLETE if any(stated) else Outcome.WRONG
+
+
+def correct(case: AnswerCase) -> bool | None:
+    """Whether the answer is right; None if nothing decides."""
+    ended = outcome(case)
+    return None if ended is Outcome.UNDECIDED else ended is Outcome.RIGHT
+
+
+def _stated(case: AnswerCase) -> list[bool]:
+    """For each thing that is expected, whether the answer states it; empty if nothing decides."""
+    if case.reference.facts:
+        stated = stated_facts(case.answer or "", case.reference.facts, case.reference.answer or "")
+        return [fact in stated for fact in case.reference.facts]
+    reference, asked = case.reference.answer or "", values(case.question)
+    new = [value for value in values(reference) if not is_in(value, asked)]
+    if not reference or new:
+        return [is_in(value, values(case.said)) for value in new]
+    wanted = content(reference) - content(case.question)
+    if not case.statements or len(wanted & content(case.said)) < _SIMILAR_SHARE * len(wanted):
+        return []
+    near = max(case.statements, key=lambda each: len(wanted & content(each)))
+    stances = _stance(case.said), _stance(reference)
+    if None not in stances:
+        return [stances[0] == stances[1]]
+    return [] if stances != (None, None) else [polarity(near) == polarity(reference)]
+
+
+def _stance(text: str) -> str | None:
+    first = words(text[:40])[:1]
+    return first[0] if first and first[0] in ("yes", "no") else None
+
+
+def evidence(case: AnswerCase) -> float:
+    """The share of the key facts, or of the reference's values, that what was shown has."""
+    text = "\n".join(case.shown.values())
+    found = [any(has(text, each) for each in fact.accept) for fact in case.reference.facts]
+    if not found:
+        held = values(text)
+        found = [is_in(value, held) for value in values(case.reference.answer or "")]
+    return sum(found) / len(found) if found else float(case.needed <= {*case.seen_ids})
+
+
+def states(text: str, fact: Fact) -> bool:
+    """Whether the text asserts the fact by an accepted wording: not denied, not one of options.
+
+    >>> fact = Fact("7:00", ("7:00",))
+    >>> states("It opens at 7:00.", fact), states("It does not open at 7:00.", fact)
+    (True, False)
+    """
+    return bool(stated_facts(text, [fact]))
+
+
+def fact_recall(text: str, facts: Sequence[Fact]) -> float:
+    """The share of the facts that are stated; 0 if there are none to state."""
+    return len(stated_facts(text, facts)) / len(facts) if facts else 0.0
+
+
+def stated_facts(text: str, facts: Sequence[Fact], reference: str = "") -> list[Fact]:
+    """Those of the facts that the text asserts; `reference` shows which of them are negative."""
+    said = statements(text)
+    if any(_TAKEN_BACK.search(normalize(sentence)) for sentence in said[1:]):
+        return []
+    return [fact for fact in facts if _asserts(said, fact, reference)]
+
+
+def _asserts(said: Sequence[str], fact: Fact, reference: str) -> bool:
+    for wording in fact.accept:
+        having = [each for each in said if has(each, wording) or has_bare_number(each, wording)]
+        if not having:
+            continue
+        expected = [polarity(each) for each in sentences(reference) if has(each, wording)]
+        negative = not polarity(wording) or not polarity(fact.text) or False in expected
+        optional = " or " not in f" {normalize(fact.text)} {normalize(wording)} "
+        for sentence in having:
+            if optional and _OPTIONS.search(normalize(sentence)):
+                continue
+            clauses = [part for part in CLAUSE.split(sentence) if has(part, wording)]
+            if negative or any(map(polarity, clauses or [sentence])):
+                return True
+    return False
+
+
+def has(text: str, wording: str) -> bool:
+    """Whether a text has a wording in whole words and numbers; a last word of four letters or more
+    may go on, so that "sync" covers "syncs".
+
+    >>> has("It takes 40 minutes.", "40 min"), has("It takes 7.5 hours.", "7")
+    (True, False)
+    """
+    said = _tokens(text) if len(text) < 2_000 else tokens(text)
+    *wanted, last = _tokens(wording) or ("",)
+    grows = len(last) > 3 and last.isalpha()
+    ends = [n for n, word in enumerate(said) if word == last or (grows and word.startswith(last))]
+    return any(n >= len(wanted) and [*said[n - len(wanted) : n]] == wanted for n in ends)
+
+
+@lru_cache(maxsize=20_000)
+def _tokens(text: str) -> tuple[str, ...]:
+    return tokens(text)
+
+
+def has_bare_number(sentence: str, wording: str) -> bool:
+    """Whether a sentence gives the number of "22 minutes" alone, and counts nothing else by it."""
+    number, *unit = _tokens(wording) or ("",)
+    if len(unit) != 1 or not number[0].isdigit():
+        return False
+    return bool(re.search(rf"(?<![\w.,:/$£€-]){re.escape(number)}(?=\W*$|[,;)] )", sentence))

@@ -1,0 +1,173 @@
+"""What an answer states: its sentences without source marks, markup, courtesy; and refusals.
+
+>>> statements("A locker costs **3 euros** [prices].\\n\\nSources: prices, rules")
+['A locker costs 3 euros.']
+>>> abstained("I could not find that in the documents.")
+True
+"""
+
+import re
+from collections.abc import Collection, Sequence
+from itertools import dropwhile
+
+from assay.answers.values import content, is_in, values
+from assay.llm.passages import NOT_FOUND
+from assay.llm.prompt import without_markers
+from assay.text import is_negation, normalize, sentences, stem, words
+
+# Words of conversations, answers and documents in general: they say nothing about a subject.
+_TALK_WORDS = """hello hi dear customer thank thanks welcome great good question questions help
+    helpful let know need anything else happy glad hope contact office team please more further
+    detail details note information interest regards best kind reflects given documentation docs
+    document documents page source sources official latest current today general change check
+    answer answers short summary say says see find found looked look confidence high medium low
+    according based sure yes certainly course here asked notice use refer read section quote"""
+TALK = frozenset(map(stem, _TALK_WORDS.split()))
+_COURTESY = re.compile(
+    r"\b(?:let (?:me|us) know|feel free|hesitate to|thank(?:s| you) for|(?:best|kind) regards|"
+    r"(?:please|should|can) contact|(?:not|no) \w+ advice|subject to change|(?:may|might) change|"
+    r"dear \w+,|your team|here(?:'s| is) what|for more (?:details|information)|"
+    r"(?:able to|can) help)"
+)
+_LINK = re.compile(r"\[([^\]\n]{1,200})\]\([^()\s]{1,500}\)")
+# "(billing-faq)", "[a; b]", "(see Billing)", "[^1]:" and "¹"; not "10²".
+_BRACKETS = re.compile(r" ?[\[(]((?:see|source:?) )?([^\[\]()\n]{1,200})[\])]", re.IGNORECASE)
+_FOOTNOTE = re.compile(r"\[\^\w{1,20}\]:?|(?<=[^\W\d])[¹²³]|(?<=[.!?])[¹²³]|^[¹²³] ", re.MULTILINE)
+_SOURCES = re.compile(
+    r"\W*(?:sources?|references?|citations?|see also|further reading)\b[\s*]*(?::|$)", re.IGNORECASE
+)
+_MARKUP = re.compile(r"[*`|]+|^[ \t]*[#>]+", re.MULTILINE)
+_CONVERSION = re.compile(r"(?<=[\w€$£%]) \((?:about |approx\S* |[~≈] ?)?[€$£]?\d[^()\n]{0,30}\)")
+CLAUSE = re.compile(r"[,;:()–]| - |\b(?:and|or|but|except|for|with|because)\b")
+_CONTRAST = re.compile(r"[,;]? \b(?:but|however|although|though|that said)\b,? ?", re.IGNORECASE)
+MAX_STATEMENTS = 500
+"""Sentences of an answer that are measured: nobody reads more of one."""
+
+
+def statements(answer: str, names: Collection[str] = ()) -> list[str]:
+    """The sentences of an answer without markup, source marks and its list of sources.
+
+    Parameters:
+        answer: the text as the application gave it.
+        names: ids and titles of documents; what names nothing else in brackets is a source mark.
+    """
+    known = {normalize(name) for name in names}
+    bare = _FOOTNOTE.sub("", _LINK.sub(r"\1", answer))
+    bare = without_markers(_BRACKETS.sub(lambda mark: _unless_source(mark, known), bare))
+    kept: list[str] = []
+    in_sources = False
+    for line in _MARKUP.sub(lambda mark: "\n" if "|" in mark[0] else "", bare).split("\n"):
+        listed = not line.strip() or line.strip()[0] in "-•([0123456789"
+        in_sources = (in_sources and listed) or bool(_SOURCES.match(line))
+        if in_sources or len(kept) > MAX_STATEMENTS:
+            continue
+        for sentence in sentences(line):
+            if _SOURCES.match(sentence):
+                break
+            if normalize(sentence.strip(".")) not in known:
+                kept.append(sentence)
+    return kept[:MAX_STATEMENTS]
+
+
+def _unless_source(mark: re.Match[str], known: Collection[str]) -> str:
+    parts = [normalize(part) for part in re.split("[,;]", mark[2])]
+    is_id = mark[0].strip()[0] == "[" and " " not in mark[2]
+    return "" if is_id or mark[1] or all(part in known for part in parts) else mark[0]
+
+
+def is_talk(sentence: str) -> bool:
+    """Whether a sentence states nothing: courtesy, an offer, a disclaimer, a question, a heading.
+
+    >>> is_talk("Let me know if you need anything else!"), is_talk("The office costs 5 euros.")
+    (True, False)
+    """
+    if sentence.rstrip("\"'”’) ").endswith("?"):
+        return True
+    talks = bool(_COURTESY.search(normalize(sentence))) or content(sentence) <= TALK
+    return talks and all(value.kind == "name" for value in values(sentence))
+
+
+def claims(said: Sequence[str]) -> list[str]:
+    """Those of the statements that a source has to support, without conversions in brackets."""
+    return [_CONVERSION.sub("", sentence) for sentence in said if not is_talk(sentence)]
+
+
+# A refusal denies, and a source has nothing, or the speaker cannot tell; and it gives no value.
+_DENYING = frozenset(words("silent unable unclear unknown unspecified confidential lacks"))
+_DOCUMENTS = """document documents documentation source sources notes note context passage passages
+    page pages handbook manual guide file files record records text texts material excerpt website
+    policy database rules article articles snippets"""
+_SPEAKERS = f"{_DOCUMENTS} i we this that it there information data details answer"
+_TELLING = """answer find found know known say tell help determine mention state specify locate
+    information unclear unknown unspecified silent confidential disclose sure certain details"""
+_HOLDING = f"""{_TELLING} contain provide include give explain cover describe indicate address have
+    has list name record lacks about"""
+_REFUSALS = tuple(
+    (frozenset(map(stem, speakers.split())), frozenset(map(stem, verbs.split())))
+    for speakers, verbs in ((_SPEAKERS, _TELLING), (_DOCUMENTS, _HOLDING))
+)
+_WITHOUT_ADVICE = frozenset({"advice", "guarantee", "longer"})
+
+
+def declines(sentence: str) -> bool:
+    """Whether a sentence says that there is no answer, in English.
+
+    >>> declines("The notes do not mention a price."), declines("Dogs are not allowed.")
+    (True, False)
+    """
+    if normalize(sentence).strip(" .!") in ("not found", "no answer", "unknown", "n/a"):
+        return True
+    said = words(sentence.rpartition(": ")[2])  # not 'The page says: "No, ..."'
+    denies = any(word in _DENYING or (is_negation(word) and word != "without") for word in said)
+    if not denies or not _WITHOUT_ADVICE.isdisjoint(said):
+        return False
+    stems = [*map(stem, said)]
+    tells = any(
+        not speakers.isdisjoint(stems) and not verbs.isdisjoint(stems)
+        for speakers, verbs in _REFUSALS
+    )
+    # "No price is mentioned."
+    tells |= said[0] == "no" and stems[-1] in map(stem, ("mentioned", "stated", "specified"))
+    return tells and all(value.kind == "name" for value in values(sentence))
+
+
+def abstained(answer: str, question: str = "") -> bool:
+    """Whether an answer declines: its first claim does, and nothing else in it answers.
+
+    "The notes do not give the price, but the invoice says 40" answers, and so does any number,
+    date or name that the question does not have. Refusals are recognized in English.
+    """
+    if not answer.strip() or answer.strip() == NOT_FOUND:
+        return True
+    said = list(dropwhile(_leads_up, statements(answer))) or statements(answer)
+    first = [part for part in _CONTRAST.split(said[0]) if part.strip()] if said else []
+    if not any(map(declines, [*said[:1], *first])):
+        return False
+    others = [part for part in [*first, *said[1:]] if not declines(part)]
+    if any(_gives(part, question) for part in others):
+        return False
+    # What comes after "but" is an answer, also if it has no value.
+    refused = next((place for place, part in enumerate(first) if declines(part)), len(first))
+    after = [part for part in first[refused + 1 :] if not (declines(part) or is_talk(part))]
+    return not any(content(part) - content(question) - TALK for part in after)
+
+
+def _leads_up(sentence: str) -> bool:
+    return not declines(sentence) and (is_talk(sentence) or "sorry" in words(sentence))
+
+
+def _gives(sentence: str, question: str) -> bool:
+    asked = values(question)
+    return any(not is_in(value, asked) for value in values(sentence))
+
+
+def clearly_abstained(answer: str) -> bool:
+    """Whether every claim of the answer declines, so that no judge has to be asked."""
+    said = [sentence for sentence in statements(answer) if not _leads_up(sentence)]
+    return abstained(answer) and all(map(declines, said))
+
+
+def may_decline(answer: str) -> bool:
+    """Whether any word denies or doubts, so that a judge should be asked whether it declines."""
+    doubts = _DENYING | {"sorry", "unfortunately", "missing"}
+    return any(is_negation(word) or word in doubts for word in words(answer))

@@ -1,0 +1,197 @@
+"""The values of a text: numbers with units, dates, times and names; and its polarity and content.
+
+    >>> sorted(value.text for value in values("It costs Ida Solheim $1,200 a month from 3 May."))
+    ['$1200 a month', '3 may', 'Ida Solheim']
+
+What rests on values works in any language that writes digits; number words, months, names and
+polarity are read in English.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Literal
+
+from assay.text import is_negation, is_stop, normalize, sentences, stem, words
+
+ValueKind = Literal["number", "date", "time", "name"]
+
+_SMALL = words("""one two three four five six seven eight nine ten eleven twelve thirteen fourteen
+    fifteen sixteen seventeen eighteen nineteen""")
+_TENS = words("twenty thirty forty fifty sixty seventy eighty ninety")
+_NUMBERS = dict(zip(_SMALL + _TENS, [*range(1, 20), *range(20, 100, 10)], strict=True))
+_UNIT_FORMS = """minute minutes min mins, hour hours hr hrs h, second seconds sec secs, day days,
+    week weeks, month months, year years, night nights, euro euros eur €, dollar dollars usd $,
+    pound pounds gbp £ lbs, cent cents, pence p, percent %, km kilometer kilometers kilometre
+    kilometres, m meter meters metre metres, cm centimetre centimetres, mm, bar, kg kilo kilos
+    kilogram kilograms, ton tons tonnes, g gram grams, mg, mile miles, l liter liters litre
+    litres, ml, nm, kw, kwh, mb, gb, mbit, ° °c degrees celsius, person persons people"""
+_UNITS = {form: forms.split()[0] for forms in _UNIT_FORMS.split(",") for form in forms.split()}
+_MONTHS = "january february march april may june july august september october november december"
+_MONTH_NUMBERS = {name[:3]: number for number, name in enumerate(_MONTHS.split(), start=1)}
+_MONTH = "|".join(f"{name[:3]}(?:{name[3:]})?" for name in _MONTHS.split())
+# "one hundred" and "twelve hundred" are left as words, and a lone "one" is a pronoun more often.
+_NUMBER_WORD = re.compile(
+    rf"(?<!hundred )(?<!hundred and )\b(?!one\b)(?:({'|'.join(_TENS)})-)?"
+    rf"({'|'.join(_NUMBERS)})\b(?! hundred)"
+)
+_DATE = (
+    rf"\b(?P<d1>\d{{1,2}})(?:st|nd|rd|th|\.)? (?:of )?(?P<m1>{_MONTH})\b(?:,? (?P<y1>\d{{4}})\b)?"
+    rf"|\b(?P<m2>{_MONTH}) (?P<d2>\d{{1,2}})(?:st|nd|rd|th)?\b(?!:)(?:,? (?P<y2>\d{{4}})\b)?"
+    r"|\b(?P<y3>\d{4})-(?P<m3>\d\d)-(?P<d3>\d\d)\b"
+    r"|\b(?P<d4>\d{1,2})[./](?P<m4>\d{1,2})[./](?P<y4>\d{4})\b"
+    # "May" and "march" alone are verbs more often.
+    rf"|\b(?!may\b|mar)(?P<m5>{_MONTH})\b(?: (?P<y5>\d{{4}})\b)?"
+    r"|\b(?P<weekday>(?:mon|tues|wednes|thurs|fri|satur|sun)day)s?\b"
+)
+_TIME = (
+    r"\b(?P<hour1>\d{1,2})(?:[:.](?P<minute1>\d\d))? ?(?P<half>[ap])\.?m\b\.?"
+    r"|\b(?P<hour2>\d{1,2}):(?P<minute2>\d\d)\b"
+    r"(?: (?:in the|at) (?P<part>morning|\w+noon|evening|night)\b)?"
+)
+_QUANTITY = (
+    r"(?:(?P<sign>[€$£]) ?)?(?<![\w.,])(?P<number>\d+(?:[.,]\d+)*)"
+    r"(?:[ -]?(?P<unit>[%°€$£]c?|(?!an?\b|per\b)[a-z]+))?"
+    r"(?: (?:an?|per|each|every) (?P<rate>[a-z]+))?"
+)
+_VALUE = re.compile(f"{_DATE}|{_TIME}|{_QUANTITY}")
+_NAME = re.compile(r"[A-ZÀ-Þ][\w’'&-]*(?: [A-ZÀ-Þ][\w’'&-]*)*")
+_CALENDAR = re.compile(rf"(?:{_MONTH}|(?:mon|tues|wednes|thurs|fri|satur|sun)days?|am|pm)")
+# "No, it is open", "not only then" and "no later than" negate nothing.
+_NO_NEGATION = re.compile(
+    r"\b(?:no|yes)\b(?=[,.:;!–-])|\bnot (?:only|just|until|before|later|more|less)\b"
+    r"|\bno (?:later|more|less|fewer) than\b|\bno\. ?(?=\d)"
+)
+_LONG_TEXT = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One value; `key` is what is compared, `text` the words that say it."""
+
+    kind: ValueKind
+    key: tuple[object, ...]
+    unit: str = ""
+    text: str = field(default="", compare=False)
+
+
+def values(text: str) -> frozenset[Value]:
+    """The numbers, dates, times and names of a text, each in one spelling."""
+    return _values(text) if len(text) <= _LONG_TEXT else frozenset(_read_values(text))
+
+
+@lru_cache(maxsize=20_000)
+def _values(text: str) -> frozenset[Value]:
+    return frozenset(_read_values(text))
+
+
+def _read_values(text: str) -> Iterator[Value]:
+    yield from _names(text)
+    for match in _VALUE.finditer(digits(normalize(text))):
+        yield _value(match)
+
+
+def same(one: Value, other: Value) -> bool:
+    """Whether two values agree; what only one of them says (a year, a unit) is no difference.
+
+    >>> same(Value("name", ("ida", "solheim")), Value("name", ("solheim",)))
+    True
+    """
+    if one.kind != other.kind:
+        return False
+    if one.kind == "name":
+        return {*one.key} <= {*other.key} or {*other.key} <= {*one.key}
+    if one.kind == "number":
+        return one.key == other.key and same_unit(one.unit, other.unit)
+    return all(None in pair or pair[0] == pair[1] for pair in zip(one.key, other.key, strict=True))
+
+
+def same_unit(one: str, other: str) -> bool:
+    """Whether units agree where both are said: "euro" is "euro/day", "euro/week" is not."""
+    pairs = zip(one.partition("/"), other.partition("/"), strict=True)
+    return all(not mine or not its or mine == its for mine, its in pairs)
+
+
+def is_in(value: Value, others: Iterable[Value]) -> bool:
+    """Whether any of the others is the same value."""
+    return any(same(value, other) for other in others)
+
+
+def digits(text: str) -> str:
+    """Number words of a normalized text as digits: "twenty-one" is "21"."""
+    return _NUMBER_WORD.sub(lambda match: str(_NUMBERS.get(match[1], 0) + _NUMBERS[match[2]]), text)
+
+
+def tokens(text: str) -> tuple[str, ...]:
+    """Words, numbers as digits and units in one spelling: "€ 5" and "five euros" are equal."""
+    plain = digits(normalize(text).replace("€", " euro ").replace("%", " percent "))
+    return tuple(_UNITS.get(word, word) for word in words(plain))
+
+
+def content(text: str) -> frozenset[str]:
+    """The stems that carry the meaning of a text; numbers and units are values instead."""
+    return _content(text) if len(text) <= _LONG_TEXT else frozenset(_content_stems(text))
+
+
+@lru_cache(maxsize=20_000)
+def _content(text: str) -> frozenset[str]:
+    return frozenset(_content_stems(text))
+
+
+def _content_stems(text: str) -> Iterator[str]:
+    for word in {*words(text)}:
+        if word[0].isalpha() and not (is_stop(word) or word in _UNITS or word in _NUMBERS):
+            yield stem(word)
+
+
+def polarity(sentence: str) -> bool:
+    """False for a negated sentence, in English.
+
+    >>> polarity("It must not be oiled."), polarity("No, it is open."), polarity("Not only then.")
+    (False, True, True)
+    """
+    return not any(map(is_negation, words(_NO_NEGATION.sub(" ", normalize(sentence)))))
+
+
+def _value(match: re.Match[str]) -> Value:
+    got = {name.rstrip("12345"): part for name, part in match.groupdict().items() if part}
+    if "number" in got:
+        return _number(got, match[0].strip())
+    if "hour" in got:
+        hour, part = int(got["hour"]), got.get("part")
+        half = got.get("half") or (part and ("a" if part == "morning" else "p"))
+        key = (hour % 12, int(got.get("minute", 0)), "p" if hour > 12 else half)
+        return Value("time", key, text=match[0])
+    month = got.get("m", "")
+    number = _MONTH_NUMBERS.get(month[:3]) or (int(month) if month else None)
+    year, day = (int(got[part]) if part in got else None for part in "yd")
+    return Value("date", (year, number, day, got.get("weekday")), text=match[0])
+
+
+def _number(got: dict[str, str], text: str) -> Value:
+    unit = _UNITS.get(got.get("sign") or got.get("unit", ""), "")
+    rate = _UNITS.get(got.get("rate", ""), "") if unit else ""
+    plain = got["number"].replace(",", ".")
+    key = float(plain) if plain.count(".") < 2 else plain
+    return Value(
+        "number", (key,), f"{unit}/{rate}" if rate else unit, text if unit else got["number"]
+    )
+
+
+def _names(text: str) -> Iterator[Value]:
+    """Capitalized runs; the first word of a sentence only within a run."""
+    for sentence in sentences(text):
+        for match in _NAME.finditer(sentence):
+            parts = [part.removesuffix("'s").removesuffix("’s") for part in match[0].split()]
+            before = sentence[: match.start()].rstrip(" \"“'(")
+            begins = not any(map(str.isalnum, before)) or before[-1] in ":.!?"
+            if len(parts) == 1 and (begins or len(parts[0]) == 1):
+                continue
+            kept = [part for part in parts if not _is_common(part.lower())]
+            if kept:
+                yield Value("name", tuple(map(str.lower, kept)), text=" ".join(kept))
+
+
+def _is_common(word: str) -> bool:
+    return is_stop(word) or word in _UNITS or word in _NUMBERS or bool(_CALENDAR.fullmatch(word))
