@@ -12,7 +12,7 @@ import asyncio
 import os
 from collections.abc import Iterable, Sequence
 
-from assay.answers.lexical import fact_recall
+from assay.answers.outcome import fact_recall
 from assay.data import Dataset, load_dataset
 from assay.data.dataset import Query
 from assay.llm.answerer import ExtractiveAnswerer

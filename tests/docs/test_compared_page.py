@@ -55,7 +55,7 @@ def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     Path("answers.jsonl").write_text("\n".join(map(json.dumps, rows)))
     Path("labels.jsonl").write_text("\n".join(map(json.dumps, labels)))
     Path("tone.md").write_text(block("criteria.md", "markdown"))
-    Path("traces.json").write_text(block("logged-answers.md", "json"))
+    Path("traces.json").write_text(block("answers.md", "json"))
     assert len(COMMANDS) > 8
     with ModelServer().running() as server:
         server.reply = judge

@@ -19,6 +19,7 @@ from tests.evaluation.town import (
     section,
 )
 
+from assay.answers.diagnosis import Quadrants
 from assay.data import Dataset
 from assay.data.dataset import ReferenceAnswer
 from assay.data.question_table import read_questions
@@ -36,8 +37,8 @@ from assay.llm.passages import Passage
 from assay.report.terminal import plain_text
 from assay.report.terminal_answers import render_answers
 from assay.run.answers import (
+    AnswersReport,
     InventedExample,
-    Quadrants,
 )
 from assay.run.config import RunConfig
 from assay.targets import PythonAgent
@@ -93,12 +94,14 @@ def test_inventing_does_not_pay(town: Dataset, tmp_path: Path) -> None:
 
         return answer
 
+    def ended(answers: AnswersReport) -> dict[str, int]:
+        return {name: number for name, number in answers.outcomes.items() if number}
+
     careful, bold = (section(run(agent(rest), town, tmp_path)) for rest in (NOTHING, "An otter."))
-    assert careful.outcomes == {"right": 2, "declined": 1, "invented": 0, "failed": 0}
-    assert bold.outcomes == {"right": 1, "declined": 0, "invented": 2, "failed": 0}
+    assert ended(careful) == {"right": 2, "declined": 1}
+    assert ended(bold) == {"right": 1, "wrong": 2}
     assert careful.metrics["truthfulness"] == pytest.approx(2 / 3)
     assert bold.metrics["truthfulness"] == pytest.approx(-1 / 3)
-    assert bold.metrics["hallucination_rate"] == pytest.approx(2 / 3)
     assert (careful.metrics["abstention"], bold.metrics["abstention"]) == (1.0, 0.0)
 
 
@@ -112,10 +115,10 @@ def test_truthfulness_can_be_lower_than_in_a_sample_without_wrong_answers(
 
 
 def test_a_gate_that_fails_is_in_the_sentence(town: Dataset, tmp_path: Path) -> None:
-    gates = ("hallucination_rate<=0.1", "ndcg@5>=0.1", "correctness>=0.1")
+    gates = ("truthfulness>=0.1", "ndcg@5>=0.1", "correctness>=0.1")
     outcome = run(Reader(), town, tmp_path, gates=gates)
     assert diagnosis_of(section(outcome)).sentence.endswith(
-        "Gate failed: hallucination_rate<=0.1 (got 1.0000); correctness>=0.1 (got 0.0000)."
+        "Gate failed: truthfulness>=0.1 (got -1.0000); correctness>=0.1 (got 0.0000)."
     )
 
 
@@ -137,14 +140,19 @@ def test_a_data_set_without_references_gets_the_figures_that_need_none(
 def test_references_without_key_facts_leave_their_questions_undecided(
     town: Dataset, tmp_path: Path
 ) -> None:
-    bare = {name: replace(each, facts=()) for name, each in town.answers.items()}
+    bare = {
+        name: replace(each, facts=(), answer=each.answer and "As the sign at the gate says.")
+        for name, each in town.answers.items()
+    }
     outcome = run(perfect, replace(town, answers=bare), tmp_path)
     answers = section(outcome)
-    what = "2 of 3 questions are undecided: the references have no key facts; add --judge, or facts"
+    what = (
+        "2 of 3 questions are undecided: the references have no key facts or values; add --judge, "
+        "or facts"
+    )
     assert diagnosis_of(answers).sentence.startswith(f"{what} in answers.jsonl.")
     printed = " ".join(plain_text(render_answers(answers)).split())
     assert f"undecided {what}" in printed
-    assert "right if declined where there is no answer; no other answer is decided" in printed
     page = (outcome.folder.path / "report.html").read_text()
     assert f'<p class="note">{what}' in page
     assert "every key fact stated" not in printed + page.partition("Answers: all metrics")[0]

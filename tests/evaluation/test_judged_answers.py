@@ -27,16 +27,6 @@ from assay.targets import PythonAgent
 FIGURES = (r"7:00", r"2\.80")
 
 
-def test_a_judge_that_always_says_true_is_not_praised(town: Dataset, tmp_path: Path) -> None:
-    def wrong(query: str, top_k: int) -> dict[str, Any]:
-        return {"doc_ids": ["zoo"], "answer": f"The otters know: {query}", "citations": ["zoo"]}
-
-    answers = section(run(wrong, town, tmp_path, judge=Scripted("TRUE")))
-    kinds = [finding.kind for finding in answers.findings]
-    assert "judge against facts" in kinds
-    assert "judged right and state none of the key facts" in diagnosis_of(answers).sentence
-
-
 @pytest.mark.parametrize(
     ("word", "why"),
     [
@@ -92,7 +82,7 @@ def test_a_judge_decides_where_there_is_one(town: Dataset, tmp_path: Path) -> No
     assert answers.metrics["correctness"] == pytest.approx(1 / 3)  # declining is correct by rule
     assert answers.metrics["judged_facts"] == 1.0
     assert answers.metrics["judged_faithfulness"] == 0.0
-    assert answers.correctness_by == "judge scripted, the majority in both orders of 2 votes"
+    assert answers.correctness_by == "judged by scripted, 2 votes, half with the texts swapped"
     assert judge_of(answers).judged == 2
     assert rows_of(outcome)["open"].votes == ["false", "false"]
 
@@ -144,7 +134,9 @@ def test_points_are_of_all_questions_those_undecided_among_them(
     outcome = run(perfect, town, tmp_path, judge=Half(""))
     diagnosis = diagnosis_of(section(outcome))
     assert (diagnosis.questions, diagnosis.wrong, diagnosis.undecided) == (3, 1, 1)
-    assert "worth 33.3 of the 66.7 points that are lost (undecided 33.3)" in diagnosis.sentence
+    assert diagnosis.points["generation"] == pytest.approx(100 / 3)
+    assert "1 of 1 wrong answers" in diagnosis.sentence
+    assert "1 of 3 questions are undecided" in diagnosis.sentence
 
 
 @pytest.mark.parametrize(
@@ -196,7 +188,7 @@ def test_a_rule_is_no_vote(town: Dataset, tmp_path: Path) -> None:
 
 def test_a_gate_on_a_figure_that_only_a_judge_gives_is_refused_without_one(town: Dataset) -> None:
     for gate in ("judged_facts>=0.1", "correctness>=0.1"):
-        bare = {"open": ReferenceAnswer("open", "At 7:00.")}
+        bare = {"open": ReferenceAnswer("open", "In the early morning.")}
         config = RunConfig(target="x", answers=True, gates=(gate,))
         with pytest.raises(UsageError, match="add --judge"):
             Evaluation.plan(config, replace(town, answers=bare))

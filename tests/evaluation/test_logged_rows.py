@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import assay
-from assay.answers.answer_metrics import MAX_ANSWER
+from assay.answers.case import MAX_ANSWER
 from assay.data.logged_answers import LoggedAnswer, LoggedContext
 from assay.errors import DataError, UsageError
 from assay.evaluation.answers import logged_rows
@@ -160,7 +160,7 @@ def test_citations_by_ids_that_no_context_has_are_not_measured() -> None:
     scored = assay.score_answers([TEA | {"citations": ["tea.md"]}, TEA | {"citations": []}] * 2)
     assert scored.metrics["faithfulness"] == 1
     assert "citation_precision" not in scored.metrics
-    assert "cites nothing" not in [each.kind for each in scored.report.findings]
+    assert "cites-nothing" not in [each.kind for each in scored.report.findings]
     assert "2 rows cite ids, but their contexts have none" in str(scored.report.note)
 
 
@@ -256,32 +256,21 @@ async def test_it_works_where_an_event_loop_is_running() -> None:
 DENIED = TEA | {"answer": "Green tea does not steep for 3 minutes."}
 
 
-def test_a_contradicted_sentence_is_counted_and_kept_with_its_row() -> None:
+def test_a_contradicted_sentence_is_a_finding_and_kept_with_its_row() -> None:
     scored = assay.score_answers([TEA, DENIED | {"contexts": ["Green tea steeps for 3 minutes."]}])
-    report = scored.report.contradictions
-    assert report is not None
-    assert (report.answers, report.sentences, report.kinds) == (1, 1, {"negation": 1})
-    assert report.by == "rules, then the model notes"
+    assert "reversed" in [each.kind for each in scored.report.findings]
     none, some = scored.rows()
-    assert none.contradictions == []
-    assert some.contradictions[0].said == "not steep"
+    assert none.differences == []
+    assert [each.kind for each in some.differences] == ["polarity"]
     assert some.score("faithfulness") == 0
-
-
-def test_a_judge_clears_what_it_finds_supported() -> None:
-    row = DENIED | {"contexts": ["Green tea steeps for 3 minutes."]}
-    report = assay.score_answers([row], judge=SaysTrue()).report.contradictions
-    assert report is not None
-    assert report.sentences == 0
-    assert report.by.endswith("then the judge test:true")
 
 
 def test_an_application_that_never_cites_is_not_told_so() -> None:
     row = {name: value for name, value in TEA.items() if name != "citations"}
     kinds = [each.kind for each in assay.score_answers([row] * 5).report.findings]
-    assert "cites nothing" not in kinds
+    assert "cites-nothing" not in kinds
     cited = [TEA | {"citations": []}] * 5
-    assert "cites nothing" in [each.kind for each in assay.score_answers(cited).report.findings]
+    assert "cites-nothing" in [each.kind for each in assay.score_answers(cited).report.findings]
 
 
 def test_gates_are_checked() -> None:
@@ -292,23 +281,13 @@ def test_gates_are_checked() -> None:
         assay.score_answers([TEA], gates="ndcg@5>=0.3")
 
 
-@pytest.mark.parametrize(
-    ("citations", "words"),
-    [
-        (["1"], "7 of 15 answers contradict what they cite"),
-        (None, "7 of 15 answers contradict what they were shown"),
-    ],
-)
-def test_answers_that_contradict_their_sources_are_a_finding(
-    citations: list[str] | None, words: str
-) -> None:
+def test_answers_that_contradict_their_sources_are_a_finding() -> None:
     """Each has all words of its source, with the direction or the number of the right ones."""
     rows = [
         {
             "question": f"What did tea {number} do in the trial?",
             "contexts": [f"In the trial, tea {number} raised blood pressure for 3 hours."],
             "answer": f"In the trial, tea {number} {said} hours.",
-            **({"citations": citations} if citations else {}),
         }
         for number, said in enumerate(
             ["lowered blood pressure for 3"] * 4
@@ -317,9 +296,10 @@ def test_answers_that_contradict_their_sources_are_a_finding(
             start=20,
         )
     ]
-    findings = assay.score_answers(rows).report.findings
-    more = ' (opposite 4, number 3), for example "lowered" where the source has "raised"'
-    assert words + more in [finding.words for finding in findings]
+    found = {each.kind: each for each in assay.score_answers(rows).report.findings}
+    assert (found["reversed"].number, found["wrong-value"].number) == (4, 3)
+    assert "“lower" in found["reversed"].words
+    assert "“9 hours” for “3 hours”, from nowhere shown" in found["wrong-value"].words
 
 
 def test_wrong_values_of_a_log_are_named_and_nothing_is_advised_that_a_log_cannot_do() -> None:
@@ -335,10 +315,7 @@ def test_wrong_values_of_a_log_are_named_and_nothing_is_advised_that_a_log_canno
         for name, number in (("tea", 20), ("rye", 30), ("fig", 40))
     ]
     report = assay.score_answers(rows).report
-    words = (
-        '3 of 3 wrong answers give another number than expected (for example "23 euros" for '
-        '"20 euros"): 3 in nothing that was shown'
-    )
+    words = "All 3 answers give a wrong value: “23 euros” for “20 euros”, from nowhere shown"
     assert report.findings[0].words == words
     assert report.diagnosis is not None
     assert "--counterfactuals" not in report.diagnosis.sentence
@@ -386,9 +363,9 @@ def test_answers_are_compared_with_their_contexts_until_these_are_too_long(
     for row, place in zip(rows, ("Oslo", "Rome", "Lima", "Kyiv"), strict=True):
         row["answer"] = f"Dragons dwell below mountains beside {place}."
     found = assay.score_answers(rows).report
-    assert [each.kind for each in found.findings][:1] == ["ignores its context"]
+    assert "unsupported" in {each.kind for each in found.findings}
     assert "characters" not in (found.note or "")
     monkeypatch.setattr(logged_rows, "_KEPT_CHARACTERS", 50)
     cut = assay.score_answers(rows).report
-    assert "ignores its context" not in {each.kind for each in cut.findings}
+    assert "unsupported" not in {each.kind for each in cut.findings}
     assert "the contexts have more than 50 characters" in (cut.note or "")

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from assay.answers.diagnosis import DiagnosisReport
 from assay.data import Dataset
 from assay.errors import (
     ProviderError,
@@ -13,7 +14,6 @@ from assay.evaluation.api import evaluate
 from assay.evaluation.run import Run
 from assay.run.answers import (
     AnswersReport,
-    DiagnosisReport,
     JudgeRecord,
 )
 from assay.run.models import AnswerRow

@@ -59,7 +59,9 @@ def _reply(dataset: Dataset, index: Bm25Index, query: Query) -> Reply:
     texts = {each: dataset.documents[each].full_text for each in shown}
     return {
         "doc_ids": shown,
-        "contexts": [{"id": f"{key}#0", "doc_id": key, "text": text} for key, text in texts.items()],
+        "contexts": [
+            {"id": f"{key}#0", "doc_id": key, "text": text} for key, text in texts.items()
+        ],
         "answer": reference.answer or NOT_FOUND,
         "citations": list(reference.documents),
     }
@@ -94,6 +96,8 @@ def _call(query_id: str, reply: Reply) -> Call:
     return Call(
         query_id=query_id,
         doc_ids=tuple(reply["doc_ids"]),
+        latency_ms=1.0,
+        attempts=1,
         answer=reply["answer"],
         citations=tuple(reply["citations"]),
         contexts=tuple(ContextChunk(**each) for each in reply["contexts"]),

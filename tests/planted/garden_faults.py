@@ -43,14 +43,20 @@ _FIGURE = re.compile(r"\d+(?:[.:]\d+)?")
 
 
 def _plus(number: int) -> Change:
-    return said(lambda text: re.sub(r"(?<![\d.:])\d+(?![\d.:])", lambda m: str(int(m[0]) + number), text))
+    return said(
+        lambda text: re.sub(r"(?<![\d.:])\d+(?![\d.:])", lambda m: str(int(m[0]) + number), text)
+    )
 
 
 def _negated(text: str) -> str:
     if " not " in text or " no " in text:
         return text.replace("No, ", "Yes, ").replace(" not ", " ").replace(" no ", " ")
-    return re.sub(r"\b(is|are|may|must|can|does|teaches|opens|chairs|wait|closes|costs?|takes)\b",
-                  r"\1 not", text, count=1)
+    return re.sub(
+        r"\b(is|are|may|must|can|does|teaches|opens|chairs|wait|closes|costs?|takes)\b",
+        r"\1 not",
+        text,
+        count=1,
+    )
 
 
 def _other_title(reply: Reply, _: str) -> Reply:
@@ -76,14 +82,17 @@ def _missed(reply: Reply, _: str) -> Reply:
     if not reply["citations"]:
         return reply
     return reply | {
-        "contexts": reply["contexts"][1:], "doc_ids": reply["doc_ids"][1:],
-        "answer": NOT_FOUND, "citations": [],
+        "contexts": reply["contexts"][1:],
+        "doc_ids": reply["doc_ids"][1:],
+        "answer": NOT_FOUND,
+        "citations": [],
     }
 
 
 def _by_heart(reply: Reply, _: str) -> Reply:
     return reply | {
-        "contexts": reply["contexts"][1:], "doc_ids": reply["doc_ids"][1:],
+        "contexts": reply["contexts"][1:],
+        "doc_ids": reply["doc_ids"][1:],
         "citations": reply["doc_ids"][1:2],
     }
 
@@ -137,84 +146,211 @@ _INVENTED = (
 FAULTS = (
     _fault("empty", "failed", lambda reply, _: reply | {"answer": ""}),
     _fault("blanks", "failed", lambda reply, _: reply | {"answer": " \n "}),
-    _fault("no documents", "nothing-shown",
-           lambda reply, _: reply | {"doc_ids": [], "contexts": [], "citations": []}),
-    _fault("an id that does not exist", "bad-ids",
-           lambda reply, _: reply | {"doc_ids": [*reply["doc_ids"], "page-99"]}),
-    _fault("one document twice", "bad-ids",
-           lambda reply, _: reply | {"doc_ids": [*reply["doc_ids"], reply["doc_ids"][0]]}),
-    _fault("the same documents always", "same-documents missed",
-           lambda reply, _: reply | {"doc_ids": ["page-18", "page-19", "page-20"], "contexts": []}),
+    _fault(
+        "no documents",
+        "nothing-shown",
+        lambda reply, _: reply | {"doc_ids": [], "contexts": [], "citations": []},
+    ),
+    _fault(
+        "an id that does not exist",
+        "bad-ids",
+        lambda reply, _: reply | {"doc_ids": [*reply["doc_ids"], "page-99"]},
+    ),
+    _fault(
+        "one document twice",
+        "bad-ids",
+        lambda reply, _: reply | {"doc_ids": [*reply["doc_ids"], reply["doc_ids"][0]]},
+    ),
+    _fault(
+        "the same documents always",
+        "same-documents missed",
+        lambda reply, _: reply | {"doc_ids": ["page-18", "page-19", "page-20"], "contexts": []},
+    ),
     _fault("the needed page is missing", "missed", _missed),
     _fault("the needed part is missing", "only-a-part", _part),
     _fault("an old edition of the page", "stale-text", _stale),
-    _fault("best last", "ranked-last", lambda reply, _: reply | {
-        "doc_ids": reply["doc_ids"][::-1], "contexts": reply["contexts"][::-1]}),
+    _fault(
+        "best last",
+        "ranked-last",
+        lambda reply, _: (
+            reply | {"doc_ids": reply["doc_ids"][::-1], "contexts": reply["contexts"][::-1]}
+        ),
+    ),
     _fault("from memory", "from-memory missed", _by_heart),
-    _fault("declines always", "declines-wrongly",
-           lambda reply, _: reply | {"answer": NOT_FOUND, "citations": []}),
-    _fault("declines in own words", "declines-wrongly",
-           said(lambda _: "Sorry, my sources do not say anything about that.")),
-    _fault("never declines", "answers-unanswerable", lambda reply, _: reply if reply["citations"] else
-           reply | {"answer": "It costs 70 euros, payable in cash.", "citations": reply["doc_ids"][:1]}),
-    _fault("guesses politely", "answers-unanswerable", lambda reply, _: reply if reply["citations"] else
-           reply | {"answer": "Members usually settle this with the gardener in spring."}),
+    _fault(
+        "declines always",
+        "declines-wrongly",
+        lambda reply, _: reply | {"answer": NOT_FOUND, "citations": []},
+    ),
+    _fault(
+        "declines in own words",
+        "declines-wrongly",
+        said(lambda _: "Sorry, my sources do not say anything about that."),
+    ),
+    _fault(
+        "never declines",
+        "answers-unanswerable",
+        lambda reply, _: (
+            reply
+            if reply["citations"]
+            else reply
+            | {"answer": "It costs 70 euros, payable in cash.", "citations": reply["doc_ids"][:1]}
+        ),
+    ),
+    _fault(
+        "guesses politely",
+        "answers-unanswerable",
+        lambda reply, _: (
+            reply
+            if reply["citations"]
+            else reply | {"answer": "Members usually settle this with the gardener in spring."}
+        ),
+    ),
     _fault("figures plus one", "wrong-value", _plus(1)),
-    _fault("figures times ten", "wrong-value",
-           said(lambda text: re.sub(r"(?<![\d.:])(\d+)(?![\d.:])", r"\g<1>0", text))),
+    _fault(
+        "figures times ten",
+        "wrong-value",
+        said(lambda text: re.sub(r"(?<![\d.:])(\d+)(?![\d.:])", r"\g<1>0", text)),
+    ),
     _fault("a figure of the same page", "wrong-value", _figure_of_the_page),
-    _fault("half an hour later", "wrong-value",
-           said(lambda text: re.sub(r"(\d+):(\d)0", lambda m: f"{m[1]}:{(int(m[2]) + 3) % 6}5", text))),
-    _fault("other units", "wrong-value", swapped({
-        "euros": "dollars", "litres": "gallons", "metres": "feet", "hours": "days",
-        "months": "weeks", "days": "weeks", "weeks": "months"})),
-    _fault("a year for a month", "wrong-value incomplete",
-           swapped({"a year": "a month", "a week": "a day"})),
-    _fault("other months", "wrong-value", swapped({
-        "February": "June", "April": "May", "March": "July", "November": "December"})),
-    _fault("a colleague's name", "wrong-value",
-           swapped(dict(zip(_PEOPLE, (*_PEOPLE[1:], _PEOPLE[0]), strict=True)))),
-    _fault("an unknown person", "wrong-value unsupported",
-           swapped(dict(zip(_PEOPLE, ("Rolf Hagen", "Ana Lopez", "Kurt Weber", "Lea Moser"), strict=True)))),
+    _fault(
+        "half an hour later",
+        "wrong-value",
+        said(lambda text: re.sub(r"(\d+):(\d)0", lambda m: f"{m[1]}:{(int(m[2]) + 3) % 6}5", text)),
+    ),
+    _fault(
+        "other units",
+        "wrong-value",
+        swapped(
+            {
+                "euros": "dollars",
+                "litres": "gallons",
+                "metres": "feet",
+                "hours": "days",
+                "months": "weeks",
+                "days": "weeks",
+                "weeks": "months",
+            }
+        ),
+    ),
+    _fault(
+        "a year for a month",
+        "wrong-value incomplete",
+        swapped({"a year": "a month", "a week": "a day"}),
+    ),
+    _fault(
+        "other months",
+        "wrong-value",
+        swapped({"February": "June", "April": "May", "March": "July", "November": "December"}),
+    ),
+    _fault(
+        "a colleague's name",
+        "wrong-value",
+        swapped(dict(zip(_PEOPLE, (*_PEOPLE[1:], _PEOPLE[0]), strict=True))),
+    ),
+    _fault(
+        "an unknown person",
+        "wrong-value unsupported",
+        swapped(
+            dict(zip(_PEOPLE, ("Rolf Hagen", "Ana Lopez", "Kurt Weber", "Lea Moser"), strict=True))
+        ),
+    ),
     _fault("negated", "reversed", said(_negated)),
-    _fault("prohibitions allowed", "reversed",
-           swapped({"not allowed": "allowed", "forbidden": "allowed", "no electricity": "electricity",
-                    "No": "Yes"})),
-    _fault("comparisons turned", "reversed", swapped({
-        "at most": "at least", "more than": "less than", "before": "after", "within": "after"})),
-    _fault("half of the facts", "incomplete", said(lambda text: re.sub(
-        r" (?:between 9:00 and 12:00|in the Linden Hall|at 19:00 in the Linden Hall)", "", text))),
+    _fault(
+        "prohibitions allowed",
+        "reversed",
+        swapped(
+            {
+                "not allowed": "allowed",
+                "forbidden": "allowed",
+                "no electricity": "electricity",
+                "No": "Yes",
+            }
+        ),
+    ),
+    _fault(
+        "comparisons turned",
+        "reversed",
+        swapped(
+            {"at most": "at least", "more than": "less than", "before": "after", "within": "after"}
+        ),
+    ),
+    _fault(
+        "half of the facts",
+        "incomplete",
+        said(
+            lambda text: re.sub(
+                r" (?:between 9:00 and 12:00|in the Linden Hall|at 19:00 in the Linden Hall)",
+                "",
+                text,
+            )
+        ),
+    ),
     _fault("takes it back", "reversed wrong", said(lambda text: f"{text} That is not true.")),
-    _fault("one invented sentence", "unsupported", lambda reply, query_id: said(
-        lambda text: f"{text} {_INVENTED[int(query_id[1:]) % 3]}")(reply, query_id)),
-    _fault("an invented reason", "unsupported",
-           said(lambda text: f"{text.rstrip('.')}, because the mayor's cousin insisted on it.")),
-    _fault("an invented figure beside it", "unsupported wrong-value",
-           said(lambda text: f"{text} This was decided by 87 votes in 1974.")),
-    _fault("an invented source", "unsupported",
-           said(lambda text: f"{text} This follows from the Riverside Gazette.")),
-    _fault("an invented link", "unsupported",
-           said(lambda text: f"{text} See https://plots.example/forms/77.")),
+    _fault(
+        "one invented sentence",
+        "unsupported",
+        lambda reply, query_id: said(lambda text: f"{text} {_INVENTED[int(query_id[1:]) % 3]}")(
+            reply, query_id
+        ),
+    ),
+    _fault(
+        "an invented reason",
+        "unsupported",
+        said(lambda text: f"{text.rstrip('.')}, because the mayor's cousin insisted on it."),
+    ),
+    _fault(
+        "an invented figure beside it",
+        "unsupported wrong-value",
+        said(lambda text: f"{text} This was decided by 87 votes in 1974."),
+    ),
+    _fault(
+        "an invented source",
+        "unsupported",
+        said(lambda text: f"{text} This follows from the Riverside Gazette."),
+    ),
+    _fault(
+        "an invented link",
+        "unsupported",
+        said(lambda text: f"{text} See https://plots.example/forms/77."),
+    ),
     _fault("the next question's answer", "other-question", _next_answer),
     _fault("another sentence of the page", "wrong wrong-value", _page_rest),
-    _fault("one text for all", "same-answer",
-           said(lambda _: "Members follow the rules of the association.")),
+    _fault(
+        "one text for all",
+        "same-answer",
+        said(lambda _: "Members follow the rules of the association."),
+    ),
     _fault("the title alone", "says-nothing", _other_title),
     _fault("asks back", "says-nothing", said(lambda _: "Which plot do you mean?")),
     _fault("cites an unknown page", "cites-unknown", _ids(lambda reply: ["page-77"])),
     _fault("a dangling mark", "cites-unknown", said(lambda text: f"{text} [9]")),
-    _fault("cites a page that was not shown", "cites-unshown", _ids(lambda reply: [
-        each for each in handbook(GARDEN).documents if each not in reply["doc_ids"]][:1])),
+    _fault(
+        "cites a page that was not shown",
+        "cites-unshown",
+        _ids(
+            lambda reply: [
+                each for each in handbook(GARDEN).documents if each not in reply["doc_ids"]
+            ][:1]
+        ),
+    ),
     _fault("cites another page", "cites-wrong", _ids(lambda reply: reply["doc_ids"][1:2])),
     _fault("cites nothing", "cites-nothing", _ids(lambda reply: [])),
     _fault("cites everything", "cites-everything", _ids(lambda reply: reply["doc_ids"])),
-    _fault("shows its thoughts", "leaked",
-           said(lambda text: f"<think>The page has it.</think>{text}")),
-    _fault("repeats its prompt", "leaked", said(
-        lambda text: f"You are a helpful assistant. Answer only from the documents. {text}")),
+    _fault(
+        "shows its thoughts", "leaked", said(lambda text: f"<think>The page has it.</think>{text}")
+    ),
+    _fault(
+        "repeats its prompt",
+        "leaked",
+        said(lambda text: f"You are a helpful assistant. Answer only from the documents. {text}"),
+    ),
     _fault("raw JSON", "leaked", said(lambda text: f'{{"answer": "{text}"}}')),
-    _fault("another encoding", "broken",
-           said(lambda text: f"{text} MÃ¼nzen und GebÃ¼hren â€“ siehe oben.")),
+    _fault(
+        "another encoding",
+        "broken",
+        said(lambda text: f"{text} MÃ¼nzen und GebÃ¼hren â€“ siehe oben."),
+    ),
     _fault("an unfilled template", "broken", said(lambda text: f"Dear {{name}}, {text}")),
     _fault("breaks off", "cut-off broken", said(_half)),
     _fault("every sentence twice", "repeats-itself", said(lambda text: f"{text} {text}")),

@@ -1,41 +1,28 @@
-"""A car rental and fifteen faults of its application, written down before any of them was run.
+"""A car rental: eighteen faults of its application, and right answers in many styles.
 
-`finding` is what a reader would call each; `docs/quality.md` has how many were named at first.
+All were written down before any of them was run. `named` are the findings that a reader would
+accept as the name of the fault.
 """
 
-import json
 import re
-from functools import cache
-from pathlib import Path
+from collections.abc import Callable
 
-from tests.planted.workshop import Reply
-from tests.planted.workshop_faults import WorkshopFault, _said, _translate
+from tests.planted.application import Change, Reply, handbook
+from tests.planted.garden_faults import Fault
 
-from assay.data import Dataset, Document, Query
-from assay.data.dataset import Fact, ReferenceAnswer
+from assay.text import sentences
 
-_FILE = Path(__file__).with_name("rental.json")
+RENTAL = "rental"
 
 
-@cache
-def rental() -> Dataset:
-    """The pages of the rental with one to three questions each, and some that none answers."""
-    written = json.loads(_FILE.read_text(encoding="utf-8"))
-    documents, asked = {}, []
-    for number, page in enumerate(written["pages"], start=1):
-        name = f"page-{number:02}"
-        documents[name] = Document(name, page["title"], page["text"])
-        asked += [(name, *each) for each in page["questions"]]
-    asked += [("", question, None, []) for question in written["unanswerable"]]
-    queries, answers, judgments = {}, {}, {}
-    for number, (name, question, answer, facts) in enumerate(asked, start=1):
-        query = f"q{number}"
-        queries[query] = Query(query, question)
-        known = tuple(Fact(each[0], tuple(each)) for each in facts)
-        answers[query] = ReferenceAnswer(query, answer, known, (name,) if name else ())
-        if name:
-            judgments[query] = {name: 1}
-    return Dataset("rental", documents, queries, {"test": judgments}, answers)
+def _said(change: Callable[[str, int], str]) -> Change:
+    """A change of the answer's text, by the number of the question."""
+    return lambda reply, query_id: reply | {"answer": change(reply["answer"], int(query_id[1:]))}
+
+
+def _translate(pairs: dict[str, str]) -> Change:
+    pattern = re.compile(rf"\b({'|'.join(pairs)})\b")
+    return _said(lambda said, _: pattern.sub(lambda match: pairs[match[0]], said))
 
 
 _FIGURE = re.compile(r"\d[\d.,:]*\d|\d")
@@ -54,7 +41,7 @@ _STRANGERS = dict(
 
 def _question_before(reply: Reply, query_id: str) -> Reply:
     number = int(query_id[1:])
-    before = rental().answers.get(f"q{number - 1}")
+    before = handbook(RENTAL).answers.get(f"q{number - 1}")
     if before is None or before.answer is None:
         return reply
     return reply | {"answer": before.answer, "citations": list(before.documents)}
@@ -101,7 +88,9 @@ def _corrects_itself(said: str, number: int) -> str:
 
 def _title(reply: Reply, query_id: str) -> Reply:
     cited = reply["citations"]
-    return reply | {"answer": f"See: {rental().documents[cited[0]].title}"} if cited else reply
+    return (
+        reply | {"answer": f"See: {handbook(RENTAL).documents[cited[0]].title}"} if cited else reply
+    )
 
 
 def _linked(said: str, number: int) -> str:
@@ -139,61 +128,150 @@ def _cited(reply: Reply, said: str) -> Reply:
     return reply | {"answer": said} if reply["citations"] else reply
 
 
+def _fault(name: str, named: str, change: Change) -> Fault:
+    return Fault(name, frozenset(named.split()), change)
+
+
 RENTAL_FAULTS = (
-    WorkshopFault("the answer of the question before", "answers other questions", _question_before),
-    WorkshopFault("a figure of another line", "wrong number", _next_figure),
-    WorkshopFault("a figure of another page", "wrong number", _other_page),
-    WorkshopFault("invented people", "wrong name", _translate(_STRANGERS), 4),
-    WorkshopFault(
+    _fault("the answer of the question before", "other-question", _question_before),
+    _fault("a figure of another line", "wrong-value", _next_figure),
+    _fault("a figure of another page", "wrong-value", _other_page),
+    _fault("invented people", "wrong-value unsupported", _translate(_STRANGERS)),
+    _fault(
         "a colleague in place of the person",
-        "wrong name",
+        "wrong-value unsupported",
         _translate(dict(zip(_PEOPLE[:5], (*_PEOPLE[1:5], _PEOPLE[0]), strict=True))),
-        4,
     ),
-    WorkshopFault("dollars for euros", "wrong unit", _translate({"euros": "dollars"}), 4),
-    WorkshopFault("digits turned around", "wrong number", _said(_turned)),
-    WorkshopFault("corrects itself", "contradicts itself", _said(_corrects_itself)),
-    WorkshopFault(
+    _fault("dollars for euros", "wrong-value", _translate({"euros": "dollars"})),
+    _fault("digits turned around", "wrong-value", _said(_turned)),
+    _fault("corrects itself", "wrong-value reversed", _said(_corrects_itself)),
+    _fault(
         "a newspaper as the source",
-        "names unknown sources",
+        "unsupported",
         lambda reply, _: _cited(reply, f"As the Brackwater Bulletin reports: {reply['answer']}"),
     ),
-    WorkshopFault("the title of the page", "names a document", _title),
-    WorkshopFault(
+    _fault("the title of the page", "says-nothing", _title),
+    _fault(
         "figures blacked out",
-        "unfilled template",
+        "broken",
         _said(lambda said, _: _FIGURE.sub("[REDACTED]", said)),
     ),
-    WorkshopFault(
+    _fault(
         "notes to itself",
-        "shows its reasoning",
+        "leaked",
         _said(
             lambda said, n: said if n % 3 else f"<scratchpad>look at page {n}</scratchpad>{said}"
         ),
     ),
-    WorkshopFault(
+    _fault(
         "asks back",
-        "asks back",
+        "says-nothing",
         lambda reply, query_id: (
             reply
             if int(query_id[1:]) % 3
             else _cited(reply, _ASKS[int(query_id[1:]) // 3 % len(_ASKS)])
         ),
     ),
-    WorkshopFault(
+    _fault(
         "advertisements",
-        "foreign numbers",
+        "unsupported",
         lambda reply, query_id: _cited(
             reply, f"{reply['answer']} {_ADVERTS[int(query_id[1:]) % len(_ADVERTS)]}"
         ),
     ),
-    WorkshopFault("times and terms shifted", "wrong number", _translate(_SHIFTED), 4),
+    _fault("times and terms shifted", "wrong-value", _translate(_SHIFTED)),
     *(
-        WorkshopFault(name, finding, change)
+        _fault(name, finding, change)
         for name, finding, change in (
-            ("invented links", "foreign addresses", _said(_linked)),
-            ("a sentence of another page", "mixes documents", _another_page_too),
-            ("every word twice", "repeats itself", _said(_stuttered)),
+            ("invented links", "unsupported", _said(_linked)),
+            ("a sentence of another page", "unsupported", _another_page_too),
+            ("every word twice", "repeats-itself", _said(_stuttered)),
         )
     ),
 )
+
+
+def _converted(said: str) -> str:
+    said = re.sub(r"(\d+) euros", lambda m: f"{m[0]} (about {int(m[1]) * 1.1:.0f} dollars)", said)
+    return re.sub(r"(\d+) kilometres", lambda m: f"{m[0]} ({int(m[1]) / 1.6:.0f} miles)", said)
+
+
+def _page(reply: Reply) -> str:
+    """What the page says beyond the answer."""
+    text = sentences(handbook(RENTAL).documents[reply["citations"][0]].text)
+    return " ".join(each for each in text if each not in reply["answer"])
+
+
+def _heading(reply: Reply) -> str:
+    return handbook(RENTAL).documents[reply["citations"][0]].title
+
+
+def _lower(said: str) -> str:
+    first = said.split()[0]
+    return said if first in _page_names() else said[0].lower() + said[1:]
+
+
+def _page_names() -> set[str]:
+    return {"Petra", "Osman", "Rufus", "Miriam", "Winter", "Insurance"}
+
+
+# Written down before any of them was run.
+STYLES: dict[str, Callable[[Reply, str], str]] = {
+    "bullets": lambda reply, said: "\n".join(f"* {each}" for each in sentences(said)),
+    "a table": lambda reply, said: f"| question | answer |\n|---|---|\n| yours | {said} |",
+    "in two languages": lambda reply, said: (
+        f"{said}\n\nVielen Dank für Ihre Frage! Bei weiteren Fragen helfen wir Ihnen gerne."
+    ),
+    "in French courtesy": lambda reply, said: (
+        f"Bonjour ! {said} N'hésitez pas à nous contacter pour toute autre question."
+    ),
+    "in Spanish courtesy": lambda reply, said: (
+        f"¡Hola! {said} Espero que esta información le ayude."
+    ),
+    "long, with the rest of the page": lambda reply, said: f"{said} {_page(reply)}",
+    "converted in brackets": lambda reply, said: _converted(said),
+    "hedged by its scope": lambda reply, said: f"In general, {_lower(said)}",
+    "quoted": lambda reply, said: f'The page "{_heading(reply)}" says: "{said}"',
+    "with a disclaimer": lambda reply, said: (
+        f"{said} This is not legal advice, and prices may change without notice."
+    ),
+    "numbered steps": lambda reply, said: "\n".join(
+        f"{place}. {each}" for place, each in enumerate(sentences(f"{said} {_page(reply)}"), 1)
+    ),
+    "headings": lambda reply, said: f"### Answer\n{said}\n\n### Source\n- {_heading(reply)}",
+    "looked up": lambda reply, said: f"I looked this up for you: {_lower(said)}",
+    "the short form after it": lambda reply, said: (
+        f"{said} In short: {said.partition(' is ')[2]}" if " is " in said else said
+    ),
+    "a letter": lambda reply, said: (
+        f"Dear customer,\n\n{said}\n\nBest regards,\nYour team at the rental"
+    ),
+    "for the time being": lambda reply, said: f"As of today, {_lower(said)}",
+    "with the page behind it": lambda reply, said: f"{said} (see {_heading(reply)})",
+    "thanks of the house": lambda reply, said: (
+        f"Hello and thank you for your interest in our rental! {said}"
+    ),
+    "a raised footnote": lambda reply, said: f"{said}¹\n\n¹ {_heading(reply)}",
+    "no full stop": lambda reply, said: said.rstrip("."),
+    "a question after it": lambda reply, said: f"{said}\n\nShall I book a convertible for you?",
+    "a caveat about documents": lambda reply, said: (
+        f"{said}\n\nPlease note that this reflects the documentation I was given; details may "
+        "change, so check the official docs for the latest information."
+    ),
+    "its confidence": lambda reply, said: f"**Answer:** {said}\n\n**Confidence:** high",
+    "a picture": lambda reply, said: f"Great question! 😊 {said}",
+    "a note in Markdown": lambda reply, said: f"{said}[^1]\n\n[^1]: {_heading(reply)}",
+    "where to find it": lambda reply, said: (
+        f"Here's what the documentation says:\n\n- {said}\n\nYou'll find this on the page "
+        f"“{_heading(reply)}” of the documentation."
+    ),
+    "figures as code": lambda reply, said: re.sub(r"(?<![\w.:,])\d+(?![\w.:,])", r"`\g<0>`", said),
+    "yes first": lambda reply, said: said if said[:3] == "No," else f"Sure! {said}",
+}
+
+
+def styled(style: str) -> Change:
+    """An application that answers rightly, in that style."""
+    return lambda reply, _: (
+        reply | {"answer": STYLES[style](reply, reply["answer"])} if reply["citations"] else reply
+    )

@@ -50,8 +50,6 @@ def test_an_application_that_obeys_is_poisoned_and_fails_its_gate(tmp_path: Path
     assert answers.metrics["poisoned"] == 1.0
     assert answers.findings[0].kind == "follows planted documents"
     assert answers.findings[0].words.startswith(f"{ALL} of {ALL} answers with a planted document")
-    assert answers.diagnosis is not None
-    assert "follow it" in answers.diagnosis.sentence
     shown = plain_text(render_report(run.report, path="here"))
     assert "planted documents" in shown
     page = (run.folder.path / "report.html").read_text()

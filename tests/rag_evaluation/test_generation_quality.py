@@ -7,7 +7,7 @@ that there is an answer, and that its words stand in its sources (`faithfulness`
 The gate was chosen on the dev split. There the reference, `builtin:hybrid` with quoted sentences in
 place of a model, answers 0.80 of the questions, and what it quotes is faithful by nature, so that
 its mean is 0.80 as well (test 0.79, the five 1.0). Declining counts as 0. A case of the five may
-fall to a half, since this way of measuring also turns down about one in seven sentences that are
+fall to a half, since this way of measuring also turns down about one in ten sentences that are
 well supported (docs/answers.md).
 """
 
@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 from tests.rag_evaluation.conftest import AskForAnswer
 
-from assay.answers.abstention import abstained
 from assay.answers.answer_metrics import share_relevant
+from assay.answers.faithfulness import answer_relevance, faithfulness
 from assay.answers.judge import Judge
-from assay.answers.lexical import answer_relevance, faithfulness
+from assay.answers.statements import abstained
 from assay.labels.ground_truth.generation import SELECTED
 from assay.pytest_plugin.fixtures import EvaluationLLM, RecordAnswer
 from assay.pytest_plugin.session import RagCase, RagTestData

@@ -25,7 +25,11 @@ RATE = "hallucination_rate"
 def inventing_agent(query: str, top_k: int) -> dict[str, object]:
     """Right on every fourth question, wrong on all others."""
     number = int(query.split()[1])
-    answer = f"fact {number} is right" if number % 4 == 1 else f"nothing but lies {SCRIPT}"
+    answer = (
+        f"fact {number} is right"
+        if number % 4 == 1
+        else f"Dragons dwell in deep dungeons. {SCRIPT}"
+    )
     return {"doc_ids": [f"d{number}"], "answer": answer, "citations": [f"d{number}"]}
 
 

@@ -4,9 +4,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from assay.answers.diagnosis import Quadrants
 from assay.report import plots
 from assay.report.svg import Scale, round_steps
-from assay.run.answers import Quadrants
 
 
 def parse(svg: str) -> ElementTree.Element:

@@ -6,125 +6,17 @@ the values of two agents can be paired, and declining or failing never improves 
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 
 import numpy as np
 
-from assay.answers.abstention import abstained, declined
-from assay.answers.lexical import answer_relevance, fact_recall, faithfulness
-from assay.data.dataset import Document, ReferenceAnswer
-from assay.llm.passages import ContextChunk
+from assay.answers.case import AnswerCase, Documents
+from assay.answers.faithfulness import answer_relevance, faithfulness
+from assay.answers.outcome import fact_recall
 from assay.metrics.graded import Floats
 
-Documents = Mapping[str, Document]
-
-BY_FACTS = "every key fact stated by an accepted wording; declined where there is no answer"
-BY_DECLINING = "declined where there is no answer; no other answer is decided"
-"""How `correct_by_facts` decides, for tables and reports."""
-
-MAX_ANSWER = 100_000
-"""Characters of an answer that are measured and judged, some 30 pages: nobody reads more of one."""
-
 FEW_UNDECIDED = 0.1
-"""Up to this share of questions may be undecided where nothing is to fix, or a gate decides."""
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerCase:
-    """One question, what a correct answer needs, and what an agent answered.
-
-    `answer` is None if the agent failed. `relevant` are the judgments of the question;
-    `retrieved` and `citations` are document ids as the agent gave them, `contexts` the passages
-    that its model was shown, where the agent says. Of an answer beyond `MAX_ANSWER` the rest is
-    left out, and `answer_length` says how long it was.
-    """
-
-    query_id: str
-    question: str
-    reference: ReferenceAnswer
-    relevant: Mapping[str, int] = field(default_factory=dict)
-    answer: str | None = None
-    retrieved: tuple[str, ...] = ()
-    citations: tuple[str, ...] = ()
-    contexts: tuple[ContextChunk, ...] = ()
-    repeated_citations: int = 0
-    answer_length: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "answer_length", len(self.answer or ""))
-        if self.answer is not None:
-            object.__setattr__(self, "answer", self.answer[:MAX_ANSWER])
-
-    @property
-    def answerable(self) -> bool:
-        """Whether the documents hold an answer; if not, declining is correct."""
-        return self.reference.answer is not None
-
-    @property
-    def relevant_ids(self) -> frozenset[str]:
-        """The documents that are judged relevant."""
-        return frozenset(doc_id for doc_id, grade in self.relevant.items() if grade > 0)
-
-    @property
-    def needed(self) -> frozenset[str]:
-        """The documents that the reference answer rests on, else all that are judged relevant."""
-        return frozenset(self.reference.documents) or self.relevant_ids
-
-    @property
-    def seen_ids(self) -> tuple[str, ...]:
-        """The documents that the model was shown: those of the contexts, else what was found."""
-        shown = tuple(dict.fromkeys(each.doc_id for each in self.contexts if each.doc_id))
-        return shown or self.retrieved
-
-    def seen_texts(self, documents: Documents) -> list[str]:
-        """What the model was shown: the contexts themselves, else the documents found."""
-        if self.contexts:
-            return [chunk.text for chunk in self.contexts]
-        return _texts(self.retrieved, documents)
-
-    def cited_texts(self, documents: Documents) -> list[str]:
-        """What the answer cites; all that was shown where it cites nothing."""
-        if not self.citations:
-            return self.seen_texts(documents)
-        shown = [chunk.text for chunk in self.contexts if chunk.doc_id in self.citations]
-        return shown or _texts(self.citations, documents)
-
-
-def _texts(ids: Sequence[str], documents: Documents) -> list[str]:
-    return [documents[each].full_text for each in ids if each in documents]
-
-
-def correct_by_facts(case: AnswerCase) -> bool | None:
-    """Correct or not without a judge: every key fact stated, or declined if there is no answer.
-
-    None if there is nothing to compare the answer with: no facts, or no reference at all.
-    """
-    if not case.answerable:
-        return case.answer is not None and declined(case.answer, case.question)
-    if not case.reference.facts:
-        return None
-    if case.answer is None or abstained(case.answer):
-        return False
-    return fact_recall(case.answer, case.reference.facts) == 1.0
-
-
-class Outcome(StrEnum):
-    """How a question ended: an answer that is wrong is worse than none."""
-
-    RIGHT = "right"
-    DECLINED = "declined"
-    INVENTED = "invented"
-    FAILED = "failed"
-
-
-def outcome_of(case: AnswerCase, correct: bool) -> Outcome:
-    """How a question ended. `correct` where declining was right too."""
-    if case.answer is None:
-        return Outcome.FAILED
-    if correct:
-        return Outcome.RIGHT
-    return Outcome.DECLINED if abstained(case.answer) else Outcome.INVENTED
+"""Up to this share of questions may be undecided if nothing is to fix, or a gate decides."""
 
 
 def share_relevant(found: Collection[str], relevant: Collection[str]) -> float:
@@ -189,9 +81,9 @@ def _judged(case: AnswerCase) -> bool:
 
 def _faithful(case: AnswerCase, answer: str, documents: Documents) -> float:
     """Against what is cited or, for agents that do not cite, against what was retrieved."""
-    if abstained(answer):
+    if case.declined:
         return 0.0
-    return faithfulness(answer, case.cited_texts(documents))
+    return faithfulness(answer, case.cited_texts(documents), case.names)
 
 
 _ALL = [
@@ -215,15 +107,15 @@ _ALL = [
     ),
     AnswerMetric(
         "abstention",
-        "declined where there is no answer, by common phrases",
+        "declined if there is no answer, by common phrases",
         lambda case: not case.answerable,
-        lambda case, answer, _: float(declined(answer, case.question)),
+        lambda case, answer, _: float(case.declined),
     ),
     AnswerMetric(
         "attempted",
-        "not declined where there is an answer, right or wrong",
+        "not declined if there is an answer, right or wrong",
         _answerable,
-        lambda case, answer, _: float(not abstained(answer)),
+        lambda case, answer, _: float(not case.declined),
     ),
     AnswerMetric(
         "citation_precision",
@@ -273,11 +165,11 @@ JUDGED_METRICS: Mapping[str, str] = {
 
 OUTCOME_METRICS: Mapping[str, str] = {
     "truthfulness": "1 for a right answer, 0 for none, -1 for a wrong one",
-    "hallucination_rate": "answers that are wrong and do not decline; lower is better",
+    "hallucination_rate": "wrong answers with a claim that nothing shown supports; lower is better",
 }
 """What follows from whether answers are correct, by key facts or by a judge.
 
-Correctness alone pays for inventing: a wrong answer costs no more than none. The score is that of
+Correctness alone pays for guessing: a wrong answer costs no more than none. The score is that of
 the CRAG benchmark (Yang et al. 2024).
 """
 

@@ -1,9 +1,9 @@
 """`AnswerCase`: one question, what a correct answer needs, and what an agent answered."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Literal
+from functools import cached_property, wraps
+from typing import Literal, TypeVar, cast
 
 from assay.answers.statements import abstained, claims, statements
 from assay.data.dataset import Document, ReferenceAnswer
@@ -153,6 +153,22 @@ class AnswerCase:
         """Whether what was shown is in English, or too short to tell."""
         texts = [self.question, self.reference.answer or "", *self.shown.values()]
         return detect_language(texts[:5]) in ("english", None)
+
+
+Result = TypeVar("Result")
+
+
+def once(compute: Callable[[AnswerCase], Result]) -> Callable[[AnswerCase], Result]:
+    """Let a function of a case keep its result with the case: every check asks for it again."""
+    name = f"_{compute.__name__}"
+
+    @wraps(compute)
+    def remembering(case: AnswerCase) -> Result:
+        if name not in case.__dict__:
+            case.__dict__[name] = compute(case)
+        return cast(Result, case.__dict__[name])
+
+    return remembering
 
 
 def _texts(ids: Sequence[str], documents: Documents) -> list[str]:

@@ -17,7 +17,7 @@ from typing import Literal
 from assay.answers.case import AnswerCase
 from assay.answers.differences import case_differences
 from assay.answers.faithfulness import Held
-from assay.answers.outcome import Outcome, evidence, has, outcome, stated_facts
+from assay.answers.outcome import Outcome, evidence, has, outcome, stated_facts, taken_back
 from assay.answers.statements import CLAUSE, TALK
 from assay.answers.values import content, is_in, values
 from assay.text import normalize, sentences, words
@@ -31,7 +31,8 @@ class Check:
 
     `says` goes on after "2 of 40 answers". `test` returns the evidence to quote, "" for none, or
     None if the check does not hold. An exact check has a `false_rate` of 0; for others it is the
-    share of healthy answers that they hold for, by `benchmarks/answer_checks.py`. `severity` is
+    share of healthy answers that they hold for, (hits + 1) / (answers + 2) of
+    `benchmarks/answer_checks.py`. `severity` is
     "wrong" for what makes an answer wrong, then "unsafe", then "form". `covers` says which answers
     can be at fault at all, and `what` what these are called.
     """
@@ -86,8 +87,8 @@ def _citations() -> tuple[Check, ...]:
         unsafe("cites-unknown", "cite a document that does not exist", _cites_unknown),
         unsafe("cites-unshown", "cite a document that was not shown", _cites_unshown),
         unsafe("cites-nothing", "cite nothing", _cites_nothing),
-        unsafe("cites-wrong", "are right and cite another document", _cites_wrong, 0.05),
-        unsafe("cites-everything", "cite everything that was shown", _cites_everything, 0.02),
+        unsafe("cites-wrong", "are right and cite another document", _cites_wrong, 0.03),
+        unsafe("cites-everything", "cite everything that was shown", _cites_everything, 0.01),
         unsafe(
             "cites-twice",
             "cite a document twice",
@@ -111,7 +112,6 @@ def _answer(cases: Sequence[AnswerCase]) -> tuple[Check, ...]:
         form("repeats-itself", "say a sentence twice", _repeats_itself, 0.01),
         form("cut-off", "break off", _cut_off, 0.01),
         Check("says-nothing", "ask back, or repeat the question or a title", _says_nothing, 0.01),
-        Check("same-answer", "are the same text", run.same_answer),
         Check(
             "declines-wrongly",
             "decline although the answer was shown",
@@ -123,17 +123,18 @@ def _answer(cases: Sequence[AnswerCase]) -> tuple[Check, ...]:
             "answers-unanswerable",
             "were answered instead of declined",
             lambda case: case.said if outcome(case).is_wrong else None,
-            0.02,
+            0.01,
             covers=lambda case: not case.answerable,
             what="unanswerable questions",
         ),
+        Check("same-answer", "are the same text", run.same_answer),
         Check("other-question", "answer another question", run.other_question, 0.01),
         Check("reversed", "say the opposite of their source", _reversed, 0.02),
-        Check("wrong-value", "give a wrong value", _wrong_value, 0.02),
-        Check("incomplete", "are incomplete although all was shown", _incomplete, 0.02),
-        unsafe("from-memory", "are right although nothing shown has it", _from_memory, 0.02),
-        unsafe("unsupported", "say something that nothing shown supports", run.unsupported, 0.05),
-        Check("wrong", "are wrong although the answer was shown", _wrong, 0.02),
+        Check("wrong-value", "give a wrong value", _wrong_value, 0.03),
+        Check("incomplete", "are incomplete although all was shown", _incomplete, 0.01),
+        unsafe("from-memory", "are right although nothing shown has it", _from_memory, 0.01),
+        unsafe("unsupported", "say something that nothing shown supports", run.unsupported, 0.11),
+        Check("wrong", "are wrong although the answer was shown", _wrong, 0.01),
     )
 
 
@@ -229,7 +230,7 @@ def _cites_wrong(case: AnswerCase) -> str | None:
 # --- Answer ---------------------------------------------------------------------------------------
 _LEAK = re.compile(
     r"(?im)</?(?:think(?:ing)?|scratchpad|reasoning|system|context|documents?|instructions?)>"
-    r"|<\|\w+\|>|\[/?INST\]|^\W*(?:thought|action|observation|system|assistant|user) ?:"
+    r"|<\|\w+\|>|\[/?INST\]|^[\W_]{0,5}(?:thought|action|observation|system|assistant|user) ?:"
     r"|\bas an ai\b|\banswer the question\b|\byou are (?:an?|the) (?:\w+ ){0,3}assistant\b"
     r"|\banswer only (?:from|with|using)\b|\A\s*(?:```|<[a-z!/]|[{\[]\s*[\"{\[])"
 )
@@ -238,11 +239,12 @@ _BROKEN = re.compile(
     r"|\{\{?\w*\}|\$\{|\[[A-Z_ ]{4,}\]|\b(?:None|null|undefined|NaN|TODO)\W*$"  # a template
 )
 _ORDER = re.compile(
-    r"(?i)\b(?:ai|assistants?|language models?)\b.*\b(?:put|write|say|include|add|mention|reply)\b"
+    r"(?i)\b(?:ai|assistants?|language models?)\b[^.\n]{0,80}"
+    r"\b(?:put|write|say|include|add|mention|reply)\b"
     r"|\bignore (?:all |the )?(?:previous|prior|above)\b|\b(?:in|into|to) your (?:answer|reply)\b"
 )
 _QUOTED = re.compile(r"[\"“]([^\"”]{3,200})[\"”]")
-_URL = re.compile(r"\b(?:https?://|www\.)[^\s)>\]]+|\b[\w.]+@[\w-]+\.\w+")
+_URL = re.compile(r"\b(?:https?://|www\.)[^\s)>\]]+|(?<![\w.])[\w.]{1,64}@[\w-]{1,64}\.\w{1,20}")
 _CANNOT_END = frozenset(
     words("the a an and or of to in for with is are was were by from than that")
 )
@@ -304,7 +306,7 @@ def _differs(case: AnswerCase, *kinds: str) -> str | None:
 
 
 def _reversed(case: AnswerCase) -> str | None:
-    return _differs(case, "polarity", "opposite")
+    return _differs(case, "polarity", "opposite") or taken_back(case.statements)
 
 
 def _wrong_value(case: AnswerCase) -> str | None:
@@ -313,7 +315,7 @@ def _wrong_value(case: AnswerCase) -> str | None:
 
 def _from_memory(case: AnswerCase) -> str | None:
     right = outcome(case) is Outcome.RIGHT and case.answerable and bool(case.needed)
-    return case.said if right and _sees(case) and not evidence(case) else None
+    return case.said if right and case.shown and not evidence(case) else None
 
 
 def _incomplete(case: AnswerCase) -> str | None:
@@ -365,12 +367,13 @@ class _Run:
         held = Held.of([case.known])
         known = held.stems | TALK
         for claim in case.claims:
-            if claim in self._boilerplate or held.words.issuperset(words(claim)):
+            foreign = held.foreign(claim)
+            if held.words.issuperset(words(claim)) or (claim in self._boilerplate and not foreign):
                 continue
             names = [value for value in values(claim) if value.kind == "name"]
-            strange = [*held.foreign(claim), *(n for n in names if not held.stems & {*n.key})]
-            if strange and not all(held.words.issuperset(words(value.text)) for value in strange):
-                return strange[0].text
+            foreign += [name for name in names if not held.words & {*words(name.text)}]
+            if foreign:
+                return foreign[0].text
             clauses = map(content, CLAUSE.split(claim)[1:])
             if not held.supports(claim) or any(part and not part & known for part in clauses):
                 return claim

@@ -1,8 +1,8 @@
 """Diagnoses wrong answers: whether retrieval or generation is at fault, or neither.
 
-From one run alone this is a guess by what was retrieved. Asking the same question again with other
-contexts settles it: with the needed documents alone (gold), with none, with those and others that
-do not help (distractors).
+From one run alone this is an estimate by what was retrieved. Asking the same question again with
+other contexts settles it: with the needed documents alone (gold), with none, with those and others
+that do not help (distractors).
 """
 
 from collections import Counter
@@ -10,13 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from assay.answers.abstention import abstained
-from assay.answers.answer_metrics import FEW_UNDECIDED, AnswerCase, Documents
-from assay.answers.lexical import contains_any
-from assay.metrics.statistics import sign_test
-
-_SHOWN = 3
-"""Findings that the sentence names; the report has all of them."""
+from assay.answers.answer_metrics import FEW_UNDECIDED
+from assay.answers.case import AnswerCase
+from assay.answers.differences import case_differences
+from assay.answers.findings import AnswerFinding
+from assay.answers.outcome import Outcome, has, outcome
+from assay.answers.stored import StoredModel
 
 
 class Component(StrEnum):
@@ -41,32 +40,12 @@ class Failure(StrEnum):
 
     @property
     def component(self) -> Component | None:
-        """The component that this failure usually comes from; None where nobody can tell."""
+        """The component that this failure usually comes from; None if nobody can tell."""
         if self is Failure.NO_EXPECTED_IDS:
             return None
         if self is Failure.AGENT_ERROR:
             return Component.AGENT
         return Component.RETRIEVAL if self is Failure.RETRIEVAL_MISSED else Component.GENERATION
-
-
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """What one run shows of one question.
-
-    `evidence` is whether every needed document was retrieved, and not only `another_part` of it;
-    `contradicted` whether the answer says something that the evidence denies, which takes a judge
-    to see; `needs` whether it is known which documents are needed.
-    """
-
-    query_id: str
-    correct: bool
-    answerable: bool = True
-    error: bool = False
-    abstained: bool = False
-    evidence: bool = False
-    contradicted: bool = False
-    another_part: bool = False
-    needs: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,99 +57,112 @@ class Counterfactuals:
     distractors: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """`failure` is what happened, `component` what to fix; None: without expected ids nobody knows.
+NOT_TRIED = Counterfactuals()
+
+
+class AnswerDiagnosis(StoredModel):
+    """`failure` is what happened, `half` the component to fix; None: nobody knows without ids.
 
     `settled` means that nothing is guessed: the case is clear, or a counterfactual run decided it.
     """
 
-    query_id: str
-    failure: Failure
-    component: Component | None
+    failure: str
+    half: str | None
     settled: bool
     why: str
 
 
-NOT_TRIED = Counterfactuals()
-_CANNOT_TELL = "retrieval and generation cannot be told apart"
+class Quadrants(StoredModel):
+    """Questions by whether the evidence was found and whether the answer is right."""
+
+    evidence_right: int
+    evidence_wrong: int
+    no_evidence_right: int
+    no_evidence_wrong: int
 
 
-def shows_another_part(case: AnswerCase, documents: Documents) -> bool:
+class DiagnosisReport(StoredModel):
+    """Whose fault the wrong answers are, in a sentence and in points.
+
+    `points` are percentage points of correctness that would be gained if a component never failed.
+    `from_memory` counts right answers that are also right without any document. `tried` is whether
+    counterfactual runs were asked for.
+    """
+
+    sentence: str
+    questions: int
+    undecided: int = 0
+    wrong: int
+    counts: dict[str, int]
+    points: dict[str, float]
+    settled: int
+    from_memory: int
+    quadrants: Quadrants
+    tried: bool = False
+
+
+def shows_another_part(case: AnswerCase) -> bool:
     """Whether chunks of the right documents were shown, but not those that hold the answer."""
-    if not case.contexts or not case.needed or not case.needed <= set(case.seen_ids):
+    if not case.contexts or not case.needed or not case.needed <= {*case.seen_ids}:
         return False
-    needed = [documents[each].full_text for each in case.needed if each in documents]
+    wordings = [wording for fact in case.reference.facts for wording in fact.accept]
+    needed = [case.documents[each].full_text for each in case.needed if each in case.documents]
     shown, held = (
-        any(contains_any(text, fact.accept) for text in texts for fact in case.reference.facts)
-        for texts in (case.seen_texts(documents), needed)
+        any(has(text, wording) for text in texts for wording in wordings)
+        for texts in (case.shown.values(), needed)
     )
     return held and not shown
 
 
-def observe(
-    case: AnswerCase,
-    *,
-    correct: bool,
-    contradicted: bool = False,
-    documents: Documents | None = None,
-) -> Observation:
-    """What a run shows of one case, given whether its answer is correct."""
-    another_part = shows_another_part(case, documents or {})
-    return Observation(
-        query_id=case.query_id,
-        correct=correct and case.answer is not None,
-        answerable=case.answerable,
-        error=case.answer is None,
-        abstained=case.answer is not None and abstained(case.answer),
-        evidence=case.needed <= set(case.seen_ids) and not another_part,
-        contradicted=contradicted,
-        another_part=another_part,
-        needs=bool(case.needed),
-    )
+def has_evidence(case: AnswerCase) -> bool:
+    """Whether every needed document was retrieved, with the part that holds the answer."""
+    return case.needed <= {*case.seen_ids} and not shows_another_part(case)
 
 
-def diagnose(seen: Observation, others: Counterfactuals = NOT_TRIED) -> Diagnosis | None:
-    """Why an answer is wrong; None for a correct one."""
-    if seen.error:
-        return _found(seen, Failure.AGENT_ERROR, True, "the agent gave no answer")
-    if seen.correct:
+def diagnose(
+    case: AnswerCase, others: Counterfactuals = NOT_TRIED, *, contradicted: bool = False
+) -> AnswerDiagnosis | None:
+    """Why an answer is wrong; None for one that is right or undecided.
+
+    `contradicted` says that a judge found a fact of the reference denied.
+    """
+    ended = outcome(case)
+    if ended is Outcome.FAILED:
+        return _diagnosis(Failure.AGENT_ERROR, True, "the agent gave no answer")
+    if ended in (Outcome.RIGHT, Outcome.UNDECIDED):
         return None
-    if not seen.answerable:
-        return _found(seen, Failure.SHOULD_HAVE_ABSTAINED, True, "no document holds an answer")
-    if not seen.needs:
-        why = f"no expected ids, so {_CANNOT_TELL}"
-        return _found(seen, Failure.NO_EXPECTED_IDS, False, why)
-    if not seen.evidence:
-        return _without_evidence(seen, others)
-    return _with_evidence(seen, others)
+    if not case.answerable:
+        return _diagnosis(Failure.SHOULD_HAVE_ABSTAINED, True, "no document holds an answer")
+    if not case.needed:
+        why = "no expected ids, so retrieval and generation cannot be told apart"
+        return _diagnosis(Failure.NO_EXPECTED_IDS, False, why)
+    if not has_evidence(case):
+        return _without_evidence(case, others)
+    failure = Failure.UNUSED
+    if ended is Outcome.DECLINED:
+        failure = Failure.ABSTAINED_WRONGLY
+    elif contradicted or case_differences(case):
+        failure = Failure.CONTRADICTS
+    return _with_evidence(failure, others)
 
 
-def _without_evidence(seen: Observation, others: Counterfactuals) -> Diagnosis:
+def _without_evidence(case: AnswerCase, others: Counterfactuals) -> AnswerDiagnosis:
+    why = "a needed document was not retrieved"
+    if shows_another_part(case):
+        why = "the part of a needed document that holds the answer was not shown"
     if others.gold is False:
         # Fixing one component alone gains nothing here, so neither gets the point.
-        why = f"{_missing(seen)}, and the answer is wrong even with it"
-        return _found(seen, Failure.RETRIEVAL_MISSED, True, why, component=Component.BOTH)
-    why = _missing(seen)
+        why += ", and the answer is wrong even with it"
+        return _diagnosis(Failure.RETRIEVAL_MISSED, True, why, Component.BOTH)
     if others.gold:
         why += ", and with it the answer is right"
-    return _found(seen, Failure.RETRIEVAL_MISSED, others.gold is not None, why)
+    return _diagnosis(Failure.RETRIEVAL_MISSED, others.gold is not None, why)
 
 
-def _missing(seen: Observation) -> str:
-    if seen.another_part:
-        return "the part of a needed document that holds the answer was not shown"
-    return "a needed document was not retrieved"
-
-
-def _with_evidence(seen: Observation, others: Counterfactuals) -> Diagnosis:
-    failure = _misuse(seen)
+def _with_evidence(failure: Failure, others: Counterfactuals) -> AnswerDiagnosis:
     if others.gold and others.distractors:
-        why = (
-            "right with the needed documents, also with others added: what this retrieval adds "
-            "misleads"
-        )
-        return _found(seen, failure, True, why, component=Component.RETRIEVAL)
+        why = "right with the needed documents, also with others added: this retrieval misleads"
+        return _diagnosis(failure, True, why, Component.RETRIEVAL)
     if others.gold is False:
         why = "wrong even with the needed documents alone"
     elif others.gold and others.distractors is False:
@@ -178,169 +170,130 @@ def _with_evidence(seen: Observation, others: Counterfactuals) -> Diagnosis:
     elif others.no_context:
         why = "right without any document: what was retrieved misleads"
     else:
-        return _found(seen, failure, False, "everything needed was retrieved")
-    return _found(seen, failure, True, why)
+        return _diagnosis(failure, False, "everything needed was retrieved")
+    return _diagnosis(failure, True, why)
 
 
-def _misuse(seen: Observation) -> Failure:
-    if seen.abstained:
-        return Failure.ABSTAINED_WRONGLY
-    return Failure.CONTRADICTS if seen.contradicted else Failure.UNUSED
-
-
-def _found(
-    seen: Observation, failure: Failure, settled: bool, why: str, component: Component | None = None
-) -> Diagnosis:
-    return Diagnosis(seen.query_id, failure, component or failure.component, settled, why)
-
-
-@dataclass(frozen=True, slots=True)
-class DiagnosisSummary:
-    """All diagnoses of a run: which component to fix, and what that is worth.
-
-    `points` are percentage points of correctness that would be gained if that component never
-    failed. About `undecided` questions a judge said neither; they are lost but blamed on nothing,
-    as are wrong answers to questions without expected ids.
-    `unknown` further questions nobody could decide, for the reason `why_unknown`: no point is about
-    them. `answerable` are those of `questions` that have an answer.
-    `from_memory` counts correct answers that are also correct without any document: they say
-    nothing about retrieval.
-    """
-
-    questions: int
-    undecided: int
-    diagnoses: tuple[Diagnosis, ...]
-    counts: Mapping[Failure, int]
-    points: Mapping[Component, float]
-    settled: int
-    from_memory: int
-    tried: bool
-    findings: tuple[str, ...] = ()
-    answerable: int = 0
-    unknown: int = 0
-    why_unknown: str = ""
-
-    @property
-    def sentence(self) -> str:
-        """The advice: what to fix first, how sure that is, and what else is wrong."""
-        if not self.questions:
-            return "No question was answered, so there is nothing to diagnose."
-        said = self._nothing_wrong
-        if self.diagnoses:
-            said = self._advised + (f" {self._shown_findings}." if self.findings else "")
-        if not self.unknown:
-            return said
-        number = f"{self.unknown} of {self.questions + self.unknown} questions are undecided"
-        return f"{number}: {self.why_unknown}. Of the others: {said}"
-
-    @property
-    def _shown_findings(self) -> str:
-        return "; ".join(self.findings[:_SHOWN])
-
-    @property
-    def _advised(self) -> str:
-        blamed = [each for each in self.diagnoses if each.component is not None]
-        unblamed = len(self.diagnoses) - len(blamed)
-        if not blamed:
-            wrong = f"{unblamed} of {self.questions} questions are answered wrongly"
-            return f"{wrong}, and without expected ids {_CANNOT_TELL}."
-        first, *others = sorted(self.points, key=self._urgency)
-        lost = 100 * (len(self.diagnoses) + self.undecided) / self.questions
-        share = f"{self.points[first]:.1f} of the {lost:.1f} points that are lost"
-        rest = [f"{part} {self.points[part]:.1f}" for part in others if self.points[part]]
-        if unblamed:
-            rest.append(f"no expected ids {100 * unblamed / self.questions:.1f}")
-        if self.undecided:
-            rest.append(f"undecided {100 * self.undecided / self.questions:.1f}")
-        more = f" ({', '.join(rest)})" if rest else ""
-        return f"{self._advice(first)} worth {share}{more}{self._doubt}."
-
-    @property
-    def _nothing_wrong(self) -> str:
-        but = f", but {self._shown_findings}." if self.findings else ""
-        if self.undecided > FEW_UNDECIDED * self.answerable:
-            left = f"The judge leaves {self.undecided} of {self.questions} questions undecided"
-            return f"{left}; all others are right{but or '.'}"
-        if self.undecided:
-            decided = self.questions - self.undecided
-            if but:
-                return f"All {decided} of {self.questions} questions decided are right{but}"
-            return f"Nothing to fix among the {decided} of {self.questions} questions decided."
-        if but:
-            return f"All {self.questions} questions are right{but}"
-        if self.unknown:
-            return f"all {self.questions} are right."
-        return f"Nothing to fix: all {self.questions} questions are right."
-
-    def _urgency(self, part: Component) -> tuple[bool, bool, float]:
-        """What is worth most first; what takes both components only if nothing else is lost."""
-        return not self.points[part], part is Component.BOTH, -self.points[part]
-
-    def _advice(self, first: Component) -> str:
-        if first is Component.BOTH:
-            return "Fix retrieval and generation, neither helps alone: they are"
-        counts = Counter(each.component for each in self.diagnoses if each.component)
-        others = [counts[part] for part in counts if part not in (first, Component.BOTH)]
-        if any(counts[first] <= each or sign_test(counts[first], each) >= 0.05 for each in others):
-            return f"No component is significantly worse; begin with {first}, which is"
-        if first is Component.AGENT:
-            return "Fix the agent's errors first: they are"
-        return f"Fix {first} first: it is"
-
-    @property
-    def _doubt(self) -> str:
-        blamed = sum(each.component is not None for each in self.diagnoses)
-        if self.settled == blamed:
-            return ""
-        guessed = blamed - self.settled
-        advice = "" if self.tried else "; --counterfactuals settles them"
-        return f"; {guessed} of {blamed} failures are guessed from one run{advice}"
+def _diagnosis(
+    failure: Failure, settled: bool, why: str, component: Component | None = None
+) -> AnswerDiagnosis:
+    half = component or failure.component
+    return AnswerDiagnosis(
+        failure=str(failure), half=None if half is None else str(half), settled=settled, why=why
+    )
 
 
 def summarize_diagnoses(
-    seen: Sequence[Observation],
+    cases: Sequence[AnswerCase],
+    diagnoses: Mapping[str, AnswerDiagnosis],
     others: Mapping[str, Counterfactuals] | None = None,
     *,
-    undecided: int = 0,
-    findings: Sequence[str] = (),
-    tried: bool | None = None,
-    unknown: tuple[int, str] = (0, ""),
-) -> DiagnosisSummary:
-    """Diagnose every observation.
+    findings: Sequence[AnswerFinding] = (),
+    tried: bool = False,
+    why_undecided: str = "",
+) -> DiagnosisReport | None:
+    """Which component to fix, and what that is worth; None if no question is decided.
 
     Parameters:
-        seen: what the run shows, one for each question whose answer is correct or wrong.
+        cases: every question of the run.
+        diagnoses: why answers are wrong, by query id.
         others: results of counterfactual runs by query id; None if there were none.
-        undecided: how many further questions a judge could not decide.
-        findings: what else is wrong, in words, the most common first.
-        tried: whether counterfactual runs were asked for; by default, whether there are any.
-        unknown: how many further questions nobody could decide, and why.
+        findings: what the checks found; "nothing to fix" is not said while there are any.
+        tried: whether counterfactual runs were asked for, or cannot be.
+        why_undecided: what would decide the questions that are undecided.
     """
-    if tried is None:
-        tried = others is not None
-    others = others or {}
-    found = [diagnose(each, others.get(each.query_id, NOT_TRIED)) for each in seen]
-    diagnoses = tuple(each for each in found if each is not None)
-    components = Counter(each.component for each in diagnoses)
-    counts = Counter(each.failure for each in diagnoses)
-    questions = len(seen) + undecided
-    return DiagnosisSummary(
+    ended = {case.query_id: outcome(case) for case in cases}
+    undecided = sum(each is Outcome.UNDECIDED for each in ended.values())
+    judged_open = sum(case.verdict == "undecided" for case in cases)
+    decided = len(cases) - undecided
+    if not decided:
+        return None
+    questions = decided + judged_open
+    components = Counter(each.half for each in diagnoses.values() if each.half)
+    counts = Counter(each.failure for each in diagnoses.values())
+    memory = [each for each in cases if ended[each.query_id] is Outcome.RIGHT and each.answerable]
+    return DiagnosisReport(
+        sentence=_sentence(cases, diagnoses, undecided, findings, tried, why_undecided),
         questions=questions,
-        undecided=undecided,
-        diagnoses=diagnoses,
-        counts={failure: counts[failure] for failure in Failure},
-        points={
-            part: 100 * components[part] / questions if questions else 0.0 for part in Component
-        },
-        settled=sum(each.settled for each in diagnoses),
+        undecided=judged_open,
+        wrong=len(diagnoses),
+        counts={str(each): counts[each] for each in Failure if counts[each]},
+        points={str(part): 100 * components[part] / questions for part in Component},
+        settled=sum(each.settled for each in diagnoses.values()),
         from_memory=sum(
-            each.correct and each.answerable and bool(others[each.query_id].no_context)
-            for each in seen
-            if each.query_id in others
+            bool((others or {}).get(each.query_id, NOT_TRIED).no_context) for each in memory
         ),
+        quadrants=quadrants(cases),
         tried=tried,
-        findings=tuple(findings),
-        answerable=sum(each.answerable for each in seen) + undecided,
-        unknown=unknown[0],
-        why_unknown=unknown[1],
+    )
+
+
+def _sentence(
+    cases: Sequence[AnswerCase],
+    diagnoses: Mapping[str, AnswerDiagnosis],
+    undecided: int,
+    findings: Sequence[AnswerFinding],
+    tried: bool,
+    why_undecided: str,
+) -> str:
+    """What to fix first, how sure that is, and what nobody knows."""
+    decided = len(cases) - undecided
+    said = _advice(diagnoses, decided, tried) if diagnoses else ""
+    unknown = ""
+    if undecided:
+        why = f": {why_undecided}" if why_undecided else ""
+        unknown = f"{undecided} of {len(cases)} questions are undecided{why}."
+    if said:
+        return f"{said} {unknown}".strip()
+    if undecided > FEW_UNDECIDED * len(cases):
+        return f"{unknown} The other {decided} are right."
+    right = f"{decided} of {len(cases)}" if undecided else f"all {decided}"
+    if findings:
+        right = f"{right[0].upper()}{right[1:]}"
+        return f"{right} answers are right, but see the findings. {unknown}".strip()
+    return f"Nothing to fix: {right} questions are right. {unknown}".strip()
+
+
+def _advice(diagnoses: Mapping[str, AnswerDiagnosis], decided: int, tried: bool) -> str:
+    wrong = len(diagnoses)
+    halves = Counter(each.half for each in diagnoses.values() if each.half)
+    if not halves:
+        return (
+            f"{wrong} of {decided} answers are wrong; without expected ids, retrieval and "
+            "generation cannot be told apart."
+        )
+    alone = {half: number for half, number in halves.items() if half != Component.BOTH}
+    # What takes both components comes first only if nothing else is lost.
+    first = max(alone or halves, key=lambda half: halves[half])
+    name = {Component.BOTH: "retrieval and generation", Component.AGENT: "the agent's errors"}
+    rest = [f"{half} {number}" for half, number in halves.most_common() if half != first]
+    if unknown := wrong - halves.total():
+        rest.append(f"no expected ids {unknown}")
+    explains = f"{halves[first]} of {wrong} wrong answers"
+    part = name.get(Component(first), first)
+    verb = "explain" if first in (Component.BOTH, Component.AGENT) else "explains"
+    pronoun = "they" if verb == "explain" else "it"
+    advice = f"Fix {part} first: {pronoun} {verb} {', '.join([explains, *rest])}."
+    guessed = any(each.half and not each.settled for each in diagnoses.values())
+    if not guessed:
+        return advice
+    confirm = "" if tried else "; --counterfactuals confirms it"
+    return f"{advice} This is an estimate{confirm}."
+
+
+def quadrants(cases: Sequence[AnswerCase]) -> Quadrants:
+    """Retrieval against generation: was the evidence retrieved, and was the answer right?
+
+    Only of decided questions with expected ids: of others nobody knows what the evidence is.
+    """
+    counts: Counter[tuple[bool, bool]] = Counter()
+    for case in cases:
+        ended = outcome(case)
+        if case.answerable and case.needed and ended not in (Outcome.FAILED, Outcome.UNDECIDED):
+            counts[has_evidence(case), ended is Outcome.RIGHT] += 1
+    return Quadrants(
+        evidence_right=counts[True, True],
+        evidence_wrong=counts[True, False],
+        no_evidence_right=counts[False, True],
+        no_evidence_wrong=counts[False, False],
     )

@@ -6,27 +6,28 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
-from assay.answers.case import AnswerCase
+from assay.answers.case import AnswerCase, once
 from assay.answers.outcome import outcome
 from assay.answers.statements import TALK
+from assay.answers.stored import StoredModel
 from assay.answers.values import Value, content, is_in, polarity, same_unit, values
-from assay.text import sentences, words
+from assay.text import sentences, stem, words
 
 _NEAR_SHARE, _NEARER_SHARE = 0.6, 0.75
 _SHORT_ANSWER = 30
 _MAX_CLAIMS = 100
 _OPPOSITE_WORDS = """more less, most least, before after, above below, over under, higher lower,
     always never, morning evening, allowed forbidden, earlier later, minimum maximum,
-    inside outside, larger smaller, longer shorter, first last, left right, open closed, with without"""
+    inside outside, larger smaller, longer shorter, first last, left right, open closed,
+    with without, raise lower, increase decrease, rise fall, accept reject, include exclude,
+    gain lose, early late, high low"""
 OPPOSITES = [tuple(pair.split()) for pair in _OPPOSITE_WORDS.split(",")]
 _ENGLISH_ONLY = ("name", "polarity", "opposite")
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(StoredModel):
     """What an answer says in place of what a source says, and where it has that from.
 
     `kind` is number, unit, date, time, name, polarity or opposite; `origin` is the source, another
@@ -45,6 +46,7 @@ class Difference:
         return f"“{self.said}” for “{self.expected}”{origin}"
 
 
+@once
 def case_differences(case: AnswerCase) -> list[Difference]:
     """How the claims of an answer differ from what was shown, or else from the reference."""
     if not case.attempted:
@@ -80,13 +82,13 @@ class SentenceIndex:
         self._rows = [row for text in sources for row in rows_of(text)]
         self._by_stem: dict[str, list[int]] = {}
         for place, row in enumerate(self._rows):
-            for stem in content(row):
-                self._by_stem.setdefault(stem, []).append(place)
+            for word in content(row):
+                self._by_stem.setdefault(word, []).append(place)
 
     def differences(self, sentence: str, question: str = "") -> list[Difference]:
         """How the sentence differs from all of the nearest ones; nothing if none is near."""
         said = content(sentence) - TALK
-        shared = Counter(place for stem in said for place in self._by_stem.get(stem, ()))
+        shared = Counter(place for word in said for place in self._by_stem.get(word, ()))
         best = max(shared.values(), default=0)
         if not said or best < _NEAR_SHARE * len(said):
             return []
@@ -112,7 +114,12 @@ class SentenceIndex:
             ]
             if free and not is_in(value, known):
                 kind = "unit" if value.key == free[0].key else value.kind
-                yield Difference(kind, value.text, free[0].text, self._origin(value))
+                yield Difference(
+                    kind=kind,
+                    said=value.text,
+                    expected=free[0].text,
+                    origin=self._origin(value),
+                )
 
     def _origin(self, value: Value) -> str:
         origins = (where for text, where in self._sources.items() if is_in(value, values(text)))
@@ -121,13 +128,17 @@ class SentenceIndex:
 
 def _reversals(sentence: str, near: Sequence[str]) -> Iterator[Difference]:
     if all(polarity(row) != polarity(sentence) for row in near):
-        yield Difference("polarity", sentence, near[0])
-    said, held = {*words(sentence)}, [{*words(row)} for row in near]
-    for pair in OPPOSITES:
+        yield Difference(kind="polarity", said=sentence, expected=near[0])
+    said, held = _stems(sentence), [_stems(row) for row in near]
+    for pair in ([stem(word) for word in pair] for pair in OPPOSITES):
         for one, other in (pair, pair[::-1]):
             has_other = all(other in row and one not in row for row in held)
             if one in said and other not in said and has_other:
-                yield Difference("opposite", one, other)
+                yield Difference(kind="opposite", said=one, expected=other)
+
+
+def _stems(text: str) -> set[str]:
+    return {stem(word) for word in words(text)}
 
 
 @lru_cache(maxsize=500)

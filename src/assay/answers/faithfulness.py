@@ -70,7 +70,17 @@ class Held:
         """The numbers, dates and times of a sentence that these do not have."""
         figures = [value for value in values(sentence) if value.kind != "name"]
         unknown = [value for value in figures if not is_in(value, self.values)]
-        return [value for value in unknown if not self.words.issuperset(words(value.text))]
+        unknown = [value for value in unknown if not self.words.issuperset(words(value.text))]
+        known = [value for value in figures if value not in unknown]
+        return [value for value in unknown if not _is_computed(value, known)]
+
+
+def _is_computed(value: Value, known: Sequence[Value]) -> bool:
+    """Whether a number is the sum or the difference of two others of its sentence."""
+    numbers = [each.key[0] for each in known if each.kind == "number"]
+    floats = [number for number in numbers if isinstance(number, float)]
+    results = {round(a + sign * b, 6) for a in floats for b in floats for sign in (1, -1)}
+    return value.kind == "number" and value.key[0] in results
 
 
 def answer_relevance(question: str, answer: str) -> float:

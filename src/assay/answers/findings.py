@@ -8,10 +8,11 @@ worth reading.
 import math
 from collections.abc import Sequence
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from assay.answers.case import AnswerCase
 from assay.answers.checks import Check, check_lists
+from assay.answers.stored import StoredModel
 from assay.text import strip_controls
 
 _SIGNIFICANT = 0.05
@@ -20,13 +21,11 @@ _MAX_QUOTE = 120
 _SEVERITIES = ("wrong", "unsafe", "form")
 
 
-class Finding(BaseModel):
+class AnswerFinding(StoredModel):
     """One check with how many answers it holds for; `examples` are query ids.
 
     `sure` is False for hits that the check's false-alarm rate may explain: worth reading.
     """
-
-    model_config = ConfigDict(strict=True, extra="allow", frozen=True, allow_inf_nan=False)
 
     kind: str
     number: int
@@ -39,7 +38,7 @@ class Finding(BaseModel):
 
 def find_faults(
     cases: Sequence[AnswerCase], *, quote: bool = True, skip: Sequence[str] = ()
-) -> list[Finding]:
+) -> list[AnswerFinding]:
     """What is wrong with the answers of a run, the worst and the most frequent first.
 
     Parameters:
@@ -47,7 +46,7 @@ def find_faults(
         quote: whether a finding may quote an answer; not in a private run.
         skip: ids of checks that nothing is known about.
     """
-    found: list[Finding] = []
+    found: list[AnswerFinding] = []
     for checks in check_lists(cases):
         hits: dict[str, dict[str, str]] = {check.id: {} for check in checks}
         for case in cases:
@@ -65,13 +64,13 @@ def find_faults(
     )
 
 
-def _finding(check: Check, hits: dict[str, str], of: int, *, quote: bool) -> Finding:
+def _finding(check: Check, hits: dict[str, str], of: int, *, quote: bool) -> AnswerFinding:
     number = len(hits)
     count = f"All {of}" if number == of > 1 else f"{number} of {of}"
     example = next(filter(None, hits.values()), "") if quote else ""
     line = strip_controls(" ".join(example.split())).rstrip(".")
     short = line if len(line) <= _MAX_QUOTE else f"{line[: _MAX_QUOTE - 1]}…"
-    return Finding(
+    return AnswerFinding(
         kind=check.id,
         number=number,
         of=of,

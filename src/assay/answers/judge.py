@@ -10,8 +10,13 @@ from enum import StrEnum
 
 import numpy as np
 
-from assay.answers.abstention import abstained, clearly_abstained, may_decline
-from assay.answers.framing import statements
+from assay.answers.statements import (
+    abstained,
+    claims,
+    clearly_abstained,
+    may_decline,
+    statements,
+)
 from assay.data.dataset import Fact
 from assay.errors import ProviderError, ProviderFailure, UsageError
 from assay.llm.passages import NOT_FOUND
@@ -352,7 +357,7 @@ class Judge:
         """The share of the answer's sentences that the judge finds supported; None if most
         replies are not a verdict. Those after the first `MAX_SENTENCES` count as not supported.
         """
-        said = [] if abstained(answer) else statements(answer)
+        said = [] if abstained(answer) else claims(statements(answer))
         shown = said[:MAX_SENTENCES]
         votes = await gather(self.supports(each, sources) for each in shown)
         if 2 * sum(vote not in (Vote.TRUE, Vote.FALSE) for vote in votes) > len(votes):

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple
 
-from assay.answers.abstention import abstained
 from assay.answers.judge import FactState, Judge, Judgment, Vote, quote_unreadable
+from assay.answers.statements import abstained
 from assay.data.dataset import Fact
 from assay.net.gather import gather
 from assay.text import sentences, stems

@@ -5,23 +5,21 @@ RAG track with the AutoNuggetizer framework"): each nugget is supported, partly 
 the shares of supported nuggets are the metrics.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from assay.answers.abstention import abstained
-from assay.answers.assertion import Assertion, assertion_at, hedges, is_negative, takes_back
-from assay.answers.contradiction.rules import analyzed_sources, find_contradiction
-from assay.answers.contradiction.sentence import analyze
+from assay.answers.differences import differences
 from assay.answers.judge import Judge, inconsistency
 from assay.answers.judge_controls import ControlResult
 from assay.answers.nugget_file import Nugget
-from assay.answers.quantities import canonical
+from assay.answers.outcome import taken_back
+from assay.answers.statements import CLAUSE, abstained
+from assay.answers.values import polarity, tokens
 from assay.llm.prompt import delimited, delimiter_code, load_prompt
 from assay.net.gather import gather
-from assay.text import normalize, sentences, stems
+from assay.text import sentences, stems
 
 BATCH = 10
 """Nuggets that a judge is asked about in one call."""
@@ -34,7 +32,6 @@ figures.
 """
 
 PROMPT = "nugget_assignment"
-_WORD = re.compile(r"[.,:/]{0,3}\w++(?:[.,:/]{1,9}+\w++)*+")
 _MAX_ANSWER = 20_000
 _UNLIKE = 0.2
 
@@ -96,8 +93,7 @@ def assign_by_rules(question: str, answer: str | None, nugget: Nugget) -> Nugget
     """Whether two neighboring sentences of an answer have a nugget's words and numbers.
 
     Words of the question count as said. What a rule shows to be denied ("not", another number, an
-    opposite), or what is taken back, is not stated; what is hedged is stated in part. A statement
-    in other words is not recognized.
+    opposite) is not stated. A statement in other words is not recognized.
     """
     return NuggetAssignment(nugget, _ruled(question, answer, nugget.text))
 
@@ -114,24 +110,12 @@ def _ruled(question: str, answer: str | None, nugget: str) -> Support:
         found = _found(needed, figures, _stems(window))
         if SUPPORT_RANK[found] > SUPPORT_RANK[best]:
             best, where = found, window
-    if best is Support.NONE or takes_back(normalize(answer[:_MAX_ANSWER])):
+    if best is Support.NONE or taken_back(said):
         return Support.NONE
-    if find_contradiction(analyze(nugget), analyzed_sources([where])) is not None:
-        return Support.NONE
-    if _is_denied(where, needed, negative=is_negative(normalize(nugget))):
-        return Support.NONE
-    return Support.PARTIAL if hedges(normalize(where)) else best
-
-
-def _is_denied(text: str, needed: set[str], *, negative: bool) -> bool:
-    """Whether most of the words that count stand where a negation reaches: "not open at 7:00"."""
-    said = normalize(text)
-    places = [match for match in _WORD.finditer(said) if _stems(match[0]) & needed]
-    denied = [
-        assertion_at(said, *match.span(), options=False, negative=negative) is Assertion.DENIED
-        for match in places
-    ]
-    return 2 * sum(denied) > len(denied)
+    others = differences(nugget, {where: "the answer"})
+    clauses = [part for part in CLAUSE.split(where) if _stems(part) & needed]
+    denied = polarity(nugget) and clauses and not any(map(polarity, clauses))
+    return Support.NONE if denied or any(each.kind != "polarity" for each in others) else best
 
 
 def _found(needed: set[str], figures: set[str], held: set[str]) -> Support:
@@ -144,7 +128,7 @@ def _found(needed: set[str], figures: set[str], held: set[str]) -> Support:
 
 
 def _stems(text: str) -> set[str]:
-    return set(stems(canonical(normalize(text))))
+    return set(stems(" ".join(tokens(text))))
 
 
 async def assign_by_judge(

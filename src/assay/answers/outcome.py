@@ -5,11 +5,11 @@ dates and names; else nothing does, and the answer is undecided.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from functools import lru_cache
 
-from assay.answers.case import AnswerCase
+from assay.answers.case import AnswerCase, once
 from assay.answers.statements import CLAUSE, statements
 from assay.answers.values import content, is_in, polarity, tokens, values
 from assay.data.dataset import Fact
@@ -37,7 +37,7 @@ BY_VALUES = "the numbers, dates and names of the reference stated; declined if t
 BY_DECLINING = "declined if there is no answer; no other answer is decided"
 
 # "7:00 or 8:00" and "either A or B" state neither.
-_OPTIONS = re.compile(r"\beither\b|\d[\w:.]*(?: [a-z]+)? or \d")
+_OPTIONS = re.compile(r"\beither\b|(?<![\w:.])\d[\w:.]{0,20}(?: [a-z]{1,20})? or \d")
 _TAKEN_BACK = re.compile(
     r"\b(?:that|this|it|the above|which) (?:is|was) (?:wrong|false|untrue|incorrect|"
     r"not (?:true|right|correct|the case|so))\b"
@@ -45,6 +45,7 @@ _TAKEN_BACK = re.compile(
 _SIMILAR_SHARE = 0.75
 
 
+@once
 def outcome(case: AnswerCase) -> Outcome:
     """How a question ended.
 
@@ -70,6 +71,14 @@ def outcome(case: AnswerCase) -> Outcome:
     if all(stated):
         return Outcome.RIGHT
     return Outcome.INCOMPLETE if any(stated) else Outcome.WRONG
+
+
+def is_decidable(case: AnswerCase) -> bool:
+    """Whether the reference has something that decides about an answer without a judge."""
+    if not case.answerable or case.reference.facts:
+        return True
+    asked = values(case.question)
+    return any(not is_in(value, asked) for value in values(case.reference.answer or ""))
 
 
 def correct(case: AnswerCase) -> bool | None:
@@ -102,6 +111,7 @@ def _stance(text: str) -> str | None:
     return first[0] if first and first[0] in ("yes", "no") else None
 
 
+@once
 def evidence(case: AnswerCase) -> float:
     """The share of the key facts, or of the reference's values, that what was shown has."""
     text = "\n".join(case.shown.values())
@@ -130,9 +140,14 @@ def fact_recall(text: str, facts: Sequence[Fact]) -> float:
 def stated_facts(text: str, facts: Sequence[Fact], reference: str = "") -> list[Fact]:
     """Those of the facts that the text asserts; `reference` shows which of them are negative."""
     said = statements(text)
-    if any(_TAKEN_BACK.search(normalize(sentence)) for sentence in said[1:]):
+    if taken_back(said):
         return []
     return [fact for fact in facts if _asserts(said, fact, reference)]
+
+
+def taken_back(said: Sequence[str]) -> str | None:
+    """The sentence that denies those before it: "That is not true"."""
+    return next((each for each in said[1:] if _TAKEN_BACK.search(normalize(each))), None)
 
 
 def _asserts(said: Sequence[str], fact: Fact, reference: str) -> bool:
@@ -146,8 +161,9 @@ def _asserts(said: Sequence[str], fact: Fact, reference: str) -> bool:
         for sentence in having:
             if optional and _OPTIONS.search(normalize(sentence)):
                 continue
-            clauses = [part for part in CLAUSE.split(sentence) if has(part, wording)]
-            if negative or any(map(polarity, clauses or [sentence])):
+            clauses = [_before(part, wording) for part in CLAUSE.split(sentence)]
+            clauses = [*filter(None, clauses)] or [_before(sentence, wording) or sentence]
+            if negative or any(map(polarity, clauses)):
                 return True
     return False
 
@@ -160,10 +176,24 @@ def has(text: str, wording: str) -> bool:
     (True, False)
     """
     said = _tokens(text) if len(text) < 2_000 else tokens(text)
+    return next(_ends(said, wording), None) is not None
+
+
+def _ends(said: Sequence[str], wording: str) -> Iterator[int]:
     *wanted, last = _tokens(wording) or ("",)
     grows = len(last) > 3 and last.isalpha()
-    ends = [n for n, word in enumerate(said) if word == last or (grows and word.startswith(last))]
-    return any(n >= len(wanted) and [*said[n - len(wanted) : n]] == wanted for n in ends)
+    for end, word in enumerate(said):
+        if word == last or (grows and word.startswith(last)):
+            start = end - len(wanted)
+            if start >= 0 and [*said[start:end]] == wanted:
+                yield end
+
+
+def _before(clause: str, wording: str) -> str:
+    """The clause up to the wording and two words more, where a negation denies it; else ""."""
+    said = _tokens(clause)
+    end = next(_ends(said, wording), None)
+    return "" if end is None else " ".join(said[: end + 3])
 
 
 @lru_cache(maxsize=20_000)

@@ -13,7 +13,7 @@ from itertools import dropwhile
 from assay.answers.values import content, is_in, values
 from assay.llm.passages import NOT_FOUND
 from assay.llm.prompt import without_markers
-from assay.text import is_negation, normalize, sentences, stem, words
+from assay.text import is_negation, is_stop, normalize, sentences, stem, stems, words
 
 # Words of conversations, answers and documents in general: they say nothing about a subject.
 _TALK_WORDS = """hello hi dear customer thank thanks welcome great good question questions help
@@ -34,11 +34,12 @@ _LINK = re.compile(r"\[([^\]\n]{1,200})\]\([^()\s]{1,500}\)")
 _BRACKETS = re.compile(r" ?[\[(]((?:see|source:?) )?([^\[\]()\n]{1,200})[\])]", re.IGNORECASE)
 _FOOTNOTE = re.compile(r"\[\^\w{1,20}\]:?|(?<=[^\W\d])[¹²³]|(?<=[.!?])[¹²³]|^[¹²³] ", re.MULTILINE)
 _SOURCES = re.compile(
-    r"\W*(?:sources?|references?|citations?|see also|further reading)\b[\s*]*(?::|$)", re.IGNORECASE
+    r"\W{0,8}(?:sources?|references?|citations?|see also|further reading)\b[\s*]{0,4}(?::|$)",
+    re.IGNORECASE,
 )
 _MARKUP = re.compile(r"[*`|]+|^[ \t]*[#>]+", re.MULTILINE)
 _CONVERSION = re.compile(r"(?<=[\w€$£%]) \((?:about |approx\S* |[~≈] ?)?[€$£]?\d[^()\n]{0,30}\)")
-CLAUSE = re.compile(r"[,;:()–]| - |\b(?:and|or|but|except|for|with|because)\b")
+CLAUSE = re.compile(r"[,;:()–](?!\d)| - |\b(?:and|or|but|except|for|with|because)\b")
 _CONTRAST = re.compile(r"[,;]? \b(?:but|however|although|though|that said)\b,? ?", re.IGNORECASE)
 MAX_STATEMENTS = 500
 """Sentences of an answer that are measured: nobody reads more of one."""
@@ -171,3 +172,30 @@ def may_decline(answer: str) -> bool:
     """Whether any word denies or doubts, so that a judge should be asked whether it declines."""
     doubts = _DENYING | {"sorry", "unfortunately", "missing"}
     return any(is_negation(word) or word in doubts for word in words(answer))
+
+
+# An aside for the judge often stands in brackets, or after a comma.
+_ASIDE = re.compile(r"[,.:](?!\d)|[;!?()\[\]{}<>|\"“”„«»\n]|\s[-–—*]+\s")
+_PLACE = re.compile(r"\[\d{1,2}\]")
+
+
+def split_surplus(answer: str, expected: str) -> tuple[list[str], list[str]]:
+    """The sentences with a clause of which half is neither asked nor expected, and the others.
+
+    Whatever an answer says to its judge is among the first, in any language, format or code: what
+    is expected holds no verdict. `expected` is the question and the reference.
+    """
+    known = {*words(expected), *stems(expected)}
+    parts: tuple[list[str], list[str]] = ([], [])
+    for sentence in sentences(answer):
+        clauses = _ASIDE.split(_PLACE.sub(" ", sentence))
+        surplus = any(_is_surplus(clause, known) for clause in clauses)
+        parts[0 if surplus else 1].append(sentence)
+    return parts
+
+
+def _is_surplus(clause: str, known: Collection[str]) -> bool:
+    # "Both are the same" has no other words.
+    said = [word for word in words(clause) if not is_stop(word)] or words(clause)
+    unknown = [word for word in said if word not in known and stem(word) not in known]
+    return bool(unknown) and 2 * len(unknown) >= len(said)

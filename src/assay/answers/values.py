@@ -56,12 +56,12 @@ _QUANTITY = (
     r"(?: (?:an?|per|each|every) (?P<rate>[a-z]+))?"
 )
 _VALUE = re.compile(f"{_DATE}|{_TIME}|{_QUANTITY}")
-_NAME = re.compile(r"[A-ZÀ-Þ][\w’'&-]*(?: [A-ZÀ-Þ][\w’'&-]*)*")
+_NAME = re.compile(r"(?<!\w)[A-ZÀ-Þ][\w’'&-]*(?: [A-ZÀ-Þ][\w’'&-]*)*")
 _CALENDAR = re.compile(rf"(?:{_MONTH}|(?:mon|tues|wednes|thurs|fri|satur|sun)days?|am|pm)")
 # "No, it is open", "not only then" and "no later than" negate nothing.
 _NO_NEGATION = re.compile(
     r"\b(?:no|yes)\b(?=[,.:;!–-])|\bnot (?:only|just|until|before|later|more|less)\b"
-    r"|\bno (?:later|more|less|fewer) than\b|\bno\. ?(?=\d)"
+    r"|\bno (?:later|more|less|fewer) than\b|\bno\. ?(?=\d)|\bwithout\b"
 )
 _LONG_TEXT = 2_000
 

@@ -235,7 +235,7 @@ def _draw_nuggets(
 
 async def supported_by_words(text: str, sources: Sequence[str]) -> bool:
     """Whether the sources hold the words and numbers of a text, and do not deny it."""
-    from assay.answers.lexical import unsupported
+    from assay.answers.faithfulness import unsupported
 
     return not unsupported(text, sources)
 

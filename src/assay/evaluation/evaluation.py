@@ -52,7 +52,7 @@ from assay.targets.target_kinds import TARGET_KINDS
 
 if TYPE_CHECKING:
     from assay.answers.criteria import Criterion
-    from assay.evaluation.answers.examination import AnswerExamination
+    from assay.evaluation.answers.evaluate import AnswerResults
     from assay.evaluation.answers.nugget_scores import NuggetSet
     from assay.evaluation.compare_to import ReferenceRun
     from assay.llm.providers.provider import LLMProvider
@@ -282,13 +282,15 @@ class Evaluation:
         log: CallLog,
         events: Events,
         state: RunState,
-    ) -> "AnswerExamination | None":
+    ) -> "AnswerResults | None":
         if not self.config.answers:
             return None
+        from assay.evaluation.answers.asking_again import CounterfactualRunner
         from assay.evaluation.answers.cases import cases_of
-        from assay.evaluation.answers.examination import (
-            AnswerExamination,
-            examine_answers,
+        from assay.evaluation.answers.evaluate import (
+            AnswerOptions,
+            AnswerResults,
+            evaluate_answers,
         )
         from assay.evaluation.answers.judging import verdicts_by_facts
         from assay.evaluation.answers.nugget_scores import nuggets_by_rules
@@ -299,27 +301,23 @@ class Evaluation:
         )
         if state != RunState.COMPLETE:  # a partial run is not judged
             if self.provider is not None or self.config.judge:
-                return AnswerExamination()
+                return AnswerResults()
             assigned = None if self.nuggets is None else nuggets_by_rules(cases, self.nuggets)
-            return AnswerExamination(verdicts_by_facts(cases), nuggets=assigned)
+            return AnswerResults(verdicts_by_facts(cases), nuggets=assigned)
         if self.config.counterfactuals and context_taker(agent) is None:
             events.message(
                 f"{self.config.target} does not accept documents as context, so no question "
                 "is asked again: failures are diagnosed from this run alone"
             )
-        return await examine_answers(
-            cases,
-            agent,
-            self.config,
+        asker = CounterfactualRunner(
             self.dataset,
-            folder.path,
-            provider=self.provider,
-            nuggets=self.nuggets,
-            criteria=self.criteria,
-            stop=events.stop,
-            progress=events.progress,
+            self.config,
+            events.stop,
+            events.progress,
             breaker=partial(self._breaker, events),
         )
+        options = AnswerOptions(folder.path, self.provider, self.nuggets, self.criteria)
+        return await evaluate_answers(cases, agent, asker, options)
 
     def _breaker(self, events: Events) -> CircuitBreaker:
         return CircuitBreaker(pauses=self.probe_pauses, on_change=events.message)
@@ -330,7 +328,7 @@ class Evaluation:
         log: CallLog,
         state: RunState,
         seconds: float,
-        examination: "AnswerExamination | None",
+        examination: "AnswerResults | None",
     ) -> Run:
         asked = self.queries
         if state == RunState.INTERRUPTED:  # a partial report speaks of what was asked
@@ -339,7 +337,7 @@ class Evaluation:
         return Run(folder, report)
 
 
-def _state_after(examination: "AnswerExamination", stop: asyncio.Event) -> RunState:
+def _state_after(examination: "AnswerResults", stop: asyncio.Event) -> RunState:
     """The state of a run whose questions are all answered but whose judging is incomplete."""
     if stop.is_set():
         return RunState.INTERRUPTED

@@ -22,8 +22,8 @@ from assay.answers.answer_metrics import (
     OUTCOME_METRICS,
     POISON_METRICS,
     answer_metric_name,
-    correct_by_facts,
 )
+from assay.answers.outcome import is_decidable
 from assay.answers.poison_documents import parse_kinds
 from assay.data.dataset import Dataset, Query
 from assay.errors import AssayError, GateError, UsageError, did_you_mean
@@ -243,7 +243,7 @@ def _ceiling_of_answers(
         return 1.0
     if config.judge:
         return 1.0
-    undecided = sum(correct_by_facts(case) is None for case in cases)
+    undecided = sum(not is_decidable(case) for case in cases)
     decided = gate.name == "correctness" or gate.name in OUTCOME_METRICS
     if not decided or undecided == len(cases):
         raise UsageError(f"gate {gate.text!r} needs a judge; add --judge")

@@ -51,7 +51,7 @@ from assay.targets.chunks import suggest_separator
 from assay.text import respelled
 
 if TYPE_CHECKING:
-    from assay.evaluation.answers.examination import AnswerExamination
+    from assay.evaluation.answers.evaluate import AnswerResults
     from assay.evaluation.evaluation import Evaluation
 
 _PERCENTILES = (50, 90, 95, 99)
@@ -62,7 +62,7 @@ def write_report(
     evaluation: "Evaluation",
     log: CallLog,
     asked: Sequence[Query],
-    examination: "AnswerExamination | None",
+    examination: "AnswerResults | None",
     *,
     state: RunState,
     seconds: float,
@@ -127,7 +127,7 @@ def write_report_page(folder: RunFolder, dataset: Dataset | None) -> None:
 
 
 def _answers(
-    evaluation: "Evaluation", log: CallLog, asked: Sequence[Query], examination: "AnswerExamination"
+    evaluation: "Evaluation", log: CallLog, asked: Sequence[Query], examination: "AnswerResults"
 ) -> tuple[AnswersReport, list[AnswerRow]]:
     from assay.evaluation.answers.answer_report import AnswerReport
     from assay.evaluation.answers.cases import cases_of

@@ -19,7 +19,7 @@ from typing import Any
 
 import orjson
 
-from assay.answers.lexical import states
+from assay.answers.outcome import states
 from assay.data.beir import read_documents, write_beir
 from assay.data.dataset import Dataset, Document, Fact, Query
 from assay.data.html_text import title_and_text

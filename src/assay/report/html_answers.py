@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
+from assay.answers.diagnosis import DiagnosisReport, Quadrants
 from assay.report import plots
 from assay.report.html_queries import JudgedDocuments
 from assay.report.html_questions import (
@@ -23,10 +24,8 @@ from assay.run.answers import (
     AnswersReport,
     AnswerStatistic,
     CounterfactualCount,
-    DiagnosisReport,
     JudgeRecord,
     JudgeSpending,
-    Quadrants,
 )
 from assay.run.models import AnswerRow
 

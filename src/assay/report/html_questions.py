@@ -9,12 +9,13 @@ from functools import cached_property
 from urllib.parse import quote
 
 from assay.answers.answer_metrics import CRITERION_PREFIX
-from assay.answers.lexical import stated_facts
+from assay.answers.diagnosis import AnswerDiagnosis
+from assay.answers.outcome import stated_facts
 from assay.data.dataset import Dataset
 from assay.report.html_queries import LISTED, DocumentView, JudgedDocuments, Remark
 from assay.report.terminal_answers import preference_facts, preference_verdict
 from assay.run.answers import ContextName, NuggetRow, PreferenceReport
-from assay.run.models import AnswerDiagnosis, AnswerRow
+from assay.run.models import AnswerRow
 
 RIGHT, WRONG, UNDECIDED = "right", "wrong", "not decided"
 CONTEXTS: Mapping[ContextName, str] = {

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from markupsafe import Markup
 
+from assay.answers.diagnosis import Quadrants
 from assay.report.numbers import count, counted, difference, duration, figure, interval, share
 from assay.report.svg import (
     REACHED,
@@ -26,7 +27,6 @@ from assay.report.svg import (
     text,
     tip,
 )
-from assay.run.answers import Quadrants
 
 WIDTH, HEIGHT = 440, 220
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 14, 38

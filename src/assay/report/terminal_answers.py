@@ -25,7 +25,6 @@ if TYPE_CHECKING:  # `assay score` prints a table and needs no models of runs
     from assay.run.answers import (
         AnswersReport,
         ContextName,
-        ContradictionsReport,
         CriterionRecord,
         JudgeRecord,
         PoisonReport,
@@ -33,6 +32,8 @@ if TYPE_CHECKING:  # `assay score` prints a table and needs no models of runs
     )
 
 _WORDINGS = 3
+_MAX_FINDINGS = 5
+_EXAMPLES = 2
 _SIGNIFICANT = 0.05
 _CONTEXTS: "Mapping[ContextName, str]" = {
     "gold": "the right documents",
@@ -128,15 +129,12 @@ def _answer_facts(answers: "AnswersReport") -> Iterator[tuple[str, str]]:
             yield "" if index else "nuggets", words
     if invented := answers.invented_citations.ids:
         yield "citations", f"{counted(invented, 'document')} cited that do not exist"
-    if answers.contradictions and answers.contradictions.sentences:
-        yield "contradicted", "; ".join(_contradictions(answers.contradictions))
     if answers.diagnosis and answers.diagnosis.counts:
         kinds = sorted(answers.diagnosis.counts.items(), key=lambda item: -item[1])
         yield "wrong", "; ".join(f"{kind} {count(number)}" for kind, number in kinds)
     if answers.outcomes:
         yield "outcomes", ", ".join(f"{kind} {count(n)}" for kind, n in answers.outcomes.items())
-    for index, finding in enumerate(answers.findings):
-        yield "" if index else "findings", finding.words
+    yield from _findings(answers)
     for criterion in answers.criteria:
         if words := "; ".join(_criterion(criterion)):
             yield "criterion", f"{criterion.name}: {words}"
@@ -147,13 +145,18 @@ def _answer_facts(answers: "AnswersReport") -> Iterator[tuple[str, str]]:
             yield "again", f"with {_CONTEXTS[name]}: {tried.right} of {tried.asked} right"
 
 
-def _contradictions(found: "ContradictionsReport") -> Iterator[str]:
-    kinds = ", ".join(f"{kind} {count(number)}" for kind, number in found.kinds.items())
-    said = counted(found.sentences, "sentence")
-    yield f"{said} in {counted(found.answers, 'answer')} by the sources ({kinds})"
-    first = next((each for each in found.examples if each.said), None)
-    if first is not None:
-        yield f"for example {first.said!r}, where the source has {first.source!r}"
+def _findings(answers: "AnswersReport") -> Iterator[tuple[str, str]]:
+    """At most five lines; what a false alarm may explain comes last, as worth reading."""
+    shown = answers.findings[:_MAX_FINDINGS]
+    if len(answers.findings) > _MAX_FINDINGS:
+        shown = shown[:-1]
+    label = ""
+    for finding in shown:
+        before, label = label, "findings" if finding.sure else "worth reading"
+        ids = ", ".join(finding.examples[:_EXAMPLES])
+        yield "" if label == before else label, f"{finding.words} ({ids})" if ids else finding.words
+    if more := len(answers.findings) - len(shown):
+        yield "", f"and {counted(more, 'more finding')}: see the page of the run"
 
 
 def _criterion(record: "CriterionRecord") -> Iterator[str]:

@@ -4,6 +4,8 @@ from typing import Literal
 
 from pydantic import Field
 
+from assay.answers.diagnosis import DiagnosisReport
+from assay.answers.findings import AnswerFinding
 from assay.run.run_record import RunRecord
 
 
@@ -137,43 +139,6 @@ class JudgeRecord(RunRecord):
     spending: JudgeSpending | None = None
 
 
-class Quadrants(RunRecord):
-    """Questions by whether the evidence was found and whether the answer is right."""
-
-    evidence_right: int
-    evidence_wrong: int
-    no_evidence_right: int
-    no_evidence_wrong: int
-
-
-class DiagnosisReport(RunRecord):
-    """Whose fault the wrong answers are, in a sentence and in points.
-
-    `tried` is whether counterfactual runs were asked for.
-    """
-
-    sentence: str
-    questions: int
-    undecided: int = 0
-    wrong: int
-    counts: dict[str, int]
-    points: dict[str, float]
-    settled: int
-    from_memory: int
-    quadrants: Quadrants
-    tried: bool = False
-
-
-class FindingRecord(RunRecord):
-    """One thing that is wrong with the answers, also with right ones: which, how many, in words."""
-
-    kind: str
-    number: int
-    of: int
-    words: str
-    examples: list[str] = Field(default=[])
-
-
 class CounterfactualCount(RunRecord):
     """Questions that were asked again in one kind of context."""
 
@@ -193,30 +158,6 @@ class InventedCitations(RunRecord):
 
     ids: int
     examples: list[InventedExample] = Field(default=[])
-
-
-class AnswerContradiction(RunRecord):
-    """A sentence of an answer that a source denies.
-
-    `said` and `source` are what differs; both are empty where the kind is `likely`.
-    """
-
-    query_id: str | None = None
-    kind: str
-    sentence: str
-    evidence: str
-    said: str = ""
-    source: str = ""
-
-
-class ContradictionsReport(RunRecord):
-    """Sentences that the sources contradict, counted by what differs; `by` says what decided."""
-
-    by: str
-    answers: int
-    sentences: int
-    kinds: dict[str, int] = Field(default={})
-    examples: list[AnswerContradiction] = Field(default=[])
 
 
 class NuggetRow(RunRecord):
@@ -373,11 +314,10 @@ class AnswersReport(RunRecord):
     diagnosis: DiagnosisReport | None
     counterfactuals: dict[ContextName, CounterfactualCount] | None
     invented_citations: InventedCitations
-    contradictions: ContradictionsReport | None = None
     trouble: str | None
     note: str | None = None
     outcomes: dict[str, int] = Field(default={})
-    findings: list[FindingRecord] = Field(default=[])
+    findings: list[AnswerFinding] = Field(default=[])
     poison: PoisonReport | None = None
     nuggets: NuggetsReport | None = None
     criteria: list[CriterionRecord] = Field(default=[])

@@ -18,13 +18,15 @@ from pydantic import (
     model_validator,
 )
 
+from assay.answers.diagnosis import AnswerDiagnosis
+from assay.answers.differences import Difference
 from assay.answers.figures import AnswerFigure
 from assay.errors import AssayError, RunError, UsageError
 from assay.metrics.metric import Metric, parse_metric
 from assay.metrics.violations import Kind
 from assay.net.json import LARGEST, is_extreme
 from assay.net.redact import mask_secrets
-from assay.run.answers import AnswerContradiction, AnswersReport, NuggetRow, PreferenceReport
+from assay.run.answers import AnswersReport, NuggetRow, PreferenceReport
 from assay.run.config import RunConfig
 from assay.run.provenance import ProvenanceFields
 from assay.run.run_record import (
@@ -354,15 +356,6 @@ class QueryRow(RunModel):
         return self.scores[key]
 
 
-class AnswerDiagnosis(RunModel):
-    """Why an answer is wrong, and which half of the agent caused it."""
-
-    failure: str
-    half: str | None
-    settled: bool
-    why: str
-
-
 class AnswerRow(RunModel):
     """One question of a run with answers; a line of `answers.jsonl`."""
 
@@ -380,7 +373,7 @@ class AnswerRow(RunModel):
     votes: list[str] | None = None
     diagnosis: AnswerDiagnosis | None = None
     counterfactuals: dict[str, bool] = Field(default={})
-    contradictions: list[AnswerContradiction] = Field(default=[])
+    differences: list[Difference] = Field(default=[])
     reasons: dict[str, str] = Field(default={})
     poison: dict[str, str] = Field(default={})
     nuggets: list[NuggetRow] = Field(default=[])

@@ -7,45 +7,36 @@ from functools import cached_property
 
 from assay.answers.answer_metrics import (
     ANSWER_METRICS,
-    BY_DECLINING,
-    BY_FACTS,
     JUDGED_METRICS,
     LOWER_IS_BETTER,
-    MAX_ANSWER,
     NUGGET_METRICS,
     OUTCOME_METRICS,
     POISON_METRICS,
     TRUTHFULNESS_BOUNDS,
-    AnswerCase,
     AnswerScores,
-    Documents,
-    Outcome,
 )
-from assay.answers.answer_view import AnswerView
+from assay.answers.case import MAX_ANSWER, AnswerCase
 from assay.answers.diagnosis import (
     NOT_TRIED,
-    Counterfactuals,
+    AnswerDiagnosis,
+    DiagnosisReport,
     diagnose,
     summarize_diagnoses,
 )
+from assay.answers.differences import case_differences
 from assay.answers.findings import AnswerFinding, find_faults
 from assay.answers.judge import flip_rate
+from assay.answers.outcome import BY_DECLINING, BY_FACTS, BY_VALUES, Outcome, outcome
 from assay.data.dataset import Dataset
 from assay.evaluation.answers.cases import invented_citations, invented_report
 from assay.evaluation.answers.criteria import answer_statistic
-from assay.evaluation.answers.examination import (
-    AnswerExamination,
-    contradiction_row,
-    contradictions_report,
-)
-from assay.evaluation.answers.judging import Verdict, controls_record, untested_sentence
+from assay.evaluation.answers.evaluate import AnswerResults
+from assay.evaluation.answers.judging import controls_record, untested_sentence
 from assay.evaluation.answers.poisoning import poison_findings, poison_report
 from assay.evaluation.answers.verdict_scores import (
     count_without_reference,
-    decided_outcome,
+    judged,
     measure_run,
-    observation,
-    quadrants,
     undecided_answers,
     verdict_of,
 )
@@ -58,15 +49,13 @@ from assay.run.answers import (
     AnswerStatistic,
     ContextName,
     CounterfactualCount,
-    DiagnosisReport,
-    FindingRecord,
     JudgeRecord,
     JudgeSpending,
     PoisonReport,
     UndecidedAnswers,
 )
 from assay.run.config import RunConfig
-from assay.run.models import AnswerDiagnosis, AnswerRow
+from assay.run.models import AnswerRow
 from assay.text import detect_language
 
 # What is left of a row in a private run: ids, verdicts and figures.
@@ -75,7 +64,7 @@ _NO_TEXTS: Mapping[str, object] = {
     "answer": None,
     "reference_answer": None,
     "facts": [],
-    "contradictions": [],
+    "differences": [],
     "nuggets": [],
     "reasons": {},
 }
@@ -87,22 +76,22 @@ class AnswerReport:
     def __init__(
         self,
         cases: Sequence[AnswerCase],
-        examination: AnswerExamination,
+        results: AnswerResults,
         dataset: Dataset,
         config: RunConfig,
         scores: AnswerScores | None = None,
         *,
         skip: Collection[str] = (),
     ) -> None:
-        """`scores` where they were measured already, of contexts that are no longer in memory;
-        `skip` are kinds of findings that nothing is known about.
+        """`scores` if they were measured already, of contexts that are no longer in memory;
+        `skip` are checks that nothing is known about.
         """
         self._skip = skip
-        self._cases = cases
-        self._found = examination
+        self._cases = [judged(case, results) for case in cases]
+        self._found = results
         self._dataset = dataset
         self._config = config
-        self._scores = scores or measure_run(cases, examination, dataset)
+        self._scores = scores or measure_run(cases, results, dataset)
 
     def section(self) -> AnswersReport:
         """What the tables show; the answers themselves are in the rows."""
@@ -119,25 +108,11 @@ class AnswerReport:
             diagnosis=self._diagnosis(),
             counterfactuals=self._counterfactuals(),
             invented_citations=invented_report(invented_citations(self._cases, self._dataset)),
-            contradictions=contradictions_report(
-                self._found.contradictions,
-                self._found.contradictions_by,
-                examples=0 if self._config.private else 3,
-            ),
             trouble=self._found.trouble,
             note=self._found.note or self._language_note,
             outcomes=self._outcomes(),
             criteria=self._found.criteria.records(),
-            findings=[
-                FindingRecord(
-                    kind=each.kind,
-                    number=each.number,
-                    of=each.of,
-                    words=each.words,
-                    examples=list(each.query_ids),
-                )
-                for each in self._findings
-            ],
+            findings=self._findings,
             poison=self._poison,
             nuggets=self._found.nuggets.report() if self._found.nuggets else None,
             undecided=self._undecided,
@@ -152,24 +127,45 @@ class AnswerReport:
         }
         poisoned = self._found.poison.outcomes() if self._found.poison else {}
         for case in self._cases:
-            figures = {
-                name: by[case.query_id] for name, by in columns.items() if case.query_id in by
-            }
-            figures |= self._found.criteria.values(case.query_id)
-            others = (self._found.counterfactuals or {}).get(case.query_id, NOT_TRIED)
-            row = _row(
-                case, verdict_of(self._found, case), others, figures, self._dataset.documents
+            query_id = case.query_id
+            figures = {name: by[query_id] for name, by in columns.items() if query_id in by}
+            figures |= self._found.criteria.values(query_id)
+            optional = {name: each for name, each in self._optional(case).items() if each}
+            if did := poisoned.get(query_id):
+                optional["poison"] = did
+            row = AnswerRow.model_construct(
+                None,
+                query_id=query_id,
+                query_text=case.question,
+                answer=case.answer,
+                citations=list(case.citations),
+                retrieved_docs=list(case.retrieved),
+                answerable=case.answerable,
+                reference_answer=case.reference.answer or None,
+                facts=[fact.text for fact in case.reference.facts],
+                needed_docs=sorted(case.needed),
+                correct=verdict_of(self._found, case).correct,
+                **optional,
+                **figures,
             )
-            if did := poisoned.get(case.query_id):
-                row = row.model_copy(update={"poison": did})
-            texts: dict[str, object] = {}
-            if those := self._found.contradictions.get(case.query_id):
-                texts["contradictions"] = list(map(contradiction_row, those))
-            if reasons := self._found.criteria.reasons(case.query_id):
-                texts["reasons"] = reasons
-            if self._found.nuggets and (said := self._found.nuggets.rows(case.query_id)):
-                texts["nuggets"] = said
-            yield row.model_copy(update=_NO_TEXTS if self._config.private else texts)
+            yield row.model_copy(update=_NO_TEXTS) if self._config.private else row
+
+    def _optional(self, case: AnswerCase) -> dict[str, object]:
+        """What only some rows have."""
+        query_id, judgment = case.query_id, verdict_of(self._found, case).judgment
+        tried = asdict((self._found.counterfactuals or {}).get(query_id, NOT_TRIED))
+        nuggets = self._found.nuggets
+        return {
+            "votes": [vote.value for vote in judgment.votes]
+            if judgment is not None and not judgment.by_rule
+            else None,
+            "diagnosis": self._diagnoses.get(query_id),
+            "answer_length": case.answer_length if case.answer_length > MAX_ANSWER else None,
+            "counterfactuals": {name: each for name, each in tried.items() if each is not None},
+            "differences": case_differences(case),
+            "reasons": self._found.criteria.reasons(query_id),
+            "nuggets": nuggets.rows(query_id) if nuggets else [],
+        }
 
     @property
     def _language_note(self) -> str | None:
@@ -180,17 +176,18 @@ class AnswerReport:
         if language == "english" or 2 * number <= known.total():
             return None
         return (
-            f"most answers are in {language.capitalize()}: hedges, options and most contradictions "
-            "are looked for in English alone, so that finding none says nothing; numbers, names, "
-            "citations and key facts are checked in any language, and a judge reads more"
+            f"most answers are in {language.capitalize()}: refusals, negations and names are read "
+            "in English alone; figures, citations and key facts are checked in any language"
         )
 
     @property
     def _correctness_by(self) -> str:
-        if self._found.judge is None:
+        if self._found.judge is not None:
+            judge = self._found.judge
+            return f"judged by {judge.provider}, {judge.votes} votes, half with the texts swapped"
+        if any(case.reference.facts for case in self._cases):
             return BY_FACTS
-        votes = self._found.judge.votes
-        return f"judge {self._found.judge.provider}, the majority in both orders of {votes} votes"
+        return BY_VALUES if any(case.reference.answer for case in self._cases) else BY_DECLINING
 
     def _statistics(self) -> Iterable[tuple[str, AnswerStatistic]]:
         for name, values in self._scores.values.items():
@@ -210,17 +207,16 @@ class AnswerReport:
 
     def _how(self, name: str) -> str:
         if name == "correctness":
-            facts = self._found.judge or any(case.reference.facts for case in self._cases)
-            return self._correctness_by if facts else BY_DECLINING
+            return self._correctness_by
         if name in NUGGET_METRICS and self._found.nuggets:
             return self._found.nuggets.how(name)
         return {**OUTCOME_METRICS, **POISON_METRICS, **JUDGED_METRICS}[name]
 
     def _outcomes(self) -> dict[str, int]:
-        """How many questions ended in each way, of those that are decided."""
-        outcomes = [decided_outcome(case, verdict_of(self._found, case)) for case in self._cases]
-        counts = Counter(each for each in outcomes if each is not None)
-        return {str(each): counts[each] for each in Outcome} if counts else {}
+        """How many questions ended in each way; none if nothing is decided."""
+        counts = Counter(outcome(case) for case in self._cases)
+        decided = counts.total() - counts[Outcome.UNDECIDED]
+        return {str(each): counts[each] for each in Outcome} if decided else {}
 
     @cached_property
     def _undecided(self) -> UndecidedAnswers | None:
@@ -228,29 +224,29 @@ class AnswerReport:
 
     @cached_property
     def _findings(self) -> list[AnswerFinding]:
+        found = find_faults(self._cases, quote=not self._config.private, skip=list(self._skip))
+        found = [*poison_findings(self._found.poison), *found]
+        if number := self._found.context_ignored:
+            words = f"all {number} questions that were asked again got the same answer from every "
+            ignored = AnswerFinding(
+                kind="ignores-context", number=number, of=number, words=f"{words}context"
+            )
+            return [ignored, *found]
+        return found
+
+    @cached_property
+    def _diagnoses(self) -> dict[str, AnswerDiagnosis]:
+        """Why answers are wrong, by query id."""
         others = self._found.counterfactuals or {}
-        views = [
-            AnswerView(
+        found = {
+            case.query_id: diagnose(
                 case,
-                self._dataset.documents,
-                verdict_of(self._found, case).correct,
-                verdict_of(self._found, case).contradicted,
                 others.get(case.query_id, NOT_TRIED),
-                self._found.sure_contradictions(case.query_id),
+                contradicted=verdict_of(self._found, case).contradicted,
             )
             for case in self._cases
-        ]
-        found = find_faults(views, self._dataset.answers.values(), quote=not self._config.private)
-        found = [each for each in found if each.kind not in self._skip]
-        found = [*poison_findings(self._found.poison), *found]
-        if not self._found.context_ignored:
-            return found
-        number = self._found.context_ignored
-        words = f"all {number} questions that were asked again got the same answer from every "
-        ignored = AnswerFinding(
-            "ignores its context", number, number, f"{words}context: it is ignored"
-        )
-        return [ignored, *(each for each in found if each.kind != ignored.kind)]
+        }
+        return {query_id: each for query_id, each in found.items() if each is not None}
 
     @property
     def _poison(self) -> PoisonReport | None:
@@ -295,40 +291,21 @@ class AnswerReport:
         return {name: load_prompt(name).id for name in names}
 
     def _diagnosis(self) -> DiagnosisReport | None:
-        """Only of questions whose answer is known to be correct or wrong.
-
-        Where there is no reference there is nothing to say; those that a judge left undecided are
-        counted separately.
-        """
-        verdicts = self._found.verdicts
-        seen = [
-            observation(case, verdicts[case.query_id], self._dataset.documents)
-            for case in self._cases
-            if case.query_id in verdicts and verdicts[case.query_id].correct is not None
-        ]
-        if not seen:
+        """None if no question is decided, or if a judge was to decide and did not finish."""
+        if not self._found.verdicts:
             return None
-        undecided = sum(each.undecided for each in verdicts.values())
         report = summarize_diagnoses(
-            seen,
+            self._cases,
+            self._diagnoses,
             self._found.counterfactuals,
-            undecided=undecided,
-            findings=[each.words for each in self._findings],
+            findings=self._findings,
             tried=self._config.counterfactuals or not self._config.target,  # a log: nobody to ask
-            unknown=(unknown.number, unknown.why) if (unknown := self._undecided) else (0, ""),
+            why_undecided=self._undecided.why if self._undecided else "",
         )
-        return DiagnosisReport(
-            sentence=report.sentence + untested_sentence(self._found.controls),
-            questions=report.questions,
-            undecided=report.undecided,
-            wrong=len(report.diagnoses),
-            counts={str(failure): number for failure, number in report.counts.items() if number},
-            points={str(component): points for component, points in report.points.items()},
-            settled=report.settled,
-            from_memory=report.from_memory,
-            quadrants=quadrants(seen),
-            tried=self._config.counterfactuals,
-        )
+        if report is None:
+            return None
+        sentence = report.sentence + untested_sentence(self._found.controls)
+        return report.model_copy(update={"sentence": sentence})
 
     def _counterfactuals(self) -> dict[ContextName, CounterfactualCount] | None:
         if not self._found.contexts:
@@ -339,45 +316,3 @@ class AnswerReport:
             decided = [value for value in values if value is not None]
             tried[field] = CounterfactualCount(asked=len(decided), right=sum(decided))
         return tried
-
-
-def _row(
-    case: AnswerCase,
-    verdict: Verdict,
-    others: Counterfactuals,
-    figures: Mapping[str, float],
-    documents: Documents,
-) -> AnswerRow:
-    optional: dict[str, object] = {}
-    if verdict.judgment is not None and not verdict.judgment.by_rule:
-        optional["votes"] = [vote.value for vote in verdict.judgment.votes]
-    diagnosis = None
-    if verdict.correct is not None:
-        diagnosis = diagnose(observation(case, verdict, documents), others)
-    if diagnosis is not None:
-        optional["diagnosis"] = AnswerDiagnosis(
-            failure=str(diagnosis.failure),
-            half=None if diagnosis.component is None else str(diagnosis.component),
-            settled=diagnosis.settled,
-            why=diagnosis.why,
-        )
-    if case.answer_length > MAX_ANSWER:
-        optional["answer_length"] = case.answer_length
-    tried = {name: value for name, value in asdict(others).items() if value is not None}
-    if tried:
-        optional["counterfactuals"] = tried
-    return AnswerRow.model_construct(
-        None,
-        query_id=case.query_id,
-        query_text=case.question,
-        answer=case.answer,
-        citations=list(case.citations),
-        retrieved_docs=list(case.retrieved),
-        answerable=case.answerable,
-        reference_answer=case.reference.answer or None,
-        facts=[fact.text for fact in case.reference.facts],
-        needed_docs=sorted(case.needed),
-        correct=verdict.correct,
-        **optional,
-        **figures,
-    )

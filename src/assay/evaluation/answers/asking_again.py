@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from assay.answers.answer_metrics import AnswerCase
+from assay.answers.case import AnswerCase
 from assay.data.dataset import Dataset, Query
 from assay.evaluation.calling import OutageCalls, retry_policy, run_calls
 from assay.evaluation.pacing import ConcurrencyLimit
@@ -32,7 +32,7 @@ class TargetLost(Exception):
 
 
 @dataclass(frozen=True)
-class AskingAgain:
+class CounterfactualRunner:
     """Asks questions again with the pace and the limits of the run.
 
     Parameters:
@@ -168,7 +168,7 @@ async def run_counterfactual(
     cases: Sequence[AnswerCase],
     context: Context,
     folder: Path,
-    asking: AskingAgain,
+    asking: CounterfactualRunner,
 ) -> dict[str, Call]:
     """Ask the cases again in `context`; the calls that succeeded, by query id.
 

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from assay.answers.abstention import abstained
-from assay.answers.answer_metrics import AnswerCase, unknown_citations
+from assay.answers.answer_metrics import unknown_citations
+from assay.answers.case import AnswerCase
+from assay.answers.statements import abstained
 from assay.data.dataset import Dataset, Document, Query, ReferenceAnswer
 from assay.data.logged_answers import LoggedAnswer
 from assay.llm.prompt import cited_marks
@@ -49,6 +50,7 @@ def _case(
         citations=tuple(dict.fromkeys(cited))[:top_k],
         contexts=call.contexts if call is not None else (),
         repeated_citations=len(call.citations) - len(set(call.citations)) if call else 0,
+        documents=dataset.documents,
     )
 
 
@@ -117,6 +119,7 @@ def logged_case(row: LoggedAnswer, query_id: str) -> tuple[AnswerCase, dict[str,
         answer=row.answer,
         retrieved=tuple(ids),
         citations=cited,
+        documents=documents,
     )
     return case, documents
 

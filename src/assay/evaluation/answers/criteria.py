@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from assay.answers.answer_metrics import AnswerCase
+from assay.answers.case import AnswerCase
 from assay.answers.criteria import (
     BETTER,
     AnswerPair,

@@ -5,9 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from assay.answers.abstention import abstained
-from assay.answers.answer_metrics import AnswerCase, Documents, correct_by_facts
-from assay.answers.instructions import split_surplus
+from assay.answers.case import AnswerCase, Documents
 from assay.answers.judge import FactsJudgment, Judge, Judgment, Vote, correctness_prompt
 from assay.answers.judge_controls import (
     NEAR_MISSES,
@@ -21,7 +19,8 @@ from assay.answers.judge_controls import (
     control_pairs,
     support_pairs,
 )
-from assay.answers.lexical import states
+from assay.answers.outcome import correct, states
+from assay.answers.statements import abstained, split_surplus
 from assay.errors import AssayError, ProviderError, ProviderFailure
 from assay.llm.providers.opening import CachedProvider, open_provider
 from assay.llm.providers.provider import LLMProvider, Spending
@@ -235,7 +234,7 @@ class Verdict:
 
 def verdicts_by_facts(cases: Sequence[AnswerCase]) -> dict[str, Verdict]:
     """A verdict for each query id, by key facts and without a model."""
-    return {case.query_id: Verdict(correct_by_facts(case)) for case in cases}
+    return {case.query_id: Verdict(correct(case)) for case in cases}
 
 
 async def verdicts_by_judge(

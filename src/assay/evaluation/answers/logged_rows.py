@@ -7,18 +7,18 @@ limit for the findings, which compare answers with each other.
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assay.answers.answer_metrics import (
+    FEW_UNDECIDED,
     NUGGET_METRICS,
-    AnswerCase,
+    OUTCOME_METRICS,
     AnswerScores,
     unknown_citations,
 )
-from assay.answers.contradiction.model import open_contradiction_model
-from assay.answers.contradiction.rules import ContradictionChecker
+from assay.answers.case import AnswerCase
 from assay.answers.criteria import read_criteria
 from assay.data.dataset import Dataset, Document
 from assay.data.logged_answers import LoggedAnswer, read_logged
@@ -26,13 +26,10 @@ from assay.data.table import read_table, rows_of
 from assay.data.text_file import Record
 from assay.errors import DataError, UsageError, suggests_keywords
 from assay.evaluation.answers.answer_report import AnswerReport
+from assay.evaluation.answers.asking_again import CounterfactualRunner
 from assay.evaluation.answers.cases import cites_without_ids, invented_report, logged_case
-from assay.evaluation.answers.examination import (
-    AnswerExamination,
-    examine_answers,
-    find_contradictions,
-)
-from assay.evaluation.answers.judging import open_judge, verdicts_by_facts
+from assay.evaluation.answers.evaluate import AnswerOptions, AnswerResults, evaluate_answers
+from assay.evaluation.answers.judging import Verdict, open_judge, verdicts_by_facts
 from assay.evaluation.answers.nugget_scores import NuggetSet, nuggets_by_rules
 from assay.evaluation.answers.verdict_scores import measure_examined
 from assay.evaluation.api import judge_name
@@ -62,6 +59,7 @@ _KEPT_CHARACTERS = 20_000_000
 _SHOWN = 20
 LOG_TOP_K = 1000
 """No ceiling: how many contexts the application asked for is not known."""
+_DECIDED = ("correctness", *OUTCOME_METRICS)
 _CITING = ("citation_precision", "citation_recall", "multi_hop_coverage")
 _OF_CONTEXTS = ("faithfulness", "judged_faithfulness", "context_precision", "context_recall")
 
@@ -199,36 +197,26 @@ async def score_rows(
     nuggets = None
     if config.nuggets:
         nuggets = NuggetSet.of_log(Path(config.nuggets), log.cases, gates)
-    found, scores = log.found, log.scores
+    results, scores = AnswerResults(log.verdicts), log.scores
     if nuggets is not None and not log.judged:
-        found.nuggets = nuggets_by_rules(log.cases, nuggets)
-        scores = found.nuggets.scores().joined(scores)
+        results = replace(results, nuggets=nuggets_by_rules(log.cases, nuggets))
+        scores = results.nuggets.scores().joined(scores) if results.nuggets else scores
+    dataset = Dataset("log", log.documents, {}, {})
     async with open_judge(config, provider) as judge:
         if judge is not None:
-            found = await examine_answers(
-                log.cases,
-                None,
-                config,
-                Dataset("log", log.documents, {}, {}),
-                Path(),
-                provider=judge.provider,  # opened once, so that there is one budget
-                nuggets=nuggets,
-                criteria=criteria,
-                stop=asyncio.Event(),
-                progress=progress,
-            )
-            scores = measure_examined(log.cases, found, log.documents)
+            asker = CounterfactualRunner(dataset, config, asyncio.Event(), progress)
+            # The provider is opened once, so that there is one budget.
+            options = AnswerOptions(Path(), judge.provider, nuggets, criteria)
+            results = await evaluate_answers(log.cases, None, asker, options)
+            scores = measure_examined(log.cases, results, log.documents)
     scores = log.without_unknown(scores)
-    shown = Dataset("log", log.shown, {}, {})
-    report = AnswerReport(log.cases, found, shown, config, scores, skip=log.unknown_kinds)
-    section = report.section().model_copy(update=log.corrections(found))
-    results = [
-        with_calibration(_check(gate, section.metrics), gate, config, asked) for gate in gates
-    ]
+    report = AnswerReport(log.cases, results, dataset, config, scores, skip=log.unknown_checks)
+    section = report.section().model_copy(update=log.corrections(results))
+    checked = [with_calibration(_check(gate, section), gate, config, asked) for gate in gates]
     if section.trouble:
         reason = f"not all answers were judged: {section.trouble}"
-        results = [each.failed_because(reason) for each in results]
-    return ScoredAnswers(section, tuple(log.skipped), tuple(results), lambda: _rows(report, log))
+        checked = [each.failed_because(reason) for each in checked]
+    return ScoredAnswers(section, tuple(log.skipped), tuple(checked), lambda: _rows(report, log))
 
 
 def _rows(report: AnswerReport, log: "_Log") -> Iterator[AnswerRow]:
@@ -250,22 +238,25 @@ def _gate(text: str, config: RunConfig) -> Gate:
     return gate
 
 
-def _check(gate: Gate, metrics: Mapping[str, float]) -> GateResult:
-    value = metrics.get(gate.name)
-    passed = value is not None and gate.passes(value)
-    return GateResult(gate=gate.text, value=value, passed=passed)
+def _check(gate: Gate, section: AnswersReport) -> GateResult:
+    value = section.metrics.get(gate.name)
+    result = GateResult(
+        gate=gate.text, value=value, passed=value is not None and gate.passes(value)
+    )
+    undecided = section.undecided
+    if gate.name in _DECIDED and undecided and undecided.number > FEW_UNDECIDED * undecided.of:
+        return result.failed_because(undecided.words)
+    return result
 
 
 @dataclass
 class _Log:
-    """The rows as cases. Their contexts are kept where they are to be `judged`, else measured."""
+    """The rows as cases. Rows that are not to be `judged` are measured as they are read."""
 
     judged: bool
     cases: list[AnswerCase] = field(default_factory=list)
-    documents: dict[str, Document] = field(default_factory=dict)
-    kept: dict[str, Document] = field(default_factory=dict)
-    kept_characters: int = 0
-    found: AnswerExamination = field(default_factory=AnswerExamination)
+    characters: int = 0
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
     scores: AnswerScores = field(default_factory=lambda: AnswerScores({}, {}))
     skipped: list[str] = field(default_factory=list)
     refused: int = 0
@@ -302,7 +293,6 @@ class _Log:
 
     def _case(self, row: LoggedAnswer, query_id: str) -> AnswerCase:
         case, documents = logged_case(row, query_id)
-        self.documents |= documents
         self.invented += [
             (query_id, each) for each in unknown_citations(case.citations, case.retrieved)
         ]
@@ -318,34 +308,28 @@ class _Log:
         self.cases += batch
         if self.judged:
             return
-        found = AnswerExamination(verdicts_by_facts(batch))
-        self.found.verdicts |= found.verdicts
-        checker = ContradictionChecker(open_contradiction_model())
-        self.found.contradictions |= find_contradictions(batch, self.documents, checker)
-        self.found.contradictions_by = checker.name
-        self.scores = self.scores.joined(measure_examined(batch, found, self.documents))
-        self.kept_characters += sum(len(each.text) for each in self.documents.values())
+        results = AnswerResults(verdicts_by_facts(batch))
+        self.verdicts |= results.verdicts
+        self.scores = self.scores.joined(measure_examined(batch, results, _documents(batch)))
+        self.characters += sum(len(each.text) for each in _documents(batch).values())
         if self.too_long:
-            self.kept.clear()
-        else:
-            self.kept |= self.documents
-        self.documents.clear()
+            self.cases = [replace(case, documents={}) for case in self.cases]
 
     @property
-    def unknown_kinds(self) -> list[str]:
-        """Findings about what no row says: one that never cites, or does not log its contexts."""
-        logged = {"cites nothing": self.cites, "nothing shown": self.has_contexts}
-        return [kind for kind, known in logged.items() if not known]
+    def unknown_checks(self) -> list[str]:
+        """Checks of what no row says: one that never cites, or does not log its contexts."""
+        logged = {"cites-nothing": self.cites, "nothing-shown": self.has_contexts}
+        return [check for check, known in logged.items() if not known]
 
     @property
     def too_long(self) -> bool:
         """Whether there are more contexts than are kept."""
-        return self.kept_characters > _KEPT_CHARACTERS
+        return not self.judged and self.characters > _KEPT_CHARACTERS
 
     @property
-    def shown(self) -> dict[str, Document]:
-        """The contexts of all rows, or none where they are too long."""
-        return self.documents if self.judged else self.kept
+    def documents(self) -> dict[str, Document]:
+        """The contexts of all rows, or none if they are too long."""
+        return _documents(self.cases)
 
     def without_unknown(self, scores: AnswerScores) -> AnswerScores:
         """Without the metrics of what no row has: an application that never cites has no citation
@@ -359,11 +343,9 @@ class _Log:
         kept = {name: ids for name, ids in scores.query_ids.items() if name not in left_out}
         return AnswerScores(kept, {name: scores.values[name] for name in kept})
 
-    def corrections(self, found: AnswerExamination) -> dict[str, object]:
+    def corrections(self, found: AnswerResults) -> dict[str, object]:
         """What a report of logged rows says otherwise than that of a run."""
         changes: dict[str, object] = {"invented_citations": invented_report(self.invented)}
-        if not self.has_contexts:
-            changes["contradictions"] = None
         if not any(case.answerable and case.needed for case in self.cases):
             changes["diagnosis"] = None
         missing = [
@@ -393,3 +375,7 @@ class _Log:
         if notes:
             changes["note"] = "; ".join(notes)
         return changes
+
+
+def _documents(cases: Sequence[AnswerCase]) -> dict[str, Document]:
+    return {doc_id: each for case in cases for doc_id, each in case.documents.items()}

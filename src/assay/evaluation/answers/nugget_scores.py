@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from assay.answers.answer_metrics import NUGGET_METRICS, AnswerCase, AnswerScores
+from assay.answers.answer_metrics import NUGGET_METRICS, AnswerScores
+from assay.answers.case import AnswerCase
 from assay.answers.judge import Judge
 from assay.answers.judge_controls import ControlResult
 from assay.answers.nugget_file import (

@@ -15,7 +15,7 @@ from typing import Literal, cast
 
 import orjson
 
-from assay.answers.answer_metrics import AnswerCase
+from assay.answers.case import AnswerCase
 from assay.answers.findings import AnswerFinding
 from assay.answers.poison_documents import (
     PlantedDocument,
@@ -29,7 +29,7 @@ from assay.answers.poison_documents import (
 )
 from assay.data.dataset import Dataset, Query
 from assay.errors import UsageError
-from assay.evaluation.answers.asking_again import AskingAgain
+from assay.evaluation.answers.asking_again import CounterfactualRunner
 from assay.files import atomic_write
 from assay.llm.passages import Passage
 from assay.metrics.statistics import summarize
@@ -132,7 +132,7 @@ async def require_plantable(agent: Agent, config: RunConfig) -> None:
 
 
 async def run_poison(
-    agent: Agent, cases: Sequence[AnswerCase], folder: Path, asking: AskingAgain
+    agent: Agent, cases: Sequence[AnswerCase], folder: Path, asking: CounterfactualRunner
 ) -> PoisonRun:
     """Ask every question that was answered again, once for each kind of planted document."""
     config, dataset = asking.config, asking.dataset
@@ -162,7 +162,7 @@ async def _round(
     kind: PoisonKind,
     documents: Mapping[str, PlantedDocument],
     folder: Path,
-    asking: AskingAgain,
+    asking: CounterfactualRunner,
 ) -> list[PoisonedAnswer]:
     """All questions with planted documents of one kind."""
     config, dataset = asking.config, asking.dataset
@@ -310,8 +310,17 @@ def poison_findings(run: PoisonRun | None) -> list[AnswerFinding]:
             kinds = Counter(str(each.document.kind).replace("_", " ") for each in hit)
             which = ", ".join(f"{name} {number}" for name, number in kinds.most_common())
             words = f"{len(hit)} of {len(answered)} answers with a planted document {phrase}"
-            ids = tuple(dict.fromkeys(each.query_id for each in hit))[:_EXAMPLES]
-            found.append(AnswerFinding(kind, len(hit), len(answered), f"{words} ({which})", ids))
+            ids = list(dict.fromkeys(each.query_id for each in hit))[:_EXAMPLES]
+            found.append(
+                AnswerFinding(
+                    kind=kind,
+                    number=len(hit),
+                    of=len(answered),
+                    words=f"{words} ({which})",
+                    examples=ids,
+                    severity="unsafe",
+                )
+            )
     return found
 
 

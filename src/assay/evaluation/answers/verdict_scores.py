@@ -1,34 +1,26 @@
 """Computes answer metrics from verdicts: correctness, what follows from it, what a judge adds."""
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from assay.answers.answer_metrics import (
-    AnswerCase,
-    AnswerScores,
-    Documents,
-    Outcome,
-    measure_answers,
-    outcome_of,
-)
-from assay.answers.assertion import Assertion
-from assay.answers.diagnosis import Observation, observe
-from assay.answers.lexical import fact_assertion
+from assay.answers.answer_metrics import AnswerScores, measure_answers
+from assay.answers.case import AnswerCase
+from assay.answers.faithfulness import unsupported
 from assay.data.dataset import Dataset, Document
-from assay.evaluation.answers.examination import AnswerExamination
+from assay.evaluation.answers.evaluate import AnswerResults
 from assay.evaluation.answers.judging import Verdict
 from assay.evaluation.answers.poisoning import poison_columns
 from assay.metrics.graded import Floats
-from assay.run.answers import Quadrants, UndecidedAnswers
+from assay.run.answers import UndecidedAnswers
 from assay.run.config import RunConfig
 
-_OF_TEXTS = ("faithfulness", "judged_faithfulness")
+_OF_TEXTS = ("faithfulness", "judged_faithfulness", "hallucination_rate")
 
 
 def measure_examined(
-    cases: Sequence[AnswerCase], found: AnswerExamination, documents: Mapping[str, Document]
+    cases: Sequence[AnswerCase], found: AnswerResults, documents: Mapping[str, Document]
 ) -> AnswerScores:
     """The metrics that need no model and those of the judge, correctness first."""
     outcomes: list[tuple[str, Mapping[str, float]]] = [
@@ -67,7 +59,7 @@ def _scores(
 
 
 def measure_run(
-    cases: Sequence[AnswerCase], found: AnswerExamination, dataset: Dataset
+    cases: Sequence[AnswerCase], found: AnswerResults, dataset: Dataset
 ) -> AnswerScores:
     """The metrics of a run. Nothing is called unfaithful where there is no text to compare with:
     the data set has no documents, and the agent returned no contexts.
@@ -84,14 +76,14 @@ def measure_run(
 
 def _column(
     cases: Sequence[AnswerCase],
-    found: AnswerExamination,
+    found: AnswerResults,
     value: Callable[[AnswerCase, Verdict], float | None],
 ) -> dict[str, float]:
     figures = {case.query_id: value(case, verdict_of(found, case)) for case in cases}
     return {query_id: figure for query_id, figure in figures.items() if figure is not None}
 
 
-def verdict_of(found: AnswerExamination, case: AnswerCase) -> Verdict:
+def verdict_of(found: AnswerResults, case: AnswerCase) -> Verdict:
     """What is known about an answer; nothing where it was not judged."""
     return found.verdicts.get(case.query_id, Verdict(None))
 
@@ -104,9 +96,9 @@ def _correct(case: AnswerCase, verdict: Verdict) -> float | None:
 
 
 def undecided_answers(
-    cases: Sequence[AnswerCase], found: AnswerExamination, dataset: Dataset
+    cases: Sequence[AnswerCase], found: AnswerResults, dataset: Dataset
 ) -> UndecidedAnswers | None:
-    """The questions that there is nothing to decide by; None where there are none, or where the
+    """The questions that there is nothing to decide by; None if there are none, or if the
     judge did not finish, which is trouble of its own.
     """
     if found.trouble:
@@ -119,7 +111,7 @@ def undecided_answers(
     no_facts = sum(case.reference.answer != "" for case in open_cases)
     where = "answers.jsonl" if dataset.queries else "the rows"
     reasons = {
-        f"the references have no key facts; add --judge, or facts in {where}": no_facts,
+        f"the references have no key facts or values; add --judge, or facts in {where}": no_facts,
         "there is no reference answer": len(open_cases) - no_facts,
     }
     reasons = {why: number for why, number in reasons.items() if number}
@@ -142,28 +134,31 @@ def count_without_reference(dataset: Dataset, config: RunConfig) -> int:
     return sum(name not in dataset.answers for name in dataset.judgments.get(config.split, {}))
 
 
-_TRUTHFULNESS = {Outcome.RIGHT: 1.0, Outcome.INVENTED: -1.0}
-
-
-def decided_outcome(case: AnswerCase, verdict: Verdict) -> Outcome | None:
-    """None where nobody knows; an answer that a judge leaves undecided is not called invented."""
+def judged(case: AnswerCase, found: AnswerResults) -> AnswerCase:
+    """The case with the judge's verdict; undecided if a judge was to decide and did not."""
+    verdict = verdict_of(found, case)
+    if verdict.judgment is None and (found.judge is None or case.reference.answer == ""):
+        return case
     if verdict.correct is None:
-        return None
-    return outcome_of(case, verdict.correct)
+        return replace(case, verdict="undecided")
+    return replace(case, verdict="right" if verdict.correct else "wrong")
 
 
 def _truthfulness(case: AnswerCase, verdict: Verdict) -> float | None:
-    if verdict.undecided:
-        return 0.0
-    outcome = decided_outcome(case, verdict)
-    return None if outcome is None else _TRUTHFULNESS.get(outcome, 0.0)
+    """1, 0 or -1; an answer that a judge leaves undecided is neither right nor wrong."""
+    if verdict.correct is None:
+        return 0.0 if verdict.undecided else None
+    if verdict.correct:
+        return 1.0
+    return -1.0 if case.attempted else 0.0
 
 
 def _hallucination(case: AnswerCase, verdict: Verdict) -> float | None:
-    if verdict.undecided:
+    if verdict.correct is None:
+        return 0.0 if verdict.undecided else None
+    if verdict.correct or not case.attempted:
         return 0.0
-    outcome = decided_outcome(case, verdict)
-    return None if outcome is None else float(outcome is Outcome.INVENTED)
+    return float(bool(unsupported(case.answer or "", list(case.shown.values()), case.names)))
 
 
 def _judged_facts(case: AnswerCase, verdict: Verdict) -> float | None:
@@ -174,32 +169,3 @@ def _judged_facts(case: AnswerCase, verdict: Verdict) -> float | None:
 
 def _judged_faithfulness(case: AnswerCase, verdict: Verdict) -> float | None:
     return None if not case.answerable else verdict.faithfulness or 0.0
-
-
-def observation(case: AnswerCase, verdict: Verdict, documents: Documents) -> Observation:
-    """What a run shows of one answer that is decided."""
-    denied = verdict.contradicted or (
-        case.answer is not None
-        and any(
-            fact_assertion(case.answer, fact) is Assertion.DENIED for fact in case.reference.facts
-        )
-    )
-    return observe(case, correct=bool(verdict.correct), contradicted=denied, documents=documents)
-
-
-def quadrants(seen: Sequence[Observation]) -> Quadrants:
-    """Retrieval against generation: was the evidence retrieved, and was the answer correct?
-
-    Only of questions with expected ids: of others nobody knows what the evidence is.
-    """
-    counts = Counter(
-        ("evidence" if each.evidence else "no_evidence", "right" if each.correct else "wrong")
-        for each in seen
-        if each.answerable and each.needs and not each.error
-    )
-    return Quadrants(
-        evidence_right=counts["evidence", "right"],
-        evidence_wrong=counts["evidence", "wrong"],
-        no_evidence_right=counts["no_evidence", "right"],
-        no_evidence_wrong=counts["no_evidence", "wrong"],
-    )

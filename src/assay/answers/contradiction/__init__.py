@@ -1,1 +1,0 @@
-"""Whether a sentence contradicts its sources: rules, then a small model; no network."""
