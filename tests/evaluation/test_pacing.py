@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from assay.data import Dataset
-from assay.evaluation.calling import MOST_UNANSWERED
+from assay.evaluation.calling import MAX_UNANSWERED
 from assay.evaluation.evaluation import Evaluation, Events
 from assay.evaluation.pacing import ConcurrencyLimit
 from assay.evaluation.run import Run
@@ -102,9 +102,9 @@ async def test_an_agent_that_never_answers_some_is_not_asked_for_ever(
     outcome, _ = await run(agent, data, tmp_path, timeout=0.4)
     assert outcome.state == "complete"
     assert outcome.report.failures == {"timeout": 6}
-    assert len(agent.asked) == 8 + MOST_UNANSWERED
+    assert len(agent.asked) == 8 + MAX_UNANSWERED
     assert outcome.report.pacing is not None
-    assert outcome.report.pacing.asked_again == MOST_UNANSWERED
+    assert outcome.report.pacing.asked_again == MAX_UNANSWERED
     assert outcome.report.pacing.answered_again == 0
 
 

@@ -127,7 +127,7 @@ async def test_the_warm_up_is_recorded_and_is_no_call_of_the_run(
     assert pacing.warm_up is not None
     assert (pacing.warm_up.way, pacing.warm_up.ready, pacing.warm_up.calls) == ("call", True, 1)
     assert run.folder.read_json()["pacing"]["warm_up"]["ready"] is True
-    assert len(said) == 1
+    assert said == []  # it took less than five seconds
     assert "for an untimed call, not counted" in plain_text(render_report(run.report, path="x"))
 
 
@@ -275,9 +275,7 @@ async def test_a_purple_agent_that_waits_for_its_mcp_server_loses_nothing(
             )
     assert run.report.failures == {}
     assert run.report.headline[1].mean == await score_when_ready(data, tmp_path)
-    assert said[0] == (
-        "waiting until the agent is ready (waiting for the MCP server), at most 300 s"
-    )
+    assert said[0].startswith("waiting until the agent is ready (waiting for ")
 
 
 class Gateway:

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -126,26 +125,6 @@ async def test_the_agent_dies_with_a_parent_that_is_killed(tmp_path: Path) -> No
         while alive(child):
             await asyncio.sleep(0.05)
     assert not list(tmp_path.iterdir())
-
-
-async def test_what_a_killed_process_left_is_removed_at_the_next_start(
-    orchard: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    gone = await asyncio.create_subprocess_exec(sys.executable, "-c", "")
-    await gone.wait()
-    orphan = tmp_path / f"assay-purple-{gone.pid}-abc_123"
-    (orphan / "data").mkdir(parents=True)
-    fresh = tmp_path / f"assay-purple-{gone.pid}-fresh"
-    others = [tmp_path / f"assay-purple-{os.getpid()}-x1", tmp_path / "assay-purple-mine", fresh]
-    for other in others:
-        other.mkdir()
-    for old in (orphan, *others[:2]):
-        os.utime(old, (0, 0))
-    agent = PurpleProcess("bm25", orchard)
-    await agent.open()
-    await agent.close()
-    assert sorted(tmp_path.iterdir()) == sorted(others)
 
 
 async def test_why_an_index_cannot_be_loaded_is_told_with_its_place(

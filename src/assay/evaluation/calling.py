@@ -25,7 +25,7 @@ from assay.targets.protocol import AgentAnswer
 from assay.targets.remedies import USUAL, remedy_for
 from assay.targets.target_kinds import TARGET_KINDS
 
-MOST_UNANSWERED = 3
+MAX_UNANSWERED = 3
 """Timeouts in a row after which no further query is asked alone: load is not what causes them."""
 
 KEPT_IDS = 1000
@@ -34,7 +34,7 @@ KEPT_IDS = 1000
 OUTAGES = frozenset({FailureKind.CONNECTION, FailureKind.TIMEOUT})
 """What says that the target is gone; an error that it answers with is a finding."""
 
-MOST_REFUSED = 5
+MAX_REJECTED = 5
 """After this many rejections in a row the run stops: they are about credentials or a quota, not
 about a query. A single one may be about its query, or the first call of a session."""
 
@@ -81,7 +81,7 @@ _UNORDERED = (
 
 
 class RejectionCounter:
-    """Stops the run after `MOST_REFUSED` consecutive 401, 403 or 429.
+    """Stops the run after `MAX_REJECTED` consecutive 401, 403 or 429.
 
     Once a query was answered, 403 may be about the query, and does not count. `query_ids` are those
     that were rejected in a row.
@@ -99,7 +99,7 @@ class RejectionCounter:
             self.query_ids.clear()
             return None
         self.query_ids.append(call.query_id)
-        return call.status if len(self.query_ids) == MOST_REFUSED else None
+        return call.status if len(self.query_ids) == MAX_REJECTED else None
 
 
 class OutageCalls:
@@ -183,7 +183,7 @@ class CallRecorder:
         kind = TARGET_KINDS.get(protocol)
         remedies = kind.remedies if kind else USUAL
         remedy = remedy_for(FailureKind.AGENT_ERROR, status, remedies)
-        what = f"HTTP {status} for {MOST_REFUSED} queries in a row, so no other was sent"
+        what = f"HTTP {status} for {MAX_REJECTED} queries in a row, so no other was sent"
         return TargetError(
             f"{with_quote(what, said)}; {remedy}, then continue with: assay eval --resume "
             f"{self._folder.name}"
@@ -258,7 +258,7 @@ def timed_out_queries(queries: Sequence[Query], log: CallLog) -> list[Query]:
     ]
 
 
-async def ask_alone(
+async def retry_timeouts_serially(
     send: SendQuery,
     queries: Iterable[Query],
     *,
@@ -279,7 +279,7 @@ async def ask_alone(
             on_call(replace(call, asked_again=True))
 
     for query in queries:
-        if stop.is_set() or unanswered == MOST_UNANSWERED:
+        if stop.is_set() or unanswered == MAX_UNANSWERED:
             return
         await run_calls(
             send,

@@ -11,10 +11,10 @@ from assay.answers.poison_documents import parse_kinds
 from assay.data.dataset import Dataset, Query
 from assay.errors import RunError
 from assay.evaluation.calling import (
-    MOST_REFUSED,
+    MAX_REJECTED,
     CallRecorder,
-    ask_alone,
     retry_policy,
+    retry_timeouts_serially,
     run_calls,
     run_write_errors,
     timed_out_queries,
@@ -226,7 +226,7 @@ class Evaluation:
             found = await warm_up(agent, query, config, say=events.message, stop=events.stop)
             note_warm_up(folder, found, config.concurrency)
         # One that runs here, such as a Python function, has no token of ours to refuse.
-        may_refuse = isinstance(agent, ReportsReadiness) and len(todo) > MOST_REFUSED
+        may_refuse = isinstance(agent, ReportsReadiness) and len(todo) > MAX_REJECTED
         recorder = CallRecorder(
             folder,
             writer,
@@ -258,7 +258,9 @@ class Evaluation:
                 if late and not events.stop.is_set():
                     asked = counted(len(late), "query", "queries")
                     events.message(f"asking {asked} that timed out once more, one at a time")
-                await ask_alone(send, late, policy=policy, on_call=recorder.write, stop=events.stop)
+                await retry_timeouts_serially(
+                    send, late, policy=policy, on_call=recorder.write, stop=events.stop
+                )
         live.publish()
         note_concurrency(folder, limit)
         seconds = recorder.seconds if todo else log.elapsed

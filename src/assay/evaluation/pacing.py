@@ -28,10 +28,12 @@ from assay.targets.protocol import Agent
 from assay.targets.readiness import AgentReadiness, ReadyState, ReportsReadiness
 
 _POLL_S = (0.2, 0.5, 1.0, 2.0)
-_CALL_SHARE = 0.2
-"""An agent that says it is loading is waited for longer than one that says nothing."""
-_MOST_TIMES = 6
-"""How many times as long as `--warm-up` an agent is waited for that shows progress."""
+_WARM_UP_CALL_FRACTION = 0.2
+"""Share of `--warm-up` for agents without `/health/ready`."""
+_MAX_WARM_UP_FACTOR = 6
+"""Limit for an agent that reports progress, as a multiple of `--warm-up`."""
+_SLOW_SECONDS = 5.0
+"""A warm-up call that was answered sooner is not mentioned."""
 _LOADING = re.compile(
     r"\b(?:load|start|warm|boot|initiali[sz]|prepar|index)ing\b|unavailable|try again|later|"
     r"not (?:yet )?(?:been )?(?:ready|loaded|started|built|initiali[sz]ed)",
@@ -114,7 +116,9 @@ class _WarmUp:
     ) -> None:
         self._agent, self._reports, self._query = agent, reports, query
         self._top_k, self._limit, self._say = config.top_k, config.warm_up, say
-        self._call_limit = min(config.warm_up, max(config.timeout, _CALL_SHARE * config.warm_up))
+        self._call_limit = min(
+            config.warm_up, max(config.timeout, _WARM_UP_CALL_FRACTION * config.warm_up)
+        )
         self._started = time.perf_counter()
         self._said = ""
 
@@ -140,7 +144,7 @@ class _WarmUp:
             self._tell_waiting(said.why)
             if said.stage != stage:  # it is getting on
                 stage = said.stage
-                self._limit = min(self._seconds + given, _MOST_TIMES * given)
+                self._limit = min(self._seconds + given, _MAX_WARM_UP_FACTOR * given)
             if self._left == 0:
                 return self._gave_up("readiness", f"still loading: {said.why}")
             pause = _POLL_S[min(polls, len(_POLL_S) - 1)]
@@ -192,7 +196,7 @@ class _WarmUp:
             )
 
     def _ready(self, way: Way, calls: int = 0) -> WarmUpRecord:
-        if self._said or way == "call":
+        if self._said or self._seconds > _SLOW_SECONDS:
             what = "the agent is ready" if way == "readiness" else "warm-up call answered"
             self._say(f"{what} after {self._seconds:.1f} s, which no score or latency includes")
         return WarmUpRecord(way=way, ready=True, seconds=self._seconds, calls=calls)

@@ -12,7 +12,7 @@ from assay.net.json import JsonObject, parse_json
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.net.redact import mask_secrets, printable, redact_known, redact_url
 from assay.run.calls import with_quote
-from assay.targets.a2a.agent import PLAIN_TEXT_HINT, A2AAgent, parse_ways
+from assay.targets.a2a.agent import PLAIN_TEXT_HINT, A2AAgent, parse_fragment_options
 from assay.targets.a2a.card import WELL_KNOWN, Finding, base_address
 from assay.targets.chunks import suggest_separator
 from assay.targets.opening import parse_target, redact_target
@@ -164,7 +164,7 @@ async def _examine(
         target = parse_target(await probe(target.address, policy))
     documents = frozenset() if dataset is None else dataset.known_ids
     if target.kind == "a2a":
-        plain = "text" in parse_ways(target.fragment)
+        plain = "text" in parse_fragment_options(target.fragment)
 
         def agent(streaming: bool) -> A2AAgent:
             return A2AAgent(

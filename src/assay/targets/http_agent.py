@@ -37,7 +37,7 @@ class HttpAgent:
     async def connect(
         self, url: str, *, token: bool = True, max_bytes: int = CLIENT_MAX_BYTES
     ) -> None:
-        """Open the client, in the place of an earlier one.
+        """Open the client, closing any previous one.
 
         Parameters:
             url: an address of the agent; `TargetError` if it may not be called.

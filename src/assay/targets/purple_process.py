@@ -7,10 +7,8 @@ does even where we are killed.
 import asyncio
 import os
 import re
-import shutil
 import sys
 import tempfile
-import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,9 +36,6 @@ _START_S = 60.0
 _STOP_S = 3.0
 _POLL_S = 0.1
 _LOG_TAIL = 2000
-_ORPHANED_S = 3600.0
-_PREFIX = "assay-purple-"
-_FOLDER = re.compile(rf"{_PREFIX}(\d+)-\w+")
 
 # Settings for a user's own servers must not affect this one.
 _DROPPED = (
@@ -127,8 +122,7 @@ class PurpleProcess:
                 "must not: use builtin:bm25, or a2a:URL with an agent that is running"
             )
         self._progress("starting the purple agent", 0, None)
-        _remove_orphans()
-        self._folder = tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{os.getpid()}-")
+        self._folder = tempfile.TemporaryDirectory(prefix="assay-purple-")
         url = await self._start(Path(self._folder.name))
         await self._wait_until_ready(url)
         self._folder.cleanup()  # it holds the documents in memory now; nothing stays behind
@@ -218,31 +212,3 @@ async def _stop(process: Process) -> None:
     except TimeoutError:
         process.kill()
         await process.wait()
-
-
-def _remove_orphans() -> None:
-    """Remove folders of processes that were killed before they could.
-
-    Only after a while: a container that shares the folder has processes that are not seen here.
-    """
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        owner = _FOLDER.fullmatch(folder.name)
-        if owner is not None and not _is_alive(int(owner[1])) and _age(folder) > _ORPHANED_S:
-            shutil.rmtree(folder, ignore_errors=True)  # another user's folder stays
-
-
-def _age(folder: Path) -> float:
-    try:
-        return time.time() - folder.lstat().st_mtime
-    except OSError:  # another process has just removed it
-        return 0.0
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:  # another user's
-        return True
-    return True

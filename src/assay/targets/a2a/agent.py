@@ -101,7 +101,7 @@ class A2AAgent(HttpAgent):
     @classmethod
     def from_target(cls, target: Target, context: OpenContext) -> "A2AAgent":
         """`a2a:URL`, with `#stream` for answers as a stream and `#text` for queries as text."""
-        ways = parse_ways(target.fragment)
+        ways = parse_fragment_options(target.fragment)
         mapping = context.mapping or {}
         refuse_arguments(mapping, target.kind)
         return cls(
@@ -202,7 +202,7 @@ class A2AAgent(HttpAgent):
         self.findings += findings
 
 
-def parse_ways(fragment: str) -> frozenset[str]:
+def parse_fragment_options(fragment: str) -> frozenset[str]:
     """What follows the `#` of an `a2a:` target: `stream`, `text` or both. Raises `UsageError`."""
     ways = frozenset(filter(None, fragment.split(",")))
     if ways <= {"stream", "text"}:
