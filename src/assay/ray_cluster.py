@@ -87,7 +87,7 @@ class RayCluster:
             options["address"] = self._engine
         elif not os.environ.get("RAY_ADDRESS"):
             options["include_dashboard"] = False
-        _refuse_closed_port(self._engine)
+        _require_open_port(self._engine)
         # What Ray says about its workers is no result: `--json` stays JSON.
         self._stdout = redirect_stdout(sys.stderr)
         self._stdout.__enter__()
@@ -259,7 +259,7 @@ def _address(engine: str) -> str:
     return chosen.removeprefix("ray://")
 
 
-def _refuse_closed_port(engine: str) -> None:
+def _require_open_port(engine: str) -> None:
     """Ray itself would wait for minutes."""
     address = _address(engine)
     try:

@@ -125,7 +125,7 @@ def test_only_the_train_split_is_looked_at(tmp_path: Path) -> None:
 
 
 def test_of_many_queries_some_are_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bm25_choice, "MOST_QUERIES", 25)
+    monkeypatch.setattr(bm25_choice, "MAX_QUERIES", 25)
     assert choose_bm25(load_dataset(str(write(tmp_path / "many")))).queries == 25
 
 

@@ -287,7 +287,7 @@ def test_a_small_index_has_a_size_and_needs_no_more_room_than_is_asked_for(
     spare = needed - written + 7 * 128  # the headers of arrays
     assert 50 < spare / len(points) < 150
     vectors = len(points) * manifest.dimension * 4
-    for name, most in (("FLAT_KB", vectors / 1024), ("_MOST_BYTES", vectors)):
+    for name, most in (("FLAT_KB", vectors / 1024), ("_MAX_BYTES", vectors)):
         with monkeypatch.context() as patch:
             patch.setattr(flat_index, name, most)
             FlatIndex(generation, manifest)

@@ -288,8 +288,8 @@ def test_a_link_in_the_place_of_a_file_is_refused(generation: Path, tmp_path: Pa
 def test_frequencies_that_unpack_without_an_end_are_refused(
     generation: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert postings._MOST_UNPACKED <= 512 << 20
-    monkeypatch.setattr(postings, "_MOST_UNPACKED", 1 << 20)
+    assert postings._MAX_UNPACKED <= 512 << 20
+    monkeypatch.setattr(postings, "_MAX_UNPACKED", 1 << 20)
     text = base64.b64encode(zlib.compress(bytes(2 << 20))).decode()
     reseal(generation, lambda whole: whole["manifest"]["bm25"].update(frequencies=text))
     with pytest.raises(SearchError, match="term frequencies of the index are damaged"):

@@ -285,7 +285,7 @@ def test_a_body_that_trickles_is_given_up(
     server: EmbeddingServer, pauses: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each byte comes in time, and the end never."""
-    monkeypatch.setattr(remote_embedding, "LONGEST_S", -1.0)
+    monkeypatch.setattr(remote_embedding, "MAX_SECONDS", -1.0)
     with pytest.raises(SearchError, match=r"took too long as a whole .after 5 attempts"):
         open_embedder(EmbedderSettings(f"ollama:m@{server.url}"))
 
@@ -294,7 +294,7 @@ def test_headers_that_trickle_are_given_up(
     pauses: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A byte of them now and then, each of them in time for the limit of a read."""
-    monkeypatch.setattr(remote_embedding, "LONGEST_S", 0.2)
+    monkeypatch.setattr(remote_embedding, "MAX_SECONDS", 0.2)
     over = threading.Event()
 
     def trickle(listener: socket.socket) -> None:

@@ -34,9 +34,9 @@ TITLE_WEIGHTS = (1.0, 2.0, 3.0, 5.0)
 DELTAS = (0.0, 0.5, 1.0)
 STOP_WORD_CHOICES = (DEFAULT_STOP_WORDS, NO_LANGUAGE)
 DEPTH = 10
-MOST_QUERIES = 1000
+MAX_QUERIES = 1000
 """Of more train queries, so many are drawn."""
-FEWEST_QUERIES = 20
+MIN_QUERIES = 20
 
 _Floats = NDArray[np.float64]
 _TRIED = len(K1) * len(B) + len(TITLE_WEIGHTS) + len(DELTAS) + len(STOP_WORD_CHOICES) - 3
@@ -76,14 +76,14 @@ def choose_bm25(dataset: Dataset, *, seed: int = 0, progress: Progress = silent)
         for query, grades in dataset.judgments.get("train", {}).items()
         if query in dataset.queries and any(grade > 0 for grade in grades.values())
     }
-    if len(judged) < FEWEST_QUERIES:
+    if len(judged) < MIN_QUERIES:
         raise DataError(
             f"{dataset.name} has {len(judged)} judged queries in train, and picking settings "
-            f"needs at least {FEWEST_QUERIES}: use the defaults"
+            f"needs at least {MIN_QUERIES}: use the defaults"
         )
     asked = sorted(judged)
-    if len(asked) > MOST_QUERIES:
-        asked = sorted(random.Random(seed).sample(asked, MOST_QUERIES))
+    if len(asked) > MAX_QUERIES:
+        asked = sorted(random.Random(seed).sample(asked, MAX_QUERIES))
     default = Bm25Settings()
     trial = _Trial(dataset, {one: judged[one] for one in asked}, progress)
     best = trial.best([default, *(replace(default, k1=k1, b=b) for k1, b in product(K1, B))])

@@ -45,7 +45,7 @@ from assay.search.index_files import (
     damaged_index,
     is_hashed_when_opened,
     read_manifest,
-    refuse_full_disk,
+    require_disk_space,
     seal,
     writer_lock,
 )
@@ -261,7 +261,7 @@ class _Counter:
         ids = [self._ids[row].encode("utf-8", "surrogatepass") for row in order]
         if self._folder is not None:
             needed = int(having.sum()) * 6 + len(terms) * 12 + sum(map(len, ids)) + len(ids) * 8
-            refuse_full_disk(self._folder, needed)
+            require_disk_space(self._folder, needed)
         ends = np.cumsum(having)
         made = _Postings(
             terms=self._kept("terms", terms.astype("<u4")),

@@ -41,7 +41,7 @@ _FILES = (_POINTS, *(f"{name}.npy" for name in _ARRAYS))
 # What is read whole when an index is opened: files of somebody else may be of any size.
 # Fewer than one document in so many are scored one by one, not with the whole array.
 _READ_SINGLY_BELOW = 10
-_MOST_LISTED, _MOST_BYTES = 64 << 20, 1 << 30
+_MAX_LISTED, _MAX_BYTES = 64 << 20, 1 << 30
 _PAYLOAD = {"doc_id": str, "title": str, "text": str, "chunk_index": int, "total_chunks": int}
 _PAYLOAD |= {"metadata": dict, "content_hash": str}
 
@@ -103,7 +103,7 @@ class FlatIndex:
         """What does not fit together in files that somebody else may have written, or nothing."""
         (rows, width), ends = self._vectors.shape, self._payload_ends
         read = (self._vectors, ends, *vars(self._postings).values())
-        if rows * width * 4 > FLAT_KB * 1024 or any(one.nbytes > _MOST_BYTES for one in read):
+        if rows * width * 4 > FLAT_KB * 1024 or any(one.nbytes > _MAX_BYTES for one in read):
             return "it is larger than a small index can be"
         if width != self.manifest.dimension or not np.isfinite(self.dense(self._vectors)).all():
             return "a vector has another dimension, or no numbers"
@@ -359,7 +359,7 @@ def _of_length_1(vectors: Sequence[Vectors], dimension: int) -> _Floats:
 
 def _read_table(path: Path) -> list[tuple[str, str, int, int]]:
     """Id, document, number and count of each chunk. Raises `ValueError` for anything else."""
-    found = parse_json(read_file(path, limit=_MOST_LISTED))
+    found = parse_json(read_file(path, limit=_MAX_LISTED))
     rows = isinstance(found, list) and {list} >= {*map(type, found)} and {4} >= {*map(len, found)}
     kinds = [{*map(type, column)} for column in zip(*found, strict=True)] if rows else []
     if not rows or (found and kinds != [{str}, {str}, {int}, {int}]):

@@ -29,8 +29,8 @@ from assay.search.index_files import (
     live_generation,
     name_live_generation,
     read_manifest,
-    refuse_full_disk,
     remove_generations_but,
+    require_disk_space,
     seal,
     writer_lock,
 )
@@ -158,7 +158,7 @@ class _Writer:
         """Add points; `SearchError` before the disk is full."""
         for some in batches(points, _POINTS_IN_A_STEP):
             with disk_errors(self._home):
-                refuse_full_disk(self._home, 0)
+                require_disk_space(self._home, 0)
                 if self._engine is not None:
                     self._engine.write(some)
                     continue
@@ -195,7 +195,7 @@ class _Writer:
             if self._engine is not None:
                 self._engine.finish()
             else:
-                refuse_full_disk(self._home, sum(one.size for one in self._points.values()))
+                require_disk_space(self._home, sum(one.size for one in self._points.values()))
                 write_flat(self._generation, self._points.values(), self._manifest.dimension)
             seal(self._generation, self._manifest.as_json())
             name_live_generation(self._home, self._generation)

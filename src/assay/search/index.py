@@ -124,14 +124,14 @@ def open_index(store: Store, embedder: Embedder, *, bm25: Bm25Settings | None = 
     """The index that is there. `bm25`: an index made with other settings is refused."""
     searcher = store.open()
     try:
-        _refuse_other_settings(searcher.manifest, bm25)
+        _require_settings(searcher.manifest, bm25)
         return Retriever(searcher, embedder)
     except BaseException:
         searcher.close()
         raise
 
 
-def _refuse_other_settings(manifest: Manifest, wanted: Bm25Settings | None) -> None:
+def _require_settings(manifest: Manifest, wanted: Bm25Settings | None) -> None:
     model = manifest.bm25
     if wanted is not None and model.settings != wanted:
         raise SearchError(
@@ -290,7 +290,7 @@ def open_retriever(
     dataset.require_documents("a search")
     embedder = embedder or open_embedder()
     if mode == "tuned":
-        _refuse_untunable(dataset, embedder)
+        _require_tunable(dataset, embedder)
     store = store or open_store(dataset.name, embedder)
     bm25 = bm25 or Bm25Settings.from_environment()
     if mode == "bm25" and live_manifest(store) is None:
@@ -306,7 +306,7 @@ def open_retriever(
     return _with_tuned(retriever, dataset, embedder, progress)
 
 
-def _refuse_untunable(dataset: Dataset, embedder: Embedder) -> None:
+def _require_tunable(dataset: Dataset, embedder: Embedder) -> None:
     from assay.search.tuning.tune import model_path
 
     if not model_path(dataset, embedder).exists():
@@ -315,16 +315,16 @@ def _refuse_untunable(dataset: Dataset, embedder: Embedder) -> None:
 
 def check_train_judgments(dataset: Dataset) -> None:
     """Before anything is embedded to learn from them: `TuningDeclined` where they are too few."""
-    from assay.search.tuning.fit import FEWEST_QUERIES
+    from assay.search.tuning.fit import MIN_QUERIES
 
     documents = dataset.documents
     judged = sum(
         query in dataset.queries and any(grades[one] > 0 and one in documents for one in grades)
         for query, grades in dataset.judgments.get("train", {}).items()
     )
-    if judged < FEWEST_QUERIES:
+    if judged < MIN_QUERIES:
         raise TuningDeclined(
-            f"tuning needs at least {FEWEST_QUERIES} judged queries in the train split, "
+            f"tuning needs at least {MIN_QUERIES} judged queries in the train split, "
             f"{dataset.name} has {judged}: use the zero-shot ranking `hybrid`",
             NotTuned.TOO_FEW_QUERIES,
         )
@@ -360,7 +360,7 @@ def open_store(name: str, embedder: Embedder, *, cluster: "ClusterSettings | Non
         collection = f"{collection[:90]}-{hashlib.sha256(embedder.name.encode()).hexdigest()[:8]}"
     store = configured_store(collection, cluster)
     if chosen:
-        _refuse_other_embedder(store, embedder)
+        _require_embedder(store, embedder)
     return store
 
 
@@ -369,7 +369,7 @@ def _is_builtin(embedder: str) -> bool:
     return embedder.startswith(f"{BUILTIN_EMBEDDER}@") and "int8 products" in embedder
 
 
-def _refuse_other_embedder(store: Store, embedder: Embedder) -> None:
+def _require_embedder(store: Store, embedder: Embedder) -> None:
     """A collection that the user named is never filled again with another model's vectors."""
     live = live_manifest(store)
     if live is None or live.embedder == embedder.name:

@@ -145,14 +145,14 @@ def are_sealed(generation: Path, paths: Iterable[Path]) -> bool:
 def copy_generation(source: Path, target: Path) -> None:
     """Only the files that were sealed: a process that opens the source makes some for a moment."""
     files = _files(source)
-    refuse_full_disk(target.parent, sum(one.size for one in files.values()))
+    require_disk_space(target.parent, sum(one.size for one in files.values()))
     for path in files:
         copied = target / path.relative_to(source)
         copied.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copied)
 
 
-def refuse_full_disk(home: Path, needed: int) -> None:
+def require_disk_space(home: Path, needed: int) -> None:
     """Raise `SearchError` where fewer than `needed` bytes and a margin are free."""
     free = shutil.disk_usage(home).free
     if free < needed + DISK_MARGIN:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _Array = NDArray[Any]
 # Of term frequencies, 8 for each term: a few kilobytes of anybody else unpack to gigabytes.
-_MOST_UNPACKED = 512 << 20
+_MAX_UNPACKED = 512 << 20
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def unpack_frequencies(packed: str) -> dict[int, int]:
     """What `pack_frequencies` packed; SearchError where it is something else."""
     try:
         unpacking = zlib.decompressobj()
-        content = unpacking.decompress(base64.b64decode(packed, validate=True), _MOST_UNPACKED)
+        content = unpacking.decompress(base64.b64decode(packed, validate=True), _MAX_UNPACKED)
         if not unpacking.eof:
             raise ValueError("truncated, or more than is allowed")
         planes = np.frombuffer(content, np.uint8).reshape(2, 4, -1).transpose(0, 2, 1)

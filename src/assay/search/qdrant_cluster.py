@@ -317,7 +317,7 @@ class ClusterSettings:
                 ", ".join(others),
             )
 
-    def refuse_too_few_nodes(self, client: QdrantClient, url: str) -> None:
+    def require_nodes(self, client: QdrantClient, url: str) -> None:
         """Qdrant would make fewer copies, and none later when the other nodes are there."""
         wanted = self.replication_factor or 1
         status = client.cluster_status() if wanted > 1 else None

@@ -29,7 +29,7 @@ from assay.text import strip_controls
 MAX_TOKENS = 256
 TEXTS_IN_A_REQUEST = 64
 TIMEOUT = httpx.Timeout(120.0, connect=10.0)
-LONGEST_S = 300.0
+MAX_SECONDS = 300.0
 """For one request as a whole: a server that sends a byte now and then keeps every other limit."""
 MAX_DIMENSION = 65_536
 _MAX_NAME = 200
@@ -162,7 +162,7 @@ class ModelServer:
 
     async def _once(self, method: str, path: str, body: JsonObject | None = None) -> bytes:
         try:
-            async with asyncio.timeout(LONGEST_S):
+            async with asyncio.timeout(MAX_SECONDS):
                 answer = await self._client.request(method, f"{self._url}{path}", json=body)
         except TimeoutError:
             raise PostError("the response took too long as a whole", retryable=True) from None

@@ -121,7 +121,7 @@ class Retriever:
     ) -> None:
         self._searcher, self._embedder = searcher, embedder
         self._ranker, self._doc_ids = ranker, doc_ids
-        _refuse_another_embedder(searcher.manifest, embedder)
+        _require_embedder(searcher.manifest, embedder)
         self._bm25 = _bm25_model(searcher.manifest)
 
     def with_ranking(self, ranker: Ranker, doc_ids: Sequence[str]) -> "Retriever":
@@ -382,7 +382,7 @@ def _bm25_model(manifest: Manifest) -> Bm25Model:
     return manifest.bm25
 
 
-def _refuse_another_embedder(manifest: Manifest, embedder: Embedder) -> None:
+def _require_embedder(manifest: Manifest, embedder: Embedder) -> None:
     if manifest.embedder != embedder.name:
         raise SearchError(
             f"the index was built with the embedder {manifest.embedder!r}, not with "

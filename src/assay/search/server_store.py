@@ -198,7 +198,7 @@ class ServerStore:
             if self._client.collection_exists(name):
                 self._cluster.warn_of_others(self._client, name, self.where)
             else:
-                self._cluster.refuse_too_few_nodes(self._client, self._url)
+                self._cluster.require_nodes(self._client, self._url)
                 try:
                     self._create(name, manifest.dimension)
                 except UnexpectedResponse as error:

@@ -31,7 +31,7 @@ from assay.text import strip_controls
 # The tokenizer deletes these, which joins the words around them; Python would split there.
 _JOINING = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _BYTES = 4
-_LONGEST_WORD = 64
+_MAX_WORD = 64
 _WORDS_KEPT = 500_000
 _TEXTS_IN_A_TASK = 512
 _WORKER = "from assay.search.token_ids import work; work()"
@@ -88,7 +88,7 @@ class WordPieces:
 
     def _split(self, word: str) -> bytes:
         packed = _packed(self._tokenizer.encode(word, add_special_tokens=False).ids)
-        if len(word) <= _LONGEST_WORD:
+        if len(word) <= _MAX_WORD:
             if len(self._pieces) >= _WORDS_KEPT:
                 self._pieces = {}
             self._pieces[word] = packed

@@ -30,7 +30,7 @@ from assay.text import strip_controls
 RIDGE = 5.0
 DIRECTIONS = 64
 # Titles to fit by, in dimensions of the model: fewer than one each would fit chance.
-_FEWEST, _MOST = 1, 4
+_MIN_SAMPLE, _MAX_SAMPLE = 1, 4
 _TITLE_CHARACTERS = 300
 # A metric is fitted again when the corpus has grown or shrunk by this much.
 _GROWTH = 2.0
@@ -101,7 +101,9 @@ def fit_metric(
     progress: Progress = silent,
 ) -> CorpusMetric:
     """From the titles of at most a few thousand documents, spread evenly over their ids."""
-    sample = _titled_sample(documents, _FEWEST * embedder.dimension, _MOST * embedder.dimension)
+    sample = _titled_sample(
+        documents, _MIN_SAMPLE * embedder.dimension, _MAX_SAMPLE * embedder.dimension
+    )
     if not sample:
         return CorpusMetric(len(documents))
     prompt = embedder.prompts.document

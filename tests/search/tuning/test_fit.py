@@ -59,7 +59,7 @@ def test_dev_judgments_are_remembered_only_on_demand() -> None:
 
 def test_of_a_large_split_some_queries_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     data = worlds.learnable(train=48, dev=40)
-    monkeypatch.setattr(tuning_fit, "MOST_QUERIES", 30)
+    monkeypatch.setattr(tuning_fit, "MAX_QUERIES", 30)
     ranker = fit(data, worlds.by_vectors(data), splits=("train", "dev"))
     assert ranker.held_out.dev is not None
     assert ranker.held_out.dev.queries == 30

@@ -80,10 +80,10 @@ def test_a_model_that_could_not_be_read_again_is_not_written(
     long = replace(ranker, judged=judged)
     save_model(long, tmp_path / "model")
     header = (tmp_path / "model").read_bytes()[len(MAGIC) :].partition(b"\n")[0]
-    monkeypatch.setattr(model, "LONGEST_HEADER", len(header) + 1)
+    monkeypatch.setattr(model, "MAX_HEADER", len(header) + 1)
     save_model(long, tmp_path / "model")
     assert load_model(tmp_path / "model").judged == judged
-    monkeypatch.setattr(model, "LONGEST_HEADER", len(header))
+    monkeypatch.setattr(model, "MAX_HEADER", len(header))
     with pytest.raises(SearchError, match=r"ids of its 100 judged queries need .* shorter ids"):
         save_model(long, tmp_path / "other")
     assert not (tmp_path / "other").exists()

@@ -123,7 +123,7 @@ def _same_length(what: str, count: int, *parts: Sequence[str] | Floats) -> None:
 Vocabulary = dict[str, int]
 
 # A query is a question or a heading; what follows the first pages of a longer one adds only time.
-LONGEST_TEXT = 20_000
+MAX_TEXT = 20_000
 GRAM_SIZES = (3, 4, 5)
 
 _WORD = re.compile(r"[^\W_]+")
@@ -131,13 +131,13 @@ _WORD = re.compile(r"[^\W_]+")
 
 def _terms(texts: Iterable[str], analyzer: Analyzer) -> list[list[str]]:
     """The terms that BM25 counts."""
-    return [analyzer.terms(text[:LONGEST_TEXT]) for text in texts]
+    return [analyzer.terms(text[:MAX_TEXT]) for text in texts]
 
 
 def character_grams(text: str) -> list[str]:
     """Sequences inside words, with a space at both ends, so that endings and beginnings differ."""
     found = []
-    for word in _WORD.findall(text[:LONGEST_TEXT].lower()):
+    for word in _WORD.findall(text[:MAX_TEXT].lower()):
         padded = f" {word} "
         for size in GRAM_SIZES:
             found += [padded[start : start + size] for start in range(len(padded) - size + 1)]

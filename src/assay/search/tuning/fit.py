@@ -188,9 +188,9 @@ def _first_passes(
 
 
 TRAIN = ("train",)
-FEWEST_QUERIES = 4 * FOLDS
+MIN_QUERIES = 4 * FOLDS
 # Memory grows with the square of the judged queries: of a split with more, some are drawn.
-MOST_QUERIES = 4000
+MAX_QUERIES = 4000
 
 
 def fit(
@@ -252,8 +252,8 @@ def fit(
 
 def _drawn_queries(data: TuningData, split: str, seed: int) -> list[int]:
     judged = data.judged(split)
-    if len(judged) > MOST_QUERIES:
-        judged = sorted(random.Random(seed).sample(judged, MOST_QUERIES))
+    if len(judged) > MAX_QUERIES:
+        judged = sorted(random.Random(seed).sample(judged, MAX_QUERIES))
     return judged
 
 

@@ -184,7 +184,7 @@ def _ranks(scores: Floats, labels: Integers) -> list[int]:
 MAGIC = b"assay-tuned 7\n"
 # The header is read before anything is known to be sound.
 _MAX_BYTES = 4 * 2**30
-LONGEST_HEADER = 64 * 2**20
+MAX_HEADER = 64 * 2**20
 """It holds the ids of all remembered queries, each as long as its data set likes."""
 
 Arrays = dict[str, np.ndarray[Any, Any]]
@@ -201,10 +201,10 @@ def save_model(ranker: TunedRanker, path: Path) -> None:
     }
     header["sha256"] = _checksum(header, payload)
     line = json.dumps(header, sort_keys=True).encode() + b"\n"
-    if len(line) > LONGEST_HEADER:
+    if len(line) > MAX_HEADER:
         raise SearchError(
             f"the tuned model cannot be kept: the ids of its {len(ranker.judged):,} judged queries "
-            f"need {len(line):,} bytes, and {LONGEST_HEADER:,} are allowed; use shorter ids"
+            f"need {len(line):,} bytes, and {MAX_HEADER:,} are allowed; use shorter ids"
         )
     content = MAGIC + line + payload
     try:
@@ -242,7 +242,7 @@ def check_model(path: Path) -> None:
 def _split(path: Path, content: bytes) -> tuple[JsonObject, bytes]:
     if not content.startswith(MAGIC):
         raise _damaged(path, "it is not a tuned model of this version")
-    end = content.find(b"\n", len(MAGIC), len(MAGIC) + LONGEST_HEADER)
+    end = content.find(b"\n", len(MAGIC), len(MAGIC) + MAX_HEADER)
     try:
         header = json.loads(content[len(MAGIC) : end]) if end > 0 else None
     except (ValueError, RecursionError):

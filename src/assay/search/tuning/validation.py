@@ -28,7 +28,7 @@ from assay.search.tuning.ranking import (
 )
 
 # Below this, a mean over unfamiliar queries says nothing.
-FEWEST_UNFAMILIAR = 10
+MIN_UNFAMILIAR = 10
 NEWTON_STEPS = 20
 
 
@@ -72,7 +72,7 @@ class HeldOut:
     @property
     def harmless(self) -> bool:
         """Not significantly worse on queries whose relevant documents were not in training."""
-        few = self.unfamiliar.queries < FEWEST_UNFAMILIAR
+        few = self.unfamiliar.queries < MIN_UNFAMILIAR
         return few or self.unfamiliar.ndcg_10 >= -2 * self.unfamiliar.standard_error
 
     @property
@@ -218,7 +218,7 @@ def choose_settings(
 
     outcomes = {start: blended(start) for start in TRUSTED_FROM}
     as_good = [start for start, scores in outcomes.items() if _as_good(scores, plain[trees])]
-    unfamiliar = ~familiar if (~familiar).sum() >= FEWEST_UNFAMILIAR else np.ones_like(familiar)
+    unfamiliar = ~familiar if (~familiar).sum() >= MIN_UNFAMILIAR else np.ones_like(familiar)
     start = max(as_good, key=lambda one: outcomes[one][unfamiliar].mean())
     if _as_good(plain[trees][unfamiliar], outcomes[start][unfamiliar]):
         start = 0.0
