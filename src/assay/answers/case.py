@@ -108,8 +108,10 @@ class AnswerCase:
     @cached_property
     def names(self) -> list[str]:
         """Ids and titles of what was shown or cited: in brackets they are source marks."""
-        chunks = [chunk.id for chunk in self.contexts]
-        return [*self.titles, *self.seen_ids, *self.citations, *filter(None, chunks)]
+        ids = [*self.seen_ids, *self.citations, *(chunk.id for chunk in self.contexts)]
+        # Contexts of a log have the id of their row before their own.
+        bare = [each.partition(":")[2] for each in ids]
+        return [*self.titles, *filter(None, [*ids, *bare])]
 
     @cached_property
     def statements(self) -> list[str]:

@@ -133,7 +133,8 @@ def _answer_facts(answers: "AnswersReport") -> Iterator[tuple[str, str]]:
         kinds = sorted(answers.diagnosis.counts.items(), key=lambda item: -item[1])
         yield "wrong", "; ".join(f"{kind} {count(number)}" for kind, number in kinds)
     if answers.outcomes:
-        yield "outcomes", ", ".join(f"{kind} {count(n)}" for kind, n in answers.outcomes.items())
+        ended = [f"{kind} {count(n)}" for kind, n in answers.outcomes.items() if n]
+        yield "outcomes", ", ".join(ended)
     yield from _findings(answers)
     for criterion in answers.criteria:
         if words := "; ".join(_criterion(criterion)):
