@@ -12,6 +12,7 @@ from assay.data.dataset import Fact, ReferenceAnswer
 from assay.errors import GateError, UsageError
 from assay.evaluation.evaluation import Evaluation
 from assay.evaluation.gates import check_gate, gate_ceiling, parse_gate, split_gates
+from assay.run.answers import AnswersReport, UndecidedAnswers
 from assay.run.config import RunConfig
 from assay.run.models import RunSummary
 
@@ -83,8 +84,12 @@ def test_texts_without_documents_are_no_empty_answers(tmp_path: Path) -> None:
 
 def test_a_gate_may_be_on_a_metric_of_answers() -> None:
     gate = parse_gate("correctness>=0.5", top_k=5)
-    assert check_gate(gate, {}, SUMMARY, {"correctness": 0.5}).passed
-    assert not check_gate(gate, {}, SUMMARY, {"correctness": 0.4}).passed
+    for value, undecided, passed in ((0.5, 0, True), (0.4, 0, False), (0.5, 2, False)):
+        unsure = UndecidedAnswers(number=undecided, of=10, why="")
+        answers = AnswersReport.model_construct(
+            metrics={"correctness": value}, questions=10, undecided=unsure, judge=None
+        )
+        assert check_gate(gate, {}, SUMMARY, answers).passed is passed
     assert check_gate(gate, {}, SUMMARY, None).value is None
 
 

@@ -14,7 +14,6 @@ from assay.errors import AssayError
 from assay.run.state import RunState
 
 if TYPE_CHECKING:
-    from assay.data.dataset import Judgments
     from assay.evaluation.run import Run
     from assay.run.folder import RunFolder
     from assay.run.models import Report
@@ -132,10 +131,9 @@ def show_run(run: "Run", as_json: bool) -> None:
     run.folder.write_summary(plain_text(table))
 
 
-def print_run(run: "Run", as_json: bool, judgments: "Judgments") -> None:
+def print_run(run: "Run", as_json: bool) -> None:
     """The result on stdout; gates, warnings and what is left to do on stderr."""
     from assay.evaluation.run import no_answers
-    from assay.evaluation.sanity import sanity_warnings
 
     if words := no_answers(run):  # before tables and advice that all follow from it
         warn(words)
@@ -145,9 +143,8 @@ def print_run(run: "Run", as_json: bool, judgments: "Judgments") -> None:
     answers, answered = report.answers, report.summary.successful_queries
     if not answered:
         say("no query was answered: see the failures above")
-    if answered:
-        for words in sanity_warnings(run, judgments):
-            warn(words)
+    for words in report.warnings:
+        warn(words)
     trouble = answers.trouble if answers else None
     if trouble:
         say(f"not all answers were judged: {trouble}")

@@ -141,7 +141,7 @@ def eval_command(
             run, finished = run_in_terminal(
                 config, data, out=out, resume=folder, listeners=listener or ()
             )
-    print_run(run, as_json, data.judgments_in(config.split))
+    print_run(run, as_json)
     write_ci_files(run, junit, markdown, html)
     say_where(run)
     raise typer.Exit(run.exit_code if finished else 130)

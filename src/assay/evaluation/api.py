@@ -16,7 +16,6 @@ from assay.evaluation.evaluation import Events
 from assay.evaluation.listeners import RunListener
 from assay.evaluation.plan import baseline_track, open_agent, refuse_unused_settings
 from assay.evaluation.run import Run, no_answers, run_folder
-from assay.evaluation.sanity import sanity_warnings
 from assay.net.gather import run_coroutine
 from assay.privacy import private_mode
 from assay.run.config import RunConfig
@@ -253,7 +252,7 @@ def evaluate(
     for message in heard:  # they may come from another thread, whose warnings nobody sees
         if message.startswith(_WARNING):
             warnings.warn(message.removeprefix(_WARNING), stacklevel=3)
-    for words in filter(None, (no_answers(run), *sanity_warnings(run, data.judgments_in(split)))):
+    for words in filter(None, (no_answers(run), *run.report.warnings)):
         warnings.warn(words, SanityWarning, stacklevel=3)
     return run
 

@@ -38,6 +38,7 @@ from assay.run.run_record import GATE_SHAPE, GateResult
 
 if TYPE_CHECKING:  # a run without a judge imports nothing of it
     from assay.answers.calibration_files import CalibrationStatus
+    from assay.run.answers import AnswersReport
 
 _RELATIVE = re.compile(r"(?P<name>[^<>]*[^<>\s])\s*(?P<sign>[<>]=?)\s*(?P<bound>[^\s<>=].*)")
 _REFERENCE = re.compile(r"(?P<name>[^\W\d][\w./-]*?)(?:\s*[-+]\s*[\d.]+)?")
@@ -179,7 +180,7 @@ def check_gate(
     gate: Gate,
     metrics: Mapping[str, float],
     summary: RunSummary,
-    answers: Mapping[str, float] | None = None,
+    answers: "AnswersReport | None" = None,
     *,
     empty: bool = False,
 ) -> GateResult:
@@ -187,11 +188,12 @@ def check_gate(
 
     Where every answer was `empty`, how often and how fast they came says nothing either.
     """
-    if gate.answers:
-        value = (answers or {}).get(gate.name)
-    elif gate.metric is not None:
+    if gate.answers and answers is not None:
+        return check_answer_gate(gate, answers)
+    value: float | None = None
+    if gate.metric is not None:
         value = metrics[gate.metric.slug]
-    else:
+    elif not gate.answers:
         value = summary.figure(gate.name)
     # Without any call, there is no latency that could pass.
     answered = gate.answers or gate.metric is not None or summary.successful_queries > 0
@@ -199,6 +201,28 @@ def check_gate(
     if passed and empty and gate.name in SUMMARY_FIGURES:
         return GateResult(gate=gate.text, value=value, passed=False, reason=_EMPTY)
     return GateResult(gate=gate.text, value=value, passed=passed)
+
+
+def check_answer_gate(gate: Gate, answers: "AnswersReport") -> GateResult:
+    """A gate on a figure of answers; more than a tenth undecided does not pass it."""
+    value = answers.metrics.get(gate.name)
+    result = GateResult(gate=gate.text, value=value, passed=False)
+    undecided, of = _undecided(gate.name, answers)
+    if undecided > FEW_UNDECIDED * of:
+        return result.failed_because(f"{undecided} of {of} answers are undecided")
+    return result.model_copy(update={"passed": value is not None and gate.passes(value)})
+
+
+def _undecided(name: str, answers: "AnswersReport") -> tuple[int, int]:
+    """How many answers behind a figure nobody could decide about, of how many."""
+    if name.startswith(CRITERION_PREFIX):
+        for criterion in answers.criteria:
+            if f"{CRITERION_PREFIX}{criterion.name}" == name:
+                return criterion.undecided, criterion.undecided + criterion.rated
+    if name != CORRECTNESS and name not in OUTCOME_METRICS:
+        return 0, 0
+    unknown = answers.undecided.number if answers.undecided else 0
+    return unknown + (answers.judge.undecided if answers.judge else 0), answers.questions
 
 
 def gate_ceiling(

@@ -21,6 +21,7 @@ from assay.evaluation.results import (
     metrics_for,
     unseen_places,
 )
+from assay.evaluation.sanity import SanityChecks
 from assay.files import atomic_write
 from assay.metrics.metric import MRR, Metric, Precision, Recall
 from assay.metrics.statistics import SampleSummary, below, summarize
@@ -84,13 +85,16 @@ def write_report(
     if examination is not None:
         answers, answer_rows = _answers(evaluation, log, asked, examination)
         folder.write_answers(answer_rows)
+    checks = SanityChecks(dataset.judgments_in(config.split), metrics[0].key)
     writer = ReportWriter(folder.report_file)
     try:
 
         def add(batch: Batch) -> None:
-            for row in query_rows(batch, dataset, config):
+            rows = query_rows(batch, dataset, config)
+            for row, call in zip(rows, batch.calls, strict=True):
                 writer.add(row)
                 figures.add(row)
+                checks.add(row, call)
 
         report = _build_report(
             evaluation,
@@ -102,6 +106,8 @@ def write_report(
             planned=sum(query.id in judged for query in evaluation.queries),
             unseen=unseen_places(ranked, dataset, config.split),
         )
+        if warnings := checks.warnings(report):
+            report = report.model_copy(update={"warnings": warnings})
         writer.finish(report)
     finally:
         writer.close()
@@ -206,14 +212,13 @@ def _check_gates(
     summary: RunSummary,
     answers: AnswersReport | None,
 ) -> list[GateResult]:
-    answer_metrics = None if answers is None else answers.metrics
     empty = _is_empty(results, answers)
     checked = []
     for gate in evaluation.gates:
         if gate.reference:
             result = check_against(gate, results.scores, evaluation.reference)
         else:
-            result = check_gate(gate, metrics, summary, answer_metrics, empty=empty)
+            result = check_gate(gate, metrics, summary, answers, empty=empty)
         if gate.metric is not None:
             result = result.noted(evaluation.dataset.judged_by)
         else:

@@ -1,23 +1,30 @@
 """Sanity checks of a finished run: figures that are computed correctly and still mislead.
 
 A score of 0 because ids have a prefix, a recall that ends where the agent cuts its list, answers
-that belong to another query: the metrics cannot tell these from a bad agent.
+that belong to another query: the metrics cannot tell these from a bad agent. What is found is in
+`warnings` of the report, whoever made the run.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from assay.net.redact import redact_secrets
-from assay.report.numbers import counted
+from assay.report.numbers import counted, figure
 
 if TYPE_CHECKING:
     from assay.data.dataset import Judgments
-    from assay.evaluation.run import Run
+    from assay.run.calls import Call
+    from assay.run.models import QueryRow, Report
 
-_ENOUGH_ANSWERS = 5
-_ENOUGH_ELSEWHERE = 10
-_NEIGHBORS = 8
+_MIN_ANSWERS = 5
+_MIN_SWAPPED = 10
+_MAX_NEIGHBORS = 8
+_MIN_TREND_ANSWERS = 40
+_MIN_TREND = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,41 +36,80 @@ class _Answer:
     count: int
     docs: int
     at: float
+    score: float
     relevant: bool
     """Whether one of its documents is relevant to the query."""
+    order: str
+    """How its scores are ordered: "" without any, else falling, rising or mixed."""
+    first_relevant: bool
+    last_relevant: bool
 
 
-def sanity_warnings(run: "Run", judgments: "Judgments") -> list[str]:
-    """What somebody who reads the figures of the run has to know, each in one sentence.
+class SanityChecks:
+    """Collects the rows of a run as they are written: `add` each, then ask for `warnings`."""
 
-    `judgments` are those that the run was scored with.
-    """
-    nothing: Mapping[str, int] = {}
-    answers = [
-        _Answer(
-            row.query_id,
-            docs[0] if docs else "",
-            len(docs),
-            hash(tuple(docs)),
-            row.at,
-            any(grades.get(doc_id, 0) > 0 for doc_id in docs),
+    def __init__(self, judgments: "Judgments", metric: str) -> None:
+        self._judgments = judgments
+        self._metric = metric
+        self._answers: list[_Answer] = []
+        self._expected = {doc_id for grades in judgments.values() for doc_id in grades}
+        self._folded = {doc_id.casefold(): doc_id for doc_id in self._expected}
+        self._misspelled: dict[str, str] = {}
+
+    def add(self, row: "QueryRow", call: "Call | None") -> None:
+        """Take one query into account; `metric` is the key of the headline in its scores."""
+        if row.status != "ok" or call is None:
+            return
+        docs, grades = row.retrieved_docs, self._judgments.get(row.query_id, {})
+        found = [grades.get(doc_id, 0) > 0 for doc_id in docs]
+        for doc_id in docs:
+            if doc_id not in self._expected and (expected := self._folded.get(doc_id.casefold())):
+                self._misspelled[doc_id] = expected
+        self._answers.append(
+            _Answer(
+                query_id=row.query_id,
+                first=docs[0] if docs else "",
+                count=len(docs),
+                docs=hash(tuple(docs)),
+                at=row.at,
+                score=row.scores[self._metric],
+                relevant=any(found),
+                order=_order(call.scores) if len(call.scores) == len(docs) else "",
+                first_relevant=bool(found and found[0]),
+                last_relevant=bool(found and found[-1]),
+            )
         )
-        for row in run.rows()
-        if row.status == "ok"
-        for docs, grades in ((row.retrieved_docs, judgments.get(row.query_id, nothing)),)
-    ]
-    if not answers:
-        return []
-    wrong = _about_ids(run, answers)
-    checks = (_about_count, _about_loading, _about_end, _about_one_answer)
-    found = [wrong, *(check(run, answers) for check in checks)]
-    found += [_about_order(run, answers, judgments), _about_spelling(run, judgments)]
-    return [*filter(None, found)]
+
+    def warnings(self, report: "Report") -> list[str]:
+        """What somebody who reads the figures has to know, each in one sentence."""
+        if not self._answers:
+            return []
+        checks = (
+            _check_ids,
+            _check_count,
+            _check_loading,
+            _check_end,
+            _check_one_answer,
+            _check_scores,
+            _check_trend,
+        )
+        found = [check(report, self._answers) for check in checks]
+        found.append(_check_swapped(report, self._answers, self._judgments))
+        if not report.dataset.documents:
+            found.append(_check_spelling(report, self._misspelled))
+        return [*filter(None, found)]
 
 
-def _about_ids(run: "Run", answers: Sequence[_Answer]) -> str:
+def _order(scores: Sequence[float]) -> str:
+    if len(scores) < 2 or min(scores) == max(scores):
+        return ""
+    falling = all(a >= b for a, b in pairwise(scores))
+    rising = all(a <= b for a, b in pairwise(scores))
+    return "falling" if falling else "rising" if rising else "mixed"
+
+
+def _check_ids(report: "Report", answers: Sequence[_Answer]) -> str:
     """A score of 0 because nothing was read, or because the ids are others, is no finding."""
-    report = run.report
     unknown = report.violations["unknown"]
     name = report.dataset.name
     look = f"look at one answer with: assay doctor TARGET --dataset {name}"
@@ -92,29 +138,24 @@ def _about_ids(run: "Run", answers: Sequence[_Answer]) -> str:
     return ""
 
 
-def _about_spelling(run: "Run", judgments: "Judgments") -> str:
+def _check_spelling(report: "Report", misspelled: Mapping[str, str]) -> str:
     """Ids that a data set without documents expects in another case: they score nothing."""
-    if run.report.dataset.documents:
+    if not misspelled:
         return ""
-    expected = {doc_id for grades in judgments.values() for doc_id in grades}
-    folded = {doc_id.casefold(): doc_id for doc_id in expected}
-    returned = {doc_id for row in run.rows() for doc_id in row.retrieved_docs} - expected
-    found = sorted(each for each in returned if each.casefold() in folded)
-    if not found:
-        return ""
+    example, expected = min(misspelled.items())
     return (
-        f"{counted(len(found), 'returned id')} scored nothing because of upper and lower case: "
-        f"{found[0][:60]!r} is expected as {folded[found[0].casefold()][:60]!r}; write the ids "
-        f"of {run.report.dataset.name!r} as the target has them"
+        f"{counted(len(misspelled), 'returned id')} scored nothing because of upper and lower "
+        f"case: {example[:60]!r} is expected as {expected[:60]!r}; write the ids of "
+        f"{report.dataset.name!r} as the target has them"
     )
 
 
-def _about_count(run: "Run", answers: Sequence[_Answer]) -> str:
+def _check_count(report: "Report", answers: Sequence[_Answer]) -> str:
     """Always the same number of documents, and fewer than `top_k`: the number was not passed on."""
-    top_k, count = run.report.config.top_k, answers[0].count
-    possible = min(top_k, run.report.dataset.documents or top_k)
+    top_k, count = report.config.top_k, answers[0].count
+    possible = min(top_k, report.dataset.documents or top_k)
     same = all(each.count == count for each in answers)
-    if len(answers) < _ENOUGH_ANSWERS or not same or not 0 < count < possible:
+    if len(answers) < _MIN_ANSWERS or not same or not 0 < count < possible:
         return ""
     return (
         f"every answer has exactly {count} document{'' if count == 1 else 's'}, top_k is "
@@ -122,7 +163,7 @@ def _about_count(run: "Run", answers: Sequence[_Answer]) -> str:
     )
 
 
-def _about_loading(_run: "Run", answers: Sequence[_Answer]) -> str:
+def _check_loading(_report: "Report", answers: Sequence[_Answer]) -> str:
     """Nothing from the first answers and something from nearly all later ones: it was loading."""
     empty = _empty_in_order(answers)
     if not (early := _all_at_first(empty)):
@@ -134,7 +175,7 @@ def _about_loading(_run: "Run", answers: Sequence[_Answer]) -> str:
     )
 
 
-def _about_end(_run: "Run", answers: Sequence[_Answer]) -> str:
+def _check_end(_report: "Report", answers: Sequence[_Answer]) -> str:
     """The other way round: a session that ended, of which the target says nothing."""
     empty = _empty_in_order(answers)
     if not (late := _all_at_first(empty[::-1])):
@@ -155,17 +196,17 @@ def _all_at_first(empty: Sequence[bool]) -> int:
     """How many are empty at the beginning, where nearly none is empty after it; else 0."""
     first = empty.index(False) if False in empty else 0
     rest = empty[first:]
-    found = first >= _ENOUGH_ANSWERS <= len(rest) and sum(rest) <= 0.1 * len(rest)
+    found = first >= _MIN_ANSWERS <= len(rest) and sum(rest) <= 0.1 * len(rest)
     return first if found else 0
 
 
-def _about_one_answer(run: "Run", answers: Sequence[_Answer]) -> str:
+def _check_one_answer(report: "Report", answers: Sequence[_Answer]) -> str:
     """The same documents whatever is asked: the query did not reach the search."""
     first = answers[0]
     same = all(each.docs == first.docs for each in answers)
-    documents = run.report.dataset.documents
+    documents = report.dataset.documents
     choice = not documents or documents > first.count
-    if len(answers) < _ENOUGH_ANSWERS or not first.count or not same or not choice:
+    if len(answers) < _MIN_ANSWERS or not first.count or not same or not choice:
         return ""
     return (
         f"all {len(answers):,} answers are the same list of documents: is the query passed on, or "
@@ -173,35 +214,72 @@ def _about_one_answer(run: "Run", answers: Sequence[_Answer]) -> str:
     )
 
 
-def _about_order(run: "Run", answers: Sequence[_Answer], judgments: "Judgments") -> str:
-    """First documents that are relevant to a query asked at about the same time, and answers that
-    hold nothing for their own.
+def _check_scores(_report: "Report", answers: Sequence[_Answer]) -> str:
+    """Scores that fall nowhere or rise: the list may be upside down, or the scores of others."""
+    scored = [each for each in answers if each.order]
+    mixed = sum(each.order == "mixed" for each in scored)
+    rising = [each for each in scored if each.order == "rising"]
+    if len(scored) < _MIN_ANSWERS:
+        return ""
+    if 2 * mixed > len(scored):
+        return (
+            f"the scores of {mixed:,} of {len(scored):,} answers contradict the order of their "
+            "documents: sort the results by score, the best first"
+        )
+    # Distances rise too; then the first documents are the relevant ones.
+    upside_down = sum(each.last_relevant for each in rising) > sum(
+        each.first_relevant for each in rising
+    )
+    if 2 * len(rising) > len(scored) and upside_down:
+        return (
+            f"the scores of {len(rising):,} of {len(scored):,} answers rise, and the last document "
+            "is relevant more often than the first: is the list upside down?"
+        )
+    return ""
+
+
+def _check_trend(report: "Report", answers: Sequence[_Answer]) -> str:
+    """A second half that is far better than the first: the target learns, or caches."""
+    if len(answers) < _MIN_TREND_ANSWERS:
+        return ""
+    scores = np.array([each.score for each in sorted(answers, key=lambda each: each.at)])
+    first, second = np.array_split(scores, 2)
+    gain = float(second.mean() - first.mean())
+    error = float(np.sqrt(first.var() / first.size + second.var() / second.size))
+    if gain < max(_MIN_TREND, 4 * error):  # of ordinary runs, one in 30,000 reaches four errors
+        return ""
+    metric, _ = report.headline
+    return (
+        f"{metric} is {figure(float(first.mean()))} in the first half of the run and "
+        f"{figure(float(second.mean()))} in the second: does the target learn from earlier queries?"
+    )
+
+
+def _check_swapped(report: "Report", answers: Sequence[_Answer], judgments: "Judgments") -> str:
+    """Answers with nothing for their own query, whose first document belongs to a neighbor.
 
     Documents may be relevant to many queries: so those that were asked at about the same time are
     compared with as many that were not.
     """
-    concurrency = run.report.config.concurrency
-    reach = min(concurrency, _NEIGHBORS)
-    own = sum(each.relevant for each in answers)
-    if len(answers) < max(4 * reach + 2, 4 * own):
+    concurrency = report.config.concurrency
+    reach = min(concurrency, _MAX_NEIGHBORS)
+    if len(answers) < 4 * reach + 2:
         return ""
     nothing: Mapping[str, int] = {}
     grades = [judgments.get(each.query_id, nothing) for each in answers]
 
-    def found(at: int, distance: int) -> bool:
+    def belongs(at: int, distance: int) -> bool:
         places = [at + distance + step for step in range(-reach, reach + 1) if distance or step]
         relevant = (grades[place % len(grades)] for place in places)
         return any(of.get(answers[at].first, 0) > 0 for of in relevant)
 
-    places = range(len(answers))
-    near = sum(found(at, 0) for at in places)
-    if near < max(_ENOUGH_ELSEWHERE, 4 * own):
+    strangers = [at for at, each in enumerate(answers) if not each.relevant]
+    near = sum(belongs(at, 0) for at in strangers)
+    far = sum(belongs(at, len(answers) // 2) for at in strangers)
+    if near < max(_MIN_SWAPPED, 4 * far, 0.1 * len(answers)):
         return ""
-    if near < 4 * sum(found(at, len(answers) // 2) for at in places):
-        return ""
-    why = "answers to concurrent queries? Compare with a concurrency of 1"
+    remedy = "concurrent responses (try --concurrency 1)" if concurrency > 1 else "responses"
     return (
-        f"the first document of {near:,} answers is relevant to another query that was asked at "
-        f"about the same time, and only {own:,} answers hold a document for their own: does the "
-        f"target mix up {why if concurrency > 1 else 'one query with the next?'}"
+        f"{near:,} of {len(answers):,} answers match a neighboring query and not their own; the "
+        f"target may swap {remedy}"
     )

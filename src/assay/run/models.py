@@ -288,6 +288,7 @@ class Report(RunModel):
     answers: AnswersReport | None = None
     comparison: Comparison | None = None
     labels: LabelCoverage | None = None
+    warnings: list[str] = Field(default=[])
 
     @property
     def headline(self) -> tuple[Metric, Statistic]:

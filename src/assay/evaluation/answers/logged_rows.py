@@ -35,6 +35,7 @@ from assay.evaluation.answers.verdict_scores import measure_examined
 from assay.evaluation.api import judge_name
 from assay.evaluation.gates import (
     Gate,
+    check_answer_gate,
     parse_gate,
     refuse_uncalibrated,
     require_criterion,
@@ -59,7 +60,6 @@ _KEPT_CHARACTERS = 20_000_000
 _SHOWN = 20
 LOG_TOP_K = 1000
 """No ceiling: how many contexts the application asked for is not known."""
-_DECIDED = ("correctness", *OUTCOME_METRICS)
 _CITING = ("citation_precision", "citation_recall", "multi_hop_coverage")
 _OF_CONTEXTS = ("faithfulness", "judged_faithfulness", "context_precision", "context_recall")
 
@@ -212,7 +212,9 @@ async def score_rows(
     scores = log.without_unknown(scores)
     report = AnswerReport(log.cases, results, dataset, config, scores, skip=log.unknown_checks)
     section = report.section().model_copy(update=log.corrections(results))
-    checked = [with_calibration(_check(gate, section), gate, config, asked) for gate in gates]
+    checked = [
+        with_calibration(check_answer_gate(gate, section), gate, config, asked) for gate in gates
+    ]
     if section.trouble:
         reason = f"not all answers were judged: {section.trouble}"
         checked = [each.failed_because(reason) for each in checked]
@@ -236,17 +238,6 @@ def _gate(text: str, config: RunConfig) -> Gate:
             f"gate {text!r} needs facts; add --references FILE (references= in Python)"
         )
     return gate
-
-
-def _check(gate: Gate, section: AnswersReport) -> GateResult:
-    value = section.metrics.get(gate.name)
-    result = GateResult(
-        gate=gate.text, value=value, passed=value is not None and gate.passes(value)
-    )
-    undecided = section.undecided
-    if gate.name in _DECIDED and undecided and undecided.number > FEW_UNDECIDED * undecided.of:
-        return result.failed_because(undecided.words)
-    return result
 
 
 @dataclass

@@ -188,7 +188,9 @@ class EvaluationJob:
             self._end(JobState.FAILED, redact_agent(_why_failed(outcome), self.spec.agent_url))
         else:
             failed = f", {summary.failed_queries} failed" if summary.failed_queries else ""
-            self._end(JobState.COMPLETED, f"evaluated {summary.total_queries} queries{failed}")
+            warnings = "".join(f"; warning: {each}" for each in outcome.report.warnings)
+            words = f"evaluated {summary.total_queries} queries{failed}{warnings}"
+            self._end(JobState.COMPLETED, words)
 
     def _note_folder(self, folder: RunFolder) -> None:
         self.folder = folder
