@@ -24,7 +24,6 @@ from assay.evaluation.evaluation import Events
 from assay.evaluation.merge import ROLE
 from assay.evaluation.results import Tick
 from assay.evaluation.run import Run
-from assay.evaluation.sanity import sanity_warnings
 from assay.net.json import JsonObject
 from assay.net.outbound import OutboundPolicy, OutboundRefused
 from assay.net.redact import redact_places
@@ -172,7 +171,7 @@ class EvaluationJob:
                 raise
             self._end(JobState.CANCELED, "canceled before the first answer")
             return
-        self._sanity = sanity_warnings(outcome, dataset.judgments_in(self.spec.config.split))
+        self._sanity = outcome.report.warnings
         self._finish(outcome)
 
     def _finish(self, outcome: Run) -> None:
@@ -188,9 +187,7 @@ class EvaluationJob:
             self._end(JobState.FAILED, redact_agent(_why_failed(outcome), self.spec.agent_url))
         else:
             failed = f", {summary.failed_queries} failed" if summary.failed_queries else ""
-            warnings = "".join(f"; warning: {each}" for each in outcome.report.warnings)
-            words = f"evaluated {summary.total_queries} queries{failed}{warnings}"
-            self._end(JobState.COMPLETED, words)
+            self._end(JobState.COMPLETED, f"evaluated {summary.total_queries} queries{failed}")
 
     def _note_folder(self, folder: RunFolder) -> None:
         self.folder = folder
