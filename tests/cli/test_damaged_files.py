@@ -239,9 +239,9 @@ def test_a_pipe_in_place_of_a_file_blocks_no_verb_and_no_page(
     os.mkfifo(run / name)
     survives(folder, runs)
     read = {
-        "report.json": ("report", "b", "--out", str(runs)),
-        "comparison.json": ("report", "b", "--out", str(runs)),
-        "answers.jsonl": ("report", "b", "--json", "--out", str(runs)),
+        "report.json": ("report", "b", "--runs", str(runs)),
+        "comparison.json": ("report", "b", "--runs", str(runs)),
+        "answers.jsonl": ("report", "b", "--json", "--runs", str(runs)),
         "calls.jsonl": ("eval", "--resume", "b", "--out", str(runs)),
     }
     if name in read:

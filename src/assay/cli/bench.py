@@ -184,7 +184,14 @@ def merge_command(
         ),
     ],
     out: Annotated[
-        Path, option("Folder of the runs; the merged run is written there too.", "ASSAY_OUT", "DIR")
+        Path,
+        option(
+            "Folder of the runs; the merged run is written there too.",
+            "ASSAY_OUT",
+            "DIR",
+            "--runs",
+            "--out",
+        ),
     ] = Path("runs"),
     dataset: Annotated[
         str | None,

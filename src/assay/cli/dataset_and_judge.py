@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from assay.cli.console import progress_bar, say, warn
 from assay.cli.options import option
-from assay.errors import DownloadError
+from assay.errors import DownloadError, UsageError
 
 if TYPE_CHECKING:
     from assay.data.dataset import Dataset
@@ -25,9 +25,16 @@ Archive = Annotated[
 
 
 def choose_dataset(
-    name: str | None, archive: Path | None, columns: Sequence[str] = ()
+    name: str | None,
+    archive: Path | None,
+    columns: Sequence[str] = (),
+    *,
+    fallback: bool = True,
 ) -> "Dataset":
-    """What was asked for; if nothing was, NFCorpus, or the bundled set with a warning."""
+    """What was asked for; if nothing was, NFCorpus, or else the bundled set with a warning.
+
+    Without `fallback` there is no other set: a foreign agent does not know the bundled documents.
+    """
     from assay.data import load_dataset
 
     try:
@@ -38,6 +45,11 @@ def choose_dataset(
     except DownloadError as error:
         if name is not None:
             raise
+        if not fallback:
+            raise UsageError(
+                f"NFCorpus is not available: {error}; name the data that the target searches with "
+                "--dataset"
+            ) from None
         say("")
         warn(f"NFCorpus is not available: {error}")
         warn(

@@ -35,8 +35,10 @@ from assay.run.settings import command_settings, parse_shard, resumed
 from assay.targets.opening import (
     DEFAULT_ANSWERING_TARGET,
     DEFAULT_TARGET,
+    parse_target,
     targets_help,
 )
+from assay.targets.target_kinds import TARGET_KINDS
 
 if TYPE_CHECKING:
     from assay.data.dataset import Dataset
@@ -58,7 +60,10 @@ def eval_command(
     ] = None,
     archive: Archive = None,
     out: Annotated[
-        Path, option("Folder to write runs to.", "ASSAY_OUT", "DIR", rich_help_panel="Output")
+        Path,
+        option(
+            "Folder of the runs.", "ASSAY_OUT", "DIR", "--runs", "--out", rich_help_panel="Output"
+        ),
     ] = Path("runs"),
     resume: Annotated[
         str | None,
@@ -125,8 +130,10 @@ def eval_command(
             _refuse_other_shard(config, shard or "")
         data = choose_dataset(config.dataset, archive, config.columns)
     else:
-        target = use_named_target(context, target, options)
+        named, target = target, use_named_target(context, target, options)
         config, data = _new_config(context, target, options, archive, shard)
+        if named and named != target:
+            config = replace(config, target_name=named)
     given = [each.name for each in command_settings() if is_on_command_line(context, each.param)]
     refuse_unused_settings(config, given, resumed=folder is not None)
     if shards and not engine:
@@ -139,7 +146,12 @@ def eval_command(
             finished = True
         else:
             run, finished = run_in_terminal(
-                config, data, out=out, resume=folder, listeners=listener or ()
+                config,
+                data,
+                out=out,
+                resume=folder,
+                accept_other_agent=is_on_command_line(context, "target"),
+                listeners=listener or (),
             )
     print_run(run, as_json)
     write_ci_files(run, junit, markdown, html)
@@ -156,7 +168,8 @@ def _new_config(
 ) -> "tuple[RunConfig, Dataset]":
     # Before the data is read: a large corpus would otherwise be kept on the disk.
     context.with_resource(private_mode(options["private"]))
-    data = choose_dataset(options["dataset"], archive, options["columns"] or ())
+    built_in = not target or TARGET_KINDS[parse_target(target).kind].searches_dataset
+    data = choose_dataset(options["dataset"], archive, options["columns"] or (), fallback=built_in)
     values = read_values(context, command_settings(), options)
     values["dataset"] = options["dataset"] or data.name
     values["judge"] = (

@@ -78,7 +78,7 @@ def _replace_condition(help: str, flag: str, condition: str = "") -> str:
 
 JsonOption = Annotated[bool, switch("--json", "Print the result as JSON on stdout.")]
 RunsOption = Annotated[Path, option("Folder of the runs.", "ASSAY_OUT", "DIR", "--runs")]
-OutOption = Annotated[Path, option("Folder to write runs to.", "ASSAY_OUT", "DIR")]
+OutOption = Annotated[Path, option("Folder of the runs.", "ASSAY_OUT", "DIR", "--runs", "--out")]
 
 # Data
 DatasetOption = Annotated[

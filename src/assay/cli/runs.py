@@ -10,6 +10,7 @@ import typer
 from assay.cli.console import print_json, progress_bar, say, show, warn, write_output
 from assay.cli.options import (
     JsonOption,
+    RunsOption,
     judge_settings,
     option,
     read_values,
@@ -69,8 +70,6 @@ def ask_preferences(
         return asyncio.run(prefer_runs(folders, config, criterion, progress=progress))
 
 
-Out = Annotated[Path, option("Folder of the runs.", "ASSAY_OUT", "DIR")]
-
 _LONG_LIST = 500
 
 HtmlFile = Annotated[
@@ -109,7 +108,7 @@ def runs_command(
             metavar="ORDER",
         ),
     ] = "started",
-    out: Out = Path("runs"),
+    out: RunsOption = Path("runs"),
     as_json: JsonOption = False,
 ) -> None:
     """List the runs of a folder, newest last."""
@@ -206,12 +205,15 @@ def report(
         str | None,
         option("Show one answer: what the judge was asked, and its replies.", None, "ID"),
     ] = None,
-    out: Out = Path("runs"),
+    worst: Annotated[
+        int | None, option("Show only the queries that lost most.", None, "N", "--worst", min=1)
+    ] = None,
+    out: RunsOption = Path("runs"),
     as_json: JsonOption = False,
 ) -> None:
     """Show the report of a run."""
     from assay.evaluation.reporting import render_report_page
-    from assay.report.terminal import render_report
+    from assay.report.terminal import render_report, render_worst
     from assay.run.folder import find_run
 
     folder = find_run(run, out)
@@ -229,7 +231,9 @@ def report(
         return
     if html is None:
         folder.validate()
-    if as_json:
+    if worst is not None:
+        show(render_worst(folder.read_report(), folder.read_rows(), worst))
+    elif as_json:
         print_json(folder.read_json())
     elif html is None:
         show(render_report(folder.read_report(), path=str(folder)))
@@ -276,7 +280,7 @@ def compare(
     prefer_by: PreferBy = None,
     html: HtmlFile = None,
     in_browser: Open = False,
-    out: Out = Path("runs"),
+    out: RunsOption = Path("runs"),
     as_json: JsonOption = False,
     **options: Any,
 ) -> None:

@@ -244,6 +244,7 @@ def evaluate(
             agent=opened,
             baseline=other,
             resume=unfinished,
+            accept_other_agent=True,  # it is named in this very call
             provider=None if judge is None or isinstance(judge, str) else judge,
             listeners=listeners,
             events=Events(message=heard.append),

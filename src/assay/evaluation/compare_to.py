@@ -198,7 +198,7 @@ def _find(evaluation: "Evaluation", out: Path, resumed: RunFolder | None) -> Ref
         except RunError:  # a damaged or unfinished run is not one to compare with
             skipped += [(folder, f"{folder.name} has no report")] if best is None else []
             continue
-        wanted_target = line.label == name or line.target == target
+        wanted_target = line.label == name or header.config.target == target
         same_documents = header.dataset.fingerprint == evaluation.dataset.fingerprint
         fit = (wanted_target, -_differences(header, evaluation), same_documents)
         if best is None or fit > best[0]:

@@ -37,6 +37,7 @@ async def run_evaluation(
     agent: Agent | None = None,
     baseline: Agent | None = None,
     resume: RunFolder | None = None,
+    accept_other_agent: bool = False,
     provider: "LLMProvider | None" = None,
     listeners: Sequence[str | RunListener] = (),
     events: Events | None = None,
@@ -50,6 +51,7 @@ async def run_evaluation(
         agent: asked in place of the target that `config` names.
         baseline: likewise, in place of the baseline.
         resume: the run to finish, instead of a new one.
+        accept_other_agent: go on although the agent has another version than the run's.
         provider: judges answers, in place of the model that `config` names.
         listeners: are told when the run starts and ends.
         events: hears of the run while it goes on, and can stop it.
@@ -71,7 +73,7 @@ async def run_evaluation(
         if resume is None:
             run = await plan.start(agent, out, heard)
         else:
-            run = await plan.resume(agent, resume, heard)
+            run = await plan.resume(agent, resume, heard, accept_other_agent)
         run = await compare_run(plan, run, out, baseline=baseline, events=events)
         following.finished(run)
     return run

@@ -41,12 +41,12 @@ from assay.report.numbers import counted
 from assay.run.calls import CallLog, CallWriter, PrivateTexts
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder, create_run
-from assay.run.models import FORMAT
-from assay.run.provenance import read_provenance
+from assay.run.models import FORMAT, RunHeader
+from assay.run.provenance import read_git, read_provenance
 from assay.run.state import RunState
 from assay.targets.chunks import ChunkResolver, parse_separator
 from assay.targets.opening import parse_target
-from assay.targets.protocol import Agent, AgentAnswer, context_taker
+from assay.targets.protocol import Agent, AgentAnswer, AgentInfo, context_taker
 from assay.targets.readiness import ReportsReadiness
 from assay.targets.target_kinds import TARGET_KINDS
 
@@ -136,7 +136,7 @@ class Evaluation:
                     out,
                     self.config,
                     self.dataset,
-                    target_record(agent.info),
+                    target_record(agent.info, self.config.target_name),
                     track=agent.info.track,
                     retriever=agent.info.retriever,
                     references=self.dataset.references_fingerprint if self.config.answers else None,
@@ -146,7 +146,13 @@ class Evaluation:
                 events.opened(folder)
                 return await self._run(agent, folder, events)
 
-    async def resume(self, agent: Agent, folder: RunFolder, events: Events | None = None) -> Run:
+    async def resume(
+        self,
+        agent: Agent,
+        folder: RunFolder,
+        events: Events | None = None,
+        accept_other_agent: bool = False,
+    ) -> Run:
         """Ask what was not asked yet; recorded calls, successful or failed, are kept."""
         events = events or Events()
         self._refuse_other_references(folder)
@@ -169,6 +175,13 @@ class Evaluation:
         with private_mode(self.config.private):
             async with opened_agent(agent, self.config, events.message, events.stop):
                 await self._require_plantable(agent)
+                if not self._is_asked(folder) and (change := agent_change(header, agent.info)):
+                    if not accept_other_agent:
+                        raise RunError(
+                            f"{change}; start a new run, or accept one figure of both: assay eval "
+                            f"TARGET --resume {folder.name}"
+                        )
+                    events.message(f"warning: {change}; its figures mix both")
                 return await self._run(agent, folder, events)
 
     async def _require_plantable(self, agent: Agent) -> None:
@@ -337,6 +350,18 @@ class Evaluation:
             asked = [query for query in asked if query.id in log]
         report = write_report(folder, self, log, asked, examination, state=state, seconds=seconds)
         return Run(folder, report)
+
+
+def agent_change(header: RunHeader, info: AgentInfo) -> str:
+    """How the agent differs from the one that a run was started with; empty if it does not."""
+    before, now = header.target.agent, info.agent
+    if info.protocol == "python":  # its code is in the working folder
+        git = read_git()
+        before = header.git.commit if header.git else None
+        now = git.commit if git else None
+    if not before or not now or before == now:
+        return ""
+    return f"the run was started with {before[:80]}, and the target is now {now[:80]}"
 
 
 def _state_after(examination: "AnswerResults", stop: asyncio.Event) -> RunState:

@@ -351,7 +351,8 @@ def with_calibration(
     figures = gate.name in ("correctness", "nugget_recall") or gate.name.startswith(
         CRITERION_PREFIX
     )
-    if not (status.calibrated and status.bias and figures and result.value is not None):
+    # A gate that fails for another reason, such as undecided answers, stays failed.
+    if result.reason or result.value is None or not (status.calibrated and status.bias and figures):
         return result.noted(status.words)
     corrected = min(1.0, max(0.0, result.value - status.bias))
     note = f"{status.words}; corrected from {figure(result.value)} by the judge's known error"

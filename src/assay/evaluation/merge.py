@@ -65,7 +65,7 @@ async def merge(shards: Sequence[RunFolder], config: RunConfig, dataset: Dataset
                 staging,
                 config,
                 dataset,
-                target_record(agent.info),
+                target_record(agent.info, config.target_name),
                 track=agent.info.track,
                 references=dataset.references_fingerprint if config.answers else None,
             )

@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     from assay.targets.health_check import HealthReport
 
 
-def target_record(info: AgentInfo) -> TargetRecord:
+def target_record(info: AgentInfo, called: str = "") -> TargetRecord:
     """What a run records of an agent that was opened, without its secrets."""
     return TargetRecord(
+        **({"called": called} if called else {}),
         name=redact_known(str(mask_secrets(info.name))),
         protocol=info.protocol,
         details=redact_known(str(mask_secrets(info.details))),

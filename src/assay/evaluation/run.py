@@ -121,7 +121,7 @@ class Run:
 
     def __repr__(self) -> str:
         metric, score = self.report.headline
-        target, dataset = self.report.target.name, self.report.dataset.name
+        target, dataset = self.report.target.title, self.report.dataset.name
         state = "" if self.state == RunState.COMPLETE else f", {self.state}"
         summary = self.report.summary
         if summary.failed_queries:

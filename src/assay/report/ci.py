@@ -27,7 +27,7 @@ def render_junit(report: Report, name: str) -> bytes:
         report: the figures of the run.
         name: the name of the run's folder.
     """
-    suite = _suite(f"{report.target.name} on {report.dataset.name} {report.dataset.split}")
+    suite = _suite(f"{report.target.title} on {report.dataset.name} {report.dataset.split}")
     suite.set("timestamp", _xml(report.started))
     suite.set("time", f"{report.summary.total_time_seconds:.3f}")
     case = _case(suite, "run", f"{report.summary.total_time_seconds:.3f}")
@@ -81,7 +81,7 @@ def render_html_error(target: str, message: str) -> str:
 def _markdown(report: Report, header: RunHeader, name: str) -> Iterator[str]:
     metric, score = report.headline
     where = f"{report.dataset.name} {report.dataset.split}"
-    yield f"### {markdown_text(report.target.name)} on {markdown_text(where)}"
+    yield f"### {markdown_text(report.target.title)} on {markdown_text(where)}"
     yield ""
     yield f"**{metric} {with_interval(score.mean, score.low, score.high)}** {_counts(report)}"
     if report.dataset.judged_by:

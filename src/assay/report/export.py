@@ -38,7 +38,7 @@ class ExportedRun:
     @property
     def system(self) -> str:
         """What a table calls it: its label, or else its target."""
-        return self.header.label or self.report.target.name
+        return self.header.label or self.report.target.title
 
     def statistic(self, name: str) -> Statistic | AnswerStatistic | None:
         """A figure of rankings or answers by the name that reports have for it."""

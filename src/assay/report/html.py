@@ -213,7 +213,7 @@ def run_view(
     judged = JudgedDocuments.of(report.config, dataset)
     return RunView(
         name=name,
-        title=f"{report.target.name} on {report.dataset.name}",
+        title=f"{report.target.title} on {report.dataset.name}",
         report=report,
         metric=str(metric),
         score=numbers.figure(score.mean),

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
@@ -31,7 +32,7 @@ from assay.report.numbers import (
 from assay.report.terminal_answers import render_answers
 
 if TYPE_CHECKING:
-    from assay.run.models import Comparison, Report
+    from assay.run.models import Comparison, QueryRow, Report
     from assay.run.run_record import GateResult
 
 
@@ -126,6 +127,20 @@ def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
+def render_worst(report: "Report", rows: "Iterable[QueryRow]", number: int) -> RenderableType:
+    """The queries that are furthest below a score of 1 in the headline metric, the worst first."""
+    metric, _ = report.headline
+    lost = sorted((row for row in rows if row.score(metric) < 1), key=lambda row: row.score(metric))
+    if not lost:
+        return Text(f"No query is below 1 in {metric}.")
+    table = figures_table(("query", 0), str(metric), "relevant found")
+    for row in lost[:number]:
+        text = shorten(f"{row.query_id}  {row.query_text}", 60, placeholder="…")
+        found = f"{row.relevant_docs_retrieved} of {row.total_relevant_docs}"
+        table.add_row(text, figure(row.score(metric)), row.failure or found)
+    return table
+
+
 def gate_verdict(gate: "GateResult", report: "Report | None" = None) -> str:
     """How a gate ended, in one line: `gate failed: ndcg@5>=0.30, got 0.2713 [0.2401, 0.3020]`.
 
@@ -164,7 +179,7 @@ def _title(report: "Report") -> str:
     where = f"{report.dataset.name} {report.dataset.split}"
     agent = f" ({report.target.agent})" if report.target.agent else ""
     made = ", model-made judgments" if report.dataset.judged_by else ""
-    return f"{report.target.name}{agent} on {where}, {report.track} track{made}"
+    return f"{report.target.title}{agent} on {where}, {report.track} track{made}"
 
 
 def _score_lines(report: "Report") -> Iterator[ScoreLine]:

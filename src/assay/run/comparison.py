@@ -194,7 +194,7 @@ def run_names(runs: Sequence[ComparedRun]) -> list[str]:
     headers = [run.header for run in runs if run.header is not None]
     if len(headers) == len(runs):
         return distinguish(headers)
-    return [run.report.target.name for run in runs]
+    return [run.report.target.title for run in runs]
 
 
 def find_dataset(runs: Sequence[ComparedRun]) -> Dataset | None:

@@ -37,6 +37,8 @@ class RunConfig(TargetSettings):
     """Everything that decides a run's scores and how it is carried out; kept in `run.json`."""
 
     target: str
+    target_name: str = ""
+    """What assay.toml calls the target."""
     dataset: str = _usual(
         "nfcorpus",
         "nfcorpus, notes, beir:NAME, hf:ORG/NAME, ir_datasets:NAME, the path of a BEIR or MTEB "

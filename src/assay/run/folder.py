@@ -251,7 +251,7 @@ def create_run(
         provenance: where the run is started, where that is known.
     """
     now = datetime.now(UTC)
-    words = f"{config.target}-{dataset.name}"
+    words = f"{config.label or target.title}-{dataset.name}"
     name = re.sub(r"[^A-Za-z0-9]+", "-", words).strip("-")[:60]
     folder = RunFolder(out / f"{now:%Y%m%d-%H%M%S}-{name}-{secrets.token_hex(2)}")
     optional = {"references": references} if references is not None else {}

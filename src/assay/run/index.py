@@ -248,7 +248,7 @@ def _with_header(line: RunLine, header: RunHeader) -> RunLine:
     return replace(
         line,
         started=header.started,
-        target=header.target.name,
+        target=header.target.title,
         agent=header.target.agent,
         dataset=header.dataset.name,
         fingerprint=header.dataset.fingerprint,

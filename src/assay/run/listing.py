@@ -121,7 +121,7 @@ ListedRun = tuple[RunLine, bytes | None]
 
 # Another set of columns is another table: an older Assay's is left alone, and made anew if needed.
 # The number changes with what is in a column.
-_TABLE = f"lines_{hashlib.sha256(f'1 {_COLUMNS}'.encode()).hexdigest()[:12]}"
+_TABLE = f"lines_{hashlib.sha256(f'2 {_COLUMNS}'.encode()).hexdigest()[:12]}"
 _FIELDS = ("header_time", "report_time", *_COLUMNS)
 _STORED_AS = {str: "'text'", int: "'integer'", bool: "'integer'", float: "'real', 'integer'"}
 # A row with other kinds of values, or figures that are none, was not written by Assay.

@@ -6,6 +6,7 @@ Numbers that depend on the run, such as `ndcg_at_5`, are extra fields of their m
 through its methods.
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -39,6 +40,9 @@ from assay.run.run_record import (
     RunRecord,
 )
 from assay.run.state import RunState
+
+_VERSION = re.compile(r"\s+v?\d[\w.+-]*$")
+_LOCAL_PORT = re.compile(r"(//(?:localhost|127\.0\.0\.1|\[::1\])):\d+")
 
 FORMAT = 2
 """Of `run.json` and `report.json`; read as 0 from files that have no number."""
@@ -97,12 +101,26 @@ def require_format(value: Mapping[str, Any], path: Path) -> None:
 
 
 class TargetRecord(RunModel):
-    """What a run knows of its target; `agent` is its own name and version, from its card."""
+    """What a run knows of its target; `agent` is its own name and version, from its card.
+
+    `called` is the name that assay.toml gives to it.
+    """
 
     name: str
     protocol: str
     details: str
     agent: str | None = None
+    called: str | None = None
+
+    @property
+    def title(self) -> str:
+        """What to call the target: as assay.toml or its card does, else its address.
+
+        A local port is left out: it changes from one start of a service to the next.
+        """
+        if self.called or self.agent:
+            return self.called or _VERSION.sub("", self.agent or "")
+        return _LOCAL_PORT.sub(r"\1", self.name)
 
     @field_validator("name", "details")
     @classmethod

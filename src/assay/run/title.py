@@ -33,7 +33,7 @@ def distinguish(headers: Sequence[RunHeader]) -> list[str]:
     built-in retriever; then the commit, and the time only where nothing else tells two apart.
     """
     facts = [fact for fact in _common_facts(headers) if _differs(fact, headers)]
-    groups = [[e for e in headers if e.target.name == each.target.name] for each in headers]
+    groups = [[e for e in headers if e.target.title == each.target.title] for each in headers]
     chosen = [
         [*facts, *[fact for fact in _own_facts(group) if _differs(fact, group)]][:_MOST_FACTS]
         for group in groups
@@ -73,7 +73,7 @@ def comparison_title(names: Sequence[str]) -> str:
 
 def _name(header: RunHeader, facts: Sequence[_Fact]) -> str:
     words = ", ".join(filter(None, (fact(header) for fact in facts)))
-    return f"{header.target.name} ({words})" if words else header.target.name
+    return f"{header.target.title} ({words})" if words else header.target.title
 
 
 def _common_facts(headers: Sequence[RunHeader]) -> Iterator[_Fact]:

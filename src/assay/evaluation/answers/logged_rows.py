@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assay.answers.answer_metrics import (
-    FEW_UNDECIDED,
     NUGGET_METRICS,
-    OUTCOME_METRICS,
     AnswerScores,
     unknown_citations,
 )
