@@ -98,7 +98,7 @@ async def test_the_run_is_stored_like_any_other(
     assert run.state() == "complete"
     assert run.read_json()["metrics"] == report["metrics"]
     assert str(out) not in json.dumps(report)
-    assert run.summary_file.read_text().startswith(f"a2a:{agent}")
+    assert run.summary_file.read_text().startswith("NFCorpus Retrieval Agent 0.2.0 on tiny test")
 
 
 async def test_a_stream_tells_how_far_it_is_and_the_mean_so_far(

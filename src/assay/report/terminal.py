@@ -177,9 +177,9 @@ def scores_table(lines: Iterable[ScoreLine]) -> Table:
 
 def _title(report: "Report") -> str:
     where = f"{report.dataset.name} {report.dataset.split}"
-    agent = f" ({report.target.agent})" if report.target.agent else ""
+    target = report.target.called or report.target.agent or report.target.name
     made = ", model-made judgments" if report.dataset.judged_by else ""
-    return f"{report.target.title}{agent} on {where}, {report.track} track{made}"
+    return f"{target} on {where}, {report.track} track{made}"
 
 
 def _score_lines(report: "Report") -> Iterator[ScoreLine]:
@@ -190,6 +190,8 @@ def _score_lines(report: "Report") -> Iterator[ScoreLine]:
 def _facts(report: "Report") -> Iterator[tuple[str, str]]:
     from assay.run.state import RunState
 
+    if report.target.called or report.target.agent:
+        yield "target", report.target.name
     summary = report.summary
     asked = f"{count(summary.successful_queries)} of {count(summary.total_queries)} answered"
     if report.state != RunState.COMPLETE:
