@@ -95,9 +95,8 @@ def test_undecided_answers_do_not_pass_a_gate_of_score(
     rows = [
         {
             "question": f"what is the code of item {n}",
-            "answer": f"The code of item {n} is {n}00.",
-            "reference": f"The code of item {n} is {n}00.",
-            **({} if n < undecided else {"facts": [f"{n}00"]}),
+            "answer": f"Item {n} has the code {n}00.",
+            **({} if n < undecided else {"reference": f"The code of item {n} is {n}00."}),
         }
         for n in range(16)
     ]
