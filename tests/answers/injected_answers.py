@@ -1,5 +1,5 @@
 """Right answers that also speak to their judge, in many languages, formats and codes; and innocent
-ones, which only explain. Written for `test_instructions.py`; nothing here is from a data set.
+ones, which only explain. Written for `test_injected_answers.py`; nothing here is from a data set.
 """
 
 import base64

@@ -1,0 +1,126 @@
+"""The answer engine by tables: values, refusals, statements, outcomes, differences, findings."""
+
+import pytest
+
+from assay.answers.case import AnswerCase
+from assay.answers.differences import differences
+from assay.answers.findings import binomial_tail, find_faults
+from assay.answers.outcome import outcome
+from assay.answers.statements import abstained, statements
+from assay.answers.values import is_in, polarity, values
+from assay.data.dataset import Fact, ReferenceAnswer
+from assay.llm.passages import ContextChunk
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("€5", "five euros", True),
+        ("39 euros a day", "39 euros a week", False),
+        ("39 euros a day", "39 euros", True),
+        ("7:30 am", "7:30 in the morning", True),
+        ("7:30 am", "7:30 pm", False),
+        ("3 May 2024", "May 3", True),
+        ("2024-05-03", "3 June 2024", False),
+        ("Mr Ida Solheim", "by Solheim", True),
+        ("84 kg", "84 euros", False),
+    ],
+)
+def test_values_agree_in_any_spelling(one: str, other: str, same: bool) -> None:
+    assert any(is_in(value, values(f"It is {other}.")) for value in values(f"It is {one}.")) is same
+
+
+@pytest.mark.parametrize(
+    ("said", "declined"),
+    [
+        ("I'm sorry, but I could not find any information about that.", True),
+        ("Unfortunately, the handbook does not say who owns it.", True),
+        ("There is no information about the pool. Please contact the office.", True),
+        ("The sources say that a branch is planned, but they give no date.", True),
+        ("No price is mentioned.", True),
+        ("", True),
+        ("Dogs are not allowed.", False),
+        ("There is no upper age limit.", False),
+        ("They do not give refunds.", False),
+        ("The notes do not give the price, but the invoice says 40.", False),
+        ("Yes, dogs may come. The notes do not say whether cats may.", False),
+    ],
+)
+def test_refusals_are_told_from_negative_answers(said: str, declined: bool) -> None:
+    assert abstained(said) is declined
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "It costs 3 euros [billing].",
+        "It costs 3 euros (billing-faq).",
+        "It costs 3 euros.\n\nSources:\n- billing-faq\n- rules",
+        "It costs **3 euros**. Sources: a, b",
+        "It costs 3 euros. (see Prices)",
+    ],
+)
+def test_source_marks_and_markup_are_not_stated(said: str) -> None:
+    assert [each.rstrip(".") for each in statements(said, ["billing-faq"])] == ["It costs 3 euros"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "facts", "ended"),
+    [
+        ("It opens at 7:00 in the Linden Hall.", True, "right"),
+        ("It opens at 7:00.", True, "incomplete"),
+        ("It opens at 17:00.", True, "wrong"),
+        ("It does not open at 7:00 in the Linden Hall.", True, "wrong"),
+        ("It opens at 7:00 or 8:00 in the Linden Hall.", True, "wrong"),
+        ("I do not know.", True, "declined"),
+        ("", True, "failed"),
+        ("At 7:00, in the Linden Hall.", False, "right"),
+        ("At 9:00, in the Marble Hall.", False, "wrong"),
+    ],
+)
+def test_an_answer_ends_in_one_of_six_ways(answer: str, facts: bool, ended: str) -> None:
+    known = (Fact("7:00", ("7:00",)), Fact("Linden Hall", ("Linden Hall",))) if facts else ()
+    reference = ReferenceAnswer("q", "It opens at 7:00 in the Linden Hall.", known)
+    assert str(outcome(AnswerCase("q", "When and where?", reference, answer=answer))) == ended
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("A locker in the north hall costs 5 euros.", "number"),
+        ("A locker in the north hall costs 3 dollars.", "unit"),
+        ("A locker in the north hall does not cost 3 euros.", "polarity"),
+        ("A locker in the north hall costs three euros.", None),
+    ],
+)
+def test_a_changed_sentence_differs_from_its_source(said: str, kind: str | None) -> None:
+    found = differences(said, {"A locker in the north hall costs 3 euros.": "the source"})
+    assert [each.kind for each in found] == ([kind] if kind else [])
+
+
+def test_negations_that_deny_nothing() -> None:
+    assert polarity("No, it is open not only then.")
+    assert not polarity("It isn't open.")
+
+
+def _answered(number: int, answer: str) -> AnswerCase:
+    text = f"Tram {number} leaves at {number}:15."
+    return AnswerCase(
+        f"q{number}",
+        f"When does tram {number} leave?",
+        ReferenceAnswer(f"q{number}", text),
+        answer=answer or text,
+        contexts=(ContextChunk(text, f"c{number}", f"d{number}"),),
+        citations=(f"d{number}",),
+    )
+
+
+def test_one_hit_of_an_exact_check_is_a_finding_and_of_others_worth_reading() -> None:
+    cases = [_answered(number, "") for number in range(1, 13)]
+    assert find_faults(cases) == []
+    leaked = [*cases[:-1], _answered(12, "<think>Well.</think>Tram 12 leaves at 12:15.")]
+    assert [(each.kind, each.sure) for each in find_faults(leaked)] == [("leaked", True)]
+    wrong = [*cases[:-1], _answered(12, "Tram 12 leaves at 9:15.")]
+    assert [(each.kind, each.sure) for each in find_faults(wrong)] == [("wrong-value", False)]
+    assert binomial_tail(1, 12, 0.03) > 0.05
+    assert "9:15" not in find_faults(wrong, quote=False)[0].words
