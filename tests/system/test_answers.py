@@ -54,7 +54,19 @@ def test_a_fault_in_two_of_twenty_four_answers_is_told(
 def test_right_answers_without_a_list_of_needed_documents_are_not_from_memory(
     assay: Assay, tmp_path: Path
 ) -> None:
-    done = assay("score", write(tmp_path, [row(number) for number in range(6)]))
+    """Their contexts say it in words that no rule reads."""
+    words = ("ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen")
+    rows = [
+        row(
+            number,
+            contexts=[f"{HALLS[number]} seats a hundred and {word} guests."],
+            answer=f"{HALLS[number]} has {110 + number} seats.",
+            reference=f"{HALLS[number]} has {110 + number} seats.",
+            facts=[str(110 + number)],
+        )
+        for number, word in enumerate(words)
+    ]
+    done = assay("score", write(tmp_path, rows))
     assert done.returncode == 0, done.stderr
     assert "nothing shown has it" not in done.stdout
     assert "from memory" not in done.stdout
