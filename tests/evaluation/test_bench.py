@@ -135,7 +135,7 @@ def test_a_missing_data_set_is_named_before_the_work(project: Path) -> None:
     (project / "two.csv").unlink()
     code, out, err = _bench(suite)
     assert code == 3
-    assert "two cannot be loaded: no data set 'two.csv'" in err
+    assert "two cannot be loaded: two.csv: no such file" in err
     assert "good on two was not measured" in out.replace("\n", " ")
 
 

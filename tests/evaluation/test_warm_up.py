@@ -21,7 +21,7 @@ from assay.evaluation.run import Run
 from assay.report.terminal import plain_text, render_report
 from assay.run.config import RunConfig
 from assay.run.folder import list_runs
-from assay.serve.purple import mcp_search, purple_app
+from assay.serve.purple import purple_app
 from assay.targets import PythonAgent
 
 MakeDataset = Callable[[int], Dataset]
@@ -245,37 +245,6 @@ async def test_an_agent_that_refuses_some_calls_is_asked_on(
     async with serving(service.app) as url:
         run, _ = await evaluated(url, make_dataset(left), tmp_path, concurrency=1)
     assert run.report.failures == {"agent error": min(refused, left)}
-
-
-async def test_a_purple_agent_that_waits_for_its_mcp_server_loses_nothing(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
-    """Nothing is asked before it is ready: the search server is up only after a while."""
-    asked = 0
-
-    async def search(request: Request) -> JSONResponse:
-        nonlocal asked
-        asked += 1
-        if asked <= 2:
-            return JSONResponse({}, 503)
-        query = (await request.json())["query"]
-        hits = [] if query == "health" else [{"doc_id": f"d{query.split()[1]}"}]
-        return JSONResponse({"results": hits})
-
-    there = Starlette(routes=[Route("/search_nfcorpus", search, methods=["POST"])])
-    data = make_dataset(4)
-    said: list[str] = []
-    async with serving(there) as search_url:
-        load, stop = mcp_search(search_url)
-        async with serving(purple_app(load, on_stop=stop)) as url:
-            config = RunConfig(target=f"a2a:{url}", timeout=5, retries=0)
-            evaluation = Evaluation.plan(config, data)
-            run = await evaluation.start(
-                open_agent(config, data), tmp_path, events=Events(message=said.append)
-            )
-    assert run.report.failures == {}
-    assert run.report.headline[1].mean == await score_when_ready(data, tmp_path)
-    assert said[0].startswith("waiting until the agent is ready (waiting for ")
 
 
 class Gateway:

@@ -46,8 +46,6 @@ _JUDGED_BY = "judged_by"
 _POOL = {"passage", "label"}
 _SEPARATORS = "\n;|,"
 _SEPARATED = re.compile(r"[;|,]\s+\S")
-# Ids have digits, titles that serve as ids rarely have one in every word.
-_SEVERAL_IDS = re.compile(r"\s*\S*\d\S*(?:\s+\S*\d\S*)+\s*")
 # What people and spreadsheets write into a cell that has no value; #NV is German for #N/A.
 _NO_VALUE = re.compile(r"#[A-ZÄÖÜ/]+[!?]?|n/?a|nan|null|none|nil|[-–—?]+", re.IGNORECASE)
 _MAX_TAG_VALUES = 100
@@ -192,7 +190,7 @@ class _Builder:
 
     def _note_doubtful(self, row: Record, doc_id: str) -> None:
         """Ids that no service returns: nobody would see that from a recall of 0."""
-        if _SEVERAL_IDS.fullmatch(doc_id):
+        if _looks_like_several(doc_id):
             what = "cells that look like several ids, read as one (write ; between ids)"
             self.findings.note(what, f"{short_repr(doc_id)} {row.place}")
         if _NO_VALUE.fullmatch(doc_id):
@@ -342,3 +340,9 @@ def _as_grade(row: Record, value: object) -> int:
 def _id_of(text: str) -> str:
     """An id that stays the same when rows are added or moved, so that runs can be compared."""
     return f"q-{hashlib.blake2b(text.encode('utf-8', 'surrogatepass'), digest_size=6).hexdigest()}"
+
+
+def _looks_like_several(doc_id: str) -> bool:
+    """Ids have digits; a title that serves as an id rarely has one in every word."""
+    parts = doc_id.split()
+    return len(parts) > 1 and all(any(map(str.isdigit, part)) for part in parts)

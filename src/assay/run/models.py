@@ -41,11 +41,16 @@ from assay.run.run_record import (
 )
 from assay.run.state import RunState
 
-_VERSION = re.compile(r"\s+v?\d[\w.+-]*$")
 _LOCAL_PORT = re.compile(r"(//(?:localhost|127\.0\.0\.1|\[::1\])):\d+")
 
 FORMAT = 2
 """Of `run.json` and `report.json`; read as 0 from files that have no number."""
+
+
+def _without_version(agent: str) -> str:
+    """`Search agent v1.2` as `Search agent`."""
+    name, _, last = agent.rpartition(" ")
+    return name.rstrip() if name and last.removeprefix("v")[:1].isdigit() else agent
 
 
 class RunModel(RunRecord):
@@ -119,7 +124,7 @@ class TargetRecord(RunModel):
         A local port is left out: it changes from one start of a service to the next.
         """
         if self.called or self.agent:
-            return self.called or _VERSION.sub("", self.agent or "")
+            return self.called or _without_version(self.agent or "")
         return _LOCAL_PORT.sub(r"\1", self.name)
 
     @field_validator("name", "details")
