@@ -20,6 +20,7 @@ from tests.serve.serving import (
     words,
 )
 
+import assay
 from assay.data import Dataset
 from assay.errors import DataError
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
@@ -98,7 +99,8 @@ async def test_the_run_is_stored_like_any_other(
     assert run.state() == "complete"
     assert run.read_json()["metrics"] == report["metrics"]
     assert str(out) not in json.dumps(report)
-    assert run.summary_file.read_text().startswith("NFCorpus Retrieval Agent 0.2.0 on tiny test")
+    named = f"NFCorpus Retrieval Agent {assay.__version__} on tiny test"
+    assert run.summary_file.read_text().startswith(named)
 
 
 async def test_a_stream_tells_how_far_it_is_and_the_mean_so_far(
