@@ -8,7 +8,7 @@ import typer
 from typer.testing import CliRunner
 
 from assay.cli.bench import merge_command
-from assay.cli.export import submission
+from assay.cli.export import export
 from assay.data import load_dataset
 from assay.evaluation.evaluation import Evaluation
 from assay.run.config import RunConfig
@@ -18,7 +18,7 @@ from assay.targets import PythonAgent
 app = typer.Typer()
 app.command("merge")(merge_command)
 submissions = typer.Typer()
-submissions.command()(submission)
+submissions.command()(export)
 
 
 def right(query: str, top_k: int) -> list[str]:
@@ -61,11 +61,12 @@ def test_a_table_is_shown_to_people(folder: Path) -> None:
 def test_a_submission_is_written_and_merged_again(folder: Path) -> None:
     names = make_shards(folder)
     file = folder / "results.json"
-    runs = ["--runs", str(folder / "runs")]
-    done = CliRunner().invoke(submissions, [*names, "--agent", "id-1", "--out", str(file), *runs])
+    runs, form = ["--runs", str(folder / "runs")], ["--format", "agentbeats"]
+    agent = {"AGENTBEATS_AGENT_ID": "id-1"}
+    done = CliRunner().invoke(submissions, [*names, *form, "--out", str(file), *runs], env=agent)
     assert done.exit_code == 0, done.output
     assert json.loads(file.read_text())["participants"] == {"retrieval_agent": "id-1"}
-    printed = CliRunner().invoke(submissions, [*names, "--agent", "id-1", *runs])
+    printed = CliRunner().invoke(submissions, [*names, *form, *runs], env=agent)
     assert json.loads(printed.stdout) == json.loads(file.read_text())
     merged = CliRunner().invoke(app, [str(file), "--out", str(folder / "merged"), "--json"])
     assert merged.exit_code == 0, merged.output

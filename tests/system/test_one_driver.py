@@ -25,12 +25,18 @@ class SameForAll(JsonServer):
         if request.method == "GET":
             if not request.path.endswith((".json", "/")):
                 return 404, {}, {}
-            card = {"name": "Same", "description": "", "version": "1.0", "url": f"{self.url}/"}
+            card: dict[str, Any] = {
+                "name": "Same",
+                "description": "",
+                "version": "1.0",
+                "url": f"{self.url}/",
+            }
             card |= {"protocolVersion": "0.3.0", "capabilities": {}, "skills": []}
             modes = {"defaultInputModes": ["text"], "defaultOutputModes": ["text"]}
             return 200, {}, card | modes
         part = {"kind": "data", "data": {"doc_ids": ["note-001", "note-002"]}}
-        task = {"kind": "task", "id": "t", "contextId": "c", "status": {"state": "completed"}}
+        task: dict[str, Any] = {"kind": "task", "id": "t", "contextId": "c"}
+        task["status"] = {"state": "completed"}
         task["artifacts"] = [{"artifactId": "a", "name": "retrieval_results", "parts": [part]}]
         return 200, {}, {"jsonrpc": "2.0", "id": request.body["id"], "result": task}
 

@@ -14,7 +14,7 @@ from assay.cli.console import say
 from assay.cli.contract import check_agents
 from assay.cli.data import data_app
 from assay.cli.doctor import doctor
-from assay.cli.export import export, submission
+from assay.cli.export import export
 from assay.cli.ground_truth import ground_truth
 from assay.cli.help import verbs
 from assay.cli.index import index, tune
@@ -73,7 +73,6 @@ app.command("report", rich_help_panel=_RUNS)(runs_verbs.report)
 app.command("compare", rich_help_panel=_RUNS)(runs_verbs.compare)
 app.command("export", rich_help_panel=_RUNS)(export)
 app.command("merge", rich_help_panel=_RUNS)(merge_command)
-app.command("submission", rich_help_panel=_RUNS)(submission)
 app.add_typer(data_app, name="data", rich_help_panel=_DATA)
 app.command("ground-truth", rich_help_panel=_DATA)(ground_truth)
 app.add_typer(judge_app, name="judge", rich_help_panel=_DATA)

@@ -1,5 +1,6 @@
-"""`assay export` and `assay submission`: runs in the formats of other tools and platforms."""
+"""`assay export`: runs in the formats of other tools and platforms."""
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
@@ -13,8 +14,10 @@ from assay.errors import RunError, UsageError
 if TYPE_CHECKING:
     from assay.report.export import ExportedRun
     from assay.report.table_files import Format
+    from assay.run.folder import RunFolder
 
 FORMATS: "tuple[Format, ...]" = ("csv", "markdown", "latex", "trec", "parquet", "jsonl")
+_AGENTBEATS = "agentbeats"
 _ROWS_BY_DEFAULT = ("trec", "parquet", "jsonl")
 
 
@@ -28,7 +31,10 @@ def export(
         ),
     ],
     form: Annotated[
-        str, option("csv, markdown, latex, trec, parquet or jsonl.", None, "NAME", "--format")
+        str,
+        option(
+            "csv, markdown, latex, trec, parquet, jsonl or agentbeats.", None, "NAME", "--format"
+        ),
     ],
     table: Annotated[
         str | None,
@@ -51,13 +57,23 @@ def export(
     ] = None,
     folder: RunsOption = Path("runs"),
 ) -> None:
-    """Export runs as CSV, Markdown, LaTeX, TREC, Parquet or JSONL."""
+    """Export runs as tables, as TREC runs or for AgentBeats.
+
+    --format agentbeats writes the result file of a run, or of all its shards, for the platform's
+    leaderboards; AGENTBEATS_AGENT_ID names the agent there.
+    """
     from assay.report.export import TABLES, ExportedRun
     from assay.run.folder import find_run
 
+    if form == _AGENTBEATS:
+        refuse_unused(context, ("metric", "table"), "on a result file of AgentBeats; leave it out")
+        content = _agentbeats([find_run(each, folder) for each in runs])
+        write_output(out, content) if out else sys.stdout.buffer.write(content)
+        return
     chosen = next((each for each in FORMATS if each == form), None)
     if chosen is None:
-        raise UsageError(f"--format must be one of {', '.join(FORMATS)}, got {form!r}")
+        names = ", ".join((*FORMATS, _AGENTBEATS))
+        raise UsageError(f"--format must be one of {names}, got {form!r}")
     kind = table or ("queries" if form in _ROWS_BY_DEFAULT else "runs")
     _refuse_impossible(form, kind, len(runs), TABLES)
     if kind == "queries":
@@ -69,6 +85,17 @@ def export(
         return
     with output_file(out) as stream:
         _export(found, chosen, kind, metric or [], stream)
+
+
+def _agentbeats(runs: "list[RunFolder]") -> bytes:
+    import orjson
+
+    from assay.evaluation.merge import submission_of
+
+    document = submission_of(runs, os.environ.get("AGENTBEATS_AGENT_ID"))
+    if document["status"] != "completed":
+        warn("not every query was asked, so the result is partial")
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
 def _refuse_impossible(form: str, table: str, runs: int, tables: tuple[str, ...]) -> None:
@@ -111,41 +138,3 @@ def _export(
     else:
         figures = formats.figures_of(runs, metrics, few=False)
         write_rows(formats.run_rows(runs, figures), form, stream)
-
-
-def submission(
-    runs: Annotated[
-        list[str],
-        typer.Argument(
-            help="The run, or the run of each shard: its folder, its name or a prefix of its name.",
-            metavar="RUN",
-        ),
-    ],
-    agent: Annotated[
-        str | None,
-        option(
-            "The agent's id on the platform. Default: the name in its card.",
-            "AGENTBEATS_AGENT_ID",
-            "ID",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None, option("Write to this file instead of stdout.", metavar="FILE")
-    ] = None,
-    folder: RunsOption = Path("runs"),
-) -> None:
-    """Write a result file for AgentBeats from a run. Its leaderboards read such files; see
-    docs/leaderboard.md."""
-    import orjson
-
-    from assay.evaluation.merge import submission_of
-    from assay.run.folder import find_run
-
-    document = submission_of([find_run(run, folder) for run in runs], agent)
-    content = orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-    if document["status"] != "completed":
-        warn("not every query was asked, so the submission is partial")
-    if out is None:
-        sys.stdout.buffer.write(content)
-        return
-    write_output(out, content)

@@ -17,6 +17,8 @@ from assay.run.option import Group
 
 GROUPS: tuple[str, ...] = get_args(Group)
 REMOVED = {
+    "submission": "use: assay export RUN --format agentbeats",
+    "--overlap": "export both runs with --format trec for another tool",
     "rekey": "replace the old ids in qrels/*.tsv (docs/labels.md)",
     "completion": "run: assay --install-completion",
     "bench": "to measure a judge, label answers and use: assay judge calibrate",
