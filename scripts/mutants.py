@@ -62,7 +62,7 @@ AREAS = {
             # Not those that start processes: what they execute, no coverage sees.
             *("tests/run/test_calls.py", "tests/run/test_folder.py", "tests/run/test_index.py"),
             *(f"tests/run/test_{name}.py" for name in ("report_file", "index_cache", "comparison")),
-            *("tests/run/test_provenance.py", "tests/run/test_label_fit.py"),
+            "tests/run/test_provenance.py",
             *(f"tests/evaluation/test_{name}.py" for name in ("evaluation", "resuming", "merge")),
             *("tests/fuzz/test_run_folder.py", "tests/cli/test_damaged_files.py"),
         ),
@@ -81,8 +81,8 @@ AREAS = {
     ),
     "outbound policy": Area(("net/outbound.py",), ("tests/net/test_outbound.py",)),
     "contract checks": Area(
-        ("contract/conformance/sync_checks.py", "contract/conformance/checks.py"),
-        ("tests/contract/test_sync_checks.py", "tests/contract/test_checks.py"),
+        ("contract/conformance/rule_tests.py", "contract/conformance/checks.py"),
+        ("tests/contract/test_conformance.py",),
     ),
     "bounded reader": Area(
         ("net/client.py",),

@@ -90,7 +90,7 @@ def fresh(folder: Path, runs: Path) -> Path:
 
 
 def verbs(runs: Path) -> Iterator[tuple[str, ...]]:
-    out = ("--out", str(runs))
+    out = ("--runs", str(runs))
     yield ("runs", *out)
     yield ("runs", "--json", *out)
     yield ("report", "b", *out)

@@ -92,19 +92,6 @@ def _sample() -> int:
     )
 
 
-def _prepare_questions() -> None:
-    Path("papers").mkdir()
-    for n, name in enumerate(("Tomek", "Judith", "Radu")):
-        text = (
-            f"The lease of the garden plot of {name} stays at {n + 3}10 euros until 3 May 202{n}."
-        )
-        Path(f"papers/{name}.md").write_text(f"# The lease of {name}\n\n{text}\n")
-
-
-def _questions() -> int:
-    return assay("data", "questions", "papers", "--count", "6", "--out", "made")
-
-
 def _unless_made(command: Callable[[], int]) -> Callable[[], int]:
     """A folder that is there is whole; the command refuses to write into it."""
     return lambda: 0 if Path("made").exists() else command()
@@ -259,7 +246,6 @@ def _tune_digest() -> Any:
 DATA_SCENARIOS = (
     Scenario("import", _prepare_import, _import, _unless_made(_import), _made_digest),
     Scenario("sample", prepare_data, _sample, _unless_made(_sample), _made_digest),
-    Scenario("questions", _prepare_questions, _questions, _unless_made(_questions), _made_digest),
     Scenario("nuggets", prepare_data, _nuggets, _nuggets, _nuggets_digest),
     Scenario("init", prepare_data, _init, _init_again, _init_digest),
     Scenario("index", _prepare_index, _index, _index, _index_digest),

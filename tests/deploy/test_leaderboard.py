@@ -180,7 +180,7 @@ async def test_an_agent_is_named_by_its_card_beside_its_address(
     (run,) = list_runs(tmp_path / "runs")
     card = f"{PROFILE.name} {version('agent-assay')}"
     assert run.read_header().target.agent == run.read_report().target.agent == card
-    assert run.summary_file.read_text().startswith(f"a2a:{good} ({card}) on tiny test")
+    assert run.summary_file.read_text().startswith(f"{card} on tiny test")
     assert card in (run.path / "report.html").read_text()
     async with (
         serving(ui_app(tmp_path / "runs", token=None, policy=UNRESTRICTED, dataset="notes")) as ui,

@@ -121,13 +121,3 @@ async def test_an_embedded_index_that_is_damaged_is_an_outage_too(
         await agent.close()
     assert failure.value.kind is FailureKind.CONNECTION
     assert failure.value.retryable
-
-
-def test_a_request_goes_to_the_next_server_when_the_first_is_gone(
-    make_dataset: MakeDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, port: int
-) -> None:
-    data = make_dataset(4)
-    with running_server(tmp_path, **settings_of(port)):
-        monkeypatch.setenv("QDRANT_URL", f"http://127.0.0.1:9, http://127.0.0.1:{port}")
-        with index.open_retriever(data) as retriever:
-            assert retriever.search("text 2", 1)[0].doc_id == "d2"

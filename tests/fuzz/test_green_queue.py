@@ -100,7 +100,6 @@ class GreenQueue(RuleBasedStateMachine):
             mock.patch.object(green_jobs, "KEPT", KEPT),
             mock.patch.object(green_jobs, "run_evaluation", self._evaluate),
             mock.patch.object(green_jobs, "render_report", return_value=""),
-            mock.patch.object(green_jobs, "sanity_warnings", return_value=[]),
             mock.patch.object(green_jobs, "log_exception"),
             mock.patch.object(green_jobs._logger, "error"),
         ]

@@ -183,7 +183,6 @@ def timid_run(answered_dataset: Dataset, out: Path) -> Run:
 
 @pytest.fixture(scope="session")
 def judged_run(answered_dataset: Dataset, out: Path) -> Run:
-    judge = ScriptedJudge()
-    return evaluate(
-        answering_agent, answered_dataset, out=out, retries=0, answers=True, judge=judge
-    )
+    # Without controls, which a judge that is scripted by a few answers would not pass.
+    options: dict[str, Any] = {"answers": True, "judge": ScriptedJudge(), "judge_controls": 0}
+    return evaluate(answering_agent, answered_dataset, out=out, retries=0, **options)

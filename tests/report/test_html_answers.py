@@ -173,17 +173,13 @@ def test_a_judge_is_described(judged_run: Run) -> None:
     page = read_page((judged_run.folder.path / "report.html").read_text())
     answers = judged_run.report.answers
     assert answers is not None
-    judge, diagnosis = answers.judge, answers.diagnosis
+    judge = answers.judge
     assert judge is not None
-    assert diagnosis is not None
     assert judge.undecided > 0
     assert "Model scripted" in page.text
     assert f"Undecided on {judge.undecided} questions" in page.text
     assert f"Unparseable votes {judge.unparseable_votes}" in page.text
     assert "Votes of the judge: true, true." in page.text
-    assert diagnosis.undecided == judge.undecided
-    assert f"{judge.undecided} questions of 52 were judged neither right nor wrong" in page.text
-    assert "kind-not%20decided" in {each.get("id") for each in page.tags("div")}
 
 
 @pytest.mark.parametrize(

@@ -175,9 +175,7 @@ def main() -> None:
                 "none": embedder.embed([]).shape,
                 "out_of_memory": out_of_memory(embedder, 16),
                 "hopeless": out_of_memory(embedder, 0),
-                "no_gpu": refusal(f"st:{folder}", "", "cuda")
-                if not torch.cuda.is_available()
-                else "",
+                "no_gpu": refusal(f"st:{folder}", "cuda") if not torch.cuda.is_available() else "",
                 "no_model": refusal("st:" + str(home / "missing")),
                 "header": {key: header[key] for key in ("embedder", "retriever")},
                 "indexes": sorted(one.name for one in (home / "cache/assay/index").iterdir()),
