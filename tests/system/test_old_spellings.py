@@ -54,3 +54,13 @@ def test_a_file_of_references_may_hold_answers_and_facts(assay: Assay, tmp_path:
     answers = json.loads(done.stdout)["answers"]
     assert answers["nuggets"]["nuggets"] == 3
     assert answers["metrics"]["nugget_recall"] == 1.0
+
+
+def test_the_folder_of_runs_may_be_named_as_before(assay: Assay, tmp_path: Path) -> None:
+    listed = assay("runs", "--out", "a,b", "--json")
+    assert (listed.returncode, listed.stdout) == (
+        0,
+        assay("runs", "--runs", "a,b", "--json").stdout,
+    )
+    assert "--out is now --runs VALUE" in listed.stderr
+    assert "is now" not in assay("merge", "x", "--out", "a").stderr

@@ -18,6 +18,7 @@ from assay.run.option import Group
 GROUPS: tuple[str, ...] = get_args(Group)
 REMOVED = {
     "submission": "use: assay export RUN --format agentbeats",
+    "--matrix": "the page of assay compare --html lists the queries that changed",
     "--overlap": "export both runs with --format trec for another tool",
     "rekey": "replace the old ids in qrels/*.tsv (docs/labels.md)",
     "completion": "run: assay --install-completion",

@@ -15,9 +15,10 @@ _RENAMED = {
     "--model": ("--embedder", "onnx:{}"),
     "--ground-truth": ("--references", "{}"),
     "--nuggets": ("--references", "{}"),
+    "--out": ("--runs", "{}"),
 }
-_STILL = {"--nuggets": ("ground-truth", "judge")}
-"""Verbs in which an option of that name goes on."""
+# The verbs in which it was renamed, if an option of the old name goes on in others.
+_ONLY = {"--nuggets": ("eval", "score"), "--out": ("runs", "report", "compare")}
 
 
 def current_spelling(arguments: Sequence[str]) -> list[str]:
@@ -29,11 +30,12 @@ def current_spelling(arguments: Sequence[str]) -> list[str]:
     waiting = iter(arguments)
     for word in waiting:
         flag, equals, value = word.partition("=")
-        if flag not in _RENAMED or arguments[0] in _STILL.get(flag, ()):
+        if flag not in _RENAMED or arguments[0] not in _ONLY.get(flag, arguments):
             found.append(word)
             continue
         name, form = _RENAMED[flag]
         value = value if equals else next(waiting, "")
-        found += [name, form.format(value.replace(",", "|"))]
+        # A comma separates the parameters of BM25, so stop words have another mark between them.
+        found += [name, form.format(value.replace(",", "|") if name == "--bm25" else value)]
         say(f"warning: {flag} is now {name} {form.format('VALUE')}; the old name will be removed")
     return found
