@@ -21,6 +21,8 @@ NOTES = ("--dataset", "notes", "--num-queries", "30", "--seed", "7", "--top-k", 
 class SameForAll(JsonServer):
     """An A2A agent that answers every query with the same two documents: a run must warn of it."""
 
+    version = "1.0"
+
     def answer(self, request: JsonRequest) -> Answer:
         if request.method == "GET":
             if not request.path.endswith((".json", "/")):
@@ -28,7 +30,7 @@ class SameForAll(JsonServer):
             card: dict[str, Any] = {
                 "name": "Same",
                 "description": "",
-                "version": "1.0",
+                "version": self.version,
                 "url": f"{self.url}/",
             }
             card |= {"protocolVersion": "0.3.0", "capabilities": {}, "skills": []}
@@ -125,3 +127,19 @@ def test_resume(agent: str, expected: dict[str, Any], tmp_path: Path) -> None:
     done = run(tmp_path, "eval", "--resume", "latest", "--json")
     assert done.returncode == 0, done.stderr
     assert what_it_says(json.loads(done.stdout)) == expected
+
+
+def test_a_run_is_not_finished_by_another_version_of_its_agent(tmp_path: Path) -> None:
+    """One figure of two agents would be neither's; to name the target again accepts it."""
+    with SameForAll().running() as server:
+        assert run(tmp_path, "eval", f"a2a:{server.url}", *NOTES).returncode == 0
+        (calls,) = (tmp_path / "runs").glob("*/calls.jsonl")
+        calls.write_bytes(b"".join(calls.read_bytes().splitlines(keepends=True)[:11]))
+        (calls.parent / "report.json").unlink()
+        server.version = "2.0"
+        refused = run(tmp_path, "eval", "--resume", "latest")
+        assert refused.returncode == 2
+        assert "1.0" in refused.stderr
+        assert "2.0" in refused.stderr
+        told = run(tmp_path, "eval", f"a2a:{server.url}", "--resume", "latest")
+        assert told.returncode == 0, told.stderr
