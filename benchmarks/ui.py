@@ -1,12 +1,11 @@
 """How quick the web UI is with many runs on disk.
 
-    .venv/bin/python benchmarks/ui.py [--runs 1000] [--matrix 10000] [--trend]
+    .venv/bin/python benchmarks/ui.py [--runs 1000] [--trend]
 
 Makes the runs from copies of real ones, starts `assay serve ui` over them, and prints lines for
 benchmarks/README.md: the first answer of each page and the median of ten. Where Chromium and
-Playwright are installed, also when a browser first paints. With --matrix, ten runs of so many
-queries are made instead, and their matrix is measured. With --trend, all runs are of one target, on
-two branches, and the page of its trend is measured.
+Playwright are installed, also when a browser first paints. With --trend, all runs are of
+one target, on two branches, and the page of its trend is measured.
 """
 
 import argparse
@@ -25,7 +24,7 @@ from pathlib import Path
 
 import httpx
 
-from assay import Dataset, evaluate_agent
+from assay import evaluate_agent
 
 START = "import typer; from assay.cli.serve import ui; typer.run(ui)"
 PAINTED = """new Promise((told) => new PerformanceObserver((list) => {
@@ -56,22 +55,6 @@ def make_runs(folder: Path, number: int, *, one_target: bool = False) -> list[st
                 text = re.sub(r'"started": ?"[^"]+"', started, text, count=1)
                 branch = f'"branch": "{("main", "feature")[place % 2]}"'
                 (copy / name).write_text(re.sub(r'"branch": ?[^,]+', branch, text, count=1))
-    return sorted(path.name for path in folder.iterdir())
-
-
-def make_large_runs(folder: Path, queries: int) -> list[str]:
-    """Ten runs on the same synthetic queries, each with other scores."""
-    data = Dataset.from_dicts(
-        {f"q{n}": f"question number {n}" for n in range(queries)},
-        {f"q{n}": {f"d{n}": 1} for n in range(queries)},
-    )
-    for run in range(10):
-
-        def agent(query: str, top_k: int, run: int = run) -> list[str]:
-            number = int(query.split()[-1])
-            return ["x"] * ((number * (run + 3)) % 5) + [f"d{number}"]
-
-        evaluate_agent(agent, data, out=folder, concurrency=64)
     return sorted(path.name for path in folder.iterdir())
 
 
@@ -130,25 +113,10 @@ def first_paint(url: str) -> float | None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=1000)
-    parser.add_argument("--matrix", type=int, metavar="QUERIES")
     parser.add_argument("--trend", action="store_true")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, tempfile.TemporaryDirectory() as place:
         folder, cache = Path(name), Path(place)
-        if arguments.matrix:
-            chosen = "&".join(f"run={each}" for each in make_large_runs(folder, arguments.matrix))
-            with (
-                serving(folder, cache) as (url, process),
-                httpx.Client(base_url=url, timeout=60) as client,
-            ):
-                client.get("/health").raise_for_status()
-                first, later, cpu = measure(client, f"/matrix?{chosen}", process)
-                print(f"CPU of the first answer: {cpu:.2f} s")
-                size = f"10 runs, {arguments.matrix:,} queries"
-                print(f"| matrix | {size} | {first * 1000:.0f} ms | {later * 1000:.0f} ms |")
-                painted = first_paint(f"{url}/matrix?{chosen}")
-                print(f"first paint of the matrix: {painted} ms")
-            return
         names = make_runs(folder, arguments.runs, one_target=arguments.trend)
         pages = {
             "list of runs": "/",

@@ -46,4 +46,4 @@ def test_the_workflow_runs_all_versions() -> None:
     matrix = yaml.safe_load(workflow)["jobs"]["test"]["strategy"]["matrix"]["python"]
     prefix = "Programming Language :: Python :: 3."
     named = [each for each in PROJECT["classifiers"] if each.startswith(prefix)]
-    assert [f"3.{each.removeprefix(prefix)}" for each in named] == matrix
+    assert {f"3.{each.removeprefix(prefix)}" for each in named} <= {*matrix}

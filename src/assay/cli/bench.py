@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
@@ -93,9 +94,7 @@ def bench_command(
             folder,
             out,
             load=load,
-            run_cell=lambda config, data, run: run_in_terminal(config, data, out=out, resume=run)[
-                0
-            ],
+            run_cell=partial(_run_cell, out),
             say=say,
         )
     except KeyboardInterrupt:

@@ -215,10 +215,10 @@ class Evaluation:
             state, seconds = await self._ask(agent, folder, writer, events)
             with run_write_errors(folder):
                 log = CallLog(folder.calls_file, private)
-                examination = await self._examine(agent, folder, log, events, state)
-                if state == RunState.COMPLETE and examination is not None and examination.trouble:
-                    state = _state_after(examination, events.stop)
-                return self._report(folder, log, state, seconds, examination)
+                results = await self._examine(agent, folder, log, events, state)
+                if state == RunState.COMPLETE and results is not None and results.trouble:
+                    state = _state_after(results, events.stop)
+                return self._report(folder, log, state, seconds, results)
 
     async def _ask(
         self,
@@ -343,12 +343,12 @@ class Evaluation:
         log: CallLog,
         state: RunState,
         seconds: float,
-        examination: "AnswerResults | None",
+        results: "AnswerResults | None",
     ) -> Run:
         asked = self.queries
         if state == RunState.INTERRUPTED:  # a partial report speaks of what was asked
             asked = [query for query in asked if query.id in log]
-        report = write_report(folder, self, log, asked, examination, state=state, seconds=seconds)
+        report = write_report(folder, self, log, asked, results, state=state, seconds=seconds)
         return Run(folder, report)
 
 
@@ -364,8 +364,8 @@ def agent_change(header: RunHeader, info: AgentInfo) -> str:
     return f"the run was started with {before[:80]}, and the target is now {now[:80]}"
 
 
-def _state_after(examination: "AnswerResults", stop: asyncio.Event) -> RunState:
+def _state_after(results: "AnswerResults", stop: asyncio.Event) -> RunState:
     """The state of a run whose questions are all answered but whose judging is incomplete."""
     if stop.is_set():
         return RunState.INTERRUPTED
-    return RunState.TARGET_LOST if examination.target_lost else RunState.NOT_JUDGED
+    return RunState.TARGET_LOST if results.target_lost else RunState.NOT_JUDGED

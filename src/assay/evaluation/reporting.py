@@ -63,7 +63,7 @@ def write_report(
     evaluation: "Evaluation",
     log: CallLog,
     asked: Sequence[Query],
-    examination: "AnswerResults | None",
+    answer_results: "AnswerResults | None",
     *,
     state: RunState,
     seconds: float,
@@ -82,8 +82,8 @@ def write_report(
     shown = None if config.private else dataset
     figures = QueryFigures(metrics[0], shown.queries if shown else {})
     answers, answer_rows = None, list[AnswerRow]()
-    if examination is not None:
-        answers, answer_rows = _answers(evaluation, log, asked, examination)
+    if answer_results is not None:
+        answers, answer_rows = _answers(evaluation, log, asked, answer_results)
         folder.write_answers(answer_rows)
     checks = SanityChecks(dataset.judgments_in(config.split), metrics[0].key)
     writer = ReportWriter(folder.report_file)
@@ -133,7 +133,7 @@ def write_report_page(folder: RunFolder, dataset: Dataset | None) -> None:
 
 
 def _answers(
-    evaluation: "Evaluation", log: CallLog, asked: Sequence[Query], examination: "AnswerResults"
+    evaluation: "Evaluation", log: CallLog, asked: Sequence[Query], answer_results: "AnswerResults"
 ) -> tuple[AnswersReport, list[AnswerRow]]:
     from assay.evaluation.answers.answer_report import AnswerReport
     from assay.evaluation.answers.cases import cases_of
@@ -141,7 +141,7 @@ def _answers(
     config, dataset = evaluation.config, evaluation.dataset
     calls = list(log.read([query.id for query in asked]))
     cases = cases_of(dataset, config.split, asked, calls, config.top_k)
-    report = AnswerReport(cases, examination, dataset, config)
+    report = AnswerReport(cases, answer_results, dataset, config)
     return report.section(), list(report.rows())
 
 

@@ -35,12 +35,7 @@ from assay.run.trend import (
     sample_words,
 )
 
-_WIDTH, _HEIGHT = 400, 280
-_LEFT, _RIGHT = 54, 14
-_DOTS = 150
-
 _BESIDE = ("correctness", LATENCY, SLOW, COST, JUDGE_COST)
-_AGAINST = (LATENCY, COST)
 
 
 @dataclass(frozen=True, slots=True)
