@@ -15,10 +15,9 @@ import pytest
 
 import assay
 from assay.cli.score import holds_answers
-from assay.data import table, traces
-from assay.data.table import read_table
+from assay.data import traces
 from assay.data.text_file import Record
-from assay.data.traces import read_spans, span_rows
+from assay.data.traces import TraceStep, read_log, read_spans, span_rows, spans_of, trace_steps
 from assay.errors import DataError
 
 TRACES = Path(__file__).with_name("traces")
@@ -45,11 +44,11 @@ def export(*spans: dict[str, Any]) -> dict[str, Any]:
 
 
 def trace_rows(exports: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    return span_rows(span for each in exports for span in read_spans(each))
+    return span_rows(span for each in exports for span in spans_of(each))
 
 
 def fields(path: Path) -> list[dict[str, Any]]:
-    return [row.fields for row in read_table(path) if isinstance(row, Record)]
+    return [row.fields for row in read_log(path) if isinstance(row, Record)]
 
 
 def test_langchain_is_read_as_its_instrumentation_writes_it() -> None:
@@ -156,9 +155,9 @@ def test_traces_that_would_fill_the_memory_are_refused(
     line = json.dumps(export(span("a", input__value="x" * 800)))
     path = tmp_path / "traces.jsonl"
     path.write_text(f"{line}\n" * 10)
-    monkeypatch.setattr(table, "_MAX_TRACES", 5500)
+    monkeypatch.setattr(traces, "_MAX_BYTES", 5500)
     with pytest.raises(DataError, match=r"traces\.jsonl:6: has more than .* of traces"):
-        list(read_table(path))
+        list(read_log(path))
 
 
 def test_nested_objects_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +173,7 @@ def test_a_line_that_was_cut_is_told_and_the_others_are_read(tmp_path: Path) -> 
     whole = json.dumps(export(span("a", input__value="How long?", output__value="3")))
     path = tmp_path / "spans.jsonl"
     path.write_text(f"{whole}\n{whole[:-9]}\n")
-    row, error = read_table(path)
+    row, error = read_log(path)
     assert isinstance(row, Record)
     assert isinstance(error, DataError)
     assert "spans.jsonl:2: is not valid JSON" in str(error)
@@ -199,9 +198,9 @@ def test_spans_in_a_circle_have_a_row() -> None:
 
 def test_only_attributes_that_are_read_stay_in_memory() -> None:
     vector: dict[str, Any] = {"embedding__embeddings__0__embedding__vector": "0.1 " * 1000}
-    question, found = read_spans(export(span("a", input__value="q", **vector), span("b")))
+    question, found = spans_of(export(span("a", input__value="q", **vector), span("b")))
     assert dict(question.attributes) == {"input.value": "q"}
-    assert found.attributes is traces._NONE
+    assert found.attributes is traces._NO_ATTRIBUTES
 
 
 def test_a_file_of_traces_is_recognized_by_its_first_line(tmp_path: Path) -> None:
@@ -209,5 +208,91 @@ def test_a_file_of_traces_is_recognized_by_its_first_line(tmp_path: Path) -> Non
     path = tmp_path / "spans.jsonl"
     path.write_text(f"{json.dumps(export(span('a', input__value='q')))}\n")
     with path.open("a") as file:
-        file.truncate(table._MAX_TRACES + 2**26)  # a hole, whose "line" would be refused
+        file.truncate(traces._MAX_BYTES + 2**26)  # a hole, whose "line" would be refused
     assert holds_answers(path)
+
+
+def steps_of(*spans: dict[str, Any]) -> tuple[TraceStep, ...]:
+    root = span("root", input__value="How long?", output__value="3", start=1)
+    (question,) = trace_steps(spans_of(export(root, *spans)))
+    assert question.question == "How long?"
+    return question.steps
+
+
+def genai(operation: str, **attributes: Any) -> dict[str, Any]:
+    return {"gen_ai__operation__name": operation, **attributes}
+
+
+@pytest.mark.parametrize(("name", "ids"), [("langchain", ["tea.md", "coffee.md"])])
+def test_the_steps_of_langchain(name: str, ids: list[str]) -> None:
+    first, second = trace_steps(read_spans(TRACES / f"{name}.json"))
+    (step,) = first.steps
+    assert (step.tool, step.query) == ("R", "How long does green tea steep?")
+    assert (list(step.doc_ids), step.scores) == (ids, ())
+    assert step.ms == pytest.approx(0.51584)
+    assert second.steps[0].query == "Where is the key?"
+
+
+def test_the_steps_of_llama_index_count_a_nested_retriever_once() -> None:
+    (question,) = trace_steps(read_spans(TRACES / "llama_index.json"))
+    (step,) = question.steps
+    assert (step.tool, step.doc_ids, step.scores) == ("R.retrieve", ("tea", "coffee"), (0.9, 0.5))
+
+
+def test_steps_are_in_start_order_with_ids_alone() -> None:
+    listed = json.dumps([{"id": "b", "score": 0.5}])
+    text = {"gen_ai__retrieval__query__text": "steep time"}
+    late = genai("retrieval", gen_ai__retrieval__documents=listed, **text)
+    result = json.dumps({"results": [{"doc_id": "a", "score": 1}, {"doc_id": "c", "score": 0}]})
+    early = genai(
+        "execute_tool",
+        gen_ai__tool__name="search",
+        gen_ai__tool__call__arguments='{"query": "tea", "top_k": 2}',
+        gen_ai__tool__call__result=result,
+    )
+    first = span("x", "root", start=2_000_000, **early) | {"endTimeUnixNano": "5500000"}
+    steps = steps_of(span("y", "root", start=9_000_000, **late) | {"name": "kb"}, first)
+    assert steps == (
+        TraceStep("search", "tea", ("a", "c"), (1.0, 0.0), 3.5),
+        TraceStep("kb", "steep time", ("b",), (0.5,), None),
+    )
+
+
+@pytest.mark.parametrize(
+    ("result", "ids"),
+    [
+        ({"content": [{"type": "text", "text": '{"results": [{"id": 7}]}'}]}, ("7",)),
+        ({"structuredContent": {"doc_ids": ["a", "b", "a"]}}, ("a", "b")),
+        ([{"chunk_id": "c1"}, {"chunk_id": "c2"}], ("c1", "c2")),
+    ],
+)
+def test_ids_are_found_in_the_result_of_a_tool(result: Any, ids: tuple[str, ...]) -> None:
+    call: dict[str, Any] = {
+        "openinference__span__kind": "TOOL",
+        "output__value": json.dumps(result),
+    }
+    (step,) = steps_of(span("x", "root", tool__name="search", input__value="tea", **call))
+    assert (step.tool, step.query, step.doc_ids) == ("search", "tea", ids)
+
+
+def test_a_tool_that_does_not_search_is_no_step_but_a_retriever_that_finds_nothing_is() -> None:
+    calculator: dict[str, Any] = {
+        "openinference__span__kind": "TOOL",
+        "output__value": '{"sum": 4}',
+    }
+    assert steps_of(span("x", "root", **calculator)) == ()
+    (step,) = steps_of(span("x", "root", openinference__span__kind="RETRIEVER", input__value="q"))
+    assert (step.query, step.doc_ids) == ("q", ())
+
+
+def test_of_a_tool_and_its_retriever_the_outermost_with_ids_is_the_step() -> None:
+    found: dict[str, Any] = {
+        "openinference__span__kind": "RETRIEVER",
+        "retrieval__documents__0__document__id": "raw",
+    }
+    kind: dict[str, Any] = {"openinference__span__kind": "TOOL"}
+    inner = span("in", "out", start=3, **found)
+    tool = span("out", "root", start=2, output__value='{"doc_ids": ["kept"]}', **kind)
+    assert [step.doc_ids for step in steps_of(tool, inner)] == [("kept",)]
+    silent = span("out", "root", start=2, output__value="Tea steeps for 3 minutes.", **kind)
+    assert [step.doc_ids for step in steps_of(silent, inner)] == [("raw",)]

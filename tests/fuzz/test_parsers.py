@@ -19,7 +19,7 @@ from assay.contract.responses import parse_response, parse_response_object
 from assay.data import load_dataset
 from assay.data.load import check_dataset
 from assay.data.qrels import read_qrels, read_run
-from assay.data.table import read_table
+from assay.data.traces import read_log, read_spans, trace_steps
 from assay.errors import AgentFailure, AssayError
 from assay.evaluation.bench import read_suite
 from assay.evaluation.gates import parse_gate, split_gates
@@ -347,8 +347,10 @@ def test_traces(content: bytes) -> None:
         path = Path(folder, "traces.json")
         path.write_bytes(content)
         with contextlib.suppress(*OURS):
-            for row in read_table(path):
+            for row in read_log(path):
                 assert isinstance(row, AssayError) or isinstance(row.fields, dict)
+            for question in trace_steps(read_spans(path)):
+                assert all(step.tool for step in question.steps)
 
 
 @given(content=almost(*CRITERIA))

@@ -318,8 +318,9 @@ def _as_json(
 def holds_answers(path: Path) -> bool:
     """Whether a file holds rows of answers, by its first row; else it is a ranking."""
     from assay.data.logged_answers import looks_logged
-    from assay.data.table import SUFFIXES, holds_traces, read_table, table_suffix
+    from assay.data.table import SUFFIXES, read_table, table_suffix
     from assay.data.text_file import Record
+    from assay.data.traces import holds_traces
 
     kind = table_suffix(path)
     if kind not in SUFFIXES or kind == ".parquet":
@@ -374,13 +375,14 @@ def _score_answers(
 ) -> int:
     """Score the rows of a file, print the result, and return the exit code."""
     from assay.data.logged_answers import COLUMNS
-    from assay.data.table import parse_columns, read_table
+    from assay.data.table import parse_columns
+    from assay.data.traces import read_log
     from assay.evaluation.answers.logged_rows import score_rows
     from assay.report.terminal_answers import render_answers
 
     named = parse_columns(columns, COLUMNS)
     with progress_bar() as progress:
-        rows = read_table(path)
+        rows = read_log(path)
         scored = asyncio.run(score_rows(rows, config, columns=named, progress=progress))
     for message in scored.skipped:
         warn(f"left out: {message}")

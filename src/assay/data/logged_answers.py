@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.data.dataset import Fact
-from assay.data.table import cell_list, spelling
+from assay.data.table import cell_list, parsed_cell, spelling
 from assay.data.text_file import Record, short_repr
-from assay.data.traces import parsed_cell
 from assay.errors import DataError
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {

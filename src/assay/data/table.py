@@ -1,7 +1,5 @@
 """Rows of tables that others wrote: CSV, TSV, JSON lines, JSON and Parquet, one at a time.
 
-JSON that holds the spans of OpenTelemetry becomes one row for each trace.
-
 A row that cannot be read is a `DataError` with its line, and the rows after it are still read:
 logs are dirty, and one bad line must not hide the others.
 """
@@ -12,7 +10,6 @@ import io
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +24,6 @@ from assay.data.text_file import (
     reason,
     short_repr,
 )
-from assay.data.traces import is_span_row, read_spans, span_rows
 from assay.errors import DataError, UsageError, did_you_mean
 from assay.extras import require_extras
 from assay.files import require_regular
@@ -39,7 +35,6 @@ SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 _WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".ods", ".numbers")
 _ROWS = ("testCases", "test_cases", "results", "rows", "data", "examples")
 _MAX_JSON = 256 * 2**20
-_MAX_TRACES = 2**30
 _BETWEEN = re.compile(r"[\s-]+")
 _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 # A cell may hold all contexts of a question; the csv module's own limit is 128 KiB.
@@ -87,10 +82,7 @@ def read_table(table: Path | TextFile) -> Iterator[Record | DataError]:
         UsageError: the suffix is unknown, or Parquet is not installed.
         DataError: the file as a whole cannot be read.
     """
-    return _joined_spans(_plain_rows(plain_file(table) if isinstance(table, Path) else table))
-
-
-def _plain_rows(file: TextFile) -> Iterator[Record | DataError]:
+    file = plain_file(table) if isinstance(table, Path) else table
     path = Path(file.label)
     kind = table_suffix(path)
     if kind in (".jsonl", ".ndjson"):
@@ -189,6 +181,16 @@ def _spelled_out(text: str) -> Sequence[Any]:
     return found if isinstance(found, list) else [text]
 
 
+def parsed_cell(value: Any) -> Any:
+    """The JSON in a text, else the value as it is."""
+    if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "["):
+        return value
+    try:
+        return parse_json(value)
+    except orjson.JSONDecodeError:
+        return value
+
+
 def find_columns(
     names: Iterable[object], known: Mapping[str, Sequence[str]], given: Mapping[str, str]
 ) -> dict[str, str | None]:
@@ -209,37 +211,6 @@ def spelling(name: object) -> str:
     return _BETWEEN.sub("_", _CAPITAL.sub("_", str(name).strip())).casefold()
 
 
-def holds_traces(path: Path) -> bool:
-    """Whether a file begins with spans: its first row needs all of its lines."""
-    first = next(_plain_rows(plain_file(path)), None)
-    return isinstance(first, Record) and is_span_row(first.fields)
-
-
-def _joined_spans(rows: Iterator[Record | DataError]) -> Iterator[Record | DataError]:
-    """Rows as they are; those of spans (OTLP, or a frame of Phoenix) become one for each trace."""
-    first = next(rows, None)
-    if first is None:
-        return
-    rows = chain([first], rows)
-    if isinstance(first, DataError) or not is_span_row(first.fields):
-        yield from rows
-        return
-    wrong: list[DataError] = []
-    spans, kept = [], 0
-    for row in rows:  # spans of one trace may be anywhere: all of them are held in memory
-        if isinstance(row, DataError):
-            wrong.append(row)
-            continue
-        lists = {k: cell_list(v) for k, v in row.fields.items() if k.endswith(".documents")}
-        for span in read_spans(row.fields | lists):
-            spans.append(span)
-            kept += 200 + sum(len(each) for each in span.attributes.values() if type(each) is str)
-        if kept > _MAX_TRACES:
-            raise row.refusal(f"has more than {_MAX_TRACES // 2**20} MB of traces; split the file")
-    yield from rows_of(span_rows(spans), first.source)
-    yield from wrong
-
-
 def _from_json_lines(file: TextFile) -> Iterator[Record | DataError]:
     for line, text in file.lines():
         try:
@@ -251,8 +222,8 @@ def _from_json_lines(file: TextFile) -> Iterator[Record | DataError]:
 def _from_json(file: TextFile) -> Iterator[Record | DataError]:
     """A list of objects, or an object of columns as data frames write it."""
     value = read_json(file)
-    if isinstance(value, dict) and is_span_row(value):
-        value = [value]
+    if isinstance(value, dict) and isinstance(value.get("resourceSpans"), list):
+        value = [value]  # an export of spans, whose one column would be taken for its rows
     while isinstance(value, dict) and (inside := _first_list(value)) is not None:
         value = inside
     if isinstance(value, dict) and value and all(isinstance(v, list) for v in value.values()):

@@ -1,36 +1,58 @@
-"""OpenTelemetry traces as logged answers: OTLP's JSON, as file exporters and collectors write it.
+"""OpenTelemetry traces as logged answers and as search steps.
 
-The root span of a trace is the question and the answer, its retriever spans are the contexts. Read
-are the attributes of OpenInference (`input.value`, `retrieval.documents.0.document.content`), which
-the instrumentations of LangChain and LlamaIndex write, and those of OpenTelemetry's GenAI
-conventions (`gen_ai.input.messages`, `gen_ai.retrieval.documents`).
+Spans come as OTLP's JSON, as file exporters and collectors write it, or as rows of a data frame
+(Phoenix). The root span of a trace is the question and the answer, its retriever spans are the
+contexts. Read are the attributes of OpenInference (`input.value`,
+`retrieval.documents.0.document.content`) and those of OpenTelemetry's GenAI conventions
+(`gen_ai.input.messages`, `gen_ai.retrieval.documents`).
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
+from pathlib import Path
+from typing import Any, TypeGuard
 
-import orjson
-
-from assay.net.json import JsonObject, parse_json
+from assay.data.table import cell_list, parsed_cell, read_table, rows_of
+from assay.data.text_file import Record
+from assay.errors import DataError
+from assay.net.json import JsonObject
 from assay.text import parse_time
 
 _DOCUMENT = re.compile(
-    r"(retrieval\.documents|reranker\.output_documents)\.(\d{1,6})\.document\.(id|content|metadata)"
+    r"(retrieval\.documents|reranker\.output_documents)\.(\d{1,6})\.document\.(id|content|metadata|score)"
 )
-_MESSAGE = re.compile(r"llm\.output_messages\.(\d{1,6})\.message\.(role|content)")
+_REPLY = re.compile(r"llm\.output_messages\.\d{1,6}\.message\.content")
 _QUESTION_KEYS = ("question", "query", "query_str", "input", "user_input", "prompt", "text")
 _ANSWER_KEYS = ("answer", "output", "response", "result", "text", "content")
-_READ = (
-    *("input.value", "output.value", "gen_ai.input.messages", "gen_ai.output.messages"),
-    *("gen_ai.retrieval.documents", "gen_ai.reranker.output_documents"),
-    *("retrieval.documents.", "reranker.output_documents.", "llm.output_messages."),
+_ID_KEYS = ("doc_id", "document_id", "docid", "id", "_id", "chunk_id", "document.id")
+_SCORE_KEYS = ("score", "relevance", "similarity", "document.score")
+_LIST_KEYS = ("doc_ids", "document_ids", "ids")
+# The rest of a trace, such as embeddings, would fill the memory.
+_READ_PREFIXES = (
+    "input.value",
+    "output.value",
+    "openinference.span.kind",
+    "tool.name",
+    "tool.parameters",
+    "gen_ai.input.messages",
+    "gen_ai.output.messages",
+    "gen_ai.operation.name",
+    "gen_ai.tool.",
+    "gen_ai.data_source.id",
+    "gen_ai.retrieval.",
+    "gen_ai.reranker.output_documents",
+    "retrieval.documents.",
+    "reranker.output_documents.",
+    "llm.output_messages.",
 )
-"""How the names of attributes begin that are read: the others, such as vectors, are not kept."""
 _ERROR = (2, "STATUS_CODE_ERROR")
-_DEEPEST = 20
-_NONE: Mapping[str, Any] = {}
+_RETRIEVERS = ("retrieval", "RETRIEVER")
+_TOOLS = ("execute_tool", "TOOL")
+_MAX_DEPTH = 20
+_MAX_BYTES = 2**30
+_NO_ATTRIBUTES: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +62,79 @@ class Span:
     trace_id: str
     id: str
     parent: str
-    start: float
+    name: str
+    start_ns: int
+    end_ns: int
     failed: bool
     attributes: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TraceStep:
+    """One search of an agent: what it asked, and the ids that came back, best first.
+
+    `scores` is empty if the trace has none; `ms` is None if the span has no times.
+    """
+
+    tool: str
+    query: str
+    doc_ids: tuple[str, ...]
+    scores: tuple[float, ...] = ()
+    ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TracedQuestion:
+    """The searches of one trace, in the order in which they began."""
+
+    trace_id: str
+    question: str
+    steps: tuple[TraceStep, ...]
+
+
+def read_log(path: Path) -> Iterator[Record | DataError]:
+    """The rows of a table; those of spans become one row for each trace that has a question."""
+    rows = read_table(path)
+    first = next(rows, None)
+    if first is None:
+        return
+    rows = chain([first], rows)
+    if isinstance(first, DataError) or not is_span_row(first.fields):
+        yield from rows
+        return
+    wrong: list[DataError] = []
+    yield from rows_of(span_rows(_bounded_spans(rows, wrong)), str(path))
+    yield from wrong
+
+
+def read_spans(path: Path) -> list[Span]:
+    """Every span of a file: `trace_steps(read_spans(path))`. Raises `DataError`."""
+    wrong: list[DataError] = []
+    spans = list(_bounded_spans(read_table(path), wrong))
+    if wrong:
+        raise wrong[0]
+    return spans
+
+
+def holds_traces(path: Path) -> bool:
+    """Whether a file begins with spans: the rest of it, which may be large, is not read."""
+    first = next(read_table(path), None)
+    return isinstance(first, Record) and is_span_row(first.fields)
+
+
+def _bounded_spans(rows: Iterable[Record | DataError], wrong: list[DataError]) -> Iterator[Span]:
+    # Spans of one trace may be anywhere in the file, so all of them are held in memory.
+    kept = 0
+    for row in rows:
+        if isinstance(row, DataError):
+            wrong.append(row)
+            continue
+        lists = {k: cell_list(v) for k, v in row.fields.items() if k.endswith(".documents")}
+        for span in spans_of(row.fields | lists):
+            kept += 200 + sum(len(each) for each in span.attributes.values() if type(each) is str)
+            yield span
+        if kept > _MAX_BYTES:
+            raise row.refusal(f"has more than {_MAX_BYTES // 2**20} MB of traces; split the file")
 
 
 def is_span_row(fields: Mapping[str, Any]) -> bool:
@@ -52,59 +144,182 @@ def is_span_row(fields: Mapping[str, Any]) -> bool:
     return isinstance(fields.get("resourceSpans"), list)
 
 
-def read_spans(fields: Mapping[str, Any]) -> Iterator[Span]:
-    """The spans of an export, or the one of a row with `context.trace_id` and `parent_id`."""
-    if "context.trace_id" not in fields:
-        yield from _exported(fields)
+def spans_of(fields: Mapping[str, Any]) -> Iterator[Span]:
+    """The spans of an OTLP export, or the one of a row with `context.trace_id`."""
+    if "context.trace_id" in fields:
+        yield _span_of_row(fields)
         return
-    named = {key.removeprefix("attributes."): value for key, value in fields.items()}
-    yield Span(
-        trace_id=str(fields["context.trace_id"]),
-        id=str(fields.get("context.span_id", "")),
-        parent=str(fields.get("parent_id") or ""),
-        start=_seconds(fields.get("start_time")),
-        failed=fields.get("status_code") == "ERROR",
-        attributes={key: value for key, value in named.items() if f"{key}.".startswith(_READ)},
+    for resource in _objects(fields.get("resourceSpans")):
+        for scope in _objects(resource.get("scopeSpans")):
+            for span in _objects(scope.get("spans")):
+                # Spans without a trace id belong to no trace, not all to the same one.
+                if span.get("traceId"):
+                    yield _span_of_export(span)
+
+
+def _span_of_export(span: JsonObject) -> Span:
+    status = span.get("status")
+    attributes = {
+        key: _plain(attribute.get("value"))
+        for attribute in _objects(span.get("attributes"))
+        if (key := str(attribute.get("key"))).startswith(_READ_PREFIXES)
+    }
+    return Span(
+        trace_id=str(span["traceId"]),
+        id=str(span.get("spanId", "")),
+        parent=str(span.get("parentSpanId") or ""),
+        name=str(span.get("name", "")),
+        start_ns=_integer(span.get("startTimeUnixNano")),
+        end_ns=_integer(span.get("endTimeUnixNano")),
+        failed=isinstance(status, dict) and status.get("code") in _ERROR,
+        attributes=attributes or _NO_ATTRIBUTES,
     )
 
 
-def _seconds(value: object) -> float:
-    try:
-        return parse_time(str(value)).timestamp()
-    except ValueError:  # the order of the rows decides
-        return 0.0
+def _span_of_row(fields: Mapping[str, Any]) -> Span:
+    named = {key.removeprefix("attributes."): value for key, value in fields.items()}
+    return Span(
+        trace_id=str(fields["context.trace_id"]),
+        id=str(fields.get("context.span_id", "")),
+        parent=str(fields.get("parent_id") or ""),
+        name=str(fields.get("name", "")),
+        start_ns=_nanoseconds(fields.get("start_time")),
+        end_ns=_nanoseconds(fields.get("end_time")),
+        failed=fields.get("status_code") == "ERROR",
+        attributes={k: v for k, v in named.items() if f"{k}.".startswith(_READ_PREFIXES)},
+    )
 
 
-def span_rows(spans: Iterable[Span]) -> Iterator[JsonObject]:
-    """One row with `id`, `question`, `answer` and `contexts` for each trace that holds a question.
-
-    Traces without one, such as those that build an index, are left out. `answer` is None if the
-    root failed.
-    """
+def _by_trace(spans: Iterable[Span]) -> Iterator[tuple[str, list[Span]]]:
     traces: dict[str, list[Span]] = {}
     for span in spans:
         traces.setdefault(span.trace_id, []).append(span)
     for trace_id in list(traces):
-        row = _row(trace_id, sorted(traces.pop(trace_id), key=lambda span: span.start))
-        if row is not None:
-            yield row
+        yield trace_id, sorted(traces.pop(trace_id), key=lambda span: span.start_ns)
 
 
-def _row(trace_id: str, spans: Sequence[Span]) -> JsonObject | None:
+def _root(spans: Sequence[Span]) -> Span:
     known = {span.id for span in spans}
-    root = next((span for span in spans if span.parent not in known), spans[0])
-    question = _said(root, "input") or next(filter(None, (_asked(span) for span in spans)), None)
-    if not question:
+    return next((span for span in spans if span.parent not in known), spans[0])
+
+
+def _question(spans: Sequence[Span]) -> str | None:
+    said = _said(_root(spans), "input")
+    return said or next(filter(None, (_said_to_model(span) for span in spans)), None)
+
+
+def span_rows(spans: Iterable[Span]) -> Iterator[JsonObject]:
+    """One row with `id`, `question`, `answer` and `contexts` for each trace that has a question.
+
+    Traces without one, such as those that build an index, are left out. `answer` is None if the
+    root failed.
+    """
+    for trace_id, members in _by_trace(spans):
+        if not (question := _question(members)):
+            continue
+        root = _root(members)
+        answer = _said(root, "output") or next(
+            filter(None, (_said_by_model(span) for span in reversed(members))), None
+        )
+        yield {
+            "id": trace_id,
+            "question": question,
+            "answer": None if root.failed else answer,
+            "contexts": _contexts(members),
+        }
+
+
+def trace_steps(spans: Iterable[Span]) -> Iterator[TracedQuestion]:
+    """The searches of each trace that has a question: `trace_steps(read_spans(path))`.
+
+    A step is a span `retrieval` or `RETRIEVER`, or a span `execute_tool` or `TOOL` whose result
+    has document ids; of nested ones, the outermost with ids, which is what the agent saw.
+    """
+    for trace_id, members in _by_trace(spans):
+        if question := _question(members):
+            yield TracedQuestion(trace_id, question, tuple(_steps(members)))
+
+
+def _steps(spans: Sequence[Span]) -> Iterator[TraceStep]:
+    by_id = {span.id: span for span in spans}
+    found = {span.id: step for span in spans if (step := _step(span)) is not None}
+    for span in spans:
+        step = found.get(span.id)
+        if step is None:
+            continue
+        around = [found[above] for above in _ancestors(span, by_id) if above in found]
+        inside = (by_id[key] for key, other in found.items() if other.doc_ids and key != span.id)
+        if step.doc_ids:
+            redundant = any(other.doc_ids for other in around)
+        else:  # nothing was found, unless a span around or inside says what was
+            redundant = bool(around) or any(span.id in _ancestors(one, by_id) for one in inside)
+        if not redundant:
+            yield step
+
+
+def _ancestors(span: Span, by_id: Mapping[str, Span]) -> list[str]:
+    above: list[str] = []
+    # A damaged trace may have a circle.
+    while span.parent in by_id and span.parent not in above:
+        above.append(span.parent)
+        span = by_id[span.parent]
+    return above
+
+
+def _step(span: Span) -> TraceStep | None:
+    """The search that a span is; None if it is something else, such as a tool that calculates."""
+    attributes = span.attributes
+    kinds = (attributes.get("gen_ai.operation.name"), attributes.get("openinference.span.kind"))
+    is_retriever = any(kind in _RETRIEVERS for kind in kinds)
+    if not is_retriever and not any(kind in _TOOLS for kind in kinds):
         return None
-    answer = _said(root, "output") or next(
-        filter(None, (_replied(span) for span in reversed(spans))), None
+    documents = list(_documents(span, "retrieval.documents"))
+    pairs = [(each["id"], each.get("score")) for each in documents if each["id"]]
+    if not documents:
+        result = _first(attributes, ("gen_ai.tool.call.result", "output.value"))
+        pairs = list(_ids_in(result))
+    if not pairs and not is_retriever:
+        return None
+    names = ("gen_ai.tool.name", "tool.name", "gen_ai.data_source.id")
+    scores = [float(score) for _, score in pairs if _is_number(score)]
+    took = span.end_ns - span.start_ns
+    return TraceStep(
+        tool=str(_first(attributes, names) or span.name),
+        query=_searched(span) or "",
+        doc_ids=tuple(dict.fromkeys(doc_id for doc_id, _ in pairs)),
+        scores=tuple(scores) if len(scores) == len(pairs) else (),
+        ms=took / 1e6 if span.start_ns and took >= 0 else None,
     )
-    return {
-        "id": trace_id,
-        "question": question,
-        "answer": None if root.failed else answer,
-        "contexts": _contexts(spans),
-    }
+
+
+def _searched(span: Span) -> str | None:
+    """The query of a search."""
+    text = span.attributes.get("gen_ai.retrieval.query.text")
+    if isinstance(text, str):
+        return text
+    given = _first(span.attributes, ("gen_ai.tool.call.arguments", "tool.parameters"))
+    return _text_in(parsed_cell(given), _QUESTION_KEYS) or _said(span, "input")
+
+
+def _ids_in(value: Any, depth: int = 0) -> list[tuple[str, Any]]:
+    """Ids and scores of the first list of documents in a tool's result, however it is wrapped."""
+    value = parsed_cell(value)
+    if depth > _MAX_DEPTH or not isinstance(value, dict | list):
+        return []
+    if isinstance(value, dict):
+        for key in _LIST_KEYS:
+            if isinstance(listed := value.get(key), list) and listed:
+                return [(str(each), None) for each in listed if isinstance(each, str | int)]
+        inside: Iterable[Any] = value.values()
+    else:
+        documents = [each for each in value if isinstance(each, dict)]
+        named = [(_first(each, _ID_KEYS), _first(each, _SCORE_KEYS)) for each in documents]
+        pairs = [(str(doc_id), score) for doc_id, score in named if isinstance(doc_id, str | int)]
+        if pairs:
+            return pairs
+        # MCP has the text of a result, which may be JSON, in a list of parts.
+        inside = (each.get("text") if each.get("type") == "text" else each for each in documents)
+    return next(filter(None, (_ids_in(each, depth + 1) for each in inside)), [])
 
 
 def _contexts(spans: Sequence[Span]) -> list[JsonObject]:
@@ -113,34 +328,32 @@ def _contexts(spans: Sequence[Span]) -> list[JsonObject]:
         found: dict[tuple[str, str], JsonObject] = {}
         for span in spans:
             for document in _documents(span, name):
-                found.setdefault((document["id"], document["text"]), document)
+                key = (document["id"], document["text"])
+                found.setdefault(key, {"id": key[0], "text": key[1]})
         if found:
             return list(found.values())
     return []
 
 
 def _documents(span: Span, name: str) -> Iterator[JsonObject]:
+    """The documents of a span with `id`, `text` and `score`; one of the first two may be empty."""
     listed = parsed_cell(span.attributes.get(f"gen_ai.{name}", span.attributes.get(name)))
-    for each in listed if isinstance(listed, list) else ():
-        if isinstance(each, dict):
-            text = _first(each, ("content", "text", "document.content"))
-            doc_id = str(_first(each, ("id", "document.id")) or "")
-            if isinstance(text, str) or doc_id:  # ids alone are what was retrieved, too
-                yield {"id": doc_id, "text": text if isinstance(text, str) else ""}
+    found = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
     numbered: dict[int, dict[str, Any]] = {}
     for key, value in span.attributes.items():
-        match = _DOCUMENT.fullmatch(key)
-        if match is not None and match[1] == name:
+        if (match := _DOCUMENT.fullmatch(key)) and match[1] == name:
             numbered.setdefault(int(match[2]), {})[match[3]] = value
-    for _, fields in sorted(numbered.items()):
-        if isinstance(fields.get("content"), str):
-            yield {"id": _document_id(fields), "text": fields["content"]}
+    for fields in (*found, *(numbered[place] for place in sorted(numbered))):
+        text = _first(fields, ("content", "text", "document.content"))
+        document = {"id": _document_id(fields), "text": text if isinstance(text, str) else ""}
+        if any(document.values()):
+            yield document | {"score": _first(fields, ("score", "document.score"))}
 
 
 def _document_id(fields: Mapping[str, Any]) -> str:
     metadata = parsed_cell(fields.get("metadata"))
     source = _first(metadata, ("doc_id", "id", "source")) if isinstance(metadata, dict) else None
-    return str(fields.get("id") or source or "")
+    return str(_first(fields, ("id", "document.id")) or source or "")
 
 
 def _said(span: Span, side: str) -> str | None:
@@ -150,25 +363,18 @@ def _said(span: Span, side: str) -> str | None:
         parsed = parsed_cell(value)
         if not isinstance(parsed, dict | list):
             return value
-        keys = _QUESTION_KEYS if side == "input" else _ANSWER_KEYS
-        return _text_in(parsed, keys)
+        return _text_in(parsed, _QUESTION_KEYS if side == "input" else _ANSWER_KEYS)
     messages = parsed_cell(span.attributes.get(f"gen_ai.{side}.messages"))
     role = "user" if side == "input" else "assistant"
     return _message(messages, role) if isinstance(messages, list) else None
 
 
-def _asked(span: Span) -> str | None:
-    """The last thing that a user says to a model in this span."""
+def _said_to_model(span: Span) -> str | None:
     return _said(span, "input") if "gen_ai.input.messages" in span.attributes else None
 
 
-def _replied(span: Span) -> str | None:
-    """What a model says in this span."""
-    found = [
-        value
-        for key, value in span.attributes.items()
-        if (match := _MESSAGE.fullmatch(key)) and match[2] == "content"
-    ]
+def _said_by_model(span: Span) -> str | None:
+    found = [value for key, value in span.attributes.items() if _REPLY.fullmatch(key)]
     if found and isinstance(found[-1], str):
         return found[-1]
     return _said(span, "output") if "gen_ai.output.messages" in span.attributes else None
@@ -182,71 +388,37 @@ def _message(messages: Sequence[Any], role: str) -> str | None:
         parts = message.get("parts", message.get("content"))
         if isinstance(parts, str):
             return parts
-        texts = [
-            text
-            for part in (parts if isinstance(parts, list) else ())
-            if isinstance(part, dict) and isinstance(text := _first(part, ("content", "text")), str)
-        ]
-        if texts:
+        contents = (_first(part, ("content", "text")) for part in _objects(parts))
+        if texts := [content for content in contents if isinstance(content, str)]:
             return "\n".join(texts)
     return None
 
 
 def _text_in(value: Any, keys: Sequence[str], depth: int = 0) -> str | None:
     """The first text under one of the keys, however deep; objects inside are searched too."""
-    if depth > _DEEPEST or not isinstance(value, dict | list):
+    if depth > _MAX_DEPTH or not isinstance(value, dict | list):
         return None
     if isinstance(value, dict):
         found = _first(value, keys)
         if isinstance(found, str) and found.strip():
             return found
         first = [value[key] for key in keys if key in value]
-        inside = [*first, *(each for key, each in value.items() if key not in keys)]
+        inside = [*first, *(item for key, item in value.items() if key not in keys)]
     else:
         inside = value
-    return next(filter(None, (_text_in(each, keys, depth + 1) for each in inside)), None)
+    return next(filter(None, (_text_in(item, keys, depth + 1) for item in inside)), None)
 
 
 def _first(value: Mapping[str, Any], keys: Sequence[str]) -> Any:
     return next((value[key] for key in keys if value.get(key) is not None), None)
 
 
-def parsed_cell(value: Any) -> Any:
-    """The JSON in a text, else the value as it is."""
-    if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "["):
-        return value
-    try:
-        return parse_json(value)
-    except orjson.JSONDecodeError:
-        return value
-
-
-def _exported(export: Mapping[str, Any]) -> Iterator[Span]:
-    for resource in _objects(export.get("resourceSpans")):
-        for scope in _objects(resource.get("scopeSpans")):
-            for span in _objects(scope.get("spans")):
-                status = span.get("status")
-                if not (trace_id := span.get("traceId")):
-                    continue  # it belongs to no trace: others without an id are not the same one
-                yield Span(
-                    trace_id=str(trace_id),
-                    id=str(span.get("spanId", "")),
-                    parent=str(span.get("parentSpanId") or ""),
-                    start=_integer(span.get("startTimeUnixNano")),
-                    failed=isinstance(status, dict) and status.get("code") in _ERROR,
-                    attributes={
-                        str(each.get("key")): _plain(each.get("value"))
-                        for each in _objects(span.get("attributes"))
-                        if str(each.get("key")).startswith(_READ)
-                    }
-                    or _NONE,
-                )
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _objects(value: Any) -> Iterator[JsonObject]:
-    yield from (
-        each for each in (value if isinstance(value, list) else ()) if isinstance(each, dict)
-    )
+    yield from (item for item in (value if isinstance(value, list) else ()) if type(item) is dict)
 
 
 def _integer(value: Any) -> int:
@@ -255,18 +427,22 @@ def _integer(value: Any) -> int:
     return int(value) if isinstance(value, str) and len(value) < 24 and value.isdecimal() else 0
 
 
+def _nanoseconds(value: object) -> int:
+    try:
+        return round(parse_time(str(value)).timestamp() * 1e9)
+    except ValueError:  # the order of the rows decides
+        return 0
+
+
 def _plain(value: Any, depth: int = 0) -> Any:
     """OTLP's `AnyValue` as a plain value."""
-    if not isinstance(value, dict) or depth > _DEEPEST:
+    if not isinstance(value, dict) or depth > _MAX_DEPTH:
         return None
     for kind, inside in value.items():
         if kind == "arrayValue" and isinstance(inside, dict):
-            items = inside.get("values")
-            return [_plain(each, depth + 1) for each in items] if isinstance(items, list) else []
+            return [_plain(item, depth + 1) for item in inside.get("values") or ()]
         if kind == "kvlistValue" and isinstance(inside, dict):
-            return {
-                str(each.get("key")): _plain(each.get("value"), depth + 1)
-                for each in _objects(inside.get("values"))
-            }
+            items = _objects(inside.get("values"))
+            return {str(item.get("key")): _plain(item.get("value"), depth + 1) for item in items}
         return inside
     return None

@@ -20,8 +20,9 @@ from assay.answers.case import AnswerCase
 from assay.answers.criteria import read_criteria
 from assay.data.dataset import Dataset, Document
 from assay.data.logged_answers import LoggedAnswer, read_logged
-from assay.data.table import read_table, rows_of
+from assay.data.table import rows_of
 from assay.data.text_file import Record
+from assay.data.traces import read_log
 from assay.errors import DataError, UsageError, suggests_keywords
 from assay.evaluation.answers.answer_report import AnswerReport
 from assay.evaluation.answers.asking_again import CounterfactualRunner
@@ -168,7 +169,7 @@ def score_answers(
         gates=(gates,) if isinstance(gates, str) else tuple(gates),
     )
     provider = None if judge is None or isinstance(judge, str) else judge
-    source = read_table(Path(rows)) if isinstance(rows, str | Path) else rows_of(rows)
+    source = read_log(Path(rows)) if isinstance(rows, str | Path) else rows_of(rows)
     return run_coroutine(score_rows(source, config, columns=columns, provider=provider))
 
 
