@@ -5,7 +5,7 @@
 
 It is `assay ground-truth nfcorpus` with the path of that file; `--resume` writes it again. The file
 in the repository has hashes in place of NFCorpus's text, which may not be redistributed; with
---provider or --out the text is written. See docs/ground-truth.md.
+--provider or --out the text is written. See docs/labels.md.
 """
 
 import sys

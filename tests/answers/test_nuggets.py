@@ -90,7 +90,7 @@ def test_rules_tell_the_facts_of_the_notes_from_those_of_other_questions() -> No
         for fact in facts:
             own.append(assign_by_rules(question, answer, nugget(fact.text)).support)
             others.append(assign_by_rules(question, other, nugget(fact.text)).support)
-    order = (Support.SUPPORT, Support.PARTIAL, Support.NONE)  # as docs/nuggets.md says
+    order = (Support.SUPPORT, Support.PARTIAL, Support.NONE)  # as docs/answers.md says
     assert [own.count(each) for each in order] == [165, 16, 2]
     assert [others.count(each) for each in order] == [0, 2, 181]
 

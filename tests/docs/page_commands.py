@@ -24,14 +24,14 @@ PORT = "8765"
 _BLOCK = re.compile(r"^([ ]*)```(\w+)([^\n]*)\n(.*?)^\1```", flags=re.DOTALL | re.MULTILINE)
 
 
-def run_page(page: Path, folder: Path) -> dict[str, str]:
+def run_page(page: str, folder: Path) -> dict[str, str]:
     """The output of every `assay` command, by command; AssertionError for one that fails."""
     free = str(free_port())
     modules = set(sys.modules)
     services: list[subprocess.Popen[bytes]] = []
     outputs: dict[str, str] = {}
     try:
-        for indent, language, rest, body in _BLOCK.findall(page.read_text(encoding="utf-8")):
+        for indent, language, rest, body in _BLOCK.findall(page):
             text = re.sub(rf"^{indent}", "", body, flags=re.MULTILINE).replace(PORT, free)
             if title := re.search(r'title="([^"]+)"', rest):
                 path = folder / title[1]
@@ -80,3 +80,11 @@ def _start(command: str, folder: Path, port: str) -> "subprocess.Popen[bytes]":
         assert service.poll() is None, command
         time.sleep(0.05)
     raise AssertionError(f"{command} does not listen")
+
+
+def section(page: str, title: str = "") -> str:
+    """A page of docs/, or one `## title` of it with what is below."""
+    text = (Path(__file__).parents[2] / "docs" / page).read_text(encoding="utf-8")
+    if not title:
+        return text
+    return re.split(r"^## ", text[text.index(f"\n## {title}\n") + 1 :], flags=re.MULTILINE)[1]

@@ -1,20 +1,21 @@
-"""docs/bench.md: its suite runs as it is shown."""
+"""docs/runs.md: its suite runs as it is shown."""
 
 import json
 import re
 from pathlib import Path
 
 import pytest
+from tests.docs.page_commands import section
 from typer.testing import CliRunner
 
 from assay.cli.app import app
 
-_PAGE = Path(__file__).parents[2] / "docs" / "bench.md"
+_PAGE = section("runs.md", "Whole benchmarks")
 
 
 def test_the_suite_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    found = re.search(r"```toml\n(.*?)```", _PAGE.read_text(), re.DOTALL)
+    found = re.search(r"```toml\n(.*?)```", _PAGE, re.DOTALL)
     assert found is not None
     # BM25 only: what the page shows of dense search is tested where search is.
     Path("mine.toml").write_text(re.sub(r"^dense = .*\n", "", found[1], flags=re.MULTILINE))

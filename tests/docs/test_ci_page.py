@@ -5,12 +5,17 @@ import shlex
 from pathlib import Path
 
 import pytest
+from tests.docs.page_commands import section
 from typer.testing import CliRunner
 
 from assay.cli.app import app
 from assay.cli.init import render_ci
 
-PAGE = (Path(__file__).parents[2] / "docs" / "ci.md").read_text(encoding="utf-8")
+PAGE = (
+    section("runs.md", "Label and find runs")
+    + section("runs.md", "Export results")
+    + section("ci.md").partition("\n## Gates")[2]
+)
 BLOCKS = re.findall(r"```sh\n(.*?)```", PAGE, flags=re.DOTALL)
 COMMANDS = [line for block in BLOCKS for line in block.splitlines() if line.startswith("assay ")]
 

@@ -1,4 +1,4 @@
-"""docs/compared.md: the commands that show Assay's column run, with a scripted judge."""
+"""docs/start.md: the commands that show Assay's column run, with a scripted judge."""
 
 import json
 import re
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.test_judge_grade import reply as grade
+from tests.docs.page_commands import section
 from tests.judge_controls import control_reply
 from tests.llm_providers.model_server import ModelServer
 from typer.testing import CliRunner
@@ -15,7 +16,9 @@ from assay.cli.app import app
 
 DOCS = Path(__file__).parents[2] / "docs"
 COMMANDS = re.findall(
-    r"\| `(assay .+)` \|$", (DOCS / "compared.md").read_text(encoding="utf-8"), flags=re.MULTILINE
+    r"\| `(assay .+)` \|$",
+    section("start.md", "Compared with other evaluators"),
+    flags=re.MULTILINE,
 )
 
 
@@ -54,8 +57,8 @@ def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     labels = [*wrong, *({**row, "label": True} for row in rows[10:])]
     Path("answers.jsonl").write_text("\n".join(map(json.dumps, rows)))
     Path("labels.jsonl").write_text("\n".join(map(json.dumps, labels)))
-    Path("tone.md").write_text(block("criteria.md", "markdown"))
-    Path("traces.json").write_text(block("answers.md", "json"))
+    Path("tone.md").write_text(block("answers.md", "markdown"))
+    Path("traces.json").write_text(block("logs.md", "json"))
     assert len(COMMANDS) > 8
     with ModelServer().running() as server:
         server.reply = judge

@@ -1,4 +1,4 @@
-"""docs/criteria.md: its files, code and labels work, and its options exist."""
+"""docs/answers.md, criteria: its files, code and labels work, and its options exist."""
 
 import re
 import shlex
@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.docs.page_commands import section
 from typer.testing import CliRunner
 
 from assay.answers.criteria import read_criteria
 from assay.cli.app import app
 
-PAGE = (Path(__file__).parents[2] / "docs" / "criteria.md").read_text(encoding="utf-8")
+PAGE = section("answers.md", "Criteria and preferences")
 CRITERIA = re.findall(r"```markdown\n(.*?)```", PAGE, flags=re.DOTALL)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from tests.docs.page_commands import section
 from typer.testing import CliRunner
 
 import assay
@@ -16,7 +17,7 @@ from assay.data.question_table import COLUMNS
 from assay.errors import UsageError
 from assay.evaluation.run import load_run
 
-PAGE = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
+PAGE = section("data.md").partition("\n## Coming from")[0]
 (TABLE,) = re.findall(r"```csv\n(.*?)```", PAGE, flags=re.DOTALL)
 (COMMAND,) = re.findall(r"^assay eval .*$", PAGE, flags=re.MULTILINE)
 OPTIONS = shlex.split(COMMAND)[3:]
@@ -88,7 +89,11 @@ def test_info_describes_the_spreadsheet() -> None:
 
 
 def test_the_commands_that_check_import_and_sample_run() -> None:
-    commands = re.findall(r"^assay data (?:check|import|sample) .*$", PAGE, flags=re.MULTILINE)
+    commands = re.findall(
+        r"^assay data (?:check|import|sample) .*$",
+        PAGE.partition("## Public")[0],
+        flags=re.MULTILINE,
+    )
     assert len(commands) == 3
     for command in commands:
         result = CliRunner().invoke(data_app, shlex.split(command)[2:], catch_exceptions=False)

@@ -38,7 +38,7 @@ def test_the_commands_of_the_skill_run(tmp_path: Path, monkeypatch: pytest.Monke
     rows = "".join(f"where is {letter},{letter}\n" for letter in "abcdefgh")
     (tmp_path / "questions.csv").write_text(f"query,doc_ids\n{rows}")
     (tmp_path / "answers.jsonl").write_text(LOGGED)
-    outputs = run_page(SKILL, tmp_path)
+    outputs = run_page(SKILL.read_text(encoding="utf-8"), tmp_path)
     assert len(outputs) == 9
     after = next(text for command, text in outputs.items() if "--label after" in command)
     assert "gate passed: ndcg@5>=before-0.02" in after

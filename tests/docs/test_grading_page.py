@@ -1,4 +1,4 @@
-"""docs/grading.md: its commands run against a model server, and its code prints what it says."""
+"""docs/labels.md: its commands run against a model server, and its code prints what it says."""
 
 import contextlib
 import io
@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 from tests.cli.test_judge_grade import reply
+from tests.docs.page_commands import section
 from tests.llm_providers.model_server import ModelServer
 from typer.testing import CliRunner
 
 from assay.cli.app import app
 
-PAGE = (Path(__file__).parents[2] / "docs" / "grading.md").read_text(encoding="utf-8")
+PAGE = section("labels.md", "Grading")
 MODEL = PAGE.split("## Grades of people")[0]  # the rest is in test_pool_section.py
 COMMANDS = re.findall(r"^assay .*$", MODEL, flags=re.MULTILINE)
 

@@ -1,4 +1,4 @@
-"""docs/listeners.md: its listener is told, and without MLflow the message names the extra."""
+"""docs/runs.md: its listener is told, and without MLflow the message names the extra."""
 
 import re
 import sys
@@ -6,9 +6,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from tests.docs.page_commands import invoke
+from tests.docs.page_commands import invoke, section
 
-PAGE = (Path(__file__).parents[2] / "docs" / "listeners.md").read_text(encoding="utf-8")
+PAGE = section("runs.md", "Listeners")
 MLFLOW, TEAM = re.findall(r"^assay (eval .*)$", PAGE, flags=re.MULTILINE)
 
 

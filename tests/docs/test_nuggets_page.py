@@ -1,4 +1,4 @@
-"""docs/nuggets.md: its commands and its code run, and print what the page says."""
+"""docs/answers.md, nuggets: its commands and its code run, and print what the page says."""
 
 import contextlib
 import io
@@ -7,13 +7,14 @@ import shlex
 from pathlib import Path
 
 import pytest
+from tests.docs.page_commands import section
 from tests.llm_providers.model_server import ModelServer
 from typer.testing import CliRunner
 
 from assay.answers.nugget_file import read_nuggets
 from assay.cli.app import app
 
-PAGE = (Path(__file__).parents[2] / "docs" / "nuggets.md").read_text(encoding="utf-8")
+PAGE = section("answers.md", "Nuggets")
 COMMANDS = re.findall(r"^assay (?:ground-truth|eval) .*$", PAGE, flags=re.MULTILINE)
 
 

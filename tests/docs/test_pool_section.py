@@ -1,10 +1,11 @@
-"""docs/grading.md, "Grades of people": its commands run as they are shown."""
+"""docs/labels.md, "Grades of people": its commands run as they are shown."""
 
 import csv
 import re
 from pathlib import Path
 
 import pytest
+from tests.docs.page_commands import section
 from typer.testing import CliRunner
 
 import assay
@@ -12,7 +13,7 @@ from assay.cli.app import app
 from assay.data import load_dataset
 from assay.labels.grading.human_grades import GradedPool
 
-_PAGE = Path(__file__).parents[2] / "docs" / "grading.md"
+_PAGE = section("labels.md", "Grading")
 
 
 def _run(block: str) -> None:
@@ -23,8 +24,8 @@ def _run(block: str) -> None:
 
 def test_people_grade_a_pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    section = _PAGE.read_text().split("## Grades of people")[1].partition("\n## ")[0]
-    (first,) = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
+    text = _PAGE.split("## Grades of people")[1].partition("\n### ")[0]
+    (first,) = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
     _run(first)
     with Path("pool.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
@@ -39,8 +40,8 @@ def test_people_grade_a_pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_people_grade_a_pool_in_the_web_ui(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assay.evaluate("builtin:bm25", "notes", num_queries=3, out="runs")
-    section = _PAGE.read_text().split("## Grading in the web UI")[1]
-    (first,) = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
+    text = _PAGE.split("## Grading in the web UI")[1]
+    (first,) = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
     make, serve = first.splitlines()
     _run(make)
     assert serve == "assay serve ui --runs runs"

@@ -1,4 +1,4 @@
-"""docs/public-data.md: its commands run against a local mirror and hub, its tables name what is."""
+"""docs/data.md: its commands run against a local mirror and hub, its tables name what is."""
 
 import io
 import json
@@ -11,13 +11,14 @@ from pathlib import Path
 import ir_datasets
 import pytest
 from tests.data.file_server import file_server, publish
+from tests.docs.page_commands import section
 from typer.testing import CliRunner
 
 from assay.cli.data import data_app
 from assay.data import load_dataset
 from assay.data.beir import sort_files
 
-PAGE = (Path(__file__).parents[2] / "docs" / "public-data.md").read_text(encoding="utf-8")
+PAGE = section("data.md", "Public data sets")
 COMMANDS = re.findall(r"^assay data .*$", PAGE, flags=re.MULTILINE)
 PATHS = re.compile(r"`([\w./*-]+\.(?:jsonl|parquet|tsv)(?:\.gz)?)`")
 FILES = {

@@ -1,14 +1,14 @@
-"""docs/questions.md: its command is understood, and its table has every check."""
+"""docs/labels.md: its command is understood, and its table has every check."""
 
 import re
-from pathlib import Path
 
+from tests.docs.page_commands import section
 from typer.testing import CliRunner
 
 from assay.cli.app import app
 from assay.labels.questions import Rejection
 
-PAGE = (Path(__file__).parents[2] / "docs" / "questions.md").read_text(encoding="utf-8")
+PAGE = section("labels.md", "Questions from documents")
 
 
 def test_the_command_runs_up_to_its_documents() -> None:

@@ -29,7 +29,7 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     home = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
     assert "Assay measures retrieval agents" in home
-    assert 'href="tutorials/search-service/"' in home
+    assert 'href="search-service/"' in home
     assert (tmp_path / "site/repository/benchmarks/README/index.html").exists() or (
         tmp_path / "site/repository/benchmarks/index.html"
     ).exists()

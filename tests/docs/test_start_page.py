@@ -5,12 +5,12 @@ import shlex
 from pathlib import Path
 
 import pytest
-from tests.docs.page_commands import invoke
+from tests.docs.page_commands import invoke, section
 from typer.testing import CliRunner
 
 from assay.cli.app import app
 
-PAGE = (Path(__file__).parents[2] / "docs" / "start.md").read_text(encoding="utf-8")
+PAGE = section("start.md")
 COMMANDS = re.findall(r"^assay .*$", PAGE, flags=re.MULTILINE)
 
 

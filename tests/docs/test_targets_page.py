@@ -80,6 +80,6 @@ async def test_the_command_measures_the_service(command: str, tmp_path: Path) ->
 
 
 def test_every_kind_of_target_has_its_row() -> None:
-    page = (DOCS / "evaluating.md").read_text(encoding="utf-8")
+    page = (DOCS / "targets.md").read_text(encoding="utf-8")
     rows = "".join(line for line in page.splitlines() if line.startswith("| "))
     assert [name for name in TARGET_KINDS if f"`{name}:" not in rows and name != "url"] == []

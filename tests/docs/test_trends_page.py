@@ -1,25 +1,24 @@
-"""docs/trends.md: its runs are made as it says, and its addresses are pages."""
+"""docs/runs.md: its runs are made as it says, and its addresses are pages."""
 
 import re
 from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
-from tests.docs.page_commands import run_page
+from tests.docs.page_commands import run_page, section
 
 from assay.report import svg, trend_plots
 from assay.serve.ui.app import ui_app
 from assay.serve.ui.leaderboard import _DRAWN, _FACTS
 
-PAGE = Path(__file__).parents[2] / "docs" / "trends.md"
-TEXT = PAGE.read_text(encoding="utf-8")
+TEXT = section("runs.md", "Trends, leaderboard and charts")
 
 
 def test_the_runs_of_the_page_are_a_trend_with_labels_cost_and_a_changed_setting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    run_page(PAGE, tmp_path)
+    run_page(TEXT, tmp_path)
     (trend,) = re.findall(r"`(/trends\?target=\S+)` then", TEXT)
     (board,) = re.findall(r"`(/leaderboard\?\S+)` ranks", TEXT)
     with TestClient(ui_app(tmp_path / "runs"), base_url="http://localhost") as client:
