@@ -10,15 +10,9 @@ from assay.data.dataset import Fact, ReferenceAnswer
 from assay.errors import AgentFailure, UsageError
 from assay.evaluation.api import evaluate
 from assay.llm.passages import ContextChunk
-from assay.targets.chunks import (
-    MAX_CHUNKS,
-    ChunkResolver,
-    parse_separator,
-    read_contexts,
-    suggest_separator,
-)
+from assay.targets.answer_fields import MAX_CHUNKS, read_answer, read_contexts
+from assay.targets.chunks import ChunkResolver, parse_separator, suggest_separator
 from assay.targets.protocol import AgentAnswer
-from assay.targets.python_call import read_answer
 
 TOWN = Dataset(
     name="town",

@@ -144,9 +144,10 @@ class TargetSettings(RetrieverSettings):
 
     mapping: tuple[str, ...] = _target(
         (),
-        "Where the response has ids, scores, titles, texts, answer, citations or contexts: "
-        "ids=hits[].id in JMESPath, or ids=re:PATTERN with one group. For MCP also query=NAME, "
-        "top_k=NAME and arg.NAME=VALUE. Repeatable; in the variable, separate mappings with ;",
+        "Where the response has ids, scores, titles, texts, answer, citations, contexts or "
+        "steps: ids=hits[].id in JMESPath, or ids=re:PATTERN with one group. For MCP also "
+        "query=NAME, top_k=NAME and arg.NAME=VALUE. Repeatable; in the variable, separate "
+        "mappings with ;",
         flag="--map",
         metavar="KEY=EXPR",
         label="Where the answer has its ids, one KEY=EXPR per line",

@@ -29,6 +29,7 @@ from assay.targets.protocol import AgentAnswer, AgentInfo
 from assay.targets.readiness import ready_url
 from assay.targets.request_template import (
     CONTEXTS,
+    CallValues,
     Contexts,
     HeaderTemplates,
     WireCall,
@@ -161,14 +162,14 @@ class ChatAgent(HttpAgent):
         return replace(answer, doc_ids=answer.doc_ids[:top_k])
 
     def _call(self, query: str, top_k: int, more: Mapping[str, Contexts]) -> WireCall:
-        values: dict[str, str | int | Contexts] = {"query": query, "top_k": top_k, **more}
-        values |= {"offset": 0, "page": 1, "page0": 0}
+        values = CallValues(query, top_k, offset=0, page=1, page0=0, **more)
         body: JsonObject = {"messages": [{"role": "user", "content": query}]}
         if self._model:
             body = {"model": self._model, **body}
-        body |= fill_json(self._extra, values)
         try:
-            headers = {"Accept": "application/json, text/event-stream", **self._headers.expand()}
+            body |= fill_json(self._extra, values)
+            headers = {"Accept": "application/json, text/event-stream"}
+            headers |= self._headers.expand(values)
             url = fill_url(self._base + _PATH, values)
         except UsageError as error:
             raise AgentFailure(FailureKind.PROTOCOL, str(error)) from None
@@ -193,7 +194,11 @@ class ChatAgent(HttpAgent):
         with suppress(AgentFailure, UsageError):
             url = fill_url(f"{self._base}/models", {})
             reply = await fetch(
-                self.http, "GET", url, headers=self._headers.expand(), timeout=_MODELS_SECONDS
+                self.http,
+                "GET",
+                url,
+                headers=self._headers.expand(CallValues("", 1)),
+                timeout=_MODELS_SECONDS,
             )
             listed = (parse_object(reply.body) or {}).get("data")
             if reply.status == 200 and isinstance(listed, list) and listed:

@@ -10,68 +10,21 @@ from bisect import bisect_right
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from assay.errors import AgentFailure, FailureKind, UsageError
+from assay.errors import UsageError
 from assay.llm.passages import ContextChunk
-from assay.targets.protocol import AgentAnswer, document_id, is_unicode
+from assay.targets.protocol import AgentAnswer, SearchStep
 
 if TYPE_CHECKING:
     from assay.data.dataset import Document
 
-MAX_CHUNKS = 100
-MAX_CHUNK_LENGTH = 20_000
-"""Characters that are kept of a chunk: no model reads more of one."""
-
-_IDS = ("id", "chunk_id", "_id")
-_DOCUMENT_IDS = ("doc_id", "document_id", "docid", "source_id")
-_TEXTS = ("text", "content", "page_content", "body", "chunk")
 _REGEX = "re:"
 # Longer than this, looking for a text in all documents takes too long.
 _SEARCHED = 50_000_000
 _SHORTEST_QUOTE = 20
 # What separates documents from chunks in ids that are in use, to suggest the option.
 _SEPARATORS = ("__chunk_", "_chunk_", "-chunk-", "#chunk", "::", "#", "|", "/", ":", "__", "_", "-")
-
-
-def read_contexts(value: object) -> tuple[ContextChunk, ...]:
-    """The chunks in `contexts` of an agent's answer. Raises `AgentFailure`."""
-    if not isinstance(value, list | tuple):
-        raise _invalid(f"'contexts' is a {type(value).__name__}, not a list of texts or chunks")
-    return tuple(_chunk(item, place) for place, item in enumerate(value[:MAX_CHUNKS]))
-
-
-def _chunk(item: object, place: int) -> ContextChunk:
-    if isinstance(item, str):
-        return ContextChunk(_text(item, place))
-    if not isinstance(item, Mapping):
-        what = f"is a {type(item).__name__}, not a text or an object with 'text'"
-        raise _invalid(f"'contexts', position {place}: {what}")
-    text = _first(item, _TEXTS)
-    if text is None:
-        keys = ", ".join(map(repr, list(item)[:8])) or "none"
-        raise _invalid(f"'contexts', position {place}: has no 'text'; its keys: {keys}")
-    found, document = _first(item, _IDS), _first(item, _DOCUMENT_IDS)
-    return ContextChunk(
-        _text(text, place),
-        "" if found is None else document_id(found),
-        "" if document is None else document_id(document),
-    )
-
-
-def _first(item: Mapping[Any, Any], keys: Sequence[str]) -> Any:
-    return next((item[key] for key in keys if item.get(key) is not None), None)
-
-
-def _text(value: object, place: int) -> str:
-    if not isinstance(value, str) or not is_unicode(value):
-        kind = "text that is not valid Unicode" if isinstance(value, str) else type(value).__name__
-        raise _invalid(f"'contexts', position {place}: 'text' is a {kind}, not a text")
-    return value[:MAX_CHUNK_LENGTH]
-
-
-def _invalid(message: str) -> AgentFailure:
-    return AgentFailure(FailureKind.INVALID_ANSWER, message)
 
 
 def parse_separator(text: str) -> Callable[[str], str]:
@@ -124,8 +77,17 @@ class ChunkResolver:
         citations = self._map(answer.citations, named)
         scores = answer.scores if len(doc_ids) == len(answer.doc_ids) else ()
         return replace(
-            answer, doc_ids=doc_ids, citations=citations, contexts=contexts, scores=scores
+            answer,
+            doc_ids=doc_ids,
+            citations=citations,
+            contexts=contexts,
+            scores=scores,
+            steps=tuple(self._resolved_step(step, named) for step in answer.steps),
         )
+
+    def _resolved_step(self, step: SearchStep, named: Mapping[str, str]) -> SearchStep:
+        doc_ids = self._map(step.doc_ids, named)
+        return replace(step, doc_ids=doc_ids, scores=step.scores if doc_ids == step.doc_ids else ())
 
     def _map(self, ids: Sequence[str], named: Mapping[str, str]) -> tuple[str, ...]:
         mapped: list[str] = []

@@ -23,8 +23,9 @@ from assay.net.http import classify_http_errors, read_body
 from assay.net.json import JsonObject
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.net.redact import quote, redact_url
+from assay.targets.answer_fields import find_steps, find_usage
 from assay.targets.http_agent import HttpAgent
-from assay.targets.protocol import AgentAnswer, AgentInfo, document_id
+from assay.targets.protocol import CURRENT_SEARCH, AgentAnswer, AgentInfo, document_id
 from assay.targets.readiness import ready_url
 from assay.targets.target_kinds import CONTRACT_TARGET, OpenContext, Target
 
@@ -81,7 +82,13 @@ class OutputReader:
             message = f"chunk or paper {nameless + 1} in outputs does not name its document"
             raise AgentFailure(FailureKind.INVALID_ANSWER, message)
         doc_ids = tuple(dict.fromkeys(map(document_id, found)))
-        return AgentAnswer(doc_ids, _answer(outputs), self._citations(response, chunks or ()))
+        return AgentAnswer(
+            doc_ids,
+            _answer(outputs),
+            self._citations(response, chunks or ()),
+            steps=find_steps(outputs),
+            usage=find_usage(outputs, {"usage": response.usage.model_dump()}),
+        )
 
     def _document_of(self, chunk: Mapping[str, Any]) -> str | None:
         named = _first(chunk, _DOCUMENT_KEYS)
@@ -246,7 +253,10 @@ class ContractAgent(HttpAgent):
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         """Run the task for one query."""
-        return await self._answer(_inputs(self._target.task, query, top_k))
+        inputs = _inputs(self._target.task, query, top_k)
+        if search := CURRENT_SEARCH.get():
+            inputs["search_url"] = search.search_url
+        return await self._answer(inputs)
 
     @property
     def takes_context(self) -> bool:

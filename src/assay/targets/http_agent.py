@@ -13,6 +13,7 @@ from assay.net.http import exchange
 from assay.net.outbound import OutboundPolicy, OutboundRefused
 from assay.net.redact import redact_url
 from assay.net.variables import AGENT_TOKEN_VARIABLE
+from assay.targets.protocol import CURRENT_SEARCH
 from assay.targets.readiness import AgentReadiness, ask_readiness
 
 _CONNECT_SECONDS = 10.0
@@ -51,6 +52,7 @@ class HttpAgent:
             raise TargetError(str(error)) from None
         auth = token_for(url, self.policy, AGENT_TOKEN_VARIABLE) if token else None
         self._connection = open_client(self.policy, auth=auth, max_bytes=max_bytes)
+        self._connection.event_hooks = {"request": [_add_traceparent]}
 
     async def require_listener(self, url: str) -> None:
         """Raise `TargetError` if no connection can be made to the host of `url`."""
@@ -76,6 +78,12 @@ class HttpAgent:
         if self._connection is not None:
             await self._connection.aclose()
             self._connection = None
+
+
+async def _add_traceparent(request: httpx.Request) -> None:
+    """Tell the agent which question its searches are for, unless the user sends another trace."""
+    if search := CURRENT_SEARCH.get():
+        request.headers.setdefault("traceparent", search.traceparent)
 
 
 def _front_page(url: str) -> str:

@@ -18,7 +18,7 @@ from jmespath.parser import ParsedResult
 from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.llm.passages import ContextChunk
 from assay.net.json import parse_json, shorten
-from assay.targets.chunks import read_contexts
+from assay.targets.answer_fields import find_steps, find_usage, read_contexts, read_steps
 from assay.targets.detection import (
     IdDetector,
     detect_answer,
@@ -27,10 +27,10 @@ from assay.targets.detection import (
     detect_list,
     strings_in,
 )
-from assay.targets.protocol import AgentAnswer, document_id, is_unicode
+from assay.targets.protocol import AgentAnswer, SearchStep, document_id, is_unicode
 from assay.targets.suggestion import suggest_mapping
 
-EXPRESSIONS = ("ids", "scores", "titles", "texts", "answer", "citations", "contexts")
+EXPRESSIONS = ("ids", "scores", "titles", "texts", "answer", "citations", "contexts", "steps")
 """Keys whose value is an expression over the answer."""
 ARGUMENTS = ("query", "top_k")
 """Keys that name arguments of an MCP tool."""
@@ -185,7 +185,14 @@ class AnswerReader:
             detect_citations(value, answer, doc_ids) if citations is None else citations,
             scores=self._scores(received, len(doc_ids)),
             contexts=self._contexts(received, doc_ids, answer),
+            steps=self._steps(received),
+            usage=find_usage(value),
         )
+
+    def _steps(self, received: Received) -> tuple[SearchStep, ...]:
+        if "steps" in self._evaluate:
+            return read_steps(self._list("steps", received))
+        return find_steps(received.value)
 
     def _contexts(
         self, received: Received, doc_ids: Texts, answer: str | None

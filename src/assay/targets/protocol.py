@@ -3,8 +3,9 @@
 Each protocol is one module that implements `Agent`; nothing above this layer knows which.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -21,12 +22,62 @@ MAX_ID_LENGTH = 4096
 
 
 @dataclass(frozen=True, slots=True)
+class SearchStep:
+    """One search that an agent made on the way to its answer, as the agent reports it.
+
+    `scores` are one for each document, or empty.
+    """
+
+    tool: str
+    query: str
+    doc_ids: tuple[str, ...]
+    scores: tuple[float, ...] = ()
+    ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one answer cost the agent; None for what it does not say."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+
+
+class SearchCall(Protocol):
+    """`await search(query, top_k=5)`, a list of `{"doc_id", "score", "title", "text"}`."""
+
+    def __call__(self, query: str, top_k: int = 5) -> Awaitable[list[dict[str, Any]]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SearchAddress:
+    """Where the agent is to search for the question that it is asked now.
+
+    Parameters:
+        search_url: a REST search, `POST {"query", "top_k"}`.
+        mcp_url: the same as an MCP server.
+        traceparent: the W3C trace context of the question, for agents whose search is fixed.
+        call: the same search for a Python function.
+    """
+
+    search_url: str
+    mcp_url: str
+    traceparent: str
+    call: SearchCall
+
+
+CURRENT_SEARCH: ContextVar[SearchAddress | None] = ContextVar("current_search", default=None)
+"""Set it around `Agent.ask`: every kind of target passes it on in its own way."""
+
+
+@dataclass(frozen=True, slots=True)
 class AgentAnswer:
     """One answer. `doc_ids` are as the agent gave them, duplicates and unknown ids included.
 
-    `scores` belong to the documents, `contexts` are the passages that the answer was written from;
-    they are empty where the agent sends none. `unknown_keys` are those
-    of the answer that nothing reads.
+    `scores` belong to the documents, `contexts` are the passages that the answer was written from,
+    `steps` the searches it was found by; they are empty if the agent sends none. `unknown_keys`
+    are those of the answer that nothing reads.
     """
 
     doc_ids: tuple[str, ...]
@@ -35,6 +86,8 @@ class AgentAnswer:
     scores: tuple[float, ...] = ()
     contexts: tuple[ContextChunk, ...] = ()
     unknown_keys: tuple[str, ...] = ()
+    steps: tuple[SearchStep, ...] = ()
+    usage: Usage | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,12 @@
 """Agents in Python: functions `f(query, top_k)`, sync or async, and objects of the caller's."""
 
+import asyncio
 import importlib
 import inspect
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -15,34 +16,22 @@ from assay.errors import AgentFailure, FailureKind, UsageError, did_you_mean
 from assay.files import find_project_file
 from assay.llm.passages import Passage
 from assay.net.redact import redact_known
-from assay.targets.chunks import read_contexts
-from assay.targets.protocol import Agent, AgentAnswer, AgentInfo, document_id, is_unicode
-from assay.targets.retrievers import (
-    ANSWER_KEYS,
-    DOCUMENT_KEYS,
-    as_search_function,
-    retrieval_method,
-    to_plain_answer,
-)
+from assay.targets.answer_fields import read_answer
+from assay.targets.protocol import CURRENT_SEARCH, Agent, AgentAnswer, AgentInfo, SearchAddress
+from assay.targets.retrievers import as_search_function, retrieval_method, to_plain_answer
 from assay.targets.target_kinds import OpenContext, Target
 from assay.targets.threads import DaemonThreads
 
 _MESSAGE_LIMIT = 200
-# `scores` and the rest come from objects that return an `AgentAnswer`; chains repeat their input.
-_READ_KEYS = frozenset(
-    {"doc_ids", "answer", "citations", "contexts"}
-    | {"scores", "unknown_keys"}
-    | {"query", "question", "input", "metadata"}
-    | {*DOCUMENT_KEYS, *ANSWER_KEYS}
-)
 
 
 class PythonAgent:
     """A function `f(query, top_k)` or an object with such a method `ask`; either may be async.
 
     Whatever it raises is a failed call: one bad call must not end the run. A function with a
-    parameter `context`, or an object with `answer_from`, can also answer from given passages. An
-    object may have `open`, `close` and `info`.
+    parameter `context`, or an object with `answer_from`, can also answer from given passages. One
+    with a parameter `search` gets the search of `--search`. An object may have `open`, `close` and
+    `info`.
 
     Parameters:
         target: the function or object.
@@ -70,6 +59,7 @@ class PythonAgent:
             if self._object is not None
             else signature is not None and "context" in signature.parameters
         )
+        self._search_parameter = signature.parameters.get("search") if signature else None
         self._threads = DaemonThreads()
 
     @property
@@ -109,15 +99,29 @@ class PythonAgent:
             warnings.warn(f"closing the agent {name} failed: {_describe(error)}", stacklevel=2)
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
-        """Call the function."""
-        return await self._call(self._function, query, top_k)
+        """Call the function, with `search` if it takes that."""
+        return await self._call(self._with_search(self._function), query, top_k)
 
     async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
         """Call it with `context`, a list of `{"id", "title", "text"}`, in place of a search."""
         if self._object is not None:
             return await self._call(self._object.answer_from, query, passages)
-        function = partial(self._function, context=[asdict(each) for each in passages])
+        context = [asdict(each) for each in passages]
+        function = self._with_search(partial(self._function, context=context))
         return await self._call(function, query, max(1, len(passages)))
+
+    def _with_search(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        parameter = self._search_parameter
+        address = CURRENT_SEARCH.get()
+        if parameter is None:
+            return function
+        if address is not None:
+            search = address.call if _is_async(function) else _blocking(address)
+            return partial(function, search=search)
+        if parameter.default is parameter.empty:
+            message = "the function takes 'search': add --search TARGET, or give it a default"
+            raise AgentFailure(FailureKind.AGENT_ERROR, message)
+        return function
 
     async def _call(self, function: Callable[..., Any], *values: Any) -> AgentAnswer:
         try:
@@ -141,6 +145,19 @@ def _is_async(function: Callable[..., Any]) -> bool:
     )
 
 
+def _blocking(address: SearchAddress) -> Callable[..., list[dict[str, Any]]]:
+    """The search for a function that runs in a thread: it waits for the loop of the run."""
+    loop = asyncio.get_running_loop()
+
+    def search(query: str, top_k: int = 5) -> list[dict[str, Any]]:
+        async def call() -> list[dict[str, Any]]:
+            return await address.call(query, top_k=top_k)
+
+        return asyncio.run_coroutine_threadsafe(call(), loop).result()
+
+    return search
+
+
 async def _result(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
 
@@ -150,8 +167,9 @@ def _require_parameters(function: Callable[..., Any]) -> None:
     signature = _signature(function)
     if signature is None:
         return
+    given = {"search": None} if "search" in signature.parameters else {}
     try:
-        signature.bind("query", 5)
+        signature.bind("query", 5, **given)
     except TypeError as error:
         name = getattr(function, "__name__", type(function).__name__)
         raise UsageError(
@@ -241,48 +259,6 @@ def load_object(spec: str) -> object:
             raise UsageError(f"module {module_name!r} has no {attribute!r}{hint}")
         found = getattr(found, part)
     return found
-
-
-def read_answer(value: object) -> AgentAnswer:
-    """A list of ids, or a mapping with `doc_ids` or `contexts`, `answer` and `citations`."""
-    if not isinstance(value, Mapping):
-        return AgentAnswer(doc_ids=_ids(value, "the answer"))
-    answer = value.get("answer")
-    if answer is not None and not isinstance(answer, str):
-        raise _invalid(f"'answer' is a {type(answer).__name__}, not a string")
-    if answer is not None and not is_unicode(answer):
-        raise _invalid("'answer' is not valid Unicode")
-    if "doc_ids" not in value and "contexts" not in value:
-        raise _invalid(
-            "the answer is a dictionary without 'doc_ids'; return a list of document ids, best "
-            'first, or {"doc_ids": [...], "answer": "..."}'
-        )
-    return AgentAnswer(
-        doc_ids=_ids(value.get("doc_ids", ()), "'doc_ids'"),
-        answer=answer,
-        citations=_ids(value.get("citations") or (), "'citations'"),
-        contexts=read_contexts(value.get("contexts") or ()),
-        unknown_keys=tuple(str(key)[:100] for key in value if key not in _READ_KEYS)[:20],
-    )
-
-
-def _ids(value: object, what: str) -> tuple[str, ...]:
-    if not isinstance(value, list | tuple):
-        remedy = "; return [] if nothing is found" if value is None else ""
-        kind = type(value).__name__
-        raise _invalid(f"{what} is a {kind}, not a list of document ids, best first{remedy}")
-    ids = []
-    for position, item in enumerate(value):
-        try:
-            ids.append(document_id(item))
-        except AgentFailure as failure:
-            remedy = "; pairs are (id, score)" if isinstance(item, list | tuple) else ""
-            raise _invalid(f"{what}, position {position}: {failure}{remedy}") from None
-    return tuple(ids)
-
-
-def _invalid(message: str) -> AgentFailure:
-    return AgentFailure(FailureKind.INVALID_ANSWER, message)
 
 
 def _failure_from(error: BaseException) -> AgentFailure:

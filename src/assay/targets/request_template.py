@@ -1,9 +1,10 @@
 """HTTP requests with placeholders: what `rest:` and `openai:` targets send for each query.
 
 `{query}` and `{top_k}` stand in the URL or in a JSON body; `{offset}`, `{page}` (from 1) and
-`{page0}` (from 0) ask for further pages. `{contexts}` in a body stands for documents to answer
-from, where these are given (`--counterfactuals`, `--poison`); else it is left out. Values enter a
-body as JSON values, never by pasting text into JSON. `$NAME` in headers and `${NAME}` in the URL
+`{page0}` (from 0) ask for further pages. `{search_url}` and `{mcp_server_url}`, also in headers,
+are the addresses that `--search` gives the agent. `{contexts}` in a body stands for documents to
+answer from, if these are given (`--counterfactuals`, `--poison`); else it is left out. Values enter
+a body as JSON values, never by pasting text into JSON. `$NAME` in headers and `${NAME}` in the URL
 are read from the environment for each call, so that no secret is stored with a run.
 """
 
@@ -21,13 +22,17 @@ import orjson
 from assay.errors import UsageError, did_you_mean
 from assay.files import read_text_file
 from assay.net.redact import SECRET_NAME, remember_secrets, secret_fields
+from assay.targets.protocol import CURRENT_SEARCH
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "QUERY")
 PAGING = ("offset", "page", "page0")
 CONTEXTS = "contexts"
 
-_NAMES = ("query", "top_k", *PAGING)
-_PLACEHOLDER = re.compile(r"\{(query|top_k|offset|page0|page|contexts)\}")
+SEARCH = ("search_url", "mcp_server_url")
+
+_NAMES = ("query", "top_k", *PAGING, *SEARCH)
+_PLACEHOLDER = re.compile(r"\{(query|top_k|offset|page0|page|contexts|search_url|mcp_server_url)\}")
+_SEARCH_PLACEHOLDER = re.compile(r"\{(search_url|mcp_server_url)\}")
 _BRACED = re.compile(r"(?<!\$)\{(\w+)\}")
 _URL_VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
 _HEADER_VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_]\w*)\}|\$([A-Za-z_]\w*)")
@@ -38,6 +43,18 @@ _FORM = "application/x-www-form-urlencoded"
 
 Contexts = Sequence[Mapping[str, str]]
 Values = Mapping[str, str | int | Contexts]
+
+
+class CallValues(dict[str, str | int | Contexts]):
+    """The values of one call's placeholders, with the addresses of `--search` if it has one."""
+
+    def __init__(self, query: str, top_k: int, **more: str | int | Contexts) -> None:
+        super().__init__({"query": query, "top_k": top_k, **more})
+        if search := CURRENT_SEARCH.get():
+            self |= dict(zip(SEARCH, (search.search_url, search.mcp_url), strict=True))
+
+    def __missing__(self, name: str) -> str:
+        raise UsageError(f"{{{name}}} is known only during a run with --search TARGET")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +88,11 @@ class HeaderTemplates:
         for name, value in self.written:
             _expand(_HEADER_VARIABLE, value, f"--header '{name}: ...'")
 
-    def expand(self) -> dict[str, str]:
-        """The headers with the environment's values. Raises `UsageError`."""
+    def expand(self, values: Values) -> dict[str, str]:
+        """The headers with the values of a call and the environment's. Raises `UsageError`."""
         headers = {}
-        for name, value in self.written:
+        for name, written in self.written:
+            value = _SEARCH_PLACEHOLDER.sub(lambda match: str(values[match[1]]), written)
             expanded = _expand(_HEADER_VARIABLE, value, f"--header '{name}: ...'")
             if not expanded.isascii() or not expanded.isprintable():
                 raise UsageError(
@@ -149,7 +167,7 @@ class RequestTemplate:
             filled = fill_json(self.body, values)
             content = _form(filled) if self.headers.sends_form else orjson.dumps(filled)
             headers["Content-Type"] = _FORM if self.headers.sends_form else "application/json"
-        given = self.headers.expand()
+        given = self.headers.expand(values)
         headers = {n: v for n, v in headers.items() if n not in map(str.title, given)} | given
         return WireCall(self.method, url, headers, content)
 
@@ -218,7 +236,7 @@ def fill_json(body: Any, values: Values) -> Any:
         whole = _PLACEHOLDER.fullmatch(body)
         if whole:
             return values[whole[1]]
-        return _PLACEHOLDER.sub(lambda match: _as_text(values.get(match[1], "")), body)
+        return _PLACEHOLDER.sub(lambda match: _as_text(_value_of(match[1], values)), body)
     if isinstance(body, dict):
         return {
             key: fill_json(each, values) for key, each in body.items() if not _is_left(each, values)
@@ -231,6 +249,10 @@ def fill_json(body: Any, values: Values) -> Any:
 def _is_left(value: Any, values: Values) -> bool:
     """Whether a value stands for contexts that are not given: the service is to search then."""
     return bool(value == f"{{{CONTEXTS}}}" and CONTEXTS not in values)
+
+
+def _value_of(name: str, values: Values) -> str | int | Contexts:
+    return values.get(name, "") if name == CONTEXTS else values[name]
 
 
 def _as_text(value: str | int | Contexts) -> str:

@@ -24,7 +24,7 @@ from assay.targets.mapping import AnswerReader, Received, refuse_arguments
 from assay.targets.opening import redact_target
 from assay.targets.protocol import AgentAnswer, AgentInfo
 from assay.targets.readiness import ready_url
-from assay.targets.request_template import CONTEXTS, Contexts, RequestTemplate, WireCall
+from assay.targets.request_template import CONTEXTS, CallValues, Contexts, RequestTemplate, WireCall
 from assay.targets.target_kinds import OpenContext, RequestSettings, Target
 
 _INDEX = re.compile(r"[\w.,*@+-]{1,255}")
@@ -214,8 +214,7 @@ class RestAgent(HttpAgent):
         page: int,
         more: Mapping[str, Contexts] = MappingProxyType({}),
     ) -> AgentAnswer:
-        values: dict[str, str | int | Contexts] = {"query": query, "top_k": top_k}
-        values |= {"offset": offset, "page": page + 1, "page0": page, **more}
+        values = CallValues(query, top_k, offset=offset, page=page + 1, page0=page, **more)
         try:
             call = self._template.fill(values)
         except UsageError as error:

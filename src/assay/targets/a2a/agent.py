@@ -41,11 +41,11 @@ from assay.targets.a2a.reply import (
     read_response,
     texts_of,
 )
+from assay.targets.answer_fields import find_usage, read_answer
 from assay.targets.detection import json_values, marked_ids
 from assay.targets.http_agent import HttpAgent
 from assay.targets.mapping import AnswerReader, Received, refuse_arguments
-from assay.targets.protocol import AgentAnswer, AgentInfo
-from assay.targets.python_call import read_answer
+from assay.targets.protocol import CURRENT_SEARCH, AgentAnswer, AgentInfo
 from assay.targets.readiness import ready_url
 from assay.targets.request_template import WireCall
 from assay.targets.suggestion import suggest_pattern
@@ -131,9 +131,13 @@ class A2AAgent(HttpAgent):
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         """Send the query as `{"query", "top_k"}`, in the other protocol version if necessary."""
-        text = orjson.dumps({"query": query, "top_k": top_k}).decode()
-        reply = await self._reply_to(query if self._plain_text else text)
+        request: dict[str, str | int] = {"query": query, "top_k": top_k}
+        if search := CURRENT_SEARCH.get():
+            request |= {"search_url": search.search_url, "mcp_server_url": search.mcp_url}
+        text = query if self._plain_text else orjson.dumps(request).decode()
+        reply = await self._reply_to(text)
         answer = self._replies.read(reply.sources())
+        answer = replace(answer, usage=answer.usage or find_usage(*reply.metadata))
         if self._plain_text:  # the agent is not told how many are wanted
             return replace(answer, doc_ids=answer.doc_ids[:top_k])
         return answer

@@ -145,6 +145,7 @@ _REFUSALS = ("failed", "rejected", "canceled", "auth-required", "input-required"
 _UNDERWAY = ("submitted", "working")
 _CODE = re.compile(r"[A-Z][A-Z0-9_]{2,39}(?![A-Za-z0-9_])")
 _MOST_ARTIFACTS = 1000
+_MAX_METADATA = 20
 _UNKNOWN_METHOD = (-32601, -32009)  # the second: this version of the protocol is not supported
 _BAD_REQUEST = (-32700, -32600, -32602)
 _DRAIN_SECONDS = 0.2
@@ -159,6 +160,8 @@ class A2AReply:
         self._message: Parts | None = None
         self._status: Parts = []
         self._artifacts: dict[str, Parts] = {}
+        self.metadata: list[Mapping[str, Any]] = []
+        """Those of the task, the message and the artifacts, the latest first."""
 
     @property
     def finished(self) -> bool:
@@ -177,6 +180,7 @@ class A2AReply:
     def feed(self, result: object) -> None:
         """Take in one result. Raises `AgentFailure` for one that the protocol does not know."""
         kind, value = _unwrap(result)
+        self._take_metadata(value)
         if kind == "message":
             self._message = _parts(value)
         elif kind == "task":
@@ -201,6 +205,10 @@ class A2AReply:
         sources.append(self._status)
         return sources
 
+    def _take_metadata(self, holder: Mapping[str, Any]) -> None:
+        if isinstance(found := holder.get("metadata"), Mapping):
+            self.metadata = [found, *self.metadata[: _MAX_METADATA - 1]]
+
     def _take_task(self, task: Mapping[str, Any]) -> None:
         artifacts = task.get("artifacts")
         for artifact in artifacts if isinstance(artifacts, list) else ():
@@ -214,11 +222,14 @@ class A2AReply:
         if self.state not in (*_UNDERWAY, *_REFUSALS, "completed"):
             raise bad_reply("a task in an unknown state")
         message = status.get("message")
+        if isinstance(message, Mapping):
+            self._take_metadata(message)
         self._status = _parts(message) if isinstance(message, Mapping) else []
 
     def _take_artifact(self, artifact: object, *, append: bool) -> None:
         if not isinstance(artifact, Mapping):
             raise bad_reply("an artifact that is not an object")
+        self._take_metadata(artifact)
         key = str(artifact.get("artifactId", ""))
         parts = _parts(artifact)
         if append and key in self._artifacts:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import orjson
 from mcp import Client, MCPError
@@ -23,6 +23,7 @@ from mcp_types import (
     CallToolResult,
     EmbeddedResource,
     Implementation,
+    RequestParamsMeta,
     ResourceLink,
     TextContent,
     Tool,
@@ -44,7 +45,7 @@ from assay.targets.mcp.connection import (
 )
 from assay.targets.mcp.tools import SearchTool, find_search_tool
 from assay.targets.opening import redact_target
-from assay.targets.protocol import AgentAnswer, AgentInfo
+from assay.targets.protocol import CURRENT_SEARCH, AgentAnswer, AgentInfo
 from assay.targets.readiness import AgentReadiness
 from assay.targets.target_kinds import OpenContext, Target
 
@@ -243,7 +244,11 @@ class McpSession:
         exchange = ExchangeRecord()
         current_exchange.set(exchange)
         try:
-            return await connection.client.call_tool(tool, arguments)
+            search = CURRENT_SEARCH.get()
+            meta: RequestParamsMeta | None = None
+            if search is not None:
+                meta = cast(RequestParamsMeta, {"traceparent": search.traceparent})
+            return await connection.client.call_tool(tool, arguments, meta=meta)
         except MCPError as error:
             if error.code == CONNECTION_CLOSED or exchange.status == _SESSION_GONE:
                 connection.expire()

@@ -49,6 +49,7 @@ from assay.net.outbound import UNRESTRICTED, OutboundPolicy, split_address
 from assay.net.redact import quote
 from assay.net.variables import MCP_TOKEN_VARIABLE, OWN_SECRETS
 from assay.privacy import child_environment, is_private
+from assay.targets.protocol import CURRENT_SEARCH
 from assay.targets.readiness import UNKNOWN, AgentReadiness, ask_readiness, ready_url
 from assay.targets.target_kinds import Target
 
@@ -303,6 +304,8 @@ class RecordingTransport(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         exchange = current_exchange.get() or ExchangeRecord()
+        if search := CURRENT_SEARCH.get():
+            request.headers["traceparent"] = search.traceparent
         try:
             response = await self._send(request)
         except (httpx.RequestError, httpx2.TransportError) as error:

@@ -1,0 +1,125 @@
+"""One service that is an agent of every kind, and keeps what it was sent."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from mcp.server.mcpserver import MCPServer
+from mcp_types import CallToolResult, TextContent
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from tests.serve.serving import serving
+
+from assay.data import Dataset, Document
+from assay.targets import Agent, AgentAnswer, open_target
+from assay.targets.mapping import parse_mapping
+from assay.targets.target_kinds import OpenContext, RequestSettings
+
+DATA = Dataset("tiny", {f"d{n}": Document(f"d{n}", "", "") for n in range(9)}, {}, {})
+
+KINDS = {
+    "rest": "rest:{url}/search?q={{query}}",
+    "openai": "openai:{url}/v1",
+    "a2a": "a2a:{url}",
+    "http": "http:{url}=RAG_RETRIEVE",
+    "mcp": "mcp:{url}/mcp#find",
+}
+"""Every kind of target that is called over HTTP, by its prefix."""
+
+
+class Service:
+    """Answers `value` in the form of each kind; `sent` are the headers and body of each call."""
+
+    def __init__(self, value: dict[str, Any]) -> None:
+        self.value = value
+        self.sent: list[tuple[dict[str, str], dict[str, Any]]] = []
+        server: MCPServer[Any] = MCPServer("every kind")
+
+        @server.tool(structured_output=False)
+        async def find(query: str, top_k: int = 5) -> CallToolResult:
+            text = TextContent(type="text", text=json.dumps(self.value))
+            return CallToolResult(content=[text], structured_content=self.value)
+
+        inner = server.streamable_http_app()
+        inner.router.routes += [
+            Route("/search", self._rest, methods=["GET", "POST"]),
+            Route("/v1/chat/completions", self._chat, methods=["POST"]),
+            Route("/.well-known/agent-card.json", self._card),
+            Route("/", self._a2a, methods=["GET", "POST"]),
+            Route("/health", self._rest),
+            Route("/agents/run/sync", self._contract, methods=["POST"]),
+        ]
+        self._inner: ASGIApp = inner
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._inner(scope, receive, send)
+            return
+        body = b""
+        message: Message = {"type": "http.request"}
+        while message["type"] == "http.request" and message.get("more_body", not body):
+            message = await receive()
+            body += message.get("body", b"")
+        headers = {name.decode(): value.decode() for name, value in scope["headers"]}
+        self.sent.append((headers, json.loads(body) if body else {}))
+        pending = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def replay() -> Message:
+            return pending.pop() if pending else await receive()
+
+        await self._inner(scope, replay, send)
+
+    async def _rest(self, _request: Request) -> Response:
+        return JSONResponse(self.value)
+
+    async def _chat(self, _request: Request) -> Response:
+        message = {"role": "assistant", "content": self.value.get("answer", "")}
+        return JSONResponse({**self.value, "choices": [{"message": message}]})
+
+    async def _card(self, request: Request) -> Response:
+        url = str(request.base_url)
+        interface = {"protocolBinding": "JSONRPC", "protocolVersion": "1.0", "url": url}
+        return JSONResponse({"name": "test", "supportedInterfaces": [interface]})
+
+    async def _a2a(self, request: Request) -> Response:
+        call = json.loads(await request.body() or b"{}")
+        artifact = {"parts": [{"data": self.value}]}
+        task = {"id": "t", "status": {"state": "TASK_STATE_COMPLETED"}, "artifacts": [artifact]}
+        return JSONResponse({"jsonrpc": "2.0", "id": call.get("id"), "result": {"task": task}})
+
+    async def _contract(self, request: Request) -> Response:
+        call = await request.json()
+        chunks = [
+            {"chunk_id": f"{each}__chunk_0", "doc_id": each} for each in self.value["doc_ids"]
+        ]
+        outputs = {**self.value, "chunks": chunks}
+        usage = outputs.pop("usage", {})
+        return JSONResponse(
+            {"status": "ok", "request_id": call["request_id"], "outputs": outputs, "usage": usage}
+        )
+
+
+@asynccontextmanager
+async def opened(
+    service: ASGIApp, kind: str, *mapping: str, **request: Any
+) -> AsyncIterator[Agent]:
+    """The service as an open agent of a kind."""
+    async with serving(service) as url:
+        target = KINDS[kind].format(url=url)
+        settings = RequestSettings(**request)
+        context = OpenContext(DATA, mapping=parse_mapping(mapping), request=settings)
+        agent = open_target(target, context)
+        try:
+            await agent.open()
+            yield agent
+        finally:
+            await agent.close()
+
+
+async def ask(service: ASGIApp, kind: str, *mapping: str, **request: Any) -> AgentAnswer:
+    """One answer of the service to the query `coffee`."""
+    async with opened(service, kind, *mapping, **request) as agent:
+        return await agent.ask("coffee", 5)

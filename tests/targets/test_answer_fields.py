@@ -1,0 +1,136 @@
+"""The plain form of an answer, and its steps and usage in the answers of every kind of target."""
+
+from typing import Any
+
+import pytest
+from starlette.responses import JSONResponse
+from tests.contract.running import running
+from tests.targets.every_kind import KINDS, Service, ask
+from tests.targets.test_a2a import agent_app, done
+
+from assay.errors import AgentFailure
+from assay.targets.a2a.agent import A2AAgent
+from assay.targets.answer_fields import (
+    MAX_STEP_IDS,
+    MAX_STEP_QUERY,
+    MAX_STEPS,
+    find_steps,
+    find_usage,
+    read_answer,
+    read_steps,
+)
+from assay.targets.chunks import ChunkResolver
+from assay.targets.protocol import AgentAnswer, SearchStep, Usage
+from assay.targets.python_call import PythonAgent
+
+STEPS = [
+    {"tool": "find", "query": "coffee", "doc_ids": ["d1", "d2"], "scores": [2, 1.5], "ms": 12},
+    {"query": "sleep", "doc_ids": ["d3"]},
+]
+READ = (
+    SearchStep("find", "coffee", ("d1", "d2"), (2.0, 1.5), 12.0),
+    SearchStep("search", "sleep", ("d3",)),
+)
+USAGE = {"input_tokens": 120.0, "output_tokens": 7, "cost_usd": 0.002}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_steps_and_usage_of_every_kind(kind: str) -> None:
+    service = Service({"doc_ids": ["d1"], "answer": "Yes.", "steps": STEPS, "usage": USAGE})
+    answer = await ask(service, kind)
+    assert answer.doc_ids == ("d1",)
+    assert answer.steps == READ
+    assert answer.usage is not None
+    assert (answer.usage.input_tokens, answer.usage.output_tokens) == (120, 7)
+
+
+@pytest.mark.parametrize("as_object", [False, True])
+async def test_steps_and_usage_of_a_function(as_object: bool) -> None:
+    value: Any = {"doc_ids": ["d1"], "steps": STEPS, "usage": USAGE}
+    if as_object:
+        value = AgentAnswer(("d1",), steps=READ, usage=Usage(120, 7, 0.002))
+    answer = await PythonAgent(lambda _query, _top_k: value, name="f").ask("q", 5)
+    assert (answer.steps, answer.usage) == (READ, Usage(120, 7, 0.002))
+    assert answer.unknown_keys == ()
+
+
+@pytest.mark.parametrize("kind", ["rest", "openai", "a2a", "mcp"])
+async def test_steps_are_mapped(kind: str) -> None:
+    trace = [{"op": "find", "q": "coffee", "found": ["d1", "d2"]}]
+    mapping = "steps=trace[].{tool: op, query: q, doc_ids: found}"
+    value = {"doc_ids": ["d1"], "answer": "Yes.", "trace": trace}
+    answer = await ask(Service(value), kind, mapping, "ids=doc_ids")
+    assert answer.steps == (SearchStep("find", "coffee", ("d1", "d2")),)
+    with pytest.raises(AgentFailure, match=r"position 0: has no list 'doc_ids'"):
+        await ask(Service(value), kind, "steps=trace", "ids=doc_ids")
+
+
+async def test_usage_in_the_metadata_of_a2a() -> None:
+    def answer(call: dict[str, Any]) -> JSONResponse:
+        reply = done(call)
+        reply["result"]["task"]["metadata"] = {"usage": USAGE}
+        return JSONResponse(reply)
+
+    async with running(agent_app(answer)) as url:
+        agent = A2AAgent(url)
+        await agent.open()
+        assert (await agent.ask("q", 1)).usage == Usage(120, 7, 0.002)
+        await agent.close()
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        ({"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}, Usage(5, 2)),
+        ({"input_tokens": 0}, Usage(0)),
+        ({"input_tokens": -1, "output_tokens": "9", "cost_usd": True}, None),
+        ({"duration_ms": 4}, None),
+        ([1], None),
+    ],
+)
+def test_usage(usage: Any, expected: Usage | None) -> None:
+    assert find_usage({"usage": usage}) == expected
+
+
+@pytest.mark.parametrize(
+    "steps", ["two", ["read", "think"], [{"role": "user"}], [{"doc_ids": "d1"}], None]
+)
+def test_steps_that_mean_something_else_are_left_alone(steps: Any) -> None:
+    assert find_steps({"steps": steps}) == ()
+    assert read_answer({"doc_ids": [], "steps": steps}).steps == ()
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        ({"doc_ids": [1.5]}, r"'steps', position 0: 'doc_ids', position 0: .* float"),
+        ("find", r"'steps', position 0: has no list 'doc_ids'"),
+    ],
+)
+def test_a_step_that_is_not_one(step: Any, message: str) -> None:
+    with pytest.raises(AgentFailure, match=message):
+        read_steps([step])
+
+
+def test_scores_that_do_not_belong_to_the_ids_are_dropped() -> None:
+    for scores in ([1], [1, "2"], [1, float("nan")], "12", None):
+        assert read_steps([{"doc_ids": ["a", "b"], "scores": scores}])[0].scores == ()
+
+
+def test_steps_are_bounded() -> None:
+    long = {
+        "tool": "t" * 10**6,
+        "query": "q" * 10**6,
+        "doc_ids": ["d"] * 5000,
+        "scores": [1] * 5000,
+    }
+    steps = read_steps([long] * 2000)
+    assert len(steps) == MAX_STEPS
+    assert len(steps[0].doc_ids) == len(steps[0].scores) == MAX_STEP_IDS
+    assert (len(steps[0].query), len(steps[0].tool)) == (MAX_STEP_QUERY, 200)
+
+
+def test_chunks_in_steps_are_documents() -> None:
+    step = SearchStep("find", "q", ("a#1", "a#2", "b#1"), (3.0, 2.0, 1.0))
+    answer = ChunkResolver("#", {}).resolve(AgentAnswer((), steps=(step,)))
+    assert answer.steps == (SearchStep("find", "q", ("a", "b")),)
