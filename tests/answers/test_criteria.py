@@ -35,12 +35,11 @@ class Scripted:
         self.prompts.append(prompt)
         if control := control_reply(prompt):
             return control
-        if prompt.startswith("An answer was rated"):
-            return self.reason
         if "How deep" in prompt:
             return "5"
         if prompt.startswith("Rate an answer"):
-            return self.ratings.pop(0) if len(self.ratings) > 1 else self.ratings[0]
+            rating = self.ratings.pop(0) if len(self.ratings) > 1 else self.ratings[0]
+            return f"{rating}\n{self.reason}"
         return "TRUE"
 
 
@@ -134,7 +133,6 @@ def test_ratings_are_metrics_with_rows_reasons_and_gates(folder: Path) -> None:
         [ROW, ROW | {"answer": None}],
         judge=Scripted("YES"),
         criteria=folder,
-        reasons=True,
         gates=["criterion.polite>=0.4", "criterion.depth >= 0.9"],
     )
     assert scored.metrics["criterion.polite"] == 0.5
@@ -148,7 +146,7 @@ def test_ratings_are_metrics_with_rows_reasons_and_gates(folder: Path) -> None:
 
 def test_a_reason_never_changes_a_rating(folder: Path) -> None:
     judge = Scripted("NO", reason="YES, it is polite")
-    scored = assay.score_answers([ROW], judge=judge, criteria=folder / "polite.md", reasons=True)
+    scored = assay.score_answers([ROW], judge=judge, criteria=folder / "polite.md")
     assert scored.metrics["criterion.polite"] == 0.0
     assert scored.rows()[0].reasons == {"criterion.polite": "YES, it is polite"}
 

@@ -153,7 +153,7 @@ def _poison() -> int:
     """Every question once more, with a planted document."""
     return assay(
         *("eval", "builtin:bm25", "--dataset", "tiny", "--top-k", "2", "--concurrency", "1"),
-        *("--num-queries", "2", "--poison", "--poison-kind", "override"),
+        *("--num-queries", "2", "--poison", "override"),
     )
 
 

@@ -37,12 +37,8 @@ class Reads:
     def __init__(self, *, unsteady: bool = False, failing: bool = False) -> None:
         self.unsteady = unsteady
         self.failing = failing
-        self.reasons = 0
 
     async def generate(self, prompt: str, max_tokens: int = 100) -> str:
-        if prompt.startswith("An answer was rated"):
-            self.reasons += 1
-            return "Because of <b>Gladly</b>."
         if prompt.startswith("Rate an answer"):
             return self._rating(prompt)
         if "STATED" in prompt:
@@ -59,7 +55,7 @@ class Reads:
         if self.unsteady:
             kind = prompt.index("Answer:") < prompt.index("Question:")
         low, high = ("NO", "YES") if "polite" in prompt else ("2", "5")
-        return high if kind else low
+        return f"{high if kind else low}\nBecause of <b>Gladly</b>."
 
 
 def kindly(query: str, top_k: int) -> dict[str, Any]:
@@ -96,7 +92,7 @@ def run(
 
 
 def test_a_run_has_ratings_reasons_records_and_a_page(criteria: Path, tmp_path: Path) -> None:
-    outcome = run(kindly, criteria, tmp_path, reasons=True)
+    outcome = run(kindly, criteria, tmp_path)
     answers = outcome.report.answers
     assert answers is not None
     assert answers.trouble is None
@@ -115,7 +111,7 @@ def test_a_run_has_ratings_reasons_records_and_a_page(criteria: Path, tmp_path: 
     assert "Because of &lt;b&gt;Gladly&lt;/b&gt;." in page
     judge = answers.judge
     assert judge is not None
-    assert {"judge_criterion", "judge_reason"} <= judge.prompts.keys()
+    assert "judge_criterion" in judge.prompts
 
 
 @pytest.mark.parametrize("spelling", ["criterion.tone", "criterion:tone", "CRITERION:Tone"])
@@ -197,7 +193,7 @@ def test_shards_must_agree_on_criteria(criteria: Path) -> None:
 
 
 def test_reasons_are_not_kept_in_a_private_run(criteria: Path, tmp_path: Path) -> None:
-    outcome = run(kindly, criteria, tmp_path, reasons=True, private=True)
+    outcome = run(kindly, criteria, tmp_path, private=True)
     rows = list(outcome.folder.read_answers())
     assert {tuple(row.reasons) for row in rows} == {()}
     assert rows[0].score("criterion.tone") is not None

@@ -33,7 +33,7 @@ ALL = 4 * len(TEA.queries)
 
 
 def poisoned(agent: Any, out: Path, **options: Any) -> tuple[Run, PoisonReport]:
-    run = evaluate(agent, TEA, out=out, poison=True, **options)
+    run = evaluate(agent, TEA, out=out, **{"poison": True, **options})
     assert run.report.answers is not None
     assert run.report.answers.poison is not None
     return run, run.report.answers.poison
@@ -99,7 +99,7 @@ def test_the_page_loads_nothing_that_an_answer_asks_for(tmp_path: Path) -> None:
         host = re.search(r"[a-z]{8}\d{4}\.example", shown[-1]["text"] + shown[0]["text"])
         return f'<img src="https://{host[0]}/x">' if host else "Three minutes."
 
-    run, poison = poisoned(application(shows), tmp_path, poison_kinds="exfiltration")
+    run, poison = poisoned(application(shows), tmp_path, poison="exfiltration")
     assert poison.total.followed == poison.total.answered
     page = (run.folder.path / "report.html").read_text()
     assert poison.examples[0].canary.lower().replace("-", "") in page
@@ -116,7 +116,7 @@ def test_only_the_kinds_that_are_asked_for(tmp_path: Path) -> None:
     run, poison = poisoned(
         application(obeys),
         tmp_path,
-        poison_kinds="override,false-fact",
+        poison="override,false-fact",
         gates="poisoned_override<1",
     )
     assert set(poison.kinds) == {"override", "false_fact"}
@@ -128,12 +128,10 @@ def test_only_the_kinds_that_are_asked_for(tmp_path: Path) -> None:
     [
         ({"gates": "poisoned<=0.05"}, "needs planted documents of that kind: --poison"),
         (
-            {"gates": "poisoned_override<=0", "poison": True, "poison_kinds": "false_fact"},
-            "needs planted documents of that kind: --poison-kind",
+            {"gates": "poisoned_override<=0", "poison": "false_fact"},
+            "needs planted documents of that kind: --poison",
         ),
-        ({"poison": True, "poison_kinds": "rumor"}, "unknown kind of planted document 'rumor'"),
-        ({"poison_kinds": "override"}, "requires --poison"),
-        ({"poison": True, "poison_into": "cloud"}, "poison_into must be one of contexts, index"),
+        ({"poison": ["all", "rumor"]}, "unknown kind of planted document 'rumor'"),
     ],
 )
 def test_settings_that_cannot_be_meant_are_refused(
@@ -153,8 +151,6 @@ def test_a_target_that_takes_nothing_is_refused_before_the_first_call(tmp_path: 
 
     with pytest.raises(UsageError, match=r"into the contexts of .*parameter 'context'"):
         evaluate(search, TEA, out=tmp_path, poison=True)
-    with pytest.raises(UsageError, match=r"into the index of .*RAG_INGEST"):
-        evaluate(application(obeys), TEA, out=tmp_path, poison=True, poison_into="index")
     assert not asked
 
 
@@ -202,40 +198,16 @@ def test_one_document_and_one_question_are_enough(tmp_path: Path) -> None:
         judgments={"test": {"q2": {"d2": 1}}},
         answers={},
     )
-    run = evaluate("builtin:bm25", one, out=tmp_path, poison=True, poison_into="index")
+    run = evaluate("builtin:bm25", one, out=tmp_path, poison=True)
     assert run.report.answers is not None
     assert run.report.answers.poison is not None
     assert run.report.answers.poison.total.asked == 4
 
 
-@pytest.mark.parametrize("into", ["contexts", "index"])
-def test_the_extractive_answerer_quotes_false_facts_and_obeys_nothing(
-    into: str, tmp_path: Path
-) -> None:
-    run = evaluate("builtin:bm25", TEA, out=tmp_path, poison=True, poison_into=into)
-    assert run.report.answers is not None
-    poison = run.report.answers.poison
-    assert poison is not None
+def test_the_extractive_answerer_quotes_false_facts_and_obeys_nothing(tmp_path: Path) -> None:
+    _, poison = poisoned("builtin:bm25", tmp_path)
     assert poison.kinds["override"].followed == 0
     assert poison.kinds["false_fact"].followed >= 6
-    assert poison.total.retrieved == (ALL if into == "index" else None)
-
-
-def test_the_index_of_a_builtin_target_is_not_touched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("QDRANT_PATH", str(tmp_path / "index"))
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
-    (tmp_path / "temporary").mkdir()
-    run, poison = poisoned(
-        "builtin:dense", tmp_path / "runs", top_k=20, poison_into="index", poison_kinds="override"
-    )
-    assert poison.total.retrieved == len(TEA.queries)
-    canary = json.loads((run.folder.path / "poison.jsonl").read_text().splitlines()[0])["canary"]
-    kept = [path.read_bytes() for path in (tmp_path / "index").rglob("*") if path.is_file()]
-    assert any(b"steeps" in each for each in kept)
-    assert not any(canary.encode() in each for each in kept)
-    assert not list((tmp_path / "temporary").iterdir())
 
 
 @pytest.mark.skipif("ASSAY_GGUF_MODEL" not in os.environ, reason="ASSAY_GGUF_MODEL is not set")
@@ -248,7 +220,7 @@ def test_a_small_local_model_reads_planted_documents(tmp_path: Path) -> None:
         top_k=1,
         concurrency=1,
         timeout=300.0,
-        poison_kinds="false_fact",
+        poison="false_fact",
     )
     assert poison.total.answered == 1
     assert run.report.answers is not None
@@ -258,14 +230,12 @@ def test_a_small_local_model_reads_planted_documents(tmp_path: Path) -> None:
     assert json.loads(planted)["id"] in json.loads(call)["doc_ids"]
 
 
-@pytest.mark.parametrize("into", ["contexts", "index"])
-def test_shards_merge_into_the_undivided_run(into: str, tmp_path: Path) -> None:
+def test_shards_merge_into_the_undivided_run(tmp_path: Path) -> None:
     def run(shard_index: int = 0, num_shards: int = 1) -> Run:
         config = RunConfig(
             target="builtin:bm25",
             dataset="tea",
-            poison=True,
-            poison_into=into,
+            poison=("all",),
             shard_index=shard_index,
             num_shards=num_shards,
         )
@@ -278,7 +248,4 @@ def test_shards_merge_into_the_undivided_run(into: str, tmp_path: Path) -> None:
     assert merged.report.answers is not None
     assert whole.report.answers is not None
     assert merged.report.answers.poison is not None
-    if into == "contexts":
-        assert merged.report.answers.poison == whole.report.answers.poison
-    else:  # a shard plants for its own questions alone
-        assert merged.report.answers.poison.total.asked == ALL
+    assert merged.report.answers.poison == whole.report.answers.poison

@@ -64,3 +64,12 @@ def test_the_folder_of_runs_may_be_named_as_before(assay: Assay, tmp_path: Path)
     )
     assert "--out is now --runs VALUE" in listed.stderr
     assert "is now" not in assay("merge", "x", "--out", "a").stderr
+
+
+def test_planted_documents_have_one_option(assay: Assay, tmp_path: Path) -> None:
+    run = ("eval", "builtin:bm25", "--dataset", "notes", "--num-queries", "2", "--json")
+    bare = json.loads(assay(*run[:1], "--poison", *run[1:]).stdout)["answers"]["poison"]
+    assert len(bare["kinds"]) == 4
+    old = assay(*run, "--poison", "--poison-kind", "override", "--reasons")
+    assert list(json.loads(old.stdout)["answers"]["poison"]["kinds"]) == ["override"]
+    assert old.stderr.count("--poison-kind is now --poison VALUE") == 1

@@ -54,7 +54,6 @@ def test_a_placeholder_that_is_an_example_can_be_entered(tmp_path: Path) -> None
         "--request has no effect on a builtin: target",
         "--bm25 has no effect on target 'builtin:dense'",
         "judge_votes has no effect without judge; set judge too (--judge)",
-        "poison_kinds (--poison-kind) requires --poison; add it",
     ],
 )
 def test_no_flag_is_named_to_a_visitor(message: str) -> None:

@@ -34,8 +34,6 @@ from assay.text import normalize
 VOTES = 2
 _MAX_FILE = 64 * 2**10
 _WIDEST = 10
-_REASON_TOKENS = 80
-_REASON_LENGTH = 400
 _HEADER = re.compile(r"---[ \t]*\n(.*?\n)?---[ \t]*(?:\n|$)", re.DOTALL)
 _RANGE = re.compile(r"(\d)\s*(?:-|–|to)\s*(\d{1,2})")
 _CHOICES = ("FIRST", "SECOND", "TIE")
@@ -144,31 +142,19 @@ def _levels(scale: str, path: Path) -> tuple[str, ...]:
 
 
 async def rate_answer(
-    judge: Judge,
-    criterion: Criterion,
-    question: str,
-    answer: str,
-    sources: Sequence[str] = (),
-    *,
-    reason: bool = False,
+    judge: Judge, criterion: Criterion, question: str, answer: str, sources: Sequence[str] = ()
 ) -> CriterionRating:
     """Ask a judge for two votes, the second with the answer before the question.
 
-    Parameters:
-        sources: what the application was shown, for criteria that are about it.
-        reason: ask also, in a call of its own, for a sentence that says why. It decides nothing.
+    `sources` are what the application was shown, for criteria that are about it.
     """
     prompts = [
         criterion_prompt(criterion, question, answer, sources, vote) for vote in range(VOTES)
     ]
-    votes = await gather(judge.choose(each, criterion.levels, criterion.metric) for each in prompts)
-    rating = rating_of(criterion, votes)
-    if not reason or rating.value is None or votes[0] is None:
-        return rating
-    words = await judge.explain(
-        reason_prompt(criterion, question, answer, votes[0]), _REASON_TOKENS, "reason"
-    )
-    return replace(rating, reason=" ".join(words.split())[:_REASON_LENGTH])
+    found = await gather(judge.rate(each, criterion.levels, criterion.metric) for each in prompts)
+    votes = tuple(level for level, _ in found)
+    reason = next((reason for level, reason in found if level and reason), "")
+    return CriterionRating(votes, _value(criterion, votes), reason)
 
 
 _CONTROLS = (
@@ -235,15 +221,6 @@ def criterion_prompt(
         documents=f"Documents that the application was given:\n{shown}" if sources else "",
         criterion=criterion.text,
         allowed=", ".join(criterion.levels),
-    )
-
-
-def reason_prompt(criterion: Criterion, question: str, answer: str, rating: str) -> str:
-    """Asks for one sentence about a rating that was given."""
-    code = delimiter_code(criterion.text, question, answer, rating)
-    first, second = _blocks(code, question, answer, 0)
-    return load_prompt("judge_reason").fill(
-        code=code, first=first, second=second, criterion=criterion.text, rating=rating
     )
 
 

@@ -241,6 +241,8 @@ class FactState(StrEnum):
 # Enough for one word in any wrapping; an essay is cut, and would not count anyway.
 _TOKENS = 16
 _TOKENS_PER_WORD = 6
+_TOKENS_OF_REASON = 80
+_MAX_REASON = 400
 # For a second call, where a reasoning model had not finished thinking.
 _TOKENS_TO_THINK = 1024
 _THINKING = re.compile(r"\s*(?:<think>(?!.*</think>).*)?", re.DOTALL | re.IGNORECASE)
@@ -387,11 +389,13 @@ class Judge:
         self._keep(kind, prompt, reply, None if words is None else ", ".join(words))
         return words
 
-    async def explain(self, prompt: str, max_tokens: int, kind: str = "") -> str:
-        """What the model says in its own words; empty if it refuses. It never decides."""
-        reply = await self._generate(prompt, max_tokens)
-        self._keep(kind, prompt, reply, "")
-        return reply or ""
+    async def rate(self, prompt: str, allowed: Sequence[str], kind: str) -> tuple[str | None, str]:
+        """The allowed word on the first line of the reply, and the reason on the lines after it."""
+        reply = await self._reply(prompt, self._max_tokens + _TOKENS_OF_REASON)
+        first, _, rest = _THOUGHT.sub("", reply or "").strip().partition("\n")
+        word = parse_word(first, allowed)
+        self._keep(kind, prompt, reply, word)
+        return word, " ".join(rest.split())[:_MAX_REASON]
 
     async def _judgment(
         self, kind: str, prompts: Iterable[str], *, both_orders: bool = False

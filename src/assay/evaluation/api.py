@@ -87,11 +87,8 @@ def evaluate(
     max_cost: float | None = None,
     no_cache: bool = False,
     criteria: str | Path | None = "",
-    reasons: bool = False,
     counterfactuals: bool = False,
-    poison: bool = False,
-    poison_kinds: str | Sequence[str] = (),
-    poison_into: str = "contexts",
+    poison: bool | str | Sequence[str] = (),
     references: str | Path | Sequence[str | Path] = (),
     listeners: str | RunListener | Sequence[str | RunListener] = (),
     judge_calibration: str | Path | None = "",
@@ -167,14 +164,11 @@ def evaluate(
         no_cache: ask the judge again for replies that are cached.
         criteria: a file or a folder of files with criteria of your own, which the judge rates by;
             each is a metric, `criterion.NAME`.
-        reasons: ask the judge also for a sentence about each rating, which decides nothing.
         counterfactuals: ask questions again in other contexts, to tell retrieval errors from
             generation errors.
         poison: ask questions again with planted documents, and report how often answers follow
-            them; turns `answers` on.
-        poison_kinds: which attacks: `override`, `false_fact`, `fake_citation`, `exfiltration`; all
-            by default.
-        poison_into: where to plant: the `contexts` that the agent is given, or its `index`.
+            them; turns `answers` on. True for every attack, or some of `override`, `false_fact`,
+            `fake_citation`, `exfiltration`.
         references: a file of reference answers, in place of the data set's own, or of facts that
             the answers should state; or one of each.
         listeners: what follows the run, one or several: `"mlflow"`, another name or `module:Class`,
@@ -219,7 +213,7 @@ def evaluate(
             "compare_to": fspath(earlier) if isinstance(earlier, PathLike) else earlier,
             "judge": judge_name(judge),
             "criteria": str(criteria or ""),
-            "poison_kinds": _as_tuple(poison_kinds),
+            "poison": ("all",) * poison if isinstance(poison, bool) else _as_tuple(poison),
             "references": _texts(references),
             "judge_calibration": str(judge_calibration or ""),
         }

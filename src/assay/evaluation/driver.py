@@ -155,7 +155,7 @@ def _baseline_config(config: RunConfig, target: str = "") -> RunConfig:
     """The same queries and settings, without gates."""
     target = target or config.baseline
     config = replace(config, target=target, baseline="", compare_to="", gates=())
-    return replace(config, track=baseline_track(config, target), poison=False, poison_kinds=())
+    return replace(config, track=baseline_track(config, target), poison=())
 
 
 def _write_comparison(

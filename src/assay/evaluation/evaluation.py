@@ -102,7 +102,7 @@ class Evaluation:
         gates = [parse_gate(text, config.top_k, config.compare_to) for text in config.gates]
         parse_separator(config.chunk_separator)
         if config.poison:
-            parse_kinds(config.poison_kinds)
+            parse_kinds(config.poison)
         if config.counterfactuals:
             dataset.require_documents("--counterfactuals")
         if config.ground_truth:
@@ -129,7 +129,7 @@ class Evaluation:
         events = events or Events()
         with private_mode(self.config.private):
             async with opened_agent(agent, self.config, events.message, events.stop):
-                await self._require_plantable(agent)
+                self._require_plantable(agent)
                 if agent.info.protocol == "mcp":  # which of its tools is called was our choice
                     events.message(f"target: {agent.info.details}")
                 folder = create_run(
@@ -174,7 +174,7 @@ class Evaluation:
         events.opened(folder)
         with private_mode(self.config.private):
             async with opened_agent(agent, self.config, events.message, events.stop):
-                await self._require_plantable(agent)
+                self._require_plantable(agent)
                 if not self._is_asked(folder) and (change := agent_change(header, agent.info)):
                     if not accept_other_agent:
                         raise RunError(
@@ -184,12 +184,12 @@ class Evaluation:
                     events.message(f"warning: {change}; its figures mix both")
                 return await self._run(agent, folder, events)
 
-    async def _require_plantable(self, agent: Agent) -> None:
+    def _require_plantable(self, agent: Agent) -> None:
         """Before the first call: who asks for `--poison` does not want a run without it."""
         if self.config.poison:
             from assay.evaluation.answers.poisoning import require_plantable
 
-            await require_plantable(agent, self.config)
+            require_plantable(agent, self.config.target)
 
     def _searches_here(self) -> bool:
         return TARGET_KINDS[parse_target(self.config.target).kind].searches_dataset

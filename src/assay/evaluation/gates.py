@@ -246,10 +246,9 @@ def _ceiling_of_answers(
     gate: Gate, dataset: Dataset, config: RunConfig, queries: Sequence[Query]
 ) -> float:
     if gate.name in POISON_METRICS:
-        kinds = [f"poisoned_{kind}" for kind in parse_kinds(config.poison_kinds)]
+        kinds = [f"poisoned_{kind}" for kind in parse_kinds(config.poison)]
         if not config.poison or gate.name not in ("poisoned", *kinds):
-            option = "--poison-kind" if config.poison else "--poison"
-            raise UsageError(f"gate {gate.text!r} needs planted documents of that kind: {option}")
+            raise UsageError(f"gate {gate.text!r} needs planted documents of that kind: --poison")
         return 1.0
     if not config.answers:
         raise UsageError(f"gate {gate.text!r} needs answers; add --answers")

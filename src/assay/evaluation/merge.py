@@ -5,15 +5,14 @@ from there, so every figure equals the undivided run's to the last digit.
 """
 
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from assay.data.dataset import Dataset, Document
+from assay.data.dataset import Dataset
 from assay.errors import AgentFailure, FailureKind, RunError
 from assay.evaluation.evaluation import Evaluation
 from assay.evaluation.plan import target_record
@@ -27,7 +26,7 @@ from assay.run.folder import RunFolder, create_run
 from assay.run.models import FORMAT, QueryRow, Report, RunHeader
 from assay.run.settings import require_same
 from assay.run.state import RunState
-from assay.targets.protocol import Agent, AgentAnswer, AgentInfo
+from assay.targets.protocol import AgentAnswer, AgentInfo
 
 
 def merged_config(shards: Sequence[RunFolder], target: str | None = None) -> RunConfig:
@@ -107,13 +106,6 @@ class _NoAgent:
 
     async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
         return await self.ask(query, len(passages))
-
-    async def refuse_documents(self) -> str:
-        return ""
-
-    @asynccontextmanager
-    async def with_documents(self, documents: Sequence[Document]) -> AsyncIterator[Agent]:
-        yield self
 
 
 def _write_calls(folder: RunFolder, shards: Sequence[RunFolder], plan: list[str]) -> None:

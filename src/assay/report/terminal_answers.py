@@ -75,9 +75,7 @@ def render_poison(poison: "PoisonReport") -> RenderableType:
 
 
 def _poison_facts(poison: "PoisonReport") -> Iterator[tuple[str, str]]:
-    found = poison.total.retrieved
-    where = "" if found is None else f", retrieved for {count(found)} of {poison.total.answered}"
-    yield "planted into", f"the {poison.into}, one document for each question and kind{where}"
+    yield "planted", "one document for each question and kind, among its contexts"
     if missing := poison.total.asked - poison.total.answered:
         yield "", f"not counted: {counted(missing, 'question')} without an answer"
     worst = [(name, row) for name, row in poison.wordings.items() if row.followed][:_WORDINGS]

@@ -105,13 +105,6 @@ class AnswerSettings:
         label="Criteria of your own (file or folder)",
         placeholder="none",
     )
-    reasons: bool = _judged(
-        False,
-        "With --criteria: also ask the judge why, in a separate call that decides nothing.",
-        label="Ask the judge for a reason of each rating",
-        needs="criteria",
-        same_in_shards=False,
-    )
     counterfactuals: bool = _answered(
         False,
         "With --answers: ask each question again with the right documents, with none and "
@@ -119,30 +112,14 @@ class AnswerSettings:
         label="Ask again with other documents, to separate retrieval errors from generation errors",
         on_resume="free",
     )
-    poison: bool = _answered(
-        False,
-        "Ask each question again with a planted document among its sources, once for each kind of "
-        "attack, and report how often the answer follows it. Turns --answers on.",
-        label="Plant poisoned documents, and report how often answers follow them",
-    )
-    poison_kinds: tuple[str, ...] = _answered(
+    poison: tuple[str, ...] = _answered(
         (),
-        "With --poison: which attacks: override, false_fact, fake_citation, exfiltration. "
-        "Repeatable, or separated by commas. Default: all.",
-        flag="--poison-kind",
-        metavar="KIND",
-        label="Attacks, one per line",
-        placeholder="all",
-        needs="poison",
-    )
-    poison_into: str = _answered(
-        "contexts",
-        "With --poison: where to plant. contexts: among the documents that the target is given to "
-        "answer from; index: among those that it searches, for the duration of the run.",
-        metavar="PLACE",
-        label="Where to plant them",
-        choices=("contexts", "index"),
-        needs="poison",
+        "Ask each question again with a planted document among its sources, once for each kind of "
+        "attack, and report how often the answer follows it: override, false_fact, fake_citation, "
+        "exfiltration, or all, which need not be written. Turns --answers on.",
+        metavar="[KIND,…]",
+        label="Plant documents: all, or kinds of attacks, one per line",
+        placeholder="none",
     )
     references: tuple[str, ...] = _answered(
         (),

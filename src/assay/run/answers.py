@@ -14,8 +14,7 @@ class PoisonCount(RunRecord):
 
     `answered` are the answers that came, of which each followed the document, repeated or reported
     it, or shows nothing of it. `share` is that of the answers that follow, with its 95% interval
-    over questions; None where there was no answer. `retrieved` counts the planted documents that
-    were found, where they were planted into an index.
+    over questions; None where there was no answer.
     """
 
     asked: int
@@ -26,7 +25,6 @@ class PoisonCount(RunRecord):
     share: float | None = None
     low: float | None = None
     high: float | None = None
-    retrieved: int | None = None
 
 
 class PoisonExample(RunRecord):
@@ -46,7 +44,6 @@ class PoisonReport(RunRecord):
     `wordings` are by kind and name, `override: polite`, those that were followed most first.
     """
 
-    into: Literal["contexts", "index"]
     questions: int
     total: PoisonCount
     kinds: dict[str, PoisonCount]

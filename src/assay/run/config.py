@@ -181,8 +181,6 @@ class RunConfig(TargetSettings):
         check_labels(self)
         if self.poison:
             object.__setattr__(self, "answers", True)
-        elif self.poison_kinds:
-            raise UsageError("poison_kinds (--poison-kind) requires --poison; add it")
         if not self.answers and (self.judge or self.counterfactuals or self.references):
             raise UsageError(
                 "a judge, counterfactuals and references require --answers (answers=True in "
@@ -264,7 +262,11 @@ def _current(values: Mapping[str, Any]) -> dict[str, Any]:
     earlier = [found.pop(name, "") for name in ("ground_truth", "nuggets")]
     if any(earlier):
         found["references"] = [each for each in earlier if each]
-    found.pop("judge_max_flips", None)
+    kinds = found.pop("poison_kinds", None) or ["all"]
+    if isinstance(found.get("poison"), bool):  # a switch, before it named its kinds
+        found["poison"] = kinds if found["poison"] else []
+    for name in ("judge_max_flips", "poison_into", "reasons"):
+        found.pop(name, None)
     if folder := found.pop("model", ""):
         found["embedder"] = f"onnx:{folder}"
     return found

@@ -1,14 +1,11 @@
 """Targets `builtin:MODE[#PROVIDER]`: Assay's own retriever, and its answers, in process."""
 
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from assay.data.dataset import Dataset, Document
+from assay.data.dataset import Dataset
 from assay.errors import (
     AgentFailure,
     AssayError,
@@ -22,7 +19,7 @@ from assay.errors import (
 from assay.extras import require_extras
 from assay.llm.passages import EXTRACTIVE, Passage
 from assay.progress import Progress, silent
-from assay.targets.protocol import Agent, AgentAnswer, AgentInfo
+from assay.targets.protocol import AgentAnswer, AgentInfo
 from assay.targets.target_kinds import OpenContext, Target, builtin_track, require_mode
 from assay.targets.threads import DaemonThreads
 
@@ -47,7 +44,6 @@ class BuiltinAgent:
         bm25: parameters of BM25; by default those of the environment.
         embedder: which embedder to use; by default that of the environment.
         progress: called while an index is loaded.
-        index: a folder to keep the index in; by default where the environment says.
     """
 
     def __init__(
@@ -60,7 +56,6 @@ class BuiltinAgent:
         bm25: "Bm25Settings | None" = None,
         embedder: "EmbedderSettings | None" = None,
         progress: Progress = silent,
-        index: Path | None = None,
     ) -> None:
         from assay.search.bm25 import Bm25Settings
 
@@ -81,7 +76,6 @@ class BuiltinAgent:
         self._embedder = embedder or _embedder_of_environment()
         self._dataset = dataset
         self._progress = progress
-        self._index = index
         self._threads = DaemonThreads()
         self._search: _Search | None = None
         self._close: Callable[[], None] = lambda: None
@@ -143,40 +137,10 @@ class BuiltinAgent:
         )
         return await self._answers.from_passages(query, passages)
 
-    async def refuse_documents(self) -> str:
-        """Only with a learned ranking, which knows the documents that it learned from."""
-        return "a tuned ranking belongs to its documents" if self._mode == "tuned" else ""
-
-    @asynccontextmanager
-    async def with_documents(self, documents: Sequence[Document]) -> AsyncIterator[Agent]:
-        """Another agent with an index of its own, in memory or in a folder that is then deleted.
-
-        The index of the data set is not touched.
-        """
-        more = {**self._dataset.documents, **{each.id: each for each in documents}}
-        with TemporaryDirectory(prefix="assay-index-") as folder:
-            other = BuiltinAgent(
-                self.info.name.removeprefix("builtin:"),
-                replace(self._dataset, documents=more),
-                answers=True,
-                bm25=self._bm25,
-                embedder=self._embedder,
-                progress=self._progress,
-                index=Path(folder),
-            )
-            try:
-                await other.open()
-                yield other
-            finally:
-                await other.close()
-
     def _load_lexical(self) -> _Search:
-        from assay.search.bm25_index import Bm25Index, open_bm25
+        from assay.search.bm25_index import open_bm25
 
-        if self._index is None:
-            index = open_bm25(self._dataset, self._bm25, self._progress)
-        else:  # the documents of one experiment, which are not worth keeping
-            index = Bm25Index(self._dataset.documents.values(), self._bm25, self._progress)
+        index = open_bm25(self._dataset, self._bm25, self._progress)
         settings = {"mode": "bm25", "bm25": self._described(index.weighting.language)}
         chosen = self._reranker()
         self.info = replace(self.info, retriever=settings | chosen)
@@ -215,16 +179,10 @@ class BuiltinAgent:
 
         mode = check_request("any", 1, self._mode)
         embedder = open_embedder(self._embedder)
-        store = None
-        if self._index is not None:
-            from assay.search.folder_store import FolderStore
-
-            store = FolderStore(self._index, "documents")
         retriever = open_retriever(
             self._dataset,
             mode,
             embedder=embedder,
-            store=store,
             bm25=self._bm25,
             progress=self._progress,
         )

@@ -4,7 +4,6 @@ Each protocol is one module that implements `Agent`; nothing above this layer kn
 """
 
 from collections.abc import Awaitable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -13,7 +12,6 @@ from assay.errors import AgentFailure, FailureKind
 from assay.llm.passages import ContextChunk, Passage
 
 if TYPE_CHECKING:  # the table of targets needs no reader of data sets
-    from assay.data.dataset import Document
     from assay.targets.a2a.card import Finding
     from assay.targets.mapping import AnswerReader
 
@@ -169,24 +167,6 @@ class TakesContext(Protocol):
 
     async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
         """One call with the passages to answer from. Raises `AgentFailure`."""
-        ...
-
-
-@runtime_checkable
-class TakesDocuments(Protocol):
-    """An agent whose index can be given documents for a while."""
-
-    async def refuse_documents(self) -> str:
-        """Why this one cannot, in words; empty if it can. Asked once it is open."""
-        ...
-
-    def with_documents(
-        self, documents: "Sequence[Document]"
-    ) -> AbstractAsyncContextManager["Agent"]:
-        """An open agent that searches these documents as well, until the block ends.
-
-        Nothing of them stays behind, however the block ends. Raises `TargetError`.
-        """
         ...
 
 

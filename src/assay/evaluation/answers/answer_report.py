@@ -287,8 +287,7 @@ class AnswerReport:
     def _criteria_prompts(self) -> dict[str, str]:
         if not self._found.criteria.criteria:
             return {}
-        names = ["judge_criterion", *(["judge_reason"] if self._config.reasons else [])]
-        return {name: load_prompt(name).id for name in names}
+        return {"judge_criterion": load_prompt("judge_criterion").id}
 
     def _diagnosis(self) -> DiagnosisReport | None:
         """None if no question is decided, or if a judge was to decide and did not finish."""

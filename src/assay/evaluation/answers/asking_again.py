@@ -51,11 +51,6 @@ class CounterfactualRunner:
     known: Collection[str] = ()
     breaker: Callable[[], CircuitBreaker] = CircuitBreaker
 
-    def is_done(self, path: Path, queries: Sequence[Query]) -> bool:
-        """Whether `path` holds a call of each query, so that nothing will be asked."""
-        log = CallLog(path)
-        return not self.config.private and all(query.id in log for query in queries)
-
     async def run(
         self,
         path: Path,

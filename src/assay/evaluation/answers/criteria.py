@@ -122,7 +122,7 @@ class CriteriaScores:
         return {name: each.value or 0.0 for name, each in found.items() if each is not None}
 
     def reasons(self, query_id: str) -> dict[str, str]:
-        """Why, where the judge was asked for it."""
+        """Why, if the judge said so."""
         found = {name: by.get(query_id) for name, by in self.ratings.items()}
         return {name: each.reason for name, each in found.items() if each and each.reason}
 
@@ -155,7 +155,6 @@ async def rate_answers(
     cases: Sequence[AnswerCase],
     documents: Mapping[str, Document],
     *,
-    reasons: bool = False,
     controls: bool = True,
     progress: Progress = silent,
 ) -> CriteriaScores:
@@ -180,12 +179,7 @@ async def rate_answers(
             return CriterionRating((), None)
         sources = case.seen_texts(documents)
         return await rate_answer(
-            judge.about(case.query_id),
-            criterion,
-            case.question,
-            case.answer,
-            sources,
-            reason=reasons,
+            judge.about(case.query_id), criterion, case.question, case.answer, sources
         )
 
     ratings = await gather_for(pairs, rate, "rating answers", progress)

@@ -200,7 +200,6 @@ async def _stages(
             options.criteria,
             cases,
             documents,
-            reasons=config.reasons,
             controls=config.judge_controls > 0,
             progress=asker.progress,
         )

@@ -110,7 +110,6 @@ def score_answers(
     max_cost: float | None = None,
     no_cache: bool = False,
     criteria: str | Path | None = None,
-    reasons: bool = False,
     references: str | Path | None = None,
     judge_calibration: str | Path | None = None,
     require_calibrated: bool = False,
@@ -138,7 +137,6 @@ def score_answers(
         judge_concurrency: how many calls are sent to the judge at once.
         max_cost: stop before the judge has spent this many US dollars.
         criteria: a file or a folder of files with criteria of your own, which the judge rates by.
-        reasons: ask the judge also for a sentence about each rating, which decides nothing.
         references: a file of facts that the answers should state; rows are found in it by their
             id or their question.
         judge_calibration: the file of `assay judge calibrate --out`: gates on judged figures say
@@ -163,7 +161,6 @@ def score_answers(
         top_k=LOG_TOP_K,
         references=(str(references),) if references else (),
         criteria=str(criteria or ""),
-        reasons=reasons,
         judge_calibration=str(judge_calibration or ""),
         require_calibrated=require_calibrated,
         gates=(gates,) if isinstance(gates, str) else tuple(gates),

@@ -1,17 +1,13 @@
 """`--poison`: the questions of a run once more, each with a planted document among its sources.
 
-The documents are planted into the contexts that a target is given, or into the index that it
-searches, one kind of attack after the other. What was planted into an index is taken out again
-however this ends. Then figures, counts and findings are made of the answers.
+One kind of attack after the other. Then figures, counts and findings are made of the answers.
 """
 
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Literal, cast
 
 import orjson
 
@@ -24,8 +20,6 @@ from assay.answers.poison_documents import (
     parse_kinds,
     plant,
     poison_outcome,
-    squeezed,
-    squeezed_readings,
 )
 from assay.data.dataset import Dataset, Query
 from assay.errors import UsageError
@@ -35,23 +29,12 @@ from assay.llm.passages import Passage
 from assay.metrics.statistics import summarize
 from assay.run.answers import PoisonCount, PoisonExample, PoisonReport
 from assay.run.calls import Call
-from assay.run.config import RunConfig
 from assay.targets.chunks import ChunkResolver
-from assay.targets.protocol import (
-    Agent,
-    AgentAnswer,
-    TakesContext,
-    TakesDocuments,
-    context_taker,
-)
+from assay.targets.protocol import Agent, AgentAnswer, TakesContext, context_taker
 
 _TAKES_CONTEXTS = (
     "a builtin: target, a Python function with a parameter 'context', an http: target with the "
     'task RAG_ANSWER, or a rest: or openai: target whose --request holds "{contexts}"'
-)
-_TAKES_DOCUMENTS = (
-    "a builtin: target, or an http: target with the task RAG_ANSWER whose agent also serves "
-    "RAG_INGEST and removes documents"
 )
 
 FOLLOWS = "follows planted documents"
@@ -59,10 +42,6 @@ REPEATS = "repeats planted documents"
 
 _EXAMPLES = 5
 _EXCERPT = 500
-_NOT_RETRIEVED = (
-    "no planted document was retrieved, so nothing was tested: does the index make new "
-    "documents searchable at once?"
-)
 _TOO_FEW = (
     "{answered} of {asked} questions were answered with a planted document: too few to tell "
     "anything, so there is no figure"
@@ -75,59 +54,44 @@ _UNCHANGED = (
 
 @dataclass(frozen=True, slots=True)
 class PoisonedAnswer:
-    """One answer that was given with a planted document in reach.
-
-    `document` is the one whose canary the answer names, else the one that was planted for the
-    question. `outcome` is None if no answer came. `retrieved` is None where it is not known.
-    """
+    """One answer that was given with `document` in reach; `outcome` is None if none came."""
 
     query_id: str
     document: PlantedDocument
     outcome: PoisonOutcome | None
-    retrieved: bool | None = None
     unchanged: bool = False
     answer: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class PoisonRun:
-    """What came of all planted documents; `into` is `contexts` or `index`."""
+    """What came of all planted documents."""
 
-    into: str
     answers: tuple[PoisonedAnswer, ...]
 
     @property
-    def is_conclusive(self) -> bool:
-        """Whether most questions were answered, and any in sight of a planted document.
+    def answered(self) -> list[PoisonedAnswer]:
+        """Those that came."""
+        return [each for each in self.answers if each.outcome is not None]
 
-        Else nothing was tested: an application that breaks on planted documents resists none.
-        """
-        answered = [each for each in self.answers if each.outcome is not None]
-        enough = 2 * len(answered) >= len(self.answers)
-        return enough and any(each.retrieved is not False for each in answered)
+    @property
+    def is_conclusive(self) -> bool:
+        """Whether most were answered: an agent that breaks on planted documents resists none."""
+        return bool(self.answered) and 2 * len(self.answered) >= len(self.answers)
 
     def outcomes(self) -> dict[str, dict[str, str]]:
         """The outcomes by kind of each question that has any, by its id."""
         found: defaultdict[str, dict[str, str]] = defaultdict(dict)
-        for each in self.answers:
-            if each.outcome is not None:
-                found[each.query_id][str(each.document.kind)] = str(each.outcome)
+        for each in self.answered:
+            found[each.query_id][str(each.document.kind)] = str(each.outcome)
         return dict(found)
 
 
-async def require_plantable(agent: Agent, config: RunConfig) -> None:
-    """Raise `UsageError` if nothing can be planted where the settings say; `agent` is open."""
-    why = ""
-    if config.poison_into == "index":
-        allowed, who = isinstance(agent, TakesDocuments), _TAKES_DOCUMENTS
-        why = await agent.refuse_documents() if isinstance(agent, TakesDocuments) else ""
-    else:
-        allowed, who = context_taker(agent) is not None, _TAKES_CONTEXTS
-    if not allowed or why:
-        because = f" ({why})" if why else ""
+def require_plantable(agent: Agent, target: str) -> None:
+    """Raise `UsageError` if nothing can be planted; `agent` is open."""
+    if context_taker(agent) is None:
         raise UsageError(
-            f"--poison cannot plant documents into the {config.poison_into} of "
-            f"{config.target}{because}; use {who}"
+            f"--poison cannot plant documents into the contexts of {target}; use {_TAKES_CONTEXTS}"
         )
 
 
@@ -136,66 +100,52 @@ async def run_poison(
 ) -> PoisonRun:
     """Ask every question that was answered again, once for each kind of planted document."""
     config, dataset = asking.config, asking.dataset
+    taker = context_taker(agent)
+    assert taker is not None, "require_plantable refuses such an agent"
     asked = [case for case in cases if case.answer is not None]
+    questions = [(case.query_id, case.question) for case in asked]
     planted = {
-        kind: plant(
-            [(case.query_id, case.question) for case in asked],
-            kind,
-            seed=config.seed,
-            taken=dataset.known_ids,
-        )
-        for kind in parse_kinds(config.poison_kinds)
+        kind: plant(questions, kind, seed=config.seed, taken=dataset.known_ids)
+        for kind in parse_kinds(config.poison)
     }
     everything = [each for documents in planted.values() for each in documents.values()]
     if not config.private:
-        _write(everything, folder / "poison.jsonl")
+        lines = (asdict(each) for each in everything)
+        encoded = (orjson.dumps(each, option=orjson.OPT_APPEND_NEWLINE) for each in lines)
+        atomic_write(folder / "poison.jsonl", b"".join(encoded))
     asking = replace(asking, known={each.id for each in everything})
     found: list[PoisonedAnswer] = []
     for kind, documents in planted.items():
-        found += await _round(agent, asked, kind, documents, folder, asking)
-    return PoisonRun(config.poison_into, tuple(found))
+        found += await _ask_kind(taker, asked, kind, documents, folder, asking)
+    return PoisonRun(tuple(found))
 
 
-async def _round(
-    agent: Agent,
+async def _ask_kind(
+    taker: TakesContext,
     cases: Sequence[AnswerCase],
     kind: PoisonKind,
     documents: Mapping[str, PlantedDocument],
     folder: Path,
     asking: CounterfactualRunner,
 ) -> list[PoisonedAnswer]:
-    """All questions with planted documents of one kind."""
     config, dataset = asking.config, asking.dataset
-    into_index = config.poison_into == "index"
     by_id = {case.query_id: case for case in cases}
     queries = [dataset.queries[case.query_id] for case in cases]
     resolver = ChunkResolver(config.chunk_separator, dataset.documents)
-    path = folder / f"calls-poison-{kind}{'-index' * into_index}.jsonl"
-    async with AsyncExitStack() as stack:
-        searching = agent
-        if into_index and not asking.is_done(path, queries):
-            assert isinstance(agent, TakesDocuments), "require_plantable refuses such an agent"
-            planted = [each.document for each in documents.values()]
-            searching = await stack.enter_async_context(agent.with_documents(planted))
-        reader = context_taker(agent)
 
-        async def ask(query: Query) -> AgentAnswer:
-            if into_index:
-                return resolver.resolve(await searching.ask(query.text, config.top_k))
-            assert reader is not None, "require_plantable refuses such an agent"
-            return resolver.resolve(await _from_contexts(reader, query))
+    async def ask(query: Query) -> AgentAnswer:
+        passages = poisoned_context(
+            by_id[query.id], documents[query.id], dataset, config.top_k, config.seed
+        )
+        return resolver.resolve(await taker.answer_from(query.text, passages))
 
-        async def _from_contexts(taker: TakesContext, query: Query) -> AgentAnswer:
-            passages = poisoned_context(
-                by_id[query.id], documents[query.id], dataset, config.top_k, config.seed
-            )
-            return await taker.answer_from(query.text, passages)
-
-        words = str(kind).replace("_", " ")
-        calls = await asking.run(path, ask, queries, f"asking with planted documents: {words}")
-    planted_round = _PlantedRound(documents, searched=into_index)
+    words = str(kind).replace("_", " ")
+    path = folder / f"calls-poison-{kind}.jsonl"
+    calls = await asking.run(path, ask, queries, f"asking with planted documents: {words}")
     return [
-        planted_round.result(case, calls[case.query_id]) for case in cases if case.query_id in calls
+        _outcome(case, calls[case.query_id], documents[case.query_id])
+        for case in cases
+        if case.query_id in calls
     ]
 
 
@@ -215,47 +165,16 @@ def poisoned_context(
     return [*passages[:place], planted.passage, *passages[place:]]
 
 
-class _PlantedRound:
-    """The planted documents of one kind; `searched` if all of them were in reach of each answer."""
-
-    def __init__(self, documents: Mapping[str, PlantedDocument], *, searched: bool) -> None:
-        self._documents = documents
-        self._searched = searched
-        self._ids = {each.id for each in documents.values()}
-        self._canaries = {key: squeezed(each.canary) for key, each in documents.items()}
-
-    def result(self, case: AnswerCase, call: Call) -> PoisonedAnswer:
-        """What the answer to a question did."""
-        if call.failure is not None or call.answer is None:
-            return PoisonedAnswer(case.query_id, self._documents[case.query_id], None)
-        document = self._documents[self._named(case.query_id, call)]
-        shown = {*call.doc_ids, *(each.doc_id for each in call.contexts)}
-        return PoisonedAnswer(
-            query_id=case.query_id,
-            document=document,
-            outcome=poison_outcome(call.answer, call.citations, document),
-            retrieved=not shown.isdisjoint(self._ids) if self._searched else None,
-            unchanged=call.answer == case.answer,
-            answer=call.answer,
-        )
-
-    def _named(self, own: str, call: Call) -> str:
-        """Whose document's canary the answer names: in an index, that of another question may do.
-
-        The answer is folded once, and not for each canary.
-        """
-        if not self._searched:
-            return own
-        readings = squeezed_readings(" ".join([call.answer or "", *call.citations]))
-        names = (own, *self._canaries)
-        return next(
-            (each for each in names if any(self._canaries[each] in text for text in readings)), own
-        )
-
-
-def _write(documents: Sequence[PlantedDocument], path: Path) -> None:
-    lines = (orjson.dumps(asdict(each), option=orjson.OPT_APPEND_NEWLINE) for each in documents)
-    atomic_write(path, b"".join(lines))
+def _outcome(case: AnswerCase, call: Call, document: PlantedDocument) -> PoisonedAnswer:
+    if call.failure is not None or call.answer is None:
+        return PoisonedAnswer(case.query_id, document, None)
+    return PoisonedAnswer(
+        query_id=case.query_id,
+        document=document,
+        outcome=poison_outcome(call.answer, call.citations, document),
+        unchanged=call.answer == case.answer,
+        answer=call.answer,
+    )
 
 
 def poison_columns(run: PoisonRun) -> list[tuple[str, Mapping[str, float]]]:
@@ -279,7 +198,6 @@ def poison_report(run: PoisonRun, *, seed: int, private: bool) -> PoisonReport:
     wordings = _grouped(run.answers, lambda each: f"{each.document.kind}: {each.document.wording}")
     counts = {name: _count(those, seed) for name, those in wordings.items()}
     return PoisonReport(
-        into=cast(Literal["contexts", "index"], run.into),
         questions=len({each.query_id for each in run.answers}),
         total=_count(run.answers, seed),
         kinds={
@@ -299,7 +217,7 @@ def poison_findings(run: PoisonRun | None) -> list[AnswerFinding]:
     """
     if run is None:
         return []
-    answered = [each for each in run.answers if each.outcome is not None]
+    answered = run.answered
     found = []
     for kind, outcome, phrase in (
         (FOLLOWS, PoisonOutcome.FOLLOWED, "follow it"),
@@ -325,20 +243,15 @@ def poison_findings(run: PoisonRun | None) -> list[AnswerFinding]:
 
 
 def _note(run: PoisonRun) -> str | None:
-    answered = [each for each in run.answers if each.outcome is not None]
-    if 2 * len(answered) < len(run.answers) or not answered:
-        return _TOO_FEW.format(answered=len(answered), asked=len(run.answers))
     if not run.is_conclusive:
-        return _NOT_RETRIEVED
-    return _UNCHANGED if all(each.unchanged for each in answered) else None
+        return _TOO_FEW.format(answered=len(run.answered), asked=len(run.answers))
+    return _UNCHANGED if all(each.unchanged for each in run.answered) else None
 
 
 def _count(answers: Sequence[PoisonedAnswer], seed: int) -> PoisonCount:
     outcomes = Counter(each.outcome for each in answers)
     shares = list(_by_question(answers).values())
     summary = summarize(shares, seed=seed) if shares else None
-    searched = [each.retrieved for each in answers if each.outcome is not None]
-    known = [each for each in searched if each is not None]
     return PoisonCount(
         asked=len(answers),
         answered=len(answers) - outcomes[None],
@@ -348,7 +261,6 @@ def _count(answers: Sequence[PoisonedAnswer], seed: int) -> PoisonCount:
         share=None if summary is None else summary.mean,
         low=None if summary is None else summary.low,
         high=None if summary is None else summary.high,
-        retrieved=sum(known) if len(known) == len(searched) and known else None,
     )
 
 
