@@ -37,7 +37,7 @@ LAYERS = [
     {"net"},
     {"locks", "ray_cluster"},
     {"files"},
-    {"extras"},
+    {"extras", "plugins"},
     {"errors", "privacy", "progress", "text"},
 ]
 LEVEL = {package: level for level, packages in enumerate(LAYERS) for package in packages}

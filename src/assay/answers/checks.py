@@ -20,6 +20,7 @@ from assay.answers.faithfulness import Held
 from assay.answers.outcome import Outcome, evidence, has, outcome, stated_facts, taken_back
 from assay.answers.statements import CLAUSE, TALK
 from assay.answers.values import content, is_in, values
+from assay.plugins import load_plugin
 from assay.text import normalize, sentences, words
 
 Severity = Literal["wrong", "unsafe", "form"]
@@ -53,7 +54,7 @@ def check_lists(cases: Sequence[AnswerCase] = ()) -> tuple[tuple[Check, ...], ..
 
 def plugin_checks() -> list[Check]:
     """The checks of installed packages, entry points of the group `assay.answer_checks`."""
-    return [entry.load() for entry in entry_points(group="assay.answer_checks")]
+    return [load_plugin(entry) for entry in entry_points(group="assay.answer_checks")]
 
 
 def _retrieval(cases: Sequence[AnswerCase]) -> tuple[Check, ...]:

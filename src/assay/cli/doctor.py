@@ -26,6 +26,7 @@ from assay.cli.options import (
 )
 from assay.errors import DataError, TargetError, UsageError
 from assay.extras import PACKAGES
+from assay.plugins import Plugin, installed_plugins
 from assay.privacy import private_mode
 from assay.report.numbers import counted
 from assay.run.config import RunConfig
@@ -216,6 +217,7 @@ class Installation:
     settings: list[Setting]
     unread_variables: list[str]
     targets: dict[str, dict[str, str]]
+    plugins: list[Plugin]
     versions: dict[str, str]
     cache: str
     datasets: dict[str, str]
@@ -235,6 +237,8 @@ def examine_installation(root: Any, as_json: bool, *, deep: bool = False) -> int
     cache, problem = _cache()
     checked = _check_kept_files() if deep and not problem else {}
     problems = [problem] * bool(problem)
+    plugins = list(installed_plugins())
+    problems += [plugin.error for plugin in plugins if plugin.error]
     problems += [f"{what}: {state}" for what, (state, damaged) in checked.items() if damaged]
     found = Installation(
         settings=list(_option_settings(root.command, root.default_map or {})),
@@ -243,6 +247,7 @@ def examine_installation(root: Any, as_json: bool, *, deep: bool = False) -> int
             kind.name: {"syntax": kind.syntax, "description": kind.description}
             for kind in TARGET_KINDS.values()
         },
+        plugins=plugins,
         versions=dict(_versions()),
         cache=cache,
         datasets=dict(_datasets(problem)),
@@ -358,6 +363,11 @@ def _rendered_installation(found: Installation) -> Iterator[Any]:
     yield from ("", Text("targets", style="bold"))
     for name, kind in found.targets.items():
         yield labeled(name, f"{kind['syntax']}: {kind['description']}")
+    if found.plugins:
+        yield from ("", Text("plug-ins", style="bold"))
+    for plugin in found.plugins:
+        state = "failed to load" if plugin.error else plugin.value
+        yield labeled(plugin.name, f"{plugin.group}: {state}, from {plugin.package}")
     yield from ("", Text("versions", style="bold"))
     for name, version in found.versions.items():
         yield labeled(name, version)

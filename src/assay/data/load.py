@@ -6,7 +6,7 @@ are what is read all the same, and what makes scores mean less than they seem to
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from itertools import combinations, islice
 from os import PathLike
 from pathlib import Path
@@ -20,6 +20,7 @@ from assay.data.question_table import COLUMNS, read_questions
 from assay.data.table import SUFFIXES, parse_columns, require_readable_table, table_suffix
 from assay.data.text_file import Findings
 from assay.errors import UsageError, closest, did_you_mean, suggests_keywords
+from assay.plugins import find_plugin, load_plugin
 from assay.progress import Progress, silent
 
 KNOWN = {
@@ -177,13 +178,13 @@ def source_of(name: object) -> DataSource | None:
         return None
     if prefix in SOURCES:
         return SOURCES[prefix]
-    point = next(iter(entry_points(group=GROUP, name=prefix)), None)
+    point = find_plugin(GROUP, prefix)
     return None if point is None else _plugin(point)
 
 
 def _plugin(point: EntryPoint) -> DataSource:
     def read(name: str, _findings: Findings, _progress: Progress) -> Dataset:
-        dataset = point.load()(name.partition(":")[2])
+        dataset = load_plugin(point)(name.partition(":")[2])
         if not isinstance(dataset, Dataset):
             raise UsageError(
                 f"{point.value} of {GROUP} must return a Dataset, got {type(dataset).__name__}"

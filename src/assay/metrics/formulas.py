@@ -14,10 +14,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from assay.errors import UsageError
 from assay.metrics.graded import Floats, GradedLists, Integers
 
 Formula = Callable[[GradedLists, GradedLists, int | None], Floats]
 GainFunction = Callable[[Integers], Floats]
+QueryFunction = Callable[[list[int], list[int], int | None], float]
 
 
 def linear(grade: Integers) -> Floats:
@@ -169,3 +171,22 @@ def _discounts(places: Floats, cutoff: int | None) -> Floats:
     single = 1.0 / np.log2(np.arange(full.max(initial=0) + 1) + 2.0)
     whole = np.concatenate([[0.0], np.cumsum(single)])
     return np.asarray(whole[full] + (reach - full) * single[full])
+
+
+def per_query(function: QueryFunction, name: str) -> Formula:
+    """A formula from a plug-in, which sees one query at a time.
+
+    `function(grades, ideal, cutoff)` gets the grade at each place (0 if not relevant or not
+    judged; nothing beyond the cut-off), all grades of the query, best first, and the cut-off or
+    None. It returns a number from 0 to 1.
+    """
+
+    def formula(ranked: GradedLists, ideal: GradedLists, cutoff: int | None) -> Floats:
+        pairs = zip(ranked.top(cutoff).as_lists(), ideal.as_lists(), strict=True)
+        values = np.array([function(grades, best, cutoff) for grades, best in pairs], np.float64)
+        wrong = values[~((values >= 0) & (values <= 1))]
+        if wrong.size:
+            raise UsageError(f"metric {name!r} must return numbers from 0 to 1, got {wrong[0]}")
+        return values
+
+    return formula

@@ -95,6 +95,17 @@ class GradedLists:
         sums = np.bincount(self.owner, weights=weights, minlength=self.size)
         return np.asarray(sums, np.float64)
 
+    def as_lists(self) -> list[list[int]]:
+        """The grade at each place of each list, up to its last judged document; 0 if unjudged."""
+        lists: list[list[int]] = [[] for _ in range(self.size)]
+        for owner, rank, grade in zip(
+            self.owner.tolist(), self.rank.tolist(), self.grade.tolist(), strict=True
+        ):
+            grades = lists[owner]
+            grades.extend([0] * (rank - len(grades)))
+            grades.append(max(grade, 0))
+        return lists
+
     def where(self, mask: NDArray[np.bool_]) -> "GradedLists":
         """The entries that `mask` selects."""
         if mask.all():

@@ -1,4 +1,7 @@
-"""The metrics, as objects that are written as they are read: `nDCG @ 5` is `nDCG@5`."""
+"""The metrics, as objects that are written as they are read: `nDCG @ 5` is `nDCG@5`.
+
+Other packages add metrics by entry points of the group `assay.metrics`, see `per_query`.
+"""
 
 import re
 from collections.abc import Mapping
@@ -18,10 +21,11 @@ class _Definition(NamedTuple):
     aliases: tuple[str, ...] = ()
 
 
+GROUP = "assay.metrics"
 _EXPONENTIAL = "nDCG(gain=exp)"
 _CONDENSED = "nDCG(judged_only=True)"
 
-_DEFINITIONS: Mapping[str, _Definition] = {
+_DEFINITIONS: dict[str, _Definition] = {
     "nDCG": _Definition("ndcg", formulas.ndcg(formulas.linear), "optional", ("ndcg_cut",)),
     _EXPONENTIAL: _Definition("ndcg_exp", formulas.ndcg(formulas.exponential), "optional"),
     "Recall": _Definition("recall", formulas.recall, "optional", ("r", "rec")),
@@ -42,6 +46,22 @@ _DEFINITIONS: Mapping[str, _Definition] = {
 }
 
 
+def _find_definition(name: str) -> _Definition | None:
+    """The definition of a metric, also of one that an installed package adds."""
+    if name in _DEFINITIONS:
+        return _DEFINITIONS[name]
+    from assay.plugins import find_plugin, load_plugin
+
+    point = find_plugin(GROUP, name)
+    if point is None:
+        return None
+    plugin = load_plugin(point)
+    function = plugin() if isinstance(plugin, type) else plugin
+    _DEFINITIONS[name] = _Definition(name, formulas.per_query(function, name), "optional")
+    _NAMES[name] = name
+    return _DEFINITIONS[name]
+
+
 @dataclass(frozen=True, repr=False)
 class Metric:
     """One measure of a ranked list, between 0 and 1; its repr is its id, `nDCG@10`.
@@ -58,7 +78,7 @@ class Metric:
     cutoff: int | None = None
 
     def __post_init__(self) -> None:
-        if self.name not in _DEFINITIONS:
+        if _find_definition(self.name) is None:
             raise _unknown(self.name)
         if self.cutoff is None:
             return
@@ -130,7 +150,11 @@ class Metric:
 
     @property
     def _definition(self) -> _Definition:
-        return _DEFINITIONS[self.name]
+        # A metric that was sent to another process is checked here, not when it is made.
+        found = _find_definition(self.name)
+        if found is None:
+            raise _unknown(self.name)
+        return found
 
 
 nDCG = Metric("nDCG")
@@ -147,7 +171,7 @@ infNDCG = Metric("infNDCG")
 
 
 _WRITTEN = re.compile(r"(?P<name>.+?)(?:(?:@|_at_|_|\.)(?P<cutoff>[0-9]{1,9}))?")
-_NAMES: Mapping[str, str] = {
+_NAMES: dict[str, str] = {
     spelling: name
     for name, definition in _DEFINITIONS.items()
     for spelling in (name.lower(), definition.key, *definition.aliases)
@@ -163,10 +187,10 @@ def parse_metric(text: str, *, also: str = "") -> Metric:
         raise UsageError(f"the name of a metric is a string such as 'ndcg@10', got {text!r}")
     written = re.sub(r"[\s\"']", "", text.lower()).replace("-", "_")
     match = _WRITTEN.fullmatch(written)
-    if match is None or match["name"] not in _NAMES:
+    name = _NAMES.get(match["name"], match["name"]) if match else ""
+    if match is None or _find_definition(name) is None:
         raise _unknown(text, also)
-    cutoff = match["cutoff"]
-    metric = Metric(_NAMES[match["name"]], None if cutoff is None else int(cutoff))
+    metric = Metric(name, None if match["cutoff"] is None else int(match["cutoff"]))
     metric.require_cutoff()
     return metric
 
