@@ -13,12 +13,13 @@ WORKDIR /app
 COPY pyproject.toml README.md LICENSE ./
 COPY locks ./locks
 COPY src ./src
+COPY packages ./packages
 # Every package with the hash that was tested, the build backend and the installer among them.
 ENV UV_COMPILE_BYTECODE=1 \
     UV_NO_CACHE=1
 RUN python -m pip install --no-cache-dir --require-hashes --requirement locks/uv.lock \
     && uv pip install --python "$(command -v python)" --require-hashes --requirement locks/image.lock \
-    && uv pip install --python "$(command -v python)" --no-deps --no-build-isolation . \
+    && uv pip install --python "$(command -v python)" --no-deps --no-build-isolation . ./packages/agent-assay-minilm \
     && python -m pip uninstall --yes uv
 
 # In a container the network says who can connect (ASSAY_OPEN); ASSAY_TOKEN asks callers for a token.

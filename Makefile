@@ -22,7 +22,7 @@ help: ## list the targets
 
 setup: $(READY) ## make the virtual environment and install Assay into it
 
-$(READY): pyproject.toml locks/dev.lock
+$(READY): pyproject.toml locks/dev.lock packages/agent-assay-minilm/pyproject.toml
 	@PYTHON="$(PYTHON)" VENV="$(VENV)" sh scripts/setup.sh
 	@touch $(READY)
 

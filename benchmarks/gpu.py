@@ -1,15 +1,13 @@
 """How many texts a second the PyTorch embedder embeds, end to end and stage by stage.
 
-    python benchmarks/gpu.py --archive nfcorpus.zip [--copies 40] [--device cuda]
-    python benchmarks/gpu.py --archive nfcorpus.zip --index 1000000
+    python benchmarks/gpu.py --archive nfcorpus.zip --model DIR [--copies 40] [--device cuda]
+    python benchmarks/gpu.py --archive nfcorpus.zip --model DIR --index 1000000
 
 The second is `assay index` of that many documents of 60 words, cut from the same texts and written
 to a file first, with the time of each stage; then hybrid queries.
 
-It needs the extra [torch]. The model is the built-in one: its int8 weights, read from the installed
-ONNX file and rounded back to floats, in a folder as sentence-transformers saves it. The texts are
-those of NFCorpus, several times over, each copy with its words rotated, so that no two texts are
-alike but the lengths are those of real abstracts.
+It needs the extra [torch]. The texts are those of NFCorpus, several times over, each copy with its
+words rotated, so that no two texts are alike but the lengths are those of real abstracts.
 """
 
 import argparse
@@ -26,11 +24,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from assay.search.embedding import Vectors
-from assay.search.model_files import MODEL, TOKENIZER, read_model_file
-from assay.search.onnx_embedding import MAX_TOKENS
 from assay.search.torch_embedding import TorchEmbedder
 
 REPEATS = 3
@@ -40,7 +34,7 @@ def main() -> None:
     """Measure, and print one JSON object."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--archive", type=Path, required=True)
-    parser.add_argument("--model", type=Path, help="a folder made before; made anew by default")
+    parser.add_argument("--model", required=True, help="of sentence-transformers: folder or name")
     parser.add_argument("--copies", type=int, default=40)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--processes", type=int, default=None)
@@ -48,19 +42,15 @@ def main() -> None:
     parser.add_argument("--onnx", action="store_true", help="compare with the CPU's int8 vectors")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        folder = arguments.model or Path(scratch) / "all-MiniLM-L6-v2"
-        if not folder.exists():
-            write_model(folder)
+        model = arguments.model
         documents = read_texts(arguments.archive)
         if arguments.index:
-            figures = index(documents, arguments.index, folder, Path(scratch), arguments.device)
+            figures = index(documents, arguments.index, model, Path(scratch), arguments.device)
             print(json.dumps(figures, indent=1))
             return
         texts = rotated(documents, arguments.copies)
-        embedder = TorchEmbedder(
-            str(folder), device=arguments.device, processes=arguments.processes
-        )
-        print(json.dumps(measure(embedder, documents, texts, str(folder), arguments.onnx)))
+        embedder = TorchEmbedder(model, device=arguments.device, processes=arguments.processes)
+        print(json.dumps(measure(embedder, documents, texts, model, arguments.onnx)))
 
 
 def measure(
@@ -137,7 +127,7 @@ class Stages:
 
 
 def index(
-    documents: Sequence[str], count: int, model: Path, scratch: Path, device: str
+    documents: Sequence[str], count: int, model: str, scratch: Path, device: str
 ) -> dict[str, Any]:
     """`assay index` of so many documents of 60 words, stage by stage, and queries afterwards."""
     from assay.cli.app import main as assay
@@ -242,72 +232,6 @@ def rotated(documents: Sequence[str], copies: int) -> list[str]:
     for copy in range(1, copies):
         made += [" ".join(one[7 * copy % len(one) :] + one[: 7 * copy % len(one)]) for one in words]
     return made
-
-
-def write_model(folder: Path) -> None:
-    """The built-in model as floats, saved as sentence-transformers saves one."""
-    import torch
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer import modules
-    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
-
-    model, tokenizer = map(read_model_file, (MODEL, TOKENIZER))
-    config = BertConfig(
-        hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536
-    )
-    bert = BertModel(config, add_pooling_layer=False)
-    state = {name: torch.tensor(value) for name, value in _weights(model).items()}
-    missing, unexpected = bert.load_state_dict(state, strict=False)
-    assert not unexpected, unexpected
-    assert not [one for one in missing if "position_ids" not in one], missing
-    with tempfile.TemporaryDirectory() as scratch:
-        bert.save_pretrained(scratch)
-        (Path(scratch) / "tokenizer.json").write_bytes(tokenizer)
-        fast = PreTrainedTokenizerFast(
-            tokenizer_file=str(Path(scratch) / "tokenizer.json"),
-            pad_token="[PAD]",
-            unk_token="[UNK]",
-            cls_token="[CLS]",
-            sep_token="[SEP]",
-            model_max_length=MAX_TOKENS,
-        )
-        fast.save_pretrained(scratch)
-        body = modules.Transformer(scratch, max_seq_length=MAX_TOKENS)
-        layers = [body, modules.Pooling(384), modules.Normalize()]
-        SentenceTransformer(modules=layers).save(str(folder))
-
-
-def _weights(model: bytes) -> dict[str, Any]:
-    """The ONNX file's weights under BERT's names; matrices are transposed there."""
-    import onnx
-    from onnx import numpy_helper
-
-    graph = onnx.load_model_from_string(model).graph
-    stored = {one.name: numpy_helper.to_array(one) for one in graph.initializer}
-    floats = {
-        name.removesuffix("_q"): value.astype(np.float32) * stored[name[:-1] + "scale"]
-        for name, value in stored.items()
-        if name.endswith("_q")
-    }
-    found = {
-        name.removeprefix("inner."): value
-        for name, value in (stored | floats).items()
-        if name.startswith("inner.") and name.endswith((".weight", ".bias"))
-    }
-    products = [node for node in graph.node if node.op_type == "MatMul"]
-    matrices = [floats[node.input[1]] for node in products if node.input[1] in floats]
-    names = [
-        "attention.self.query",
-        "attention.self.key",
-        "attention.self.value",
-        "attention.output.dense",
-        "intermediate.dense",
-        "output.dense",
-    ]
-    for at, matrix in enumerate(matrices):
-        layer, part = divmod(at, len(names))
-        found[f"encoder.layer.{layer}.{names[part]}.weight"] = matrix.T.copy()
-    return {name: np.asarray(value, np.float32) for name, value in found.items()}
 
 
 if __name__ == "__main__":

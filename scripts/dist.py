@@ -36,14 +36,22 @@ OWN_CORPUS = "assay/data/notes/"
 """The one data set that may be inside: it was written for Assay."""
 
 
-def build(out: Path) -> tuple[Path, Path]:
-    """The sdist and the wheel, in an empty folder."""
+def build(out: Path, project: Path = ROOT) -> tuple[Path, Path]:
+    """The sdist and the wheel of a project, in an empty folder."""
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
-    command = [sys.executable, "-m", "hatchling", "build", "-d", str(out)]
-    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    command = [sys.executable, "-m", "hatchling", "build", "-d", str(out.resolve())]
+    subprocess.run(command, cwd=project, check=True, stdout=subprocess.DEVNULL)
     (sdist,), (wheel,) = out.glob("*.tar.gz"), out.glob("*.whl")
     return sdist, wheel
+
+
+def build_model(out: Path) -> tuple[Path, ...]:
+    """The archives of the embedding model, added to `out`."""
+    archives = build(out / "model", ROOT / "packages" / "agent-assay-minilm")
+    moved = tuple(each.rename(out / each.name) for each in archives)
+    (out / "model").rmdir()
+    return moved
 
 
 def members(archive: Path) -> dict[str, int]:
@@ -195,8 +203,9 @@ def main() -> None:
     wrong = [f"{each.name}: {problem}" for each in archives for problem in problems(each)]
     if wrong:
         sys.exit("\n".join(wrong))
-    check_metadata(archives)
-    for each in archives:
+    every = (*archives, *build_model(given.out))
+    check_metadata(every)
+    for each in every:
         print(f"ok  {each.name}, {each.stat().st_size:,} bytes, {len(members(each))} files")
     if given.no_install:
         return

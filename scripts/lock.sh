@@ -2,6 +2,7 @@
 # Writes locks/image.lock and locks/ray.lock (what the images install) and locks/dev.lock
 # (what CI installs): every package with its version and hashes, for all platforms and Python versions;
 # locks/uv.lock is the installer.
+# The model, a package of this repository, is in none of them: it is installed from its folder.
 # Run it after changing the dependencies in pyproject.toml. LOCK_FLAGS="--upgrade" takes newer versions.
 set -eu
 
@@ -12,7 +13,7 @@ compile() {
     shift
     # shellcheck disable=SC2086
     "$UV" pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-        --no-emit-index-url --no-header --no-annotate ${LOCK_FLAGS:-} "$@" --output-file "$output"
+        --no-emit-index-url --no-header --no-annotate --no-emit-package agent-assay-minilm ${LOCK_FLAGS:-} "$@" --output-file "$output"
 }
 
 # All extras but torch and mlflow, which have environments of their own: PyTorch's build depends on the GPU

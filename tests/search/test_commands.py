@@ -4,7 +4,9 @@ import io
 import json
 import os
 import re
+import shutil
 from dataclasses import fields
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -193,13 +195,8 @@ def test_wrong_usage_is_refused_before_anything_is_built(
 def test_a_search_with_another_model_than_the_index_builds_its_own(
     dataset: Path, tmp_path: Path
 ) -> None:
-    from assay.search.model_files import MODEL, TOKENIZER, read_model_file
-
-    model, tokenizer = map(read_model_file, (MODEL, TOKENIZER))
     folder = tmp_path / "other-model"
-    folder.mkdir()
-    (folder / "model.onnx").write_bytes(model)
-    (folder / "tokenizer.json").write_bytes(tokenizer)
+    shutil.copytree(str(files("agent_assay_minilm")), folder)
     run("index", "--dataset", dataset)
     other = f"onnx:{folder}"
     report = json.loads(run("index", "--dataset", dataset, "--embedder", other, "--json"))

@@ -1,7 +1,12 @@
 """The built-in model itself, and folders with other models."""
 
+import json
+import shutil
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -12,15 +17,19 @@ from tests.search.tiny_onnx import cast_model
 from assay.errors import SearchError, UsageError
 from assay.search import onnx_embedding
 from assay.search.embedding import EmbedderSettings, open_embedder
-from assay.search.model_files import MODEL, TOKENIZER, read_model_file
 from assay.search.onnx_embedding import (
     MAX_TOKENS,
+    MODEL_HASHES,
+    MODEL_PACKAGE,
     TOKENS_IN_A_BATCH,
     OnnxEmbedder,
     batches_by_length,
     open_builtin,
     open_folder,
+    pooled,
 )
+
+PACKAGE = Path(str(files(MODEL_PACKAGE)))
 
 
 @pytest.fixture(scope="module")
@@ -30,24 +39,23 @@ def builtin() -> OnnxEmbedder:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    model, tokenizer = map(read_model_file, (MODEL, TOKENIZER))
-    (tmp_path / "model.onnx").write_bytes(model)
-    (tmp_path / "tokenizer.json").write_bytes(tokenizer)
+    """The files of the built-in model, as a user's folder."""
+    for name in MODEL_HASHES:
+        shutil.copy(PACKAGE / name, tmp_path)
     return tmp_path
 
 
-def test_a_kept_model_is_opened_while_the_caller_goes_on(
+def test_the_model_is_opened_while_the_caller_goes_on(
     builtin: OnnxEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone_on = threading.Event()
-    real = onnx_embedding._builtin_session
+    real = onnx_embedding._open_builtin_session
 
-    def opened_later(graph: str) -> onnxruntime.InferenceSession:
+    def opened_later(path: Path) -> onnxruntime.InferenceSession:
         assert gone_on.wait(20)
-        return real(graph)
+        return real(path)
 
-    monkeypatch.setattr(onnx_embedding, "_builtin_session", opened_later)
-    monkeypatch.setattr(onnx_embedding, "is_model_cached", lambda _: True)
+    monkeypatch.setattr(onnx_embedding, "_open_builtin_session", opened_later)
     embedder = open_builtin()
     assert embedder.name == builtin.name
     gone_on.set()
@@ -55,14 +63,46 @@ def test_a_kept_model_is_opened_while_the_caller_goes_on(
     assert embedder.dimension == 384
 
 
-def test_a_model_that_is_nowhere_is_told_when_it_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(graph: str) -> onnxruntime.InferenceSession:
-        raise SearchError("the built-in model needs model.onnx")
+@pytest.mark.parametrize("name", MODEL_HASHES)
+def test_a_file_of_the_model_that_is_another_is_refused(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(onnx_embedding.MODEL_HASHES, name, "0" * 64)
+    with pytest.raises(SearchError, match=f"{name}: SHA-256 .*make clean setup"):
+        open_builtin().embed(["tea"])
 
-    monkeypatch.setattr(onnx_embedding, "_builtin_session", missing)
-    monkeypatch.setattr(onnx_embedding, "is_model_cached", lambda _: False)
-    with pytest.raises(SearchError, match=r"needs model\.onnx"):
+
+def test_a_model_that_is_not_installed_names_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx_embedding, "MODEL_PACKAGE", "no_such_module")
+    with pytest.raises(SearchError, match="pip install agent-assay-minilm"):
         open_builtin()
+
+
+@pytest.mark.parametrize(
+    ("flags", "exact"), [("flags : avx2 avx512_vnni", False), ("flags : avx2", True), ("", True)]
+)
+def test_products_that_may_overflow_are_computed_exactly(
+    flags: str, exact: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cpuinfo").write_text(f"model : x\n{flags}\n")
+    monkeypatch.setattr(onnx_embedding, "_CPU_FLAGS", tmp_path / "cpuinfo")
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    assert bool(onnx_embedding._session_settings()) is exact
+    monkeypatch.setattr("platform.machine", lambda: "arm64")
+    assert not onnx_embedding._session_settings()
+
+
+def test_opening_an_index_imports_only_what_a_search_needs() -> None:
+    """Each of these costs a tenth of the time until the first result, and httpx a fifth."""
+    heavy = {"httpx", "onnx", "qdrant_edge", "importlib.metadata", "assay.data.load"}
+    code = (
+        f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r});"
+        "import assay.search.index;"
+        "import assay.search.onnx_embedding as model; model.open_builtin().embed(['tea']);"
+        f"print({heavy} & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
 
 
 def test_texts_of_like_meaning_have_near_vectors(builtin: OnnxEmbedder) -> None:
@@ -125,15 +165,38 @@ def test_batches_hold_rows_of_equal_length_and_few_tokens() -> None:
     assert lengths[batches[-1][-1]] == 3
 
 
-def test_the_8_bit_graph_gives_nearly_the_vectors_of_the_file_that_it_is_made_from(
-    builtin: OnnxEmbedder, folder: Path
+def test_pooling_and_prompts_come_from_the_folder(folder: Path, builtin: OnnxEmbedder) -> None:
+    mean = open_folder(folder)
+    assert np.array_equal(mean.embed(["green tea"]), builtin.embed(["green tea"]))
+    assert (mean.prompts.query, mean.prompts.document) == ("", "")
+    (folder / "1_Pooling").mkdir()
+    modes = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(modes))
+    prompts = {"prompts": {"query": "query: ", "passage": "passage: "}}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts))
+    first = open_folder(folder)
+    assert (first.prompts.query, first.prompts.document) == ("query: ", "passage: ")
+    assert first.name != mean.name
+    assert not np.allclose(first.embed(["green tea"]), mean.embed(["green tea"]))
+    tokens = np.array([[[3.0, 4.0], [1.0, 0.0]]])
+    assert pooled(tokens, "cls").tolist() == [pytest.approx([0.6, 0.8])]
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "told"),
+    [
+        ("1_Pooling/config.json", '{"pooling_mode_max_tokens": true}', "only mean and cls"),
+        ("1_Pooling/config.json", "[]", "is not a JSON object"),
+        ("config_sentence_transformers.json", "{", "is not a JSON object"),
+    ],
+)
+def test_settings_that_cannot_be_followed_are_refused(
+    folder: Path, file: str, content: str, told: str
 ) -> None:
-    texts = ["tea", "do statins cause breast cancer?", "Coffee is brewed from roasted beans. " * 30]
-    own = open_folder(folder)
-    cosines = (own.embed(texts) * builtin.embed(texts)).sum(1)
-    assert cosines.min() > 0.996
-    assert "8199be6f699a" in own.name
-    assert own.name != builtin.name
+    (folder / file).parent.mkdir(exist_ok=True)
+    (folder / file).write_text(content)
+    with pytest.raises(UsageError, match=told):
+        open_folder(folder)
 
 
 def test_the_name_tells_models_apart(folder: Path) -> None:

@@ -1,12 +1,14 @@
 """Token ids by looking words up must be those of the tokenizer itself."""
 
+from importlib.resources import files
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, pre_tokenizers
 
 from assay.errors import SearchError
-from assay.search.model_files import TOKENIZER, read_model_file
+from assay.search.onnx_embedding import MODEL_PACKAGE
 from assay.search.token_ids import TokenProcesses, TokenReader, WordPieces, splits_words
 
 TEXTS = ["Green tea is steeped.", "", "naïve café – 7,5 % \u200b", "日本語 and English", "a" * 300]
@@ -17,7 +19,7 @@ CHARACTERS = st.sampled_from(ODD + "abc .,'-  ") | st.characters(exclude_categor
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    made = Tokenizer.from_buffer(read_model_file(TOKENIZER))
+    made = Tokenizer.from_buffer(files(MODEL_PACKAGE).joinpath("tokenizer.json").read_bytes())
     made.no_truncation()
     made.no_padding()
     return made

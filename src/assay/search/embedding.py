@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,12 @@ class Prompts:
 
     query: str = ""
     document: str = ""
+
+    @classmethod
+    def parse(cls, settings: Mapping[str, Any]) -> "Prompts":
+        """Prompts.parse({"prompts": {"query": "query: "}})  # as sentence-transformers has them"""
+        known = settings.get("prompts") or {}
+        return cls(known.get("query") or "", known.get("document") or known.get("passage") or "")
 
 
 NO_PROMPTS = Prompts()

@@ -13,7 +13,6 @@ from assay.data.cache import cache_folder
 from assay.errors import AssayError
 from assay.search.embedding import VectorCache
 from assay.search.index_files import check_files, live_generation
-from assay.search.model_files import digest_file, is_intact
 from assay.search.store import DamagedIndexError
 
 
@@ -32,7 +31,7 @@ class CheckedFile:
 
 
 def check_kept_files() -> Iterator[CheckedFile]:
-    """Read and hash the indexes, the vector cache, and the models in the cache."""
+    """Read and hash the indexes, the vector cache and the tuned models."""
     for what, check, path in _kept_files(cache_folder()):
         try:
             yield CheckedFile(what, *check(path))
@@ -53,9 +52,6 @@ def _kept_files(cache: Path) -> Iterator[tuple[str, _Check, Path]]:
     for kept in sorted((cache / "bm25").glob("*/manifest.json")):
         yield f"BM25 index {kept.parent.name}", _generation, kept.parent
     yield "vector cache", _vectors, cache / "vectors.sqlite3"
-    for kept in sorted((cache / "models").glob("*.onnx")):
-        if digest_file(kept).exists():
-            yield f"model {kept.name}", _model, kept
     for kept in sorted((cache / "tuned").glob("*.model")):
         yield f"tuned model {kept.name}", _tuned, kept
 
@@ -76,10 +72,6 @@ def _generation(folder: Path) -> tuple[str, str]:
 def _vectors(path: Path) -> tuple[str, str]:
     found = "; ".join(VectorCache(path).check())
     return f"damaged ({found}); what is damaged is computed again when used" if found else "", ""
-
-
-def _model(path: Path) -> tuple[str, str]:
-    return "" if is_intact(path) else "damaged; it is made again when it is next used", ""
 
 
 def _tuned(path: Path) -> tuple[str, str]:

@@ -1,7 +1,6 @@
-"""Sentence embeddings on ONNX Runtime: mean pooling over the tokens, then length 1.
+"""Sentence embeddings on ONNX Runtime: the tokens' vectors pooled, then brought to length 1.
 
-The built-in model is all-MiniLM-L6-v2 as int8, whose files `model_files` finds; its graph is
-rewritten once, by `integer_graph`, and kept in the cache.
+The built-in model is all-MiniLM-L6-v2 in 8 bits, two files of the package agent-assay-minilm.
 
 One thread for each batch and several batches at once: on two cores this embeds about half as much
 again as one batch on two threads does, and a single query never waits for a second core. The texts
@@ -10,12 +9,14 @@ of a batch have the same number of tokens, so nothing is padded.
 
 import hashlib
 import os
+import platform
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
+from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,16 +24,16 @@ import onnxruntime
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from assay.errors import SearchError, UsageError
-from assay.files import open_file
+from assay.errors import DataError, SearchError, UsageError
+from assay.files import open_file, read_file
+from assay.net.json import JsonObject, parse_object
 from assay.progress import Progress, silent
-from assay.search.embedding import BUILTIN_EMBEDDER, NO_PROMPTS, TEXTS_UNTIL_SAVED, Vectors
-from assay.search.model_files import (
-    MODEL,
-    TOKENIZER,
-    cached_model,
-    is_model_cached,
-    read_model_file,
+from assay.search.embedding import (
+    BUILTIN_EMBEDDER,
+    NO_PROMPTS,
+    TEXTS_UNTIL_SAVED,
+    Prompts,
+    Vectors,
 )
 from assay.search.token_ids import TokenReader
 from assay.text import strip_controls
@@ -41,9 +42,18 @@ MAX_TOKENS = 256
 # Measured: a full text by itself is as quick as several together, and needs the least memory.
 TOKENS_IN_A_BATCH = 256
 
-_PROBE_RESULT = 64 * 255 * 127
+MODEL_PACKAGE = "agent_assay_minilm"
+MODEL_HASHES = {
+    "model.onnx": "59a987cc048056fbf94bfc08e7c99b69aa733711f1da325a22d81e26dcd909e1",
+    "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+}
+# The hash is that of the file which the graph was made from: vectors that were cached while the
+# graph was still made at run time are the same, and stay valid.
+_BUILTIN_NAME = f"{BUILTIN_EMBEDDER}@8199be6f699a int8 products 2"
+_CPU_FLAGS = Path("/proc/cpuinfo")
 
-_NAME = f"{BUILTIN_EMBEDDER}@{MODEL.sha256[:12]}"
+_MODEL_FILES = ("model.onnx", "onnx/model.onnx")
+_MAX_BYTES = 64_000_000
 
 
 class OnnxEmbedder:
@@ -51,34 +61,30 @@ class OnnxEmbedder:
 
     Parameters:
         name: the model by name and hash, for the caches and the record of a run.
-        model: the file, or its content; or its session, which may still be opening.
+        session: the model, which may still be opening.
         tokenizer: of the same model.
-        device: where it runs; the built-in model is made for a CPU.
+        pooling: `mean` of the tokens' vectors, or `cls`, that of the first one.
+        prompts: what the model expects before queries and documents.
     """
 
     max_tokens = MAX_TOKENS
-    prompts = NO_PROMPTS
     texts_at_once = TEXTS_UNTIL_SAVED
 
     def __init__(
         self,
         name: str,
-        model: "bytes | Path | Future[onnxruntime.InferenceSession]",
+        session: Future[onnxruntime.InferenceSession],
         tokenizer: Tokenizer,
         *,
-        device: str = "cpu",
+        pooling: str = "mean",
+        prompts: Prompts = NO_PROMPTS,
     ) -> None:
         self._tokenizer = tokenizer
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(MAX_TOKENS)
         self._workers = _workers()
         self._model_name, self.name = name, f"{name} tokens={MAX_TOKENS}"
-        if isinstance(model, Future):
-            self._opening = model
-        else:
-            self._opening = Future()
-            self._opening.set_result(open_session(name, model, providers=_providers(device)))
-            assert self.dimension  # what cannot embed is refused here
+        self._opening, self._pooling, self.prompts = session, pooling, prompts
 
     @cached_property
     def dimension(self) -> int:
@@ -126,69 +132,111 @@ class OnnxEmbedder:
         }
         session = self._opening.result()
         output = session.run(None, {name: feed[name] for name in self._inputs})[0]
-        return pooled(np.asarray(output))
+        return pooled(np.asarray(output), self._pooling)
 
 
 def open_builtin() -> OnnxEmbedder:
-    """The built-in model. Once its graph is kept, a thread opens it, while this one reads the
-    tokenizer and goes on to the index: the first query that is embedded waits for it.
+    """The built-in model. A thread opens it, while this one reads the tokenizer and goes on to the
+    index: the first query that is embedded waits for it.
     """
-    graph = f"integer-{MODEL.sha256[:16]}-{_builder_version()}.onnx"
-    kept = is_model_cached(graph)
+    spec = find_spec(MODEL_PACKAGE)
+    if spec is None or spec.origin is None:
+        raise SearchError(
+            "the built-in model is not installed; run: pip install agent-assay-minilm, or in a "
+            "clone: make setup"
+        )
+    folder = Path(spec.origin).parent
+    tokenizer = Tokenizer.from_buffer(_read_checked(folder / "tokenizer.json"))
     thread = ThreadPoolExecutor(1, thread_name_prefix="assay-model")
-    session = thread.submit(_builtin_session, graph)
+    session = thread.submit(_open_builtin_session, folder / "model.onnx")
     thread.shutdown(wait=False)
-    tokenizer = Tokenizer.from_buffer(read_model_file(TOKENIZER))
-    if not kept:
-        session.result()  # which raises if the model cannot be loaded
-    return OnnxEmbedder(f"{_NAME} int8 products 2", session, tokenizer)
+    return OnnxEmbedder(_BUILTIN_NAME, session, tokenizer)
 
 
-def _builtin_session(graph: str) -> onnxruntime.InferenceSession:
-    model = cached_model(graph, lambda: _builder().integer_graph(read_model_file(MODEL)))
-    return open_session(_NAME, model, session_settings())
+def _open_builtin_session(path: Path) -> onnxruntime.InferenceSession:
+    return open_session(BUILTIN_EMBEDDER, _read_checked(path), _session_settings())
 
 
-def session_settings() -> Mapping[str, str]:
-    """Processors without VNNI add 8-bit products in 16 bits, where they may overflow: ONNX Runtime
-    is set to its slower, exact mode only on those.
+def _session_settings() -> Mapping[str, str]:
+    """x86 without VNNI adds 8-bit products in 16 bits, where they may overflow: ONNX Runtime is set
+    to its exact mode there, which takes half as much time again.
     """
-    model = cached_model(f"probe-{_builder_version()}.onnx", lambda: _builder().probe_graph())
-    session = open_session("probe", model)
-    sums = session.run(None, {"values": np.full((1, 64), 255, np.uint8)})[0]
-    exact = bool(np.all(np.asarray(sums) == _PROBE_RESULT))
-    return {} if exact else {"session.x64quantprecision": "1"}
+    if platform.machine().lower() not in ("x86_64", "amd64"):
+        return {}
+    try:
+        with _CPU_FLAGS.open(encoding="ascii", errors="replace") as lines:
+            flags = next((line for line in lines if line.startswith("flags")), "")
+    except OSError:  # not Linux
+        flags = ""
+    return {} if "vnni" in flags else {"session.x64quantprecision": "1"}
 
 
-def _builder() -> ModuleType:
-    from assay.search import integer_graph  # brings onnx, only where a graph has to be built
-
-    return integer_graph
-
-
-def _builder_version() -> str:
-    source = Path(__file__).with_name("integer_graph.py").read_bytes()
-    return hashlib.sha256(source).hexdigest()[:16]
+def _read_checked(path: Path) -> bytes:
+    try:
+        content = read_file(path, limit=_MAX_BYTES)
+        found = hashlib.sha256(content).hexdigest()
+        if found != MODEL_HASHES[path.name]:
+            raise ValueError(f"SHA-256 {found[:12]}…, not {MODEL_HASHES[path.name][:12]}…")
+    except (DataError, OSError, ValueError) as error:
+        raise SearchError(
+            f"the built-in model cannot be read ({path.name}: {error}); run: pip install "
+            "--force-reinstall agent-assay-minilm, or in a clone: make clean setup"
+        ) from None
+    return content
 
 
 def open_folder(folder: Path, *, device: str = "auto") -> OnnxEmbedder:
-    """A folder that holds `model.onnx` and `tokenizer.json`, as sentence-transformers exports."""
+    """A folder as sentence-transformers exports it: `model.onnx`, `tokenizer.json`, and the
+    settings of pooling and prompts if there are any.
+    """
     folder = folder.expanduser()
-    for name in ("model.onnx", "tokenizer.json"):
-        if not (folder / name).is_file():
-            raise UsageError(
-                f"--embedder onnx:{folder} has no {name}; pass a folder with "
-                "model.onnx and tokenizer.json"
-            )
+    model = next((folder / name for name in _MODEL_FILES if (folder / name).is_file()), None)
+    if model is None or not (folder / "tokenizer.json").is_file():
+        missing = "tokenizer.json" if model else "model.onnx"
+        raise UsageError(
+            f"--embedder onnx:{folder} has no {missing}; pass a folder with model.onnx and "
+            "tokenizer.json"
+        )
     try:
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     except Exception as error:  # the library raises nothing narrower
         raise SearchError(f"{folder / 'tokenizer.json'} is not a tokenizer: {error}") from None
-    with open_file(folder / "model.onnx") as file:
+    with open_file(model) as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return OnnxEmbedder(
-        f"{folder.name}@{digest[:12]}", folder / "model.onnx", tokenizer, device=device
+    name = f"{folder.resolve().name}@{digest[:12]}"
+    pooling = _read_pooling(folder)
+    session: Future[onnxruntime.InferenceSession] = Future()
+    session.set_result(open_session(name, model, providers=_providers(device)))
+    embedder = OnnxEmbedder(
+        name if pooling == "mean" else f"{name} {pooling}",
+        session,
+        tokenizer,
+        pooling=pooling,
+        prompts=Prompts.parse(_settings(folder / "config_sentence_transformers.json")),
     )
+    assert embedder.dimension  # raises if the model cannot embed
+    return embedder
+
+
+def _read_pooling(folder: Path) -> str:
+    path = folder / "1_Pooling" / "config.json"
+    chosen = [name for name, value in _settings(path).items() if value is True]
+    modes = [name for name in chosen if name.startswith("pooling_mode_")]
+    known = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
+    if not modes:
+        return "mean"
+    if len(modes) > 1 or modes[0] not in known:
+        raise UsageError(f"{path} asks for {' and '.join(modes)}; only mean and cls are supported")
+    return known[modes[0]]
+
+
+def _settings(path: Path) -> JsonObject:
+    if not path.is_file():
+        return {}
+    found = parse_object(read_file(path, limit=_MAX_BYTES))
+    if found is None:
+        raise UsageError(f"{path} is not a JSON object; export the model again")
+    return found
 
 
 def batches_by_length(lengths: Sequence[int]) -> Iterator[list[int]]:
@@ -199,10 +247,10 @@ def batches_by_length(lengths: Sequence[int]) -> Iterator[list[int]]:
         yield from (same[start : start + size] for start in range(0, len(same), size))
 
 
-def pooled(output: NDArray[Any]) -> Vectors:
-    """A model may pool by itself (two axes); otherwise its token vectors are averaged."""
+def pooled(output: NDArray[Any], pooling: str = "mean") -> Vectors:
+    """Vectors of length 1; a model may pool by itself (two axes)."""
     if output.ndim == 3:
-        output = output.mean(1)
+        output = output[:, 0] if pooling == "cls" else output.mean(1)
     norms = np.linalg.norm(output, axis=1, keepdims=True)
     return np.asarray(output / np.maximum(norms, 1e-12), np.float32)
 

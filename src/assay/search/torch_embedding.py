@@ -73,11 +73,7 @@ class TorchEmbedder:
         self._processes = (
             processes if processes is not None else min(8, max(1, (os.cpu_count() or 2) - 1))
         )
-        stored = getattr(self._model, "prompts", None) or {}
-        self.prompts = Prompts(
-            query=stored.get("query") or "",
-            document=stored.get("document") or stored.get("passage") or "",
-        )
+        self.prompts = Prompts.parse({"prompts": getattr(self._model, "prompts", None)})
         self._tokenizing: TokenProcesses | None = None
         padding = Tokenizer.from_str(self._tokenizer).padding
         self._pad = int(padding["pad_id"]) if padding else 0

