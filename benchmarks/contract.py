@@ -43,8 +43,7 @@ def serve(listener_fd: int) -> None:
     from starlette.routing import Route
 
     from assay.contract.envelope import AgentRunRequest, AgentRunResponse, succeeded
-    from assay.contract.server.app import AgentService, ServingLimits, agent_routes
-    from assay.contract.server.runs import ReportProgress
+    from assay.contract.server import AgentService, ReportProgress, ServingLimits, agent_routes
 
     chunks = [{"chunk_id": f"c{i}", "text": "word " * 40, "score": 1.0} for i in range(10)]
 
@@ -162,8 +161,7 @@ async def measure_disconnect(tries: int = 50) -> None:
     from tests.contract.running import running
 
     from assay.contract.envelope import AgentRunRequest, AgentRunResponse
-    from assay.contract.server.app import AgentService, agent_app
-    from assay.contract.server.runs import ReportProgress
+    from assay.contract.server import AgentService, ReportProgress, agent_app
 
     cancelled: asyncio.Queue[float] = asyncio.Queue()
 

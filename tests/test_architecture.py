@@ -149,8 +149,7 @@ ONCE = {
     # a run are validated against their models.
     r"orjson\.loads\(": {
         "net/json.py",
-        "contract/responses.py",
-        "contract/server/app.py",
+        "contract/server.py",
         "run/calls.py",
         "run/folder.py",
         "run/report_file.py",

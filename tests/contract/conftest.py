@@ -11,8 +11,7 @@ import pytest
 from tests.contract.running import running
 
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, succeeded
-from assay.contract.server.app import AgentService, ServingLimits, agent_app
-from assay.contract.server.runs import ReportProgress, Work
+from assay.contract.server import AgentService, ReportProgress, ServingLimits, Work, agent_app
 from assay.serve.request_log import RequestLog
 
 StartAgent = Callable[..., Awaitable[httpx.AsyncClient]]

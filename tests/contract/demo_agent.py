@@ -15,8 +15,7 @@ from assay.contract.envelope import (
     read_inputs,
     succeeded,
 )
-from assay.contract.server.app import AgentService, ServingLimits
-from assay.contract.server.runs import ReportProgress
+from assay.contract.server import AgentService, ReportProgress, ServingLimits
 
 DOCUMENTS = {
     "d1": "Vitamin D was given for a year and blood pressure did not change.",

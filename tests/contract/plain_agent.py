@@ -34,9 +34,6 @@ class PlainAgent:
     task = "RAG_RETRIEVE"
     seconds = 0.0
 
-    def __init__(self) -> None:
-        self.remembered: dict[str, tuple[str, Body]] = {}
-
     # --- parts ------------------------------------------------------------------------------------
 
     def health(self) -> Answer:
@@ -81,9 +78,6 @@ class PlainAgent:
         if request["task_type"] != self.task:
             code = "UNSUPPORTED_TASK_TYPE"
             return as_json(self.failure(known, code, "another task"), 400)
-        before = self.remembered.get(request["request_id"])
-        if before and before[0] != json.dumps(request, sort_keys=True):
-            return as_json(self.failure(known, "VALIDATION_ERROR", "a used id"), 409)
         return None
 
     async def work(self, request: Body) -> Body:
@@ -97,16 +91,10 @@ class PlainAgent:
         return self.result(request)
 
     async def run(self, request: Body) -> Body:
-        """A run, or what an earlier one of the same id gave."""
+        """A run, unless its inputs are not the task's."""
         if "query" not in request.get("inputs", {}):
             return self.failure(request, "VALIDATION_ERROR", "inputs.query is missing")
-        before = self.remembered.get(request["request_id"])
-        if before:
-            return before[1]
-        found = await self.work(request)
-        if found["status"] != "error":
-            self.remembered[request["request_id"]] = (json.dumps(request, sort_keys=True), found)
-        return found
+        return await self.work(request)
 
     async def events(self, request: Body) -> AsyncIterator[bytes]:
         started = {"request_id": request["request_id"], "task_type": request["task_type"]}

@@ -118,7 +118,7 @@ class Minimal(PlainAgent):
 
     def refusal(self, request: Any) -> Answer | None:
         found = super().refusal(request)
-        if found is None or found.status == 409:
+        if found is None:
             return None
         request_id = request.get("request_id", "") if isinstance(request, dict) else ""
         return as_json({"request_id": request_id, "ok": False, "outputs": {}, "warnings": []}, 404)
@@ -148,7 +148,7 @@ class FreeFraming(PlainAgent):
 
 
 class TakesEverything(PlainAgent):
-    """Any task, any inputs; keeps no results."""
+    """Any task, any inputs."""
 
     def refusal(self, request: Any) -> Answer | None:
         required = isinstance(request, dict) and request.get("request_id")
@@ -193,18 +193,18 @@ PLANTED: dict[type[PlainAgent], set[str]] = {
     HealthPage: {"health"},
     QuotesUpperCase: {"no-echo"},
     QuotesInAHeader: {"no-echo"},
-    CrashesOnTypes: {"wrong-type"},
+    CrashesOnTypes: {"malformed-request"},
 }
 """All that the checker may report of each, no more and no less."""
 
 PERMITTED: dict[type[PlainAgent], set[str]] = {
     Minimal: {
-        *("health", "health-ready", "sync-canonical", "sync-recommended", "reused-id-refused"),
-        *("stream-type", "error-object", "broken-json", "missing-field", "wrong-type"),
+        *("health", "health-ready", "sync-canonical", "sync-recommended"),
+        *("stream-type", "error-object", "malformed-request"),
     },
     DataInPlaceOfOutputs: set(),
     FreeFraming: {"stream-type", "stream-started"},
-    TakesEverything: {"unknown-task-refused", "wrong-type", "reused-id-refused"},
+    TakesEverything: {"unknown-task-refused", "malformed-request"},
     OwnWords: {"error-code"},
 }
 """What the checker notes of each: rules of ours and recommendations, and never a failure."""

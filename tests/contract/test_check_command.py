@@ -11,9 +11,8 @@ from xml.etree import ElementTree
 
 import pytest
 import typer
-from tests.contract.broken_agents import BROKEN_AGENTS
+from tests.contract.broken_agents import BROKEN_AGENTS, sync
 from tests.contract.demo_agent import demo_service
-from tests.contract.faults import sync
 from tests.contract.running import running
 from tests.contract.tampering import Tampered
 from tests.loopback import free_port
@@ -21,7 +20,7 @@ from typer.testing import CliRunner, Result
 
 from assay.cli.contract import check_agents
 from assay.contract.conformance.rules import RULES
-from assay.contract.server.app import agent_app
+from assay.contract.server import agent_app
 from assay.errors import UsageError
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "check-agent-contract.py"
@@ -131,7 +130,7 @@ async def test_a_name_with_controls_breaks_no_report(tmp_path: Path) -> None:
 async def test_the_level_decides_what_fails() -> None:
     app = Tampered(
         agent_app(demo_service()),
-        next(each.tamper for each in BROKEN_AGENTS if each.warns == ("sync-recommended",)),
+        next(each.tamper for each in BROKEN_AGENTS if each.rules == "sync-recommended"),
     )
     async with running(app) as url:
         codes = [

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import traceback
 from collections.abc import Iterator
-from contextlib import aclosing
 from typing import Any
 
 import orjson
@@ -15,12 +14,12 @@ from tests.contract.demo_agent import SearchInputs
 from tests.contract.running import running
 from tests.contract.tampering import Reply, Tampered
 
-from assay.contract.client import AgentClient
+from assay.contract.client import run_stream, run_sync
 from assay.contract.conformance.checks import CheckTarget, check_agent
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, read_inputs, succeeded
-from assay.contract.responses import AgentCallError
-from assay.contract.server.app import AgentService, agent_app
-from assay.contract.server.runs import ReportProgress
+from assay.contract.server import AgentService, ReportProgress, agent_app
+from assay.errors import AgentFailure
+from assay.net.client import open_client
 from assay.net.sse import EventReader
 
 CANARY = "canary-7d2e91"
@@ -97,7 +96,7 @@ async def test_no_log_and_no_error_repeats_what_was_sent(
 
 def _logged(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
     """The fields of every line about a request or a run."""
-    names = ("assay.serve.requests", "assay.contract.server.runs")
+    names = ("assay.serve.requests", "assay.contract.server")
     return [each.__dict__["fields"] for each in caplog.records if each.name in names]
 
 
@@ -202,24 +201,14 @@ async def test_the_client_s_errors_repeat_nothing_of_a_bad_answer(
 ) -> None:
     app = Tampered(agent_app(AgentService("echo", "TEST", echo)), change)
     request = AgentRunRequest(request_id="r1", task_type="TEST", inputs={"query": CANARY})
-    async with running(app) as url, AgentClient() as client:
-        for asking in (_sync(client, url, request), _stream(client, url, request)):
-            with pytest.raises(AgentCallError) as caught:
-                await asking
+    async with running(app) as url, open_client() as http:
+        for run in (run_sync, run_stream):
+            with pytest.raises(AgentFailure) as caught:
+                await run(http, url, request)
             shown = "".join(traceback.format_exception(caught.value))
             assert CANARY not in str(caught.value)
             assert CANARY not in shown
     assert CANARY not in caplog.text
-
-
-async def _sync(client: AgentClient, url: str, request: AgentRunRequest) -> None:
-    await client.run_sync(url, request)
-
-
-async def _stream(client: AgentClient, url: str, request: AgentRunRequest) -> None:
-    async with aclosing(client.run_stream(url, request)) as events:
-        async for _ in events:
-            pass
 
 
 async def test_a_conformance_report_repeats_nothing_of_an_agent_s_answers() -> None:

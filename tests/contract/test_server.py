@@ -22,9 +22,7 @@ from assay.contract.envelope import (
     TaskError,
     succeeded,
 )
-from assay.contract.server.app import AgentService, agent_app
-from assay.contract.server.health import Readiness
-from assay.contract.server.runs import ReportProgress
+from assay.contract.server import AgentService, Readiness, ReportProgress, agent_app
 
 WAYS = [SYNC, STREAM]
 
@@ -342,7 +340,7 @@ async def test_health_is_told_at_once_and_readiness_truly() -> None:
 
 SERVER = """
 import asyncio, sys, uvicorn
-from assay.contract.server.app import AgentService, agent_app
+from assay.contract.server import AgentService, agent_app
 
 async def work(request, report):
     report("waiting")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.fuzz.mutation import almost, almost_text, examples
 
 from assay.answers.criteria import read_criteria
-from assay.contract.responses import parse_response, parse_response_object
+from assay.contract.client import parse_response, parse_response_object
 from assay.data import load_dataset
 from assay.data.load import check_dataset
 from assay.data.qrels import read_qrels, read_run

@@ -24,7 +24,7 @@ from tests.serve.serving import serving
 from tests.serve_mcp.serving import load_tiny
 
 from assay.contract.openapi import OPENAPI_PATH, Operation, agent_operations, openapi_document
-from assay.contract.server.app import AgentService, agent_routes
+from assay.contract.server import AgentService, agent_routes
 from assay.data import Dataset, Document, Query
 from assay.net.outbound import OutboundPolicy
 from assay.progress import Progress

@@ -15,7 +15,7 @@ from tests.contract_agents.sample_agents import make_resources
 from tests.serve.serving import serving
 from tests.serve_mcp.serving import load_tiny
 
-from assay.contract.server.app import ServingLimits
+from assay.contract.server import ServingLimits
 from assay.data import Dataset
 from assay.net.outbound import UNRESTRICTED
 from assay.progress import Progress

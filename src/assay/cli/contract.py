@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from assay.contract.conformance.report import CheckResult, TargetReport
+    from assay.contract.conformance.checks import CheckResult, TargetReport
     from assay.contract.conformance.rules import RuleLevel
     from assay.net.json import JsonObject
 
@@ -70,11 +70,11 @@ def check_agents(
         raise UsageError(f"pass an agent as URL=TASK, or set {TARGETS_VARIABLE}")
     reports = check_all(given, inputs=parse_inputs(inputs), skip=skip or [], level=level)
     if junit is not None:
-        from assay.contract.conformance.report import report_junit
+        from assay.contract.conformance.checks import report_junit
 
         write_output(junit, report_junit(reports).encode())
     if as_json:
-        from assay.contract.conformance.report import report_json
+        from assay.contract.conformance.checks import report_json
 
         print_json(report_json(reports))
     else:
@@ -159,7 +159,7 @@ def show_reports(reports: "list[TargetReport]", *, all_checks: bool = False) -> 
     """Print what was found on each agent; `all_checks` lists the checks that passed, too."""
     from rich.text import Text
 
-    from assay.contract.conformance.report import CheckVerdict
+    from assay.contract.conformance.checks import CheckVerdict
 
     for report in reports:
         show(Text.assemble((report.task_type, "bold"), f" at {report.url}"))
@@ -175,7 +175,7 @@ def _show_finding(result: "CheckResult", *, complete: bool) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    from assay.contract.conformance.report import CheckVerdict
+    from assay.contract.conformance.checks import CheckVerdict
 
     style = "bold red" if result.verdict is CheckVerdict.FAIL else "yellow"
     show(Text.assemble((f"{result.verdict:<4}", style), f"  {result.level:<6}  {result.name}"))
@@ -195,7 +195,7 @@ def _others(report: "TargetReport") -> "Table":
     from rich.table import Table
     from rich.text import Text
 
-    from assay.contract.conformance.report import CheckVerdict
+    from assay.contract.conformance.checks import CheckVerdict
 
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     for _ in ("verdict", "level", "name"):

@@ -1,56 +1,47 @@
-"""Calling agents: one shared HTTP client, bounded in time and size, with classified errors.
+"""Calling agents: any accepted dialect in, one response out, or an `AgentFailure`.
 
-async with AgentClient() as client:
-    response = await client.run_sync("http://localhost:8000", request)
-    async with aclosing(client.run_stream("http://localhost:8000", request)) as events:
-        async for event in events:
-            ...  # the last one carries event.response
+    response = await run_sync(http, "http://localhost:8000", request)
+    response = await run_stream(http, "http://localhost:8000", request)
+
+`http` is a client of `assay.net.client.open_client`. Whoever calls bounds the time of a call.
 """
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
-from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Self
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import orjson
+from pydantic import ValidationError
 
-from assay.contract.envelope import AgentRunRequest, AgentRunResponse
-from assay.contract.responses import (
-    TERMINAL_EVENTS,
-    AgentCallError,
-    Fault,
-    check_echo,
-    check_response,
-    event_name,
-    parse_response,
-    parse_response_object,
+from assay.contract.envelope import (
+    SUCCESS_STATUSES,
+    AgentRunRequest,
+    AgentRunResponse,
+    ErrorCode,
+    field_problems,
 )
-from assay.errors import UsageError
-from assay.net.client import (
-    MAX_BYTES_EXTENSION,
-    EncodingRefused,
-    ResponseTooLarge,
-    open_client,
-)
-from assay.net.http import HttpBreach, breach_of, connect_reason
+from assay.errors import GATEWAY_ERRORS, AgentFailure, FailureKind, UsageError
+from assay.net.client import MAX_BYTES_EXTENSION, ResponseTooLarge
+from assay.net.http import classify_http_errors, too_large
 from assay.net.json import JsonObject, parse_json, parse_object
-from assay.net.outbound import OutboundRefused
-from assay.net.redact import redact_url
-from assay.net.retry import CircuitBreaker, CircuitOpen
+from assay.net.redact import quote
+from assay.net.retry import parse_retry_after
 from assay.net.sse import Event, EventReader, EventTooLarge
 
 ENDPOINTS_VARIABLE = "AGENT_ENDPOINTS_JSON"
+TERMINAL_EVENTS = frozenset({"final", "complete", "done"})
+MAX_BYTES = 8_000_000
+LINGER_S = 2.0
+"""How long a stream may stay open after its terminal event."""
 
-_BREACHES = {
-    HttpBreach.NO_ANSWER: Fault.UNREACHABLE,
-    HttpBreach.CUT_OFF: Fault.CUT_OFF,
-    HttpBreach.NOT_HTTP: Fault.NOT_HTTP,
-}
+_REQUIRED = frozenset({"request_id", "status", "outputs", "task_type"})
+
+
+# --- addresses ------------------------------------------------------------------------------------
 
 
 def read_endpoints(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -98,279 +89,206 @@ def check_base_url(url: object, what: str) -> str:
     return url.rstrip("/")
 
 
-@dataclass(frozen=True, slots=True)
-class ClientLimits:
-    """Seconds and bytes.
-
-    Parameters:
-        connect_s: for opening a connection.
-        sync_s: for a sync run as a whole.
-        stream_s: for a stream as a whole.
-        idle_s: between two pieces of a stream.
-        linger_s: how long a stream may stay open after its terminal event.
-        max_bytes: for one response.
-    """
-
-    connect_s: float = 5.0
-    sync_s: float = 30.0
-    stream_s: float = 300.0
-    idle_s: float = 60.0
-    linger_s: float = 2.0
-    max_bytes: int = 32_000_000
+# --- calls ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class AgentEvent:
-    """`data` is empty if it was not an object. Only the terminal event has a `response`."""
-
-    name: str
-    data: JsonObject = field(default_factory=dict, repr=False)
-    response: AgentRunResponse | None = field(default=None, repr=False)
-
-
-class StreamReader:
-    """Follows one stream from its first byte to its terminal event, and notices every fault.
-
-    The terminal event is held back until the stream has ended, so that a caller who gets it knows
-    that nothing came after it.
-    """
-
-    def __init__(self, request: AgentRunRequest) -> None:
-        self.terminal: AgentEvent | None = None
-        self._request = request
-        self._reader = EventReader()
-        self._events = 0
-
-    def feed(self, chunk: bytes) -> list[AgentEvent]:
-        """The events that `chunk` completes, without the terminal one."""
-        try:
-            events = self._reader.feed(chunk)
-        except EventTooLarge as error:
-            raise self.fault(Fault.TOO_LARGE, str(error)) from None
-        accepted = (self._accept(event) for event in events)
-        return [event for event in accepted if event is not None]
-
-    def close(self) -> AgentEvent:
-        """The terminal event of a stream that has ended."""
-        clean = self._reader.close()
-        if self.terminal is not None:
-            return self.terminal
-        if not self._events and self._reader.problems and clean:
-            problems = "; ".join(self._reader.problems)
-            raise self.fault(Fault.FRAMING, f"the stream has no events: {problems}")
-        where = "" if clean else " (it was cut off inside an event)"
-        message = f"the stream ended after {self._events} events without a terminal one{where}"
-        raise self.fault(Fault.TRUNCATED, message)
-
-    def fault(self, fault: Fault, message: str) -> AgentCallError:
-        """An error that carries the result, where it has come already."""
-        response = self.terminal.response if self.terminal else None
-        return AgentCallError(fault, message, response=response)
-
-    def _accept(self, event: Event) -> AgentEvent | None:
-        self._events += 1
-        data = parse_object(event.data) or {}
-        name = event_name(event, data)
-        if self.terminal is not None:
-            raise self._after_terminal(name)
-        if name not in TERMINAL_EVENTS:
-            return AgentEvent(name, data)
-        response = check_echo(parse_response(parse_response_object(event.data)), self._request)
-        self.terminal = AgentEvent(name, data, response)
-        return None
-
-    def _after_terminal(self, name: str) -> AgentCallError:
-        if name in TERMINAL_EVENTS:
-            return self.fault(Fault.SECOND_TERMINAL, "the stream has a second terminal event")
-        return self.fault(Fault.AFTER_TERMINAL, "the stream continues after its terminal event")
+async def run_sync(
+    http: httpx.AsyncClient, base: str, request: AgentRunRequest, *, max_bytes: int = MAX_BYTES
+) -> AgentRunResponse:
+    """Run `request` on the agent at `base`; a response with status "error" is returned."""
+    async with _post(http, base, "sync", request, max_bytes) as response:
+        await _check_response("application/json", response)
+        body = parse_response_object(await response.aread())
+    return _check_echo(parse_response(body), request)
 
 
-class AgentClient:
-    """A client of any number of agents, with one circuit breaker for each.
-
-    Parameters:
-        http: a client of `assay.net.client.open_client` to share; it is left open.
-        auth: credentials for calls, such as `TokenFor`, where `http` is not given.
-        endpoints: names of agents and their addresses; AGENT_ENDPOINTS_JSON by default.
-        limits: seconds and bytes.
-        failures_to_open: failures in a row after which an agent is not called; None for never.
-        recovery_s: seconds until it is tried again.
-    """
-
-    def __init__(
-        self,
-        *,
-        http: httpx.AsyncClient | None = None,
-        auth: httpx.Auth | None = None,
-        endpoints: Mapping[str, str] | None = None,
-        limits: ClientLimits | None = None,
-        failures_to_open: int | None = 5,
-        recovery_s: float = 30.0,
-    ) -> None:
-        self._http = http or open_client(auth=auth)
-        self._owns_http = http is None
-        self._endpoints = read_endpoints() if endpoints is None else endpoints
-        self._limits = limits or ClientLimits()
-        self._failures_to_open = failures_to_open
-        self._recovery_s = recovery_s
-        self._breakers: dict[str, CircuitBreaker] = {}
-
-    async def run_sync(self, agent: str, request: AgentRunRequest) -> AgentRunResponse:
-        """Run `request` on an agent, given by name or address, and return its response.
-
-        A response with status "error" is returned; every other failure raises `AgentCallError`.
-        """
-        base = resolve_agent(agent, self._endpoints)
-        with self._breaker_of(base), _classify_errors(Fault.TIMEOUT, base):
-            async with asyncio.timeout(self._limits.sync_s):
-                async with self._post(base, "sync", request, self._limits.sync_s) as response:
-                    await check_response("application/json", response)
-                    body = parse_response_object(await response.aread())
-            return check_echo(parse_response(body), request)
-
-    async def run_stream(
-        self, agent: str, request: AgentRunRequest
-    ) -> AsyncGenerator[AgentEvent, None]:
-        """The events as they come; the last one carries `response`.
-
-        Leaving early closes the stream (wrap it in `contextlib.aclosing`), which signals
-        the agent to stop.
-        """
-        base = resolve_agent(agent, self._endpoints)
-        with self._breaker_of(base), _classify_errors(Fault.IDLE, base):
-            async with AsyncExitStack() as stack:
-                deadline = asyncio.get_running_loop().time() + self._limits.stream_s
+async def run_stream(
+    http: httpx.AsyncClient,
+    base: str,
+    request: AgentRunRequest,
+    *,
+    max_bytes: int = MAX_BYTES,
+    linger_s: float = LINGER_S,
+) -> AgentRunResponse:
+    """The response in the terminal event of a stream, once the stream has ended after it."""
+    terminal: AgentRunResponse | None = None
+    deadline: float | None = None
+    count, reader = 0, EventReader()
+    async with _post(http, base, "stream", request, max_bytes) as response:
+        await _check_response("text/event-stream", response)
+        source = response.aiter_bytes()
+        while True:
+            try:
                 async with asyncio.timeout_at(deadline):
-                    post = self._post(base, "stream", request, self._limits.idle_s)
-                    response = await stack.enter_async_context(post)
-                    await check_response("text/event-stream", response)
-                reader = StreamReader(request)
-                async for chunk in self._chunks(response, reader, deadline):
-                    for event in reader.feed(chunk):
-                        yield event
-                last = reader.close()
-        yield last
+                    chunk = await anext(source, b"")
+                events = reader.feed(chunk)
+            except TimeoutError:
+                raise _protocol("the stream stays open after its terminal event") from None
+            except (EventTooLarge, ResponseTooLarge):
+                raise too_large(max_bytes) from None
+            except (httpx.RemoteProtocolError, httpx.ReadError):
+                chunk, events = b"", []  # cut off; if the result has come, nothing is missing
+            for event in events:
+                if terminal is not None:
+                    raise _protocol("the stream continues after its terminal event")
+                count += 1
+                if event_name(event, parse_object(event.data) or {}) in TERMINAL_EVENTS:
+                    found = parse_response(parse_response_object(event.data))
+                    terminal = _check_echo(found, request)
+                    deadline = asyncio.get_running_loop().time() + linger_s
+            if not chunk:
+                break
+    return terminal or _without_terminal(reader, count)
 
-    async def aclose(self) -> None:
-        """Close the HTTP client, unless it was given."""
-        if self._owns_http:
-            await self._http.aclose()
 
-    async def __aenter__(self) -> Self:
-        return self
+def _without_terminal(reader: EventReader, count: int) -> AgentRunResponse:
+    clean = reader.close()
+    if not count and reader.problems and clean:
+        raise _protocol(f"the stream has no events: {'; '.join(reader.problems)}")
+    where = "" if clean else " (it was cut off inside an event)"
+    raise _protocol(f"the stream ended after {count} events without a terminal one{where}")
 
-    async def __aexit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
-    @contextmanager
-    def _breaker_of(self, base: str) -> Iterator[None]:
-        """Around one call; fails at once while the agent's breaker is open."""
-        if self._failures_to_open is None:
-            yield
-            return
-        if base not in self._breakers:
-            self._breakers[base] = CircuitBreaker(
-                threshold=self._failures_to_open,
-                pauses=(self._recovery_s,),
-                repeat_last_pause=True,
-            )
-        try:
-            with self._breakers[base].call(_is_outage):
-                yield
-        except CircuitOpen as error:
-            message = (
-                f"not called: {redact_url(base)} failed {error.failures} times in a row; "
-                f"next attempt in {error.retry_after:.0f} s"
-            )
-            raise AgentCallError(
-                Fault.CIRCUIT_OPEN, message, retry_after=error.retry_after
-            ) from None
-
-    def _post(
-        self, base: str, way: str, request: AgentRunRequest, read_s: float
-    ) -> AbstractAsyncContextManager[httpx.Response]:
-        headers = {
-            "Content-Type": "application/json",
-            "X-Request-ID": request.request_id.encode("ascii", "backslashreplace").decode(),
-        }
-        return self._http.stream(
+@asynccontextmanager
+async def _post(
+    http: httpx.AsyncClient, base: str, way: str, request: AgentRunRequest, max_bytes: int
+) -> AsyncIterator[httpx.Response]:
+    headers = {
+        "Content-Type": "application/json",
+        "X-Request-ID": request.request_id.encode("ascii", "backslashreplace").decode(),
+    }
+    with classify_http_errors():
+        async with http.stream(
             "POST",
             f"{base}/agents/run/{way}",
             content=request.to_wire(),
             headers=headers,
-            timeout=httpx.Timeout(read_s, connect=self._limits.connect_s),
             follow_redirects=False,
-            extensions={MAX_BYTES_EXTENSION: self._limits.max_bytes},
-        )
-
-    async def _chunks(
-        self, response: httpx.Response, reader: StreamReader, deadline: float
-    ) -> AsyncIterator[bytes]:
-        """Bytes until the stream ends or its time is up, whichever is first."""
-        now = asyncio.get_running_loop().time
-        source = response.aiter_bytes()
-        while True:
-            if reader.terminal is not None:
-                deadline = min(deadline, now() + self._limits.linger_s)
-            try:
-                async with asyncio.timeout_at(deadline):
-                    chunk = await anext(source, None)
-            except TimeoutError:
-                raise self._endless(reader) from None
-            except ResponseTooLarge as error:
-                raise reader.fault(Fault.TOO_LARGE, str(error)) from None
-            except httpx.RemoteProtocolError:
-                chunk = None  # cut off: the reader knows whether anything is missing
-            except httpx.ReadError:
-                if reader.terminal is None:
-                    raise
-                chunk = None
-            if chunk is None:
-                return
-            yield chunk
-
-    def _endless(self, reader: StreamReader) -> AgentCallError:
-        if reader.terminal is not None:
-            message = "the stream stays open after its terminal event"
-        else:
-            message = f"no terminal event within {self._limits.stream_s:g} s"
-        return reader.fault(Fault.ENDLESS, message)
+            extensions={MAX_BYTES_EXTENSION: max_bytes},
+        ) as response:
+            yield response
 
 
-def _is_outage(error: Exception) -> bool | None:
-    """A request that the agent rejects for its content says that the agent is well."""
-    return error.fault is not Fault.REFUSED if isinstance(error, AgentCallError) else None
+# --- HTTP: status and content type ----------------------------------------------------------------
 
 
-@contextmanager
-def _classify_errors(silence: Fault, base: str) -> Iterator[None]:
-    """`silence` is the fault of an agent that sent no byte for as long as it was allowed to."""
-    base = redact_url(base)
+def _protocol(message: str) -> AgentFailure:
+    return AgentFailure(FailureKind.PROTOCOL, message)
+
+
+def media_type(response: httpx.Response) -> str:
+    """The content type without its parameters, in lower case."""
+    return str(response.headers.get("content-type", "")).partition(";")[0].strip().lower()
+
+
+async def _check_response(expected: str, response: httpx.Response) -> None:
+    """Raise unless the agent accepted the request and responds with content type `expected`."""
+    status = response.status_code
+    if status >= 400:
+        raise await _rejection(response)
+    if status >= 300:
+        raise _protocol(f"the agent redirects (HTTP {status}); use the URL that it redirects to")
+    if media_type(response) != expected:
+        got = repr(media_type(response)[:40]) if media_type(response) else "no content type"
+        raise _protocol(f"expected content type {expected!r}, got {got}")
+
+
+async def _rejection(response: httpx.Response) -> AgentFailure:
+    status, body, said = response.status_code, None, ""
     try:
-        yield
-    except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-        message = f"no connection to {base} ({connect_reason(error)}); is the agent running?"
-        raise AgentCallError(Fault.UNREACHABLE, message) from None
-    except httpx.TimeoutException:
-        raise AgentCallError(
-            silence, f"{base} stopped sending before the response was complete"
-        ) from None
-    except TimeoutError:
-        raise AgentCallError(Fault.TIMEOUT, f"no complete response from {base} in time") from None
-    except OutboundRefused as error:
-        raise AgentCallError(Fault.REFUSED, str(error)) from None
-    except ResponseTooLarge as error:
-        raise AgentCallError(Fault.TOO_LARGE, str(error)) from None
-    except EncodingRefused as error:
-        raise AgentCallError(Fault.CONTENT_TYPE, str(error)) from None
-    except httpx.RemoteProtocolError as error:
-        breach = breach_of(error)
-        raise AgentCallError(_BREACHES[breach], f"{base}: {breach}") from None
-    except httpx.HTTPError as error:
-        message = f"the connection to {base} broke ({type(error).__name__})"
-        raise AgentCallError(Fault.UNREACHABLE, message) from None
+        content = await response.aread()
+        said = quote(content)
+        body = parse_response(parse_response_object(content))
+    except (AgentFailure, httpx.HTTPError):
+        pass  # not the contract's body, which only adds a code
+    # Without the contract's body, such a status is the gateway's and not the agent's.
+    gateway = status in GATEWAY_ERRORS and body is None
+    # Only codes that the contract knows: an agent may have put anything else there.
+    code = body.error.code if body and body.error else None
+    named = f", {code}" if code in set(ErrorCode) else ""
+    hint = ": set AGENT_TOKEN to the agent's bearer token" if status in (401, 403) else ""
+    return AgentFailure(
+        FailureKind.CONNECTION if gateway else FailureKind.AGENT_ERROR,
+        f"HTTP {status} from the agent{named}{hint}",
+        status=status,
+        retry_after=parse_retry_after(response.headers.get("retry-after")),
+        said=said,
+    )
+
+
+# --- JSON: the envelope ---------------------------------------------------------------------------
+
+
+def success_of(body: Mapping[str, Any]) -> bool | None:
+    """What the success indicators say; None when there is none or they contradict each other."""
+    said = indicators_of(body)
+    return said.pop() if len(said) == 1 else None
+
+
+def indicators_of(body: Mapping[str, Any]) -> set[bool]:
+    """All that `ok`, `success` and `status` say about success: two values contradict each other."""
+    said = {body[name] for name in ("ok", "success") if isinstance(body.get(name), bool)}
+    status = body.get("status")
+    if status in SUCCESS_STATUSES or status == "error":
+        said.add(status != "error")
+    return said
+
+
+def outputs_of(body: Mapping[str, Any]) -> JsonObject | None:
+    """`outputs`, or the `data` that the contract accepts in its place."""
+    for name in ("outputs", "data"):
+        value = body.get(name)
+        if isinstance(value, dict):
+            return value
+    return None
+
+
+def event_name(event: Event, data: Mapping[str, Any]) -> str:
+    """The event's name; if it has none, the `type` that its data repeats."""
+    return event.name if event.name != "message" else str(data.get("type", event.name))
+
+
+def parse_response_object(text: str | bytes) -> JsonObject:
+    """The JSON object in a body or in an event's data. Raises `AgentFailure`."""
+    value = parse_object(text)
+    if value is None:
+        raise _protocol("the response is not a JSON object, or is nested too deeply")
+    return value
+
+
+def parse_response(body: Mapping[str, Any]) -> AgentRunResponse:
+    """The response in a body or terminal event. Raises `AgentFailure`.
+
+    An optional part that is malformed is left out and named in `warnings`; without a required one
+    there is no result.
+    """
+    success, outputs = success_of(body), outputs_of(body)
+    degraded = body.get("status") == "degraded" and success is not False
+    if outputs is None or (success is None and not degraded):
+        what = "outputs object" if outputs is None else "clear success indicator (status, ok)"
+        raise _protocol(f"the response has no {what}")
+    status = "degraded" if degraded else "ok" if success else "error"
+    return _validate({**body, "outputs": outputs, "status": status})
+
+
+def _validate(fields: JsonObject) -> AgentRunResponse:
+    try:
+        return AgentRunResponse.model_validate(fields)
+    except ValidationError as error:
+        wrong = {str(detail["loc"][0]) for detail in error.errors() if detail["loc"]}
+        problems = field_problems(error, AgentRunResponse)
+    if wrong & _REQUIRED:
+        listed = "; ".join(f"{problem['field']} {problem['problem']}" for problem in problems)
+        raise _protocol(f"the response is malformed: {listed}")
+    kept = {name: value for name, value in fields.items() if name not in wrong}
+    response = AgentRunResponse.model_validate(kept)
+    notes = [f"malformed and left out: {name}" for name in sorted(wrong)]
+    return response.model_copy(update={"warnings": [*response.warnings, *notes]})
+
+
+def _check_echo(response: AgentRunResponse, request: AgentRunRequest) -> AgentRunResponse:
+    if response.request_id != request.request_id:
+        raise _protocol("the response's request_id differs from the request's")
+    if response.task_type not in (None, request.task_type):
+        raise _protocol("the response's task_type differs from the request's")
+    return response

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
 
-from assay.contract.server.health import Readiness, health_response, ready_response
+from assay.contract.server import Readiness, health_response, ready_response
 from assay.errors import AssayError, DataError, SearchError
 from assay.extras import MissingExtra, missing_extra
 from assay.net.redact import redact_places

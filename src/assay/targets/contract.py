@@ -9,15 +9,20 @@ import asyncio
 import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
-from assay.contract.client import AgentClient, ClientLimits, read_endpoints, resolve_agent
+from assay.contract.client import (
+    LINGER_S,
+    MAX_BYTES,
+    read_endpoints,
+    resolve_agent,
+    run_stream,
+    run_sync,
+)
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, ErrorCode, split_chunk_id
-from assay.contract.responses import AgentCallError, Fault
 from assay.data.dataset import Document
-from assay.errors import GATEWAY_ERRORS, AgentFailure, FailureKind, TargetError, UsageError
+from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
 from assay.llm.passages import Passage
 from assay.net.http import classify_http_errors, read_body
 from assay.net.json import JsonObject
@@ -31,21 +36,7 @@ from assay.targets.target_kinds import CONTRACT_TARGET, OpenContext, Target
 
 _RANKS_NOTHING = frozenset({"RAG_INGEST", "POLICY_REVIEW", "CLAIM_VERIFY"})
 
-# The evaluation bounds the time of a call, and has the circuit breaker.
-_LIMITS = ClientLimits(sync_s=3600.0, stream_s=3600.0, max_bytes=8_000_000)
-
-_KINDS = {
-    Fault.UNREACHABLE: FailureKind.CONNECTION,
-    Fault.TIMEOUT: FailureKind.TIMEOUT,
-    Fault.IDLE: FailureKind.TIMEOUT,
-    Fault.CIRCUIT_OPEN: FailureKind.CIRCUIT_OPEN,
-    Fault.REFUSED: FailureKind.AGENT_ERROR,
-    Fault.OVERLOADED: FailureKind.AGENT_ERROR,
-    Fault.SERVER_ERROR: FailureKind.AGENT_ERROR,
-    Fault.TOO_LARGE: FailureKind.INVALID_ANSWER,
-}
-"""Every other fault is one of the protocol."""
-
+_HEALTH_S = 5.0
 _DOCUMENT_KEYS = ("doc_id", "docId", "document_id", "documentId")
 _CHUNK_KEYS = ("chunk_id", "chunkId", "id")
 _PAPER_KEYS = (*_DOCUMENT_KEYS, "id", "pmid", "doi", "url")
@@ -194,7 +185,8 @@ class ContractAgent(HttpAgent):
         documents: those of the data set; papers are matched with them by their PubMed ids.
         track: whether the agent was trained, as its user declares it.
         policy: which addresses may be called.
-        limits: seconds and bytes of one call.
+        max_bytes: of one response.
+        linger_s: seconds that a stream may stay open after its terminal event.
     """
 
     def __init__(
@@ -204,7 +196,8 @@ class ContractAgent(HttpAgent):
         documents: Iterable[Document] = (),
         track: str = "undeclared",
         policy: OutboundPolicy = UNRESTRICTED,
-        limits: ClientLimits = _LIMITS,
+        max_bytes: int = MAX_BYTES,
+        linger_s: float = LINGER_S,
     ) -> None:
         if target.task in _RANKS_NOTHING:
             raise UsageError(
@@ -215,10 +208,10 @@ class ContractAgent(HttpAgent):
         self._target = target
         self._base = resolve_agent(target.agent, read_endpoints())
         self.policy = policy
-        self._limits = limits
+        self._max_bytes = max_bytes
+        self._linger_s = linger_s
         self._reader = OutputReader(documents)
         self.ready_url = ready_url(self._base)
-        self._client: AgentClient | None = None
         way = "#stream" if target.streaming else ""
         agent = redact_url(target.agent) if "://" in target.agent else target.agent
         name = f"http:{agent}={target.task}{way}"
@@ -243,12 +236,6 @@ class ContractAgent(HttpAgent):
     async def open(self) -> None:
         """Connect; `TargetError` if nothing responds there."""
         await self.connect(self._base)
-        self._client = AgentClient(
-            http=self.http,
-            endpoints={},
-            limits=self._limits,
-            failures_to_open=None,
-        )
         await self._check_health()
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
@@ -279,32 +266,19 @@ class ContractAgent(HttpAgent):
             task_type=self._target.task,
             inputs=dict(inputs),
         )
-        try:
-            response = await self._run(request)
-        except AgentCallError as error:
-            raise _failure(error) from None
+        if self._target.streaming:
+            response = await run_stream(
+                self.http, self._base, request, max_bytes=self._max_bytes, linger_s=self._linger_s
+            )
+        else:
+            response = await run_sync(self.http, self._base, request, max_bytes=self._max_bytes)
         if not response.ok:
             raise _run_error(response)
         return self._reader.read(response)
 
-    async def close(self) -> None:
-        """Close the connections."""
-        await super().close()
-        self._client = None
-
-    async def _run(self, request: AgentRunRequest) -> AgentRunResponse:
-        assert self._client is not None, "call open() before ask()"
-        if not self._target.streaming:
-            return await self._client.run_sync(self._base, request)
-        async with aclosing(self._client.run_stream(self._base, request)) as events:
-            async for event in events:
-                if event.response is not None:
-                    return event.response
-        raise AssertionError("a stream ends in a response or an error")
-
     async def _check_health(self) -> None:
         """Any complete response will do; whether the agent works shows when it is called."""
-        url, seconds = f"{self._base}/health", self._limits.connect_s
+        url, seconds = f"{self._base}/health", _HEALTH_S
         problem = f"no complete response within {seconds:g} s"
         try:
             with classify_http_errors():
@@ -333,20 +307,6 @@ def _inputs(task: str, query: str, top_k: int) -> dict[str, str | int]:
     if task == "LIT_RETRIEVAL":
         return {"query": query[:1000], "max_results": top_k}
     return {"query": query, "topK": top_k, "query_text": query, "top_k": top_k}
-
-
-def _failure(error: AgentCallError) -> AgentFailure:
-    kind = _KINDS.get(error.fault, FailureKind.PROTOCOL)
-    # Without the contract's body, such a status is the gateway's and not the agent's.
-    if error.status_code in GATEWAY_ERRORS and error.response is None:
-        kind = FailureKind.CONNECTION
-    return AgentFailure(
-        kind,
-        f"{error.fault}: {error}",
-        status=error.status_code,
-        retry_after=error.retry_after,
-        said=error.said,
-    )
 
 
 def _run_error(response: AgentRunResponse) -> AgentFailure:

@@ -14,10 +14,9 @@ from urllib.parse import unquote_plus
 
 from pydantic import ValidationError
 
-from assay.contract.conformance.exchange import Exchange
-from assay.contract.conformance.probes import AgentObservation, endpoint_missing
+from assay.contract.client import TERMINAL_EVENTS, indicators_of, outputs_of, success_of
+from assay.contract.conformance.probes import AgentObservation, Exchange, endpoint_missing
 from assay.contract.envelope import SUCCESS_STATUSES, AgentRunResponse, ErrorCode, field_problems
-from assay.contract.responses import TERMINAL_EVENTS, indicators_of, outputs_of, success_of
 
 # --- which responses a rule is about --------------------------------------------------------------
 
@@ -64,6 +63,8 @@ def _asked(answer: Exchange | None) -> list[Exchange]:
     return [] if answer is None else [answer]
 
 
+_MISSING = ("no request_id", "empty request_id", "no task_type")
+
 SELECTORS: dict[str, Callable[[AgentObservation], list[Exchange]]] = {
     "health": lambda seen: [seen.health],
     "readiness": lambda seen: [seen.ready],
@@ -73,15 +74,12 @@ SELECTORS: dict[str, Callable[[AgentObservation], list[Exchange]]] = {
     "events": _with_events,
     "terminal event": partial(_result, "stream"),
     "results": lambda seen: [*_result("sync", seen), *_result("stream", seen)],
-    "repeated request": lambda seen: _asked(seen.repeated),
-    "reused request_id": lambda seen: _asked(seen.reused),
     "short time budget": lambda seen: _asked(seen.short_time),
     "token budget": _few_tokens,
     "refused task": _refusals_of_tasks,
     "unknown task": lambda seen: seen.refused("unknown task"),
-    "missing field": lambda seen: seen.refused("no request_id", "empty request_id", "no task_type"),
-    "broken JSON": lambda seen: seen.refused("broken JSON"),
-    "wrong type": lambda seen: seen.refused("wrong type"),
+    "missing field": lambda seen: seen.refused(*_MISSING),
+    "malformed request": lambda seen: seen.refused(*_MISSING, "broken JSON", "wrong type"),
     "failed sync run": partial(_failed_runs, "/sync"),
     "failed stream": partial(_failed_runs, "/stream"),
     "failures": _failures,
@@ -274,23 +272,6 @@ def terminal_last(answer: Exchange, _seen: AgentObservation) -> str | None:
     return "another event comes after the terminal one"
 
 
-def same_result(answer: Exchange, seen: AgentObservation) -> str | None:
-    """Values may differ from run to run; what there is, and whether there is anything, may not."""
-    sync, stream = seen.run["sync"].result or {}, answer.result or {}
-    ours, theirs = outputs_of(sync), outputs_of(stream)
-    successes = {success_of(sync), success_of(stream)}
-    if None in successes or ours is None or theirs is None:
-        return None
-    if len(successes) > 1:
-        return "one succeeds, the other fails"
-    found = [f"only one has outputs.{name[:40]}" for name in sorted(ours.keys() ^ theirs.keys())]
-    for name in sorted(ours.keys() & theirs.keys()):
-        pair = (ours[name], theirs[name])
-        if any(isinstance(each, list | dict) for each in pair) and bool(pair[0]) != bool(pair[1]):
-            found.append(f"outputs.{name[:40]} is empty in only one")
-    return "; ".join(found) or None
-
-
 # --- the fields of any response -------------------------------------------------------------------
 
 # What is inside these belongs to the task, not to the envelope.
@@ -341,18 +322,6 @@ def no_error_on_success(answer: Exchange, _seen: AgentObservation) -> str | None
 
 
 # --- requests that are refused, and runs that fail ------------------------------------------------
-
-
-def repeated_once(answer: Exchange, seen: AgentObservation) -> str | None:
-    if answer.succeeded and answer.json == seen.run["sync"].json:
-        return None
-    return "the same request was answered differently, so it was probably run twice"
-
-
-def reuse_refused(answer: Exchange, _seen: AgentObservation) -> str | None:
-    if answer.status == 409:
-        return None
-    return f"a used request_id with another body got {answer.outcome}, not 409"
 
 
 def not_run(answer: Exchange, _seen: AgentObservation) -> str | None:
@@ -451,11 +420,6 @@ def no_echo(answer: Exchange, seen: AgentObservation) -> str | None:
     written = [echo_of(secret, answer) for secret in seen.canaries]
     found = next(filter(None, written), None)
     return f"the response repeats text of the inputs, {found}" if found else None
-
-
-def no_key_echo(answer: Exchange, seen: AgentObservation) -> str | None:
-    found = echo_of(seen.canary_key.rpartition("_")[2], answer)
-    return f"the response repeats a key that the caller chose, {found}" if found else None
 
 
 def echo_of(secret: str, answer: Exchange) -> str | None:

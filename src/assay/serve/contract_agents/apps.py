@@ -11,14 +11,15 @@ from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp
 
-from assay.contract.server.app import (
+from assay.contract.server import (
     EXCEPTION_HANDLERS,
     AgentService,
+    Readiness,
     ServingLimits,
+    Work,
     agent_routes,
+    always_ready,
 )
-from assay.contract.server.health import Readiness, always_ready
-from assay.contract.server.runs import Work
 from assay.data.cache import cache_folder
 from assay.errors import UsageError
 from assay.llm.answerer import ExtractiveAnswerer

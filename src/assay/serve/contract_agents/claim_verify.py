@@ -24,7 +24,7 @@ from assay.contract.envelope import (
     read_inputs,
     succeeded,
 )
-from assay.contract.server.runs import ReportProgress
+from assay.contract.server import ReportProgress
 from assay.net.json import JsonObject
 from assay.serve.contract_agents.rag_retrieve import CHARACTERS_PER_TOKEN
 from assay.text import is_negation, is_stop, sentences, stem, words

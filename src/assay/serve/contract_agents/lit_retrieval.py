@@ -20,7 +20,7 @@ from assay.contract.envelope import (
     read_inputs,
     succeeded,
 )
-from assay.contract.server.runs import ReportProgress
+from assay.contract.server import ReportProgress
 from assay.net.json import JsonObject
 from assay.search.retriever import MAX_TOP_K
 from assay.serve.contract_agents.knowledge_bases import (

@@ -27,7 +27,7 @@ from assay.contract.envelope import (
     read_inputs,
     succeeded,
 )
-from assay.contract.server.runs import ReportProgress
+from assay.contract.server import ReportProgress
 from assay.errors import UsageError
 from assay.files import read_text_file
 from assay.net.json import JsonObject

@@ -22,7 +22,7 @@ from assay.contract.envelope import (
     succeeded,
     without_nulls,
 )
-from assay.contract.server.runs import ReportProgress
+from assay.contract.server import ReportProgress
 from assay.data.dataset import Document
 from assay.net.json import JsonObject, is_deep
 from assay.serve.contract_agents.knowledge_bases import NAME, KnowledgeBases, WriteReport

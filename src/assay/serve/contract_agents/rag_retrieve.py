@@ -27,7 +27,7 @@ from assay.contract.envelope import (
     split_chunk_id,
     succeeded,
 )
-from assay.contract.server.runs import ReportProgress
+from assay.contract.server import ReportProgress
 from assay.llm.passages import Answer, Answerer, Passage
 from assay.net.json import JsonObject
 from assay.search.fusion import DEPTH

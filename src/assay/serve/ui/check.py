@@ -16,8 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from assay.contract.conformance.checks import check_agent, parse_check_target
-from assay.contract.conformance.report import TargetReport
+from assay.contract.conformance.checks import TargetReport, check_agent, parse_check_target
 from assay.data import load_dataset
 from assay.data.load import KNOWN, is_available_offline
 from assay.errors import AssayError, TargetError, UsageError

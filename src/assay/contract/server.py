@@ -1,0 +1,519 @@
+"""The server of the contract: any agent's work behind its endpoints. It needs no other layer.
+
+    app = agent_app(AgentService("rag-retrieve", "RAG_RETRIEVE", work))
+
+Sync and stream run the same work and end in the same response. A request that is not accepted is
+an HTTP error; a run that fails is HTTP 200 with status "error", sync or streamed.
+
+The request log in front of the app (`assay.serve.request_log`) writes one line for each request.
+The app puts the `request_id` of the run into the `state` of the ASGI scope and, as `log_fields`,
+the task and how the run ended.
+"""
+
+import asyncio
+import logging
+import time
+import uuid
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+import anyio
+import orjson
+from pydantic import TypeAdapter, ValidationError
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ExceptionHandler, Receive, Scope, Send
+
+from assay.contract.envelope import (
+    AgentRunRequest,
+    AgentRunResponse,
+    ErrorCode,
+    Identifier,
+    TaskError,
+    error_response,
+    validation_error_response,
+)
+from assay.contract.openapi import agent_operations, openapi_route
+from assay.net.json import JsonObject, is_too_deep
+from assay.net.request_body import REQUEST_TIMEOUT, BodyRejected, LimitedBody
+from assay.net.sse import format_event
+from assay.privacy import log_exception
+
+MAX_QUEUED_PROGRESS = 1000
+
+# How long a server that shuts down waits until the terminal events of open streams are sent.
+_SHUTDOWN_GRACE_S = 2.0
+_CLIENT_DISCONNECTED = 499  # the client is gone; proxies log this status for such requests
+
+_logger = logging.getLogger(__name__)
+_identifier = TypeAdapter(Identifier)
+
+
+def _above_debug(record: logging.LogRecord) -> bool:
+    return record.levelno > logging.DEBUG
+
+
+# The library's debug messages quote what is sent. A filter, unlike a level, still holds when
+# debug logging is turned on for everything.
+logging.getLogger("sse_starlette.sse").addFilter(_above_debug)
+
+
+class ReportProgress(Protocol):
+    """Reports a step that was done, e.g. `report("candidates found", percent=40, candidates=120)`.
+
+    It may be called from any thread. Callers of the agent see it: no input text in `step`.
+    """
+
+    def __call__(self, step: str, *, percent: float | None = None, **counts: int) -> None: ...
+
+
+Work = Callable[[AgentRunRequest, ReportProgress], Awaitable[AgentRunResponse]]
+"""What an agent does for one request. `TaskError` ends it with an error of its own choice."""
+
+
+# --- health ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """`details` are shown to everyone: counts and names, no internal addresses."""
+
+    ready: bool
+    details: Mapping[str, object] = field(default_factory=dict)
+
+
+async def always_ready() -> Readiness:
+    """The readiness of an agent that has nothing to load."""
+    return Readiness(True)
+
+
+def health_response(service: str) -> JSONResponse:
+    """To `GET /health`: the process is there."""
+    return JSONResponse({"status": "ok", "service": service})
+
+
+def ready_response(service: str, readiness: Readiness) -> JSONResponse:
+    """To `GET /health/ready`: 200 if requests are answered, else 503; no detail hides that."""
+    state = {"status": "ready" if readiness.ready else "degraded", "service": service}
+    body = {**state, **readiness.details, **state}
+    return JSONResponse(body, status_code=200 if readiness.ready else 503)
+
+
+# --- one run --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """A finished run: its status, and the response as the bytes that go over the wire."""
+
+    status: str
+    body: bytes
+
+
+class Execution:
+    """One run of an agent's work for one caller. It starts at once; `task` returns a `RunResult`,
+    even if the work fails.
+
+    Parameters:
+        request: what the work is called with.
+        work: the agent.
+        timeout_s: seconds after which the run ends with BUDGET_EXCEEDED.
+    """
+
+    def __init__(self, request: AgentRunRequest, work: Work, timeout_s: float) -> None:
+        self.request = request
+        self._timeout_s = timeout_s
+        self._stopping = False
+        # A caller who reads too slowly misses the oldest progress.
+        self._progress: deque[JsonObject] = deque(maxlen=MAX_QUEUED_PROGRESS)
+        self._changed = asyncio.Event()
+        self._ended = False
+        self._loop = asyncio.get_running_loop()
+        self.task: asyncio.Task[RunResult] = self._loop.create_task(self._run(work))
+        self.task.add_done_callback(self._end)
+
+    async def progress(self) -> AsyncIterator[JsonObject]:
+        """Each reported step, until the run has ended."""
+        while True:
+            while self._progress:
+                yield self._progress.popleft()
+            # Not `task.done()`: a step that was reported just before may still be on its way.
+            if self._ended:
+                return
+            self._changed.clear()
+            await self._changed.wait()
+
+    def stop(self) -> None:
+        """End the run with an error that its caller gets, because the server shuts down."""
+        self._stopping = True
+        self.task.cancel()
+
+    def _report(self, step: str, *, percent: float | None = None, **counts: int) -> None:
+        known = {} if percent is None else {"percent": percent}
+        self._loop.call_soon_threadsafe(self._publish, {"step": step, **counts, **known})
+
+    def _publish(self, progress: JsonObject) -> None:
+        self._progress.append(progress)
+        self._changed.set()
+
+    def _end(self, _task: asyncio.Task[RunResult]) -> None:
+        self._ended = True
+        self._changed.set()
+
+    async def _run(self, work: Work) -> RunResult:
+        started = time.perf_counter()
+        response = await self._respond(work)
+        try:
+            return self._result(response, started)
+        except Exception as error:  # what the work returned cannot be written as JSON
+            return self._result(self._broken(error), started)
+
+    async def _respond(self, work: Work) -> AgentRunResponse:
+        limit = asyncio.timeout(self._timeout_s)
+        try:
+            async with limit:
+                return await work(self.request, self._report)
+        except asyncio.CancelledError:
+            if not self._stopping:
+                raise
+            return self._failure(ErrorCode.TASK_FAILED, "the agent is shutting down")
+        except TaskError as error:
+            return self._failure(error.code, error.message, error.details)
+        except Exception as error:
+            if not limit.expired():
+                return self._broken(error)
+            message = f"the run took longer than its budget of {self._timeout_s * 1000:.0f} ms"
+            return self._failure(ErrorCode.BUDGET_EXCEEDED, message)
+
+    def _broken(self, error: Exception) -> AgentRunResponse:
+        ids = {"request_id": self.request.request_id, "task_type": self.request.task_type}
+        log_exception(_logger, "work failed", error, **ids)
+        message = "the task failed; the agent's log has the cause under this request id"
+        return self._failure(ErrorCode.TASK_FAILED, message)
+
+    def _failure(
+        self, code: ErrorCode, message: str, details: JsonObject | None = None
+    ) -> AgentRunResponse:
+        return error_response(code, message, request_id=self.request.request_id, details=details)
+
+    def _result(self, response: AgentRunResponse, started: float) -> RunResult:
+        """The echoed ids and the duration are always set here, not by the work."""
+        usage = response.usage
+        if usage.duration_ms is None:
+            duration_ms = round((time.perf_counter() - started) * 1000)
+            usage = usage.model_copy(update={"duration_ms": duration_ms})
+        update: JsonObject = {
+            "request_id": self.request.request_id,
+            "task_type": self.request.task_type,
+            "usage": usage,
+        }
+        if not response.ok:
+            update["outputs"] = {}
+        wire = response.model_copy(update=update).to_wire()
+        return RunResult(response.status, orjson.dumps(wire))
+
+
+class RunStream:
+    """The ASGI response that follows one run as server-sent events.
+
+    Parameters:
+        run: the run in progress; it is canceled when the client disconnects.
+        heartbeat_s: seconds between comments, so that no proxy takes the stream for dead.
+        on_end: called with the status of the run, or "cancelled".
+    """
+
+    def __init__(self, run: Execution, heartbeat_s: float, on_end: Callable[[str], None]) -> None:
+        self._run = run
+        self._heartbeat_s = heartbeat_s
+        self._on_end = on_end
+        self._status = "cancelled"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        stopping = anyio.Event()
+        response = EventSourceResponse(
+            self._events(),
+            sep="\n",
+            ping=self._heartbeat_s,
+            ping_message_factory=lambda: ServerSentEvent(comment="heartbeat", sep="\n"),
+            shutdown_event=stopping,
+            shutdown_grace_period=_SHUTDOWN_GRACE_S,
+        )
+        stopper = asyncio.create_task(_stop_when(stopping, self._run))
+        try:
+            await response(scope, receive, send)
+        finally:
+            stopper.cancel()
+            self._run.task.cancel()
+            self._on_end(self._status)
+
+    async def _events(self) -> AsyncIterator[bytes]:
+        request_id, task_type = self._run.request.request_id, self._run.request.task_type
+        yield _event("started", {"request_id": request_id, "task_type": task_type})
+        async for progress in self._run.progress():
+            yield _event("progress", {**progress, "request_id": request_id})
+        result = self._run.task.result()
+        self._status = result.status
+        yield _event("final", orjson.loads(result.body))
+
+
+def _event(name: str, data: Mapping[str, Any]) -> bytes:
+    return format_event(name, data).encode()
+
+
+async def _stop_when(stopping: anyio.Event, run: Execution) -> None:
+    await stopping.wait()
+    run.stop()
+
+
+# --- from the bytes of a request to what the agent will run, or a rejection -----------------------
+
+
+class RequestRejected(Exception):
+    """The request is not run; `response` is what its sender gets."""
+
+    def __init__(self, http_status: int, response: AgentRunResponse) -> None:
+        super().__init__(http_status)
+        self.http_status = http_status
+        self.response = response
+        self.headers: dict[str, str] = {}
+        if http_status == REQUEST_TIMEOUT:
+            self.headers["Connection"] = "close"  # the rest of the body is still to come
+
+    def to_http(self) -> Response:
+        """The HTTP response."""
+        body = orjson.dumps(self.response.to_wire())
+        return Response(body, self.http_status, self.headers, "application/json")
+
+
+def rejected(
+    http_status: int,
+    code: ErrorCode,
+    message: str,
+    request_id: str,
+    *,
+    details: JsonObject | None = None,
+) -> RequestRejected:
+    """A rejection without `task_type`, which would repeat the caller's text."""
+    response = error_response(code, message, request_id=request_id, details=details)
+    return RequestRejected(http_status, response)
+
+
+def assign_request_id(http: Request, given: object = None) -> str:
+    """Set the id under which the request is answered and logged: `scope["state"]["request_id"]`.
+
+    It is `given` (from the body) if that is usable, else the one that the request log has
+    assigned, else the header `X-Request-ID`, else a new one.
+    """
+    request_id = (
+        _usable_id(given)
+        or getattr(http.state, "request_id", None)
+        or _usable_id(http.headers.get("x-request-id"))
+        or uuid.uuid4().hex
+    )
+    http.state.request_id = request_id
+    return request_id
+
+
+def _usable_id(request_id: object) -> str | None:
+    try:
+        return _identifier.validate_python(request_id, strict=True)
+    except ValidationError:
+        return None
+
+
+async def accept_request(
+    http: Request, task_type: str, max_bytes: int, timeout_s: float
+) -> AgentRunRequest:
+    """Read and validate a request for `task_type`. Raises `RequestRejected`."""
+    request_id = assign_request_id(http)
+    limited = LimitedBody(http.receive, max_bytes, timeout_s)
+    try:
+        body = await Request(http.scope, limited.receive).body()
+    except BodyRejected as error:
+        code = ErrorCode.VALIDATION_ERROR
+        raise rejected(error.status, code, error.message, request_id) from None
+    value = _parse(body, request_id)
+    if isinstance(value, dict):
+        request_id = assign_request_id(http, value.get("request_id"))
+    request = _validate(value, request_id)
+    if request.task_type != task_type:
+        raise rejected(
+            400,
+            ErrorCode.UNSUPPORTED_TASK_TYPE,
+            f"this agent supports only {task_type}",
+            request_id,
+            details={"supported": [task_type]},
+        )
+    if is_too_deep(value, body):
+        message = "the body is nested too deeply"
+        raise rejected(422, ErrorCode.VALIDATION_ERROR, message, request_id)
+    return request
+
+
+def _parse(body: bytes, request_id: str) -> Any:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        pass  # left before raising: the exception holds the whole document
+    raise rejected(400, ErrorCode.VALIDATION_ERROR, "the body is not valid JSON", request_id)
+
+
+def _validate(value: Any, request_id: str) -> AgentRunRequest:
+    try:
+        return AgentRunRequest.model_validate(value)
+    except ValidationError as error:
+        response = validation_error_response(error, AgentRunRequest, request_id=request_id)
+    raise RequestRejected(422, response)
+
+
+# --- the routes -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ServingLimits:
+    """What one agent accepts.
+
+    Parameters:
+        max_body_bytes: the largest request body.
+        body_timeout_s: how long a body may take to arrive; it occupies its connection until then.
+        max_running: runs at the same time; further requests get 503.
+        run_timeout_s: bounds every run, also one whose caller set no `budgets.timeout_ms`.
+        heartbeat_s: seconds between the comments in a stream.
+    """
+
+    max_body_bytes: int = 1_000_000
+    body_timeout_s: float = 30.0
+    max_running: int = 256
+    run_timeout_s: float = 300.0
+    heartbeat_s: float = 10.0
+
+
+@dataclass(frozen=True)
+class AgentService:
+    """One agent: its name in /health, the task that it does, and the work."""
+
+    name: str
+    task_type: str
+    work: Work
+    ready: Callable[[], Awaitable[Readiness]] = always_ready
+    limits: ServingLimits = field(default_factory=ServingLimits)
+
+
+def agent_app(service: AgentService) -> Starlette:
+    """The application of one agent."""
+    return Starlette(routes=agent_routes(service), exception_handlers=EXCEPTION_HANDLERS)
+
+
+def agent_routes(service: AgentService) -> list[BaseRoute]:
+    """The routes of one agent; put them into a Mount if several agents share a process."""
+    endpoints = _Endpoints(service)
+    return [
+        Route("/agents/run/sync", endpoints.sync, methods=["POST"]),
+        Route("/agents/run/stream", endpoints.stream, methods=["POST"]),
+        Route("/health", endpoints.health),
+        Route("/health/ready", endpoints.ready),
+        openapi_route(service.name, agent_operations(service.task_type)),
+    ]
+
+
+async def _no_such_endpoint(http: Request, error: Exception) -> Response:
+    """Another path, or another method than POST, in the shape of every other rejection."""
+    assert isinstance(error, HTTPException)
+    message = "an agent serves POST /agents/run/sync, POST /agents/run/stream and GET /health"
+    request_id = assign_request_id(http)
+    rejection = rejected(error.status_code, ErrorCode.VALIDATION_ERROR, message, request_id)
+    rejection.headers |= error.headers or {}
+    return rejection.to_http()
+
+
+EXCEPTION_HANDLERS: Mapping[Any, ExceptionHandler] = {HTTPException: _no_such_endpoint}
+"""For an application that has `agent_routes`."""
+
+
+class _Endpoints:
+    def __init__(self, service: AgentService) -> None:
+        self._service = service
+        self._running: set[asyncio.Task[RunResult]] = set()
+
+    async def sync(self, http: Request) -> Response:
+        """POST /agents/run/sync"""
+        run = await self._start(http)
+        if isinstance(run, Response):
+            return run
+        gone = asyncio.create_task(_disconnected(http.receive))
+        try:
+            await asyncio.wait({run.task, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if not run.task.done():
+                return self._client_gone(http)
+        finally:
+            gone.cancel()
+            run.task.cancel()
+        result = run.task.result()
+        self._log(http, result.status)
+        return Response(result.body, media_type="application/json")
+
+    async def stream(self, http: Request) -> Response | RunStream:
+        """POST /agents/run/stream"""
+        run = await self._start(http)
+        if isinstance(run, Response):
+            return run
+        return RunStream(run, self._service.limits.heartbeat_s, partial(self._log, http))
+
+    async def health(self, _http: Request) -> Response:
+        """GET /health"""
+        return health_response(self._service.name)
+
+    async def ready(self, _http: Request) -> Response:
+        """GET /health/ready"""
+        task_type = self._service.task_type
+        try:
+            readiness = await self._service.ready()
+        except Exception as error:
+            log_exception(_logger, "readiness check failed", error, task_type=task_type)
+            readiness = Readiness(False)
+        return ready_response(self._service.name, readiness)
+
+    async def _start(self, http: Request) -> Execution | Response:
+        """The run of a valid request, or the response to one that is not run."""
+        limits = self._service.limits
+        try:
+            request = await accept_request(
+                http, self._service.task_type, limits.max_body_bytes, limits.body_timeout_s
+            )
+            if len(self._running) >= limits.max_running:
+                message = f"{limits.max_running} runs are in progress; try again later"
+                busy = rejected(503, ErrorCode.OVERLOADED, message, request.request_id)
+                busy.headers["Retry-After"] = "1"
+                raise busy
+        except RequestRejected as rejection:
+            self._log(http, "rejected")
+            return rejection.to_http()
+        except ClientDisconnect:
+            return self._client_gone(http)
+        asked_ms, timeout_s = request.budgets.timeout_ms, limits.run_timeout_s
+        if asked_ms is not None:
+            timeout_s = min(asked_ms / 1000, timeout_s)
+        run = Execution(request, self._service.work, timeout_s)
+        self._running.add(run.task)
+        run.task.add_done_callback(self._running.discard)
+        return run
+
+    def _client_gone(self, http: Request) -> Response:
+        self._log(http, "cancelled")
+        return Response(status_code=_CLIENT_DISCONNECTED)
+
+    def _log(self, http: Request, run_status: str) -> None:
+        """`task_type` is the agent's own: the caller's may be any text."""
+        http.state.log_fields = {"task_type": self._service.task_type, "run_status": run_status}
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
