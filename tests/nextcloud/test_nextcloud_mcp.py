@@ -146,6 +146,10 @@ async def test_a_data_set_is_uploaded_waited_for_and_evaluated(
     assert outcome.report.summary.failed_queries == 0
     assert outcome.report.violations["unknown"].ids == 0
     assert outcome.metrics["ndcg@10"] > 0.3  # words alone find most of what is asked for
+    for row in outcome.rows():
+        assert set(row.doc_types) == {"note"}
+        assert len(row.relevance) == len(row.doc_types) == len(row.retrieved_docs)
+        assert row.relevance_source == "fusion_ordinal"
 
 
 async def test_the_server_of_today_has_no_tool_that_answers(

@@ -13,6 +13,8 @@ from tests.serve_mcp.serving import load_tiny
 
 from assay.data import Dataset, Document
 from assay.errors import AgentFailure, DataError, FailureKind, TargetError, UsageError
+from assay.evaluation.evaluation import Evaluation
+from assay.run.config import RunConfig
 from assay.serve.mcp.app import mcp_app
 from assay.targets import open_target
 from assay.targets.protocol import Agent
@@ -60,17 +62,19 @@ def newer_server(seen: dict[str, Any]) -> MCPServer[Any]:
         granularity: str = "chunk",
     ) -> dict[str, Any]:
         seen.update(limit=limit, doc_types=doc_types, granularity=granularity)
-        return {"success": True, "results": [row(101)]}
+        source = {"relevance_source": "fusion_ordinal"}
+        mail = row(7) | {"doc_type": "mail_message", "relevance": 0.25}
+        return {"success": True, "results": [row(101) | source, mail | source]}
 
     return server
 
 
 @asynccontextmanager
 async def opened(
-    server: MCPServer[Any], way: str = "", *, answers: bool = False
+    server: MCPServer[Any], way: str = "", *, answers: bool = False, data: Dataset = DATA
 ) -> AsyncIterator[Agent]:
     async with serving(server.streamable_http_app()) as url:
-        agent = open_target(f"nextcloud:{url}{way}", OpenContext(DATA, answers=answers))
+        agent = open_target(f"nextcloud:{url}{way}", OpenContext(data, answers=answers))
         try:
             await agent.open()
             yield agent
@@ -164,3 +168,44 @@ def test_a_note_that_stands_for_two_documents_is_refused(mapping_path: Path) -> 
     mapping_path.write_text('{"MED-1": 7, "MED-2": 7}')
     with pytest.raises(DataError, match="note 7 is mapped to 'MED-1' and to 'MED-2'"):
         open_target(NOWHERE, OpenContext(DATA))
+
+
+async def test_what_the_server_says_of_each_document_is_kept() -> None:
+    async with opened(newer_server({})) as agent:
+        found = await agent.ask("q", 5)
+    assert found.doc_ids == ("MED-1", "mail_message:7")
+    assert found.doc_types == ("note", "mail_message")
+    assert (found.scores, found.relevance_source) == ((0.5, 0.25), "fusion_ordinal")
+
+
+async def test_questions_about_files_and_mails_need_no_upload(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ASSAY_NOTE_MAPPING", "nowhere.json")
+    judged = {"q": {"mail_message:7": 1, "file:3": 1}}
+    data = Dataset.from_dicts({"q": "Who wrote?"}, judged)
+    seen: dict[str, Any] = {}
+    async with opened(newer_server(seen), data=data) as agent:
+        assert "mail_message:7" in (await agent.ask("q", 5)).doc_ids
+    assert seen["doc_types"] == ["file", "mail_message"]
+
+
+async def test_rows_carry_it_and_the_report_slices_by_type(tmp_path: Path) -> None:
+    server: MCPServer[Any] = MCPServer("two types")
+
+    @server.tool()
+    async def nc_semantic_search(query: str, limit: int = 10) -> dict[str, Any]:
+        kind = {"doc_type": "file"} if "file" in query else {}
+        return {"success": True, "results": [row(101) | {"relevance_source": "x"} | kind]}
+
+    texts = {f"q{n}": f"{'file' if n % 2 else 'note'} {n}" for n in range(6)}
+    data = Dataset.from_dicts(texts, {key: ["MED-1", "file:101"] for key in texts})
+    async with serving(server.streamable_http_app()) as url:
+        config = RunConfig(target=f"nextcloud:{url}", dataset="memory", top_k=5)
+        agent = open_target(config.target, OpenContext(data))
+        run = await Evaluation.plan(config, data).start(agent, tmp_path)
+    found = {row.query_text: (row.doc_types, row.relevance) for row in run.rows()}
+    assert found["file 1"] == (["file"], [0.5])
+    assert {row.relevance_source for row in run.rows()} == {"x"}
+    page = run.folder.page_file.read_text()
+    assert "Type of the first document" in page

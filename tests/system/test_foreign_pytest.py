@@ -115,20 +115,36 @@ def test_without_a_reference_no_judge_is_asked(project: Path) -> None:
     assert not any("Ground Truth Answer" in prompt for prompt in prompts)
 
 
-@pytest.mark.parametrize(("verdict", "code"), [("TRUE", 0), ("FALSE", 1)])
-def test_with_references_the_judge_decides(project: Path, verdict: str, code: int) -> None:
+OLLAMA = {
+    "RAG_EVAL_PROVIDER": "ollama",
+    "RAG_EVAL_OLLAMA_BASE_URL": "{url}",
+    "RAG_EVAL_OLLAMA_MODEL": "tiny",
+}
+ANTHROPIC = {
+    "RAG_EVAL_PROVIDER": "anthropic",
+    "RAG_EVAL_ANTHROPIC_API_KEY": "sk-test",
+    "RAG_EVAL_ANTHROPIC_MODEL": "tiny",
+    "RAG_EVAL_ANTHROPIC_BASE_URL": "{url}",
+}
+
+
+@pytest.mark.parametrize(
+    ("verdict", "code", "variables"),
+    [("TRUE", 0, OLLAMA), ("FALSE", 1, OLLAMA), ("TRUE", 0, ANTHROPIC)],
+    ids=["true", "false", "anthropic"],
+)
+def test_with_references_the_judge_decides(
+    project: Path, verdict: str, code: int, variables: dict[str, str]
+) -> None:
+    options = ("test_generation_quality.py", "--assay-dataset=notes")
     with ModelServer().running() as models:
         models.text = verdict
-        found, said = pytest_in(
-            project,
-            "test_generation_quality.py",
-            "--assay-dataset=notes",
-            RAG_EVAL_PROVIDER="ollama",
-            RAG_EVAL_OLLAMA_BASE_URL=models.url,
-            RAG_EVAL_OLLAMA_MODEL="tiny",
-        )
+        given = {name: value.format(url=models.url) for name, value in variables.items()}
+        found, said = pytest_in(project, *options, **given)
     assert found == code, said
-    prompts = [body["messages"][0]["content"] for _, body, _ in models.requests]
+    bodies = [body for _, body, _ in models.requests]
+    assert {body["model"] for body in bodies} == {"tiny"}
+    prompts = [body["messages"][0]["content"] for body in bodies]
     asked = [prompt for prompt in prompts if "Ground Truth Answer: " in prompt]
     assert asked
     assert not any("Ground Truth Answer: None" in prompt for prompt in asked)

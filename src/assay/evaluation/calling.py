@@ -352,4 +352,6 @@ def _answered(query: Query, answer: AgentAnswer, latency_ms: float, attempts: in
         contexts=answer.contexts,
         unknown_keys=answer.unknown_keys,
         scores=answer.scores[:KEPT_IDS],
+        doc_types=answer.doc_types[:KEPT_IDS],
+        relevance_source=answer.relevance_source,
     )

@@ -284,6 +284,9 @@ def _outcome(call: Call | None) -> dict[str, object]:
     else:
         outcome |= {"status": "failed", "failure": str(call.failure), "message": call.message}
         outcome |= {"said": call.said} if call.said else {}
+    if call.doc_types:
+        outcome |= {"doc_types": list(call.doc_types), "relevance": list(call.scores)}
+        outcome["relevance_source"] = call.relevance_source
     outcome |= {"asked_again": True} if call.asked_again else {}
     return outcome | {"at": call.at, "latency_ms": call.latency_ms, "attempts": call.attempts}
 

@@ -30,7 +30,11 @@ WORDS, RELEVANT, FORM, TAG = (
     "Form of the query",
     "Tag of the query",
 )
-RETRIEVED, FAILURE = OUTCOMES = ("Relevant documents retrieved", "Kind of failure")
+RETRIEVED, FAILURE, DOC_TYPE = OUTCOMES = (
+    "Relevant documents retrieved",
+    "Kind of failure",
+    "Type of the first document",
+)
 """Slices of what became of a query in one run."""
 _TAGS = 14
 _WORD_STEPS = (1, 2, 3, 5, 8, 12)
@@ -299,6 +303,8 @@ def slices_of(row: QueryRow, tags: Iterable[str] = ()) -> Iterator[tuple[str, st
     elif row.total_relevant_docs:
         some = "all" if row.relevant_docs_retrieved >= row.total_relevant_docs else "some"
         yield RETRIEVED, some if row.relevant_docs_retrieved else "nothing"
+    if row.doc_types:
+        yield DOC_TYPE, row.doc_types[0]
 
 
 def ordered_slices(sizes: Mapping[str, Mapping[str, int]]) -> dict[str, list[str]]:

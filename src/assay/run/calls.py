@@ -59,6 +59,8 @@ class Call:
     contexts: tuple[ContextChunk, ...] = ()
     unknown_keys: tuple[str, ...] = ()
     scores: tuple[float, ...] = ()
+    doc_types: tuple[str, ...] = ()
+    relevance_source: str = ""
     asked_again: bool = False
     said: str = ""
     status: int | None = None
@@ -81,6 +83,8 @@ class Call:
             record["failure"] = failure
         if self.scores:
             record["scores"] = self.scores
+        if self.doc_types:
+            record |= {"doc_types": self.doc_types, "relevance_source": self.relevance_source}
         if self.answer is not None:
             record |= {"answer": self.answer, "citations": self.citations}
         if self.contexts:
@@ -129,6 +133,8 @@ class Call:
             contexts=tuple(map(_chunk, record.get("contexts", []))),
             unknown_keys=_texts(record.get("unknown_keys", [])),
             scores=tuple(_typed((int, float), each) for each in record.get("scores", [])),
+            doc_types=_texts(record.get("doc_types", [])),
+            relevance_source=_typed(str, record.get("relevance_source", "")),
             asked_again=record.get("asked_again") is True,
             said="" if failure is None else _typed(str, failure.get("said", "")),
             status=None if failure is None else _typed((int, NoneType), failure.get("status")),

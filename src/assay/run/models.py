@@ -341,11 +341,18 @@ class Report(RunModel):
 
 
 class QueryRow(RunModel):
-    """One query of a run: what was asked, what came back, how it scored."""
+    """One query of a run: what was asked, what came back, how it scored.
+
+    Of a search over several kinds of documents (Nextcloud), `doc_types`, `relevance` and
+    `relevance_source` are what it says of each document.
+    """
 
     query_id: str
     query_text: str
     retrieved_docs: list[str]
+    doc_types: list[str] = Field(default=[])
+    relevance: list[float] = Field(default=[])
+    relevance_source: str = ""
     status: Literal["ok", "failed"]
     failure: str = ""
     message: str = ""

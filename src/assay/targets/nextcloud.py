@@ -1,13 +1,15 @@
 """Target `nextcloud:URL[#answer]`: the search of a Nextcloud MCP server, over uploaded notes.
 
-Its results are notes. The note mapping says which document each of them holds; another note gets an
-id such as `note:123`, which is in no data set.
+The note mapping says which document each note holds. Another note is `note:123`, and what is not a
+note `file:123`, `deck_card:123` or `mail_message:123`: questions about these name such ids.
 """
 
-from collections.abc import Container, Mapping
+import re
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from typing import Any
 
+import orjson
 from mcp_types import CallToolResult, Tool
 
 from assay.data.note_mapping import documents_by_note, note_mapping_path, read_note_mapping
@@ -25,8 +27,7 @@ from assay.targets.target_kinds import OpenContext, Target
 SEARCH = "nc_semantic_search"
 ANSWER = "nc_semantic_search_answer"
 
-# A tool with these parameters returns each note once, and nothing but notes.
-_PREFERRED = {"granularity": "document", "doc_types": '["note"]'}
+_TYPED_ID = re.compile(r"(note|file|deck_card|news_item|mail_message):[0-9]+")
 # Other tools may return several passages of one note: this many are requested for each note.
 _PASSAGES = 3
 
@@ -50,7 +51,7 @@ class NextcloudAgent:
         doc_ids: Mapping[int, str],
         *,
         tool: str = SEARCH,
-        known: Container[str] = (),
+        known: Set[str] = frozenset(),
         track: str = "undeclared",
     ) -> None:
         self.info = AgentInfo(name=name, protocol="nextcloud", track=track)
@@ -72,7 +73,10 @@ class NextcloudAgent:
         if way not in ("", "answer"):
             raise UsageError(f"target 'nextcloud:...#{way}': only '#answer' may follow the URL")
         path = note_mapping_path(context.note_mapping)
-        doc_ids = documents_by_note(read_note_mapping(path), path)
+        typed = any(map(_TYPED_ID.fullmatch, context.dataset.known_ids))
+        # Questions about what is in the account already need no upload, and so no mapping.
+        mapping = {} if typed and not path.exists() else read_note_mapping(path)
+        doc_ids = documents_by_note(mapping, path)
         return cls(
             redact_target(str(target)),
             HttpServer(target.address, context.policy or UNRESTRICTED),
@@ -89,8 +93,12 @@ class NextcloudAgent:
         except TargetError as error:
             raise type(error)(f"{self.info.name}: {error}") from error
         declared = _declared(tools, self._wanted)
-        preferred = {CONSTANT + key: value for key, value in _PREFERRED.items() if key in declared}
-        self._tool = find_search_tool(tools, self._wanted, preferred)
+        found = {match[1] for each in self._known if (match := _TYPED_ID.fullmatch(each))}
+        types = sorted(found | ({"note"} if self._doc_ids or not found else set()))
+        # A tool with these parameters returns each document once, and no other types.
+        preferred = {"granularity": "document", "doc_types": orjson.dumps(types).decode()}
+        given = {CONSTANT + key: value for key, value in preferred.items() if key in declared}
+        self._tool = find_search_tool(tools, self._wanted, given)
         self._passages = 1 if "granularity" in declared else _PASSAGES
         self.info = replace(self.info, details=f"{spoken}, {self._tool.describe()}")
 
@@ -103,17 +111,19 @@ class NextcloudAgent:
         answer = self._reader.read(result)
         _require_answer(result)
         rows = _rows(result, self._results, len(answer.doc_ids))
-        scores: dict[str, float] = {}
+        found: dict[str, Mapping[str, Any]] = {}
         for note, row in zip(answer.doc_ids, rows, strict=True):
             # Passages of one note count once, with the relevance of the best.
-            relevance = row.get("relevance", row.get("score"))
-            score = float(relevance) if isinstance(relevance, int | float) else 0.0
-            scores.setdefault(self._document(note, str(row.get("doc_type", "note"))), score)
+            found.setdefault(self._document(note, str(row.get("doc_type", "note"))), row)
+        kept = list(found.values())[:top_k]
+        typed = any("doc_type" in row for row in kept)
         return AgentAnswer(
-            doc_ids=tuple(scores)[:top_k],
+            doc_ids=tuple(found)[:top_k],
             answer=answer.answer,
             citations=tuple(map(self._document, answer.citations)),
-            scores=tuple(scores.values())[:top_k],
+            scores=tuple(map(_relevance, kept)),
+            doc_types=tuple(str(row.get("doc_type", "note")) for row in kept) if typed else (),
+            relevance_source=str(kept[0].get("relevance_source", "")) if kept else "",
         )
 
     async def readiness(self) -> AgentReadiness:
@@ -148,6 +158,11 @@ def _rows(result: CallToolResult, name: str, count: int) -> list[Mapping[str, An
     if isinstance(rows, list):
         found = [row for row in rows if isinstance(row, dict)]
     return found if len(found) == count else [{}] * count
+
+
+def _relevance(row: Mapping[str, Any]) -> float:
+    value = row.get("relevance", row.get("score"))
+    return float(value) if isinstance(value, int | float) else 0.0
 
 
 def _require_answer(result: CallToolResult) -> None:

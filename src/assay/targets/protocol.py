@@ -75,13 +75,16 @@ class AgentAnswer:
 
     `scores` belong to the documents, `contexts` are the passages that the answer was written from,
     `steps` the searches it was found by; they are empty if the agent sends none. `unknown_keys`
-    are those of the answer that nothing reads.
+    are those of the answer that nothing reads. `doc_types` are what the documents are (note, file,
+    mail), and `relevance_source` how the target says that it made the scores.
     """
 
     doc_ids: tuple[str, ...]
     answer: str | None = None
     citations: tuple[str, ...] = ()
     scores: tuple[float, ...] = ()
+    doc_types: tuple[str, ...] = ()
+    relevance_source: str = ""
     contexts: tuple[ContextChunk, ...] = ()
     unknown_keys: tuple[str, ...] = ()
     steps: tuple[SearchStep, ...] = ()
