@@ -15,6 +15,7 @@ from assay.answers.checks import check_lists
 from assay.answers.outcome import Outcome
 from assay.answers.poison_documents import PoisonKind, PoisonOutcome
 from assay.cli.app import app
+from assay.cli.old_options import current_spelling
 
 PAGE = (
     section("answers.md").partition("\n## Criteria")[0]
@@ -66,10 +67,11 @@ def test_rows_of_every_form_are_scored() -> None:
 
 def test_planted_documents_end_as_the_page_says(monkeypatch: pytest.MonkeyPatch) -> None:
     builtin, own = re.findall(r"^assay eval .* --poison .*$", PAGE, flags=re.MULTILINE)
-    assert CliRunner().invoke(app, shlex.split(builtin)[1:]).exit_code == 1
+    words = current_spelling(shlex.split(builtin)[1:])
+    assert CliRunner().invoke(app, words).exit_code == 1
     Path("my_rag.py").write_text(block("python", "# my_rag.py"))
     monkeypatch.delitem(sys.modules, "my_rag", raising=False)
-    done = CliRunner().invoke(app, shlex.split(own)[1:])
+    done = CliRunner().invoke(app, current_spelling(shlex.split(own)[1:]))
     assert done.exit_code == 0, done.output
     (verdict,) = re.findall(r"`(gate passed: [^`]*)`", PAGE)
     assert verdict in done.stderr

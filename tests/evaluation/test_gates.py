@@ -213,7 +213,7 @@ def test_a_gate_on_what_few_questions_decide_is_refused_before_the_run() -> None
     [
         ("correctness>=1.5", {}),
         ("judged_faithfulness>=1.5", {"judge": "ollama:m"}),
-        ("poisoned>=1.5", {"poison": True}),
+        ("poisoned>=1.5", {"poison": ("all",)}),
     ],
 )
 def test_a_gate_on_answers_above_1_is_refused(gate: str, settings: dict[str, Any]) -> None:

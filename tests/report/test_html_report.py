@@ -118,6 +118,7 @@ def test_the_command_has_every_option_that_was_set() -> None:
         counterfactuals=True,
         poison=("override",),
         references=("truth.json",),
+        faithfulness="onnx:nli",
         judge_calibration="calibration.jsonl",
         require_calibrated=True,
     )

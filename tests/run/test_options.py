@@ -69,6 +69,7 @@ FULL = RunConfig(
     counterfactuals=True,
     poison=("override", "false_fact"),
     references=("truth.json", "facts.jsonl"),
+    faithfulness="onnx:nli",
     judge_calibration="calibration.jsonl",
     require_calibrated=True,
 )

@@ -176,6 +176,11 @@ the CRAG benchmark (Yang et al. 2024).
 TRUTHFULNESS_BOUNDS = (-1.0, 1.0)
 """The ends of truthfulness; every other figure of answers lies between 0 and 1."""
 
+MODEL_METRICS: Mapping[str, str] = {
+    "model_faithfulness": "mean support of the answer's sentences by what was shown",
+}
+"""What `--faithfulness` adds: the probability of supported, against contradicted, by a model."""
+
 CRITERION_PREFIX = "criterion."
 """What the names of criteria of the user's own begin with: `criterion.polite`."""
 _CRITERION = re.compile(r"criterion[.:](\w{1,64})", re.ASCII)
@@ -207,6 +212,7 @@ ANSWER_NAMES = (
     *OUTCOME_METRICS,
     *NUGGET_METRICS,
     *ANSWER_METRICS,
+    *MODEL_METRICS,
     *POISON_METRICS,
 )
 

@@ -37,7 +37,11 @@ class AnswerFinding(StoredModel):
 
 
 def find_faults(
-    cases: Sequence[AnswerCase], *, quote: bool = True, skip: Sequence[str] = ()
+    cases: Sequence[AnswerCase],
+    *,
+    quote: bool = True,
+    skip: Sequence[str] = (),
+    further: Sequence[Check] = (),
 ) -> list[AnswerFinding]:
     """What is wrong with the answers of a run, the worst and the most frequent first.
 
@@ -45,9 +49,11 @@ def find_faults(
         cases: the questions with their answers.
         quote: whether a finding may quote an answer; not in a private run.
         skip: ids of checks that nothing is known about.
+        further: checks at the end of the last list.
     """
     found: list[AnswerFinding] = []
-    for checks in check_lists(cases):
+    *lists, last = check_lists(cases)
+    for checks in (*lists, (*last, *further)):
         hits: dict[str, dict[str, str]] = {check.id: {} for check in checks}
         for case in cases:
             for check in checks:

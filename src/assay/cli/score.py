@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from assay.run.run_record import GateResult
 
 _SETTINGS = judge_settings(
-    "max_cost", "no_cache", "gates", "criteria", "references", "require_calibrated"
+    "max_cost", "no_cache", "gates", "criteria", "references", "faithfulness", "require_calibrated"
 )
 _OF_RANKINGS = ("qrels", "dataset", "split", "archive", "metric", "top_k", "per_query")
 _OF_ANSWERS = {"rows_out", "strict"} | {each.param for each in _SETTINGS} - {"gate"}

@@ -90,6 +90,7 @@ def evaluate(
     counterfactuals: bool = False,
     poison: bool | str | Sequence[str] = (),
     references: str | Path | Sequence[str | Path] = (),
+    faithfulness: str = "",
     listeners: str | RunListener | Sequence[str | RunListener] = (),
     judge_calibration: str | Path | None = "",
     require_calibrated: bool = False,
@@ -171,6 +172,8 @@ def evaluate(
             `fake_citation`, `exfiltration`.
         references: a file of reference answers, in place of the data set's own, or of facts that
             the answers should state; or one of each.
+        faithfulness: a three-class NLI cross-encoder, `onnx:DIR` or `st:NAME`, that measures which
+            sentences of the answers are supported by what was shown.
         listeners: what follows the run, one or several: `"mlflow"`, another name or `module:Class`,
             or an object with `on_start(folder)` and `on_finish(run)`. What one raises is a warning.
         judge_calibration: the file of `assay judge calibrate --out`: gates on judged figures say

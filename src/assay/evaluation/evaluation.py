@@ -103,6 +103,10 @@ class Evaluation:
         parse_separator(config.chunk_separator)
         if config.poison:
             parse_kinds(config.poison)
+        if config.faithfulness:
+            from assay.answers.entailment import open_entailment
+
+            open_entailment(config.faithfulness)  # a wrong model is an error before the first call
         if config.counterfactuals:
             dataset.require_documents("--counterfactuals")
         if config.ground_truth:

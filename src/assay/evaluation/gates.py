@@ -18,6 +18,7 @@ from assay.answers.answer_metrics import (
     CRITERION_PREFIX,
     FEW_UNDECIDED,
     JUDGED_METRICS,
+    MODEL_METRICS,
     NUGGET_METRICS,
     OUTCOME_METRICS,
     POISON_METRICS,
@@ -260,6 +261,10 @@ def _ceiling_of_answers(
     cases = cases_of(dataset, config.split, queries, [None] * len(queries), config.top_k)
     if gate.name in ANSWER_METRICS:
         return ANSWER_METRICS[gate.name].mean_ceiling(cases, config.top_k)
+    if gate.name in MODEL_METRICS:
+        if not config.faithfulness:
+            raise UsageError(f"gate {gate.text!r} needs a model; add --faithfulness onnx:DIR")
+        return 1.0
     if gate.name in NUGGET_METRICS:
         if not config.nuggets:
             raise UsageError(f"gate {gate.text!r} needs facts; add --references FILE")

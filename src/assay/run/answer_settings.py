@@ -130,6 +130,15 @@ class AnswerSettings:
         label="References: files of answers or facts, one per line",
         placeholder="the data set's own answers",
     )
+    faithfulness: str = _answered(
+        "",
+        "With --answers: also measure faithfulness by a three-class NLI cross-encoder of yours: a "
+        "folder with an .onnx file and tokenizer.json, or a model of sentence-transformers.",
+        metavar="onnx:DIR|st:NAME",
+        label="Faithfulness: a model of yours",
+        placeholder="words and values alone",
+        on_resume="free",
+    )
     judge_calibration: str = _judged(
         "",
         "With --judge: the file that assay judge calibrate --out wrote. Reports and gates say "

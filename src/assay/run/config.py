@@ -181,10 +181,12 @@ class RunConfig(TargetSettings):
         check_labels(self)
         if self.poison:
             object.__setattr__(self, "answers", True)
-        if not self.answers and (self.judge or self.counterfactuals or self.references):
+        if not self.answers and (
+            self.judge or self.counterfactuals or self.references or self.faithfulness
+        ):
             raise UsageError(
-                "a judge, counterfactuals and references require --answers (answers=True in "
-                "Python); add it"
+                "a judge, counterfactuals, references and faithfulness require --answers "
+                "(answers=True in Python); add it"
             )
         if self.criteria and not self.judge:
             raise UsageError("criteria are rated by a judge; add --judge (judge= in Python)")

@@ -9,6 +9,7 @@ from assay.answers.answer_metrics import (
     ANSWER_METRICS,
     JUDGED_METRICS,
     LOWER_IS_BETTER,
+    MODEL_METRICS,
     NUGGET_METRICS,
     OUTCOME_METRICS,
     POISON_METRICS,
@@ -24,6 +25,7 @@ from assay.answers.diagnosis import (
     summarize_diagnoses,
 )
 from assay.answers.differences import case_differences
+from assay.answers.entailment import contradicted_check
 from assay.answers.findings import AnswerFinding, find_faults
 from assay.answers.judge import flip_rate
 from assay.answers.outcome import BY_DECLINING, BY_FACTS, BY_VALUES, Outcome, outcome
@@ -210,6 +212,8 @@ class AnswerReport:
             return self._correctness_by
         if name in NUGGET_METRICS and self._found.nuggets:
             return self._found.nuggets.how(name)
+        if name in MODEL_METRICS and self._found.support:
+            return f"{MODEL_METRICS[name]}, by {self._found.support.words}"
         return {**OUTCOME_METRICS, **POISON_METRICS, **JUDGED_METRICS}[name]
 
     def _outcomes(self) -> dict[str, int]:
@@ -224,7 +228,13 @@ class AnswerReport:
 
     @cached_property
     def _findings(self) -> list[AnswerFinding]:
-        found = find_faults(self._cases, quote=not self._config.private, skip=list(self._skip))
+        support = self._found.support
+        found = find_faults(
+            self._cases,
+            quote=not self._config.private,
+            skip=list(self._skip),
+            further=[contradicted_check(support)] if support and support.flagged else (),
+        )
         found = [*poison_findings(self._found.poison), *found]
         if number := self._found.context_ignored:
             words = f"all {number} questions that were asked again got the same answer from every "

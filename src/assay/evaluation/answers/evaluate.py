@@ -5,6 +5,7 @@
 Each answer is compared with its reference: by a judge if there is one, else by key facts.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,7 @@ from pathlib import Path
 from assay.answers.case import AnswerCase
 from assay.answers.criteria import Criterion
 from assay.answers.diagnosis import NOT_TRIED, Counterfactuals
+from assay.answers.entailment import ModelFaithfulness, measure_support, open_entailment
 from assay.answers.judge import Judge, Judgment, unreliable
 from assay.answers.judge_controls import ControlResult
 from assay.answers.outcome import correct
@@ -82,6 +84,7 @@ class AnswerResults:
     criteria: CriteriaScores = field(default_factory=CriteriaScores)
     poison: PoisonRun | None = None
     nuggets: NuggetFindings | None = None
+    support: ModelFaithfulness | None = None
 
     @property
     def unread(self) -> list[str]:
@@ -179,6 +182,10 @@ async def _stages(
     if agent is not None and config.poison:
         poison = await run_poison(agent, cases, options.folder, asker)
         yield (results := replace(results, poison=poison))
+    if config.faithfulness:
+        model = open_entailment(config.faithfulness)
+        support = await asyncio.to_thread(measure_support, model, cases, asker.progress)
+        yield (results := replace(results, support=support))
     if judge is not None:
         controls = await check_controls(judge, cases, documents, config.judge_controls)
         yield (results := replace(results, controls=controls))

@@ -60,7 +60,13 @@ _SHOWN = 20
 LOG_TOP_K = 1000
 """No ceiling: how many contexts the application asked for is not known."""
 _CITING = ("citation_precision", "citation_recall", "multi_hop_coverage")
-_OF_CONTEXTS = ("faithfulness", "judged_faithfulness", "context_precision", "context_recall")
+_OF_CONTEXTS = (
+    "faithfulness",
+    "judged_faithfulness",
+    "model_faithfulness",
+    "context_precision",
+    "context_recall",
+)
 
 
 @dataclass(frozen=True)
@@ -111,6 +117,7 @@ def score_answers(
     no_cache: bool = False,
     criteria: str | Path | None = None,
     references: str | Path | None = None,
+    faithfulness: str = "",
     judge_calibration: str | Path | None = None,
     require_calibrated: bool = False,
     gates: str | Sequence[str] = (),
@@ -139,6 +146,8 @@ def score_answers(
         criteria: a file or a folder of files with criteria of your own, which the judge rates by.
         references: a file of facts that the answers should state; rows are found in it by their
             id or their question.
+        faithfulness: a three-class NLI cross-encoder, `onnx:DIR` or `st:NAME`, that measures which
+            sentences are supported by the contexts.
         judge_calibration: the file of `assay judge calibrate --out`: gates on judged figures say
             whether the judge was calibrated on these questions.
         require_calibrated: refuse such a gate where it was not.
@@ -161,6 +170,7 @@ def score_answers(
         top_k=LOG_TOP_K,
         references=(str(references),) if references else (),
         criteria=str(criteria or ""),
+        faithfulness=faithfulness,
         judge_calibration=str(judge_calibration or ""),
         require_calibrated=require_calibrated,
         gates=(gates,) if isinstance(gates, str) else tuple(gates),
@@ -181,7 +191,7 @@ async def score_rows(
     """The same over rows that are read already, with the settings of a run for the judge."""
     gates = [_gate(text, config) for text in config.gates]
     criteria = read_criteria(Path(config.criteria)) if config.criteria else []
-    log = _Log(judged=provider is not None or bool(config.judge))
+    log = _Log(judged=provider is not None or bool(config.judge or config.faithfulness))
     log.read(read_logged(rows, columns), progress)
     if not log.cases:
         if not log.refused:
@@ -199,10 +209,10 @@ async def score_rows(
         scores = results.nuggets.scores().joined(scores) if results.nuggets else scores
     dataset = Dataset("log", log.documents, {}, {})
     async with open_judge(config, provider) as judge:
-        if judge is not None:
+        if log.judged:
             asker = CounterfactualRunner(dataset, config, asyncio.Event(), progress)
             # The provider is opened once, so that there is one budget.
-            options = AnswerOptions(Path(), judge.provider, nuggets, criteria)
+            options = AnswerOptions(Path(), judge.provider if judge else None, nuggets, criteria)
             results = await evaluate_answers(log.cases, None, asker, options)
             scores = measure_examined(log.cases, results, log.documents)
     scores = log.without_unknown(scores)
@@ -238,7 +248,7 @@ def _gate(text: str, config: RunConfig) -> Gate:
 
 @dataclass
 class _Log:
-    """The rows as cases. Rows that are not to be `judged` are measured as they are read."""
+    """The rows as cases. Rows that no model is to read are measured as they are read."""
 
     judged: bool
     cases: list[AnswerCase] = field(default_factory=list)

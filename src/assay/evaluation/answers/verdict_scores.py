@@ -16,7 +16,7 @@ from assay.metrics.graded import Floats
 from assay.run.answers import UndecidedAnswers
 from assay.run.config import RunConfig
 
-_OF_TEXTS = ("faithfulness", "judged_faithfulness", "hallucination_rate")
+_OF_TEXTS = ("faithfulness", "judged_faithfulness", "model_faithfulness", "hallucination_rate")
 
 
 def measure_examined(
@@ -38,7 +38,10 @@ def measure_examined(
     columns = [each for each in columns if each[0] not in found.unread]
     scores = measure_answers(cases, documents)
     ids, values = _scores(columns)
-    planted, followed = _scores([] if found.poison is None else poison_columns(found.poison))
+    further = [] if found.poison is None else poison_columns(found.poison)
+    if found.support is not None:
+        further = [("model_faithfulness", found.support.values), *further]
+    planted, followed = _scores(further)
     stated = AnswerScores({}, {}) if found.nuggets is None else found.nuggets.scores()
     return AnswerScores(
         ids | stated.query_ids | scores.query_ids | planted,

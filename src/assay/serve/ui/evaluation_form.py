@@ -208,6 +208,7 @@ def _checks(ui: Ui, config: RunConfig) -> Iterator[tuple[str, Callable[[], objec
     yield "target", partial(refuse_unused_settings, config, given=option_table())
     models = (config.embedder, config.device, config.reranker)
     yield "embedder", partial(rules.check_embedder, *models)
+    yield "faithfulness", partial(rules.check_file, "faithfulness", config.faithfulness)
     yield "judge", partial(rules.check_judge, config.judge)
     if config.judge:  # a wrong name is reported before the run, not after it
         yield "judge", partial(open_model, config.judge)
