@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.contract_agents.sample_agents import Agents
 
 from assay.data import load_dataset
-from assay.serve.contract_agents.claim_verify import read_chunk, verify_claim
+from assay.serve.contract_agents.claim_verify import verify_claim
 
 TEXT = (
     "Vitamin D was given to 120 adults for a year. Blood pressure did not change. "
@@ -21,7 +21,7 @@ TRIAL = "There were 64 men and 71 women. Participants took 40 g of soy daily."
 
 
 def verdict(text: str, claim: str, needed: float = 0.9) -> str:
-    found = verify_claim(claim, read_chunk("c1", text), needed)
+    found = verify_claim(claim, [("c1", text)], needed)
     assert all(each["quote"] in text for each in found["evidence"])
     return str(found["verdict"])
 
@@ -46,7 +46,7 @@ def verdict(text: str, claim: str, needed: float = 0.9) -> str:
         ("Tea lowered weight, but pressure did not change.", "Weight did not change.", "unclear"),
         (TRIAL, "Participants took 40 g of soy daily.", "pass"),
         (TRIAL, "Participants took 71 g of soy daily.", "fail"),
-        (TRIAL, "71 women took soy daily.", "pass"),
+        (TRIAL, "71 women took soy daily.", "unclear"),
         ("Tea lowers weight. Tea does not lower weight.", "Tea lowers weight.", "unclear"),
     ],
 )

@@ -7,7 +7,6 @@ import pytest
 from tests.contract_agents.sample_agents import Agents, make_resources, running_agents
 
 from assay.data import Document
-from assay.serve.contract_agents.lit_retrieval import pmid_in
 
 QUERY = "blood pressure"
 
@@ -89,16 +88,3 @@ async def test_a_context_budget_leaves_papers_out(agents: Agents) -> None:
     assert answer["status"] == "degraded"
     assert answer["outputs"]["count"] == 1
     assert answer["warnings"] == ["budgets.max_context_tokens: 2 papers were left out"]
-
-
-@pytest.mark.parametrize(
-    ("url", "pmid"),
-    [
-        ("http://www.ncbi.nlm.nih.gov/pubmed/20435081%20", "20435081"),
-        ("https://pubmed.ncbi.nlm.nih.gov/7/", "7"),
-        ("https://example.org/pubmed/7", None),
-        (None, None),
-    ],
-)
-def test_an_address_of_pubmed_names_its_paper(url: str | None, pmid: str | None) -> None:
-    assert pmid_in(url) == pmid

@@ -1,4 +1,4 @@
 """The six agents that come with Assay, each as work for the server in `assay.contract.server`.
 
-`apps` puts them together; an agent is a module of its own, such as `rag_retrieve`.
+`apps` puts them together.
 """

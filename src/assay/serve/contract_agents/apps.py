@@ -1,8 +1,9 @@
 """The six agents as one application: one at the root, or several, each on a path of its own."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -19,6 +20,7 @@ from assay.contract.server import (
     Work,
     agent_routes,
     always_ready,
+    ready_response,
 )
 from assay.data.cache import cache_folder
 from assay.errors import UsageError
@@ -27,10 +29,13 @@ from assay.llm.passages import Answerer
 from assay.search.retriever import check_request
 from assay.serve.contract_agents.claim_verify import verify_claims
 from assay.serve.contract_agents.knowledge_bases import KnowledgeBases
-from assay.serve.contract_agents.lit_retrieval import LitRetrieval
-from assay.serve.contract_agents.policy_review import Policy, PolicyReview, read_policy
-from assay.serve.contract_agents.rag_ingest import RagIngest
-from assay.serve.contract_agents.rag_retrieve import RagAnswer, RagRetrieve
+from assay.serve.contract_agents.policy_review import Policy, read_policy, review_policy
+from assay.serve.contract_agents.rag_agents import (
+    lit_retrieval,
+    rag_answer,
+    rag_ingest,
+    rag_retrieve,
+)
 from assay.serve.guards import OPEN_PATHS, guarded
 from assay.serve.retrieval import load_retrieval, open_retrieval
 
@@ -55,29 +60,31 @@ class AgentResources:
     policy: Policy
     answerer: Answerer = field(default_factory=ExtractiveAnswerer)
 
-    def work_for(self, task: str) -> Work:
-        """The work of the agent for `task`."""
+    def service(self, task: str) -> AgentService:
+        """The agent for `task`."""
         works: dict[str, Work] = {
-            "RAG_RETRIEVE": RagRetrieve(self.knowledge),
-            "RAG_INGEST": RagIngest(self.knowledge),
-            "RAG_ANSWER": RagAnswer(self.knowledge, self.answerer),
-            "LIT_RETRIEVAL": LitRetrieval(self.knowledge),
-            "POLICY_REVIEW": PolicyReview(self.policy),
+            "RAG_RETRIEVE": partial(rag_retrieve, self.knowledge),
+            "RAG_INGEST": partial(rag_ingest, self.knowledge),
+            "RAG_ANSWER": partial(rag_answer, self.knowledge, self.answerer),
+            "LIT_RETRIEVAL": partial(lit_retrieval, self.knowledge),
+            "POLICY_REVIEW": partial(review_policy, self.policy),
             "CLAIM_VERIFY": verify_claims,
         }
-        return works[task]
+        return AgentService(
+            name=f"agent{path_of(task).replace('/', '-')}",
+            task_type=task,
+            work=works[task],
+            ready=self._search_ready if task in _SEARCHING else always_ready,
+            limits=_INGEST_LIMITS if task == "RAG_INGEST" else ServingLimits(),
+        )
 
-    async def close(self) -> None:
-        """Close the indexes."""
-        await self.knowledge.close()
+    async def _search_ready(self) -> Readiness:
+        """Shows only the state: why loading failed is in the log, and may name internal files."""
+        state = self.knowledge.loading.status.partition(":")[0]
+        return Readiness(state == "ready", {"index": state})
 
 
-def open_resources(
-    dataset: str,
-    mode: str,
-    *,
-    policy: Path | None = None,
-) -> AgentResources:
+def open_resources(dataset: str, mode: str, *, policy: Path | None = None) -> AgentResources:
     """Resources over a data set; nothing is loaded before `agents_app` starts.
 
     Parameters:
@@ -97,7 +104,7 @@ def open_resources(
 
 def known_tasks(given: Sequence[str]) -> list[str]:
     """The tasks in the order given, each once; `all` means all of them. Case does not matter."""
-    named = [each.upper().replace("-", "_") for each in given]
+    named = [name.upper().replace("-", "_") for name in given]
     wanted = list(TASKS) if "ALL" in named else list(dict.fromkeys(named))
     for task in wanted:
         if task not in TASKS:
@@ -121,11 +128,11 @@ def agents_app(
 
     Parameters:
         tasks: a single one is served at the root, several each under its `path_of`.
-        resources: what they share; closed when the application stops.
+        resources: what they share.
         token: the bearer token that callers need.
         hosts: names, besides this machine's, whose pages may call the agents from a browser.
     """
-    services = [_service(task, resources) for task in tasks]
+    services = [resources.service(task) for task in tasks]
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
@@ -134,7 +141,7 @@ def agents_app(
         try:
             yield
         finally:
-            await resources.close()
+            await resources.knowledge.loading.stop()
 
     app = Starlette(
         routes=_routes(services), lifespan=lifespan, exception_handlers=EXCEPTION_HANDLERS
@@ -148,43 +155,17 @@ def agents_app(
 def _routes(services: Sequence[AgentService]) -> list[BaseRoute]:
     if len(services) == 1:
         return agent_routes(services[0])
-    mounted: list[BaseRoute] = [
-        Mount(path_of(service.task_type), routes=agent_routes(service)) for service in services
-    ]
-    return [*mounted, *_health_of_all(services)]
+    paths = {service.task_type: path_of(service.task_type) for service in services}
 
-
-def _health_of_all(services: Sequence[AgentService]) -> list[BaseRoute]:
     async def health(_request: Request) -> JSONResponse:
-        paths = {service.task_type: path_of(service.task_type) for service in services}
         return JSONResponse({"status": "ok", "service": "agents", "agents": paths})
 
     async def ready(_request: Request) -> JSONResponse:
-        answers = [(await service.ready()).ready for service in services]
-        status = "ready" if all(answers) else "degraded"
-        body = {"status": status, "service": "agents"}
-        return JSONResponse(body, status_code=200 if all(answers) else 503)
+        states = [(await service.ready()).ready for service in services]
+        return ready_response("agents", Readiness(all(states)))
 
-    return [Route("/health", health), Route("/health/ready", ready)]
-
-
-def _service(task: str, resources: AgentResources) -> AgentService:
-    return AgentService(
-        name=f"agent{path_of(task).replace('/', '-')}",
-        task_type=task,
-        work=resources.work_for(task),
-        ready=_readiness(task, resources.knowledge),
-        limits=_INGEST_LIMITS if task == "RAG_INGEST" else ServingLimits(),
-    )
-
-
-def _readiness(task: str, knowledge: KnowledgeBases) -> Callable[[], Awaitable[Readiness]]:
-    """Shows only the state: why loading failed is in the log, and may name internal files."""
-    if task not in _SEARCHING:
-        return always_ready
-
-    async def ready() -> Readiness:
-        state = knowledge.loading.status.partition(":")[0]
-        return Readiness(state == "ready", {"index": state})
-
-    return ready
+    return [
+        *(Mount(paths[service.task_type], routes=agent_routes(service)) for service in services),
+        Route("/health", health),
+        Route("/health/ready", ready),
+    ]

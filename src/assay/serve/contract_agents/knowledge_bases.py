@@ -26,13 +26,16 @@ from assay.progress import Progress
 from assay.search.filters import conditions
 from assay.search.modes import Mode
 from assay.serve.readiness import Loading
-from assay.serve.retrieval import Retrieval, SearchHit
+from assay.serve.retrieval import Retrieval
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """Names of ingested knowledge bases: they become parts of file names."""
 
 DEFAULT = "default"
 """Means the data set that the server serves, unless something was ingested under this name."""
+
+CHARACTERS_PER_TOKEN = 4
+"""About what English text has with the tokenizers of common models."""
 
 _MAX_OPEN = 8
 
@@ -48,16 +51,6 @@ class FoundChunk:
     score: float
     metadata: Mapping[str, Any] = field(default_factory=dict)
     found_by: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkQuery:
-    """One search of a knowledge base."""
-
-    text: str
-    top_k: int
-    mode: Mode
-    filters: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -78,34 +71,38 @@ class KnowledgeBase:
         """How many documents, or chunks of ingested documents, it has."""
         return len(self.retrieval.dataset.documents)
 
-    async def search(self, query: ChunkQuery) -> list[FoundChunk]:
+    async def search(
+        self, query: str, top_k: int, mode: Mode, filters: Mapping[str, Any] | None = None
+    ) -> list[FoundChunk]:
         """The chunks that match, best first."""
-        hits = await self.retrieval.search(
-            query.text, query.top_k, mode=query.mode, filters=query.filters
-        )
-        return [self._found(hit) for hit in hits]
+        try:
+            conditions(filters)
+        except UsageError:  # the error of the search itself would quote the filter
+            problem = {"field": "inputs.metadataFilters", "problem": "is not a filter"}
+            message = (
+                "inputs.metadataFilters: each value should be a string, a number, true or false, "
+                "a list of strings or integers, or a range of gt, gte, lt, lte"
+            )
+            raise TaskError(
+                ErrorCode.VALIDATION_ERROR, message, details={"fields": [problem]}
+            ) from None
+        hits = await self.retrieval.search(query, top_k, mode=mode, filters=filters)
+        found = []
+        for hit in hits:
+            text, name, doc_id = hit.text, chunk_id(hit.doc_id, hit.chunk_index), hit.doc_id
+            if self.is_ingested:
+                # The index may have cut a long chunk; its caller knows the whole one by this id.
+                text, name = self.retrieval.dataset.documents[hit.doc_id].text, hit.doc_id
+                doc_id = split_chunk_id(hit.doc_id)[0]
+            signals = tuple(hit.signals)
+            found.append(
+                FoundChunk(name, doc_id, hit.title, text, hit.score, hit.metadata, signals)
+            )
+        return found
 
     def document(self, doc_id: str) -> Document | None:
         """A complete document, if more than its chunks is known."""
         return None if self.is_ingested else self.retrieval.dataset.documents.get(doc_id)
-
-    def _found(self, hit: SearchHit) -> FoundChunk:
-        text, name, doc_id = hit.text, chunk_id(hit.doc_id, hit.chunk_index), hit.doc_id
-        if self.is_ingested:
-            # The index may have cut a long chunk; its caller knows the whole one by this id.
-            text, name = self.retrieval.dataset.documents[hit.doc_id].text, hit.doc_id
-            doc_id = split_chunk_id(hit.doc_id)[0]
-        signals = tuple(hit.signals)
-        return FoundChunk(name, doc_id, hit.title, text, hit.score, hit.metadata, signals)
-
-
-@dataclass(frozen=True, slots=True)
-class WriteReport:
-    """How many chunks a write added, changed and removed."""
-
-    added: int
-    changed: int
-    removed: int
 
 
 class KnowledgeBases:
@@ -150,8 +147,8 @@ class KnowledgeBases:
 
     def replace_documents(
         self, name: str, doc_ids: Collection[str], chunks: Sequence[Document]
-    ) -> WriteReport:
-        """Replace the documents named by `doc_ids` with `chunks`; all others stay. Blocks.
+    ) -> dict[str, int]:
+        """Replace the documents named by `doc_ids` with `chunks`, and count the changes. Blocks.
 
         Reads and writes under a lock, so that concurrent requests do not undo each other.
         """
@@ -163,20 +160,14 @@ class KnowledgeBases:
                 id_: one for id_, one in before.items() if split_chunk_id(id_)[0] not in doc_ids
             }
             after = kept | {chunk.id: chunk for chunk in chunks}
-            if not after:
-                path.unlink(missing_ok=True)
-            elif after != before:
+            if after != before:
                 atomic_write(path, b"".join(_line(chunk) for chunk in after.values()))
         shared = before.keys() & after.keys()
-        return WriteReport(
-            added=len(after.keys() - before.keys()),
-            changed=sum(before[name] != after[name] for name in shared),
-            removed=len(before.keys() - after.keys()),
-        )
-
-    async def close(self) -> None:
-        """Stop loading."""
-        await self.loading.stop()
+        return {
+            "chunks_added": len(after.keys() - before.keys()),
+            "chunks_changed": sum(before[name] != after[name] for name in shared),
+            "chunks_removed": len(before.keys() - after.keys()),
+        }
 
     def _path(self, name: str) -> Path:
         return self._folder() / f"{name}.jsonl"
@@ -204,27 +195,12 @@ class KnowledgeBases:
 def _read_chunks(path: Path) -> dict[str, Document]:
     if not path.exists():
         return {}
-    records = [parse_json(line) for line in read_lines(path)]
-    return {each["_id"]: Document(each["_id"], *_fields(each)) for each in records}
-
-
-def _fields(record: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
-    return record["title"], record["text"], record["metadata"]
+    rows = [parse_json(line) for line in read_lines(path)]
+    return {
+        row["_id"]: Document(row["_id"], row["title"], row["text"], row["metadata"]) for row in rows
+    }
 
 
 def _line(chunk: Document) -> bytes:
     record = {"_id": chunk.id, "title": chunk.title, "text": chunk.text}
     return orjson.dumps({**record, "metadata": dict(chunk.metadata)}) + b"\n"
-
-
-def check_filters(filters: Mapping[str, Any] | None, field_name: str) -> None:
-    """Raise `TaskError` for a wrong filter; the error of the search itself would quote it."""
-    try:
-        conditions(filters)
-    except UsageError:
-        raise TaskError(
-            ErrorCode.VALIDATION_ERROR,
-            f"{field_name}: each value should be a string, a number, true or false, a list of "
-            "strings or integers, or a range of gt, gte, lt, lte",
-            details={"fields": [{"field": field_name, "problem": "is not a filter"}]},
-        ) from None

@@ -4,7 +4,7 @@ import asyncio
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -30,31 +30,14 @@ from assay.contract.envelope import (
 from assay.contract.server import ReportProgress
 from assay.errors import UsageError
 from assay.files import read_text_file
-from assay.net.json import JsonObject
-
-
-def _texts(value: Any, label: str = "") -> Iterator[str]:
-    """Every string, as `key: value` where it has a key: the key may be its label."""
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield str(key)
-            yield from _texts(item, str(key).replace("_", " "))
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _texts(item, label)
-    elif isinstance(value, str | int | float) and not isinstance(value, bool):
-        yield f"{label}: {value}" if label else str(value)
-
 
 UNNAMED = "unnamed"
 """The `resource_id` of a review that named no resource."""
 
-_NO_RESOURCE = "inputs.resource_id is missing, and what has no name is not allowed"
-
 BUILT_IN = Path(__file__).parent / "policy_rules.toml"
 
-RiskLevel = Literal["low", "medium", "high"]
-_LEVELS: tuple[RiskLevel, ...] = ("low", "medium", "high")
+_NO_RESOURCE = "inputs.resource_id is missing, and what has no name is not allowed"
+_LEVELS = ("low", "medium", "high")
 
 
 def _compiles(pattern: str) -> str:
@@ -87,13 +70,23 @@ class RuleCondition(_Part):
     phi: bool | None = None
     kinds: list[str] | None = None
 
+    def holds(self, mode: str, risk_tier: str, domain: str, kinds: Sequence[str]) -> bool:
+        """Whether a request is like this; `kinds` of PHI were found in its inputs."""
+        given = ((mode, self.mode), (risk_tier, self.risk_tier), (domain, self.domain))
+        named = all(
+            allowed is None or value.lower() in {name.lower() for name in allowed}
+            for value, allowed in given
+        )
+        found = self.phi in (None, bool(kinds))
+        return named and found and (self.kinds is None or not set(self.kinds).isdisjoint(kinds))
+
 
 class PolicyRule(_Part):
     """A decision for the requests that match `when`, but not those that match `unless`."""
 
     id: str
     decision: Literal["allow", "deny"]
-    risk_level: RiskLevel
+    risk_level: Literal["low", "medium", "high"]
     reason: str
     when: RuleCondition = RuleCondition()
     unless: RuleCondition | None = None
@@ -108,23 +101,13 @@ class PolicyFile(_Part):
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """What the rules are applied to. `kinds` of protected information were found in the inputs."""
-
-    mode: str
-    risk_tier: str
-    domain: str
-    kinds: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Decision:
     """What the rules decide. `reasons` name rules and kinds, never what was found."""
 
     allowed: bool
-    risk_level: RiskLevel
-    reasons: tuple[str, ...]
-    rules: tuple[str, ...]
+    risk_level: str
+    reasons: list[str]
+    rules: list[str]
 
 
 @dataclass(frozen=True)
@@ -135,23 +118,43 @@ class Policy:
     rules: Sequence[PolicyRule]
     patterns: Sequence[tuple[str, re.Pattern[str]]]
 
-    def phi_kinds(self, value: Any) -> tuple[str, ...]:
+    def phi_kinds(self, value: Any) -> list[str]:
         """The kinds of PHI anywhere in a JSON value, keys included, in the order of the rules."""
         texts = list(_texts(value))
         found = [kind for kind, pattern in self.patterns if any(map(pattern.search, texts))]
-        return tuple(dict.fromkeys(found))
+        return list(dict.fromkeys(found))
 
-    def decide(self, case: Case) -> Decision:
-        """Allowed where a rule allows it and none denies it."""
-        applied = [rule for rule in self.rules if _applies(rule, case)]
-        decisions = {rule.decision for rule in applied}
-        levels: list[RiskLevel] = [rule.risk_level for rule in applied] or ["high"]
+    def decide(self, mode: str, risk_tier: str, domain: str, kinds: Sequence[str]) -> Decision:
+        """Allowed if a rule allows it and none denies it."""
+        request = (mode, risk_tier, domain, kinds)
+        applied = [
+            rule
+            for rule in self.rules
+            if rule.when.holds(*request) and not (rule.unless and rule.unless.holds(*request))
+        ]
+        reasons = [f"{rule.id}: {rule.reason}" for rule in applied]
+        levels = [rule.risk_level for rule in applied]
+        if kinds:
+            reasons.append(f"found in the inputs: {', '.join(kinds)}")
         return Decision(
-            allowed=decisions == {"allow"},
-            risk_level=max(levels, key=_LEVELS.index),
-            reasons=tuple(_reasons(applied, case)),
-            rules=tuple(rule.id for rule in applied),
+            allowed={rule.decision for rule in applied} == {"allow"},
+            risk_level=max(levels, key=_LEVELS.index, default="high"),
+            reasons=reasons or ["no rule applies to this request, so it is not allowed"],
+            rules=[rule.id for rule in applied],
         )
+
+
+def _texts(value: Any, label: str = "") -> Iterator[str]:
+    """Every string, as `key: value` if it has a key: the key may be its label."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield str(key)
+            yield from _texts(item, str(key).replace("_", " "))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item, label)
+    elif isinstance(value, str | int | float) and not isinstance(value, bool):
+        yield f"{label}: {value}" if label else str(value)
 
 
 def read_policy(path: Path | None = None) -> Policy:
@@ -170,33 +173,8 @@ def read_policy(path: Path | None = None) -> Policy:
             f"the policy rules {str(path)!r}: {first['field']} {first['problem']}; "
             f"see {str(BUILT_IN)!r} for the format"
         ) from None
-    patterns = [(each.kind, re.compile(each.pattern)) for each in file.phi]
+    patterns = [(part.kind, re.compile(part.pattern)) for part in file.phi]
     return Policy(file.version, file.rules, patterns)
-
-
-def _applies(rule: PolicyRule, case: Case) -> bool:
-    return _holds(rule.when, case) and not (rule.unless and _holds(rule.unless, case))
-
-
-def _holds(condition: RuleCondition, case: Case) -> bool:
-    return (
-        _among(case.mode, condition.mode)
-        and _among(case.risk_tier, condition.risk_tier)
-        and _among(case.domain, condition.domain)
-        and condition.phi in (None, bool(case.kinds))
-        and (condition.kinds is None or not set(condition.kinds).isdisjoint(case.kinds))
-    )
-
-
-def _among(value: str, allowed: list[str] | None) -> bool:
-    return allowed is None or value.lower() in {each.lower() for each in allowed}
-
-
-def _reasons(applied: Sequence[PolicyRule], case: Case) -> list[str]:
-    reasons = [f"{rule.id}: {rule.reason}" for rule in applied]
-    if case.kinds:
-        reasons.append(f"found in the inputs: {', '.join(case.kinds)}")
-    return reasons or ["no rule applies to this request, so it is not allowed"]
 
 
 class PolicyInputs(ContractModel):
@@ -209,29 +187,25 @@ class PolicyInputs(ContractModel):
     domain: str | None = Field(default=None, max_length=256)
 
 
-@dataclass(frozen=True)
-class PolicyReview:
+async def review_policy(
+    policy: Policy, request: AgentRunRequest, report: ReportProgress
+) -> AgentRunResponse:
     """The work of the agent."""
-
-    policy: Policy
-
-    async def __call__(self, request: AgentRunRequest, report: ReportProgress) -> AgentRunResponse:
-        inputs = read_inputs(PolicyInputs, request)
-        kinds = await asyncio.to_thread(self.policy.phi_kinds, request.inputs)
-        report("inputs searched", percent=60, kinds=len(kinds))
-        domain = inputs.domain or request.domain_id
-        case = Case(request.mode, request.risk_tier, domain, kinds)
-        decision = self.policy.decide(case)
-        if inputs.resource_id is None:
-            decision = replace(decision, allowed=False, reasons=(_NO_RESOURCE, *decision.reasons))
-        report("decided", percent=100, rules=len(decision.rules))
-        outputs: JsonObject = {
-            "resource_id": inputs.resource_id or UNNAMED,
+    inputs = read_inputs(PolicyInputs, request)
+    kinds = await asyncio.to_thread(policy.phi_kinds, request.inputs)
+    report("inputs searched", percent=60, kinds=len(kinds))
+    domain, named = inputs.domain or request.domain_id, inputs.resource_id
+    decision = policy.decide(request.mode, request.risk_tier, domain, kinds)
+    report("decided", percent=100, rules=len(decision.rules))
+    return succeeded(
+        request,
+        {
+            "resource_id": named or UNNAMED,
             "domain": domain,
-            "allowed": decision.allowed,
-            "reasons": list(decision.reasons),
+            "allowed": decision.allowed and named is not None,
+            "reasons": decision.reasons if named else [_NO_RESOURCE, *decision.reasons],
             "risk_level": decision.risk_level,
-        }
-        provenance = {"policy_version": self.policy.version, "rules": list(decision.rules)}
-        artifacts = [] if inputs.resource_id is None else [inputs.resource_id]
-        return succeeded(request, outputs, artifacts=artifacts, provenance=provenance)
+        },
+        artifacts=[named] if named else [],
+        provenance={"policy_version": policy.version, "rules": decision.rules},
+    )
