@@ -152,7 +152,7 @@ def test_a_reason_never_changes_a_rating(folder: Path) -> None:
 
 
 def test_criteria_need_a_judge(folder: Path) -> None:
-    with pytest.raises(UsageError, match="criteria are rated by a judge"):
+    with pytest.raises(UsageError, match="criteria needs --judge"):
         assay.score_answers([ROW], criteria=folder)
 
 

@@ -62,7 +62,7 @@ def test_a_judge_that_obeys_believes_no_wrong_answer_that_talks_to_it() -> None:
         {"id": str(number), "question": QUESTION, "reference": REFERENCE, "answer": answer}
         for number, answer in enumerate([*talking, *INNOCENT])
     ]
-    scored = assay.score_answers(rows, judge=Obeys(), judge_controls=0)
+    scored = assay.score_answers(rows, judge=Obeys(), judge_set="controls=0")
     verdicts = [row.correct for row in scored.rows()]
     assert verdicts == [None] * len(talking) + [True] * len(INNOCENT)
     assert f"answers undecided: {len(talking)} right only with" in str(scored.report.note)
@@ -106,7 +106,7 @@ def _swayed(sentences: Sequence[str], judge: Swayed, *, right: bool) -> tuple[in
         for number, query in enumerate(asked)
         for said in [query if right else asked[(number + 17) % len(asked)]]
     ]
-    scored = assay.score_answers(rows, judge=judge, judge_controls=0)
+    scored = assay.score_answers(rows, judge=judge, judge_set="controls=0")
     verdicts = [row.correct for row in scored.rows()]
     return verdicts.count(True), verdicts.count(None), judge.calls
 

@@ -70,21 +70,21 @@ def test_a_model_is_asked_where_no_verdict_is_recorded(tmp_path: Path) -> None:
     path.write_text("\n".join(map(json.dumps, lines)))
     with ModelServer().running() as server:
         arguments = (str(path), "--judge", f"openai:own@{server.url}", "--json")
-        content = json.loads(invoke(*arguments, "--judge-votes", "3"))
+        content = json.loads(invoke(*arguments, "--judge-set", "votes=3"))
         assert len(server.requests) == 8
         assert content["judge"]["provider"] == "openai:own"
         assert content["judge"]["votes"] == 4
         assert content["judge"]["prompts"]["judge_correctness"].startswith("judge_correctness@1+")
         assert content["judge"]["spending"]["calls"] == 8
         assert content["accuracy"]["mean"] == pytest.approx(2 / 3)
-        again = json.loads(invoke(*arguments, "--judge-votes", "3"))
+        again = json.loads(invoke(*arguments, "--judge-set", "votes=3"))
         assert len(server.requests) == 8  # the second run is answered by the cache
         assert again["judge"]["spending"]["cached"] == 8
         assert again["confusion"] == content["confusion"]
 
 
 def test_the_earlier_names_of_options_still_work(recorded: str) -> None:
-    assert invoke(recorded, "--provider", "ollama", "--votes", "2")
+    assert invoke(recorded, "--provider", "ollama", "--judge-set", "votes=2")
 
 
 def test_a_judge_that_eval_would_refuse_is_called_so(recorded: str) -> None:

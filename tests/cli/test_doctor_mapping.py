@@ -120,7 +120,7 @@ def test_the_terminal_shows_the_raw_answer_shortened_and_clean() -> None:
 
 
 def test_wrong_options_are_usage_errors() -> None:
-    done = run("builtin:bm25", "--preset", "solr", "--index", "x")
+    done = run("builtin:bm25", "--preset", "solr:x")
     assert "--preset has no effect on a builtin: target" in str(done.exception)
     done = run("rest:http://127.0.0.1:9/{query}", "--map", "ids=[")
     assert "not a JMESPath expression" in str(done.exception)

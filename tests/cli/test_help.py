@@ -130,10 +130,6 @@ def test_a_flag_that_resembles_none_gets_no_suggestion() -> None:
             "--metric has no effect on rows",
         ),
         (
-            ("judge", "calibrate", "x", "--criterion", "y", "--votes", "4"),
-            "--judge-votes has no eff",
-        ),
-        (
             ("judge", "calibrate", "x", "--nuggets", "--judge", "rules", "--out", "y"),
             "--out has no",
         ),

@@ -61,7 +61,9 @@ def test_unjudged_documents_of_runs_are_graded_and_agreement_is_measured(
     assert all(int(row["grade"]) != 1 for row in rows)  # related is not relevant
 
     calls = len(server.requests)
-    again = invoke(*runs, "--depth", 3, "--check", 500, "--json", "--resume", "--judge-controls", 0)
+    again = invoke(
+        *runs, "--depth", 3, "--check", 500, "--json", "--resume", "--judge-set", "controls=0"
+    )
     assert json.loads(again.stdout)["kept"] == summary["graded"]
     assert len(server.requests) == calls
 
@@ -111,7 +113,7 @@ def test_a_model_that_says_3_to_everything_is_refused(server: ModelServer) -> No
 
 def test_a_model_that_answers_rubbish_is_refused(server: ModelServer) -> None:
     server.reply = lambda prompt: "Relevance: high"
-    result = invoke(evaluate(), "--depth", 1, "--check", 2, "--judge-controls", 0)
+    result = invoke(evaluate(), "--depth", 1, "--check", 2, "--judge-set", "controls=0")
     assert result.exit_code == 3
     assert "no readable grade for" in result.stderr
 

@@ -125,7 +125,7 @@ def _prepare_judge() -> None:
 
 
 def _judge() -> int:
-    result = assay("judge", "calibrate", "labels.jsonl", "--votes", "1", "--json")
+    result = assay("judge", "calibrate", "labels.jsonl", "--judge-set", "votes=1", "--json")
     sys.stdout.flush()
     return result
 
@@ -144,7 +144,7 @@ def _answers() -> int:
     """Answers that a model judges: calls, replies, rows of answers, report."""
     return assay(
         *("eval", "python:target:answers", "--dataset", "tiny", "--top-k", "2", "--answers"),
-        *("--concurrency", "1", "--judge", "openai:judge", "--judge-votes", "1"),
+        *("--concurrency", "1", "--judge", "openai:judge", "--judge-set", "votes=1"),
         *("--num-queries", "3"),
     )
 

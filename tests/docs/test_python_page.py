@@ -25,7 +25,7 @@ def test_every_public_name_has_a_docstring_with_its_parameters() -> None:
             continue
         assert f"\n## {name}\n" in page
         assert getattr(assay, name).__doc__, name
-    for parameter in ("top_k", "baseline", "judge_votes", "out"):
+    for parameter in ("top_k", "baseline", "judge_set", "out"):
         assert f"- `{parameter}`: " in page
 
 

@@ -182,7 +182,7 @@ def test_questions_with_a_reference_and_no_expected_ids_are_asked(tmp_path: Path
     rows = ["When does the pool open?,pool,At 7:00.", "Who is the mayor?,,Ada Moss"]
     table.write_text("\n".join(["question,doc_ids,answer", *rows]))
     judge = Scripted("FALSE")
-    outcome = run(perfect, read_questions(table), tmp_path, judge=judge, judge_controls=0)
+    outcome = run(perfect, read_questions(table), tmp_path, judge=judge, judge_set={"controls": 0})
     answers = section(outcome)
     assert (answers.questions, answers.not_asked) == (2, None)
     counted = {name: answers.statistics[name].n for name in ("correctness", "context_recall")}

@@ -139,7 +139,7 @@ def test_a_gate_on_a_criterion_that_is_not_there_is_refused(
 
 
 def test_criteria_need_a_judge() -> None:
-    with pytest.raises(UsageError, match="criteria are rated by a judge; add --judge"):
+    with pytest.raises(UsageError, match="criteria needs --judge"):
         RunConfig(target="x", answers=True, criteria="criteria")
 
 

@@ -88,9 +88,9 @@ def test_a_gate_says_that_its_judge_was_not_calibrated(server: ModelServer) -> N
 
 def test_required_calibration_refuses_the_gate_before_any_call(server: ModelServer) -> None:
     with pytest.raises(
-        GateError, match=r"refused by --require-calibrated.*there is no calibration"
+        GateError, match=r"refused by --judge-set require_calibrated.*there is no calibration"
     ):
-        evaluate(require_calibrated=True)
+        evaluate(judge_set={"require_calibrated": True})
     assert server.requests == []
     assert not Path("runs").exists()
     assert GateError.exit_code == 2
@@ -99,7 +99,7 @@ def test_required_calibration_refuses_the_gate_before_any_call(server: ModelServ
 def test_a_calibrated_judge_passes_and_its_agreement_is_told(server: ModelServer) -> None:
     write_labels()
     assert calibrate().exit_code == 0
-    run = evaluate(judge_calibration="c.jsonl", require_calibrated=True)
+    run = evaluate(judge_set={"calibration": "c.jsonl", "require_calibrated": True})
     (gate,) = run.report.gates
     assert gate.passed
     assert gate.note == (
@@ -112,7 +112,7 @@ def test_a_calibrated_judge_passes_and_its_agreement_is_told(server: ModelServer
     ("change", "options", "message"),
     [
         ({}, {"judge": "openai:other"}, "the file has one of openai:m"),
-        ({}, {"judge_votes": 4}, "other prompts or another number of votes"),
+        ({}, {"votes": 4}, "other prompts or another number of votes"),
         ({"number": 12}, {}, "only 12 labels are about this data, at least 30 are needed"),
         ({"question": "Elsewhere?"}, {}, "none of its 40 labels is about a question of this data"),
     ],
@@ -122,15 +122,18 @@ def test_a_calibration_of_something_else_is_none(
 ) -> None:
     write_labels(**change)
     assert calibrate().exit_code == 0
+    judge = options.get("judge", "openai:m")
+    votes = {"votes": options["votes"]} if "votes" in options else {}
+    own = {"calibration": "c.jsonl", "require_calibrated": True, **votes}
     with pytest.raises(GateError, match=message):
-        evaluate(judge_calibration="c.jsonl", require_calibrated=True, **options)
+        evaluate(judge=judge, judge_set=own)
 
 
 def test_figures_that_no_judge_decides_need_no_calibration(server: ModelServer) -> None:
-    run = evaluate("faithfulness>=0", require_calibrated=True)
+    run = evaluate("faithfulness>=0", judge_set="require_calibrated")
     assert run.report.gates[0].note is None
     with pytest.raises(GateError, match="no labels calibrate the judge openai:m for judged_facts"):
-        evaluate("judged_facts>=0", require_calibrated=True)
+        evaluate("judged_facts>=0", judge_set="require_calibrated")
 
 
 def test_logged_rows_are_held_to_the_same(server: ModelServer) -> None:
@@ -141,29 +144,29 @@ def test_logged_rows_are_held_to_the_same(server: ModelServer) -> None:
         for n in range(COUNT)
     ]
     scored = assay.score_answers(
-        rows, judge="openai:m", gates="correctness>=0.9", judge_calibration="c.jsonl"
+        rows, judge="openai:m", gates="correctness>=0.9", judge_set="calibration=c.jsonl"
     )
     assert "was calibrated on 40 labels" in (scored.gates[0].note or "")
     Path("rows.jsonl").write_text("\n".join(map(json.dumps, rows[:5])))
     command = ["score", "rows.jsonl", "--judge", "openai:m", "--gate", "correctness>=0.9"]
-    result = CliRunner().invoke(app, [*command, "--require-calibrated"])
+    result = CliRunner().invoke(app, [*command, "--judge-set", "require_calibrated"])
     assert isinstance(result.exception, GateError)
-    with_file = [*command, "--require-calibrated", "--judge-calibration", "c.jsonl"]
+    with_file = [*command, "--judge-set", "require_calibrated,calibration=c.jsonl"]
     few = CliRunner().invoke(app, with_file)
     assert "only 5 labels are about this data" in str(few.exception)
 
 
 def test_the_options_need_a_judge(server: ModelServer) -> None:
-    with pytest.raises(UsageError, match="require_calibrated has no effect without judge"):
-        evaluate(judge="", require_calibrated=True)
+    with pytest.raises(UsageError, match="judge_set needs --judge"):
+        evaluate(judge="", judge_set="require_calibrated")
 
 
 def test_a_file_that_is_no_calibration_is_refused(server: ModelServer) -> None:
     Path("c.jsonl").write_text('{"kind": "correctness", "judge": "m"}')
     with pytest.raises(DataError, match=r"c\.jsonl:1: is not a calibration record"):
-        evaluate(judge_calibration="c.jsonl")
+        evaluate(judge_set="calibration=c.jsonl")
     with pytest.raises(DataError, match="no such file"):
-        evaluate(judge_calibration="nowhere.jsonl")
+        evaluate(judge_set="calibration=nowhere.jsonl")
 
 
 def test_recorded_verdicts_calibrate_no_judge(server: ModelServer) -> None:

@@ -21,7 +21,7 @@ from assay.report.terminal_answers import render_answers
 from assay.run.answers import (
     JudgeControls,
 )
-from assay.run.config import RunConfig
+from assay.run.config import JudgeSettings, RunConfig
 from assay.targets import PythonAgent
 
 FIGURES = (r"7:00", r"2\.80")
@@ -39,7 +39,9 @@ def test_a_judge_that_says_one_thing_about_everything_fails_its_controls(
     town: Dataset, tmp_path: Path, word: str, why: str
 ) -> None:
     judge = Scripted(word)
-    outcome = run(perfect, town, tmp_path, judge=judge, judge_controls=5, gates="fact_recall>=0")
+    outcome = run(
+        perfect, town, tmp_path, judge=judge, judge_set={"controls": 5}, gates="fact_recall>=0"
+    )
     answers = section(outcome)
     assert outcome.state == "not judged"
     assert why in str(answers.trouble)
@@ -57,7 +59,7 @@ def test_a_judge_that_reads_passes_its_controls(town: Dataset, tmp_path: Path) -
                 "TRUE" if all(len(re.findall(said, prompt)) != 1 for said in FIGURES) else "FALSE"
             )
 
-    answers = section(run(perfect, town, tmp_path, judge=Reads(""), judge_controls=5))
+    answers = section(run(perfect, town, tmp_path, judge=Reads(""), judge_set={"controls": 5}))
     assert judge_of(answers).controls == JudgeControls(
         same=2,
         same_right=2,
@@ -72,12 +74,12 @@ def test_a_judge_that_reads_passes_its_controls(town: Dataset, tmp_path: Path) -
     assert untested in diagnosis_of(answers).sentence
     shown = " ".join(plain_text(render_answers(answers)).split())
     assert shown.count(untested) == 2, "beside the judge, and in the sentence"
-    answers = section(run(perfect, town, tmp_path, judge=Reads(""), judge_controls=0))
+    answers = section(run(perfect, town, tmp_path, judge=Reads(""), judge_set={"controls": 0}))
     assert "not tested" not in diagnosis_of(answers).sentence, "nobody asked for controls"
 
 
 def test_a_judge_decides_where_there_is_one(town: Dataset, tmp_path: Path) -> None:
-    outcome = run(perfect, town, tmp_path, judge=Scripted("FALSE"), judge_votes=1)
+    outcome = run(perfect, town, tmp_path, judge=Scripted("FALSE"), judge_set="votes=1,controls=0")
     answers = section(outcome)
     assert answers.metrics["correctness"] == pytest.approx(1 / 3)  # declining is correct by rule
     assert answers.metrics["judged_facts"] == 1.0
@@ -114,7 +116,14 @@ def test_a_judge_that_prefers_a_place_passes_nobody(
         return {"doc_ids": ["zoo"], "answer": "The otters know.", "citations": ["zoo"]}
 
     gate = ("correctness>=0.01",)
-    outcome = run(wrong, town, tmp_path, judge=PrefersFirst(""), judge_votes=votes, gates=gate)
+    outcome = run(
+        wrong,
+        town,
+        tmp_path,
+        judge=PrefersFirst(""),
+        judge_set=f"votes={votes},controls=0",
+        gates=gate,
+    )
     answers = section(outcome)
     assert outcome.state == "not judged"
     assert not outcome.gates_passed
@@ -215,7 +224,9 @@ async def test_a_run_that_is_stopped_while_it_is_judged_can_be_resumed(
             await asyncio.sleep(60)
             raise AssertionError("the judge is not waited for")
 
-    config = RunConfig(target="python:x", answers=True, judge="scripted", judge_controls=0)
+    config = RunConfig(
+        target="python:x", answers=True, judge="scripted", judge_set=JudgeSettings(controls=0)
+    )
     evaluation = replace(Evaluation.plan(config, town), provider=Stopping("TRUE"))
     agent = PythonAgent(perfect, name="python:x")
     stopped = await evaluation.start(agent, tmp_path, events=Events(stop=stop))

@@ -239,7 +239,7 @@ def test_rows_with_one_id_stay_apart() -> None:
 def test_a_judge_decides_and_sees_the_contexts() -> None:
     judge = SaysTrue()
     row = TEA | {"answer": "It takes a good while.", "facts": []}
-    scored = assay.score_answers([row], judge=judge, judge_votes=2)
+    scored = assay.score_answers([row], judge=judge, judge_set={"votes": 2})
     assert scored.metrics["correctness"] == 1
     assert scored.metrics["judged_faithfulness"] == 1
     assert scored.report.judge is not None

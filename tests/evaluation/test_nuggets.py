@@ -126,7 +126,7 @@ def test_a_private_run_keeps_no_text_of_nuggets(nuggets: Path, tmp_path: Path) -
 def test_a_gate_on_nuggets_needs_them(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="needs facts; add --references FILE"):
         assay.evaluate(agent, DATA, answers=True, gates="nugget_recall>=0.5", out=tmp_path)
-    with pytest.raises(UsageError, match="references require --answers"):
+    with pytest.raises(UsageError, match="references needs --answers"):
         assay.evaluate(agent, DATA, references="n.jsonl", out=tmp_path)
 
 
@@ -184,7 +184,7 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 def test_a_judge_assigns_where_there_is_one(
     nuggets: Path, tmp_path: Path, server: ModelServer
 ) -> None:
-    run = evaluate(nuggets, tmp_path, judge="openai:j", judge_controls=0)
+    run = evaluate(nuggets, tmp_path, judge="openai:j", judge_set={"controls": 0})
     assert run.report.answers is not None
     found = run.report.answers.nuggets
     assert found is not None

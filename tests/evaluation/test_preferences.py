@@ -20,7 +20,7 @@ from assay.evaluation.answers.criteria import answer_pairs, prefer_answers
 from assay.evaluation.run import Run
 from assay.metrics.statistics import sign_test
 from assay.run.answers import PreferenceReport
-from assay.run.config import RunConfig
+from assay.run.config import JudgeSettings, RunConfig
 
 NOTES = assay.load_dataset("notes")
 ANSWERS = {query.text: NOTES.answers[query.id].answer for query in NOTES.queries.values()}
@@ -95,7 +95,7 @@ def test_preferences_from_python(runs: tuple[Run, Run], tmp_path: Path) -> None:
     (tmp_path / "brief.md").write_text("The briefer answer is better.")
     judge = Chooses(lambda a, b: "FIRST" if len(a) < len(b) else "SECOND")
     by = assay.compare_runs(
-        *runs, prefer=True, judge=judge, prefer_by=tmp_path / "brief.md", judge_controls=0
+        *runs, prefer=True, judge=judge, prefer_by=tmp_path / "brief.md", judge_set="controls=0"
     )
     assert by.preference is not None
     assert by.preference.wins_a
@@ -129,7 +129,7 @@ async def test_a_judge_that_does_not_read_fails_its_controls(
 
 async def test_a_judge_that_prefers_a_place_wins_nobody_a_point(runs: tuple[Run, Run]) -> None:
     first = Chooses(lambda a, b: "FIRST")
-    found = await preferred(runs, first, judge_controls=0)
+    found = await preferred(runs, first, judge_set=JudgeSettings(controls=0))
     assert "when texts were swapped; at most 20% are accepted" in str(found.trouble)
     assert (found.wins_a, found.wins_b) == (None, None)
 

@@ -29,7 +29,7 @@ def run(
     **settings: Any,
 ) -> Run:
     if judge:  # most of the judges here say one thing about everything
-        settings.setdefault("judge_controls", 0)
+        settings.setdefault("judge_set", {"controls": 0})
     return evaluate(function, dataset, out=out, judge=judge, answers=True, **settings)
 
 

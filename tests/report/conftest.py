@@ -184,5 +184,5 @@ def timid_run(answered_dataset: Dataset, out: Path) -> Run:
 @pytest.fixture(scope="session")
 def judged_run(answered_dataset: Dataset, out: Path) -> Run:
     # Without controls, which a judge that is scripted by a few answers would not pass.
-    options: dict[str, Any] = {"answers": True, "judge": ScriptedJudge(), "judge_controls": 0}
+    options: dict[str, Any] = {"answers": True, "judge": ScriptedJudge(), "judge_set": "controls=0"}
     return evaluate(answering_agent, answered_dataset, out=out, retries=0, **options)

@@ -219,7 +219,7 @@ def test_a_run_without_answers_says_nothing_about_them(plain_run: Run) -> None:
 def test_a_run_from_before_there_were_answers_is_still_shown(
     plain_run: Run, hostile_dataset: Dataset
 ) -> None:
-    new = ("answers", "judge", "judge_votes", "max_cost", "counterfactuals", "ground_truth")
+    new = ("answers", "judge", "judge_set", "max_cost", "counterfactuals", "ground_truth")
     written = plain_run.report.model_dump(mode="json", exclude_unset=True)
     config = plain_run.report.config.to_json()
     written["config"] = {key: value for key, value in config.items() if key not in new}
@@ -282,9 +282,11 @@ def test_a_page_of_many_answers_stays_small(answered_run: Run, answered_dataset:
 
 def test_the_command_asks_for_the_answers_again(judged_run: Run, plain_run: Run) -> None:
     judged = judged_run.report.config
-    assert "--answers --judge scripted --judge-votes 2" in command_of(judged)
-    config = replace(judged, judge="", counterfactuals=True)
-    assert command_of(config).endswith("--judge extractive --counterfactuals --no-poison")
+    assert "--judge-set controls=0" in command_of(judged)
+    config = judged.with_changes(judge="", counterfactuals=True)
+    assert "--judge extractive" in command_of(config)
+    assert "--counterfactuals" in command_of(config)
+    assert "--judge-set" not in command_of(config)
     assert "--answers" not in command_of(plain_run.report.config).split()
 
 

@@ -17,7 +17,7 @@ from assay.report.html import QueryFigures, command_of, render_summary
 from assay.report.html_queries import LISTED, JudgedDocuments, RunningMean, form_of, query_view
 from assay.report.html_templates import breakable, label_cells, moment
 from assay.report.numbers import figure, interval
-from assay.run.config import RunConfig
+from assay.run.config import JudgeSettings, RunConfig
 from assay.run.models import QueryRow
 from assay.run.settings import command_settings
 
@@ -90,8 +90,7 @@ def test_the_command_has_every_option_that_was_set() -> None:
         request="{}",
         method="PUT",
         headers=("A: b",),
-        preset="solr",
-        index="docs",
+        preset="solr:docs",
         chunk_separator="#",
         private=True,
         embedder="tei:http://127.0.0.1:9",
@@ -108,19 +107,14 @@ def test_the_command_has_every_option_that_was_set() -> None:
         reranker="tei:http://127.0.0.1:8080",
         answers=True,
         judge="ollama:m",
-        judge_votes=5,
-        judge_controls=3,
+        judge_set=JudgeSettings(votes=5, calibration="calibration.jsonl"),
         no_cache=True,
-        judge_timeout=9.0,
         criteria="criteria",
-        judge_concurrency=3,
         max_cost=2.0,
         counterfactuals=True,
         poison=("override",),
         references=("truth.json",),
         faithfulness="onnx:nli",
-        judge_calibration="calibration.jsonl",
-        require_calibrated=True,
     )
     command = shlex.split(command_of(changed))
     for setting in command_settings():

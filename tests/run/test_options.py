@@ -10,7 +10,7 @@ import pytest
 
 import assay
 from assay.errors import RunError, UsageError
-from assay.run.config import RunConfig, option_table
+from assay.run.config import JudgeSettings, RunConfig, option_table
 from assay.run.settings import (
     arguments,
     command_settings,
@@ -43,8 +43,7 @@ FULL = RunConfig(
     request='{"q": "{query}"}',
     method="PUT",
     headers=("X-Tenant: a; b", "Authorization: Bearer $TOKEN"),
-    preset="solr",
-    index="docs",
+    preset="solr:docs",
     chunk_separator="#",
     embedder="openai:m@http://127.0.0.1:9/v1",
     device="cpu",
@@ -59,19 +58,22 @@ FULL = RunConfig(
     note="with the larger model",
     answers=True,
     judge="gguf",
-    judge_votes=5,
+    judge_set=JudgeSettings(
+        votes=5,
+        max_flips=0.5,
+        controls=3,
+        timeout=900.0,
+        concurrency=2,
+        calibration="calibration.jsonl",
+        require_calibrated=True,
+    ),
     no_cache=True,
-    judge_controls=3,
-    judge_timeout=900.0,
-    judge_concurrency=2,
     max_cost=0.5,
     criteria="criteria",
     counterfactuals=True,
     poison=("override", "false_fact"),
     references=("truth.json", "facts.jsonl"),
     faithfulness="onnx:nli",
-    judge_calibration="calibration.jsonl",
-    require_calibrated=True,
 )
 
 
@@ -113,7 +115,7 @@ def test_the_command_that_repeats_a_run_names_every_setting() -> None:
 def test_settings_without_meaning_are_left_out_of_the_command() -> None:
     flags = dict(arguments(PLAIN))
     assert flags["--no-answers"] is None
-    assert not {"--judge", "--judge-votes", "--max-cost", "--references"} & set(flags)
+    assert not {"--judge", "--judge-set", "--max-cost", "--references"} & set(flags)
 
 
 def test_what_the_command_leaves_out_is_not_inherited() -> None:
@@ -137,7 +139,7 @@ def test_secrets_are_masked_in_the_command() -> None:
         ("timeout", "soon", "timeout must be a number, got 'soon'"),
         ("timeout", "nan", "timeout must be a positive number of seconds, got nan"),
         ("track", "fast", "track must be one of zero-shot, trained, undeclared, got 'fast'"),
-        ("max_cost", "1", "max_cost limits what a judge may spend; add --judge"),
+        ("max_cost", "1", "max_cost needs --judge; set it as well"),
     ],
 )
 def test_a_wrong_value_in_the_form_is_named(field: str, text: str, message: str) -> None:

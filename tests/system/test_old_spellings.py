@@ -73,3 +73,29 @@ def test_planted_documents_have_one_option(assay: Assay, tmp_path: Path) -> None
     old = assay(*run, "--poison", "--poison-kind", "override", "--reasons")
     assert list(json.loads(old.stdout)["answers"]["poison"]["kinds"]) == ["override"]
     assert old.stderr.count("--poison-kind is now --poison VALUE") == 1
+
+
+def test_the_judge_has_one_option_for_its_settings(assay: Assay, tmp_path: Path) -> None:
+    rows = [{"id": "1", "question": "When?", "answer": "At 7.", "reference": "At 7."}]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    words = ("score", "rows.jsonl", "--judge", "openai:m@http://127.0.0.1:9/v1")
+    for old, new in (
+        (("--judge-votes", "0"), ("--judge-set", "votes=0")),
+        (("--require-calibrated", "--judge-timeout=0"), ("--judge-set", "timeout=0")),
+    ):
+        earlier, today = assay(*words, *old), assay(*words, *new)
+        assert earlier.returncode == today.returncode == 2
+        assert earlier.stderr.splitlines()[-1] == today.stderr.splitlines()[-1]
+        assert f"{old[0]} is now --judge-set" in earlier.stderr
+    (tmp_path / "assay.toml").write_text("[score]\njudge_votes = 0\n")
+    of_file = assay(*words)
+    assert of_file.returncode == 2
+    assert "judge_votes in assay.toml is now judge_set: votes=VALUE" in of_file.stderr
+
+
+def test_the_index_belongs_to_the_preset(assay: Assay, tmp_path: Path) -> None:
+    words = ("doctor", "rest:http://127.0.0.1:9", "--timeout", "1", "--json")
+    old = assay(*words, "--preset", "solr", "--index", "docs")
+    new = assay(*words, "--preset", "solr:docs")
+    assert (old.returncode, old.stdout) == (new.returncode, new.stdout)
+    assert old.stderr.count("--index is now --preset NAME:VALUE") == 1

@@ -64,9 +64,9 @@ def test_a_placeholder_in_the_query_itself_is_not_filled_in() -> None:
         ("http://h/?q={query}&api_key=abc", {}, "'api_key=${API_KEY}'"),
         ("http://h/?q={query}&k=${NOT_SET_1}", {}, "variable NOT_SET_1"),
         ("http://h", {"preset": "elastic", "index": "x"}, "Did you mean 'elasticsearch'?"),
-        ("http://h", {"preset": "solr"}, "--preset needs --index"),
+        ("http://h", {"preset": "solr"}, "--preset needs an index"),
         ("http://h", {"preset": "solr", "index": "a/../b"}, "got 'a/../b'"),
-        ("http://h/{query}", {"index": "x"}, "--index is for --preset"),
+        ("http://h/{query}", {"index": "x"}, "--preset :INDEX has no NAME"),
     ],
 )
 def test_a_request_that_cannot_work_is_refused_before_the_run(
@@ -117,5 +117,5 @@ def test_a_template_says_which_placeholders_it_has() -> None:
 
 def test_settings_of_requests_are_refused_for_targets_that_make_none(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"--preset has no effect on a builtin: target; .* rest:"):
-        assay.evaluate("builtin:bm25", "notes", preset="solr", index="x", out=tmp_path)
+        assay.evaluate("builtin:bm25", "notes", preset="solr:x", out=tmp_path)
     assert list(tmp_path.iterdir()) == []

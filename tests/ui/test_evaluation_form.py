@@ -40,6 +40,8 @@ def test_a_placeholder_that_is_an_example_can_be_entered(tmp_path: Path) -> None
         example = setting.option.placeholder
         if not re.match(r"[\w@-]+>?=|[A-Z]\w+: \w+ \$", example):
             continue  # words about the default
+        if setting.option.needs:
+            continue  # has no meaning by itself
         target = "rest:http://localhost:1/?q={query}" if "Bearer" in example else "builtin:bm25"
         given = {**form_defaults(), "target": target, setting.name: example}
         assert form_problems(Ui(tmp_path), given) == {}, (setting.name, example)
@@ -49,11 +51,9 @@ def test_a_placeholder_that_is_an_example_can_be_entered(tmp_path: Path) -> None
     "message",
     [
         "gate 'ndcg@10>=0.3' needs 10 documents, but the run requests 5; add --top-k 10",
-        "a judge and ground truth require --answers (answers=True in Python); add it",
-        "criteria are rated by a judge; add --judge (judge= in Python)",
         "--request has no effect on a builtin: target",
         "--bm25 has no effect on target 'builtin:dense'",
-        "judge_votes has no effect without judge; set judge too (--judge)",
+        "judge_set needs --judge; set it as well",
     ],
 )
 def test_no_flag_is_named_to_a_visitor(message: str) -> None:
@@ -63,7 +63,7 @@ def test_no_flag_is_named_to_a_visitor(message: str) -> None:
 def test_a_field_without_effect_is_told(tmp_path: Path) -> None:
     given = {**form_defaults(), "target": "builtin:dense"}
     assert form_problems(Ui(tmp_path), given) == {}
-    for name, text in (("bm25", "k1=0.9"), ("judge_votes", "4"), ("mapping", "ids=hits")):
+    for name, text in (("bm25", "k1=0.9"), ("mapping", "ids=hits")):
         problems = form_problems(Ui(tmp_path), given | {name: text})
         assert "has no effect" in problems["target"]
 

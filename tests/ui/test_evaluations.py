@@ -18,7 +18,7 @@ from assay import evaluate
 from assay.net.outbound import OutboundPolicy
 from assay.net.sse import EventReader
 from assay.net.variables import POLICY_VARIABLE
-from assay.run.config import RunConfig
+from assay.run.config import JudgeSettings, RunConfig
 from assay.run.folder import RunFolder
 from assay.run.settings import form_settings, unset_variables
 from assay.serve.ui import evaluations
@@ -105,8 +105,16 @@ def test_what_cannot_be_carried_out_says_why(client: httpx.Client, folder: Path)
         ({"target": "builtin:bm25", "timeout": "-1"}, "Timeout must be a positive number"),
         ({"target": "builtin:bm25", "gates": "ndcg@99>=0.1"}, "set “Top k” to 99"),
         ({"target": "builtin:bm25", "track": "mine"}, "Track must be one of"),
-        ({"target": "builtin:bm25", "counterfactuals": "on"}, "require “Evaluate the answers too”"),
-        ({"target": "builtin:bm25", "answers": "on", "judge_votes": "0"}, "Judge votes must be"),
+        ({"target": "builtin:bm25", "counterfactuals": "on"}, "needs “Evaluate the answers too”"),
+        (
+            {
+                "target": "builtin:bm25",
+                "answers": "on",
+                "judge": "openai:m",
+                "judge_set": "votes=0",
+            },
+            "Settings of the judge votes must be",
+        ),
         ({"target": "builtin:bm25", "answers": "on", "judge": "oracle"}, "unknown provider"),
     ],
 )
@@ -236,7 +244,7 @@ FULL = RunConfig(
     counterfactuals=True,
     references=("truth.jsonl",),
     judge="ollama:small",
-    judge_votes=5,
+    judge_set=JudgeSettings(votes=5),
     max_cost=1.5,
     timeout=2.5,
 )

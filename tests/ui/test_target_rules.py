@@ -76,11 +76,13 @@ def test_beyond_loopback_no_other_judge_may(judge: str) -> None:
         OPEN.check_judge(judge)
 
 
-@pytest.mark.parametrize("name", ["references", "criteria", "judge_calibration"])
+@pytest.mark.parametrize("name", ["references", "criteria", "judge_set calibration"])
 def test_a_file_may_be_named_on_loopback_only(tmp_path: Path, name: str) -> None:
     """It is a path on this machine: visitors from elsewhere could read any file with it."""
     file = ("/etc/passwd",) if name == "references" else "/etc/passwd"
     given = {name: file, "judge": "ollama:m"}
+    if name.startswith("judge_set"):
+        given = {"judge": "ollama:m", "judge_set": "calibration=/etc/passwd"}
     config = RunConfig(target="builtin:bm25", answers=True, **given)  # type: ignore[arg-type]
     check_allowed(Ui(tmp_path, policy=AT_HOME.policy), config)
     with pytest.raises(UsageError, match=f"{name} '/etc/passwd' is a file on this server"):

@@ -319,7 +319,7 @@ def control_failure(asked: Sequence[Preference]) -> str | None:
         return None
     return (
         f"the judge does not prefer a reference to another question's in {wrong} of {len(asked)} "
-        "controls; choose another model (--judge-controls 0 asks for no control)"
+        "controls; choose another model (skip the self-test with --judge-set controls=0)"
     )
 
 

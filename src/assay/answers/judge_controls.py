@@ -28,7 +28,7 @@ _SIGNIFICANCE = 0.05
 _CANDIDATES = 200
 _UNLIKE = 0.2
 _FEWEST = 2
-_REMEDY = "choose another model (skip the self-test with --judge-controls 0)"
+_REMEDY = "choose another model (skip the self-test with --judge-set controls=0)"
 
 
 UNRELATED = "The lighthouse keeper painted the northern door again in spring."

@@ -21,7 +21,7 @@ from assay.cli.index import index, tune
 from assay.cli.init import init
 from assay.cli.judge import judge_app
 from assay.cli.nextcloud import nextcloud_app
-from assay.cli.old_options import current_spelling
+from assay.cli.old_options import current_spelling, rename_variables
 from assay.cli.score import score_command
 from assay.cli.search import search
 from assay.cli.serve import serve_app
@@ -89,6 +89,7 @@ def main() -> None:
     try:
         command = typer.main.get_command(app)  # takes a while: built once
         arguments = current_spelling(sys.argv[1:])
+        rename_variables()
         command(arguments, default_map=read_settings(command), prog_name="assay")
     except AssayError as error:
         say(f"error: {error}")

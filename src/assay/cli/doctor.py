@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _SETTINGS = (
     *("dataset", "columns", "top_k", "timeout", "mapping", "request", "method", "headers"),
-    *("preset", "index", "answers"),
+    *("preset", "answers"),
 )
 _HELP = {
     "dataset": "Send a query of this data set, and check that it knows the ids of the response: "

@@ -30,8 +30,8 @@ from assay.cli.options import (
 )
 from assay.errors import UsageError
 from assay.privacy import private_mode
-from assay.run.config import RunConfig
-from assay.run.settings import command_settings, parse_shard, resumed
+from assay.run.config import RunConfig, without_unneeded
+from assay.run.settings import command_settings, parse_shard, resumed, settings
 from assay.targets.opening import (
     DEFAULT_ANSWERING_TARGET,
     DEFAULT_TARGET,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from assay.run.folder import RunFolder
 
 
-@with_options(command_settings())
+@with_options(command_settings(), conditions=True)
 def eval_command(
     context: typer.Context,
     target: Annotated[
@@ -179,11 +179,17 @@ def _new_config(
     )
     answers = options["answers"] or options["poison"]
     default = DEFAULT_ANSWERING_TARGET if answers else DEFAULT_TARGET
-    config = RunConfig(target=target or default, **values)
+    given = {name: values[name] for name in values if _is_typed(context, name)}
+    config = RunConfig(target=target or default, **without_unneeded(values) | given)
     if shard:
         index, count = parse_shard(shard)
         config = replace(config, shard_index=index, num_shards=count)
     return config, data
+
+
+def _is_typed(context: typer.Context, name: str) -> bool:
+    """Whether a setting is on the command line: a file or a variable may mean other runs."""
+    return name in settings() and is_on_command_line(context, settings()[name].param)
 
 
 def _refuse_other_shard(config: RunConfig, shard: str) -> None:
@@ -202,7 +208,7 @@ def _resumed_config(folder: "RunFolder", context: typer.Context) -> RunConfig:
         if is_on_command_line(context, setting.param):
             value = context.params[setting.param]
             if value not in (None, []):
-                changes[setting.name] = tuple(value) if setting.kind is tuple else value
+                changes[setting.name] = tuple(value) if setting.repeatable else value
     if is_on_command_line(context, "target"):
         changes["target"] = context.params["target"]
     if changes.get("judge"):

@@ -11,17 +11,15 @@ from assay.cli.calibrated_judge import CalibratedJudge, JudgeOptions, ask_judge
 from assay.cli.console import print_json, say, show, warn
 from assay.cli.options import (
     JsonOption,
-    JudgeConcurrencyOption,
     JudgeOption,
-    JudgeTimeoutOption,
+    JudgeSetOption,
     MaxCostOption,
     option,
     refuse_unused,
-    setting_option,
     switch,
 )
 from assay.errors import UsageError
-from assay.run.settings import settings
+from assay.run.config import JudgeSettings
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
 
 
 _RULES = "rules"
-_OF_MODELS = ("judge_votes", "judge_timeout", "judge_concurrency", "max_cost", "out")
+_OF_MODELS = ("judge_set", "max_cost", "out")
 
 
 def calibrate(
@@ -50,16 +48,7 @@ def calibrate(
         ),
     ],
     judge: JudgeOption = None,
-    judge_votes: Annotated[
-        int,
-        setting_option(
-            "judge_votes",
-            "How many votes to take per answer, each one call to the model. Half of them show "
-            "the reference first, so an odd number is raised by one.",
-            "--judge-votes",
-            "--votes",
-        ),
-    ] = settings()["judge_votes"].default,
+    judge_set: JudgeSetOption = None,
     criterion: Annotated[
         Path | None,
         option(
@@ -76,13 +65,11 @@ def calibrate(
             "and label (support, partial or none). --judge rules calibrates the rules.",
         ),
     ] = False,
-    judge_timeout: JudgeTimeoutOption = None,
-    judge_concurrency: JudgeConcurrencyOption = None,
     max_cost: MaxCostOption = None,
     out: Annotated[
         Path | None,
         option(
-            "Add the result to this file, for --judge-calibration of assay eval and score.",
+            "Add the result to this file, for --judge-set calibration=FILE.",
             metavar="FILE",
         ),
     ] = None,
@@ -91,16 +78,16 @@ def calibrate(
     """Measure how well a judge agrees with people. Prints accuracy, kappa and flip rate."""
     if criterion is not None and nuggets:
         raise UsageError("give --criterion or --nuggets, not both")
-    opened = JudgeOptions(judge, max_cost, judge_timeout, judge_concurrency)
+    chosen = JudgeSettings.parse(judge_set or (), "judge_set")
+    opened = JudgeOptions(judge, max_cost, chosen.timeout, chosen.concurrency)
     if criterion is not None:
-        refuse_unused(context, ("judge_votes",), "with --criterion; leave it out")
         _calibrate_criterion(labels, criterion, opened, out, as_json)
     elif nuggets:
         if judge == _RULES:
             refuse_unused(context, _OF_MODELS, "on --judge rules; leave it out")
-        _calibrate_nuggets(labels, opened, judge_votes, out, as_json)
+        _calibrate_nuggets(labels, opened, chosen.votes, out, as_json)
     else:
-        _calibrate_answers(labels, opened, judge_votes, out, as_json)
+        _calibrate_answers(labels, opened, chosen.votes, out, as_json)
 
 
 def _calibrate_answers(

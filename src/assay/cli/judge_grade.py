@@ -12,15 +12,15 @@ from assay.cli.console import print_json, progress_bar, say, show, warn
 from assay.cli.options import (
     ColumnsOption,
     JsonOption,
-    JudgeConcurrencyOption,
     JudgeOption,
-    JudgeTimeoutOption,
     MaxCostOption,
     RunsOption,
     option,
+    setting_option,
     switch,
 )
 from assay.errors import UsageError
+from assay.run.config import JudgeSettings
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -43,27 +43,14 @@ def grade(
         ),
     ],
     judge: JudgeOption = None,
-    judge_votes: Annotated[
-        int,
-        option(
-            "How often to ask about each passage; every second vote shows the passage first.",
-            "ASSAY_JUDGE_VOTES",
-            "N",
-            min=1,
+    judge_set: Annotated[
+        list[str] | None,
+        setting_option(
+            "judge_set",
+            "votes (1; every second one shows the passage first), controls (5; passages of other "
+            "queries to test the model with first), timeout and concurrency.",
         ),
-    ] = 1,
-    judge_controls: Annotated[
-        int,
-        option(
-            "Test the model first with this many passages of other queries. If it calls most "
-            "of them relevant, nothing is written, exit code 3. 0 for no test.",
-            "ASSAY_JUDGE_CONTROLS",
-            "N",
-            min=0,
-        ),
-    ] = 5,
-    judge_timeout: JudgeTimeoutOption = None,
-    judge_concurrency: JudgeConcurrencyOption = None,
+    ] = None,
     max_cost: MaxCostOption = None,
     depth: Annotated[
         int, option("How many documents of each ranking to grade.", metavar="K", min=1)
@@ -122,6 +109,7 @@ def grade(
     from assay.labels.grading.model_grades import grade_pool
     from assay.llm.providers.opening import open_provider
 
+    chosen = JudgeSettings.parse(["votes=1", *(judge_set or ())], "judge_set")
     found = read_sources(sources, dataset, split, runs, depth, check, columns or ())
     if not found.pool.pairs:
         raise UsageError(
@@ -131,17 +119,17 @@ def grade(
 
     async def work() -> "tuple[GradingResult, str, dict[str, Any]]":
         opened = open_provider(
-            judge, max_cost=max_cost, timeout=judge_timeout, concurrency=judge_concurrency
+            judge, max_cost=max_cost, timeout=chosen.timeout, concurrency=chosen.concurrency
         )
         async with opened as provider:
             with progress_bar() as progress:
                 result = await grade_pool(
-                    RelevanceGrader(provider, judge_votes),
+                    RelevanceGrader(provider, chosen.votes),
                     found.pool,
                     out,
                     resume=resume,
                     relevant_from=relevant_from,
-                    controls=judge_controls,
+                    controls=chosen.controls,
                     progress=progress,
                 )
             return result, provider.name, asdict(provider.spending)

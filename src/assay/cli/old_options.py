@@ -1,12 +1,14 @@
 """Spellings of options that scripts of an earlier release use; accepted for one release."""
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from assay.cli.console import say
 
 # Not imported: every command reads this, and most need nothing of answers.
 POISON_KINDS = frozenset(["all", "override", "false_fact", "fake_citation", "exfiltration"])
-# The option of today, and what becomes of the value.
+# The option of today, and what becomes of the value; without {}, it was a switch.
 _RENAMED = {
     "--bm25-k1": ("--bm25", "k1={}"),
     "--bm25-b": ("--bm25", "b={}"),
@@ -18,10 +20,21 @@ _RENAMED = {
     "--ground-truth": ("--references", "{}"),
     "--nuggets": ("--references", "{}"),
     "--out": ("--runs", "{}"),
+    "--judge-votes": ("--judge-set", "votes={}"),
+    "--votes": ("--judge-set", "votes={}"),
+    "--judge-max-flips": ("--judge-set", "max_flips={}"),
+    "--judge-controls": ("--judge-set", "controls={}"),
+    "--judge-timeout": ("--judge-set", "timeout={}"),
+    "--judge-concurrency": ("--judge-set", "concurrency={}"),
+    "--judge-calibration": ("--judge-set", "calibration={}"),
+    "--require-calibrated": ("--judge-set", "require_calibrated"),
+    "--no-require-calibrated": ("--judge-set", "require_calibrated=no"),
     "--poison-kind": ("--poison", "{}"),
 }
 # The verbs in which it was renamed, if an option of the old name goes on in others.
 _ONLY = {"--nuggets": ("eval", "score"), "--out": ("runs", "report", "compare")}
+_JOINED = ("--bm25", "--judge-set")
+_INDEX = "--index"  # --preset solr --index docs is now --preset solr:docs
 
 
 def current_spelling(arguments: Sequence[str]) -> list[str]:
@@ -30,26 +43,84 @@ def current_spelling(arguments: Sequence[str]) -> list[str]:
     Only values that follow their option, or stand behind its `=`, are changed.
     """
     found: list[str] = []
+    index = ""
     waiting = iter(_with_poison_kinds(arguments))
     for word in waiting:
         flag, equals, value = word.partition("=")
         if flag == "--reasons":
             say("warning: --reasons is not needed any more: a judge rates with its reason")
-            continue
-        if flag not in _RENAMED or arguments[0] not in _ONLY.get(flag, arguments):
+        elif flag == _INDEX:
+            index = value if equals else next(waiting, "")
+        elif flag not in _RENAMED or arguments[0] not in _ONLY.get(flag, arguments):
             found.append(word)
-            continue
-        name, form = _RENAMED[flag]
-        value = value if equals else next(waiting, "")
-        # A comma separates the parameters of BM25, so stop words have another mark between them.
-        found += [name, form.format(value.replace(",", "|") if name == "--bm25" else value)]
-        say(f"warning: {flag} is now {name} {form.format('VALUE')}; the old name will be removed")
-    return found
+        else:
+            name, form = _RENAMED[flag]
+            if "{}" in form:
+                value = value if equals else next(waiting, "")
+            found += [name, _new_value(name, form, value)]
+            _warn(flag, name, form)
+    return _with_index(found, index) if index else found
 
 
 def _with_poison_kinds(arguments: Sequence[str]) -> Iterator[str]:
-    """`--poison` without a kind as `--poison=all`: an option of typer always has a value."""
+    """`--poison` without a kind as `--poison=all`: an option always has a value."""
     for place, word in enumerate(arguments):
         following = "".join(arguments[place + 1 : place + 2])
         is_bare = word == "--poison" and not POISON_KINDS.issuperset(following.split(","))
         yield "--poison=all" if is_bare else word
+
+
+def _new_value(name: str, form: str, value: str) -> str:
+    # A comma separates the parameters of BM25, so stop words have another mark between them.
+    return form.format(value.replace(",", "|") if name == "--bm25" else value)
+
+
+def _warn(old: str, name: str, form: str) -> None:
+    say(f"warning: {old} is now {name} {form.format('VALUE')}; the old name will be removed")
+
+
+def _with_index(arguments: list[str], index: str) -> list[str]:
+    _warn(_INDEX, "--preset", "NAME:{}")
+    for place, word in enumerate(arguments):
+        if word.startswith("--preset="):
+            arguments[place] += f":{index}"
+            return arguments
+        if word == "--preset" and place + 1 < len(arguments):
+            arguments[place + 1] += f":{index}"
+            return arguments
+    return [*arguments, "--preset", f":{index}"]
+
+
+def rename_variables() -> None:
+    """`ASSAY_JUDGE_VOTES=4` becomes `ASSAY_JUDGE_SET=votes=4`, for this process."""
+    for flag, (name, form) in _RENAMED.items():
+        variable, new = (f"ASSAY_{each[2:].upper().replace('-', '_')}" for each in (flag, name))
+        value = os.environ.get(variable)
+        if not value or name not in _JOINED or "{}" not in form:
+            continue
+        earlier = os.environ.get(new)
+        joined = [*([earlier] if earlier else []), _new_value(name, form, value)]
+        os.environ[new] = ",".join(joined)
+        say(f"warning: {variable} is now {new}={form.format('VALUE')}")
+
+
+def current_keys(table: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
+    """The keys of a table of assay.toml under today's names; `known` are those of today."""
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        flag = f"--{key.replace('_', '-')}"
+        name, form = _RENAMED.get(flag, ("", ""))
+        new = name[2:].replace("-", "_")
+        if key in known or new not in known or name not in _JOINED:
+            found[key] = value
+            continue
+        if "{}" in form:
+            text = _new_value(name, form, str(value))
+        else:
+            text = form if value else f"{form}=no"
+        found[new] = [*found.get(new, []), text]
+        say(f"warning: {key} in assay.toml is now {new}: {form.format('VALUE')}")
+    if "index" in found and "index" not in known and "preset" in found:
+        found["preset"] = f"{found['preset']}:{found.pop('index')}"
+        say("warning: index in assay.toml is now part of preset: NAME:INDEX")
+    return found

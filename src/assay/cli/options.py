@@ -14,7 +14,7 @@ from assay.cli.console import progress_bar, warn
 from assay.cli.settings import named_target
 from assay.errors import UsageError
 from assay.llm.provider_kinds import PROVIDER_FORMS
-from assay.run.answer_settings import NO_JUDGE
+from assay.run.option import convert
 from assay.run.settings import RunSetting, settings
 from assay.search.modes import MODES
 
@@ -53,27 +53,19 @@ def setting_option(name: str, help: str = "", *flags: str, **rules: Any) -> Any:
 
     Parameters:
         name: of the setting, which says its flag, variable, metavar and bounds.
-        help: where that of `assay eval` does not fit; it is taken without `With --judge:`.
+        help: if that of `assay eval` does not fit.
         flags: instead of the setting's own.
         rules: what else typer takes, or takes instead of what the setting says.
     """
     setting = settings()[name]
-    words = help or _replace_condition(setting.option.help, "--judge")
     of_table = {
         "envvar": setting.env,
         "metavar": setting.option.metavar,
         "min": setting.option.low,
         "max": setting.option.high,
     }
+    words = help or setting.option.help
     return typer.Option(*(flags or [setting.flag]), help=words, **{**of_table, **rules})
-
-
-def _replace_condition(help: str, flag: str, condition: str = "") -> str:
-    """The help without `With FLAG:` at its beginning, or with another condition there."""
-    words = help.removeprefix(f"With {flag}: ")
-    if words == help:
-        return help
-    return condition + words if condition else words[:1].upper() + words[1:]
 
 
 JsonOption = Annotated[bool, switch("--json", "Print the result as JSON on stdout.")]
@@ -132,8 +124,7 @@ JudgeOption = Annotated[
         "--provider",
     ),
 ]
-JudgeTimeoutOption = Annotated[float | None, setting_option("judge_timeout")]
-JudgeConcurrencyOption = Annotated[int | None, setting_option("judge_concurrency")]
+JudgeSetOption = Annotated[list[str] | None, setting_option("judge_set")]
 MaxCostOption = Annotated[float | None, setting_option("max_cost")]
 
 # Servers
@@ -209,13 +200,18 @@ def load_judgments(
 Command = Callable[..., None]
 
 
-def with_options(table: Sequence[RunSetting]) -> Callable[[Command], Command]:
-    """Give a command one parameter for each setting, after its first two."""
+def with_options(
+    table: Sequence[RunSetting], *, conditions: bool = False
+) -> Callable[[Command], Command]:
+    """Give a command one parameter for each setting, after its first two.
+
+    With `conditions`, the help of an option names the one that it needs.
+    """
 
     def decorate(command: Command) -> Command:
         own = list(inspect.signature(command, eval_str=True).parameters.values())
         fixed = [each for each in own if each.kind is not inspect.Parameter.VAR_KEYWORD]
-        given = [_parameter(setting) for setting in table]
+        given = [_parameter(setting, conditions) for setting in table]
         named = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in fixed]
         parameters = [*named[:2], *given, *named[2:]]
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -226,35 +222,17 @@ def with_options(table: Sequence[RunSetting]) -> Callable[[Command], Command]:
 
 
 def settings_with_help(names: Sequence[str], own: Mapping[str, str]) -> list[RunSetting]:
-    """Options of `assay eval`, with the help of `own` where a command uses one otherwise."""
+    """Options of `assay eval`, with the help of `own` if a command uses one otherwise."""
     return [
-        replace(each, option=replace(each.option, help=own.get(each.name, each.option.help)))
-        for each in map(settings().__getitem__, names)
+        replace(setting, option=replace(setting.option, help=own.get(name, setting.option.help)))
+        for name, setting in ((name, settings()[name]) for name in names)
     ]
-
-
-def judge_settings(*others: str, condition: str = "", required: bool = False) -> list[RunSetting]:
-    """The options of a judge that `assay eval` has, and `others`.
-
-    `condition` stands in the help for `With --answers:`, which only `assay eval` has. With
-    `required`, nothing is measured without a judge.
-    """
-    found = []
-    for name, setting in settings().items():
-        if name.startswith("judge") or name in others:
-            words = _replace_condition(setting.option.help, "--answers", condition)
-            if required:
-                words = words.replace(NO_JUDGE, "")
-            found.append(replace(setting, option=replace(setting.option, help=words)))
-    return found
 
 
 EMBEDDER = ("embedder", "device")
 
 
-_ABOUT_TARGETS = re.compile(
-    ", for builtin (and purple )?targets| In assay.toml or the environment, it is ignored by.*"
-)
+_ABOUT_TARGETS = re.compile(", for builtin (and purple )?targets")
 
 
 def retriever_settings(*names: str) -> list[RunSetting]:
@@ -282,17 +260,17 @@ def bm25_settings(options: Mapping[str, Any]) -> "Bm25Settings":
     return Bm25Settings.parse(options["bm25"] or ())
 
 
-def _parameter(setting: RunSetting) -> inspect.Parameter:
-    kind: Any = list[str] if setting.kind is tuple else setting.kind
-    default = setting.default
-    if setting.nullable or setting.option.optional or default in ("", ()):
+def _parameter(setting: RunSetting, conditions: bool) -> inspect.Parameter:
+    kind: Any = list[str] if setting.repeatable else setting.kind
+    default = None if setting.is_part else setting.default
+    if setting.is_part or setting.nullable or setting.option.optional or default in ("", ()):
         kind, default = kind | None, None
     flags = [setting.flag]
     if setting.kind is bool:
         flags = [f"{setting.flag}/{setting.flag.replace('--', '--no-', 1)}"]
     option = typer.Option(
         *flags,
-        help=setting.option.help,
+        help=setting.help if conditions else setting.option.help,
         envvar=setting.env,
         metavar=setting.option.metavar,
         rich_help_panel=setting.option.group,
@@ -312,8 +290,9 @@ def read_values(
     values = {}
     for setting in table:
         value = options[setting.param]
-        if setting.kind is tuple:
+        if setting.repeatable:
             value = _repeated_values(context, setting, value or [])
+            value = convert(setting.name, value, (setting.kind, False))
         values[setting.name] = setting.default if value is None else value
     return values
 

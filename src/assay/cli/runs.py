@@ -11,14 +11,15 @@ from assay.cli.console import print_json, progress_bar, say, show, warn, write_o
 from assay.cli.options import (
     JsonOption,
     RunsOption,
-    judge_settings,
     option,
     read_values,
     refuse_unused,
+    settings_with_help,
     switch,
     with_options,
 )
 from assay.errors import UsageError
+from assay.llm.provider_kinds import PROVIDER_FORMS
 from assay.net.json import JsonObject, parse_object
 
 if TYPE_CHECKING:
@@ -45,7 +46,9 @@ PreferBy = Annotated[
         "--prefer-by",
     ),
 ]
-_PREFERENCE = judge_settings("max_cost", condition="With --prefer: ", required=True)
+_PREFERENCE = settings_with_help(
+    ("judge", "judge_set", "max_cost"), {"judge": f"With --prefer: the model: {PROVIDER_FORMS}."}
+)
 
 
 def ask_preferences(

@@ -22,7 +22,6 @@ from assay.cli.options import (
     SplitOption,
     is_given,
     is_on_command_line,
-    judge_settings,
     load_judgments,
     option,
     read_values,
@@ -44,9 +43,19 @@ if TYPE_CHECKING:
     from assay.run.config import RunConfig
     from assay.run.run_record import GateResult
 
-_SETTINGS = judge_settings(
-    "max_cost", "no_cache", "gates", "criteria", "references", "faithfulness", "require_calibrated"
-)
+_SETTINGS = [
+    settings()[name]
+    for name in (
+        "judge",
+        "judge_set",
+        "max_cost",
+        "no_cache",
+        "gates",
+        "criteria",
+        "references",
+        "faithfulness",
+    )
+]
 _OF_RANKINGS = ("qrels", "dataset", "split", "archive", "metric", "top_k", "per_query")
 _OF_ANSWERS = {"rows_out", "strict"} | {each.param for each in _SETTINGS} - {"gate"}
 _WRONG = {
@@ -358,11 +367,17 @@ def _table_columns(path: Path) -> str:
 def _judge_config(context: typer.Context, options: dict[str, Any]) -> "RunConfig":
     from assay.cli.dataset_and_judge import judge_spec
     from assay.evaluation.answers.logged_rows import LOG_TOP_K
-    from assay.run.config import RunConfig
+    from assay.run.config import RunConfig, without_unneeded
 
     values = read_values(context, _SETTINGS, options)
     values["judge"] = judge_spec(options["judge"], options["max_cost"])
-    return RunConfig(target="", answers=True, top_k=LOG_TOP_K, **values)
+    given = {
+        name: value
+        for name, value in values.items()
+        if is_on_command_line(context, settings()[name].param)
+    }
+    values = without_unneeded({"answers": True, **values}) | given
+    return RunConfig(target="", top_k=LOG_TOP_K, **values)
 
 
 def _score_answers(

@@ -11,8 +11,7 @@ mode = "bm25"
 
 [target.docs]            # assay eval docs
 target = "rest:http://localhost:9200"
-preset = "opensearch"
-index = "docs"
+preset = "opensearch:docs"
 """
 
 from collections.abc import Mapping
@@ -21,9 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from assay.cli.help import all_commands
+from assay.cli.old_options import current_keys
 from assay.errors import UsageError, did_you_mean
 from assay.files import PROJECT_FILE, find_project_file, read_project_file
-from assay.run.settings import read_option_table
+from assay.run.settings import command_settings, read_option_table
 
 if TYPE_CHECKING:
     from assay.run.config import RunConfig
@@ -63,13 +63,15 @@ def _defaults(
     below = [each for _, each in all_commands(command)] if verbs else [command]
     known = {param.name for each in below for param in each.params}
     own = {}
-    for key, value in table.items():
+    inner = {}
+    for key, value in current_keys(table, sorted(known)).items():
         name = _name(key)
         if name == "mapping" and name not in known:
             name = "map"  # the earlier key of --map
-        if not isinstance(value, dict):
+        if isinstance(value, dict) and (key in verbs or name not in known):
+            inner[key] = value
+        else:
             own[name] = value
-    inner = {key: value for key, value in table.items() if isinstance(value, dict)}
     for name in own:
         if name not in known:
             place = f"[{where}] " if where else ""
@@ -109,6 +111,8 @@ def _values_for(command: Any, given: Mapping[str, Any]) -> dict[str, Any]:
             continue
         value = given[name]
         if getattr(param, "multiple", False) or param.nargs != 1:
+            if isinstance(value, dict):
+                value = [f"{key}={text}" for key, text in value.items()]
             several = value if isinstance(value, list) else [value]
             values[name] = [str(each) for each in several]
             continue
@@ -168,6 +172,8 @@ def named_target(name: str, folder: Path | None = None) -> NamedTarget | None:
         raise UsageError(
             f'{PROJECT_FILE}: [target.{name}] needs target = "rest:URL", or any other target'
         )
+    known = [setting.param for setting in command_settings()]
+    table = current_keys(table, known)
     options = read_option_table(table, f"{PROJECT_FILE}: [target.{name}]", "target")
     return NamedTarget(target, options)
 
@@ -175,7 +181,6 @@ def named_target(name: str, folder: Path | None = None) -> NamedTarget | None:
 def named_configs(folder: Path | None = None) -> "dict[str, RunConfig]":
     """Every target of assay.toml with its settings, by name. Raises `UsageError`."""
     from assay.run.config import RunConfig
-    from assay.run.settings import command_settings
 
     names = {setting.param: setting for setting in command_settings()}
     found = {}

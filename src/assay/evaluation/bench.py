@@ -232,7 +232,7 @@ def estimate(
                 asked = len(draw_queries(data, cell.config))
                 runs, queries = runs + 1, queries + asked
                 if cell.config.judge:
-                    calls += asked * cell.config.judge_votes
+                    calls += asked * cell.config.judge_set.votes
                     costs.append(_judge_cost(cell.config, asked))
         except AssayError as error:
             unavailable[dataset] = str(error)
@@ -247,7 +247,7 @@ def _judge_cost(config: RunConfig, questions: int) -> float | None:
     price = price_of(config.judge)
     if price is None:
         return None
-    return price.of(TokenUsage(_JUDGE_TOKENS, 10)) * questions * config.judge_votes
+    return price.of(TokenUsage(_JUDGE_TOKENS, 10)) * questions * config.judge_set.votes
 
 
 def _by_dataset(suite: Suite) -> Iterator[tuple[str, list[SuiteCell]]]:

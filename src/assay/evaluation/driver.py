@@ -154,8 +154,10 @@ def find_baseline(run: Run, target: str, out: Path) -> RunFolder | None:
 def _baseline_config(config: RunConfig, target: str = "") -> RunConfig:
     """The same queries and settings, without gates."""
     target = target or config.baseline
-    config = replace(config, target=target, baseline="", compare_to="", gates=())
-    return replace(config, track=baseline_track(config, target), poison=())
+    track = baseline_track(config, target)
+    return config.with_changes(
+        target=target, baseline="", compare_to="", gates=(), track=track, poison=()
+    )
 
 
 def _write_comparison(

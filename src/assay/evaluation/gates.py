@@ -320,7 +320,11 @@ def figure_calibration(
 
     if kind in _BY_PARTS:
         return CalibrationStatus(False, _NEVER.format(judge=_judge_model(config.judge), name=kind))
-    known = read_calibrations(Path(config.judge_calibration)) if config.judge_calibration else []
+    known = (
+        read_calibrations(Path(config.judge_set.calibration))
+        if config.judge_set.calibration
+        else []
+    )
     votes, prompts = _votes_and_prompts(kind, config)
     return calibration_status(known, kind, _judge_model(config.judge), votes, prompts, questions)
 
@@ -328,19 +332,19 @@ def figure_calibration(
 def refuse_uncalibrated(
     gates: Sequence[Gate], config: RunConfig, questions: Collection[str]
 ) -> None:
-    """With `--require-calibrated`, raise `GateError` for a gate whose judge is not calibrated."""
-    if config.judge_calibration:
+    """Raise `GateError` for a gate whose judge is not calibrated, if it is required to be."""
+    if config.judge_set.calibration:
         from assay.answers.calibration_files import read_calibrations
 
-        read_calibrations(Path(config.judge_calibration))  # a wrong file is an error at once
-    if not config.require_calibrated:
+        read_calibrations(Path(config.judge_set.calibration))  # a wrong file is an error at once
+    if not config.judge_set.require_calibrated:
         return
     for gate in gates:
         status = figure_calibration(gate.name, config, questions)
         if status is not None and not status.calibrated:
-            label = "; label some answers of this data and pass --judge-calibration FILE"
+            label = "; label some answers of this data and pass --judge-set calibration=FILE"
             raise GateError(
-                f"gate {gate.text!r} is refused by --require-calibrated: {status.words}"
+                f"gate {gate.text!r} is refused by --judge-set require_calibrated: {status.words}"
                 + ("" if gate.name in _BY_PARTS else label)
             )
 
@@ -379,7 +383,7 @@ def _votes_and_prompts(kind: str, config: RunConfig) -> tuple[int, tuple[str, ..
     from assay.answers.judge import correctness_prompts
     from assay.llm.prompt import load_prompt
 
-    votes = config.judge_votes + config.judge_votes % 2
+    votes = config.judge_set.votes + config.judge_set.votes % 2
     if kind == CORRECTNESS:
         return votes, correctness_prompts(votes)
     if kind == NUGGETS:

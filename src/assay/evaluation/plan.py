@@ -199,12 +199,13 @@ def baseline_track(config: RunConfig, baseline: str) -> str:
 
 def http_request_settings(config: RunConfig) -> RequestSettings:
     """The settings of a run that are about HTTP requests."""
+    preset, _, index = config.preset.partition(":")
     return RequestSettings(
         body=reveal(config.request),
         method=config.method,
         headers=tuple(map(reveal, config.headers)),
-        preset=config.preset,
-        index=config.index,
+        preset=preset,
+        index=index,
     )
 
 
@@ -238,12 +239,6 @@ def refuse_unused_settings(
         ):
             raise UsageError(
                 f"{setting.flag} has no effect on target {config.target!r}; leave it out"
-            )
-    for name, setting in changed.items():
-        needs = setting.option.needs
-        if name in given and needs and not getattr(config, needs):
-            raise UsageError(
-                f"{name} has no effect without {needs}; set {needs} too ({settings()[needs].flag})"
             )
 
 

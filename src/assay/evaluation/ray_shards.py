@@ -37,7 +37,9 @@ def evaluate_on_cluster(
     """
     config, dataset = evaluation.config, evaluation.dataset
     parts = [
-        replace(config, shard_index=index, num_shards=shards, gates=(), compare_to="", baseline="")
+        config.with_changes(
+            shard_index=index, num_shards=shards, gates=(), compare_to="", baseline=""
+        )
         for index in range(shards)
     ]
     sizes = [len(draw_queries(dataset, part)) for part in parts]
@@ -70,7 +72,12 @@ def evaluate_on_cluster(
             f"{_remedy(shards, folders, failed)}"
         )
     whole = merged_config([folders[place] for place in sorted(folders)])
-    whole = replace(whole, gates=config.gates, compare_to=config.compare_to)
+    whole = replace(
+        whole,
+        gates=config.gates,
+        compare_to=config.compare_to,
+        allow_first_run=config.allow_first_run,
+    )
     return asyncio.run(merge([folders[place] for place in sorted(folders)], whole, dataset, out))
 
 

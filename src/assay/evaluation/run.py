@@ -1,11 +1,11 @@
 """`Run`: a finished evaluation, for notebooks and scripts."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from assay.answers.figures import parse_figure
 from assay.errors import RunError, UsageError, suggests_keywords
@@ -146,7 +146,7 @@ def compare_runs(
     prefer: bool = False,
     judge: "str | LLMProvider | None" = None,
     prefer_by: str | PathLike[str] | None = None,
-    judge_controls: int = 5,
+    judge_set: Mapping[str, Any] | str = "",
     max_cost: float | None = None,
 ) -> Comparison:
     """Compare run B with run A, query by query.
@@ -164,8 +164,7 @@ def compare_runs(
         judge: with `prefer`: the model, as the command line names it, or any object that can
             generate text.
         prefer_by: with `prefer`: a file with a criterion of your own for what is better.
-        judge_controls: with `prefer`: how many references are put before the judge against
-            another question's.
+        judge_set: with `prefer`: how the judge is asked, as `{"controls": 3}`.
         max_cost: with `prefer`: stop before the judge has spent this many US dollars.
 
     Raises:
@@ -191,7 +190,7 @@ def compare_runs(
         target="",
         answers=True,
         judge=judge_name(judge),
-        judge_controls=judge_controls,
+        judge_set=judge_set,  # type: ignore[arg-type]  # read by the model
         max_cost=max_cost,
     )
     own = None if isinstance(judge, str) else judge

@@ -1,24 +1,31 @@
 """`RunConfig`: every setting of a run, declared once.
 
 A field carries its help, flag, environment variable, form label and rules in its `Option`. The
-command line, the web form, the command that repeats a run, `--resume`, `assay merge` and the A2A
-evaluator's request are derived from this table by `assay.run.settings`: to add an option, add a
-field here.
+command line, `assay.toml` and its JSON Schema, the web form, the command that repeats a run,
+`--resume`, `assay merge` and the A2A evaluator's request are derived from this table by
+`assay.run.settings`: to add an option, add a field here. What has a meaning only beside another
+setting names it with `needs`, or is a key of a nested part such as `JudgeSettings`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cache, lru_cache
-from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 from assay.errors import RunError, UsageError
+from assay.llm.provider_kinds import PROVIDER_FORMS
 from assay.net.redact import mask_secrets
 from assay.privacy import is_private
-from assay.run.answer_settings import AnswerSettings
-from assay.run.option import Option, OptionFields, check_range, convert
+from assay.run.option import (
+    Option,
+    OptionFields,
+    OptionPart,
+    check_range,
+    convert,
+    field_types,
+    option_fields,
+)
 from assay.run.option import option_field as _option
-from assay.run.target_settings import LabelSettings, RetrieverSettings, TargetSettings, check_labels
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -27,13 +34,52 @@ TRACKS = ("zero-shot", "trained", "undeclared")
 MAY_HOLD_SECRETS = ("target", "baseline", "mapping", "request", "headers", "judge")
 """Settings whose secrets are masked: see `assay.net.redact`."""
 
-_usual = OptionFields(group="Usual options")
+_MAX_LABEL_LENGTH = 200
+_DAY = 86_400
+
+_usual = OptionFields(group="Usual options", usual=True)
 _data = OptionFields(group="Data", same_in_shards=True)
 _calls = OptionFields(group="Calls", on_resume="free")
+_target = OptionFields(group="Target")
+_labeled = OptionFields(group="Run")
+_retriever = OptionFields(group="Built-in retriever", same_in_shards=True)
+_answered = OptionFields(group="Answers and judge", needs="answers", same_in_shards=True)
+_judged = OptionFields(
+    group="Answers and judge", needs="judge", same_in_shards=True, on_resume="free"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeSettings(OptionPart):
+    """How a judge is asked: `--judge-set votes=4,timeout=600`, `judge_set = {votes = 4}`."""
+
+    votes: int = _option(
+        2, "calls for each answer, half of them with the reference first", low=1, high=99
+    )
+    max_flips: float = _option(
+        0.2, "the share of answers on which it may contradict itself", low=0, high=1
+    )
+    controls: int = _option(
+        5, "texts for its self-test, right and wrong ones; 0 for no self-test", low=0, high=100
+    )
+    timeout: float | None = _option(
+        None, "seconds for one call; 120, or 600 on this machine", low=0.1, high=_DAY
+    )
+    concurrency: int | None = _option(
+        None, "calls at once; 4, or 1 on this machine", low=1, high=1000
+    )
+    calibration: str = _option("", "the file that assay judge calibrate --out wrote")
+    require_calibrated: bool = _option(
+        False, "refuse gates on judged figures unless it was calibrated on this data"
+    )
+
+
+def _keys_help(part: type[OptionPart]) -> str:
+    return "; ".join(f"{name} ({option.help})" for name, option in option_fields(part).items())
 
 
 @dataclass(frozen=True, slots=True)
-class RunConfig(TargetSettings):
+class RunConfig:
     """Everything that decides a run's scores and how it is carried out; kept in `run.json`."""
 
     target: str
@@ -48,15 +94,6 @@ class RunConfig(TargetSettings):
         label="Data set",
         optional=True,
     )
-    columns: tuple[str, ...] = _data(
-        (),
-        "The columns of a table, if they have other names: query=prompt,ids=docs. Keys: query, "
-        "ids, grades, doc_id, grade, query_id, answer, tags.",
-        metavar="KEY=COLUMN", label="Columns of a table of questions", placeholder="by their names",
-    )  # fmt: skip
-    split: str = _data(
-        "test", "Which split of the judgments to use.", metavar="NAME", label="Split"
-    )
     num_queries: int | None = _usual(
         None,
         "Ask only this many queries, drawn at random. Default: all.",
@@ -66,16 +103,6 @@ class RunConfig(TargetSettings):
         low=1,
         same_in_shards=True,
         request_field="num_queries",
-    )
-    seed: int = _data(
-        42,
-        "Random seed of the query sample.",
-        metavar="S",
-        label="Seed",
-        low=0,
-        high=2**63 - 1,
-        request_field="random_seed",
-        request_high=2**53 - 1,  # A2A carries numbers as doubles
     )
     top_k: int = _usual(
         5,
@@ -88,9 +115,135 @@ class RunConfig(TargetSettings):
         request_field="top_k",
         request_high=100,
     )
+    gates: tuple[str, ...] = _usual(
+        (),
+        'A condition such as "ndcg@5>=0.30"; exit code 1 if it fails. Repeatable.',
+        flag="--gate",
+        metavar="EXPR",
+        label="Gates, one per line",
+        placeholder="ndcg@5>=0.30",
+        on_resume="free",
+    )
+    baseline: str = _usual(
+        "",
+        "A second target to evaluate and compare with.",
+        metavar="TARGET",
+        label="Baseline",
+        placeholder="none",
+        on_resume="free",
+    )
+    compare_to: str = _usual(
+        "",
+        "Compare with an earlier run on the same data: the newest complete one with this label or "
+        "git branch, or a run's folder or name. Gates may name it: ndcg@10>=main-0.01.",
+        metavar="LABEL|BRANCH|RUN",
+        label="Compare with an earlier run",
+        placeholder="none",
+        on_resume="free",
+    )
+    answers: bool = _usual(
+        False,
+        "Also evaluate answers: whether they are right, faithful and cited, and whether retrieval "
+        "or generation causes the wrong ones.",
+        label="Evaluate the answers too",
+        same_in_shards=True,
+        request_field="answers",
+    )
+    judge: str = _usual(
+        "",
+        f"The model that judges the answers: {PROVIDER_FORMS}; or extractive for no model. "
+        "Default: RAG_EVAL_PROVIDER, else answers are checked against key facts.",
+        has_variable=False,
+        metavar="SPEC",
+        label="Judge",
+        placeholder="none: check key facts",
+        needs="answers",
+        on_resume="free",
+        same_in_shards=True,
+    )
+    columns: tuple[str, ...] = _data(
+        (),
+        "The columns of a table, if they have other names: query=prompt,ids=docs. Keys: query, "
+        "ids, grades, doc_id, grade, query_id, answer, tags.",
+        usual=True,
+        metavar="KEY=COLUMN",
+        label="Columns of a table of questions",
+        placeholder="by their names",
+    )
+    split: str = _data(
+        "test", "Which split of the judgments to use.", usual=True, metavar="NAME", label="Split"
+    )
+    seed: int = _data(
+        42,
+        "Random seed of the query sample.",
+        metavar="S",
+        label="Seed",
+        low=0,
+        high=2**63 - 1,
+        request_field="random_seed",
+        request_high=2**53 - 1,  # A2A carries numbers as doubles
+    )
+    mapping: tuple[str, ...] = _target(
+        (),
+        "Where the response has ids, scores, titles, texts, answer, citations, contexts or "
+        "steps: ids=hits[].id in JMESPath, or ids=re:PATTERN with one group. For MCP also "
+        "query=NAME, top_k=NAME and arg.NAME=VALUE. Repeatable.",
+        usual=True,
+        flag="--map",
+        metavar="KEY=EXPR",
+        label="Where the answer has its ids, one KEY=EXPR per line",
+        placeholder="detected",
+    )
+    request: str = _target(
+        "",
+        'The body for a rest: target, in which "{query}" and "{top_k}" are replaced, or fields '
+        "to add to the request of an openai: target. JSON or @FILE.",
+        usual=True,
+        metavar="JSON|@FILE",
+        label="Request body of a rest: or openai: target",
+        placeholder="none: the URL contains {query}",
+    )
+    method: str = _target(
+        "",
+        "HTTP method of a rest: target. Default: POST with --request, else GET.",
+        metavar="NAME",
+        label="HTTP method of a rest: target",
+        placeholder="POST with a body, else GET",
+    )
+    headers: tuple[str, ...] = _target(
+        (),
+        "A header for a rest: or openai: target, 'Name: value'. $NAME in it is read from the "
+        "environment for each call and never stored. Repeatable.",
+        usual=True,
+        flag="--header",
+        separator="\n",
+        metavar="HEADER",
+        label="Headers of a rest: or openai: target, one per line",
+        placeholder="Authorization: Bearer $TOKEN",
+    )
+    preset: str = _target(
+        "",
+        "The search engine behind a rest: target, which sets request and mapping: elasticsearch, "
+        "opensearch, solr, vespa or qdrant, with the index to search.",
+        usual=True,
+        metavar="NAME[:INDEX]",
+        label="Preset of a rest: target",
+        placeholder="none",
+    )
+    chunk_separator: str = _target(
+        "",
+        "For an agent that returns ids of chunks: what separates a document's id from the number "
+        "of its chunk, '#' for note-7#2; or re:PATTERN for what to remove at the end of an id. Not "
+        "needed if the agent's contexts have doc_id.",
+        metavar="TEXT",
+        label="Chunk separator",
+        placeholder="ids are those of documents",
+        same_in_shards=True,
+    )
     concurrency: int = _calls(
         8,
         "How many queries to send at once.",
+        usual=True,
         metavar="N",
         label="Concurrency",
         low=1,
@@ -101,6 +254,7 @@ class RunConfig(TargetSettings):
     timeout: float = _calls(
         60.0,
         "Timeout of one attempt at a query, in seconds.",
+        usual=True,
         metavar="S",
         label="Timeout (seconds)",
         request_field="timeout",
@@ -122,19 +276,116 @@ class RunConfig(TargetSettings):
         metavar="S",
         label="Warm-up (seconds)",
         low=0,
-        high=86_400,
+        high=_DAY,
     )
-    gates: tuple[str, ...] = _usual(
+    references: tuple[str, ...] = _answered(
         (),
-        'A condition such as "ndcg@5>=0.30"; exit code 1 if it fails. Repeatable; in the '
-        "variable, separate gates with ;",
-        flag="--gate",
-        metavar="EXPR",
-        label="Gates, one per line",
-        placeholder="ndcg@5>=0.30",
+        "A file of reference answers or of facts (vital or okay), as assay ground-truth writes "
+        "them. Facts are found in the answers by the judge or else by rules. Repeatable, one of "
+        "each kind.",
+        usual=True,
+        metavar="FILE",
+        label="References: files of answers or facts, one per line",
+        placeholder="the data set's own answers",
+    )
+    judge_set: JudgeSettings = _judged(  # noqa: RUF009
+        JudgeSettings(),
+        f"Settings of the judge: {_keys_help(JudgeSettings)}.",
+        usual=True,
+        metavar="KEY=VALUE,…",
+        label="Settings of the judge",
+        placeholder="votes=4,timeout=600",
+        separator=",",
+    )
+    max_cost: float | None = _judged(
+        None,
+        "Stop before spending more than this many US dollars.",
+        metavar="USD",
+        label="Cost limit (US dollars)",
+        placeholder="no limit",
+        low=0,
+        same_in_shards=False,
+    )
+    no_cache: bool = _judged(
+        False,
+        "Ask again for replies that are cached.",
+        label="Judge: ask again for cached replies",
+        same_in_shards=False,
+    )
+    criteria: str = _judged(
+        "",
+        "Your own criteria, a file (.md) or a folder of files, by which the judge rates every "
+        "answer. Each is a metric, criterion.NAME, that gates can use.",
+        metavar="FILE|DIR",
+        label="Criteria of your own (file or folder)",
+        placeholder="none",
+    )
+    counterfactuals: bool = _answered(
+        False,
+        "Ask each question again with the right documents, with none and with misleading ones, to "
+        "separate retrieval errors from generation errors.",
+        label="Ask again with other documents, to separate retrieval errors from generation errors",
         on_resume="free",
     )
-    track: str = _option(
+    poison: tuple[str, ...] = _answered(
+        (),
+        "Ask each question again with a planted document among its sources, once for each kind of "
+        "attack, and report how often the answer follows it: override, false_fact, fake_citation, "
+        "exfiltration, or all, which need not be written. Turns --answers on.",
+        metavar="[KIND,…]",
+        label="Plant documents: all, or kinds of attacks, one per line",
+        placeholder="none",
+        needs="",
+    )
+    faithfulness: str = _answered(
+        "",
+        "Also measure faithfulness by a three-class NLI cross-encoder of yours: a folder with an "
+        ".onnx file and tokenizer.json, or a model of sentence-transformers.",
+        metavar="onnx:DIR|st:NAME",
+        label="Faithfulness: a model of yours",
+        placeholder="words and values alone",
+        on_resume="free",
+    )
+    label: str = _labeled(
+        "",
+        "A name for what you try, such as bm25-tuned. assay runs --label, compare and --compare-to "
+        "find runs by it.",
+        usual=True,
+        metavar="NAME",
+        label="Label",
+        placeholder="none",
+    )
+    tags: tuple[str, ...] = _labeled(
+        (),
+        "A fact to store with the run, such as chunks=512. Repeatable.",
+        flag="--tag",
+        metavar="KEY=VALUE",
+        label="Tags, one KEY=VALUE per line",
+        placeholder="chunks=512",
+    )
+    allow_first_run: bool = _labeled(
+        False,
+        "If no run matches --compare-to yet, continue without it and skip the gates that name it. "
+        "For a CI job that has not run on the main branch yet.",
+        label="Go on without an earlier run",
+        on_resume="free",
+        needs="compare_to",
+    )
+    fail_on_regression: bool = _labeled(
+        False,
+        "Exit with 1 if the run is significantly worse than the one that it is compared with.",
+        usual=True,
+        label="Fail on a regression",
+        on_resume="free",
+    )
+    note: str = _labeled(
+        "",
+        "A sentence to store with the run, for later readers.",
+        metavar="TEXT",
+        label="Note",
+        placeholder="none",
+    )
+    track: str = _labeled(
         "undeclared",
         "Whether the agent has seen judgments of this data set: zero-shot (no), trained (yes) or "
         "undeclared. Built-in agents are zero-shot if undeclared.",
@@ -142,15 +393,42 @@ class RunConfig(TargetSettings):
         label="Track",
         choices=TRACKS,
         request_field="track",
-        group="Run",
     )
-    baseline: str = _usual(
+    embedder: str = _retriever(
         "",
-        "A second target to evaluate and compare with.",
-        metavar="TARGET",
-        label="Baseline",
-        placeholder="none",
+        "An embedder instead of the built-in one, for builtin and purple targets: onnx:DIR "
+        "(model.onnx and tokenizer.json), st:NAME|DIR (sentence-transformers), "
+        "openai:MODEL[@URL], ollama:MODEL[@URL] or tei:URL. A server's API key is read from "
+        "OPENAI_API_KEY or ASSAY_EMBEDDER_KEY.",
+        metavar="SPEC",
+        label="Embedder of builtin targets",
+        placeholder="built in",
+    )
+    device: str = _retriever(
+        "auto",
+        "Where st: and onnx: embedders run: auto, cpu, cuda, cuda:N or mps.",
+        metavar="DEVICE",
+        label="Device of the embedder",
+        same_in_shards=False,
         on_resume="free",
+    )
+    reranker: str = _retriever(
+        "",
+        "A cross-encoder that reranks the first 50 documents, for builtin and purple targets: "
+        "st:NAME|DIR (sentence-transformers) or tei:URL. A server's API key is read from "
+        "ASSAY_RERANKER_KEY.",
+        metavar="SPEC",
+        label="Reranker of builtin targets",
+        placeholder="none",
+    )
+    bm25: tuple[str, ...] = _retriever(
+        (),
+        "Parameters of BM25, for builtin targets: k1=1.2, b=0.75, delta=0, title_weight=3, "
+        "language=auto, stop_words=default, separated by commas.",
+        metavar="KEY=VALUE,…",
+        label="Parameters of BM25, one KEY=VALUE per line",
+        placeholder="k1=1.2",
+        separator=",",
     )
     private: bool = _option(
         False,
@@ -161,45 +439,48 @@ class RunConfig(TargetSettings):
         group="Output",
     )
     shard_index: int = _data(
-        0, "Which shard of the queries to run.", low=0, cli=False,
-        request_field="shard_index", same_in_shards=False,
-    )  # fmt: skip
+        0,
+        "Which shard of the queries to run.",
+        low=0,
+        cli=False,
+        request_field="shard_index",
+        same_in_shards=False,
+    )
     num_shards: int = _data(
-        1, "How many shards to split the queries into.", low=1, cli=False,
+        1,
+        "How many shards to split the queries into.",
+        low=1,
+        cli=False,
         request_field="num_shards",
-    )  # fmt: skip
+    )
 
     def __post_init__(self) -> None:
-        for name, kinds in field_types().items():
+        for name, kinds in field_types(RunConfig).items():
             object.__setattr__(self, name, convert(name, getattr(self, name), kinds))
         if is_private():  # whatever starts the run: a page, a request, Python
             object.__setattr__(self, "private", True)
         for name in MAY_HOLD_SECRETS:  # here and nowhere else: all that shows a run has it masked
             object.__setattr__(self, name, masked(getattr(self, name)))
-        for name, option in option_table().items():
-            check_range(name, getattr(self, name), option)
-        check_labels(self)
         if self.poison:
             object.__setattr__(self, "answers", True)
-        if not self.answers and (
-            self.judge or self.counterfactuals or self.references or self.faithfulness
-        ):
-            raise UsageError(
-                "a judge, counterfactuals, references and faithfulness require --answers "
-                "(answers=True in Python); add it"
-            )
-        if self.criteria and not self.judge:
-            raise UsageError("criteria are rated by a judge; add --judge (judge= in Python)")
-        if self.max_cost is not None and not self.judge:
-            raise UsageError("max_cost limits what a judge may spend; add --judge")
-        if self.judge_timeout is not None and not self.judge_timeout < float("inf"):
-            raise UsageError(f"judge_timeout must be finite, got {self.judge_timeout}")
+        for name, option in option_table().items():
+            value = getattr(self, name)
+            check_range(name, value, option)
+            if option.needs and not getattr(self, option.needs) and value != default_of(name):
+                flag = f"--{option.needs.replace('_', '-')}"
+                raise UsageError(f"{name} needs {flag}; set it as well")
+        check_labels(self)
+        if not 0 < self.timeout < float("inf"):
+            raise UsageError(f"timeout must be a positive number of seconds, got {self.timeout}")
         if self.shard_index >= self.num_shards:
             raise UsageError(
                 f"shard_index must be between 0 and {self.num_shards - 1}, got {self.shard_index}"
             )
-        if not 0 < self.timeout < float("inf"):
-            raise UsageError(f"timeout must be a positive number of seconds, got {self.timeout}")
+
+    def with_changes(self, **changes: Any) -> "RunConfig":
+        """As `dataclasses.replace`, but without settings that have no meaning any more."""
+        kept = {each.name: getattr(self, each.name) for each in fields(self)}
+        return RunConfig(**without_unneeded(kept | changes))
 
     @property
     def ground_truth(self) -> str:
@@ -216,7 +497,7 @@ class RunConfig(TargetSettings):
             return ""
         from assay.labels.references import reference_kinds
 
-        fitting = [each for each in self.references if kind in reference_kinds(each)]
+        fitting = [file for file in self.references if kind in reference_kinds(file)]
         if len(fitting) > 1:
             raise UsageError(f"{fitting[0]} and {fitting[1]} both hold {kind}; pass one of them")
         return fitting[0] if fitting else ""
@@ -241,11 +522,8 @@ class RunConfig(TargetSettings):
         import orjson
         from pydantic import ValidationError
 
-        given = dict(values)
-        if isinstance(given.get("mapping"), str):  # one text, before the option was repeatable
-            given["mapping"] = [given["mapping"]] if given["mapping"] else []
         try:
-            return _read_settings(orjson.dumps(given), is_private())
+            return _read_settings(orjson.dumps(values), is_private())
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False)[0]
             place = ".".join(map(str, first["loc"]))
@@ -253,6 +531,9 @@ class RunConfig(TargetSettings):
 
 
 _OLD_BM25 = ("k1", "b", "delta", "title_weight", "language", "stop_words")
+_OLD_JUDGE = {f"judge_{name}": name for name in field_types(JudgeSettings)} | {
+    "require_calibrated": "require_calibrated",
+}
 
 
 def _current(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -260,17 +541,35 @@ def _current(values: Mapping[str, Any]) -> dict[str, Any]:
     found = dict(values)
     old = {name: found.pop(f"bm25_{name}", None) for name in _OLD_BM25}
     if chosen := [f"{name}={value}" for name, value in old.items() if value not in (None, "")]:
-        found["bm25"] = [each.replace(",", "|") for each in chosen]
+        found["bm25"] = [text.replace(",", "|") for text in chosen]
     earlier = [found.pop(name, "") for name in ("ground_truth", "nuggets")]
     if any(earlier):
-        found["references"] = [each for each in earlier if each]
+        found["references"] = [file for file in earlier if file]
+    if folder := found.pop("model", ""):
+        found["embedder"] = f"onnx:{folder}"
     kinds = found.pop("poison_kinds", None) or ["all"]
     if isinstance(found.get("poison"), bool):  # a switch, before it named its kinds
         found["poison"] = kinds if found["poison"] else []
-    for name in ("judge_max_flips", "poison_into", "reasons"):
+    for name in ("poison_into", "reasons"):
         found.pop(name, None)
-    if folder := found.pop("model", ""):
-        found["embedder"] = f"onnx:{folder}"
+    flat = {name: found.pop(name) for name in _OLD_JUDGE if name in found}
+    if flat:
+        found["judge_set"] = {_OLD_JUDGE[name]: value for name, value in flat.items()}
+    if index := found.pop("index", ""):
+        found["preset"] = f"{found.get('preset', '')}:{index}"
+    if isinstance(found.get("mapping"), str):  # one text, before the option was repeatable
+        found["mapping"] = [found["mapping"]] if found["mapping"] else []
+    return without_unneeded(found)
+
+
+def without_unneeded(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings without those whose `needs` is not set: they would change nothing."""
+    found = dict(values)
+    if found.get("poison"):
+        found["answers"] = True
+    for name, option in option_table().items():  # a setting comes after the one that it needs
+        if name in found and option.needs and not found.get(option.needs):
+            del found[name]
     return found
 
 
@@ -281,13 +580,46 @@ def masked(value: Any) -> Any:
     return tuple(map(masked, value)) if isinstance(value, tuple) else value
 
 
+def parse_tags(tags: Iterable[str]) -> dict[str, str]:
+    """`KEY=VALUE` each, by key. Raises `UsageError` for one without a key, or given twice."""
+    found: dict[str, str] = {}
+    for text in tags:
+        key, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not key:
+            raise UsageError(f"tag {text!r} is not KEY=VALUE; write, for example: chunks=512")
+        if key in found:
+            raise UsageError(
+                f"tag {key!r} is given twice, as {found[key]!r} and {value!r}; keep one of them"
+            )
+        found[key] = value
+    return found
+
+
+def check_labels(config: RunConfig) -> None:
+    """Raise `UsageError` for a label or tag that could not be found again."""
+    parse_tags(config.tags)
+    for name, text in (("label", config.label), *(("tag", tag) for tag in config.tags)):
+        if len(text) > _MAX_LABEL_LENGTH or not text.isprintable():
+            raise UsageError(
+                f"{name} {text[:40]!r} must be one line of at most {_MAX_LABEL_LENGTH} characters; "
+                "longer texts go into --note"
+            )
+
+
 @cache
 def option_table() -> dict[str, Option]:
-    """The option of every field of `RunConfig`, in their order; those of its parts last."""
-    parts = (TargetSettings, RetrieverSettings, LabelSettings, AnswerSettings)
-    inherited = [{each.name for each in fields(part)} for part in parts]
-    ordered = sorted(fields(RunConfig), key=lambda each: sum(each.name in of for of in inherited))
-    return {each.name: each.metadata["option"] for each in ordered if "option" in each.metadata}
+    """The option of every field of `RunConfig` that has one, in their order."""
+    return option_fields(RunConfig)
+
+
+@cache
+def _defaults() -> dict[str, Any]:
+    return {each.name: each.default for each in fields(RunConfig)}
+
+
+def default_of(name: str) -> Any:
+    """The default of a setting."""
+    return _defaults()[name]
 
 
 @lru_cache(maxsize=32)
@@ -301,14 +633,3 @@ def _reader() -> "TypeAdapter[RunConfig]":
     from pydantic import TypeAdapter
 
     return TypeAdapter(RunConfig)
-
-
-@cache
-def field_types() -> dict[str, tuple[type, bool]]:
-    """Of every field: str, bool, int, float or tuple (of texts), and whether it may be None."""
-    found = {}
-    for name, hint in get_type_hints(RunConfig).items():
-        kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
-        (kind,) = (each for each in kinds if each is not NoneType)
-        found[name] = (kind if isinstance(kind, type) else tuple, NoneType in kinds)
-    return found

@@ -27,7 +27,7 @@ from assay.files import (
 )
 from assay.locks import is_locked, try_lock
 from assay.net.json import JsonObject
-from assay.run.config import RunConfig
+from assay.run.config import RunConfig, parse_tags
 from assay.run.find import LATEST, RUNS
 from assay.run.listing import complete_runs_of
 from assay.run.models import (
@@ -44,7 +44,6 @@ from assay.run.models import (
 from assay.run.provenance import Provenance, versions
 from assay.run.report_file import find_query_row, read_query_rows, read_report_head
 from assay.run.state import RunState
-from assay.run.target_settings import parse_tags
 
 _HEADER_REMEDY = "restore it from a copy of the run, or start a new run with: assay eval"
 

@@ -7,17 +7,29 @@ The command line's parameters, the form's fields, the words of the command that 
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from assay.errors import RunError, UsageError, did_you_mean
 from assay.llm.passages import EXTRACTIVE
 from assay.net.redact import full_text
-from assay.run.config import MAY_HOLD_SECRETS, RunConfig, field_types, masked, option_table
-from assay.run.option import TYPE_WORDS, Option, check_range, convert
-
-_TRUE = ("1", "true", "yes", "on", "t", "y")
+from assay.run.config import (
+    MAY_HOLD_SECRETS,
+    RunConfig,
+    default_of,
+    masked,
+    option_table,
+)
+from assay.run.option import (
+    Option,
+    OptionPart,
+    check_range,
+    convert,
+    field_types,
+    format_value,
+    from_text,
+)
 
 CHECKED = "on"
 """What a browser sends for a box that is ticked; for one that is not, it sends nothing."""
@@ -27,7 +39,7 @@ CHECKED = "on"
 class RunSetting:
     """One option with the type and default of its field.
 
-    `kind` is str, int, float, bool or tuple (of texts); `nullable` where None is a value.
+    `kind` is str, int, float, bool, tuple (of texts) or an `OptionPart`; `nullable` if None fits.
     """
 
     name: str
@@ -52,6 +64,24 @@ class RunSetting:
         return f"ASSAY_{self.param.upper()}" if self.option.has_variable else None
 
     @property
+    def is_part(self) -> bool:
+        """Whether the option takes `KEY=VALUE,…`."""
+        return issubclass(self.kind, OptionPart)
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether the flag may be given several times."""
+        return self.kind is tuple or self.is_part
+
+    @property
+    def help(self) -> str:
+        """The help for a command that has the option that this one needs, too."""
+        if not self.option.needs:
+            return self.option.help
+        words = self.option.help
+        return f"With {settings()[self.option.needs].flag}: {words[0].lower()}{words[1:]}"
+
+    @property
     def widget(self) -> str:
         """The form's control: `text`, `number`, `checkbox`, `select` or `lines`."""
         if self.option.choices:
@@ -66,16 +96,9 @@ class RunSetting:
             return text == CHECKED
         if self.kind is tuple:
             return tuple(line.strip() for line in text.splitlines() if line.strip())
-        if not text and self.nullable:
-            return None
-        if self.kind in (int, float):
-            try:
-                return self.kind(text)
-            except ValueError:
-                raise UsageError(
-                    f"{self.name} must be {TYPE_WORDS[self.kind]}, got {text!r}"
-                ) from None
-        return text
+        if self.is_part:
+            return convert(self.name, text, (self.kind, False))
+        return from_text(self.name, text, (self.kind, self.nullable))
 
     def format(self, value: Any) -> str:
         """The value as text for a form field; `parse` reads it back."""
@@ -83,19 +106,15 @@ class RunSetting:
             return CHECKED if value else ""
         if self.kind is tuple:
             return "\n".join(map(str, value))
-        if value is None:
-            return ""
-        if isinstance(value, float) and float(short := f"{value:g}") == value:
-            return short
-        return str(value)
+        return format_value(value)
 
 
 @cache
 def settings() -> dict[str, RunSetting]:
     """Every setting that has an option, by name, in the order of the fields."""
-    defaults = RunConfig(target="")
+    kinds = field_types(RunConfig)
     return {
-        name: RunSetting(name, option, *field_types()[name], getattr(defaults, name))
+        name: RunSetting(name, option, *kinds[name], default_of(name))
         for name, option in option_table().items()
     }
 
@@ -128,6 +147,8 @@ def arguments(config: RunConfig, *, full: bool = False) -> list[tuple[str, str |
             words += [(setting.flag, shown(each)) for each in value]
         elif setting.name == "judge":  # left out, the environment would choose one
             words.append((setting.flag, shown(value) or EXTRACTIVE))
+        elif setting.is_part:
+            words += [(setting.flag, text)] if (text := str(value)) else []
         elif value is not None and (value != "" or setting.default != ""):
             text = shown(value) if isinstance(value, str) else setting.format(value)
             words.append((setting.flag, text))
@@ -171,6 +192,8 @@ def _table_value(setting: RunSetting, value: Any, where: str) -> Any:
         value = [value]
     if setting.name == "request" and isinstance(value, dict):
         value = json.dumps(value)
+    if setting.kind is tuple and isinstance(value, dict):
+        value = [f"{key}={text}" for key, text in value.items()]
     return convert(where, value, (setting.kind, False))
 
 
@@ -225,7 +248,7 @@ def resumed(config: RunConfig, changes: Mapping[str, Any], run: str) -> RunConfi
             )
         if name in MAY_HOLD_SECRETS:  # the run's own has them masked
             allowed[name] = given
-    return replace(config, **allowed)
+    return config.with_changes(**allowed)
 
 
 def require_same(configs: Mapping[str, RunConfig]) -> None:
@@ -252,7 +275,9 @@ def environment_defaults(names: Iterable[str]) -> dict[str, Any]:
         if not text:
             continue
         try:
-            value = text.lower() in _TRUE if setting.kind is bool else setting.parse(text)
+            kinds = (setting.kind, setting.nullable)
+            value = from_text(setting.name, text, kinds) if setting.kind is bool else None
+            value = setting.parse(text) if value is None else value
             check_range(setting.name, value, setting.option)
         except UsageError as error:
             raise UsageError(f"{setting.env}: {error}") from None

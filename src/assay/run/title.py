@@ -20,7 +20,7 @@ _SAMPLE = ("top_k", "num_queries", "seed")
 _NOT_SETTINGS = frozenset(
     {"target", "dataset", "columns", "label", "tags", "note", "compare_to", "baseline", "gates"}
     | {"concurrency", "timeout", "retries", "warm_up", "private", "track", "allow_first_run"}
-    | {"max_cost", "judge_timeout", "judge_concurrency", "require_calibrated"}
+    | {"max_cost"}
 )
 
 _Fact = Callable[[RunHeader], str]
@@ -106,7 +106,8 @@ def _setting(name: str, header: RunHeader) -> str:
     setting, value = settings()[name], getattr(header.config, name)
     flag = setting.flag
     if value == setting.default:
-        return "" if setting.kind in (bool, str, tuple) or value is None else f"{flag} {value}"
+        silent = setting.kind in (bool, str, tuple) or setting.is_part or value is None
+        return "" if silent else f"{flag} {value}"
     if setting.kind is bool:
         return flag if value else flag.replace("--", "--no-", 1)
     return f"{flag} {_shortened(setting.format(value).replace(chr(10), ' '))}"

@@ -50,7 +50,7 @@ class Preset:
         """The URL and the body for the service at `base`. Raises `UsageError` for a bad index."""
         if not _INDEX.fullmatch(index):
             got = f"got {index[:80]!r}" if index else "it is missing"
-            raise UsageError(f"--preset needs --index, the name of one index; {got}")
+            raise UsageError(f"--preset needs an index: --preset NAME:INDEX; {got}")
         url = base.rstrip("/") + self.path.replace("{index}", index)
         return url, self.request.replace("{index}", index)
 
@@ -156,7 +156,7 @@ class RestAgent(HttpAgent):
             if not {"ids", "results", "doc_id"} & mapping.keys():
                 mapping = {**preset.mapping, **mapping}
         elif given.index:
-            raise UsageError("--index is for --preset; without one, write the index into the URL")
+            raise UsageError("--preset :INDEX has no NAME before the colon")
         split_address(url)  # raises for anything but an http(s) address
         template = RequestTemplate.parse(
             url, request=body, method=given.method, headers=given.headers

@@ -385,7 +385,7 @@ _KINDS = (
         reaches=_own_address,
         reads=_variables,
         examples=("rest:http://localhost:9200/docs/_search?q={query}&size={top_k}",),
-        settings=(*_ANSWER_FORM, "request", "method", "headers", "preset", "index"),
+        settings=(*_ANSWER_FORM, "request", "method", "headers", "preset"),
         remedies=REQUEST,
     ),
     TargetKind(

@@ -252,7 +252,7 @@ async def prefer_answers(
         if judge is None:
             raise RunError("--prefer needs a judge; add --judge SPEC")
         try:
-            known = preference_controls(pairs, config.judge_controls)
+            known = preference_controls(pairs, config.judge_set.controls)
             controls = await gather(prefer(judge, each) for each in known)
             if failure := control_failure(controls):
                 raise UnreliableJudge(failure)

@@ -165,7 +165,7 @@ def _judge_trouble(error: ProviderError | BudgetExceeded, *, private: bool) -> s
         return str(error)
     if private:
         return f"the judge failed: {error.kind}"
-    more = ", or allow more with --judge-timeout"
+    more = ", or allow more with --judge-set timeout=S"
     return str(error) + (more if error.kind is ProviderFailure.TIMEOUT else "")
 
 
@@ -187,16 +187,16 @@ async def _stages(
         support = await asyncio.to_thread(measure_support, model, cases, asker.progress)
         yield (results := replace(results, support=support))
     if judge is not None:
-        controls = await check_controls(judge, cases, documents, config.judge_controls)
+        controls = await check_controls(judge, cases, documents, config.judge_set.controls)
         yield (results := replace(results, controls=controls))
         if controls is not None and (failure := controls.failure):
             raise UnreliableJudge(failure)
-        failed = await failed_figures(judge, cases, documents, config.judge_controls)
+        failed = await failed_figures(judge, cases, documents, config.judge_set.controls)
         yield (results := replace(results, failed_figures=failed))
         verdicts = await verdicts_by_judge(judge, cases, documents, asker.progress)
         judgments = tuple(each.judgment for each in verdicts.values() if each.judgment)
         yield (results := replace(results, judgments=judgments))
-        if doubt := unreliable(judgments):
+        if doubt := unreliable(judgments, config.judge_set.max_flips):
             raise UnreliableJudge(doubt)
         kept = await drop_injected_verdicts(judge, cases, verdicts)
         results = replace(results, verdicts=kept)
@@ -207,7 +207,7 @@ async def _stages(
             options.criteria,
             cases,
             documents,
-            controls=config.judge_controls > 0,
+            controls=config.judge_set.controls > 0,
             progress=asker.progress,
         )
         trouble = rated.refuse_unsteady()

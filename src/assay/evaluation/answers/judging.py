@@ -97,17 +97,17 @@ async def open_judge(
     if provider is not None:
         own = provider if isinstance(provider, CachedProvider) else _OwnProvider(provider)
         record = JudgeLog(folder).add if folder and kept else None
-        yield Judge(own, config.judge_votes, record=record)
+        yield Judge(own, config.judge_set.votes, record=record)
     elif config.judge:
         async with open_provider(
             config.judge,
             max_cost=config.max_cost,
-            concurrency=config.judge_concurrency,
-            timeout=config.judge_timeout,
+            concurrency=config.judge_set.concurrency,
+            timeout=config.judge_set.timeout,
             cache=not config.no_cache,
         ) as opened:
             record = JudgeLog(folder).add if folder and kept else None
-            yield Judge(opened, config.judge_votes, record=record)
+            yield Judge(opened, config.judge_set.votes, record=record)
     else:
         yield None
 

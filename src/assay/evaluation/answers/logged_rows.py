@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from assay.answers.answer_metrics import (
     NUGGET_METRICS,
@@ -109,17 +109,12 @@ def score_answers(
     *,
     columns: Mapping[str, str] | None = None,
     judge: "str | LLMProvider | None" = None,
-    judge_votes: int = 2,
-    judge_controls: int = 5,
-    judge_timeout: float | None = None,
-    judge_concurrency: int | None = None,
+    judge_set: Mapping[str, Any] | str = "",
     max_cost: float | None = None,
     no_cache: bool = False,
     criteria: str | Path | None = None,
     references: str | Path | None = None,
     faithfulness: str = "",
-    judge_calibration: str | Path | None = None,
-    require_calibrated: bool = False,
     gates: str | Sequence[str] = (),
 ) -> ScoredAnswers:
     """Measure answers that were logged elsewhere. No agent is needed.
@@ -135,22 +130,15 @@ def score_answers(
         columns: the names of columns that are called otherwise, `{"question": "prompt"}`.
         judge: the model that judges the answers, as the command line names it, or any object that
             can generate text. Without one, `facts` decide what is right.
-        judge_votes: how many votes decide about an answer.
-        judge_controls: how many references are put before the judge against themselves, as many
-            against another question's, and as many with one change: a judge that fails these is
-            not believed. 0 for none.
+        judge_set: how the judge is asked, `{"votes": 4, "timeout": 600}`; the keys are those of
+            `--judge-set`.
         no_cache: ask the judge again for replies that are cached.
-        judge_timeout: seconds that one call to the judge may take.
-        judge_concurrency: how many calls are sent to the judge at once.
         max_cost: stop before the judge has spent this many US dollars.
         criteria: a file or a folder of files with criteria of your own, which the judge rates by.
         references: a file of facts that the answers should state; rows are found in it by their
             id or their question.
         faithfulness: a three-class NLI cross-encoder, `onnx:DIR` or `st:NAME`, that measures which
             sentences are supported by the contexts.
-        judge_calibration: the file of `assay judge calibrate --out`: gates on judged figures say
-            whether the judge was calibrated on these questions.
-        require_calibrated: refuse such a gate where it was not.
         gates: one condition such as `faithfulness>=0.9`, or several.
 
     Raises:
@@ -161,18 +149,13 @@ def score_answers(
         target="",
         answers=True,
         judge=judge_name(judge),
-        judge_votes=judge_votes,
-        judge_controls=judge_controls,
+        judge_set=judge_set,  # type: ignore[arg-type]  # read by the model
         no_cache=no_cache,
-        judge_timeout=judge_timeout,
-        judge_concurrency=judge_concurrency,
         max_cost=max_cost,
         top_k=LOG_TOP_K,
         references=(str(references),) if references else (),
         criteria=str(criteria or ""),
         faithfulness=faithfulness,
-        judge_calibration=str(judge_calibration or ""),
-        require_calibrated=require_calibrated,
         gates=(gates,) if isinstance(gates, str) else tuple(gates),
     )
     provider = None if judge is None or isinstance(judge, str) else judge

@@ -266,7 +266,7 @@ async def nuggets_by_judge(
     covered = _covered(cases, source)
     nuggets = {case.query_id: source.questions[case.query_id].nuggets for case in covered}
     asked = {case.query_id: case.question for case in covered}
-    controls = await ask_nugget_controls(judge, nuggets, asked, config.judge_controls)
+    controls = await ask_nugget_controls(judge, nuggets, asked, config.judge_set.controls)
     if controls is not None and (failure := failed_controls(controls)):
         raise UnreliableJudge(failure)
 

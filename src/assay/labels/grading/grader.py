@@ -187,7 +187,7 @@ def unreliable_grades(
             return (
                 f"the model calls a passage about something else relevant in {wrong} of "
                 f"{controls.different} controls, so that its grades mean nothing; choose another "
-                "model (--judge-controls 0 asks for no control)"
+                "model (skip the self-test with --judge-set controls=0)"
             )
     given = {each.grade for each in grades if each.grade is not None}
     if len(grades) >= _ALL_THE_SAME and len(given) == 1:

@@ -28,13 +28,9 @@ SHOWN = "settings_of"
 
 _LONG_LABEL = 40
 _LONG_HELP = 170
-# Settings that are paths on this machine.
-_SERVER_FILES = ("criteria", "judge_calibration")
 # Settings that are sent to a target and to a baseline alike.
 _SENT = ("headers", "request")
-_COMMAND_LINE = re.compile(r"; exit code \d.*| Repeatable; in the .*| \[env var: \w+\]")
-_NEEDED_FLAG = re.compile(r"^With --[a-z-]+: (.)")
-_PYTHON = re.compile(r" ?\([^()]*\bin Python\)| ?\(--[a-z-]+\)(?= requires)")
+_COMMAND_LINE = re.compile(r"; exit code \d.*| Repeatable[.,].*| Default: RAG_EVAL_PROVIDER.*")
 _GIVEN_FLAG = re.compile(r"\b(?:add|pass|set) (--[a-z0-9-]+)(?: (\d[\w.]*))?")
 _FLAG = re.compile(r"--[a-z0-9-]+(?: TARGET| NAME\|PATH| NAME)?")
 _OPENING = "Usual options"
@@ -52,8 +48,7 @@ class FormField:
     @property
     def help(self) -> str:
         """The help of the option, without parts that only apply to the command line."""
-        words = _COMMAND_LINE.sub("", self.setting.option.help)
-        return in_web_words(_NEEDED_FLAG.sub(lambda found: found[1].upper(), words))
+        return in_web_words(_COMMAND_LINE.sub("", self.setting.option.help))
 
     @property
     def wide(self) -> bool:
@@ -133,11 +128,11 @@ def in_web_words(message: str) -> str:
         flag = match[0].partition(" ")[0]
         return f"“{short_label(labels[flag])}”" if flag in labels else match[0]
 
-    message = _FLAG.sub(named, _GIVEN_FLAG.sub(given, _PYTHON.sub("", message)))
+    message = _FLAG.sub(named, _GIVEN_FLAG.sub(given, message))
     for setting in form_settings():  # messages begin with the name; plain words may be words
         name = rf"^{setting.name}" + (r"\b" if "_" in setting.name else r"(?= must\b)")
         message = re.sub(name, short_label(setting), message)
-    return re.sub(r"; add it\b", "; turn it on", message).removeprefix("error: ")
+    return message.removeprefix("error: ")
 
 
 def environment_judge() -> str:
@@ -198,8 +193,9 @@ def _checks(ui: Ui, config: RunConfig) -> Iterator[tuple[str, Callable[[], objec
         yield "gates", partial(parse_gate, gate, config.top_k, config.compare_to)
     if config.baseline:
         yield "baseline", partial(rules.check_target, config.baseline)
-    for name in _SERVER_FILES:
-        yield name, partial(rules.check_file, name, getattr(config, name))
+    yield "criteria", partial(rules.check_file, "criteria", config.criteria)
+    calibration = config.judge_set.calibration
+    yield "judge_set", partial(rules.check_file, "judge_set calibration", calibration)
     for file in config.references:
         yield "references", partial(rules.check_file, "references", file)
     yield "compare_to", partial(rules.check_run_name, config.compare_to)
