@@ -5,11 +5,9 @@ AGENT_ENDPOINTS_JSON: `http:agent-rag-retrieve=RAG_RETRIEVE`. With `#stream` at 
 streams its answers.
 """
 
-import asyncio
 import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from assay.contract.client import (
@@ -24,13 +22,13 @@ from assay.contract.envelope import AgentRunRequest, AgentRunResponse, ErrorCode
 from assay.data.dataset import Document
 from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
 from assay.llm.passages import Passage
-from assay.net.http import classify_http_errors, read_body
+from assay.net.http import fetch
 from assay.net.json import JsonObject
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.net.redact import quote, redact_url
-from assay.targets.answer_fields import find_steps, find_usage
+from assay.targets.answer_fields import read_answer
 from assay.targets.http_agent import HttpAgent
-from assay.targets.protocol import CURRENT_SEARCH, AgentAnswer, AgentInfo, document_id
+from assay.targets.protocol import CURRENT_SEARCH, AgentAnswer, AgentInfo
 from assay.targets.readiness import ready_url
 from assay.targets.target_kinds import CONTRACT_TARGET, OpenContext, Target
 
@@ -45,9 +43,9 @@ _PMID = re.compile(r"pubmed(?:\.ncbi\.nlm\.nih\.gov)?/(\d{1,9})")
 
 
 class OutputReader:
-    """From the outputs of an agent to ranked document ids, and an answer if there is one.
+    """From the outputs of an agent to the plain form of an answer.
 
-    `documents` are those of the data set, whose ids are looked for.
+    `documents` are those of the data set; papers are matched with them by their PubMed ids.
     """
 
     def __init__(self, documents: Iterable[Document] = ()) -> None:
@@ -61,34 +59,31 @@ class OutputReader:
     def read(self, response: AgentRunResponse) -> AgentAnswer:
         """The answer in a response; `AgentFailure` if it has no documents."""
         outputs = response.outputs
-        chunks = _chunks(response)
-        papers = _objects(outputs.get("papers"), "papers")
+        chunks, papers = _chunks(response), outputs.get("papers")
+        papers = papers if isinstance(papers, list) else None
         if chunks is None and papers is None:
             message = "outputs have neither chunks nor papers, and there is no grounding"
             raise AgentFailure(FailureKind.INVALID_ANSWER, message)
-        found = [self._document_of(chunk) for chunk in chunks or ()]
-        found += [self._paper_id(each) for each in papers or ()]
-        nameless = next((place for place, each in enumerate(found) if each is None), None)
-        if nameless is not None:
-            message = f"chunk or paper {nameless + 1} in outputs does not name its document"
+        found = [_document_of(chunk) for chunk in chunks or ()]
+        found += [self._paper_id(paper) for paper in papers or ()]
+        if None in found:
+            message = (
+                f"chunk or paper {found.index(None) + 1} in outputs does not name its document"
+            )
             raise AgentFailure(FailureKind.INVALID_ANSWER, message)
-        doc_ids = tuple(dict.fromkeys(map(document_id, found)))
-        return AgentAnswer(
-            doc_ids,
-            _answer(outputs),
-            self._citations(response, chunks or ()),
-            steps=find_steps(outputs),
-            usage=find_usage(outputs, {"usage": response.usage.model_dump()}),
+        texts = (outputs.get(key) for key in _ANSWER_KEYS)
+        answer = next((text for text in texts if isinstance(text, str)), None)
+        return read_answer(
+            {
+                "doc_ids": list(dict.fromkeys(found)),
+                "answer": answer,
+                "citations": None if answer is None else self._citations(response, chunks or ()),
+                "steps": outputs.get("steps"),
+                "usage": response.usage.model_dump(),
+            }
         )
 
-    def _document_of(self, chunk: Mapping[str, Any]) -> str | None:
-        named = _first(chunk, _DOCUMENT_KEYS)
-        if named is not None:
-            return named
-        chunk_id = _first(chunk, _CHUNK_KEYS)
-        return None if chunk_id is None else split_chunk_id(chunk_id)[0]
-
-    def _paper_id(self, paper: Mapping[str, Any]) -> str | None:
+    def _paper_id(self, paper: Any) -> str | None:
         """The id that the data set has, else the first."""
         ids = [text for key in _PAPER_KEYS if (text := _first(paper, (key,))) is not None]
         for each in ids:
@@ -98,90 +93,51 @@ class OutputReader:
                     return candidate
         return ids[0] if ids else None
 
-    def _citations(
-        self, response: AgentRunResponse, chunks: Sequence[Mapping[str, Any]]
-    ) -> tuple[str, ...]:
+    def _citations(self, response: AgentRunResponse, chunks: Sequence[Any]) -> list[str]:
         """As document ids, whether the agent cites documents or chunks of them."""
-        if _answer(response.outputs) is None:
-            return ()
-        owners = {_first(chunk, _CHUNK_KEYS): self._document_of(chunk) for chunk in chunks}
+        owners = {_first(chunk, _CHUNK_KEYS): _document_of(chunk) for chunk in chunks}
         cited = response.outputs.get("citations")
         if not isinstance(cited, list):
             cited = response.grounding.citations if response.grounding else []
-        ids = [
-            _first(each, (*_DOCUMENT_KEYS, *_CHUNK_KEYS)) if isinstance(each, dict) else each
-            for each in cited
-        ]
+        keys = (*_DOCUMENT_KEYS, *_CHUNK_KEYS)
+        ids = [_first(each, keys) if isinstance(each, dict) else each for each in cited]
         texts = [each for each in ids if isinstance(each, str)]
-        return tuple(dict.fromkeys(owners.get(each) or self._owner(each) for each in texts))
+        return list(dict.fromkeys(owners.get(each) or self._owner(each) for each in texts))
 
     def _owner(self, cited: str) -> str:
         return cited if cited in self._known else split_chunk_id(cited)[0]
 
 
-def _chunks(response: AgentRunResponse) -> list[JsonObject] | None:
+def _chunks(response: AgentRunResponse) -> list[Any] | None:
     pack = response.outputs.get("groundingPack")
-    packed = pack.get("chunks") if isinstance(pack, dict) else None
-    for found in (
-        _objects(response.outputs.get("chunks"), "chunks"),
-        _objects(packed, "groundingPack.chunks"),
-    ):
-        if found is not None:
-            return found
-    if response.grounding is not None:
-        return [chunk.model_dump() for chunk in response.grounding.chunks]
-    return None
+    for holder in (response.outputs, pack):
+        if isinstance(holder, dict) and isinstance(holder.get("chunks"), list):
+            return list(holder["chunks"])
+    grounding = response.grounding
+    return None if grounding is None else [chunk.model_dump() for chunk in grounding.chunks]
 
 
-def _objects(value: Any, name: str) -> list[JsonObject] | None:
-    if not isinstance(value, list):
-        return None
-    for place, each in enumerate(value):
-        if not isinstance(each, dict):
-            kind = type(each).__name__
-            message = f"outputs.{name} holds a {kind} at position {place}, not an object"
-            raise AgentFailure(FailureKind.INVALID_ANSWER, message)
-    return value
+def _document_of(chunk: Any) -> str | None:
+    named = _first(chunk, _DOCUMENT_KEYS)
+    chunk_id = _first(chunk, _CHUNK_KEYS)
+    return named if named is not None or chunk_id is None else split_chunk_id(chunk_id)[0]
 
 
-def _first(source: Mapping[str, Any], keys: Iterable[str]) -> str | None:
-    for key in keys:
+def _first(source: Any, keys: Iterable[str]) -> str | None:
+    for key in keys if isinstance(source, dict) else ():
         value = source.get(key)
         if isinstance(value, str | int) and not isinstance(value, bool) and str(value):
             return str(value)
     return None
 
 
-def _answer(outputs: Mapping[str, Any]) -> str | None:
-    for key in _ANSWER_KEYS:
-        if isinstance(outputs.get(key), str):
-            return str(outputs[key])
-    return None
-
-
-@dataclass(frozen=True, slots=True)
-class ContractTarget:
-    """A parsed target. `agent` is an address, or the name of one."""
-
-    agent: str
-    task: str
-    streaming: bool = False
-
-
-def parse_contract_target(target: str) -> ContractTarget | None:
-    """The parts of `http:URL=TASK`; None for any other target, such as a bare address."""
-    match = CONTRACT_TARGET.fullmatch(target)
-    if match is None:
-        return None
-    agent = match["url"] or match["agent"]
-    return ContractTarget(agent, match["task"], match["way"] is not None)
-
-
 class ContractAgent(HttpAgent):
     """An agent behind the HTTP contract, as an evaluation calls it.
 
     Parameters:
-        target: which agent, and which of its tasks.
+        agent: its address, or its name in AGENT_ENDPOINTS_JSON.
+        task: which of its tasks is measured.
+        streaming: whether it is to stream its answers.
         documents: those of the data set; papers are matched with them by their PubMed ids.
         track: whether the agent was trained, as its user declares it.
         policy: which addresses may be called.
@@ -191,43 +147,46 @@ class ContractAgent(HttpAgent):
 
     def __init__(
         self,
-        target: ContractTarget,
+        agent: str,
+        task: str,
         *,
+        streaming: bool = False,
         documents: Iterable[Document] = (),
         track: str = "undeclared",
         policy: OutboundPolicy = UNRESTRICTED,
         max_bytes: int = MAX_BYTES,
         linger_s: float = LINGER_S,
     ) -> None:
-        if target.task in _RANKS_NOTHING:
+        if task in _RANKS_NOTHING:
             raise UsageError(
-                f"{target.task} returns no documents, so there is nothing to measure; "
-                "use a task that returns documents, such as RAG_RETRIEVE, RAG_ANSWER or "
-                "LIT_RETRIEVAL"
+                f"{task} returns no documents, so there is nothing to measure; use a task such as "
+                "RAG_RETRIEVE, RAG_ANSWER or LIT_RETRIEVAL"
             )
-        self._target = target
-        self._base = resolve_agent(target.agent, read_endpoints())
+        self._task = task
+        self._streaming = streaming
+        self._base = resolve_agent(agent, read_endpoints())
         self.policy = policy
         self._max_bytes = max_bytes
         self._linger_s = linger_s
         self._reader = OutputReader(documents)
         self.ready_url = ready_url(self._base)
-        way = "#stream" if target.streaming else ""
-        agent = redact_url(target.agent) if "://" in target.agent else target.agent
-        name = f"http:{agent}={target.task}{way}"
+        shown = redact_url(agent) if "://" in agent else agent
+        name = f"http:{shown}={task}{'#stream' if streaming else ''}"
         self.info = AgentInfo(name=name, protocol="http", track=track)
 
     @classmethod
     def from_target(cls, target: Target, context: OpenContext) -> "ContractAgent":
         """`http:URL=TASK`, or `http:NAME=TASK` with a name of AGENT_ENDPOINTS_JSON."""
-        parsed = parse_contract_target(str(target))
-        if parsed is None:
+        match = CONTRACT_TARGET.fullmatch(str(target))
+        if match is None:
             raise UsageError(
                 f"target 'http:{target.address}' names no task; write http:URL=TASK, for instance "
                 "http:http://localhost:8000=RAG_RETRIEVE"
             )
         return cls(
-            parsed,
+            match["url"] or match["agent"],
+            match["task"],
+            streaming=match["way"] is not None,
             documents=context.dataset.documents.values(),
             track=context.track,
             policy=context.policy or UNRESTRICTED,
@@ -240,7 +199,7 @@ class ContractAgent(HttpAgent):
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         """Run the task for one query."""
-        inputs = _inputs(self._target.task, query, top_k)
+        inputs = _inputs(self._task, query, top_k)
         if search := CURRENT_SEARCH.get():
             inputs["search_url"] = search.search_url
         return await self._answer(inputs)
@@ -248,12 +207,12 @@ class ContractAgent(HttpAgent):
     @property
     def takes_context(self) -> bool:
         """Whether the task accepts a grounding pack; whether the agent uses it shows later."""
-        return self._target.task == "RAG_ANSWER"
+        return self._task == "RAG_ANSWER"
 
     async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
         """Let the agent answer from these passages instead of its own search."""
         pack = {"chunks": [_chunk(passage) for passage in passages], "citations": []}
-        inputs = _inputs(self._target.task, query, max(1, len(passages)))
+        inputs = _inputs(self._task, query, max(1, len(passages)))
         answer = await self._answer({**inputs, "groundingPack": pack})
         if not {passage.id for passage in passages}.issuperset(answer.doc_ids):
             message = "the agent searched instead of answering from the given grounding"
@@ -263,10 +222,10 @@ class ContractAgent(HttpAgent):
     async def _answer(self, inputs: Mapping[str, Any]) -> AgentAnswer:
         request = AgentRunRequest(
             request_id=f"assay-{uuid.uuid4().hex}",
-            task_type=self._target.task,
+            task_type=self._task,
             inputs=dict(inputs),
         )
-        if self._target.streaming:
+        if self._streaming:
             response = await run_stream(
                 self.http, self._base, request, max_bytes=self._max_bytes, linger_s=self._linger_s
             )
@@ -278,19 +237,12 @@ class ContractAgent(HttpAgent):
 
     async def _check_health(self) -> None:
         """Any complete response will do; whether the agent works shows when it is called."""
-        url, seconds = f"{self._base}/health", _HEALTH_S
-        problem = f"no complete response within {seconds:g} s"
+        url = f"{self._base}/health"
         try:
-            with classify_http_errors():
-                async with asyncio.timeout(seconds), self.http.stream("GET", url) as response:
-                    await read_body(response)
-                    return
-        except AgentFailure as error:
-            problem = str(error)
-        except TimeoutError:
-            pass
-        await self.close()
-        raise TargetError(f"GET {redact_url(url)}: {problem}; is the agent running?")
+            await fetch(self.http, "GET", url, timeout=_HEALTH_S)
+        except AgentFailure as failure:
+            await self.close()
+            raise TargetError(f"GET {redact_url(url)}: {failure}; is the agent running?") from None
 
 
 def _chunk(passage: Passage) -> JsonObject:

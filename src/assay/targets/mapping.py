@@ -149,7 +149,7 @@ class AnswerReader:
         }
         self._items = _projected(mapping.get("ids", ""))
         self._detector = IdDetector(known, mapping.get("doc_id"))
-        self._known = known
+        self.known = known
         self._suggestions = 0
         self.last: Received | None = None
         """What was read last, for `assay doctor`."""
@@ -168,7 +168,7 @@ class AnswerReader:
         self._suggestions += 1
         if self._suggestions > _MOST_SUGGESTIONS:
             return failure
-        suggestion = suggest_mapping(received.value, received.text, self._known)
+        suggestion = suggest_mapping(received.value, received.text, self.known)
         if not suggestion or suggestion == f"ids={self._mapping.get('ids')}":
             return failure
         return AgentFailure(failure.kind, f"{failure}; try: --map '{suggestion}'")
@@ -219,13 +219,13 @@ class AnswerReader:
             return tuple(map(document_id, mapped))
         if "answer" in self._mapping and not self._has_list(received):
             return ()  # an application that only answers
-        if received.value is _MISSING and (lines := detect_lines(received.text, self._known)):
+        if received.value is _MISSING and (lines := detect_lines(received.text, self.known)):
             return self._detector.detect(lines)
         value = received.require_value()
         if "results" in self._evaluate:
             items = self._evaluate["results"](received)
         else:
-            items = detect_list(value, self._known)
+            items = detect_list(value, self.known)
         if not isinstance(items, list):
             raise _invalid(
                 "the answer has no list of documents; received "
@@ -235,7 +235,7 @@ class AnswerReader:
 
     def _has_list(self, received: Received) -> bool:
         return received.value is not _MISSING and (
-            "results" in self._mapping or detect_list(received.value, self._known) is not None
+            "results" in self._mapping or detect_list(received.value, self.known) is not None
         )
 
     def _texts(self, key: str, received: Received) -> Texts | None:

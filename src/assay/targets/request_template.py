@@ -21,6 +21,7 @@ import orjson
 
 from assay.errors import UsageError, did_you_mean
 from assay.files import read_text_file
+from assay.net.outbound import split_address
 from assay.net.redact import SECRET_NAME, remember_secrets, secret_fields
 from assay.targets.protocol import CURRENT_SEARCH
 
@@ -274,7 +275,8 @@ def has_contexts(body: Any) -> bool:
 
 
 def check_url(url: str) -> None:
-    """Raise `UsageError` for unknown placeholders and for secrets that are spelled out."""
+    """Raise `UsageError` for no http(s) URL, unknown placeholders, secrets that are spelled out."""
+    split_address(url)
     host = urlsplit(url).netloc if "://" in url else url.partition("/")[0]
     if "{" in host:
         raise UsageError("a placeholder or variable must not be in the host of a rest: URL")

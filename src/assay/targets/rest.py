@@ -6,7 +6,7 @@ template has `{offset}` or `{page}`, further pages are requested until there are
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 
 import httpx
@@ -16,7 +16,7 @@ from assay.errors import AgentFailure, FailureKind, UsageError, did_you_mean
 from assay.llm.passages import Passage
 from assay.net.http import HttpReply, failure_of_status, fetch
 from assay.net.json import parse_json
-from assay.net.outbound import UNRESTRICTED, OutboundPolicy, split_address
+from assay.net.outbound import UNRESTRICTED
 from assay.net.redact import quote, redact_url
 from assay.net.sse import EventReader
 from assay.targets.http_agent import HttpAgent
@@ -32,19 +32,13 @@ _INDEX = re.compile(r"[\w.,*@+-]{1,255}")
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """One search engine.
-
-    Parameters:
-        path: follows the address of the service.
-        request: the JSON body; empty for a GET.
-        mapping: where the answer has its ids and scores.
-        note: what the user should know about it.
+    """One search engine: the path after its address, the JSON body, and where its answers have
+    ids and scores.
     """
 
     path: str
-    request: str = ""
-    mapping: Mapping[str, str] = field(default_factory=dict)
-    note: str = ""
+    request: str
+    mapping: Mapping[str, str]
 
     def with_index(self, base: str, index: str) -> tuple[str, str]:
         """The URL and the body for the service at `base`. Raises `UsageError` for a bad index."""
@@ -60,7 +54,6 @@ _LUCENE = Preset(
     request='{"query": {"multi_match": {"query": "{query}", "lenient": true}}, '
     '"size": "{top_k}", "_source": false}',
     mapping={"ids": "hits.hits[]._id", "scores": "hits.hits[]._score"},
-    note="all text fields are searched; a document's _id is its id",
 )
 
 PRESETS: dict[str, Preset] = {
@@ -71,14 +64,12 @@ PRESETS: dict[str, Preset] = {
         request='{"query": "{query}", "limit": "{top_k}", "fields": ["id", "score"], '
         '"params": {"defType": "edismax", "q.op": "OR", "wt": "json"}}',
         mapping={"ids": "response.docs[].id", "scores": "response.docs[].score"},
-        note="searches the collection's default field (df); a document's id is its id",
     ),
     "vespa": Preset(
         path="/search/",
         request='{"yql": "select * from sources {index} where userQuery()", '
         '"query": "{query}", "hits": "{top_k}"}',
         mapping={"ids": r're:"(?:documentid|id)"\s*:\s*"id:[^":]*:[^":]*:[^":]*:([^"]+)"'},
-        note="the id is the last part of id:NAMESPACE:TYPE::ID",
     ),
     "qdrant": Preset(
         path="/collections/{index}/points/query",
@@ -88,7 +79,6 @@ PRESETS: dict[str, Preset] = {
             "ids": "result.points[].[payload.doc_id || payload.document_id || payload.id || id][]",
             "scores": "result.points[].score",
         },
-        note="needs a sparse vector called bm25 and Qdrant 1.15.3 or later, which embeds the query",
     ),
 }
 
@@ -111,40 +101,30 @@ _REFUSED = (400, 404, 405, 411, 413, 414, 415, 422)
 
 
 class RestAgent(HttpAgent):
-    """A search service.
+    """A search service: `name` is how a run calls it, `details` what a report says about it."""
 
-    Parameters:
-        name: how a run calls it.
-        template: the request.
-        reader: reads ids and texts from an answer.
-        track: how the service may have learned.
-        policy: which addresses may be called.
-        details: what a report says about it.
-    """
+    sends_token = False  # a key goes where --header puts it
 
     def __init__(
         self,
         name: str,
         template: RequestTemplate,
         reader: AnswerReader,
-        *,
-        track: str = "undeclared",
-        policy: OutboundPolicy = UNRESTRICTED,
+        context: OpenContext,
         details: str = "",
     ) -> None:
-        self.info = AgentInfo(name=name, protocol="rest", track=track, details=details)
+        self.info = AgentInfo(name=name, protocol="rest", track=context.track, details=details)
         self.reader = reader
         self._template = template
         self._sends_top_k = "top_k" in template.placeholders()
-        self.policy = policy
+        self.policy = context.policy or UNRESTRICTED
         self.ready_url = ready_url(template.url, below="")
 
     @classmethod
     def from_target(cls, target: Target, context: OpenContext) -> "RestAgent":
         """`rest:URL` with the request, headers and preset of the context."""
         given = context.request
-        policy = context.policy or UNRESTRICTED
-        if policy.public_only:  # before anything is read
+        if context.policy is not None and context.policy.public_only:  # before anything is read
             refuse_local(given, target.address)
         mapping = dict(context.mapping or {})
         refuse_arguments(mapping, target.kind)
@@ -157,26 +137,20 @@ class RestAgent(HttpAgent):
                 mapping = {**preset.mapping, **mapping}
         elif given.index:
             raise UsageError("--preset :INDEX has no NAME before the colon")
-        split_address(url)  # raises for anything but an http(s) address
         template = RequestTemplate.parse(
             url, request=body, method=given.method, headers=given.headers
         )
         details = f"{template.method} {redact_target(url)}"
         if given.preset:
             details += f", preset {given.preset}"
-        return cls(
-            redact_target(str(target)),
-            template,
-            AnswerReader(mapping, context.dataset.known_ids),
-            track=context.track,
-            policy=policy,
-            details=details,
-        )
+        reader = AnswerReader(mapping, context.dataset.known_ids)
+        return cls(redact_target(str(target)), template, reader, context, details)
 
     async def open(self) -> None:
         """Check that something listens there. Raises `TargetError`."""
-        await self.connect(self._template.url, token=False, max_bytes=REPLY_MAX_BYTES)
-        await self.require_listener(self._template.url)
+        url = self._template.url
+        await self.connect(url, token=self.sends_token, max_bytes=REPLY_MAX_BYTES)
+        await self.require_listener(url)
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         """Send the request for one query, page by page if one page has too few documents."""
@@ -219,8 +193,10 @@ class RestAgent(HttpAgent):
             call = self._template.fill(values)
         except UsageError as error:
             raise AgentFailure(FailureKind.PROTOCOL, str(error)) from None
-        received = received_reply(await send(self.http, call))
-        reported = _error_in(received)
+        return self._read(received_reply(await send(self.http, call)))
+
+    def _read(self, received: Received) -> AgentAnswer:
+        reported = error_in(received)
         try:
             answer = self.reader.read(received)
         except AgentFailure as failure:
@@ -230,7 +206,7 @@ class RestAgent(HttpAgent):
         raise reported
 
 
-def _error_in(received: Received) -> AgentFailure | None:
+def error_in(received: Received) -> AgentFailure | None:
     """The failure that an answer with HTTP 200 reports, as those of GraphQL do; None if none."""
     value = received.value if isinstance(received.value, dict) else {}
     if not (value.get("error") or value.get("errors")):
@@ -267,57 +243,44 @@ async def send(http: httpx.AsyncClient, call: WireCall) -> HttpReply:
         timeout=_SECONDS,
         limit=REPLY_MAX_BYTES,
     )
-    if failure := status_failure(reply.status, reply.headers, reply.body, call):
+    if failure := _status_failure(reply, call.url):
         raise failure
     return reply
 
 
-def status_failure(
-    status: int, headers: Mapping[str, str], body: bytes, call: WireCall
-) -> AgentFailure | None:
+def _status_failure(reply: HttpReply, url: str) -> AgentFailure | None:
     """The failure that a status stands for, with the service's own words; None below 300."""
+    status = reply.status
     if status < 300:
         return None
-    said = quote(body)
-    shared = failure_of_status(httpx.Response(status, headers=dict(headers)))
+    failure = failure_of_status(httpx.Response(status, headers=dict(reply.headers)))
     if status in (401, 403):
         message = (
             f"HTTP {status}: the service refused the credentials; send them with "
             "--header 'Authorization: Bearer $TOKEN'"
         )
-        return AgentFailure(FailureKind.AGENT_ERROR, message, status=status, said=said)
-    if shared is not None:
-        shared.said = said
-        return shared
-    if status in _REFUSED or status < 400:
+        failure = AgentFailure(FailureKind.AGENT_ERROR, message, status=status)
+    elif failure is None and (status in _REFUSED or status < 400):
         what = "found nothing at" if status == 404 else "refused the request to"
         message = (
-            f"HTTP {status}: the service {what} {redact_url(call.url)}; check the URL and --request"
+            f"HTTP {status}: the service {what} {redact_url(url)}; check the URL and --request"
         )
-        return AgentFailure(FailureKind.PROTOCOL, message, status=status, said=said)
-    return AgentFailure(FailureKind.AGENT_ERROR, f"HTTP {status}", status=status, said=said)
+        failure = AgentFailure(FailureKind.PROTOCOL, message, status=status)
+    failure = failure or AgentFailure(FailureKind.AGENT_ERROR, f"HTTP {status}", status=status)
+    failure.said = quote(reply.body)
+    return failure
 
 
 def refuse_local(given: RequestSettings, url: str) -> None:
     """Raise `UsageError` for what reads this machine's files or environment for a stranger."""
     if given.body.lstrip().startswith("@"):
-        raise UsageError(
-            "--request @FILE reads a file on this server, which remote visitors may not do; "
-            "write the JSON itself"
-        )
+        raise UsageError("--request @FILE reads a file on this server; write the JSON itself")
     if any("$" in header for header in given.headers) or "${" in url:
-        raise UsageError(
-            "$NAME reads the environment of this server, which remote visitors may not do; "
-            "leave it out"
-        )
+        raise UsageError("$NAME reads the environment of this server; leave it out")
 
 
 def _cut(answer: AgentAnswer, top_k: int) -> AgentAnswer:
-    return replace(
-        answer,
-        doc_ids=answer.doc_ids[:top_k],
-        scores=answer.scores[:top_k],
-    )
+    return replace(answer, doc_ids=answer.doc_ids[:top_k], scores=answer.scores[:top_k])
 
 
 def _joined(first: AgentAnswer, second: AgentAnswer) -> AgentAnswer:
