@@ -91,8 +91,6 @@ def expected_of_chat(case: Misbehavior, *, streamed: bool) -> str:
         return ERROR  # it leads to the A2A endpoint, which refuses the request
     if case.group == "ids" and case.expected == INVALID:
         return ANSWER
-    if case.name == "event-flood":
-        return PROTOCOL  # an event that is no chunk
     if case.group == "stream":
         return case.expected
     if not streamed or case.name in ("no-content", "login-page"):  # which are no streams

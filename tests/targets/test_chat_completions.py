@@ -157,7 +157,7 @@ async def test_what_is_no_completion_is_said(content: bytes, kind: FailureKind, 
     ("stream", "kind", "words"),
     [
         ('data: {"choices": [{"delta": {"content": "Y"}}]}\n\n', FailureKind.PROTOCOL, "ended"),
-        ("data: nonsense\n\n", FailureKind.INVALID_ANSWER, "not JSON"),
+        ("data: nonsense\n\n", FailureKind.PROTOCOL, "not JSON"),
         ('data: {"error": {"message": "overloaded"}}\n\n', FailureKind.AGENT_ERROR, "overloaded"),
     ],
 )

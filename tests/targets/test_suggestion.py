@@ -63,45 +63,27 @@ PASSAGE = "Notice at the door: the pool opens at seven in the morning on weekday
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"),
+    ("value", "path"),
     [
-        ({"data": {"output": PROSE}}, {"answer": "data.output"}),
-        ({"choices": [{"message": {"role": "assistant", "content": PROSE}}]},
-         {"answer": "choices[0].message.content"}),
-        ({"question": "When does it open, please?", "reply-text": PROSE},
-         {"answer": '"reply-text"'}),
-        ({"result": PROSE,
-          "source_documents": [{"page_content": PASSAGE, "metadata": {"id": "n"}}]},
-         {"answer": "result",
-          "contexts": "source_documents[].{id: metadata.id, text: page_content}"}),
-        ({"response": PROSE, "retrieved": {"chunks": [PASSAGE, PASSAGE + " Again."]}},
-         {"answer": "response", "contexts": "retrieved.chunks"}),
-        ({"x": PROSE, "nodes": [{"doc_id": "a", "id": "a#1", "body": PASSAGE, "title": "Pool"}]},
-         {"answer": "x", "contexts": "nodes[].{id: id, doc_id: doc_id, text: body}"}),
-        ({"hits": ["note-7", "note-2"], "took": 3}, {}),
-        ({"hits": [{"id": "note-7", "score": 0.5}], "status": "all is well here"}, {}),
-        ([1, 2], {}),
-        ("text", {}),
-        ({"messages": [{"role": "user", "content": PASSAGE}]},
-         {"answer": "messages[0].content"}),
+        ({"data": {"output": PROSE}}, "data.output"),
+        ({"choices": [{"message": {"content": PROSE}}]}, "choices[0].message.content"),
+        ({"question": "When does it open, please?", "reply-text": PROSE}, '"reply-text"'),
+        ({"result": PROSE, "source_documents": [{"page_content": PASSAGE}]}, "result"),
+        ({"x": PROSE, "nodes": [{"id": "a", "body": PASSAGE}]}, "x"),
+        ({"hits": [{"id": "note-7"}], "status": "all is well here"}, ""),
+        ({str(number): number for number in range(50_000)}, ""),
+        ("text", ""),
     ],
-)  # fmt: skip
-def test_the_answer_and_its_passages_are_found_by_their_form(
-    value: Any, expected: dict[str, str]
-) -> None:
-    found = suggest_answer(value, "When does it open, please?")
-    assert found == expected
-    mapping = parse_mapping([f"{key}={path}" for key, path in found.items()])
-    if "answer" in mapping:
-        read = AnswerReader({**mapping, "ids": "`[]`"}).read(Received(json.dumps(value), value))
-        assert read.answer in (PROSE, PASSAGE)
-        assert all(PASSAGE in each.text for each in read.contexts)
-        assert bool(read.contexts) is ("contexts" in mapping)
+)
+def test_the_text_of_an_answer_is_found_by_its_form(value: Any, path: str) -> None:
+    assert suggest_answer(value, "When does it open, please?") == path
+    if path:
+        reader = AnswerReader(parse_mapping([f"answer={path}", "ids=`[]`"]))
+        assert reader.read(Received(json.dumps(value), value)).answer == PROSE
 
 
-def test_a_deep_or_long_value_is_looked_through_in_bounds() -> None:
+def test_a_deep_value_is_looked_through_in_bounds() -> None:
     deep: Any = PROSE
     for _ in range(200):
         deep = {"a": deep}
-    assert suggest_answer(deep) == {}
-    assert suggest_answer({str(number): number for number in range(50_000)}) == {}
+    assert suggest_answer(deep) == ""

@@ -181,10 +181,11 @@ def _outcome(call: "SampleCall") -> str:
 
 def _answer_text(call: "SampleCall") -> str:
     if not call.answer:
-        return f"none was read; --answers needs one{call.maps and f'; try: {call.maps}'}"
+        hint = f"; try: --map '{call.answer_mapping}'" if call.answer_mapping else ""
+        return f"none was read; --answers needs one{hint}"
     more = "..." if call.answer_length > len(call.answer) else ""
     sizes = f"{counted(call.answer_length, 'character')}, {counted(call.citations, 'citation')}"
-    return f"{sizes}: {call.answer}{more}{call.maps and f'; what it was shown: {call.maps}'}"
+    return f"{sizes}: {call.answer}{more}"
 
 
 _PACKAGES = (

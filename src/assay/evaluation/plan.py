@@ -186,9 +186,7 @@ async def check_target_health(
         )
 
     sample = SampleQuery(query or query_of(dataset), config.top_k, config.timeout, config.answers)
-    return await check_health(
-        config.target, sample, build, policy or UNRESTRICTED, dataset=dataset, mapping=mapping
-    )
+    return await check_health(config.target, sample, build, policy or UNRESTRICTED, dataset=dataset)
 
 
 def baseline_track(config: RunConfig, baseline: str) -> str:

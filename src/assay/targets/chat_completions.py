@@ -29,7 +29,7 @@ from assay.targets.request_template import (
     fill_url,
     read_body_template,
 )
-from assay.targets.rest import RestAgent, error_in, refuse_local
+from assay.targets.rest import NOT_JSON_EVENT, RestAgent, error_in, refuse_local
 from assay.targets.target_kinds import OpenContext, Target
 
 _PATH = "/chat/completions"
@@ -133,6 +133,8 @@ class ChatAgent(RestAgent):
 
 def _message(received: Received) -> JsonObject:
     """The assistant's message, its content as one text. Raises `AgentFailure` if there is none."""
+    if received.problem == NOT_JSON_EVENT:
+        raise AgentFailure(FailureKind.PROTOCOL, NOT_JSON_EVENT)
     value = received.require_value()
     if failure := error_in(received):
         raise failure
@@ -154,19 +156,22 @@ def _message(received: Received) -> JsonObject:
 def _merged(received: Received) -> JsonObject:
     """The completion that the chunks of a stream make up."""
     whole: JsonObject = {}
-    message: JsonObject = {}
-    finished = "[DONE]" in received.text[-100:]
+    message: JsonObject = {"role": "assistant", "content": ""}
+    begun, finished = False, "[DONE]" in received.text[-100:]
     for chunk in received.value:
-        choices = chunk.pop("choices", None) if isinstance(chunk, dict) else None
-        whole |= {key: value for key, value in dict(chunk).items() if value is not None}
+        if not isinstance(chunk, dict):
+            raise AgentFailure(FailureKind.PROTOCOL, "an event of the stream is not an object")
+        choices = chunk.pop("choices", None)
+        whole |= {key: value for key, value in chunk.items() if value is not None}
         for choice in choices if isinstance(choices, list) else ():
             if isinstance(choice, dict) and choice.get("index", 0) == 0:
+                begun = True
                 finished = finished or choice.get("finish_reason") is not None
                 delta = choice.get("delta")
                 _add_delta(message, delta if isinstance(delta, dict) else {})
     if not finished and "error" not in whole:
         raise AgentFailure(FailureKind.PROTOCOL, "the stream ended before the answer did")
-    return {**whole, "choices": [{"message": message}]} if message else whole
+    return {**whole, "choices": [{"message": message}]} if begun else whole
 
 
 def _add_delta(message: JsonObject, delta: JsonObject) -> None:

@@ -1,4 +1,4 @@
-"""Detects document ids in responses that no mapping describes, and JSON inside text.
+"""Finds document ids in answers that no mapping describes, and JSON inside text.
 
 The list of results is found by its name, or as the only list there is. The field that holds the id
 is the first one whose values are documents of the data set.
@@ -15,43 +15,56 @@ import orjson
 
 from assay.errors import AgentFailure, FailureKind
 from assay.net.json import is_deep, parse_json
-from assay.privacy import is_private
 from assay.targets.protocol import document_id
 
-_MOST_STARTS = 64
+_MAX_STARTS = 64
 """How many braces in a text are tried as the start of an object: prose may be full of them."""
-_FENCE = re.compile(r"```[\w-]{0,20}[ \t]*\n(.*?)```", re.DOTALL)
-_MOST_FENCES = 16
+_MAX_DEPTH = 3
+_PROSE_WORDS = 4
+_SAMPLED_IDS = 100
 
-_decoder = json.JSONDecoder()
+# Best known first.
+_LISTS = re.findall(
+    r"\w+",
+    "results documents docs hits items matches sources entities notes records chunks passages "
+    "doc_ids ids data result output response",
+)
+_IDS = re.findall(
+    r"\w+",
+    "doc_id document_id docid documentid id _id note_id uri url source path file filename name key "
+    "title",
+)
+_INNER = ("document", "metadata", "payload", "_source", "entity", "node")
+_ID_LISTS = ("doc_ids", "document_ids", "ids")
+_ANSWERS = ("generated_answer", "answer")
+
+# [1], [1, 3], [Document 2], [Source 4]; a year or a footnote of a document is beyond the sources.
+_NUMBER_MARK = re.compile(
+    r"\[\s{0,3}(?:(?:document|doc|source|note|citation)s?\s{0,3}#?)?"
+    r"(\d{1,3}(?:\s{0,3}[,;]\s{0,3}\d{1,3})*)\s{0,3}\]",
+    re.IGNORECASE,
+)
+_MARK = re.compile(r"\[([^\[\]\n]{1,200})\](?:\(([^()\s]{1,500})\))?")
+_BRACKETED = re.compile(r"\s*\[([^\]]+)\]")
+_SUFFIX = re.compile(r"\.\w{1,5}$")
+
+Form = Callable[[str], str]
+_Row = Mapping[str, str | None]
 
 
 def json_values(text: str) -> Iterator[object]:
-    """Every JSON value in a text, likeliest first: the text itself, code fences, objects in it."""
+    """Every JSON value in a text: the text itself, or the objects in the middle of prose."""
     try:
         yield parse_json(text)
         return
     except orjson.JSONDecodeError:
-        pass
-    for place, fenced in enumerate(_FENCE.finditer(text)):
-        if place == _MOST_FENCES:
-            break
-        try:
-            yield parse_json(fenced[1])
-        except orjson.JSONDecodeError:
-            continue
-    yield from _embedded(text)
-
-
-def _embedded(text: str) -> Iterator[object]:
-    """JSON objects in the middle of other text."""
-    start = 0
-    for _ in range(_MOST_STARTS):
+        start, decoder = 0, json.JSONDecoder()
+    for _ in range(_MAX_STARTS):
         start = text.find("{", start)
         if start < 0:
             return
         try:
-            value, start = _decoder.raw_decode(text, start)
+            value, start = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
             start += 1
         else:
@@ -59,44 +72,8 @@ def _embedded(text: str) -> Iterator[object]:
                 yield value
 
 
-_LISTS = (
-    "results", "documents", "docs", "hits", "items", "matches", "sources", "entities", "notes",
-    "records", "chunks", "passages", "doc_ids", "ids", "data", "result", "output", "response",
-)  # fmt: skip
-_IDS = (
-    "doc_id", "document_id", "docid", "documentid", "id", "_id", "note_id", "uri", "url", "source",
-    "path", "file", "filename", "name", "key", "title",
-)  # fmt: skip
-_INNER = ("document", "metadata", "payload", "_source", "entity", "node")
-_ID_LISTS = ("doc_ids", "document_ids", "ids")
-_ANSWERS = ("generated_answer", "answer")
-_DEEPEST = 3
-_PROSE_WORDS = 4
-_SAMPLED_IDS = 100
-
-# [1], [1, 3], [Document 2], [Source 4]; a year or a footnote of a document is beyond the sources.
-_MARKER = re.compile(
-    r"\[\s{0,3}(?:(?:document|doc|source|note|citation)s?\s{0,3}#?)?"
-    r"(\d{1,3}(?:\s{0,3}[,;]\s{0,3}\d{1,3})*)\s{0,3}\]",
-    re.IGNORECASE,
-)
-_BRACKETED = re.compile(r"\s*\[([^\]]+)\]")
-_MARK = re.compile(r"\[([^\[\]\n]{1,200})\](?:\(([^()\s]{1,500})\))?")
-_SUFFIX = re.compile(r"\.\w{1,5}$")
-
-Form = Callable[[str], str]
-
-
 def _as_is(value: str) -> str:
     return value
-
-
-def _after_scheme(value: str) -> str:
-    return value.partition("://")[2]
-
-
-def _last_step(value: str) -> str:
-    return _SUFFIX.sub("", re.split(r"[/\\#]", value.rstrip("/"))[-1])
 
 
 def _in_brackets(value: str) -> str:
@@ -114,7 +91,12 @@ def _page_name(value: str) -> str:
     return _SUFFIX.sub("", _file_name(value))
 
 
-_FORMS = (_as_is, _in_brackets, _after_scheme, _last_step, _page_name, _file_name)
+_FORMS: tuple[Form, ...] = (_as_is, _in_brackets, _page_name, _file_name)
+
+
+def known_form(text: str, known: Container[str]) -> str | None:
+    """The id of the data set that a name, URL or path stands for; None if it is not one."""
+    return next((form(text) for form in _FORMS if form(text) in known), None)
 
 
 class IdDetector:
@@ -137,39 +119,37 @@ class IdDetector:
             return ()
         name, form = self._settled or self._settle(rows)
         if self._settled is None and all(isinstance(item, str) for item in items):
-            self._refuse_prose(items)
+            self._require_ids(items)
         missing = next((place for place, row in enumerate(rows) if name not in row), None)
         if missing is not None:
             what = f"result {missing + 1} has no field {name!r}" if missing else "no ids were found"
             raise AgentFailure(FailureKind.INVALID_ANSWER, what)
         return tuple(_document_id(row[name], form) for row in rows)
 
-    def _refuse_prose(self, items: Sequence[str]) -> None:
-        """Sentences are no ids, unless those of the data set are sentences too."""
-        prose = next((item for item in items if _is_prose(item)), None)
-        if prose is None or any(map(_is_prose, islice(_iterate(self._known), _SAMPLED_IDS))):
-            return
-        shown = "(withheld)" if is_private() else " ".join(prose.split())[:80]
-        raise AgentFailure(
-            FailureKind.INVALID_ANSWER,
-            f"the results are texts, and none is an id; received {shown!r}; to read ids from text, "
-            "write --map 'ids=re:PATTERN' with one group",
-        )
+    def _require_ids(self, items: Sequence[str]) -> None:
+        """Sentences are not ids, unless those of the data set are sentences too."""
+        ids = self._known if isinstance(self._known, Iterable) else ()
+        if any(map(_is_prose, items)) and not any(map(_is_prose, islice(ids, _SAMPLED_IDS))):
+            message = (
+                "the results are texts, not ids; to read ids from text, --map 'ids=re:PATTERN'"
+            )
+            raise AgentFailure(FailureKind.INVALID_ANSWER, message)
 
-    def _settle(self, rows: Sequence[Mapping[str, str | None]]) -> tuple[str, Form]:
-        names = [name for name in (*_IDS, *_columns(rows[0])) if name in rows[0]]
-        present = (self._field,) if self._field else names
+    def _settle(self, rows: Sequence[_Row]) -> tuple[str, Form]:
+        usual = [name for name in _IDS if name in rows[0]]
+        usual += [
+            name for name in rows[0] if name.isdecimal()
+        ]  # columns of a result that is a list
+        names = [self._field] if self._field else usual
         # Whatever it is called, a field with ids of the data set is the id's field.
-        others = () if self._field else [name for name in rows[0] if name not in names]
-        found = [each for name in present if (each := self._known_values(name, rows))]
-        found += sorted(
-            (each for name in others if (each := self._known_values(name, rows))),
-            key=lambda each: -len(each[2]),
-        )
-        # Where ids are numbers, a place in the list looks like one.
+        others = [] if self._field else [name for name in rows[0] if name not in usual]
+        found = [each for name in names if (each := self._known_values(name, rows))]
+        more = [each for name in others if (each := self._known_values(name, rows))]
+        found += sorted(more, key=lambda each: -len(each[2]))
+        # If ids are numbers, a place in the list looks like one.
         certain = [each for each in found if each[2] != _places_of(each[2])]
         if not certain:
-            name, form, _ = next(iter(found), (next(iter(present), "doc_id"), _as_is, ()))
+            name, form, _ = next(iter(found), (next(iter(names), "doc_id"), _as_is, ()))
             return name, form  # wait for the next answer
         (name, form, values), *rest = certain
         rivals = [each for each in rest if name in others and len(each[2]) == len(values)]
@@ -183,7 +163,7 @@ class IdDetector:
         return self._settled
 
     def _known_values(
-        self, name: str, rows: Sequence[Mapping[str, str | None]]
+        self, name: str, rows: Sequence[_Row]
     ) -> tuple[str, Form, tuple[str, ...]] | None:
         """A field with the form of its ids and those that the data set knows, each once."""
         texts = [row.get(name) or "" for row in rows]
@@ -196,12 +176,53 @@ class IdDetector:
 
 
 def _places_of(values: Sequence[str]) -> tuple[str, ...]:
-    """The numbers of as many places, from 0 where the values begin with it, else from 1."""
+    """The numbers of as many places, from 0 if the values begin with it, else from 1."""
     first = 0 if values[0] == "0" else 1
     return tuple(map(str, range(first, first + len(values))))
 
 
-def detect_list(value: Any, known: Container[str] = (), depth: int = _DEEPEST) -> list[Any] | None:
+def _is_prose(text: str) -> bool:
+    return len(text[:1000].split()) >= _PROSE_WORDS
+
+
+def _document_id(value: str | None, form: Form) -> str:
+    if value is None:
+        message = "the id of a result is neither a string nor an integer"
+        raise AgentFailure(FailureKind.INVALID_ANSWER, message)
+    return document_id(form(value))
+
+
+def _fields(item: Any) -> _Row:
+    """Strings and integers of a result, its own before those of a nested document.
+
+    None for a field that should hold an id and holds something else. The fields of a list, such as
+    `["n1", 0.7]`, are its columns, counted from 0.
+    """
+    if isinstance(item, str):
+        return {"doc_id": item}
+    if isinstance(item, list):
+        return dict(_pairs({str(place): each for place, each in enumerate(item)}))
+    fields: dict[str, str | None] = {}
+    for name, value in _pairs(item) if isinstance(item, dict) else ():
+        if value is not None or name not in fields:
+            fields[name] = value
+    return fields
+
+
+def _pairs(item: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
+    for name in _INNER:
+        if isinstance(item.get(name), dict):
+            yield from _pairs(item[name])
+    for name, value in item.items():
+        if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
+            yield name, str(value)
+        elif name in _IDS and not isinstance(value, dict):
+            yield name, None
+
+
+def detect_list(
+    value: Any, known: Container[str] = (), depth: int = _MAX_DEPTH
+) -> list[Any] | None:
     """The list that holds the results: by its name, else the only one there is, or the only one
     with ids of the data set.
 
@@ -220,9 +241,8 @@ def detect_list(value: Any, known: Container[str] = (), depth: int = _DEEPEST) -
             return found
     lists = [each for each in value.values() if isinstance(each, list)]
     if not lists:  # an object of another name may hold it
-        inner = (
-            detect_list(each, known, depth - 1) for each in value.values() if isinstance(each, dict)
-        )
+        objects = [each for each in value.values() if isinstance(each, dict)]
+        inner = (detect_list(each, known, depth - 1) for each in objects)
         lists = [each for each in inner if each is not None]
     if len(lists) > 1:
         lists = [each for each in lists if find_known(each, known) is not None]
@@ -247,18 +267,14 @@ def detect_citations(value: Any, answer: str | None, sources: Sequence[str]) -> 
     second source.
     """
     cited = value.get("citations") if isinstance(value, dict) else None
-    if isinstance(cited, list) and (ids := tuple(each for each in cited if isinstance(each, str))):
-        return ids
-    return marked_sources(answer, sources)
+    ids = [each for each in cited if isinstance(each, str)] if isinstance(cited, list) else []
+    return tuple(ids) or marked_sources(answer, sources)
 
 
 def marked_sources(answer: str | None, sources: Sequence[str]) -> tuple[str, ...]:
     """The sources whose numbers are in brackets: `[2]` is the second."""
-    numbers = [
-        int(number)
-        for match in _MARKER.finditer(answer or "")
-        for number in re.findall(r"\d+", match[1])
-    ]
+    marks = (match[1] for match in _NUMBER_MARK.finditer(answer or ""))
+    numbers = [int(number) for mark in marks for number in re.findall(r"\d+", mark)]
     marked = [sources[number - 1] for number in numbers if 1 <= number <= len(sources)]
     return tuple(dict.fromkeys(marked))
 
@@ -292,12 +308,16 @@ def find_known(value: Any, known: Container[str], depth: int = 8) -> str | None:
         return "keys(@)"
     for key, each in value.items() if isinstance(value, dict) else ():
         inner = find_known(each, known, depth - 1)
+        if inner == "keys(@)":
+            return f"{path_step(key)}.keys(@)"
         if inner is not None:
-            step = key if re.fullmatch(r"[A-Za-z_]\w*", key) else f'"{key}"'
-            if inner == "keys(@)":
-                return f"{step}.keys(@)"
-            return f"{step}.{inner}".replace(".[", "[").rstrip(".")
+            return f"{path_step(key)}.{inner}".replace(".[", "[").rstrip(".")
     return None
+
+
+def path_step(key: str) -> str:
+    """A key as JMESPath writes it."""
+    return key if re.fullmatch(r"[A-Za-z_]\w*", key) else f'"{key}"'
 
 
 def _known_column(rows: Sequence[Any], known: Container[str]) -> int | None:
@@ -320,57 +340,3 @@ def strings_in(value: Any, depth: int = 8) -> Iterator[str]:
     elif depth and isinstance(value, dict | list):
         for each in value.values() if isinstance(value, dict) else value:
             yield from strings_in(each, depth - 1)
-
-
-def known_form(text: str, known: Container[str]) -> str | None:
-    """The id of the data set that a name, URL or path stands for; None if it is no such id."""
-    return next((form(text) for form in _FORMS if form(text) in known), None)
-
-
-def _document_id(value: str | None, form: Form) -> str:
-    if value is None:
-        message = "the id of a result is neither a string nor an integer"
-        raise AgentFailure(FailureKind.INVALID_ANSWER, message)
-    return document_id(form(value))
-
-
-def _is_prose(text: str) -> bool:
-    return len(text[:1000].split()) >= _PROSE_WORDS
-
-
-def _iterate(known: Container[str]) -> Iterable[str]:
-    return known if isinstance(known, Iterable) else ()
-
-
-def _columns(row: Mapping[str, str | None]) -> list[str]:
-    """The columns of a result that is a list, such as `["n1", 0.7]`."""
-    return [name for name in row if name.isdecimal()]
-
-
-def _fields(item: Any) -> dict[str, str | None]:
-    """Strings and integers of a result, its own before those of a nested document.
-
-    None for a field that should hold an id and holds something else. The fields of a list are its
-    columns, counted from 0.
-    """
-    if isinstance(item, str):
-        return {"doc_id": item}
-    if isinstance(item, list):
-        inner = {str(place): each for place, each in enumerate(item)}
-        return {name: each for name, each in _pairs(inner) if each is not None}
-    fields: dict[str, str | None] = {}
-    for name, value in _pairs(item) if isinstance(item, dict) else ():
-        if value is not None or name not in fields:
-            fields[name] = value
-    return fields
-
-
-def _pairs(item: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
-    for name in _INNER:
-        if isinstance(item.get(name), dict):
-            yield from _pairs(item[name])
-    for name, value in item.items():
-        if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
-            yield name, str(value)
-        elif name in _IDS and not isinstance(value, dict):
-            yield name, None

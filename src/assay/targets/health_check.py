@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -56,13 +56,8 @@ class SampleCall:
     citations: int = 0
     status: int | None = None
     """The HTTP status of a failed call, if there was one."""
-    answer_mapping: tuple[str, ...] = ()
-    """The mappings that would read a text and its passages from it, where none was read."""
-
-    @property
-    def maps(self) -> str:
-        """These mappings as options."""
-        return " ".join(f"--map '{each}'" for each in self.answer_mapping)
+    answer_mapping: str = ""
+    """The mapping that would read a text from it, if none was read."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +70,12 @@ class HealthReport:
     url: str
     protocol: str
     target: str
-    details: str
-    card_place: str
-    card: JsonObject | None
-    interfaces: tuple[str, ...]
-    calls: tuple[SampleCall, ...]
-    problems: tuple[Problem, ...]
+    details: str = ""
+    card_place: str = ""
+    card: JsonObject | None = None
+    interfaces: tuple[str, ...] = ()
+    calls: tuple[SampleCall, ...] = ()
+    problems: tuple[Problem, ...] = ()
     dataset: str = ""
     known_ids: int | None = None
     """How many ids of the first call are documents of the data set; None without one."""
@@ -118,89 +113,54 @@ async def check_health(
     policy: OutboundPolicy = UNRESTRICTED,
     *,
     dataset: Dataset | None = None,
-    mapping: Mapping[str, str] | None = None,
 ) -> HealthReport:
     """Find out what an agent speaks, call it, and list what is wrong.
 
     Parameters:
         url: a bare address, or any target.
         sample: what to ask.
-        build: opens targets other than `a2a:`.
-        policy: which addresses may be called.
+        build: opens a target.
+        policy: which addresses may be called to find out what is there.
         dataset: the data set whose ids the answers should hold.
-        mapping: where the answers of `a2a:` targets have their ids.
 
     Raises `TargetError` if the agent cannot be reached.
     """
-    url = mask_secrets(url)
+    known = frozenset() if dataset is None else dataset.known_ids
     try:
-        report = await _examine(url, sample, build, policy, dataset, mapping)
+        target = parse_target(mask_secrets(url))
+        if target.kind == "url":
+            target = parse_target(await probe(target.address, policy))
+        report = await _examine(target, sample, build, known)
     except TargetError as error:
         raise type(error)(redact_known(str(error))) from error
-    calls = [
-        replace(
-            each,
-            doc_ids=tuple(map(redact_known, each.doc_ids)),
-            message=redact_known(each.message),
-            raw=redact_known(each.raw),
-            answer=None if each.answer is None else redact_known(each.answer),
-        )
-        for each in report.calls
-    ]
-    problems = [replace(each, what=redact_known(each.what)) for each in report.problems]
-    return replace(report, calls=tuple(calls), problems=tuple(problems))
-
-
-async def _examine(
-    url: str,
-    sample: SampleQuery,
-    build: Callable[[Target], Agent],
-    policy: OutboundPolicy,
-    dataset: Dataset | None,
-    mapping: Mapping[str, str] | None,
-) -> HealthReport:
-    target = parse_target(url)
-    if target.kind == "url":
-        target = parse_target(await probe(target.address, policy))
-    documents = frozenset() if dataset is None else dataset.known_ids
-    if target.kind == "a2a":
-        plain = "text" in parse_fragment_options(target.fragment)
-
-        def agent(streaming: bool) -> A2AAgent:
-            return A2AAgent(
-                target.address,
-                streaming=streaming,
-                policy=policy,
-                mapping=mapping,
-                known=documents,
-                plain_text=plain,
-            )
-
-        report = await _check_a2a(target, sample, (agent(False), agent(True)), documents)
-    else:
-        report = await _check_other(target, sample, build, documents)
     return report if dataset is None else _with_dataset(report, dataset)
 
 
-async def _check_a2a(
-    target: Target, sample: SampleQuery, agents: tuple[A2AAgent, A2AAgent], known: Container[str]
+async def _examine(
+    target: Target, sample: SampleQuery, build: Callable[[Target], Agent], known: Container[str]
 ) -> HealthReport:
-    agent, streaming = agents
-    url = target.address
-    try:
-        await agent.open()
-        calls = [await _call(agent, "blocking", sample, known)]
-        if agent.card.streaming:
-            calls.append(await _opened_call(streaming, "streaming", sample, known))
-    finally:
-        await agent.close()
-    base = base_address(url)
+    agent = build(target)
+    facts = HealthReport(
+        url=redact_target(target.address),
+        protocol=target.kind,
+        target=redact_target(str(target)),
+    )
+    if not isinstance(agent, A2AAgent):
+        call = await _opened_call(agent, "sample", sample, known)
+        problems = _about_calls([call], sample, target)
+        return replace(facts, details=agent.info.details, calls=(call,), problems=tuple(problems))
+    way = "streaming" if "stream" in parse_fragment_options(target.fragment) else "blocking"
+    calls = [await _opened_call(agent, way, sample, known)]
+    if agent.card.streaming and way == "blocking":
+        streaming = build(replace(target, fragment=f"{target.fragment},stream".lstrip(",")))
+        calls.append(await _opened_call(streaming, "streaming", sample, known))
     findings = [*agent.findings, *_about_place(agent.found.place)]
-    problems = [Problem(each.what, each.remedy, grave=False) for each in findings]
-    return HealthReport(
-        url=redact_url(base),
-        protocol="a2a",
-        target=redact_target(str(replace(target, address=redact_url(base)))),
+    problems = [Problem(redact_known(each.what), each.remedy, grave=False) for each in findings]
+    shown = redact_url(base_address(target.address))
+    return replace(
+        facts,
+        url=shown,
+        target=redact_target(str(replace(target, address=shown))),
         details=agent.info.details,
         card_place=redact_url(agent.found.place),
         card=parse_json(agent.found.document),
@@ -210,27 +170,6 @@ async def _check_a2a(
         ),
         calls=tuple(calls),
         problems=(*problems, *_about_calls(calls, sample)),
-    )
-
-
-async def _check_other(
-    target: Target,
-    sample: SampleQuery,
-    build: Callable[[Target], Agent],
-    known: Container[str],
-) -> HealthReport:
-    agent = build(target)
-    call = await _opened_call(agent, "sample", sample, known)
-    return HealthReport(
-        url=redact_target(target.address),
-        protocol=target.kind,
-        target=redact_target(str(target)),
-        details=agent.info.details,
-        card_place="",
-        card=None,
-        interfaces=(),
-        calls=(call,),
-        problems=tuple(_about_calls([call], sample, target)),
     )
 
 
@@ -253,27 +192,27 @@ async def _call(agent: Agent, way: str, sample: SampleQuery, known: Container[st
         async with asyncio.timeout(sample.timeout):
             answer = await agent.ask(sample.query, sample.top_k)
     except AgentFailure as error:
-        failure, message = str(error.kind), with_quote(str(error), error.said)
+        failure, message = str(error.kind), redact_known(with_quote(str(error), error.said))
         status = error.status
     except TimeoutError:
         failure, message = str(FailureKind.TIMEOUT), f"no answer within {sample.timeout:g} s"
     milliseconds = (time.perf_counter() - started) * 1000
-    call = SampleCall(way, milliseconds, answer.doc_ids, failure, message, status=status)
+    doc_ids = tuple(map(redact_known, answer.doc_ids))
+    call = SampleCall(way, milliseconds, doc_ids, failure, message, status=status)
     if answer.answer is not None:
-        start = printable(" ".join(answer.answer.split())[:_ANSWER_LENGTH])
+        start = printable(" ".join(redact_known(answer.answer).split())[:_ANSWER_LENGTH])
         length, cited = len(answer.answer), len(answer.citations)
         call = replace(call, answer=start, answer_length=length, citations=cited)
     received = agent.reader.last if isinstance(agent, ReadsAnswers) else None
     if received is None:
         return call
-    raw = printable(" ".join(received.text.split())[:_RAW_LENGTH])
-    suggestion = ""
+    raw = printable(" ".join(redact_known(received.text).split())[:_RAW_LENGTH])
+    suggestion = path = ""
     if not any(each in known for each in answer.doc_ids):
         suggestion = suggest_mapping(received.value, received.text, known)
-    read = {"answer": answer.answer, "contexts": answer.contexts}
-    found = suggest_answer(received.value, sample.query)
-    more = tuple(f"{key}={path}" for key, path in found.items() if not read[key])
-    return replace(call, raw=raw, suggestion=suggestion, answer_mapping=more)
+    if not answer.answer:
+        path = suggest_answer(received.value, sample.query)
+    return replace(call, raw=raw, suggestion=suggestion, answer_mapping=path and f"answer={path}")
 
 
 def _with_dataset(report: HealthReport, dataset: Dataset) -> HealthReport:
@@ -322,8 +261,8 @@ def _about_calls(
         if call.failure:
             what = f"the {call.way} call failed, {call.failure}: {call.message}"
             remedy = remedy_for(call.failure, call.status, kind.remedies if kind else USUAL)
-            if sample.answers and (maps := _maps(call)):
-                remedy += f"; for an application that only answers, {maps}"
+            if sample.answers and call.answer_mapping:
+                remedy += f"; if it only answers, try: --map '{call.answer_mapping}'"
             problems[Problem(what, remedy, grave=True)] = None
         elif not call.doc_ids and kind and kind.searches_dataset:
             remedy = _NO_DOCUMENTS.format(target)
@@ -331,14 +270,9 @@ def _about_calls(
         else:
             problems.update(dict.fromkeys(_about_ids(call.doc_ids, sample.top_k)))
         if sample.answers and not call.failure and not call.answer:
-            remedy = _maps(call) or _answer_remedy(kind)
-            problems[Problem(_NO_ANSWER, remedy, grave=True)] = None
+            hint = f"try: --map '{call.answer_mapping}'" if call.answer_mapping else ""
+            problems[Problem(_NO_ANSWER, hint or _answer_remedy(kind), grave=True)] = None
     return list(problems)
-
-
-def _maps(call: SampleCall) -> str:
-    answers = any(each.startswith("answer=") for each in call.answer_mapping)
-    return f"try: {call.maps}" if answers else ""
 
 
 def _answer_remedy(kind: TargetKind | None) -> str:

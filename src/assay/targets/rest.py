@@ -5,7 +5,7 @@ template has `{offset}` or `{page}`, further pages are requested until there are
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 
@@ -14,7 +14,7 @@ import orjson
 
 from assay.errors import AgentFailure, FailureKind, UsageError, did_you_mean
 from assay.llm.passages import Passage
-from assay.net.http import HttpReply, failure_of_status, fetch
+from assay.net.http import HttpReply, exchange, failure_of_status, read_chunks
 from assay.net.json import parse_json
 from assay.net.outbound import UNRESTRICTED
 from assay.net.redact import quote, redact_url
@@ -96,7 +96,8 @@ MAX_PAGES = 20
 REPLY_MAX_BYTES = 8_000_000
 """Of one page: services send whole documents along with their ids."""
 
-_SECONDS = 600.0  # the evaluation bounds a call; this only ends what was forgotten
+NOT_JSON_EVENT = "an event of the stream is not JSON"
+_LAST_EVENT = "[DONE]"
 _REFUSED = (400, 404, 405, 411, 413, 414, 415, 422)
 
 
@@ -218,34 +219,44 @@ def error_in(received: Received) -> AgentFailure | None:
 def received_reply(reply: HttpReply) -> Received:
     """What a service sent. Events of a stream, and JSON a line, are a list of JSON values."""
     whole = Received.from_text(reply.body)
-    if str(reply.headers.get("content-type", "")).startswith("text/event-stream"):
+    if _is_stream(reply.headers):
         parts = [event.data for event in EventReader(REPLY_MAX_BYTES).feed(reply.body + b"\n\n")]
-        marks = {"[DONE]"}  # ends the streams of many
-    elif whole.problem:
-        parts, marks = whole.text.split("\n"), set()  # other line breaks may stand in a text
+        whole = Received(whole.text, problem=NOT_JSON_EVENT)
+    elif whole.problem and "\n" in whole.text.strip():
+        parts = whole.text.split("\n")  # other line breaks may stand in a text
     else:
         return whole
     try:
-        values = [parse_json(part) for part in parts if part.strip() and part not in marks]
+        values = [parse_json(part) for part in parts if part.strip() not in ("", _LAST_EVENT)]
     except orjson.JSONDecodeError:
         return whole
     return Received(whole.text, values, messages=True) if values else whole
 
 
 async def send(http: httpx.AsyncClient, call: WireCall) -> HttpReply:
-    """The reply to one call. Raises `AgentFailure` for a status of 400 or more."""
-    reply = await fetch(
-        http,
-        call.method,
-        call.url,
-        content=call.content,
-        headers=call.headers,
-        timeout=_SECONDS,
-        limit=REPLY_MAX_BYTES,
-    )
+    """The reply to one call. Raises `AgentFailure` for a status of 300 or more."""
+    headers = call.headers
+    async with exchange(
+        http, call.method, call.url, content=call.content, headers=headers
+    ) as response:
+        body = b"".join([chunk async for chunk in _read_to_end(response)])
+        reply = HttpReply(response.status_code, response.headers, body)
     if failure := _status_failure(reply, call.url):
         raise failure
     return reply
+
+
+async def _read_to_end(response: httpx.Response) -> AsyncIterator[bytes]:
+    """The body; of a stream up to its last event, after which many servers keep it open."""
+    reader = EventReader(REPLY_MAX_BYTES) if _is_stream(response.headers) else None
+    async for chunk in read_chunks(response, REPLY_MAX_BYTES):
+        yield chunk
+        if reader and any(event.data.strip() == _LAST_EVENT for event in reader.feed(chunk)):
+            return
+
+
+def _is_stream(headers: Mapping[str, str]) -> bool:
+    return str(headers.get("content-type", "")).startswith("text/event-stream")
 
 
 def _status_failure(reply: HttpReply, url: str) -> AgentFailure | None:

@@ -1,15 +1,15 @@
 """Suggests a mapping: where ids of the data set are in an answer that was not understood.
 
 In JSON, the path that leads to them; in text, a pattern made of what surrounds them. The text of
-an answer and the passages that it was written from are found by their form: prose.
+an answer is found by its form: prose.
 """
 
 import re
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator
 from itertools import islice
 from typing import Any
 
-from assay.targets.detection import find_known, strings_in
+from assay.targets.detection import find_known, path_step, strings_in
 
 _TOKEN = re.compile(r"[^\s\"'`<>()\[\]{},;|*=:/#?&]+")
 _MAX_READ = 100_000
@@ -79,98 +79,41 @@ _ANSWER_NAMES = re.compile(
     r"answer|output|response|reply|completion|generat|result|summary|content|text|message",
     re.I,
 )
-_NO_ANSWER_NAMES = re.compile(
+_OTHER_NAMES = re.compile(
     r"question|query|prompt|input|instruction|system|error|status|model|url|uri|link|title|(?:^|_)id$",
     re.I,
 )
-_ID_NAMES = ("chunk_id", "id", "_id", "doc_id", "document_id", "docid", "source", "name")
-_DOCUMENT_NAMES = ("doc_id", "document_id", "docid")
-_FEWEST_WORDS, _PASSAGE_WORDS = 2, 5
-_DEEPEST, _MOST_STEPS = 6, 2000
-
-_Leaf = tuple[str, str]
-"""A path, and the text there."""
+_MIN_WORDS, _MAX_DEPTH, _MAX_KEYS = 2, 6, 2000
 
 
-def suggest_answer(value: Any, question: str = "") -> dict[str, str]:
-    """Expressions for `answer` and `contexts` of an answer in JSON, as far as they can be told.
+def suggest_answer(value: Any, question: str = "") -> str:
+    """The expression for the text of an answer in JSON; empty if there is none.
 
-    The answer is the prose under a name that answers have, else the longest prose that is in no
-    list of passages. Contexts are a list of prose, or of objects that all have some.
-
-    Parameters:
-        value: the answer's JSON; anything else holds nothing.
-        question: what was asked, which many applications send back.
+    It is the longest prose under a name that answers have, else any, first outside of lists: in
+    these are the passages. `question` is what was asked, which many applications send back.
     """
-    found: dict[str, str] = {}
-    passages = max(_passage_lists(value), key=lambda each: each[1], default=None)
-    inside = passages[0].partition("[")[0] if passages else None
     said = [
         (path, text)
         for path, text in _leaves(value)
-        if len(text.split()) >= _FEWEST_WORDS
+        if len(text.split()) >= _MIN_WORDS
         and text.strip() != question.strip()
-        and not (
-            inside is not None and (path == inside or path.startswith((f"{inside}[", f"{inside}.")))
-        )
-        and not _NO_ANSWER_NAMES.search(path.rpartition(".")[2])
+        and not _OTHER_NAMES.search(path.rpartition(".")[2])
     ]
-    named = [leaf for leaf in said if _ANSWER_NAMES.search(leaf[0].rpartition(".")[2])]
-    best = max(named or said, key=lambda leaf: len(leaf[1]), default=None)
-    if best is not None:
-        found["answer"] = best[0]
-    if passages is not None:
-        found["contexts"] = passages[0]
-    return found
+
+    def rank(leaf: tuple[str, str]) -> tuple[bool, bool, int]:
+        path, text = leaf
+        return "[0]" not in path, bool(_ANSWER_NAMES.search(path.rpartition(".")[2])), len(text)
+
+    return max(said, key=rank, default=("", ""))[0]
 
 
-def _leaves(value: Any, path: str = "", depth: int = _DEEPEST) -> Iterator[_Leaf]:
+def _leaves(value: Any, path: str = "", depth: int = _MAX_DEPTH) -> Iterator[tuple[str, str]]:
     """The texts of a JSON value with their paths; of a list the first item, as in `choices[0]`."""
     if isinstance(value, str):
         if path:
             yield path, value
     elif depth and isinstance(value, dict):
-        for key, each in list(value.items())[:_MOST_STEPS]:
-            yield from _leaves(each, f"{path}.{_step(key)}".lstrip("."), depth - 1)
+        for key, each in islice(value.items(), _MAX_KEYS):
+            yield from _leaves(each, f"{path}.{path_step(key)}".lstrip("."), depth - 1)
     elif depth and isinstance(value, list) and value:
         yield from _leaves(value[0], f"{path}[0]", depth - 1)
-
-
-def _passage_lists(value: Any, path: str = "", depth: int = _DEEPEST) -> Iterator[tuple[str, int]]:
-    """Expressions for lists of prose, with how many characters of it they have."""
-    if isinstance(value, list) and value:
-        if all(isinstance(each, str) for each in value):
-            if all(len(each.split()) >= _PASSAGE_WORDS for each in value):
-                yield path or "@", sum(map(len, value))
-        elif all(isinstance(each, dict) for each in value):
-            yield from _objects(value, path)
-    elif depth and isinstance(value, dict):
-        for key, each in list(value.items())[:_MOST_STEPS]:
-            yield from _passage_lists(each, f"{path}.{_step(key)}".lstrip("."), depth - 1)
-
-
-def _objects(items: Sequence[Mapping[str, Any]], path: str) -> Iterator[tuple[str, int]]:
-    """Objects that have a text each: with the names that `contexts` has for their fields."""
-    listed = [dict(_leaves(each, depth=3)) for each in items]
-    shared = [name for name in listed[0] if all(name in each for each in listed)]
-    prose = {
-        name: sum(len(each[name]) for each in listed)
-        for name in shared
-        if sum(len(each[name].split()) for each in listed) >= _PASSAGE_WORDS * len(listed)
-    }
-    if not prose or any(
-        each.endswith("role") for each in listed[0]
-    ):  # messages of a conversation are no passages
-        return
-    text = max(prose, key=prose.__getitem__)
-    fields = {"text": text}
-    for key, names in (("id", _ID_NAMES), ("doc_id", _DOCUMENT_NAMES)):
-        by_name = {name.rpartition(".")[2].strip('"').lower(): name for name in shared}
-        if given := next((by_name[name] for name in names if name in by_name), None):
-            fields.setdefault(key, given)
-    chosen = ", ".join(f"{key}: {fields[key]}" for key in ("id", "doc_id", "text") if key in fields)
-    yield f"{path}[].{{{chosen}}}", prose[text]
-
-
-def _step(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z_]\w*", key) else f'"{key}"'
