@@ -6,6 +6,7 @@ Python functions and A2A agents answer in it; the other kinds of targets read th
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from math import isfinite
 from typing import Any
 
@@ -27,8 +28,7 @@ _CHUNK_IDS = ("id", "chunk_id", "_id")
 _DOCUMENT_IDS = ("doc_id", "document_id", "docid", "source_id")
 _TEXTS = ("text", "content", "page_content", "body", "chunk")
 _READ_KEYS = frozenset(
-    {"doc_ids", "answer", "citations", "contexts", "steps", "usage"}
-    | {"scores", "unknown_keys"}  # of an `AgentAnswer`
+    {field.name for field in fields(AgentAnswer)}
     | {"query", "question", "input", "metadata"}  # chains repeat their input
     | {*DOCUMENT_KEYS, *ANSWER_KEYS}
 )
