@@ -1,12 +1,14 @@
 """The data set itself: which queries count, and what its fingerprint covers."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from assay.data import Dataset, Document, Query, load_dataset
-from assay.data.dataset import Fact
-from assay.errors import UsageError
+from assay.data.beir import write_beir
+from assay.data.dataset import Fact, sample_dataset
+from assay.errors import DataError, UsageError
 
 SMALL = Dataset(
     "small",
@@ -83,3 +85,40 @@ def test_the_label_of_a_fact_is_no_wording_although_it_has_words_of_one(
     text: str, accept: tuple[str, ...], reference: str
 ) -> None:
     assert Fact.read(text, accept, reference).accept == accept
+
+
+@pytest.fixture(scope="module")
+def notes() -> Dataset:
+    return load_dataset("notes")
+
+
+def test_a_sample_keeps_what_its_queries_need(notes: Dataset) -> None:
+    small = sample_dataset(notes, 10, documents=60)
+    judged = small.judgments_in("test")
+    assert (len(small.queries), len(small.documents)) == (10, 60)
+    assert all(judged[query_id] == notes.judgments_in("test")[query_id] for query_id in judged)
+    assert {d for grades in judged.values() for d in grades} <= small.documents.keys()
+    assert small.answers.keys() == small.queries.keys()
+    assert list(small.queries) == [query for query in notes.queries if query in small.queries]
+    least = sample_dataset(notes, 10, documents=0)
+    needed = {d for grades in least.judgments_in("test").values() for d in grades}
+    assert needed == least.documents.keys()
+
+
+def test_a_seed_decides_which_sample_is_drawn(notes: Dataset) -> None:
+    one = sample_dataset(notes, 5, seed=1).fingerprint
+    assert sample_dataset(notes, 5, seed=1).fingerprint == one
+    assert sample_dataset(notes, 5, seed=2).fingerprint != one
+    with pytest.raises(UsageError, match=r"queries must be 1 to 120, .* got 121"):
+        sample_dataset(notes, 121)
+
+
+def test_a_sample_of_model_made_judgments_says_so(notes: Dataset, tmp_path: Path) -> None:
+    made = replace(notes, judged_by="3 of 9 judgments are model-made (openai:m)")
+    cut = sample_dataset(made, 3)
+    assert cut.judged_by == "in notes, 3 of 9 judgments are model-made (openai:m)"
+    write_beir(cut, tmp_path / "cut")
+    assert load_dataset(tmp_path / "cut").judged_by == cut.judged_by
+    (tmp_path / "cut" / "judged_by.jsonl").write_text("{}")
+    with pytest.raises(DataError, match=r"judged_by\.jsonl: must be an object"):
+        load_dataset(tmp_path / "cut")

@@ -1,63 +1,134 @@
-"""A data set by its name or its path."""
+"""A data set by its name or its path, and the check that lists everything that is wrong with it."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.data.conftest import CORPUS, QUERIES, WriteDataset
 
 import assay.data
 from assay.data import load_dataset
+from assay.data.load import check_dataset
 from assay.errors import DataError, UsageError
 
 
 def test_the_exported_names_are_these() -> None:
-    assert sorted(assay.data.__all__) == [
-        "Dataset",
-        "Document",
-        "Fact",
-        "Judgments",
-        "Query",
-        "ReferenceAnswer",
-        "UNANSWERABLE",
-        "cache_folder",
-        "load_dataset",
-        "read_qrels",
-        "read_run",
-    ]
+    types = ["Dataset", "Document", "Fact", "Judgments", "Query", "ReferenceAnswer", "UNANSWERABLE"]
+    functions = ["cache_folder", "load_dataset", "read_qrels", "read_run"]
+    assert sorted(assay.data.__all__) == types + functions
 
 
-def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(UsageError, match=r"'ms\[marco'.* nfcorpus, notes, .* or pass a folder"):
-        load_dataset("ms[marco")
-
-
-def test_a_path_may_be_text(write_dataset: Callable[..., Path]) -> None:
-    assert load_dataset(str(write_dataset(name="mine"))).name == "mine"
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("ms[marco", "the known names are nfcorpus, notes, and beir:NAME"),
+        ("beir:scifactt", "Did you mean 'beir:scifact'?"),
+        ("scifact", "Did you mean 'beir:scifact'?"),
+        ("nfcorpsu", "Did you mean 'nfcorpus'?"),
+        ("ir-datasets:vaswani", "Did you mean 'ir_datasets:vaswani'?"),
+    ],
+)
+def test_an_unknown_name_is_answered_with_a_near_one(name: str, meant: str) -> None:
+    for read in (load_dataset, check_dataset):
+        with pytest.raises(UsageError) as refusal:
+            read(name)
+        assert meant in str(refusal.value)
 
 
 def test_a_known_name_wins_over_a_folder_unless_it_is_written_as_a_path(
-    write_dataset: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    write_dataset: WriteDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_dataset(name="notes")
     monkeypatch.chdir(tmp_path)
-    assert list(load_dataset("./notes").documents) == ["d1", "d2"]
-    assert list(load_dataset(Path("notes")).documents) == ["d1", "d2"]
+    for path in ("./notes", Path("notes")):
+        assert list(load_dataset(path).documents) == ["d1", "d2"]
+    assert len(load_dataset("notes").documents) == 230
 
 
-def test_a_file_that_is_neither_archive_nor_table_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "corpus.txt"
-    path.write_text("{}")
+def test_what_is_no_data_set_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "corpus.txt").write_text("{}")
     with pytest.raises(DataError, match=r"corpus.txt: is neither a folder nor a zip archive"):
-        load_dataset(path)
-
-
-def test_columns_of_what_is_no_table_are_refused() -> None:
+        load_dataset(tmp_path / "corpus.txt")
+    (tmp_path / "corpus.jsonl").write_text("{}")
+    with pytest.raises(DataError, match=r"corpus.jsonl:1: has no column for the query"):
+        load_dataset(tmp_path / "corpus.jsonl")
     with pytest.raises(UsageError, match=r"only for a table .*, not for 'notes'"):
         load_dataset("notes", columns={"query": "Frage"})
 
 
-def test_a_table_that_holds_no_questions_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "corpus.jsonl"
-    path.write_text("{}")
-    with pytest.raises(DataError, match=r"corpus.jsonl:1: has no column for the query"):
-        load_dataset(path)
+def test_a_sound_data_set_has_nothing_wrong() -> None:
+    found = check_dataset("notes")
+    assert (found.error_count, found.documents, found.queries) == (0, 230, 120)
+    assert (found.errors, found.warnings) == ((), ())
+
+
+def test_every_wrong_row_of_a_table_is_listed(tmp_path: Path) -> None:
+    path = tmp_path / "set.csv"
+    path.write_text(
+        "query,doc_id,grade\nhow?,d1,1\n,d1,1\nhow?,d1,2\nwhy?,d2\nwhy?,d2,good\nwho?,d3,0\n"
+    )
+    found = check_dataset(path)
+    assert [error.split("set.csv:")[1][:22] for error in found.errors] == [
+        "3: has no query; write",
+        "4: document 'd1' has g",
+        "5: has 2 cells, the he",
+        "6: a grade must be an ",
+    ]
+    assert (found.error_count, found.queries) == (4, 2)
+    (warning,) = found.warnings
+    assert warning.startswith("queries of split 'test' whose documents are all judged not relevant")
+
+
+def test_every_wrong_line_of_every_file_is_listed(write_dataset: WriteDataset) -> None:
+    folder = write_dataset(
+        {
+            "corpus.jsonl": CORPUS + '{oops\n{"_id": "d3"}\n{"_id": "d1", "text": "other"}\n',
+            "queries.jsonl": QUERIES + '{"_id": ""}\n',
+            "qrels/test.tsv": "q1\td1\t1\nq1\td1\t2\nq1\td2\nq2\td2\tmany\n",
+            "qrels/dev.tsv": b"q1\td1\t1\nq2\t\xff\t1\n",
+            "answers.jsonl": '{"query_id": "q1"}\n',
+        }
+    )
+    listed = check_dataset(folder).errors
+    places = (
+        "corpus.jsonl:3: is not valid JSON",
+        "corpus.jsonl:4: has no text in a column",
+        "corpus.jsonl:5: id 'd1' is already used for other content",
+        "queries.jsonl:3: has no id",
+        "dev.tsv:2: is not UTF-8",
+        "test.tsv:2: document 'd1' has grade 2",
+        "test.tsv:3: has 2 columns, earlier lines have",
+        "test.tsv:4: a grade must be",
+        "answers.jsonl:1: query 'q1' has no 'answer'",
+    )
+    assert len(listed) == len(places)
+    assert all(place in error for place, error in zip(places, listed, strict=True)), listed
+
+
+def test_what_is_probably_not_meant_is_listed_with_its_places(write_dataset: WriteDataset) -> None:
+    more = '{"_id": "q3", "text": "How is TEA  made"}\n{"_id": "q4", "text": "who"}\n'
+    repeated = '{"_id": " d3", "title": "Tea", "text": "Green tea is steeped."}\n'
+    files = {"corpus.jsonl": CORPUS + repeated, "queries.jsonl": QUERIES + more}
+    assert check_dataset(write_dataset(files | {"qrels/dev.tsv": "q1\td1\t0\n"})).warnings == (
+        "queries without any judgment, which no run asks: 2, for example 'q3'; 'q4'",
+        "queries of split 'dev' whose documents are all judged not relevant: 1, 'q1'",
+        "queries with the text of another one: 1, 'q3' as 'q1'",
+        "documents with the text of another one (a system cannot tell which is meant): 1, "
+        "' d3' as 'd1'",
+        "queries that are judged in 'dev' and in 'test': 1, 'q1'",
+        "document ids that begin or end with a space: 1, ' d3'",
+    )
+
+
+def test_a_thousand_errors_are_kept_and_all_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "set.csv"
+    path.write_text("query,doc_ids\n" + ",x\n" * 1500)
+    found = check_dataset(path)
+    assert (found.error_count, len(found.errors)) == (1500, 1000)
+
+
+def test_columns_that_are_missing_are_told_once(tmp_path: Path) -> None:
+    path = tmp_path / "fragen.csv"
+    path.write_text("Frage;Seiten\n" + "Was?;a\n" * 20 + "Wer?;b;c\n")
+    missing, cells = check_dataset(path).errors
+    assert "fragen.csv:2: has no column for the query" in missing
+    assert "fragen.csv:22: has 3 cells" in cells

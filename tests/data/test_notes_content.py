@@ -1,49 +1,18 @@
 """The bundled ``notes`` data set must stay consistent with itself."""
 
+import calendar
 import csv
 import datetime as dt
 import json
 import re
-from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 FOLDER = Path(__file__).resolve().parents[2] / "src" / "assay" / "data" / "notes"
-TYPES = {
-    "meeting",
-    "recipe",
-    "travel",
-    "event",
-    "contact",
-    "tasks",
-    "journal",
-    "household",
-    "health",
-    "project",
-    "howto",
-    "letter",
-    "hobby",
-    "finance",
-}
 KINDS = {"fact", "multi-hop", "unanswerable"}
-WEEKDAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
-MONTHS = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-]
+WEEKDAYS = list(calendar.day_name)
+MONTHS = list(calendar.month_name)[1:]
 _DAY = "(" + "|".join(WEEKDAYS) + r")\s+(\d{1,2})"
 _MONTH = "(" + "|".join(MONTHS) + r")(?:\s+(\d{4}))?"
 NAMED_DAY = re.compile(rf"\b{_DAY}\s+{_MONTH}")
@@ -107,34 +76,6 @@ def supporters(fact: Record, documents: list[str]) -> set[str]:
     return {document for document in documents if states(full_text(document), fact)}
 
 
-def test_counts() -> None:
-    kinds = Counter(tag for query in queries() for tag in tags(query) if tag in KINDS)
-    assert len(corpus()) >= 170
-    assert len(queries()) >= 80
-    assert kinds["unanswerable"] >= 14
-    assert kinds["multi-hop"] >= 18
-
-
-def test_lengths_vary() -> None:
-    words = [len(document["text"].split()) for document in corpus().values()]
-    assert sum(count >= 400 for count in words) >= 3
-    assert sum(count <= 20 for count in words) >= 3
-    assert sum(40 <= count <= 180 for count in words) >= 0.85 * len(words)
-
-
-@pytest.mark.parametrize("name", ["corpus.jsonl", "queries.jsonl", "answers.jsonl"])
-def test_ids_are_unique(name: str) -> None:
-    key = "query_id" if name == "answers.jsonl" else "_id"
-    ids = [record[key] for record in read_lines(name)]
-    assert len(ids) == len(set(ids))
-
-
-def test_files_use_line_feeds_only() -> None:
-    for path in FOLDER.rglob("*.*"):
-        if path.suffix in {".jsonl", ".tsv", ".md"}:
-            assert b"\r" not in path.read_bytes(), path.name
-
-
 def test_corpus_fields() -> None:
     for document in corpus().values():
         assert set(document) == {"_id", "title", "text", "metadata"}
@@ -142,18 +83,10 @@ def test_corpus_fields() -> None:
         assert document["text"] == document["text"].strip() != ""
         metadata = document["metadata"]
         assert set(metadata) == {"type", "date", "folder"}
-        assert metadata["type"] in TYPES
         dt.date.fromisoformat(metadata["date"])
         assert metadata["folder"].strip("/") == metadata["folder"] != ""
-    assert {document["metadata"]["type"] for document in corpus().values()} == TYPES
+    assert len({document["metadata"]["type"] for document in corpus().values()}) == 14
     assert any(document["title"] == "" for document in corpus().values())
-
-
-def test_qrels_have_no_repeated_pair() -> None:
-    lines = (FOLDER / "qrels" / "test.tsv").read_text(encoding="utf-8").splitlines()
-    assert lines[0] == "query-id\tcorpus-id\tscore"
-    pairs = [tuple(line.split("\t")[:2]) for line in lines[1:]]
-    assert len(pairs) == len(set(pairs))
 
 
 def test_every_id_resolves() -> None:
@@ -175,7 +108,6 @@ def test_query_tags() -> None:
             if grade > 0
         }
         assert sources, query
-        assert sources <= TYPES, query
         if relevant:
             assert sources == relevant, query
 
@@ -201,11 +133,6 @@ def test_unanswerable_queries_have_only_near_misses() -> None:
             assert answer["facts"] == [], query
             assert answer["documents"] == [], query
             assert answer["why"], query
-
-
-def test_most_queries_have_a_judged_near_miss() -> None:
-    with_zero = sum(0 in grades.values() for grades in qrels().values())
-    assert with_zero >= 0.9 * len(qrels())
 
 
 def test_facts_are_in_the_documents() -> None:

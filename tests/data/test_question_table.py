@@ -113,15 +113,7 @@ def test_two_separators_in_one_cell_are_told(tmp_path: Path) -> None:
     dataset = load(tmp_path / "set.csv", 'query,doc_ids\na,"x, y; z"\nb,"u|1;v|2"\n')
     assert judged(dataset) == {"a": {"x, y": 1, "z": 1}, "b": {"u|1": 1, "v|2": 1}}
     assert dataset.warnings == (
-        "cells with another separator beside ';', read as one id: 1, 'x, y; z' in 2",
-    )
-
-
-def test_ids_that_are_separated_in_two_ways_are_read_with_a_warning(tmp_path: Path) -> None:
-    dataset = load(tmp_path / "set.csv", 'query,doc_ids\na,x;y\nb,"u,v"\n')
-    assert judged(dataset) == {"a": {"x": 1, "y": 1}, "b": {"u": 1, "v": 1}}
-    assert dataset.warnings == (
-        "files that separate ids in more than one way: 1, ';' from 2, ',' from 3",
+        "cells with another separator beside ';', read as one id: 1, 'x, y; z' on line 2",
     )
 
 

@@ -330,7 +330,7 @@ def _cache() -> tuple[str, str]:
 
 
 def _datasets(cache_problem: str) -> Iterator[tuple[str, str]]:
-    from assay.data.beir_download import archive_state, cached_archive
+    from assay.data.public_sources import archive_state, cached_archive
 
     yield "notes", "bundled with Assay"
     named = os.environ.get("NFCORPUS_ARCHIVE")

@@ -20,17 +20,16 @@ from functools import partial
 from math import isnan
 from pathlib import Path, PurePosixPath
 from sys import intern
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import orjson
 
 from assay.data.dataset import Dataset, Document, Fact, Judgments, Query, ReferenceAnswer
-from assay.data.qrels import beir_qrels, parse_grade, read_judgments, wrong_grade
+from assay.data.qrels import add_grade, beir_qrels, parse_grade, read_judgments, wrong_grade
 from assay.data.stored_documents import DocumentWriter, stays_on_disk, store_documents
 from assay.data.table import cell_list, read_table, rows_of, spelling, table_suffix
 from assay.data.text_file import (
     Findings,
-    ItemsById,
     Record,
     TextFile,
     archive_files,
@@ -63,8 +62,6 @@ _ROLES = {
 }
 _PLAIN_FOLDERS = ("", "data", "default")
 _SPLITS = ("test", "dev", "train", "validation", "val", "trial")
-
-
 _DOC_IDS = ("_id", "doc_id", "docid", "docno", "document_id", "corpus_id", "id", "pid")
 _TEXTS = ("text", "contents", "content", "body", "passage", "segment")
 _QUERY_IDS = ("_id", "query_id", "qid", "id", "topic_id")
@@ -73,8 +70,15 @@ _JUDGED_QUERIES = ("query_id", "qid", "topic_id", "topic", "query", "_id")
 _JUDGED_DOCUMENTS = ("doc_id", "corpus_id", "docid", "document_id", "pid", "id")
 _GRADES = ("grade", "score", "relevance", "label", "rel")
 _QRELS = (".tsv", ".txt", ".qrels", "")
+_ABSENT = object()
 
 _Item = TypeVar("_Item", Query, Document)
+
+
+class _ItemsById(Protocol[_Item]):
+    """Where items are collected: a dictionary, or a file on the disk."""
+
+    def setdefault(self, key: str, item: _Item, /) -> _Item: ...
 
 
 @dataclass(slots=True)
@@ -109,9 +113,9 @@ def read_beir(
 
 def _files_in(path: Path) -> dict[str, TextFile]:
     if path.is_dir():
-        names = {each.relative_to(path).as_posix() for each in files_below(path, MAX_FILES)}
-        packed = {each for each in names if each.endswith(".gz") and each[:-3] in names}
-        return {each: plain_file(path / each) for each in names - packed}
+        names = {file.relative_to(path).as_posix() for file in files_below(path, MAX_FILES)}
+        packed = {name for name in names if name.endswith(".gz") and name[:-3] in names}
+        return {name: plain_file(path / name) for name in names - packed}
     if path.suffix.lower() == ".zip" or (path.is_file() and zipfile.is_zipfile(path)):
         return archive_files(path)
     what = "is neither a folder nor a zip archive" if path.exists() else "does not exist"
@@ -143,73 +147,25 @@ def sort_files(paths: Iterable[str]) -> dict[str, DatasetFiles]:
 def choose_config(found: Mapping[str, DatasetFiles], config: str, name: str) -> DatasetFiles:
     """The configuration that is asked for; `UsageError` names those that there are."""
     usable = {key: files for key, files in found.items() if files.queries}
+    named = sorted(key for key in usable if key)
+    if not config and "" not in usable and len(named) == 1:
+        config = named[0]
     if config in usable:
         return usable[config]
-    named = sorted(key for key in usable if key)
     if config:
-        hint = did_you_mean(config, named)
         known = f"it has: {', '.join(named[:40])}" if named else "it has no configurations"
-        raise UsageError(f"data set {name!r} has no configuration {config!r}; {known}{hint}")
-    if len(named) == 1:
-        return usable[named[0]]
+        raise UsageError(
+            f"data set {name!r} has no configuration {config!r}; {known}"
+            f"{did_you_mean(config, named)}"
+        )
     if named:
         raise UsageError(
             f"data set {name!r} has several configurations; pass the folder of one, on a hub "
             f"{name}#CONFIG: {', '.join(named[:40])}"
         )
-    hint = (
-        ". Documents without questions: assay data questions makes some"
-        if any(each.corpus for each in found.values())
-        else ""
-    )
-    raise DataError(f"{name}: has no queries; {_NEEDED}{hint}")
-
-
-def read_files(
-    paths: DatasetFiles, files: Mapping[str, TextFile], name: str, findings: Findings
-) -> Dataset:
-    """The data set in these files."""
-    documents: Mapping[str, Document] = {}
-    queries: dict[str, Query] = {}
-    judgments: dict[str, Judgments] = {}
-    answers: dict[str, ReferenceAnswer] = {}
-    judged_by = ""
-    with findings.errors_collected():
-        if paths.corpus:
-            documents = read_documents([files[each] for each in paths.corpus], findings)
-    with findings.errors_collected():
-        queries = read_queries([files[each] for each in paths.queries], findings)
-    for split, members in sorted(paths.qrels.items()):
-        with findings.errors_collected():
-            grades = _joined([files[each] for each in members], findings)
-            label = PurePosixPath(members[0]).name
-            if not grades:
-                findings.note("splits without judgments", repr(label))
-            judgments[split] = drop_unknown_queries(grades, label, documents, queries, findings)
-    if not judgments:
-        findings.note("data sets without qrels, so no ranking can be measured", repr(name))
-    for each in paths.answers:
-        with findings.errors_collected():
-            answers |= _read_answers(files[each], documents, queries, findings)
-    for each in paths.judged_by:
-        judged_by = _judged_by(files[each])
-    return Dataset(name, documents, queries, judgments, answers, findings.messages, judged_by)
-
-
-def _joined(files: Sequence[TextFile], findings: Findings) -> dict[str, dict[str, int]]:
-    """The judgments of all files; a document with two grades for a query is refused."""
-    judgments = read_grades(files[0], findings)
-    for file in files[1:]:
-        for query_id, grades in read_grades(file, findings).items():
-            known = judgments.setdefault(query_id, {})
-            for doc_id, grade in grades.items():
-                if (earlier := known.setdefault(doc_id, grade)) != grade:
-                    what = (
-                        f"document {doc_id!r} has grade {grade} for query {query_id!r}, but "
-                        f"{earlier} in an earlier file of this split; delete one of the two"
-                    )
-                    findings.refuse(DataError(what, file=file.label))
-    return judgments
+    hint = ". Documents without questions: assay data questions makes some"
+    has_corpus = any(files.corpus for files in found.values())
+    raise DataError(f"{name}: has no queries; {_NEEDED}{hint if has_corpus else ''}")
 
 
 def _place(path: str) -> tuple[str, str, str, int] | None:
@@ -218,11 +174,11 @@ def _place(path: str) -> tuple[str, str, str, int] | None:
     """
     pure = PurePosixPath(path)
     name = pure.name.removesuffix(".gz")
-    ending = next((each for each in _ENDINGS if name.endswith(each)), None)
+    ending = next((ending for ending in _ENDINGS if name.endswith(ending)), None)
     if ending is None or any(part.startswith((".", "__MACOSX")) for part in pure.parts):
         return None
     stem = _SHARD.sub("", name.removesuffix(ending))
-    folders = [each for each in pure.parts[:-1] if each not in _PLAIN_FOLDERS]
+    folders = [folder for folder in pure.parts[:-1] if folder not in _PLAIN_FOLDERS]
     role, rest = _role(stem)
     if role is not None:
         config, split = ("", rest) if rest in _SPLITS else (rest, _SPLITS[0])
@@ -260,14 +216,223 @@ def _role(word: str) -> tuple[str | None, str]:
     return None, ""
 
 
+def read_files(
+    paths: DatasetFiles, files: Mapping[str, TextFile], name: str, findings: Findings
+) -> Dataset:
+    """The data set in these files."""
+    documents: Mapping[str, Document] = {}
+    queries: dict[str, Query] = {}
+    judgments: dict[str, Judgments] = {}
+    answers: dict[str, ReferenceAnswer] = {}
+    with findings.errors_collected():
+        if paths.corpus:
+            documents = read_documents([files[path] for path in paths.corpus], findings)
+    with findings.errors_collected():
+        queries = _read_queries([files[path] for path in paths.queries], findings)
+    for split, members in sorted(paths.qrels.items()):
+        with findings.errors_collected():
+            grades: dict[str, dict[str, int]] = {}
+            for path in members:
+                _read_grades(files[path], grades, findings)
+            label = PurePosixPath(members[0]).name
+            if not grades:
+                findings.note("splits without judgments", repr(label))
+            judgments[split] = drop_unknown_queries(grades, label, documents, queries, findings)
+    if not judgments:
+        findings.note("data sets without qrels, so no ranking can be measured", repr(name))
+    for path in paths.answers:
+        with findings.errors_collected():
+            answers |= _read_answers(files[path], documents, queries, findings)
+    judged_by = "".join(_judged_by(files[path]) for path in paths.judged_by)
+    return Dataset(name, documents, queries, judgments, answers, findings.messages, judged_by)
+
+
+def read_documents(files: Sequence[TextFile | Path], findings: Findings) -> Mapping[str, Document]:
+    """Documents by id from tables with an id, a text and optionally a title.
+
+    Those of a large corpus stay on the disk.
+    """
+    opened = [plain_file(file) if isinstance(file, Path) else file for file in files]
+    collect = partial(_collect_documents, opened)
+    if stays_on_disk(opened):
+        return store_documents(opened, collect, findings)
+    documents: dict[str, Document] = {}
+    collect(documents, findings)
+    return documents
+
+
+def _collect_documents(
+    files: Sequence[TextFile], found: DocumentWriter | dict[str, Document], findings: Findings
+) -> None:
+    before = findings.error_count
+    for file in files:
+        _collect(read_table(file), _document, findings, found)
+    if not len(found) and findings.error_count == before:
+        raise DataError("has no documents; add rows with '_id' and 'text'", file=files[0].label)
+
+
+def _read_queries(files: Sequence[TextFile], findings: Findings) -> dict[str, Query]:
+    queries: dict[str, Query] = {}
+    for file in files:
+        _collect(read_table(file), _query, findings, queries)
+    if not queries and not findings.error_count:
+        raise DataError("has no queries; add rows with '_id' and 'text'", file=files[0].label)
+    return queries
+
+
+def _read_grades(file: TextFile, judgments: dict[str, dict[str, int]], findings: Findings) -> None:
+    """Add judgments from a table, or from a file of TREC's four or BEIR's three columns."""
+    if table_suffix(Path(file.label)) in _QRELS:
+        read_judgments(file, findings, judgments)
+        return
+    for row in read_table(file):
+        with findings.errors_collected():
+            if isinstance(row, DataError):
+                raise row
+            _add_judgment(row, judgments)
+
+
+def _collect(
+    rows: Iterable[Record | DataError],
+    build: Callable[[Record, Findings], _Item],
+    findings: Findings,
+    found: _ItemsById[_Item],
+) -> None:
+    """Put the items of rows into `found`. A repeated one is noted; another one with the same id is
+    refused, because scores would depend on which of the two is used.
+    """
+    for row in rows:
+        with findings.errors_collected():
+            if isinstance(row, DataError):
+                raise row
+            item = build(row, findings)
+            earlier = found.setdefault(item.id, item)
+            if earlier is item:
+                continue
+            if not _same(earlier, item):
+                raise row.refusal(
+                    f"id {item.id!r} is already used for other content; rename or delete one"
+                )
+            what = f"{Path(row.source).name}: rows that repeat an earlier one (kept once)"
+            findings.note(what, f"{item.id!r} {row.place}")
+
+
+def _same(a: object, b: object) -> bool:
+    try:
+        return a == b
+    except RecursionError:  # metadata nested a thousand deep, which JSON allows
+        return False
+
+
+def _document(row: Record, findings: Findings) -> Document:
+    metadata = row.fields.get("metadata")
+    document = Document(
+        _identifier(row, _DOC_IDS),
+        _text(row, ("title",), required=False),
+        _text(row, _TEXTS),
+        metadata if isinstance(metadata, dict) else {},
+    )
+    if not document.full_text:
+        what = f"{Path(row.source).name}: documents with neither title nor text"
+        findings.note(what, f"{document.id!r} {row.place}")
+    return document
+
+
+def _query(row: Record, findings: Findings) -> Query:
+    metadata = row.fields.get("metadata")
+    tags = row.fields.get("tags", metadata.get("tags") if isinstance(metadata, dict) else None)
+    kept = tuple(intern(tag) for tag in cell_list(tags) if isinstance(tag, str))
+    query = Query(_identifier(row, _QUERY_IDS), _text(row, _QUERY_TEXTS), kept)
+    if not query.text.strip():
+        what = f"{Path(row.source).name}: queries without text"
+        findings.note(what, f"{query.id!r} {row.place}")
+    return query
+
+
+def _add_judgment(row: Record, judgments: dict[str, dict[str, int]]) -> str:
+    """Add the judgment of a row; returns the id of its query."""
+    query_id, doc_id = _identifier(row, _JUDGED_QUERIES), _identifier(row, _JUDGED_DOCUMENTS)
+    value = _field_of(row.fields, _GRADES, absent=1)  # a column with a gap is a mistake, none is 1
+    grade = parse_grade(str(value))
+    if grade is None:
+        raise row.refusal(wrong_grade(value))
+    try:
+        add_grade(judgments, query_id, doc_id, grade)
+    except ValueError as error:
+        raise row.refusal(str(error)) from None
+    return query_id
+
+
+def drop_unknown_queries(
+    judgments: dict[str, dict[str, int]],
+    name: str,
+    documents: Mapping[str, Document],
+    queries: Mapping[str, Query],
+    findings: Findings,
+) -> Judgments:
+    """The judgments of queries that exist. Documents that the corpus lacks count in the ideal
+    ranking, as in trec_eval: without them every system would look better than it is.
+    """
+    for query_id in [query_id for query_id in judgments if queries and query_id not in queries]:
+        what = f"{name}: judgments dropped, because their query does not exist"
+        findings.note(what, f"query {query_id!r}", count=len(judgments.pop(query_id)))
+    lacking = f"{name}: judged documents that are not in the corpus (no system can retrieve them)"
+    missing = 0
+    for query_id, grades in judgments.items() if documents else ():
+        for document_id in grades:
+            if document_id not in documents:
+                missing += 1
+                how = respelled(document_id, documents)
+                there = f" (the corpus has it {how})" if how else ""
+                findings.note(lacking, f"{document_id!r} for query {query_id!r}{there}")
+    if missing and missing == sum(map(len, judgments.values())):
+        what = "splits without a judged document in the corpus (write the new ids into qrels)"
+        findings.note(what, repr(name))
+    return judgments
+
+
+def _identifier(row: Record, names: Sequence[str]) -> str:
+    """The id in the first column of these names, interned; `DataError` if there is none."""
+    value = _field_of(row.fields, names)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # a data frame's column of integers with gaps
+    if isinstance(value, str) and value and not value.isspace():
+        return intern(value)
+    if value is None or isinstance(value, str | bool | float | list | dict):
+        raise row.refusal(
+            f"has no id in a column {', '.join(names[:3])} or the like, got {short_repr(value)} "
+            f"from the columns {short_repr(list(row.fields))}"
+        )
+    return intern(str(value))
+
+
+def _text(row: Record, names: Sequence[str], *, required: bool = True) -> str:
+    value = _field_of(row.fields, names, absent=_ABSENT)
+    if isinstance(value, str):
+        return value
+    if value is _ABSENT and required:
+        have = short_repr(list(row.fields))
+        raise row.refusal(f"has no text in a column {', '.join(names[:3])}, only {have}")
+    if value is _ABSENT or value is None or (isinstance(value, float) and isnan(value)):
+        return ""
+    raise row.refusal(f"{names[0]!r} must be text, got {short_repr(value)}")
+
+
+def _field_of(fields: JsonObject, names: Sequence[str], absent: object = None) -> object:
+    """The value of the first column of these names, in any spelling; `absent` if there is none."""
+    for name in names:
+        if name in fields:
+            return fields[name]
+    spelled = {spelling(name): name for name in fields}
+    found = next((spelled[name] for name in names if name in spelled), None)
+    return absent if found is None else fields[found]
+
+
 def _judged_by(file: TextFile) -> str:
     """Which judgments a model made; data sets of people have no such file."""
-    fields = parse_object("".join(text for _, text in file.lines()))
-    words = fields.get("judged_by") if fields else None
-    if not isinstance(words, str) or not words.strip():
-        raise DataError(
-            'must be an object with a text "judged_by", as {"judged_by": "..."}', file=file.label
-        )
+    fields = parse_object("".join(text for _, text in file.lines())) or {}
+    if not isinstance(words := fields.get("judged_by"), str):
+        raise DataError('must be an object as {"judged_by": "..."}', file=file.label)
     return words
 
 
@@ -316,213 +481,16 @@ def _fact(record: Record, value: object, answer: str | None) -> Fact:
 
 def _texts(record: Record, fields: JsonObject, key: str) -> tuple[str, ...]:
     values = _list(record, fields, key)
-    for value in values:
-        if not isinstance(value, str) or not value.strip():
-            raise record.refusal(f"{key!r} must hold non-empty strings, got {short_repr(value)}")
+    if not all(isinstance(value, str) and value.strip() for value in values):
+        raise record.refusal(f"{key!r} must hold non-empty strings, got {short_repr(values)}")
     return tuple(values)
 
 
 def _list(record: Record, fields: JsonObject, key: str) -> list[Any]:
     values = fields.get(key)
-    if values is None:
-        return []
-    if not isinstance(values, list):
+    if values is not None and not isinstance(values, list):
         raise record.refusal(f"{key!r} must be a list, got {short_repr(values)}")
-    return values
-
-
-def read_documents(files: Sequence[TextFile | Path], findings: Findings) -> Mapping[str, Document]:
-    """Documents by id from tables with an id, a text and optionally a title.
-
-    Those of a large corpus stay on the disk.
-    """
-    opened = [plain_file(each) if isinstance(each, Path) else each for each in files]
-    collect = partial(_collect_documents, opened)
-    if stays_on_disk(opened):
-        return store_documents(opened, collect, findings)
-    documents: dict[str, Document] = {}
-    collect(documents, findings)
-    return documents
-
-
-def _collect_documents(
-    files: Sequence[TextFile], found: DocumentWriter | dict[str, Document], findings: Findings
-) -> None:
-    before = findings.error_count
-    for file in files:
-        collect(read_table(file), _document, findings, found)
-    if not len(found) and findings.error_count == before:
-        raise DataError("has no documents; add rows with '_id' and 'text'", file=files[0].label)
-
-
-def read_queries(files: Sequence[TextFile], findings: Findings) -> dict[str, Query]:
-    """Queries by id from tables with an id and a text."""
-    queries: dict[str, Query] = {}
-    for file in files:
-        collect(read_table(file), _query, findings, queries)
-    if not queries and not findings.error_count:
-        raise DataError("has no queries; add rows with '_id' and 'text'", file=files[0].label)
-    return queries
-
-
-def read_grades(file: TextFile, findings: Findings) -> dict[str, dict[str, int]]:
-    """Judgments from a table, or from a file of TREC's four or BEIR's three columns."""
-    if table_suffix(Path(file.label)) in _QRELS:
-        return read_judgments(file, findings)
-    judgments: dict[str, dict[str, int]] = {}
-    for row in read_table(file):
-        with findings.errors_collected():
-            if isinstance(row, DataError):
-                raise row
-            _add_judgment(row, judgments)
-    return judgments
-
-
-def collect(
-    rows: Iterable[Record | DataError],
-    build: Callable[[Record, Findings], _Item],
-    findings: Findings,
-    found: ItemsById[_Item],
-) -> None:
-    """Put the items of rows into `found`. A repeated one is noted; another one with the same id is
-    refused, because scores would depend on which of the two is used.
-    """
-    for row in rows:
-        if isinstance(row, DataError):
-            findings.refuse(row)
-            continue
-        try:
-            item = build(row, findings)
-        except DataError as error:
-            findings.refuse(error)
-            continue
-        earlier = found.setdefault(item.id, item)
-        if earlier is item:
-            continue
-        if _same(earlier, item):
-            what = f"{Path(row.source).name}: rows that repeat an earlier one (kept once)"
-            findings.note(what, f"{item.id!r} {row.place}")
-        else:
-            what = f"id {item.id!r} is already used for other content; rename or delete one of both"
-            findings.refuse(row.refusal(what))
-
-
-def _same(a: object, b: object) -> bool:
-    try:
-        return a == b
-    except RecursionError:  # metadata nested a thousand deep, which JSON allows
-        return False
-
-
-def _document(row: Record, findings: Findings) -> Document:
-    metadata = row.fields.get("metadata")
-    document = Document(
-        _identifier(row, _DOC_IDS),
-        _text(row, ("title",), required=False),
-        _text(row, _TEXTS),
-        metadata if isinstance(metadata, dict) else {},
-    )
-    if not document.full_text:
-        what = f"{Path(row.source).name}: documents with neither title nor text"
-        findings.note(what, f"{document.id!r} {row.place}")
-    return document
-
-
-def _query(row: Record, findings: Findings) -> Query:
-    metadata = row.fields.get("metadata")
-    tags = row.fields.get("tags", metadata.get("tags") if isinstance(metadata, dict) else None)
-    kept = tuple(intern(each) for each in cell_list(tags) if isinstance(each, str))
-    query = Query(_identifier(row, _QUERY_IDS), _text(row, _QUERY_TEXTS), kept)
-    if not query.text.strip():
-        what = f"{Path(row.source).name}: queries without text"
-        findings.note(what, f"{query.id!r} {row.place}")
-    return query
-
-
-def _add_judgment(row: Record, judgments: dict[str, dict[str, int]]) -> str:
-    """Add the judgment of a row; returns the id of its query."""
-    query_id, doc_id = _identifier(row, _JUDGED_QUERIES), _identifier(row, _JUDGED_DOCUMENTS)
-    value = _field_of(row.fields, _GRADES, absent=1)  # a gap in that column is no relevant document
-    grade = parse_grade(str(value))
-    if grade is None:
-        raise row.refusal(wrong_grade(value))
-    earlier = judgments.setdefault(query_id, {}).setdefault(doc_id, grade)
-    if earlier != grade:
-        raise row.refusal(
-            f"document {doc_id!r} has grade {grade} for query {query_id!r}, but {earlier} before; "
-            "delete one of the two"
-        )
-    return query_id
-
-
-def drop_unknown_queries(
-    judgments: dict[str, dict[str, int]],
-    name: str,
-    documents: Mapping[str, Document],
-    queries: Mapping[str, Query],
-    findings: Findings,
-) -> Judgments:
-    """The judgments of queries that exist. Documents that the corpus lacks count in the ideal
-    ranking, as in trec_eval: without them every system would look better than it is.
-    """
-    for query_id in [each for each in judgments if queries and each not in queries]:
-        what = f"{name}: judgments dropped, because their query does not exist"
-        findings.note(what, f"query {query_id!r}", count=len(judgments.pop(query_id)))
-    lacking = f"{name}: judged documents that are not in the corpus (no system can retrieve them)"
-    judged = missing = 0
-    for query_id, grades in judgments.items():
-        for document_id in grades:
-            judged += 1
-            if documents and document_id not in documents:
-                missing += 1
-                how = respelled(document_id, documents)
-                there = f" (the corpus has it {how})" if how else ""
-                findings.note(lacking, f"{document_id!r} for query {query_id!r}{there}")
-    if judged and missing == judged:
-        what = "splits without a judged document in the corpus (write the new ids into qrels)"
-        findings.note(what, repr(name))
-    return judgments
-
-
-def _identifier(row: Record, names: Sequence[str]) -> str:
-    """The id in the first column of these names, interned; `DataError` if there is none."""
-    value = _field_of(row.fields, names)
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)  # a data frame's column of integers with gaps
-    if isinstance(value, str) and value and not value.isspace():
-        return intern(value)
-    if value is None or isinstance(value, str | bool | float | list | dict):
-        raise row.refusal(
-            f"has no id in a column {', '.join(names[:3])} or the like, got {short_repr(value)} "
-            f"from the columns {short_repr(list(row.fields))}"
-        )
-    return intern(str(value))
-
-
-def _text(row: Record, names: Sequence[str], *, required: bool = True) -> str:
-    value = _field_of(row.fields, names, absent=_ABSENT)
-    if isinstance(value, str):
-        return value
-    if value is _ABSENT and required:
-        have = short_repr(list(row.fields))
-        raise row.refusal(f"has no text in a column {', '.join(names[:3])}, only {have}")
-    if value is _ABSENT or value is None or (isinstance(value, float) and isnan(value)):
-        return ""
-    raise row.refusal(f"{names[0]!r} must be text, got {short_repr(value)}")
-
-
-_ABSENT = object()
-
-
-def _field_of(fields: JsonObject, names: Sequence[str], absent: object = None) -> object:
-    """The value of the first column that is called so; upper case, `-` and `_` are the same.
-    `absent` if there is no such column."""
-    for name in names:
-        if name in fields:
-            return fields[name]
-    spelled = {spelling(name): name for name in fields}
-    found = next((spelled[name] for name in names if name in spelled), None)
-    return absent if found is None else fields[found]
+    return values or []
 
 
 def write_beir(dataset: Dataset, folder: Path) -> None:
@@ -530,20 +498,20 @@ def write_beir(dataset: Dataset, folder: Path) -> None:
 
     A file that would be empty is not written: corpus.jsonl, answers.jsonl.
     """
-    documents = (
-        {"_id": d.id, "title": d.title, "text": d.text, "metadata": dict(d.metadata)}
-        for d in dataset.documents.values()
-    )
-    queries = (
-        {"_id": query.id, "text": query.text, "metadata": {"tags": query.tags}}
-        for query in dataset.queries.values()
-    )
     if dataset.documents:
+        documents = (
+            {"_id": d.id, "title": d.title, "text": d.text, "metadata": dict(d.metadata)}
+            for d in dataset.documents.values()
+        )
         _write_lines(folder / "corpus.jsonl", documents)
     if dataset.judged_by:
         _write_lines(folder / "judged_by.jsonl", [{"judged_by": dataset.judged_by}])
     if dataset.answers:
         _write_lines(folder / "answers.jsonl", map(_answer_record, dataset.answers.values()))
+    queries = (
+        {"_id": query.id, "text": query.text, "metadata": {"tags": query.tags}}
+        for query in dataset.queries.values()
+    )
     _write_lines(folder / "queries.jsonl", queries)
     for split, judgments in dataset.judgments.items():
         write_file(folder / "qrels" / f"{split}.tsv", beir_qrels(judgments))
@@ -589,11 +557,11 @@ def dataset_from_dicts(
     """See `Dataset.from_dicts`."""
     asked: dict[str, Query] = {}
     found: dict[str, Document] = {}
-    collect(_rows_in_memory(queries, "queries", "query_id"), _query, Findings(), asked)
+    _collect(_rows_in_memory(queries, "queries", "query_id"), _query, Findings(), asked)
     if not asked or not all(query.text for query in asked.values()):
         raise DataError("queries must be texts, at least one, such as {'q1': 'How long?'}")
     given = {} if documents is None else documents
-    collect(_rows_in_memory(given, "documents", "doc_id"), _document, Findings(), found)
+    _collect(_rows_in_memory(given, "documents", "doc_id"), _document, Findings(), found)
     judged: dict[str, dict[str, int]] = {}
     if isinstance(judgments, Mapping):
         judgments = list(_judgment_rows(judgments))
@@ -633,6 +601,6 @@ def _judgment_rows(judgments: Mapping[Any, Any]) -> Iterator[JsonObject]:
                 f"judgments: query {query_id!r} must have {{id: grade}} or a list of ids, got "
                 f"{short_repr(grades)}"
             )
-        pairs = grades.items() if isinstance(grades, Mapping) else ((each, 1) for each in grades)
+        pairs = grades.items() if isinstance(grades, Mapping) else ((doc, 1) for doc in grades)
         for doc_id, grade in pairs:
             yield {"query_id": query_id, "doc_id": doc_id, "grade": grade}

@@ -12,10 +12,17 @@ from os import PathLike
 from pathlib import Path
 
 from assay.data.beir import read_beir
-from assay.data.beir_download import MD5, find_archive, is_beir_cached, read_beir_download
 from assay.data.dataset import UNANSWERABLE, Dataset
-from assay.data.hub import is_hub_cached, read_hub
-from assay.data.ir_datasets_source import is_ir_dataset_cached, read_ir_dataset
+from assay.data.public_sources import (
+    BEIR_MD5,
+    find_archive,
+    is_beir_cached,
+    is_hub_cached,
+    is_ir_dataset_cached,
+    read_beir_download,
+    read_hub,
+    read_ir_dataset,
+)
 from assay.data.question_table import COLUMNS, read_questions
 from assay.data.table import SUFFIXES, parse_columns, require_readable_table, table_suffix
 from assay.data.text_file import Findings
@@ -50,7 +57,7 @@ SOURCES: Mapping[str, DataSource] = {
     "beir": DataSource(
         read_beir_download,
         is_beir_cached,
-        f"the public sets of the BEIR benchmark: {', '.join(MD5)}",
+        f"the public sets of the BEIR benchmark: {', '.join(BEIR_MD5)}",
     ),
     "hf": DataSource(
         read_hub,
@@ -200,7 +207,7 @@ def _similar_name(name: str) -> str | None:
     if colon:
         near = closest(prefix.replace("-", "_"), SOURCES, cutoff=0.5)
         return f"{near}:{rest}" if near else None
-    names = {each: f"beir:{each}" for each in MD5} | {each: each for each in KNOWN}
+    names = {each: f"beir:{each}" for each in BEIR_MD5} | {each: each for each in KNOWN}
     found = closest(name.lower(), names, cutoff=0.75)
     return names[found] if found else None
 

@@ -7,13 +7,19 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from math import isnan
 from pathlib import Path
 from sys import intern
 
 from assay.data.dataset import UNANSWERABLE, Dataset, Query, ReferenceAnswer
-from assay.data.qrels import describe_model_judgments, parse_grade, wrong_grade
-from assay.data.table import cell_list, find_columns, read_table, spelling, table_suffix
+from assay.data.qrels import add_grade, describe_model_judgments, parse_grade, wrong_grade
+from assay.data.table import (
+    cell_list,
+    find_columns,
+    plain_cell,
+    read_table,
+    spelling,
+    table_suffix,
+)
 from assay.data.text_file import Findings, Record, short_repr
 from assay.errors import DataError, UsageError, did_you_mean
 
@@ -50,7 +56,6 @@ _SEPARATED = re.compile(r"[;|,]\s+\S")
 _NO_VALUE = re.compile(r"#[A-ZÄÖÜ/]+[!?]?|n/?a|nan|null|none|nil|[-–—?]+", re.IGNORECASE)
 _MAX_TAG_VALUES = 100
 _MAX_TAG_LENGTH = 100
-_MISSING = ("NAType", "NaTType")  # of pandas
 
 _Layout = Mapping[str, str | None]
 
@@ -89,28 +94,20 @@ def dataset_of_rows(
     return builder.build(name, source)
 
 
-@dataclass(slots=True)
-class _Question:
-    text: str
-    number: int
-    tags: dict[str, str] = field(default_factory=dict)
-    """Each tag with the column that it is from."""
-
-
 @dataclass
 class _Builder:
+    """Collects the rows of a table: questions, judgments, answers and tags by query id."""
+
     columns: Mapping[str, str]
     findings: Findings
     layouts: dict[tuple[str, ...], _Layout | None] = field(default_factory=dict)
-    questions: dict[str, _Question] = field(default_factory=dict)
+    questions: dict[str, tuple[str, int]] = field(default_factory=dict)  # text, and its first row
     judgments: dict[str, dict[str, int]] = field(default_factory=dict)
     answers: dict[str, str] = field(default_factory=dict)
+    tags: dict[str, dict[str, str]] = field(default_factory=dict)  # by query: column by tag
     tag_values: dict[str, set[str]] = field(default_factory=dict)
-    separators: dict[str, int] = field(default_factory=dict)
-    models: dict[str, int] = field(default_factory=dict)
-    """How many judgments each model made."""
-    spellings: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """The first spelling of each id and its place, by the id in lower case."""
+    models: dict[str, int] = field(default_factory=dict)  # how many judgments each made
+    spellings: dict[str, tuple[str, str]] = field(default_factory=dict)  # first one, and its place
 
     def add(self, row: Record) -> None:
         names = tuple(row.fields)
@@ -123,21 +120,20 @@ class _Builder:
         judged = self._judged(row, layout)
         answer = _text(row, layout["answer"])
         query_id = self._question(row, layout)
-        grades = self.judgments.setdefault(query_id, {})
+        self.judgments.setdefault(query_id, {})
         for doc_id, grade in judged:
             self._note_doubtful(row, doc_id)
-            if (earlier := grades.setdefault(doc_id, grade)) != grade:
-                raise row.refusal(
-                    f"document {doc_id!r} has grade {grade} for query {query_id!r}, but {earlier} "
-                    "before; delete one of the two"
-                )
+            try:
+                add_grade(self.judgments, query_id, doc_id, grade)
+            except ValueError as error:
+                raise row.refusal(str(error)) from None
         if answer and self.answers.setdefault(query_id, answer) != answer:
             raise row.refusal(
                 f"query {query_id!r} has another answer before; delete one of the two"
             )
-        if model := _plain(row.fields.get(_JUDGED_BY)):
+        if model := plain_cell(row.fields.get(_JUDGED_BY)):
             self.models[model] = self.models.get(model, 0) + len(judged)
-        self._tag(row, layout, self.questions[query_id].tags)
+        self._tag(row, layout, self.tags.setdefault(query_id, {}))
 
     def _question(self, row: Record, layout: _Layout) -> str:
         """The id of the row's question. The same text is the same question if no id is given."""
@@ -150,11 +146,11 @@ class _Builder:
         if known is None:
             if not text:
                 raise row.refusal(f"query {query_id!r} has no text; write it in its first row")
-            self.questions[query_id] = _Question(text, row.number)
-        elif text and text != known.text:
+            self.questions[query_id] = text, row.number
+        elif text and text != known[0]:
             place = "line" if row.lined else "row"
             raise row.refusal(
-                f"query id {query_id!r} was already used in {place} {known.number} for another "
+                f"query id {query_id!r} was already used in {place} {known[1]} for another "
                 "query; ids must be unique: rename one of the two"
             )
         elif layout["ids"] is not None:
@@ -167,21 +163,19 @@ class _Builder:
         if layout["ids"] is None:
             doc_id = _text(row, layout["doc_id"])
             for name in (layout["doc_id"], grade):
-                if name is not None and _plain(row.fields[name]) == "":
+                if name is not None and plain_cell(row.fields[name]) == "":
                     raise row.refusal(f"{name!r} is empty; write a value, or delete the row")
-            return [(intern(doc_id), _grade(row, grade))]
+            return [(doc_id, _grade(row, grade))]
         value = row.fields[layout["ids"]]
         if isinstance(value, Mapping):
-            return [(intern(str(key)), _as_grade(row, each)) for key, each in value.items()]
-        parts = [_plain(each) for each in self._list(row, value)]
+            return [(str(key), _as_grade(row, given)) for key, given in value.items()]
+        parts = [plain_cell(part) for part in self._list(row, value)]
         if None in parts:
             raise row.refusal(f"{layout['ids']!r} must hold ids, got {short_repr(value)}")
-        ids = [intern(each) for each in parts if each]
+        ids = [part for part in parts if part]
         given = self._list(row, row.fields[layout["grades"]]) if layout["grades"] else []
         if given and len(given) != len(ids):
             raise row.refusal(f"has {len(ids)} ids and {len(given)} grades; write one for each id")
-        if len(set(ids)) < len(ids):
-            self.findings.note("rows that name an id twice", row.place)
         if not ids:
             what = "questions without expected ids, which no ranking is measured on"
             self.findings.note(what, row.place)
@@ -204,15 +198,12 @@ class _Builder:
     def _list(self, row: Record, value: object) -> list[object]:
         """The parts of a cell: a list, a JSON list, or text with one of the separators."""
         if not isinstance(value, str) or value.lstrip().startswith("["):
-            return [] if _plain(value) == "" else list(cell_list(value))
-        separator = next((each for each in _SEPARATORS if each in value), None)
-        if separator is None:
-            return [value] if value.strip() else []
-        self.separators.setdefault(separator, row.number)
+            return [] if plain_cell(value) == "" else list(cell_list(value))
+        separator = next((mark for mark in _SEPARATORS if mark in value), "\n")
         parts = [part for part in value.split(separator) if part.strip()]
         if any(map(_SEPARATED.search, parts)):
             what = f"cells with another separator beside {separator!r}, read as one id"
-            self.findings.note(what, f"{short_repr(value)} in {row.number}")
+            self.findings.note(what, f"{short_repr(value)} {row.place}")
         return list(parts)
 
     def _tag(self, row: Record, layout: _Layout, tags: dict[str, str]) -> None:
@@ -220,7 +211,7 @@ class _Builder:
         used = set(layout.values())
         others = [] if layout["provenance"] else [name for name in row.fields if name not in used]
         for name in others:
-            value = _plain(row.fields[name])
+            value = plain_cell(row.fields[name])
             seen = self.tag_values.setdefault(name, set())
             if not value or len(seen) > _MAX_TAG_VALUES:
                 continue
@@ -230,9 +221,8 @@ class _Builder:
                 seen.add(value)
                 tags[intern(f"{name}={value}")] = name
         if (own := layout["tags"]) is not None:
-            tags |= {
-                intern(tag): own for tag in map(_plain, self._list(row, row.fields[own])) if tag
-            }
+            listed = map(plain_cell, self._list(row, row.fields[own]))
+            tags |= {intern(tag): own for tag in listed if tag}
 
     def build(self, name: str, source: str) -> Dataset:
         if not self.questions and not self.findings.error_count:
@@ -244,14 +234,11 @@ class _Builder:
         for column in sorted(prose):
             what = f"columns that are not tags (over {_MAX_TAG_VALUES} values, or long ones)"
             self.findings.note(what, repr(column))
-        if len(self.separators) > 1:
-            used = ", ".join(f"{each!r} from {n}" for each, n in self.separators.items())
-            self.findings.note("files that separate ids in more than one way", used)
-        queries = {}
-        answers = {}
-        for query_id, question in self.questions.items():
-            tags = tuple(tag for tag, column in question.tags.items() if column not in prose)
-            queries[query_id] = Query(query_id, question.text, tags)
+        queries, answers = {}, {}
+        for query_id, (text, _) in self.questions.items():
+            own = self.tags.get(query_id, {})
+            tags = tuple(tag for tag, column in own.items() if column not in prose)
+            queries[query_id] = Query(query_id, text, tags)
             grades = self.judgments.get(query_id, {})
             relevant = tuple(doc_id for doc_id, grade in grades.items() if grade > 0)
             if query_id in self.answers:
@@ -259,8 +246,8 @@ class _Builder:
                 answers[query_id] = ReferenceAnswer(query_id, answer, (), relevant)
             elif UNANSWERABLE in tags:  # declining is right: no answer, and the tag says so
                 answers[query_id] = ReferenceAnswer(query_id, None)
-        messages = self.findings.messages
         made = describe_model_judgments(self.models, sum(map(len, self.judgments.values())))
+        messages = self.findings.messages
         return Dataset(name, {}, queries, {"test": self.judgments}, answers, messages, made)
 
 
@@ -303,35 +290,19 @@ def _missing(row: Record, key: str, what: str) -> DataError:
 
 
 def _text(row: Record, name: str | None) -> str:
-    text = "" if name is None else _plain(row.fields[name])
+    text = "" if name is None else plain_cell(row.fields[name])
     if text is None:
         raise row.refusal(f"{name!r} must be text, got {short_repr(row.fields[str(name)])}")
     return text
 
 
-def _plain(value: object) -> str | None:
-    """The text of a cell, "" for an empty one; None if it is a list or an object.
-
-    Data frames turn a column of integers with gaps into floats, and gaps into NaN.
-    """
-    if isinstance(value, str):
-        return value.strip()
-    if value is None or type(value).__name__ in _MISSING:
-        return ""
-    if hasattr(value, "__len__"):
-        return None
-    if isinstance(value, float):
-        return "" if isnan(value) else str(int(value)) if value.is_integer() else str(value)
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def _grade(row: Record, name: str | None) -> int:
     value = None if name is None else row.fields[name]
-    return 1 if _plain(value) == "" else _as_grade(row, value)
+    return 1 if plain_cell(value) == "" else _as_grade(row, value)
 
 
 def _as_grade(row: Record, value: object) -> int:
-    grade = parse_grade(_plain(value) or "")
+    grade = parse_grade(plain_cell(value) or "")
     if grade is None:
         raise row.refusal(wrong_grade(value))
     return grade

@@ -10,6 +10,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ _BATCH = 1024
 _MAX_LITERAL = 2**20
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _TOLD_DELIMITER = re.compile(r"sep=(.)\r?\n?", re.IGNORECASE)  # a first line for spreadsheets
+_MISSING = ("NAType", "NaTType")  # of pandas
 # Spreadsheets run a cell that begins with one of these as a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -181,6 +183,22 @@ def _spelled_out(text: str) -> Sequence[Any]:
     return found if isinstance(found, list) else [text]
 
 
+def plain_cell(value: object) -> str | None:
+    """The text of a cell, "" for an empty one; None if it is a list or an object.
+
+    Data frames turn a column of integers with gaps into floats, and gaps into NaN.
+    """
+    if isinstance(value, str):
+        return value.strip()
+    if value is None or type(value).__name__ in _MISSING:
+        return ""
+    if hasattr(value, "__len__"):
+        return None
+    if isinstance(value, float):
+        return "" if isnan(value) else str(int(value)) if value.is_integer() else str(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def parsed_cell(value: Any) -> Any:
     """The JSON in a text, else the value as it is."""
     if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "["):
@@ -226,11 +244,9 @@ def _from_json(file: TextFile) -> Iterator[Record | DataError]:
         value = [value]  # an export of spans, whose one column would be taken for its rows
     while isinstance(value, dict) and (inside := _first_list(value)) is not None:
         value = inside
-    if isinstance(value, dict) and value and all(isinstance(v, list) for v in value.values()):
-        lengths = {len(column) for column in value.values()}
-        if len(lengths) == 1:
-            names = list(value)
-            value = [dict(zip(names, each, strict=True)) for each in zip(*value.values())]  # noqa: B905
+    if isinstance(value, dict) and all(isinstance(column, list) for column in value.values()):
+        rows = zip(*value.values(), strict=False)
+        value = [dict(zip(value, row, strict=True)) for row in rows]
     if not isinstance(value, list):
         raise DataError(f"must hold a list of rows, got {short_repr(value)}", file=file.label)
     yield from rows_of(value, file.label)
@@ -279,18 +295,17 @@ def _from_delimited(file: TextFile, delimiter: str) -> Iterator[Record | DataErr
 def _cells(file: TextFile, text: io.TextIOWrapper, delimiter: str) -> Iterator[Record | DataError]:
     lines = _RowLines(text)
     try:
-        header_line = next(lines, "")
-        before = 1
+        header_line, before = next(lines, ""), 1
         if told := _TOLD_DELIMITER.fullmatch(header_line):
             delimiter, header_line, before = told[1], next(lines, ""), 2
         elif delimiter == "," and "," not in header_line:
             # As spreadsheets write it if the comma is in numbers, or as "Unicode text".
-            delimiter = next((each for each in ";\t" if each in header_line), ",")
+            delimiter = next((mark for mark in ";\t" if mark in header_line), ",")
         names = next(csv.reader([header_line], delimiter=delimiter), [])
     except csv.Error as error:
         raise DataError(f"is not valid CSV: {error}", file=file.label, line=1) from None
     header = [name.strip() for name in names]
-    _refuse_repeated(header, file.label, before)
+    _require_distinct(header, file.label, before)
     reader = csv.reader(lines, delimiter=delimiter)
     while True:
         first = reader.line_num + before + 1
@@ -305,22 +320,16 @@ def _cells(file: TextFile, text: io.TextIOWrapper, delimiter: str) -> Iterator[R
         if not any(map(str.strip, cells)):  # ";;;", as spreadsheets write rows without content
             continue
         row = Record(file.label, first, dict(zip(header, cells, strict=False)), lined=True)
-        if len(cells) != len(header):
-            yield row.refusal(f"has {len(cells)} cells, the header has {len(header)}")
-        else:
-            yield row
+        same = len(cells) == len(header)
+        yield row if same else row.refusal(f"has {len(cells)} cells, the header has {len(header)}")
 
 
-def _refuse_repeated(names: Sequence[str], file: str | Path, line: int | None = None) -> None:
+def _require_distinct(names: Sequence[str], file: str | Path, line: int | None = None) -> None:
     """Of two columns of one name, only one could be read; columns without a name are not read."""
-    repeated = [name for name, number in Counter(names).items() if name and number > 1]
+    repeated = next((name for name, number in Counter(names).items() if name and number > 1), None)
     if repeated:
-        raise DataError(
-            f"has {names.count(repeated[0])} columns named {short_repr(repeated[0])}; rename or "
-            "delete all but one",
-            file=file,
-            line=line,
-        )
+        what = f"has {names.count(repeated)} columns named {short_repr(repeated)}"
+        raise DataError(f"{what}; rename or delete all but one", file=file, line=line)
 
 
 class _RowLines:
@@ -354,7 +363,7 @@ def _from_parquet(path: Path) -> Iterator[Record | DataError]:
     try:
         require_regular(path)
         with parquet.ParquetFile(path) as file:
-            _refuse_repeated(file.schema_arrow.names, path)
+            _require_distinct(file.schema_arrow.names, path)
             number = 0
             for batch in file.iter_batches(batch_size=_BATCH):
                 for fields in batch.to_pylist():

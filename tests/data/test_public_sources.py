@@ -1,0 +1,449 @@
+"""`beir:`, `hf:` and `ir_datasets:` from a local server that behaves well and badly."""
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import random
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import ir_datasets
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.data.file_server import FileServer, file_server, publish
+
+from assay.data import load_dataset, public_sources
+from assay.data.beir import sort_files
+from assay.data.load import is_available_offline
+from assay.data.public_sources import HubName
+from assay.errors import DataError, DownloadError, UsageError
+
+OFFICIAL = os.environ.get("NFCORPUS_ARCHIVE")  # read before the fixtures take it away
+needs_archive = pytest.mark.skipif(not OFFICIAL, reason="NFCORPUS_ARCHIVE is not set")
+
+Rows = list[dict[str, object]]
+CORPUS: Rows = [
+    {"_id": "d1", "title": "Tea", "text": "Green tea is steeped."},
+    {"_id": "d2", "title": "", "text": "Coffee is brewed."},
+]
+QUERIES: Rows = [{"_id": "q1", "text": "how is tea made"}, {"_id": "q2", "text": "coffee?"}]
+QRELS: Rows = [
+    {"query-id": "q1", "corpus-id": "d1", "score": 2},
+    {"query-id": "q2", "corpus-id": "d2", "score": 1},
+]
+TSV = b"query-id\tcorpus-id\tscore\nq1\td1\t2\nq2\td2\t1\n"
+GRADES = {"q1": {"d1": 2}, "q2": {"d2": 1}}
+
+
+def parquet(rows: Rows) -> bytes:
+    buffer = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), buffer)
+    return buffer.getvalue()
+
+
+def lines(rows: Rows) -> bytes:
+    return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+
+
+PLAIN = {
+    "corpus.jsonl": lines(CORPUS),
+    "queries.jsonl": lines(QUERIES),
+    "qrels/test.jsonl": lines(QRELS),
+}
+LAYOUTS = {
+    "MTEB, JSON lines": PLAIN,
+    "BEIR, JSON lines compressed": {
+        "README.md": b"---\nlicense: mit\n---",
+        "corpus.jsonl.gz": gzip.compress(lines(CORPUS)),
+        "queries.jsonl.gz": gzip.compress(lines(QUERIES)),
+        "qrels/test.tsv": TSV,
+    },
+    "MTEB, Parquet by configuration": {
+        "corpus/corpus-00000-of-00002.parquet": parquet(CORPUS[:1]),
+        "corpus/corpus-00001-of-00002.parquet": parquet(CORPUS[1:]),
+        "queries/queries-00000-of-00001.parquet": parquet(QUERIES),
+        "data/test-00000-of-00001-6c20deed08d304e4.parquet": parquet(QRELS),
+    },
+    "MTEB, default and qrels folders": {
+        "corpus/test-00000-of-00001.parquet": parquet(CORPUS),
+        "queries/test-00000-of-00001.parquet": parquet(QUERIES),
+        "qrels/test-00000-of-00002.parquet": parquet(QRELS),
+        "qrels/test-00001-of-00002.parquet": parquet(QRELS[1:]),
+    },
+    "one file each": {
+        "corpus.parquet": parquet(CORPUS),
+        "query.parquet": parquet(QUERIES),
+        "qrels.parquet": parquet(QRELS),
+    },
+}
+
+
+def archive(*folders: str, extra: dict[str, bytes] | None = None) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as packed:
+        for folder in folders:
+            packed.writestr(f"{folder}/corpus.jsonl", PLAIN["corpus.jsonl"])
+            packed.writestr(f"{folder}/queries.jsonl", PLAIN["queries.jsonl"])
+            packed.writestr(f"{folder}/qrels/test.tsv", TSV)
+        for name, content in (extra or {}).items():
+            packed.writestr(name, content)
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def mirror(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
+    """A server of BEIR's archives, of which NFCorpus is a small one."""
+    with file_server() as server:
+        monkeypatch.setenv("ASSAY_BEIR_URL", f"{server.url}/sets/")
+        monkeypatch.setenv("NFCORPUS_URL", f"{server.url}/sets/nfcorpus.zip")
+        monkeypatch.setattr("assay.net.download._ATTEMPTS", 1)
+        server.files["/sets/scifact.zip"] = body = archive("scifact")
+        monkeypatch.setitem(public_sources.BEIR_MD5, "scifact", hashlib.md5(body).hexdigest())
+        server.files["/sets/nfcorpus.zip"] = body = archive("nfcorpus")
+        hashes = {name: hashlib.new(name, body).hexdigest() for name in public_sources.HASHES}
+        monkeypatch.setattr(public_sources, "HASHES", hashes)
+        yield server
+
+
+@pytest.mark.parametrize("name", ["beir:scifact", "nfcorpus", "beir:nfcorpus"])
+def test_an_archive_is_downloaded_once(mirror: FileServer, name: str) -> None:
+    assert not is_available_offline(name)
+    told: list[tuple[str, int, int | None]] = []
+    for _ in range(2):
+        dataset = load_dataset(name, progress=lambda *step: told.append(step))
+    assert (dataset.name, dataset.judgments, dataset.warnings) == (name, {"test": GRADES}, ())
+    assert len(mirror.seen) == 1
+    assert told[-1][1] == told[-1][2] == len(mirror.files[mirror.paths()[0]])
+    assert is_available_offline(name)
+
+
+def test_another_md5_than_the_published_one_is_a_warning(
+    mirror: FileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(public_sources.BEIR_MD5, "scifact", "0" * 32)
+    (warning,) = load_dataset("beir:scifact").warnings
+    assert "another MD5" in warning
+    assert "published is 000" in warning
+
+
+def test_one_of_several_sets_in_an_archive(mirror: FileServer) -> None:
+    mirror.files["/sets/cqadupstack.zip"] = archive("cqadupstack/android", "cqadupstack/english")
+    assert load_dataset("beir:cqadupstack/android").judgments["test"] == GRADES
+
+
+def test_a_bomb_is_refused(mirror: FileServer) -> None:
+    bomb = {"bomb.jsonl": bytes(70 * 2**20)}
+    mirror.files["/sets/scifact.zip"] = archive("scifact", extra=bomb)
+    with pytest.raises(DataError, match="grows over 100 times"):
+        load_dataset("beir:scifact")
+
+
+@pytest.mark.parametrize(
+    ("name", "ways"),
+    [
+        ("beir:scifact", ("again to continue", "scifact.zip elsewhere", "ASSAY_BEIR_URL")),
+        ("nfcorpus", ("NFCORPUS_ARCHIVE=", "--archive", "--dataset notes")),
+    ],
+)
+def test_a_download_that_breaks_off_names_the_ways_out(
+    mirror: FileServer, name: str, ways: tuple[str, ...]
+) -> None:
+    mirror.cut = (10, 1)
+    with pytest.raises(DownloadError, match="broke off") as refusal:
+        load_dataset(name)
+    assert all(way in str(refusal.value) for way in ways)
+    assert load_dataset(name).judgments
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (None, "HTTP 404"),
+        (b"<html>please log in</html>", "damaged or not NFCorpus: expected md5"),
+        (bytes(public_sources.DOWNLOAD_MAX_BYTES + 1), "larger than 16,777,216 bytes"),
+    ],
+    ids=["missing", "other", "flood"],
+)
+def test_a_wrong_nfcorpus_is_never_used(
+    mirror: FileServer, surroundings: Path, body: bytes | None, why: str
+) -> None:
+    mirror.files.pop("/sets/nfcorpus.zip")
+    if body is not None:
+        mirror.files["/sets/nfcorpus.zip"] = body
+    with pytest.raises(DownloadError, match=why):
+        load_dataset("nfcorpus")
+    assert list(surroundings.iterdir()) == []
+
+
+def test_a_damaged_nfcorpus_in_the_cache_is_fetched_again(
+    mirror: FileServer, surroundings: Path
+) -> None:
+    load_dataset("nfcorpus")
+    (surroundings / "nfcorpus.zip").write_bytes(b"damaged")
+    assert load_dataset("nfcorpus").judgments["test"] == GRADES
+
+
+def test_a_download_that_trickles_is_cut_off(
+    mirror: FileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(public_sources, "TOTAL_SECONDS", -1.0)
+    with pytest.raises(DownloadError, match="not finished after"):
+        load_dataset("nfcorpus")
+
+
+def test_credentials_of_a_mirror_stay_out_of_the_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NFCORPUS_URL", "http://me:secret@127.0.0.1:1/x.zip?token=hidden")
+    with pytest.raises(DownloadError, match=r"from http://127\.0\.0\.1:1/x\.zip:") as refusal:
+        load_dataset("nfcorpus")
+    assert "secret" not in str(refusal.value)
+    assert "hidden" not in str(refusal.value)
+
+
+def test_an_archive_that_is_given_is_used_or_refused_and_never_replaced(
+    mirror: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = tmp_path / "given.zip"
+    given.write_bytes(mirror.files["/sets/nfcorpus.zip"])
+    assert load_dataset("nfcorpus", archive=given).judgments["test"] == GRADES
+    monkeypatch.setenv("NFCORPUS_ARCHIVE", str(given))
+    assert load_dataset("nfcorpus").name == "nfcorpus"
+    given.write_bytes(b"something else")
+    with pytest.raises(DataError, match=r"expected md5 \w+, got \w+; .* use --dataset"):
+        load_dataset("nfcorpus")
+    monkeypatch.setenv("NFCORPUS_ARCHIVE", str(tmp_path / "nowhere.zip"))
+    with pytest.raises(DataError, match="the archive in NFCORPUS_ARCHIVE cannot be read"):
+        load_dataset("nfcorpus")
+    with pytest.raises(UsageError, match="only for 'nfcorpus', not for 'notes'"):
+        load_dataset("notes", archive=given)
+    assert mirror.seen == []
+
+
+def test_both_hashes_are_checked(
+    mirror: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = tmp_path / "given.zip"
+    given.write_bytes(mirror.files["/sets/nfcorpus.zip"])
+    for name in public_sources.HASHES:
+        with monkeypatch.context() as patch:
+            patch.setitem(public_sources.HASHES, name, "0" * 32)
+            with pytest.raises(DataError, match=f"expected {name} 0000"):
+                load_dataset("nfcorpus", archive=given)
+
+
+@needs_archive
+def test_the_official_archive_holds_what_is_published_about_it() -> None:
+    dataset = load_dataset("nfcorpus", archive=Path(str(OFFICIAL)))
+    assert len(dataset.documents) == 3633
+    sizes = {split: len(dataset.queries_in(split)) for split in dataset.judgments}
+    assert sizes == {"train": 2590, "dev": 324, "test": 323}
+    grades = [grade for judged in dataset.judgments["test"].values() for grade in judged.values()]
+    assert (grades.count(1), grades.count(2), len(grades)) == (11_758, 576, 12_334)
+    assert dataset.warnings == ()
+
+
+@needs_archive
+@pytest.mark.parametrize(
+    ("seed", "numbers"),
+    [
+        (42, [634, 133, 1557, 1398, 1275, 782, 583, 3014, 499, 3271]),
+        (777, [1309, 2500, 2071, 3191, 1537]),
+    ],
+)
+def test_the_order_of_queries_gives_the_reference_draws(seed: int, numbers: list[int]) -> None:
+    valid = load_dataset("nfcorpus", archive=Path(str(OFFICIAL))).queries_in("test")
+    drawn = random.Random(seed).sample(valid, len(numbers))
+    assert [query.id for query in drawn] == [f"PLAIN-{number}" for number in numbers]
+
+
+@needs_archive
+def test_processes_that_download_at_once_all_succeed(
+    mirror: FileServer, surroundings: Path
+) -> None:
+    mirror.files["/sets/nfcorpus.zip"] = Path(str(OFFICIAL)).read_bytes()
+    code = "from assay.data import load_dataset; print(len(load_dataset('nfcorpus').documents))"
+    command = [sys.executable, "-c", code]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    assert [process.communicate()[0].strip() for process in processes] == ["3633"] * 3
+    assert [path.name for path in surroundings.iterdir()] == ["nfcorpus.zip"]
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
+    with file_server() as server:
+        monkeypatch.setenv("HF_ENDPOINT", server.url)
+        monkeypatch.delenv("HF_TOKEN", raising=False)
+        monkeypatch.setattr("assay.net.download._ATTEMPTS", 1)
+        yield server
+
+
+@pytest.mark.parametrize("files", LAYOUTS.values(), ids=LAYOUTS)
+@pytest.mark.parametrize("place", ["hub", "folder"])
+def test_each_layout_is_read(
+    hub: FileServer, tmp_path: Path, files: dict[str, bytes], place: str
+) -> None:
+    publish(hub, "tea/house", files)
+    for name, content in files.items():
+        (tmp_path / "clone" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "clone" / name).write_bytes(content)
+    dataset = load_dataset("hf:tea/house" if place == "hub" else tmp_path / "clone")
+    assert dataset.name == ("hf:tea/house" if place == "hub" else "clone")
+    assert {doc.id: doc.title for doc in dataset.documents.values()} == {"d1": "Tea", "d2": ""}
+    assert [query.text for query in dataset.queries_in("test")] == ["how is tea made", "coffee?"]
+    assert (dataset.judgments, dataset.warnings) == ({"test": GRADES}, ())
+
+
+def test_judgments_may_be_in_a_repository_of_their_own(hub: FileServer) -> None:
+    data = {"data/corpus-00000-of-00001.parquet": parquet(CORPUS)}
+    publish(hub, "c/tea", data | {"data/queries-00000-of-00001.parquet": parquet(QUERIES)})
+    publish(hub, "c/tea-qrels", {"data/dev-00000-of-00001.parquet": parquet(QRELS)}, "b" * 40)
+    assert load_dataset("hf:c/tea").judgments == {"dev": GRADES}
+
+
+def test_a_commit_is_kept_until_another_revision_is_named(hub: FileServer) -> None:
+    publish(hub, "tea/house", PLAIN)
+    load_dataset("hf:tea/house")
+    asked = len(hub.seen)
+    publish(hub, "tea/house", {**PLAIN, "qrels/test.jsonl": lines(QRELS[:1])}, "c" * 40)
+    assert load_dataset("hf:tea/house").judgments["test"] == GRADES
+    assert len(hub.seen) == asked
+    assert load_dataset(f"hf:tea/house@{'c' * 40}").judgments["test"] == {"q1": {"d1": 2}}
+
+
+def test_configurations_are_chosen_by_name(hub: FileServer) -> None:
+    files = {}
+    for language in ("de", "fr"):
+        files[f"{language}-corpus/test-00000-of-00001.parquet"] = parquet(CORPUS)
+        files[f"{language}-queries/test-00000-of-00001.parquet"] = parquet(QUERIES[:1])
+        files[f"{language}-qrels/test-00000-of-00001.parquet"] = parquet(QRELS[:1])
+    publish(hub, "m/many", files)
+    with pytest.raises(UsageError, match=r"on a hub hf:m/many#CONFIG: de, fr"):
+        load_dataset("hf:m/many")
+    with pytest.raises(UsageError, match=r"no configuration 'frr'; .*Did you mean 'fr'\?"):
+        load_dataset("hf:m/many#frr")
+    dataset = load_dataset("hf:m/many#de")
+    assert (dataset.name, list(dataset.queries)) == ("hf:m/many#de", ["q1"])
+    assert not [path for path in hub.paths() if "fr-" in path]
+
+
+def test_no_network_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
+    monkeypatch.setattr("assay.net.download._ATTEMPTS", 1)
+    with pytest.raises(DownloadError, match=r"not in the cache, .* HF_ENDPOINT names another hub"):
+        load_dataset("hf:tea/house")
+
+
+def test_a_gated_data_set_asks_for_the_token(
+    hub: FileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(hub, "tea/house", PLAIN)
+    hub.statuses[f"/datasets/tea/house/resolve/{'a' * 40}/corpus.jsonl"] = 403
+    monkeypatch.setenv("HF_TOKEN", "hf_hidden")
+    with pytest.raises(DownloadError, match="accept its terms on the hub and set HF_TOKEN") as e:
+        load_dataset("hf:tea/house")
+    assert "hf_hidden" not in str(e.value)
+    assert set(hub.tokens) == {"Bearer hf_hidden"}
+
+
+def test_half_a_download_is_continued_by_the_next_command(hub: FileServer) -> None:
+    publish(hub, "tea/house", PLAIN)
+    whole = hub.files.pop(corpus := f"/datasets/tea/house/resolve/{'a' * 40}/corpus.jsonl")
+    with pytest.raises(DownloadError, match=r"corpus\.jsonl of data set .* HTTP 404"):
+        load_dataset("hf:tea/house")
+    hub.files[corpus], hub.cut = whole, (30, 1)
+    with pytest.raises(DownloadError, match="broke off; run the command again to continue"):
+        load_dataset("hf:tea/house")
+    assert load_dataset("hf:tea/house").judgments["test"] == GRADES
+    assert (corpus, "bytes=30-") in hub.seen
+
+
+@pytest.mark.parametrize(
+    "name", ["corpus/../../../evil.jsonl", "/corpus/x.jsonl", "corpus/a\\b.csv"]
+)
+def test_a_hub_writes_nowhere_else(hub: FileServer, name: str, tmp_path: Path) -> None:
+    publish(hub, "e/vil", {name: lines(CORPUS), "queries.jsonl": lines(QUERIES)})
+    with pytest.raises(DataError, match="a path outside of the data set"):
+        load_dataset("hf:e/vil")
+    assert not list(tmp_path.rglob("evil*"))
+
+
+@pytest.mark.parametrize("name", ["hf:alone", "hf:a/b/c", "hf:a/..", "hf:a/b@../x", "hf:a b/c"])
+def test_a_name_that_is_none_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match="write hf:ORG/NAME"):
+        load_dataset(name)
+    for text in ("hf:a/b", "hf:a/b@v1", "hf:a/b#de", "hf:a/b@v1#de"):
+        assert str(HubName.parse(text)) == text
+
+
+@pytest.mark.parametrize("answer", [b"[]", b"{}", b'{"sha": "x/../y", "siblings": []}', b"<html>"])
+def test_an_answer_that_is_no_list_of_files_is_refused(hub: FileServer, answer: bytes) -> None:
+    hub.files["/api/datasets/tea/house"] = answer
+    with pytest.raises(DownloadError, match=r"was not understood|not JSON"):
+        load_dataset("hf:tea/house")
+
+
+def test_judgments_that_name_no_document_are_noticed(hub: FileServer) -> None:
+    qrels: Rows = [{"query-id": "q1", "corpus-id": "gone", "score": 1}]
+    publish(hub, "o/ld", {**PLAIN, "qrels/test.jsonl": lines(qrels)})
+    warnings = " ".join(load_dataset("hf:o/ld").warnings)
+    assert "splits without a judged document in the corpus (write the new ids into" in warnings
+
+
+def test_files_that_are_no_part_of_it_are_left_out(hub: FileServer) -> None:
+    paths = ["instruction/x.parquet", "qrel_diff/q.txt", ".gitattributes", "corpus.jsonl"]
+    assert {key: files.all_paths for key, files in sort_files(paths).items()} == {
+        "": ["corpus.jsonl"]
+    }
+    publish(hub, "a/pictures", {"images/train-00000-of-00001.parquet": b"x"})
+    with pytest.raises(DataError, match="has no queries; a data set has"):
+        load_dataset("hf:a/pictures")
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Iterator[str]:
+    """A data set that the library ir_datasets reads from files of the test."""
+    (tmp_path / "docs.tsv").write_text("d1\tGreen tea is steeped.\nd2\tCoffee is brewed.\n")
+    (tmp_path / "queries.tsv").write_text("q1\thow is tea made\nq2\tnever judged\n")
+    (tmp_path / "qrels").write_text("q1 0 d1 2\nq1 0 d2 0\n")
+    docs = {"docs_tsv": str(tmp_path / "docs.tsv")}
+    parts = {"queries_tsv": "queries.tsv", "qrels_trec": "qrels"}
+    others: dict[str, Any] = {key: str(tmp_path / name) for key, name in parts.items()}
+    ir_datasets.registry.register("assay-tests/tea", ir_datasets.create_dataset(**docs, **others))
+    ir_datasets.registry.register("assay-tests", ir_datasets.create_dataset(**docs))
+    yield "ir_datasets:assay-tests/tea"
+    for name in ("assay-tests/tea", "assay-tests"):
+        del ir_datasets.registry._registered[name]
+
+
+def test_a_data_set_of_the_library(library: str) -> None:
+    assert not is_available_offline(library)
+    dataset = load_dataset(library)
+    assert dataset.documents["d1"].text == "Green tea is steeped."
+    assert dataset.queries["q1"].text == "how is tea made"
+    assert dataset.judgments == {"test": {"q1": {"d1": 2, "d2": 0}}}
+    assert is_available_offline(library)
+
+
+def test_what_the_library_does_not_have_is_named(library: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"lacks queries or judgments.*assay-tests/tea"):
+        load_dataset("ir_datasets:assay-tests")
+    with pytest.raises(UsageError, match="Did you mean 'ir_datasets:assay-tests/tea"):
+        load_dataset("ir_datasets:assay-test/tea")
+    (tmp_path / "qrels").unlink()
+    with pytest.raises(DownloadError, match="could not provide 'ir_datasets:assay-tests/tea'"):
+        load_dataset(library)
+
+
+def test_titles_and_texts_of_records_with_more_fields() -> None:
+    from ir_datasets.formats.trec import TitleUrlTextDoc, TrecParsedDoc
+
+    document = public_sources._ir_document(TitleUrlTextDoc("d1", "Tea", "http://x", "Steeped."))
+    assert (document.title, document.text) == ("Tea", "Steeped.")
+    parsed = public_sources._ir_document(TrecParsedDoc("d2", "Tea", "Brewed.", b"<x>"))
+    assert (parsed.title, parsed.text) == ("Tea", "Brewed.")
