@@ -17,7 +17,7 @@ from pathlib import Path
 
 from assay.data import Dataset, load_dataset
 from assay.data.beir import write_new_beir
-from assay.labels.ground_truth.generation import SELECTED
+from assay.labels.reference_writing import SELECTED
 from assay.targets.opening import open_target
 from assay.targets.target_kinds import OpenContext
 

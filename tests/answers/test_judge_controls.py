@@ -9,7 +9,6 @@ from assay.answers.judge_controls import (
     UNRELATED,
     altered_pairs,
     ask_controls,
-    ask_support_controls,
     control_pairs,
     max_believed,
     near_misses,
@@ -80,8 +79,8 @@ async def test_which_judges_fail(model: Rule, failure: str | None) -> None:
 
 async def test_without_references_sources_are_the_controls() -> None:
     pairs = support_pairs([said for _, said in REFERENCES], 5)
-    assert (await ask_support_controls(Judge(Rule("TRUE")), pairs)).failure
-    assert (await ask_support_controls(Judge(Rule()), pairs)).failure is None
+    assert (await ask_controls(Judge(Rule("TRUE")), pairs, support=True)).failure
+    assert (await ask_controls(Judge(Rule()), pairs, support=True)).failure is None
 
 
 def test_a_reference_with_one_change_is_a_control() -> None:

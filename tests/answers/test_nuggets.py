@@ -8,7 +8,6 @@ from collections.abc import Callable
 import pytest
 
 from assay.answers.judge import Judge, parse_words
-from assay.answers.nugget_file import Importance, Nugget
 from assay.answers.nuggets import (
     NuggetAssignment,
     Support,
@@ -16,10 +15,10 @@ from assay.answers.nuggets import (
     assign_by_judge,
     assign_by_rules,
     assignment_prompt,
-    failed_controls,
     nugget_scores,
     unreliable_assignments,
 )
+from assay.answers.references import Importance, Nugget
 from assay.data import load_dataset
 
 FACT = re.compile(r"Fact \d+:\n<fact \w+>\n(.*?)\n</fact", re.DOTALL)
@@ -100,8 +99,8 @@ def test_a_judge_assigns_batches_in_both_orders() -> None:
     facts = [nugget(f"fact {n}.", id=str(n)) for n in range(12)]
     answer = "It says fact 3. And fact 11. Nothing else."
     assigned = asyncio.run(assign_by_judge(Judge(model), "What?", answer, facts))
-    assert [each.nugget.id for each in assigned] == [each.id for each in facts]
-    supported = [each.nugget.id for each in assigned if each.support is Support.SUPPORT]
+    assert [each.id for each in assigned] == [each.id for each in facts]
+    supported = [each.id for each in assigned if each.support is Support.SUPPORT]
     assert supported == ["3", "11"]
     assert len(model.prompts) == 4  # two batches, two orders
     first, second = model.prompts[:2]
@@ -174,19 +173,19 @@ def test_a_judge_that_says_one_thing_about_everything_fails_its_controls(
         ask_nugget_controls(Judge(Model(lambda _f, _a: label)), nuggets, questions, 5)
     )
     assert found is not None
-    assert failure in (failed_controls(found) or "")
+    assert failure in (found.failure or "")
     good = asyncio.run(ask_nugget_controls(Judge(Model(reads)), nuggets, questions, 5))
     assert good is not None
-    assert (good.right, good.asked, failed_controls(good)) == (6, 6, None)
+    assert (good.words, good.failure) == ("6 of 6 controls right", None)
 
 
 def test_the_scores_are_those_of_trec() -> None:
     """Two vital (one stated, one in part) and two others (one stated, one not)."""
     assigned = [
-        NuggetAssignment(nugget("a"), Support.SUPPORT),
-        NuggetAssignment(nugget("b"), Support.PARTIAL),
-        NuggetAssignment(nugget("c", Importance.OKAY), Support.SUPPORT),
-        NuggetAssignment(nugget("d", Importance.OKAY), Support.NONE),
+        NuggetAssignment.ruled(nugget("a"), Support.SUPPORT),
+        NuggetAssignment.ruled(nugget("b"), Support.PARTIAL),
+        NuggetAssignment.ruled(nugget("c", Importance.OKAY), Support.SUPPORT),
+        NuggetAssignment.ruled(nugget("d", Importance.OKAY), Support.NONE),
     ]
     assert nugget_scores(assigned) == {
         "nugget_recall": 2.5 / 4,

@@ -11,7 +11,7 @@ from tests.docs.page_commands import section
 from tests.llm_providers.model_server import ModelServer
 from typer.testing import CliRunner
 
-from assay.answers.nugget_file import read_nuggets
+from assay.answers.references import read_references
 from assay.cli.app import app
 
 PAGE = section("answers.md", "Nuggets")
@@ -31,7 +31,7 @@ def test_the_commands_run() -> None:
     assert evaluated.exit_code == 0, evaluated.output
     assert "extracted without a model" in " ".join(evaluated.stdout.split())
     assert drawn.exit_code == 0, drawn.output
-    assert len(read_nuggets(Path("nuggets.jsonl"))) == 20
+    assert len(read_references(Path("nuggets.jsonl"))) == 20
 
 
 def test_labels_of_the_page_calibrate_the_rules_and_a_judge(

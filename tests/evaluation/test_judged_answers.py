@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.evaluation.town import Scripted, diagnosis_of, judge_of, perfect, rows_of, run, section
 
+from assay.answers.judge_controls import JudgeControls
 from assay.data import Dataset
 from assay.data.dataset import ReferenceAnswer
 from assay.errors import (
@@ -18,9 +19,6 @@ from assay.errors import (
 from assay.evaluation.evaluation import Evaluation, Events
 from assay.report.terminal import plain_text
 from assay.report.terminal_answers import render_answers
-from assay.run.answers import (
-    JudgeControls,
-)
 from assay.run.config import JudgeSettings, RunConfig
 from assay.targets import PythonAgent
 

@@ -9,7 +9,7 @@ import pytest
 from tests.llm_providers.model_server import ModelServer, openai_model
 
 import assay
-from assay.answers.nugget_file import nugget_hash
+from assay.answers.references import nugget_hash
 from assay.data import Dataset
 from assay.errors import DataError, UsageError
 from assay.report.terminal import plain_text, render_report
@@ -152,7 +152,7 @@ def test_a_gate_on_vital_nuggets_needs_some(nuggets: Path, tmp_path: Path) -> No
 
 def test_questions_without_nuggets_are_refused(nuggets: Path, tmp_path: Path) -> None:
     nuggets.write_text(json.dumps({**LINES[0], "nuggets": []}) + "\n" + json.dumps(LINES[1]))
-    with pytest.raises(DataError, match="none of the 1 questions of this run has a nugget"):
+    with pytest.raises(DataError, match="none of the 1 questions has a nugget"):
         evaluate(nuggets, tmp_path, num_queries=1, seed=1)
 
 

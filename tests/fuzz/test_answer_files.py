@@ -14,12 +14,12 @@ from tests.fuzz.mutation import almost
 
 from assay.answers.calibration_files import read_calibrations, read_nugget_labels
 from assay.answers.judge import parse_words
-from assay.answers.nugget_file import nuggets_to_json, read_nuggets
-from assay.data.dataset import Document
+from assay.answers.references import read_references, reference_to_json
+from assay.data.dataset import Document, Query
 from assay.errors import DataError
 from assay.labels.grading.model_grades import read_grade_records
 from assay.labels.grading.pool import read_pool
-from assay.labels.ground_truth.nugget_extraction import ModelExtractor, SentenceExtractor
+from assay.labels.reference_writing import ModelExtractor, SentenceExtractor
 
 NUGGETS = (
     b'{"query_id": "q1", "query": "w", "nuggets": [{"id": "q1.1", "text": "Tea is hot", '
@@ -56,10 +56,10 @@ def read(content: bytes, name: str, reader: Callable[[Path], object]) -> object:
 
 @given(content=almost(NUGGETS))
 def test_nuggets_are_read_and_written_alike(content: bytes) -> None:
-    found = read(content, "n.jsonl", read_nuggets)
+    found = read(content, "n.jsonl", read_references)
     if isinstance(found, list):
-        lines = "\n".join(json.dumps(nuggets_to_json(each)) for each in found)
-        assert read(lines.encode("utf-8", "surrogatepass"), "n.jsonl", read_nuggets) in (
+        lines = "\n".join(json.dumps(reference_to_json(each)) for each in found)
+        assert read(lines.encode("utf-8", "surrogatepass"), "n.jsonl", read_references) in (
             None,
             found,
         )
@@ -100,10 +100,6 @@ class _Says:
         return self.reply
 
 
-async def _yes(_text: str, _sources: object) -> bool:
-    return True
-
-
 REPLY = b'{"facts": [{"text": "Tea is hot", "document": 1, "quote": "Tea is hot"}]}'
 
 
@@ -113,7 +109,7 @@ REPLY = b'{"facts": [{"text": "Tea is hot", "document": 1, "quote": "Tea is hot"
 def test_replies_of_a_model_that_draws(reply: bytes) -> None:
     document = Document("d", "", "Tea is hot. It cools.")
     says = _Says(reply.decode("utf-8", "replace"))
-    drawn = asyncio.run(ModelExtractor(says, _yes, _yes).extract("Is tea hot?", [document]))
-    assert drawn.nuggets == []  # its labels are no labels
+    drawn = asyncio.run(ModelExtractor(says).write(Query("q", "Is tea hot?"), [document]))
+    assert drawn.facts == []  # its labels are no labels
     with contextlib.suppress(DataError):
-        asyncio.run(SentenceExtractor().extract(says.reply, [document]))
+        asyncio.run(SentenceExtractor().write(Query("q", says.reply), [document]))

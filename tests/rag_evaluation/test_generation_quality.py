@@ -20,7 +20,7 @@ from assay.answers.answer_metrics import share_relevant
 from assay.answers.faithfulness import answer_relevance, faithfulness
 from assay.answers.judge import Judge
 from assay.answers.statements import abstained
-from assay.labels.ground_truth.generation import SELECTED
+from assay.labels.reference_writing import SELECTED
 from assay.pytest_plugin.fixtures import EvaluationLLM, RecordAnswer
 from assay.pytest_plugin.session import RagCase, RagTestData
 

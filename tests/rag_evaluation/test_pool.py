@@ -6,7 +6,7 @@ import pytest
 from scripts.nfcorpus_pool import DEPTH, POOL, pooled
 
 from assay.data import load_dataset
-from assay.labels.ground_truth.generation import SELECTED, expected_ids
+from assay.labels.reference_writing import SELECTED, expected_ids
 from assay.targets.opening import open_target
 from assay.targets.target_kinds import OpenContext
 

@@ -14,7 +14,7 @@ expected document; the others are reported, and count in the mean.
 import pytest
 from tests.rag_evaluation.conftest import DEPTH, Retrieve
 
-from assay.labels.ground_truth.generation import SELECTED
+from assay.labels.reference_writing import SELECTED
 from assay.metrics.metric import CappedRecall, Metric, Recall
 from assay.metrics.scoring import score
 from assay.pytest_plugin.fixtures import RecordAnswer

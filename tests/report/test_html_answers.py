@@ -13,12 +13,13 @@ from assay import Dataset, Run, evaluate
 from assay.answers.figures import AnswerFigure
 from assay.data.dataset import ReferenceAnswer
 from assay.evaluation.reporting import render_report_page
+from assay.llm.providers.provider import Spending
 from assay.report.html import command_of
 from assay.report.html_answers import EXAMPLES, judge_facts
 from assay.report.html_queries import JudgedDocuments
 from assay.report.html_questions import QuestionView, question_view
 from assay.report.numbers import ceiling, figure, interval
-from assay.run.answers import AnswersReport, JudgeSpending
+from assay.run.answers import AnswersReport
 from assay.run.models import AnswerRow, Report
 
 
@@ -187,7 +188,7 @@ def test_a_judge_is_described(judged_run: Run) -> None:
     [(None, "price not known"), (0.0, "$0.00"), (0.004, "$0.0040"), (1.5, "$1.50")],
 )
 def test_what_a_judge_cost_is_told(judged_run: Run, cost: float | None, words: str) -> None:
-    spending = JudgeSpending(calls=9, cached=2, input_tokens=1000, output_tokens=30, cost=cost)
+    spending = Spending(calls=9, cached=2, input_tokens=1000, output_tokens=30, cost=cost)
     answers = judged_run.report.answers
     assert answers is not None
     assert answers.judge is not None

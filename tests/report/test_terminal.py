@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from assay.llm.providers.provider import Spending
 from assay.report.terminal import (
     ScoreLine,
     plain_text,
@@ -13,7 +14,7 @@ from assay.report.terminal import (
     verdict,
 )
 from assay.report.terminal_answers import preference_facts
-from assay.run.answers import AnswersReport, JudgeSpending, PreferenceReport
+from assay.run.answers import AnswersReport, PreferenceReport
 from assay.run.models import Comparison, PairedResult, Report
 
 REPORT: dict[str, Any] = {
@@ -269,7 +270,7 @@ def test_an_older_run_without_unseen_queries_has_no_mean_of_them() -> None:
 
 
 def test_a_preference_that_cost_less_than_a_cent_shows_its_price() -> None:
-    spent = JudgeSpending(calls=8, cached=0, input_tokens=900, output_tokens=8, cost=0.004)
+    spent = Spending(calls=8, cached=0, input_tokens=900, output_tokens=8, cost=0.004)
     found = PreferenceReport(
         judge="openai:m",
         votes=2,

@@ -19,8 +19,8 @@ from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 from assay.answers.calibration import MIN_KAPPA, MIN_LABELS
 from assay.answers.criteria import Criterion, CriterionRating, rating_of
 from assay.answers.judge import Judgment, Vote
-from assay.answers.nugget_file import Importance, Nugget, check_nugget
 from assay.answers.nuggets import Support
+from assay.answers.references import Importance, Nugget
 from assay.data.text_file import Record, plain_file, records, short_repr, write_file
 from assay.errors import DataError
 from assay.text import normalize, text_hash
@@ -182,10 +182,9 @@ def _labeled_nugget(record: Record) -> LabeledNugget:
             f"'label' must be support, partial or none, got {short_repr(record.fields['label'])}"
         )
     try:
-        _, text = check_nugget(record.text("nugget"), Importance.VITAL)
-    except ValueError as error:
-        raise record.refusal(str(error).replace("'text'", "'nugget'")) from None
-    nugget = Nugget(str(record.number), text, Importance.VITAL)
+        nugget = Nugget(str(record.number), record.text("nugget"), Importance.VITAL)
+    except ValidationError as error:
+        raise record.refusal(f"'nugget': {error.errors()[0]['msg']}") from None
     return LabeledNugget(record.text("question"), record.text("answer"), nugget, Support(label))
 
 

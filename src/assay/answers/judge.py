@@ -33,6 +33,10 @@ _FENCE = re.compile(r"\A\s*+```\w*+\s*|```\s*+\Z")
 _WRAPPING = " \t\r\n.!*_`\"'“”‘’()[]"
 
 
+class UnreliableJudge(Exception):
+    """The judge contradicts itself, fails its controls or says nothing: no figure is reported."""
+
+
 class Vote(StrEnum):
     """One reply of a judge, read strictly."""
 

@@ -10,12 +10,14 @@ many of those right gives figures that are too high.
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple
 
-from assay.answers.judge import FactState, Judge, Judgment, Vote, quote_unreadable
+from pydantic import Field
+
+from assay.answers.judge import FactState, Judge, Judgment, quote_unreadable
 from assay.answers.statements import abstained
+from assay.answers.stored import StoredModel
 from assay.data.dataset import Fact
 from assay.net.gather import gather
 from assay.text import sentences, stems
@@ -27,7 +29,7 @@ TOLERATED_NEAR_MISSES = 0.08
 _SIGNIFICANCE = 0.05
 _CANDIDATES = 200
 _UNLIKE = 0.2
-_FEWEST = 2
+_MIN_PAIRS = 2
 _REMEDY = "choose another model (skip the self-test with --judge-set controls=0)"
 
 
@@ -44,52 +46,74 @@ class ControlPair(NamedTuple):
     same: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ControlResult:
-    """How many of the pairs of each kind were judged rightly, and how many got no verdict."""
+class JudgeControls(StoredModel):
+    """What a judge said about references against themselves (`same`), against others
+    (`different`), and with one thing changed (`altered`).
+
+    `alterable` is how many near misses could be made; None if that was not tried. `failure` says
+    why this judge is not believed; a report does not keep it.
+    """
 
     same: int
     same_right: int
     different: int
     different_right: int
-    mute: int = 0
     altered: int = 0
     altered_believed: int = 0
     alterable: int | None = None
-    """How many near misses could be made; None if that was not tried."""
-    unreadable: str = ""
-    """What the judge replied in place of a verdict, for the message."""
+    failure: str | None = Field(default=None, exclude=True)
 
-    @property
-    def asked(self) -> int:
-        """Pairs of both kinds."""
-        return self.same + self.different
-
-    @property
-    def right(self) -> int:
-        """Pairs of both kinds that were judged rightly."""
-        return self.same_right + self.different_right
-
-    @property
-    def failure(self) -> str | None:
-        """Why this judge is not believed: it fails most pairs of one kind, or many near misses."""
-        if 2 * self.mute > self.asked:
-            said = f"the judge gave no verdict for {self.mute} of {self.asked} controls"
-            return f"{said}{self.unreadable}; {_REMEDY}"
-        kinds = (
-            ("accepted", "wrong", self.different, self.different - self.different_right),
-            ("rejected", "correct", self.same, self.same - self.same_right),
+    @classmethod
+    def counted(
+        cls, found: Sequence[tuple[bool, bool]], mute: int = 0, unreadable: str = ""
+    ) -> "JudgeControls":
+        """From whether each pair is the same and whether it was judged rightly; `mute` got no
+        verdict, and `unreadable` quotes what was said in its place.
+        """
+        kinds = {kind: [right for same, right in found if same is kind] for kind in (True, False)}
+        failure = None
+        if 2 * mute > len(found):
+            failure = f"the judge gave no verdict for {mute} of {len(found)} controls{unreadable}"
+        for kind, what in ((False, "accepted {} wrong"), (True, "rejected {} correct")):
+            wrong = kinds[kind].count(False)
+            if failure is None and len(kinds[kind]) >= _MIN_PAIRS and 2 * wrong > len(kinds[kind]):
+                said = what.format(f"{wrong} of {len(kinds[kind])}")
+                failure = f"the judge failed its self-test: it {said} texts"
+        return cls(
+            same=len(kinds[True]),
+            same_right=sum(kinds[True]),
+            different=len(kinds[False]),
+            different_right=sum(kinds[False]),
+            failure=failure and f"{failure}; {_REMEDY}",
         )
-        for what, kind, asked, wrong in kinds:
-            if asked >= _FEWEST and 2 * wrong > asked:
-                said = f"the judge failed its self-test: it {what} {wrong} of {asked} {kind} texts"
-                return f"{said}; {_REMEDY}"
-        if self.altered_believed > max_believed(self.altered):
-            return (
-                f"the judge failed its self-test: it accepted {self.altered_believed} of "
-                f"{self.altered} correct texts with one number, name or negation changed; {_REMEDY}"
+
+    def with_altered(self, believed: Sequence[bool]) -> "JudgeControls":
+        """With near misses, of which these were believed."""
+        asked, wrong = len(believed), sum(believed)
+        update: dict[str, object] = {"altered": asked, "altered_believed": wrong}
+        if wrong > max_believed(asked):
+            update["failure"] = (
+                f"the judge failed its self-test: it accepted {wrong} of {asked} correct texts "
+                f"with one number, name or negation changed; {_REMEDY}"
             )
-        return None
+        return self.model_copy(update={**update, "alterable": asked})
+
+    @property
+    def words(self) -> str:
+        """How many were judged rightly."""
+        right = self.same_right + self.different_right + self.altered - self.altered_believed
+        return f"{right} of {self.same + self.different + self.altered} controls right"
+
+    @property
+    def untested(self) -> str | None:
+        """What the controls cannot show, if too few references could be altered."""
+        if self.alterable is None or self.alterable >= _MIN_PAIRS:
+            return None
+        few = "no reference" if not self.alterable else "only one reference"
+        return (
+            f"the judge was not tested on references with one thing changed, because {few} has a "
+            "number, unit, name or negation to change: a judge that only compares words would pass"
+        )
 
 
 def max_believed(asked: int) -> int:
@@ -110,7 +134,7 @@ def control_pairs(references: Sequence[tuple[str, str]], number: int) -> list[Co
     some: what another reference says might be right as well.
     """
     usable = _usable(references)
-    if not number or len(usable) < _FEWEST:  # one pair decides nothing
+    if not number or len(usable) < _MIN_PAIRS:  # one pair decides nothing
         return []
     held = [frozenset(stems(said)) for _, said in usable]
     pairs = []
@@ -186,18 +210,33 @@ def _replaced(text: str, match: re.Match[str], new: str) -> str:
 
 
 async def ask_controls(
-    judge: Judge, pairs: Sequence[ControlPair], altered: Sequence[ControlPair] = ()
-) -> ControlResult:
-    """Ask a judge about references, each in all its votes; about near misses if it passes."""
-    result = _result(pairs, await gather(judge.correctness(*pair[:3]) for pair in pairs))
+    judge: Judge,
+    pairs: Sequence[ControlPair],
+    altered: Sequence[ControlPair] = (),
+    *,
+    support: bool = False,
+) -> JudgeControls:
+    """Ask a judge about references, each in all its votes; about near misses if it passes.
+
+    With `support`, it is asked whether one text supports the other, as about answers.
+    """
+
+    async def asked(pair: ControlPair) -> Judgment:
+        if support:
+            return await judge.support_judgment(pair.answer, [pair.reference])
+        return await judge.correctness(pair.question, pair.answer, pair.reference)
+
+    judgments = await gather(map(asked, pairs))
+    verdicts = zip(pairs, judgments, strict=True)
+    result = JudgeControls.counted(
+        [(pair.same, judgment.verdict is pair.same) for pair, judgment in verdicts],
+        mute=sum(each.unparseable == len(each.votes) for each in judgments),
+        unreadable=quote_unreadable(r for each in judgments for r in each.unreadable_replies),
+    )
     if result.failure:
         return result
-    return _with_altered(result, await gather(judge.correctness(*pair[:3]) for pair in altered))
-
-
-def _with_altered(result: ControlResult, asked: Sequence[Judgment]) -> ControlResult:
-    believed = sum(each.verdict is True for each in asked)
-    return replace(result, altered=len(asked), altered_believed=believed, alterable=len(asked))
+    near = await gather(map(asked, altered))
+    return result.with_altered([each.verdict is True for each in near])
 
 
 def support_pairs(sources: Sequence[str], number: int) -> list[ControlPair]:
@@ -206,21 +245,9 @@ def support_pairs(sources: Sequence[str], number: int) -> list[ControlPair]:
     return control_pairs(named, number)
 
 
-async def ask_support_controls(
-    judge: Judge, pairs: Sequence[ControlPair], altered: Sequence[ControlPair] = ()
-) -> ControlResult:
-    """Ask a judge whether a text supports a sentence, as it is asked about answers."""
-
-    async def asked(pair: ControlPair) -> Judgment:
-        return await judge.support_judgment(pair.answer, [pair.reference])
-
-    result = _result(pairs, await gather(map(asked, pairs)))
-    return result if result.failure else _with_altered(result, await gather(map(asked, altered)))
-
-
 async def ask_fact_controls(
     judge: Judge, known: Sequence[tuple[str, str, Fact]], number: int
-) -> ControlResult | None:
+) -> JudgeControls | None:
     """Ask whether a reference states its own fact, and whether another question's states it.
 
     `known` has questions with their reference answer and a fact that it states.
@@ -233,31 +260,12 @@ async def ask_fact_controls(
         judge.facts(pair.question, pair.answer, [facts[pair.question, pair.reference]])
         for pair in pairs
     )
-    states = [(each.states[0], pair.same) for each, pair in zip(found, pairs, strict=True)]
-    return ControlResult(
-        same=sum(pair.same for pair in pairs),
-        same_right=sum(state is FactState.STATED and same for state, same in states),
-        different=sum(not pair.same for pair in pairs),
-        different_right=sum(
-            state in (FactState.ABSENT, FactState.CONTRADICTED) and not same
-            for state, same in states
-        ),
-        mute=sum(state is None for state, _ in states),
-        unreadable=quote_unreadable([each.replies[0] for each in found if each.unparseable]),
-    )
-
-
-def _result(pairs: Sequence[ControlPair], judgments: Sequence[Judgment]) -> ControlResult:
-    both = list(zip(pairs, judgments, strict=True))
-    right = [pair.same for pair, judgment in both if judgment.verdict is pair.same]
-    decided = (Vote.TRUE, Vote.FALSE)
-    return ControlResult(
-        same=sum(pair.same for pair in pairs),
-        same_right=sum(right),
-        different=sum(not pair.same for pair in pairs),
-        different_right=len(right) - sum(right),
-        mute=sum(not set(decided) & set(judgment.votes) for judgment in judgments),
-        unreadable=quote_unreadable(
-            [reply for each in judgments for reply in each.unreadable_replies]
-        ),
+    states = [each.states[0] for each in found]
+    return JudgeControls.counted(
+        [
+            (pair.same, state is not None and (state is FactState.STATED) is pair.same)
+            for pair, state in zip(pairs, states, strict=True)
+        ],
+        mute=states.count(None),
+        unreadable=quote_unreadable(each.replies[0] for each in found if each.unparseable),
     )

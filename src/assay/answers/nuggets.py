@@ -7,15 +7,18 @@ the shares of supported nuggets are the metrics.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
 
 from assay.answers.differences import differences
 from assay.answers.judge import Judge, inconsistency
-from assay.answers.judge_controls import ControlResult
-from assay.answers.nugget_file import Nugget
+from assay.answers.judge_controls import JudgeControls
 from assay.answers.outcome import taken_back
+from assay.answers.references import Importance, Nugget
 from assay.answers.statements import CLAUSE, abstained
+from assay.answers.stored import StoredModel
 from assay.answers.values import polarity, tokens
 from assay.llm.prompt import delimited, delimiter_code, load_prompt
 from assay.net.gather import gather
@@ -48,28 +51,53 @@ SUPPORT_RANK = {each: rank for rank, each in enumerate(Support)}
 _WORDS = tuple(each.value.upper() for each in Support)
 
 
-@dataclass(frozen=True, slots=True)
-class NuggetAssignment:
-    """What was said about a nugget; no `votes` where rules decided.
+class NuggetAssignment(StoredModel):
+    """A nugget and what an answer does with it; `support` is None if nothing was decided.
 
-    With votes, every second one saw the answer first and the nuggets in reverse.
+    With `votes`, which a report does not keep, every second one saw the answer first and the
+    nuggets in reverse; without, rules decided.
     """
 
-    nugget: Nugget
-    ruled: Support | None = None
-    votes: tuple[Support | None, ...] = ()
+    id: str
+    text: str
+    importance: str
+    by: str
+    support: Annotated[Support, Field(strict=False)] | None
+    votes: tuple[Support | None, ...] = Field(default=(), exclude=True)
+
+    @classmethod
+    def ruled(cls, nugget: Nugget, support: Support) -> "NuggetAssignment":
+        """Decided without a model."""
+        return cls._of(nugget, support, ())
+
+    @classmethod
+    def voted(cls, nugget: Nugget, votes: Sequence[Support | None]) -> "NuggetAssignment":
+        """The worse of what the majority says in each order: a judge that prefers a place can give
+        no credit. Nothing if an order has no majority.
+        """
+        orders = [_majority(votes[place::2]) for place in (0, 1)]
+        decided = [each for each in orders if each is not None]
+        worse = min(decided, key=SUPPORT_RANK.__getitem__) if len(decided) == 2 else None
+        return cls._of(nugget, worse, tuple(votes))
+
+    @classmethod
+    def _of(
+        cls, nugget: Nugget, support: Support | None, votes: tuple[Support | None, ...]
+    ) -> "NuggetAssignment":
+        importance, by = nugget.importance.value, nugget.by.value
+        return cls(
+            id=nugget.id,
+            text=nugget.text,
+            importance=importance,
+            by=by,
+            support=support,
+            votes=votes,
+        )
 
     @property
-    def support(self) -> Support | None:
-        """The worse of what the majority says in each order; None where an order has none.
-
-        So a judge that prefers a place can give no credit.
-        """
-        if not self.votes:
-            return self.ruled
-        orders = [_majority(self.votes[place::2]) for place in (0, 1)]
-        decided = [each for each in orders if each is not None]
-        return min(decided, key=SUPPORT_RANK.__getitem__) if len(decided) == len(orders) else None
+    def vital(self) -> bool:
+        """Whether a good answer must state it."""
+        return self.importance == Importance.VITAL
 
     @property
     def flipped(self) -> bool:
@@ -78,7 +106,7 @@ class NuggetAssignment:
 
     @property
     def credit(self) -> float:
-        """1, a half or 0; nothing where the judge is undecided."""
+        """1, a half or 0; nothing if the judge is undecided."""
         return SUPPORT_RANK[self.support or Support.NONE] / 2
 
 
@@ -95,7 +123,7 @@ def assign_by_rules(question: str, answer: str | None, nugget: Nugget) -> Nugget
     Words of the question count as said. What a rule shows to be denied ("not", another number, an
     opposite) is not stated. A statement in other words is not recognized.
     """
-    return NuggetAssignment(nugget, _ruled(question, answer, nugget.text))
+    return NuggetAssignment.ruled(nugget, _ruled(question, answer, nugget.text))
 
 
 def _ruled(question: str, answer: str | None, nugget: str) -> Support:
@@ -139,7 +167,7 @@ async def assign_by_judge(
     An answer that failed or declines states none, and the judge is not asked.
     """
     if answer is None or abstained(answer):
-        return [NuggetAssignment(each, Support.NONE) for each in nuggets]
+        return [NuggetAssignment.ruled(each, Support.NONE) for each in nuggets]
     batches = [nuggets[start : start + BATCH] for start in range(0, len(nuggets), BATCH)]
     calls = [
         _vote(judge, question, answer, batch, vote)
@@ -151,7 +179,7 @@ async def assign_by_judge(
     for batch in batches:
         votes = [next(replies) for _ in range(judge.votes)]
         assigned += [
-            NuggetAssignment(nugget, votes=tuple(vote[place] for vote in votes))
+            NuggetAssignment.voted(nugget, [vote[place] for vote in votes])
             for place, nugget in enumerate(batch)
         ]
     return assigned
@@ -199,8 +227,8 @@ def nugget_scores(assigned: Sequence[NuggetAssignment]) -> dict[str, float]:
     """
     if not assigned:
         return {}
-    vital = [each for each in assigned if each.nugget.vital]
-    weights = [1.0 if each.nugget.vital else 0.5 for each in assigned]
+    vital = [each for each in assigned if each.vital]
+    weights = [1.0 if each.vital else 0.5 for each in assigned]
     weighted = sum(w * each.credit for w, each in zip(weights, assigned, strict=True))
     scores = {
         "nugget_recall": _mean(assigned),
@@ -233,7 +261,7 @@ def unreliable_assignments(assigned: Sequence[NuggetAssignment]) -> str | None:
 
 async def ask_nugget_controls(
     judge: Judge, nuggets: Mapping[str, Sequence[Nugget]], questions: Mapping[str, str], number: int
-) -> ControlResult | None:
+) -> JudgeControls | None:
     """Nuggets whose label is known: each as its own answer, and against another question's.
 
     Parameters:
@@ -248,23 +276,11 @@ async def ask_nugget_controls(
         assign_by_judge(judge, questions[query_id], answer.text, [nugget])
         for query_id, nugget, answer in pairs
     )
-    right = {True: 0, False: 0}
-    for (_, nugget, answer), (found,) in zip(pairs, replies, strict=True):
+    found = []
+    for (_, nugget, answer), (reply,) in zip(pairs, replies, strict=True):
         same = nugget is answer
-        right[same] += found.support is (Support.SUPPORT if same else Support.NONE)
-    themselves = sum(nugget is answer for _, nugget, answer in pairs)
-    return ControlResult(
-        themselves,
-        right[True],
-        len(pairs) - themselves,
-        right[False],
-        sum(each.support is None for (each,) in replies),
-    )
-
-
-def failed_controls(controls: ControlResult) -> str | None:
-    """Why a judge that failed its controls is not believed, in words."""
-    return controls.failure
+        found.append((same, reply.support is (Support.SUPPORT if same else Support.NONE)))
+    return JudgeControls.counted(found, mute=sum(each.support is None for (each,) in replies))
 
 
 def _control_pairs(

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from assay.cli.console import progress_bar
@@ -52,7 +52,7 @@ class CalibratedJudge:
             found["votes"] = self.votes
             if with_prompts:
                 found["prompts"] = self.prompts
-            found["spending"] = asdict(self.spending)
+            found["spending"] = self.spending.model_dump()
         return found
 
 

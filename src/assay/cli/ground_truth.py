@@ -1,7 +1,6 @@
 """`assay ground-truth`: reference answers and nuggets."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,9 +23,7 @@ from assay.llm.provider_kinds import PROVIDER_FORMS
 from assay.net.json import JsonObject
 
 if TYPE_CHECKING:
-    from assay.labels.ground_truth.generation import GenerationResult, GenerationTask
-    from assay.labels.ground_truth.nugget_extraction import NuggetExtractor, Supported
-    from assay.labels.ground_truth.nugget_generation import NuggetResult
+    from assay.labels.reference_writing import GenerationResult, GenerationTask, ReferenceWriter
     from assay.llm.providers.provider import LLMProvider
 
 
@@ -115,12 +112,10 @@ def ground_truth(
         raise UsageError("give --queries or --num-queries, not both")
     if nuggets:
         refuse_unused(context, ("without_text",), "with --nuggets; leave it out")
-        path = out or _NUGGETS_FILE
-        task = _task(dataset, archive, split, ids, num_queries, seed, 5)
-        summary = _draw_nuggets(task, documents, provider, max_cost, path, resume)
-    else:
-        task = _task(dataset, archive, split, ids, num_queries, seed, documents or 5)
-        summary = _write_answers(task, provider, max_cost, out or _FILE, resume, not without_text)
+    path = out or (_NUGGETS_FILE if nuggets else _FILE)
+    number = documents or (10 if nuggets else 5)
+    task = _task(dataset, archive, split, ids, num_queries, seed, number)
+    summary = _write(task, provider, max_cost, path, resume, not without_text, nuggets=nuggets)
     if as_json:
         print_json(summary)
     else:
@@ -138,8 +133,8 @@ def _task(
 ) -> "GenerationTask":
     from assay.cli.dataset_and_judge import choose_dataset
     from assay.data.load import KNOWN
-    from assay.labels.ground_truth.generation import GenerationTask, choose_queries
     from assay.labels.questions import is_dataset
+    from assay.labels.reference_writing import GenerationTask, choose_queries
 
     try:
         data = choose_dataset(name, archive)
@@ -153,35 +148,59 @@ def _task(
     return GenerationTask(data, split, choose_queries(data, split, ids, number, seed), documents)
 
 
-def _write_answers(
-    task: "GenerationTask", spec: str, max_cost: float | None, out: Path, resume: bool, text: bool
+def _write(
+    task: "GenerationTask",
+    spec: str,
+    max_cost: float | None,
+    out: Path,
+    resume: bool,
+    text: bool,
+    *,
+    nuggets: bool,
 ) -> JsonObject:
-    from assay.labels.ground_truth.generation import (
+    from assay.labels.reference_writing import (
         ExtractWriter,
+        ModelExtractor,
         ModelWriter,
-        generate_ground_truth,
+        SentenceExtractor,
+        generate_references,
     )
 
     async def write(model: "LLMProvider | None") -> "tuple[str, GenerationResult]":
-        writer = ExtractWriter() if model is None else ModelWriter(model)
+        writer: ReferenceWriter
+        if model is None:
+            writer = SentenceExtractor() if nuggets else ExtractWriter()
+        else:
+            writer = ModelExtractor(model) if nuggets else ModelWriter(model)
         with progress_bar() as progress:
-            made = await generate_ground_truth(
+            made = await generate_references(
                 task, writer, out, resume=resume, text=text, progress=progress
             )
-        _warn_left_out("a reference answer", made.left_out)
-        if made.cut:
-            warn(f"truncated at the token limit: {', '.join(made.cut)}")
         return spec if model is None else model.name, made
 
     (provider, made), spending = with_model(spec, max_cost, write)
+    _warn_left_out("nuggets" if nuggets else "a reference answer", made.left_out)
+    summary: JsonObject = {"out": str(out), "provider": provider}
+    if nuggets:
+        summary |= _count_nuggets(made)
+    else:
+        if made.cut:
+            warn(f"truncated at the token limit: {', '.join(made.cut)}")
+        summary |= {"written": made.written, "kept": made.kept, "cut": made.cut}
+    return {**summary, "left_out": made.left_out, **spending_json(spending)}
+
+
+def _count_nuggets(made: "GenerationResult") -> JsonObject:
+    facts = [fact for reference in made.references for fact in reference.facts]
+    makers = [fact.by.value for fact in facts]
     return {
-        "out": str(out),
-        "provider": provider,
-        "written": made.written,
+        "drawn": made.written,
         "kept": made.kept,
-        "left_out": dict(made.left_out),
-        "cut": made.cut,
-        **spending_json(spending),
+        "questions": sum(bool(each.facts) for each in made.references),
+        "nuggets": len(facts),
+        "vital": sum(fact.vital for fact in facts),
+        "by": {maker: makers.count(maker) for maker in sorted(set(makers))},
+        "rejected": {each.name.lower(): number for each, number in made.rejected.items()},
     }
 
 
@@ -193,69 +212,9 @@ def _warn_left_out(what: str, left_out: Mapping[str, str]) -> None:
         warn(f"without {what}: {', '.join(ids[:_NAMED])}{more}: {why}")
 
 
-def _draw_nuggets(
-    task: "GenerationTask",
-    documents: int | None,
-    spec: str,
-    max_cost: float | None,
-    out: Path,
-    resume: bool,
-) -> JsonObject:
-    from assay.labels.ground_truth.nugget_extraction import ModelExtractor, SentenceExtractor
-    from assay.labels.ground_truth.nugget_generation import MAX_DOCUMENTS, generate_nuggets
-
-    wanted = replace(task, documents=documents or MAX_DOCUMENTS)
-
-    async def extract(model: "LLMProvider | None") -> "tuple[str, NuggetResult]":
-        extractor: NuggetExtractor = SentenceExtractor()
-        if model is not None:
-            extractor = ModelExtractor(model, supported_by_words, _by_judge(model))
-        with progress_bar() as progress:
-            made = await generate_nuggets(wanted, extractor, out, resume=resume, progress=progress)
-        _warn_left_out("nuggets", made.left_out)
-        return spec if model is None else model.name, made
-
-    (provider, made), spending = with_model(spec, max_cost, extract)
-    nuggets = [nugget for question in made.questions for nugget in question.nuggets]
-    makers = [each.by.value for each in nuggets]
-    return {
-        "out": str(out),
-        "provider": provider,
-        "drawn": made.extracted,
-        "kept": made.kept,
-        "questions": sum(bool(each.nuggets) for each in made.questions),
-        "nuggets": len(nuggets),
-        "vital": sum(each.vital for each in nuggets),
-        "by": {maker: makers.count(maker) for maker in sorted(set(makers))},
-        "left_out": dict(made.left_out),
-        "rejected": {each.name.lower(): number for each, number in made.rejected.items() if number},
-        **spending_json(spending),
-    }
-
-
-async def supported_by_words(text: str, sources: Sequence[str]) -> bool:
-    """Whether the sources hold the words and numbers of a text, and do not deny it."""
-    from assay.answers.faithfulness import unsupported
-
-    return not unsupported(text, sources)
-
-
-def _by_judge(provider: "LLMProvider") -> "Supported":
-    from assay.answers.judge import Judge, Vote
-
-    judge = Judge(provider)
-
-    async def supported(text: str, sources: Sequence[str]) -> bool:
-        """TRUE in both orders, as a verdict about an answer needs it."""
-        votes = [await judge.supports(text, sources, vote) for vote in (0, 1)]
-        return votes == [Vote.TRUE, Vote.TRUE]
-
-    return supported
-
-
 def _show(summary: JsonObject) -> None:
     """The summary for people: its numbers, and what was rejected with the reason."""
-    from assay.labels.ground_truth.nugget_extraction import EXTRACT_NOTE, NuggetRejection
+    from assay.labels.reference_writing import EXTRACT_NOTE, NuggetRejection
     from assay.report.console import facts_table
     from assay.report.numbers import count
 

@@ -255,7 +255,7 @@ class _Summary:
         yield "graded", f"{count(len(self.result.records))}{kept}"
         yield "grades", ", ".join(f"{grade}: {count(n)}" for grade, n in self.counts.items())
         if (controls := self.result.controls) is not None:
-            yield "controls", f"{controls.right} of {controls.asked} right"
+            yield "controls", f"{controls.different_right} of {controls.different} right"
         if agreement is not None:
             same = agreement.agreement
             yield "labels of people", count(agreement.labelled)

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -114,7 +113,7 @@ def with_model(
 
 def spending_json(spending: "Spending | None") -> JsonObject:
     """The last entry of a summary; none if no model was asked."""
-    return {} if spending is None else {"spending": asdict(spending)}
+    return {} if spending is None else {"spending": spending.model_dump()}
 
 
 def _too_few(made: "WrittenQuestions", number: int) -> str:

@@ -301,13 +301,13 @@ def load_test_data(config: pytest.Config, records: "Sequence[JsonObject]") -> Ra
 
 def read_ground_truth(path: Path, dataset: "Dataset") -> "list[JsonObject]":
     """The records of the file, with the texts that it leaves out."""
-    from assay.labels.ground_truth.records import load_ground_truth, record_to_json
+    from assay.answers.references import load_references, reference_to_json
 
-    return [record_to_json(truth) for truth in load_ground_truth(path, dataset)]
+    return [reference_to_json(each) for each in load_references(path, dataset).values()]
 
 
 def _query_ids(config: pytest.Config) -> list[str]:
-    from assay.labels.ground_truth.generation import SELECTED
+    from assay.labels.reference_writing import SELECTED
 
     settings = Settings.of(config)
     if settings.all_queries:
@@ -326,7 +326,7 @@ def _unanswerable_ids(config: pytest.Config) -> list[str]:
 
 
 def _some_queries(dataset: "Dataset") -> "list[Query]":
-    from assay.labels.ground_truth.generation import choose_queries
+    from assay.labels.reference_writing import choose_queries
 
     number = min(FEW, len(dataset.queries_in(SPLIT)))
     if not number:
@@ -335,7 +335,7 @@ def _some_queries(dataset: "Dataset") -> "list[Query]":
 
 
 def _case(dataset: "Dataset", query_id: str, reference: str | None) -> RagCase:
-    from assay.labels.ground_truth.generation import expected_ids
+    from assay.labels.reference_writing import expected_ids
 
     return RagCase(
         query_id=query_id,

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 
 from assay.answers.diagnosis import DiagnosisReport, Quadrants
+from assay.llm.providers.provider import Spending
 from assay.report import plots
 from assay.report.html_queries import JudgedDocuments
 from assay.report.html_questions import (
@@ -25,7 +26,6 @@ from assay.run.answers import (
     AnswerStatistic,
     CounterfactualCount,
     JudgeRecord,
-    JudgeSpending,
 )
 from assay.run.models import AnswerRow
 
@@ -152,7 +152,7 @@ def judge_facts(judge: JudgeRecord) -> list[tuple[str, str]]:
     return facts + _spending_facts(judge.spending) if judge.spending else facts
 
 
-def _spending_facts(spending: JudgeSpending) -> list[tuple[str, str]]:
+def _spending_facts(spending: Spending) -> list[tuple[str, str]]:
     return [
         ("Calls", f"{count(spending.calls)}, and {count(spending.cached)} from the cache"),
         ("Tokens", f"{count(spending.input_tokens)} in, {count(spending.output_tokens)} out"),

@@ -10,11 +10,12 @@ from urllib.parse import quote
 
 from assay.answers.answer_metrics import CRITERION_PREFIX
 from assay.answers.diagnosis import AnswerDiagnosis
+from assay.answers.nuggets import NuggetAssignment
 from assay.answers.outcome import stated_facts
 from assay.data.dataset import Dataset
 from assay.report.html_queries import LISTED, DocumentView, JudgedDocuments, Remark
 from assay.report.terminal_answers import preference_facts, preference_verdict
-from assay.run.answers import ContextName, NuggetRow, PreferenceReport
+from assay.run.answers import ContextName, PreferenceReport
 from assay.run.models import AnswerRow
 
 RIGHT, WRONG, UNDECIDED = "right", "wrong", "not decided"
@@ -212,7 +213,7 @@ class QuestionView:
     answerable: bool
     reference: str
     facts: Sequence[FactView]
-    nuggets: Sequence[NuggetRow]
+    nuggets: Sequence[NuggetAssignment]
     citations: Sequence[CitationView]
     retrieved: Sequence[DocumentView]
     more_retrieved: int

@@ -6,6 +6,8 @@ from pydantic import Field
 
 from assay.answers.diagnosis import DiagnosisReport
 from assay.answers.findings import AnswerFinding
+from assay.answers.judge_controls import JudgeControls
+from assay.llm.providers.provider import Spending
 from assay.run.run_record import RunRecord
 
 
@@ -75,51 +77,6 @@ class AnswerStatistic(RunRecord):
     how: str
 
 
-class JudgeSpending(RunRecord):
-    """What a judge's model was asked and what that cost in US dollars, where the price is known."""
-
-    calls: int
-    cached: int
-    input_tokens: int
-    output_tokens: int
-    cost: float | None
-
-
-_FEWEST_ALTERED = 2
-
-
-class JudgeControls(RunRecord):
-    """What the judge said about references against themselves (`same`), against others, and with
-    one thing changed (`altered`).
-    """
-
-    same: int
-    same_right: int
-    different: int
-    different_right: int
-    altered: int = 0
-    altered_believed: int = 0
-    alterable: int | None = None
-
-    @property
-    def words(self) -> str:
-        """How many it judged rightly."""
-        right, asked = self.same_right + self.different_right, self.same + self.different
-        right, asked = right + self.altered - self.altered_believed, asked + self.altered
-        return f"{right} of {asked} controls right"
-
-    @property
-    def untested(self) -> str | None:
-        """What the controls cannot show, where too few references could be altered."""
-        if self.alterable is None or self.alterable >= _FEWEST_ALTERED:
-            return None
-        few = "no reference" if not self.alterable else "only one reference"
-        return (
-            f"the judge was not tested on references with one thing changed, because {few} has a "
-            "number, unit, name or negation to change: a judge that only compares words would pass"
-        )
-
-
 class JudgeRecord(RunRecord):
     """Which model judged, how often, and how steady it was."""
 
@@ -133,7 +90,7 @@ class JudgeRecord(RunRecord):
     undecided: int
     controls: JudgeControls | None = None
     calibration: str | None = None
-    spending: JudgeSpending | None = None
+    spending: Spending | None = None
 
 
 class CounterfactualCount(RunRecord):
@@ -155,16 +112,6 @@ class InventedCitations(RunRecord):
 
     ids: int
     examples: list[InventedExample] = Field(default=[])
-
-
-class NuggetRow(RunRecord):
-    """A nugget of a question and what its answer does with it; None where nothing was decided."""
-
-    id: str
-    text: str
-    importance: str
-    by: str
-    support: str | None
 
 
 class NuggetsReport(RunRecord):
@@ -263,7 +210,7 @@ class PreferenceReport(RunRecord):
     undecided: int
     controls: int = 0
     controls_right: int = 0
-    spending: JudgeSpending | None = None
+    spending: Spending | None = None
     trouble: str | None = None
     wins_a: int | None = None
     wins_b: int | None = None

@@ -495,7 +495,7 @@ class RunConfig:
     def _references_of(self, kind: str) -> str:
         if not self.references:
             return ""
-        from assay.labels.references import reference_kinds
+        from assay.answers.references import reference_kinds
 
         fitting = [file for file in self.references if kind in reference_kinds(file)]
         if len(fitting) > 1:

@@ -22,12 +22,13 @@ from pydantic import (
 from assay.answers.diagnosis import AnswerDiagnosis
 from assay.answers.differences import Difference
 from assay.answers.figures import AnswerFigure
+from assay.answers.nuggets import NuggetAssignment
 from assay.errors import AssayError, RunError, UsageError
 from assay.metrics.metric import Metric, parse_metric
 from assay.metrics.violations import Kind
 from assay.net.json import LARGEST, is_extreme
 from assay.net.redact import mask_secrets
-from assay.run.answers import AnswersReport, NuggetRow, PreferenceReport
+from assay.run.answers import AnswersReport, PreferenceReport
 from assay.run.config import RunConfig
 from assay.run.provenance import ProvenanceFields
 from assay.run.run_record import (
@@ -407,7 +408,7 @@ class AnswerRow(RunModel):
     differences: list[Difference] = Field(default=[])
     reasons: dict[str, str] = Field(default={})
     poison: dict[str, str] = Field(default={})
-    nuggets: list[NuggetRow] = Field(default=[])
+    nuggets: list[NuggetAssignment] = Field(default=[])
     __pydantic_extra__: dict[str, float | None]
 
     @property

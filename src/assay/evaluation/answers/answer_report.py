@@ -33,7 +33,6 @@ from assay.data.dataset import Dataset
 from assay.evaluation.answers.cases import invented_citations, invented_report
 from assay.evaluation.answers.criteria import answer_statistic
 from assay.evaluation.answers.evaluate import AnswerResults
-from assay.evaluation.answers.judging import controls_record, untested_sentence
 from assay.evaluation.answers.poisoning import poison_findings, poison_report
 from assay.evaluation.answers.verdict_scores import (
     count_without_reference,
@@ -52,7 +51,6 @@ from assay.run.answers import (
     ContextName,
     CounterfactualCount,
     JudgeRecord,
-    JudgeSpending,
     PoisonReport,
     UndecidedAnswers,
 )
@@ -166,7 +164,7 @@ class AnswerReport:
             "counterfactuals": {name: each for name, each in tried.items() if each is not None},
             "differences": case_differences(case),
             "reasons": self._found.criteria.reasons(query_id),
-            "nuggets": nuggets.rows(query_id) if nuggets else [],
+            "nuggets": list(nuggets.assigned.get(query_id, ())) if nuggets else [],
         }
 
     @property
@@ -285,13 +283,13 @@ class AnswerReport:
         )
         further: dict[str, object] = {}
         if controls := self._found.controls:
-            further["controls"] = controls_record(controls)
+            further["controls"] = controls
         questions = {case.question for case in self._cases}
         questions |= {query.text for query in self._dataset.queries.values()}
         if status := figure_calibration("correctness", self._config, questions):
             further["calibration"] = status.words
         if use.spending is not None:
-            further["spending"] = JudgeSpending(**asdict(use.spending))
+            further["spending"] = use.spending
         return record.model_copy(update=further)
 
     def _criteria_prompts(self) -> dict[str, str]:
@@ -313,7 +311,10 @@ class AnswerReport:
         )
         if report is None:
             return None
-        sentence = report.sentence + untested_sentence(self._found.controls)
+        controls = self._found.controls
+        if controls is None or not (untested := controls.untested):
+            return report
+        sentence = f"{report.sentence} {untested[0].upper()}{untested[1:]}."
         return report.model_copy(update={"sentence": sentence})
 
     def _counterfactuals(self) -> dict[ContextName, CounterfactualCount] | None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from assay.answers.answer_metrics import unknown_citations
 from assay.answers.case import AnswerCase
+from assay.answers.references import load_references
 from assay.answers.statements import abstained
 from assay.data.dataset import Dataset, Document, Query, ReferenceAnswer
 from assay.data.logged_answers import LoggedAnswer
@@ -81,17 +82,11 @@ def invented_report(invented: Sequence[tuple[str, str]]) -> InventedCitations:
 
 def with_ground_truth(dataset: Dataset, path: Path) -> Dataset:
     """The data set with the reference answers of a ground-truth file in place of its own."""
-    from assay.labels.ground_truth.records import load_ground_truth
-
     references = [
         # It rests on the documents that it was written from; a person's may not say which.
-        ReferenceAnswer(
-            truth.query_id,
-            truth.ground_truth_answer,
-            (),
-            tuple(truth.provenance.get("document_ids", ())),
-        )
-        for truth in load_ground_truth(path, dataset)
+        ReferenceAnswer(each.query_id, each.answer, (), each.sources)
+        for each in load_references(path, dataset).values()
+        if each.answer
     ]
     return replace(dataset, answers={each.query_id: each for each in references})
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +22,10 @@ from assay.answers.criteria import (
     read_criteria,
     unreliable_preferences,
 )
-from assay.answers.judge import MAX_FLIPS, Judge
+from assay.answers.judge import MAX_FLIPS, Judge, UnreliableJudge
 from assay.data.dataset import Document
 from assay.errors import BudgetExceeded, ProviderError, RunError, UsageError
-from assay.evaluation.answers.judging import JudgeUse, UnreliableJudge, open_judge
+from assay.evaluation.answers.judging import JudgeUse, open_judge
 from assay.llm.prompt import load_prompt
 from assay.llm.providers.provider import LLMProvider
 from assay.metrics.statistics import SampleSummary, below, sign_test, summarize
@@ -34,7 +34,6 @@ from assay.progress import Progress, silent
 from assay.run.answers import (
     AnswerStatistic,
     CriterionRecord,
-    JudgeSpending,
     PreferenceReport,
     PreferenceRow,
 )
@@ -291,7 +290,7 @@ def _report(
         undecided=sum(each.mute for each in asked),
         controls=len(controls),
         controls_right=sum(each.winner == "a" for each in controls),
-        spending=None if use.spending is None else JudgeSpending(**asdict(use.spending)),
+        spending=use.spending,
         trouble=trouble,
     )
     if trouble or not found:

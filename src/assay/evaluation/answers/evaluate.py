@@ -15,8 +15,8 @@ from assay.answers.case import AnswerCase
 from assay.answers.criteria import Criterion
 from assay.answers.diagnosis import NOT_TRIED, Counterfactuals
 from assay.answers.entailment import ModelFaithfulness, measure_support, open_entailment
-from assay.answers.judge import Judge, Judgment, unreliable
-from assay.answers.judge_controls import ControlResult
+from assay.answers.judge import Judge, Judgment, UnreliableJudge, unreliable
+from assay.answers.judge_controls import JudgeControls
 from assay.answers.outcome import correct
 from assay.errors import BudgetExceeded, ProviderError, ProviderFailure
 from assay.evaluation.answers.asking_again import (
@@ -29,7 +29,6 @@ from assay.evaluation.answers.asking_again import (
 from assay.evaluation.answers.criteria import CriteriaScores, rate_answers
 from assay.evaluation.answers.judging import (
     JudgeUse,
-    UnreliableJudge,
     Verdict,
     check_controls,
     drop_injected_verdicts,
@@ -79,7 +78,7 @@ class AnswerResults:
     contexts: tuple[Context, ...] = ()
     context_ignored: int = 0
     judgments: tuple[Judgment, ...] = ()
-    controls: ControlResult | None = None
+    controls: JudgeControls | None = None
     failed_figures: Mapping[str, str] = field(default_factory=dict)
     criteria: CriteriaScores = field(default_factory=CriteriaScores)
     poison: PoisonRun | None = None

@@ -11,11 +11,10 @@ from assay.answers.judge_controls import (
     NEAR_MISSES,
     UNRELATED,
     ControlPair,
-    ControlResult,
+    JudgeControls,
     altered_pairs,
     ask_controls,
     ask_fact_controls,
-    ask_support_controls,
     control_pairs,
     support_pairs,
 )
@@ -26,7 +25,6 @@ from assay.llm.providers.opening import CachedProvider, open_provider
 from assay.llm.providers.provider import LLMProvider, Spending
 from assay.net.gather import gather, gather_for
 from assay.progress import Progress, silent
-from assay.run.answers import JudgeControls
 from assay.run.config import RunConfig
 from assay.run.judge_log import JudgeLog
 from assay.text import stems
@@ -55,10 +53,6 @@ class JudgeUse:
         provider = judge.provider
         spending = provider.spending if isinstance(provider, CachedProvider) else None
         return cls(judge.name, judge.votes, judge.prompts, spending)
-
-
-class UnreliableJudge(Exception):
-    """The judge contradicts itself, fails its controls or says nothing: no figure is reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +108,7 @@ async def open_judge(
 
 async def check_controls(
     judge: Judge, cases: Sequence[AnswerCase], documents: Documents, number: int
-) -> ControlResult | None:
+) -> JudgeControls | None:
     """Ask the judge what is known: about references or, if there is none, about sources.
 
     None if nothing can be asked, or nothing is to be.
@@ -127,13 +121,14 @@ async def check_controls(
 
 async def _check_support(
     judge: Judge, cases: Sequence[AnswerCase], documents: Documents, number: int
-) -> ControlResult | None:
+) -> JudgeControls | None:
     sources = [text for case in cases for text in case.seen_texts(documents)[:1]]
     pairs = support_pairs(list(dict.fromkeys(sources)), number) if number else []
     if not pairs:
         return None
     own = [(pair.question, pair.reference) for pair in pairs if pair.same]
-    return await ask_support_controls(judge, pairs, altered_pairs(own, NEAR_MISSES * number))
+    altered = altered_pairs(own, NEAR_MISSES * number)
+    return await ask_controls(judge, pairs, altered, support=True)
 
 
 async def failed_figures(
@@ -152,17 +147,6 @@ async def failed_figures(
         "judged_faithfulness": await _check_support(judge, cases, documents, number),
     }
     return {name: each.failure for name, each in results.items() if each and each.failure}
-
-
-def controls_record(found: ControlResult) -> JudgeControls:
-    """What a report says about the controls."""
-    return JudgeControls(**{name: getattr(found, name) for name in JudgeControls.model_fields})
-
-
-def untested_sentence(found: ControlResult | None) -> str:
-    """One more sentence for people, where the controls could not test the judge in full."""
-    untested = None if found is None else controls_record(found).untested
-    return f" {untested[0].upper()}{untested[1:]}." if untested else ""
 
 
 async def is_injected(judge: Judge, case: AnswerCase, cases: Sequence[AnswerCase]) -> bool:

@@ -1,4 +1,4 @@
-"""The nuggets of a run's or a log's answers: assigned, scored, and described for the report."""
+"""The facts that a run's or a log's answers should state: assigned, scored, and reported."""
 
 import hashlib
 from collections import Counter
@@ -11,34 +11,30 @@ import numpy as np
 
 from assay.answers.answer_metrics import NUGGET_METRICS, AnswerScores
 from assay.answers.case import AnswerCase
-from assay.answers.judge import Judge
-from assay.answers.judge_controls import ControlResult
-from assay.answers.nugget_file import (
-    NuggetMaker,
-    QuestionNuggets,
-    changed_documents,
-    load_nuggets,
-    nugget_hash,
-    read_nuggets,
-)
+from assay.answers.judge import Judge, UnreliableJudge
+from assay.answers.judge_controls import JudgeControls
 from assay.answers.nuggets import (
     NuggetAssignment,
     Support,
     ask_nugget_controls,
     assign_by_judge,
     assign_by_rules,
-    failed_controls,
     nugget_scores,
     unreliable_assignments,
 )
+from assay.answers.references import (
+    NuggetMaker,
+    Reference,
+    changed_documents,
+    load_references,
+    read_references,
+)
 from assay.data.dataset import Dataset, Query
 from assay.errors import DataError, UsageError
-from assay.evaluation.answers.judging import UnreliableJudge
 from assay.evaluation.gates import Gate, figure_calibration
-from assay.metrics.graded import Floats
 from assay.net.gather import gather_for
 from assay.progress import Progress, silent
-from assay.run.answers import JudgeControls, NuggetRow, NuggetsReport
+from assay.run.answers import NuggetsReport
 from assay.run.config import RunConfig
 from assay.text import normalize
 
@@ -49,13 +45,14 @@ _MADE = {
     NuggetMaker.HUMAN: "by people",
     NuggetMaker.UNKNOWN: "of unknown origin",
 }
+_AGAIN = "extract some with: assay ground-truth --nuggets --resume"
 
 
 @dataclass(frozen=True)
 class NuggetSet:
-    """The nuggets of a run by query id; `note` says what is doubtful about them."""
+    """The references with facts of a run by query id; `note` says what is doubtful about them."""
 
-    questions: Mapping[str, QuestionNuggets]
+    questions: Mapping[str, Reference]
     file: str
     note: str = ""
 
@@ -65,26 +62,23 @@ class NuggetSet:
     ) -> "NuggetSet":
         """From a file that was made for this data set; `DataError` for any other.
 
-        Raises `UsageError` for a gate on vital nuggets where the queries have none.
+        Raises `UsageError` for a gate on vital facts if the queries have none.
         """
-        questions = load_nuggets(path, dataset)
+        questions = load_references(path, dataset)
         _require_vital(gates, [each.id for each in queries], questions, path)
         changed = changed_documents(questions, dataset)
-        note = (
-            f"{len(changed)} of the documents that the nuggets come from have changed since; "
-            "extract them again with: assay ground-truth --nuggets --resume"
-        )
-        return cls(questions, str(path), note if changed else "")
+        note = f"{len(changed)} of the documents that the nuggets come from have changed since"
+        return cls(questions, str(path), f"{note}; {_AGAIN}" if changed else "")
 
     @classmethod
     def of_log(
         cls, path: Path, cases: Sequence[AnswerCase], gates: Sequence[Gate] = ()
     ) -> "NuggetSet":
         """From a file whose questions are those of logged rows, found by id or by their words."""
-        known = read_nuggets(path)
+        known = read_references(path)
         by_id = {each.query_id: each for each in known}
         by_words = {normalize(each.query): each for each in known if each.query}
-        found: dict[str, QuestionNuggets] = {}
+        found: dict[str, Reference] = {}
         for case in cases:
             asked = normalize(case.question)
             same = by_id.get(case.query_id)
@@ -95,8 +89,7 @@ class NuggetSet:
         if not found:
             raise DataError(
                 f"none of its {len(known)} questions is in the log: it begins with "
-                f"{known[0].query_id!r}, the log with {cases[0].query_id!r}; use the nuggets of "
-                "these questions",
+                f"{known[0].query_id!r}, the log with {cases[0].query_id!r}",
                 file=path,
             )
         _require_vital(gates, list(found), found, path)
@@ -104,10 +97,10 @@ class NuggetSet:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of all nuggets: recall of other nuggets is another figure."""
+        """A hash of all facts: recall of others is another figure."""
         digest = hashlib.sha256()
         for query_id, question in self.questions.items():
-            hashes = (nugget_hash(each.text, each.importance) for each in question.nuggets)
+            hashes = (each.hash for each in question.facts)
             digest.update(f"{query_id}\x1f{','.join(hashes)}\x1e".encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
@@ -117,13 +110,13 @@ class NuggetSet:
 
     @property
     def makers(self) -> dict[NuggetMaker, int]:
-        """How many nuggets each kind of maker made, most first."""
-        every = (each.by for question in self.questions.values() for each in question.nuggets)
+        """How many facts each kind of maker made, most first."""
+        every = (each.by for question in self.questions.values() for each in question.facts)
         return dict(Counter(every).most_common())
 
     @property
     def made(self) -> str:
-        """Who made them, in words: `38 model-made (openai:gpt-4o-mini), 3 by people`."""
+        """Who made them: `38 model-made (openai:gpt-4o-mini), 3 by people`."""
         models = {
             f"{each.provenance.get('provider')}:{each.provenance.get('model')}"
             for each in self.questions.values()
@@ -135,6 +128,26 @@ class NuggetSet:
             for maker, number in self.makers.items()
         )
 
+    def covered(self, cases: Sequence[AnswerCase]) -> list[AnswerCase]:
+        """By the question alone: an agent that declines or fails is covered too."""
+        facts = {query_id for query_id, each in self.questions.items() if each.facts}
+        return [case for case in cases if case.query_id in facts]
+
+
+def _require_vital(
+    gates: Sequence[Gate], asked: Sequence[str], questions: Mapping[str, Reference], path: Path
+) -> None:
+    """A figure that nothing in the file can give would fail its gate without a word."""
+    facts = [fact for each in asked if each in questions for fact in questions[each].facts]
+    if not facts:
+        raise DataError(f"none of the {len(asked)} questions has a nugget; {_AGAIN}", file=path)
+    for gate in gates:
+        if "vital" in gate.name and not any(fact.vital for fact in facts):
+            raise UsageError(
+                f"gate {gate.text!r} needs vital nuggets, and {path} has none for these questions: "
+                "mark some as vital, or gate nugget_recall"
+            )
+
 
 @dataclass(frozen=True)
 class NuggetFindings:
@@ -143,52 +156,38 @@ class NuggetFindings:
     source: NuggetSet
     assigned: Mapping[str, Sequence[NuggetAssignment]]
     by: str
-    controls: ControlResult | None = None
+    controls: JudgeControls | None = None
     judged: bool = False
     calibration: str | None = None
 
     def scores(self) -> AnswerScores:
-        """The metrics; a question counts where it has nuggets, and for vital ones vital nuggets."""
+        """The metrics; a question counts if it has facts, and for vital ones vital facts."""
         rows = {query_id: nugget_scores(each) for query_id, each in self.assigned.items()}
         ids = {
             name: [query_id for query_id, row in rows.items() if name in row]
             for name in NUGGET_METRICS
         }
-        values: dict[str, Floats] = {
-            name: np.array([rows[each][name] for each in ids[name]], dtype=np.float64)
-            for name in NUGGET_METRICS
-        }
-        return AnswerScores(ids, values)
+        return AnswerScores(
+            ids,
+            {name: np.array([rows[each][name] for each in ids[name]]) for name in NUGGET_METRICS},
+        )
 
     def how(self, name: str) -> str:
-        """What a metric counts, who made the nuggets and who assigned them."""
+        """What a metric counts, who made the facts and who assigned them."""
         return f"{NUGGET_METRICS[name]}; {self._used.made}; assigned by {self.by}"
 
     @cached_property
     def _used(self) -> NuggetSet:
         return self.source.only(self.assigned)
 
-    def rows(self, query_id: str) -> list[NuggetRow]:
-        """The nuggets of one answer."""
-        return [
-            NuggetRow(
-                id=each.nugget.id,
-                text=each.nugget.text,
-                importance=each.nugget.importance.value,
-                by=each.nugget.by.value,
-                support=None if each.support is None else each.support.value,
-            )
-            for each in self.assigned.get(query_id, ())
-        ]
-
     def report(self) -> NuggetsReport:
-        """What tables say about the nuggets as a whole."""
+        """What tables say about the facts as a whole."""
         every = [each for those in self.assigned.values() for each in those]
         asked = [each for each in every if each.votes]
-        vital = [each for each in every if each.nugget.vital]
-        human = [each for each in every if each.nugget.by is NuggetMaker.HUMAN]
+        vital = [each for each in every if each.vital]
+        human = [each.credit for each in every if each.by == NuggetMaker.HUMAN]
         counts = Counter(each.support for each in every)
-        report = NuggetsReport(
+        return NuggetsReport(
             file=self.source.file,
             fingerprint=self.source.fingerprint,
             questions=sum(bool(each) for each in self.assigned.values()),
@@ -203,51 +202,21 @@ class NuggetFindings:
             assigned_by=self.by,
             judged=self.judged,
             flip_rate=sum(each.flipped for each in asked) / len(asked) if asked else None,
-            human_recall=sum(each.credit for each in human) / len(human) if human else None,
+            controls=self.controls,
+            human_recall=sum(human) / len(human) if human else None,
             calibration=self.calibration,
             note=self.source.note or None,
         )
-        if (controls := self.controls) is None:
-            return report
-        right = JudgeControls(
-            same=controls.same,
-            same_right=controls.same_right,
-            different=controls.different,
-            different_right=controls.different_right,
-        )
-        return report.model_copy(update={"controls": right})
-
-
-def _require_vital(
-    gates: Sequence[Gate],
-    query_ids: Sequence[str],
-    questions: Mapping[str, QuestionNuggets],
-    path: Path,
-) -> None:
-    """A figure that nothing in the file can give would fail its gate without a word."""
-    asked = [questions[each].nuggets for each in query_ids if each in questions]
-    if not any(asked):
-        raise DataError(
-            f"none of the {len(query_ids)} questions of this run has a nugget; extract some "
-            "with: assay ground-truth --nuggets --resume",
-            file=path,
-        )
-    for gate in gates:
-        if "vital" in gate.name and not any(each.vital for those in asked for each in those):
-            raise UsageError(
-                f"gate {gate.text!r} needs vital nuggets, and {path} has none for these questions: "
-                "mark some as vital, or gate nugget_recall"
-            )
 
 
 def nuggets_by_rules(cases: Sequence[AnswerCase], source: NuggetSet) -> NuggetFindings:
-    """Assign every nugget without a model."""
+    """Assign every fact without a model."""
     assigned = {
         case.query_id: [
-            assign_by_rules(case.question, case.answer, nugget)
-            for nugget in source.questions[case.query_id].nuggets
+            assign_by_rules(case.question, case.answer, fact)
+            for fact in source.questions[case.query_id].facts
         ]
-        for case in _covered(cases, source)
+        for case in source.covered(cases)
     }
     return NuggetFindings(source, assigned, BY_RULES)
 
@@ -259,38 +228,28 @@ async def nuggets_by_judge(
     config: RunConfig,
     progress: Progress = silent,
 ) -> NuggetFindings:
-    """Have the judge assign every nugget.
+    """Have the judge assign every fact.
 
-    Raises `UnreliableJudge` where it fails its controls, contradicts itself or cannot be read.
+    Raises `UnreliableJudge` if it fails its controls, contradicts itself or cannot be read.
     """
-    covered = _covered(cases, source)
-    nuggets = {case.query_id: source.questions[case.query_id].nuggets for case in covered}
+    covered = source.covered(cases)
+    facts = {case.query_id: source.questions[case.query_id].facts for case in covered}
     asked = {case.query_id: case.question for case in covered}
-    controls = await ask_nugget_controls(judge, nuggets, asked, config.judge_set.controls)
-    if controls is not None and (failure := failed_controls(controls)):
-        raise UnreliableJudge(failure)
+    controls = await ask_nugget_controls(judge, facts, asked, config.judge_set.controls)
+    if controls is not None and controls.failure:
+        raise UnreliableJudge(controls.failure)
 
     async def assign(case: AnswerCase) -> list[NuggetAssignment]:
         return await assign_by_judge(
-            judge.about(case.query_id), case.question, case.answer, nuggets[case.query_id]
+            judge.about(case.query_id), case.question, case.answer, facts[case.query_id]
         )
 
     found = await gather_for(covered, assign, "assigning nuggets", progress)
-    assigned = {case.query_id: those for case, those in zip(covered, found, strict=True)}
-    every = [each for those in assigned.values() for each in those]
-    if doubt := unreliable_assignments(every):
+    if doubt := unreliable_assignments([each for those in found for each in those]):
         raise UnreliableJudge(doubt)
+    assigned = {case.query_id: those for case, those in zip(covered, found, strict=True)}
     by = f"judge {judge.name}, the worse of both orders of {judge.votes} votes"
     questions = {*asked.values(), *(each.query for each in source.questions.values())}
     status = figure_calibration("nugget_recall", config, questions)
     words = None if status is None else status.words
     return NuggetFindings(source, assigned, by, controls, judged=True, calibration=words)
-
-
-def _covered(cases: Sequence[AnswerCase], source: NuggetSet) -> list[AnswerCase]:
-    """By the question alone: an agent that declines or fails is covered too."""
-    return [
-        case
-        for case in cases
-        if case.query_id in source.questions and source.questions[case.query_id].nuggets
-    ]

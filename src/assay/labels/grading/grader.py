@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from assay.answers.judge import Judge
-from assay.answers.judge_controls import ControlResult
+from assay.answers.judge_controls import JudgeControls
 from assay.errors import UsageError
 from assay.llm.prompt import delimited, delimiter_code, load_prompt
 from assay.llm.providers.provider import LLMProvider
@@ -147,7 +147,7 @@ async def grade_pairs(
 
 async def ask_grade_controls(
     grader: RelevanceGrader, pairs: Sequence[PassagePair], number: int
-) -> ControlResult | None:
+) -> JudgeControls | None:
     """Queries with passages of other queries, which share no words: these deserve 0 or 1.
 
     None where no two pairs are unlike enough, or `number` is 0.
@@ -158,7 +158,7 @@ async def ask_grade_controls(
     votes = await gather(grader.grade(each.query, each.passage) for each in controls)
     grades = [PassageGrade(*each).grade for each in zip(controls, votes, strict=True)]
     right = sum(grade is not None and grade < 2 for grade in grades)
-    return ControlResult(0, 0, len(controls), right, sum(grade is None for grade in grades))
+    return JudgeControls(same=0, same_right=0, different=len(controls), different_right=right)
 
 
 def _control_pairs(pairs: Sequence[PassagePair], number: int) -> Iterator[PassagePair]:
@@ -172,7 +172,7 @@ def _control_pairs(pairs: Sequence[PassagePair], number: int) -> Iterator[Passag
 
 
 def unreliable_grades(
-    grades: Sequence[PassageGrade], controls: ControlResult | None = None
+    grades: Sequence[PassageGrade], controls: JudgeControls | None = None
 ) -> str | None:
     """Why these grades are worth nothing, in words; None if nothing speaks against them."""
     mute = sum(each.grade is None for each in grades)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from assay.answers.judge_controls import ControlResult
+from assay.answers.judge_controls import JudgeControls
 from assay.data.dataset import Judgments
 from assay.data.journal import Journal, check_writable
 from assay.data.qrels import MODEL_MADE, describe_model_judgments, write_trec_qrels
@@ -118,7 +118,7 @@ class GradingResult:
     kept: int
     unreadable: int
     unsteady: int
-    controls: ControlResult | None
+    controls: JudgeControls | None
     doubt: str | None
 
 

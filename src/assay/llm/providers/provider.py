@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import orjson
+from pydantic import BaseModel, ConfigDict
 
 from assay.errors import BudgetExceeded, UsageError
 from assay.llm.provider_kinds import PROVIDER_KINDS
@@ -148,13 +149,14 @@ def _price(pair: Any) -> Price:
     return Price(given, made)
 
 
-@dataclass(frozen=True, slots=True)
-class Spending:
-    """Calls, tokens and cost. `cached` replies cost nothing.
+class Spending(BaseModel):
+    """Calls, tokens and cost in US dollars. `cached` replies cost nothing.
 
     `cost` is None if the model's price is not known. Tokens that a service did not count are
     those that were reserved for the call.
     """
+
+    model_config = ConfigDict(strict=True, extra="allow", frozen=True, allow_inf_nan=False)
 
     calls: int
     cached: int
@@ -187,7 +189,13 @@ class CostTracker:
     def spending(self) -> Spending:
         """The totals so far."""
         cost = self._cost() if self._price is not None else None
-        return Spending(self._calls, self._cached, self._input, self._output, cost)
+        return Spending(
+            calls=self._calls,
+            cached=self._cached,
+            input_tokens=self._input,
+            output_tokens=self._output,
+            cost=cost,
+        )
 
     @contextmanager
     def reserved(self, prompt: str, max_tokens: int) -> Iterator[None]:

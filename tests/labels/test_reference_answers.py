@@ -6,18 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.ground_truth.conftest import Invoke, refused
+from tests.labels.conftest import Invoke, refused
 from tests.llm_providers.model_server import ModelServer
 from typer.testing import CliRunner
 
 from assay.cli.app import app
 from assay.data import Dataset, Document, load_dataset
 from assay.errors import BudgetExceeded, DataError, ProviderError, UsageError
-from assay.labels.ground_truth.generation import (
+from assay.labels.reference_writing import (
     choose_queries,
     expected_ids,
+    ranked_documents,
     reference_prompt,
-    source_documents,
 )
 
 SEED_KEYS = [
@@ -36,17 +36,10 @@ def records(path: Path) -> list[dict[str, Any]]:
 
 def test_documents_come_by_grade_then_in_the_order_of_the_judgments(drinks: Dataset) -> None:
     """Without those that the corpus lacks or that hold no text."""
-    found = source_documents(drinks, "test", "q1", 3)
-    assert [document.id for document in found] == ["d", "a", "c"]
-    assert [each.id for each in source_documents(drinks, "test", "q1", 5)] == ["d", "a", "c", "e"]
+    found = ranked_documents(drinks, "test", "q1")
+    assert [document.id for document in found] == ["d", "a", "c", "e"]
     assert expected_ids(drinks, "test", "q1") == ("gone", "d", "a")
     assert expected_ids(drinks, "test", "q2") == ("b",)
-
-
-@pytest.mark.parametrize("most", [2, 6])
-def test_an_answer_is_made_from_three_to_five_documents(drinks: Dataset, most: int) -> None:
-    with pytest.raises(UsageError, match=f"from 3 to 5, got {most}"):
-        source_documents(drinks, "test", "q1", most)
 
 
 def test_queries_are_named_or_drawn_or_all_that_are_judged(drinks: Dataset) -> None:
@@ -128,7 +121,7 @@ def test_a_model_that_declines_or_refuses_leaves_that_query_out(
     assert [each["query_id"] for each in records(tmp_path / "truth.json")] == ["q1"]
     server.patch = {"choices": [{"message": {"content": None, "refusal": "I cannot"}}]}
     error = refused(folder, "--queries", "q2", "--provider", "openai:other", "--out", "none.json")
-    assert "none of 1 queries has a reference answer" in str(error)
+    assert "none of 1 queries has a reference" in str(error)
     assert not (tmp_path / "none.json").exists()
 
 
@@ -157,7 +150,7 @@ def test_what_was_written_before_a_failure_is_kept_and_not_asked_for_again(
     journal.write_text(json.dumps(records(out)[0]) + '\n{"query_id": "q2", "torn')
     out.unlink()
     monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "second"))  # so that the cache cannot help
-    assert "already exists: pass --resume to keep its answers" in str(
+    assert "already exists: pass --resume to keep its references" in str(
         refused(folder, "--provider", "openai", "--out", out)
     )
     server.faults = [(400, {}, {"error": {"message": "no"}})]
@@ -201,6 +194,7 @@ def test_a_budget_stops_before_it_is_exceeded(
     [
         (["--queries", "q1", "--num-queries", "1"], "not both"),
         (["--provider", "anthropic"], "set ANTHROPIC_API_KEY"),
+        (["--documents", "2"], "--documents must be from 3 to 5, got 2"),
         (["--provider", "magic"], "unknown provider 'magic'"),
         (["--split", "train"], "has no split 'train'"),
         (["--without-text", "--provider", "openai:m@http://127.0.0.1:9"], "only extracts"),

@@ -1,1 +1,0 @@
-"""Reference answers and questions for a data set that has none."""
