@@ -123,7 +123,7 @@ def _environment(programs: Path) -> dict[str, str]:
 def readme_examples() -> tuple[str, list[str]]:
     """The module `my_search.py` of the README, and the commands that use it or the service."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    module = "\n\n".join(re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL))
+    module = "\n\n".join(re.findall(r"```python[^\n]*\n(.*?)```", text, flags=re.DOTALL))
     shell = "\n".join(re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL))
     commands = [line for line in shell.splitlines() if line.startswith("assay ")]
     return module, [line for line in commands if not line.startswith("assay serve ")]

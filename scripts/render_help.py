@@ -1,4 +1,4 @@
-"""Writes docs/cli.md from `assay --help` of every verb; a test fails when it is stale.
+"""Writes docs/cli.md from `assay --help` of every verb, and docs/settings.md beside it.
 
 python scripts/render_help.py [--check]
 """
@@ -11,6 +11,9 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from assay.cli.app import app
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from scripts import render_settings
 
 PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
 INTRODUCTION = """# The command line
@@ -50,6 +53,7 @@ def main() -> None:
     if "--check" in sys.argv:
         sys.exit(0 if PAGE.read_text(encoding="utf-8") == page else f"{PAGE} is stale")
     PAGE.write_text(page, encoding="utf-8")
+    render_settings.main()
 
 
 if __name__ == "__main__":

@@ -132,7 +132,7 @@ def grade(
                     controls=chosen.controls,
                     progress=progress,
                 )
-            return result, provider.name, asdict(provider.spending)
+            return result, provider.name, provider.spending.model_dump()
 
     result, model, spending = asyncio.run(work())
     if result.doubt:

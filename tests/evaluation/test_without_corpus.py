@@ -1,26 +1,19 @@
-"""docs/data.md: its spreadsheet is read by its command, and a service without a corpus measured."""
+"""A service that has its own documents is measured by a table of questions and expected ids."""
 
-import re
-import shlex
 from pathlib import Path
 
 import pytest
 import typer
-from tests.docs.page_commands import section
 from typer.testing import CliRunner
 
 import assay
 from assay.cli.data import data_app
 from assay.cli.eval import eval_command
-from assay.data import load_dataset
-from assay.data.question_table import COLUMNS
 from assay.errors import UsageError
 from assay.evaluation.run import load_run
 
-PAGE = section("data.md").partition("\n## Coming from")[0]
-(TABLE,) = re.findall(r"```csv\n(.*?)```", PAGE, flags=re.DOTALL)
-(COMMAND,) = re.findall(r"^assay eval .*$", PAGE, flags=re.MULTILINE)
-OPTIONS = shlex.split(COMMAND)[3:]
+TABLE = "Frage,docs,lang\nWie lange zieht Tee?,tea-1;tea-7,de\nHow hot is the water?,tea-7,en\n"
+OPTIONS = ["--dataset", "questions.csv", "--columns", "query=Frage,ids=docs"]
 
 app = typer.Typer()
 app.command("eval")(eval_command)
@@ -86,24 +79,3 @@ def test_info_describes_the_spreadsheet() -> None:
     result = CliRunner().invoke(data_app, ["info", *OPTIONS[1:]], catch_exceptions=False)
     assert "none: for a service that has its own" in result.stdout
     assert "lang=de 1, lang=en 1" in result.stdout
-
-
-def test_the_commands_that_check_import_and_sample_run() -> None:
-    commands = re.findall(
-        r"^assay data (?:check|import|sample) .*$",
-        PAGE.partition("## Public")[0],
-        flags=re.MULTILINE,
-    )
-    assert len(commands) == 3
-    for command in commands:
-        result = CliRunner().invoke(data_app, shlex.split(command)[2:], catch_exceptions=False)
-        assert result.exit_code == 0, (command, result.output)
-    assert load_dataset("my-set").queries_in("test")[0].tags == ("lang=de",)
-    small = load_dataset("small-notes")
-    assert (len(small.queries), len(small.documents)) == (20, 100)
-
-
-def test_the_page_names_every_column_and_key() -> None:
-    for key, names in COLUMNS.items():
-        for name in (key, *names):
-            assert f"`{name}`" in PAGE

@@ -1,0 +1,19 @@
+"""The model that the pages ask: right about words, so that its controls pass."""
+
+import re
+
+from tests.cli.test_judge_grade import reply as grade
+from tests.judge_controls import control_reply
+
+
+def reply(prompt: str) -> str:
+    """One answer is right, or better, if it is the reference word for word."""
+    if prompt.startswith("Grade"):
+        return grade(prompt)
+    said = re.findall(r"<answer \w+>\s*([^<]*)", prompt)
+    if prompt.startswith("Choose"):
+        reference, first, second = said
+        return "FIRST" if first == reference else "SECOND" if second == reference else "TIE"
+    if "TRUE or FALSE" in prompt:
+        return "TRUE" if len(set(said)) < 2 else "FALSE"
+    return control_reply(prompt) or "YES"

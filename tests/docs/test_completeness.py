@@ -1,0 +1,76 @@
+"""What the pages list is what there is, and what is made from the code is fresh."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from tests import forked
+
+import assay
+from assay.cli.init import render_ci
+from assay.data.beir import sort_files
+from assay.data.question_table import COLUMNS
+from assay.labels.questions import Rejection
+from assay.targets.target_kinds import TARGET_KINDS
+
+ROOT = Path(__file__).parents[2]
+
+
+def read(page: str) -> str:
+    return (ROOT / "docs" / page).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["api", "llms", "settings"])
+def test_what_is_made_from_the_code_is_fresh(name: str) -> None:
+    done = forked.run(f"scripts.render_{name}:main", "--check")
+    assert done.returncode == 0, done.stderr + " run: make docs"
+
+
+def test_every_kind_of_target_has_its_row() -> None:
+    rows = "".join(line for line in read("targets.md").splitlines() if line.startswith("| "))
+    assert [name for name in TARGET_KINDS if f"`{name}:" not in rows and name != "url"] == []
+
+
+def test_every_column_of_a_table_is_named() -> None:
+    page = read("data.md")
+    names = {name for key, others in COLUMNS.items() for name in (key, *others)}
+    assert {name for name in names if f"`{name}`" not in page} == set()
+
+
+def test_every_layout_of_a_folder_is_recognized() -> None:
+    rows = re.findall(r"^\| (`[^|]*corpus[^|]*\|[^|]*\|[^|]*)\|$", read("data.md"), re.MULTILINE)
+    assert len(rows) == 4
+    for row in rows:
+        for role, cell in zip(("corpus", "queries", "qrels"), row.split("|"), strict=True):
+            for path in re.findall(r"`([\w./*-]+\.(?:jsonl|parquet|tsv)(?:\.gz)?)`", cell):
+                (files,) = sort_files([path.replace("*", "00000-of-00001")]).values()
+                assert getattr(files, role), (role, path)
+
+
+def test_every_reason_to_drop_a_question_has_its_row() -> None:
+    table = read("labels.md").partition("| rejected when |")[2].partition("\n\n")[0]
+    # One row has both what is not JSON and what is refused.
+    assert len(table.splitlines()) - 2 == len(Rejection) - 1
+
+
+def test_the_ci_job_is_the_one_that_init_writes() -> None:
+    install = "pip install agent-assay -r requirements.txt"
+    job = render_ci("github", branch="main", python="3.12", install=install, service=False)
+    assert f"```yaml\n{job}```" in read("ci.md")
+
+
+def test_the_reference_has_every_public_name_with_its_parameters() -> None:
+    page = read("python-reference.md")
+    for name in set(assay.__all__) - {"__version__"}:
+        assert f"\n## {name}\n" in page
+    for parameter in ("top_k", "baseline", "out"):
+        assert f"- `{parameter}`: " in page
+
+
+def test_the_skill_has_the_front_matter_that_agents_look_for() -> None:
+    skill = ROOT / "skills" / "assay" / "SKILL.md"
+    front = yaml.safe_load(skill.read_text(encoding="utf-8").split("---\n")[1])
+    assert set(front) == {"name", "description"}
+    assert front["name"] == skill.parent.name
+    assert len(front["description"]) <= 1024
