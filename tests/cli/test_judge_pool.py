@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 import assay
 from assay.cli.app import app
 from assay.data import load_dataset
-from assay.labels.grading.agreement import grader_agreement
-from assay.labels.grading.pool import combine_labels
+from assay.labels.pool import combine_labels, grader_agreement
 
 
 @pytest.fixture
@@ -81,8 +80,7 @@ def test_mistakes_are_named(project: Path, words: tuple[str, ...], message: str)
 
 
 def test_a_text_that_begins_like_a_formula_is_text(tmp_path: Path) -> None:
-    from assay.labels.grading.grader import PassagePair
-    from assay.labels.grading.pool import read_pool, write_pool
+    from assay.labels.pool import PassagePair, read_pool, write_pool
 
     write_pool(tmp_path / "pool.csv", [PassagePair("q", "how", "d", "=cmd()")])
     assert ",'=cmd()," in (tmp_path / "pool.csv").read_text()

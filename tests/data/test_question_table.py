@@ -10,7 +10,7 @@ import pytest
 
 from assay.data import Dataset, load_dataset
 from assay.errors import AssayError, DataError, UsageError
-from assay.labels.grading.pool import POOL_COLUMNS
+from assay.labels.pool import POOL_COLUMNS
 
 
 def load(path: Path, text: str, **columns: str) -> Dataset:

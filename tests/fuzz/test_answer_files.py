@@ -17,8 +17,8 @@ from assay.answers.judge import parse_words
 from assay.answers.references import read_references, reference_to_json
 from assay.data.dataset import Document, Query
 from assay.errors import DataError
-from assay.labels.grading.model_grades import read_grade_records
-from assay.labels.grading.pool import read_pool
+from assay.labels.model_grades import read_grade_records
+from assay.labels.pool import read_pool
 from assay.labels.reference_writing import ModelExtractor, SentenceExtractor
 
 NUGGETS = (

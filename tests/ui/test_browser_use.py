@@ -16,9 +16,8 @@ from tests.ui.test_browser import (
     go,
 )
 
-from assay.labels.grading.grader import PassagePair
-from assay.labels.grading.human_grades import GradedPool
-from assay.labels.grading.pool import write_pool
+from assay.labels.human_grades import GradedPool
+from assay.labels.pool import PassagePair, write_pool
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

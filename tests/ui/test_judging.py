@@ -15,9 +15,8 @@ from tests.ui.conftest import SCRIPT
 from tests.ui.test_changes import open_pages
 
 from assay.errors import DataError, UsageError
-from assay.labels.grading.grader import PassagePair
-from assay.labels.grading.human_grades import GradedPool
-from assay.labels.grading.pool import write_pool
+from assay.labels.human_grades import GradedPool
+from assay.labels.pool import PassagePair, write_pool
 from assay.serve.ui.judging import read_multipart
 
 

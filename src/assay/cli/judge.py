@@ -41,7 +41,7 @@ def pool(
     The table has a row for each query and document with an empty column label: people fill it in
     with grades from 0, or a model with `assay judge grade`. The graded table is a data set.
     """
-    from assay.labels.grading.pool import write_pool
+    from assay.labels.pool import write_pool
 
     if out.suffix.lower() != ".csv":
         raise UsageError(f"a pool is written to a .csv file, got {out.name!r}")

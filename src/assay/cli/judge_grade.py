@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from assay.data.dataset import Dataset
-    from assay.labels.grading.agreement import GradeAgreement
-    from assay.labels.grading.model_grades import GradingResult
-    from assay.labels.grading.pool import GradingPool
+    from assay.labels.model_grades import GradingResult
+    from assay.labels.pool import GradeAgreement, GradingPool
 
 _POOLS = (".csv", ".tsv", ".jsonl", ".parquet")
 
@@ -105,8 +104,7 @@ def grade(
     Writes a table with provenance, and qrels whose second column names the model. Where people have
     judged some of the passages, the model's agreement with them is printed.
     """
-    from assay.labels.grading.grader import RelevanceGrader
-    from assay.labels.grading.model_grades import grade_pool
+    from assay.labels.model_grades import RelevanceGrader, grade_pool
     from assay.llm.providers.opening import open_provider
 
     chosen = JudgeSettings.parse(["votes=1", *(judge_set or ())], "judge_set")
@@ -171,7 +169,7 @@ def read_sources(
 ) -> GradingSources:
     """The pool that runs, run files or a table of passages make, and where it comes from."""
     from assay.data import read_run
-    from assay.labels.grading.pool import GradingPool, choose_pairs, read_pool
+    from assay.labels.pool import GradingPool, choose_pairs, read_pool
     from assay.run.folder import find_run, find_run_dataset
 
     first = Path(sources[0])
@@ -213,7 +211,7 @@ class _Summary:
     relevant_from: int
 
     def agreement(self) -> "GradeAgreement | None":
-        from assay.labels.grading.agreement import grade_agreement
+        from assay.labels.pool import grade_agreement
 
         both = [(r.label, r.model_grade) for r in self.result.records if r.label is not None]
         if not both:
@@ -247,7 +245,7 @@ class _Summary:
             yield from ("", confusion_table(agreement.confusion, "model"))
 
     def _facts(self, out: Path, agreement: "GradeAgreement | None") -> Iterator[tuple[str, str]]:
-        from assay.labels.grading.model_grades import qrels_beside
+        from assay.labels.model_grades import qrels_beside
         from assay.report.numbers import count, figure, with_interval
 
         yield "judged by", f"{self.model}: model-made, not by people"
@@ -267,7 +265,7 @@ class _Summary:
         yield "result", f"{out}, {qrels_beside(out)}"
 
     def warnings(self) -> Iterator[str]:
-        from assay.labels.grading.agreement import FEW_LABELS
+        from assay.labels.pool import FEW_LABELS
 
         if self.result.unreadable:
             number = self.result.unreadable
@@ -281,7 +279,7 @@ class _Summary:
 
 def _write_dataset(found: GradingSources, result: "GradingResult", folder: Path) -> None:
     from assay.data.beir import write_new_beir
-    from assay.labels.grading.model_grades import fill_judgments
+    from assay.labels.model_grades import fill_judgments
 
     if found.dataset is None:
         raise UsageError("--dataset-out needs runs; the table of grades is itself a data set")

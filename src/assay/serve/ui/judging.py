@@ -23,9 +23,12 @@ from starlette.routing import BaseRoute, Route
 from assay.data.qrels import trec_qrels
 from assay.errors import AssayError, UsageError
 from assay.files import staging_folder
-from assay.labels.grading.grader import GRADES, MAX_PASSAGE, PairName, PassagePair
-from assay.labels.grading.human_grades import GradedPool, check_grade, check_grader
-from assay.labels.grading.pool import (
+from assay.labels.human_grades import GradedPool, check_grade, check_grader
+from assay.labels.pool import (
+    GRADES,
+    MAX_PASSAGE,
+    PairName,
+    PassagePair,
     choose_pairs,
     combine_labels,
     label_rows,

@@ -17,9 +17,15 @@ from threading import RLock
 
 from assay.data.journal import Journal
 from assay.errors import DataError, UsageError
-from assay.labels.grading.agreement import GraderAgreement, grader_agreement
-from assay.labels.grading.grader import GRADES, PairName, PassagePair
-from assay.labels.grading.pool import pool_table, read_pool
+from assay.labels.pool import (
+    GRADES,
+    GraderAgreement,
+    PairName,
+    PassagePair,
+    grader_agreement,
+    pool_table,
+    read_pool,
+)
 from assay.locks import FileLock
 from assay.net.json import JsonObject
 
@@ -27,7 +33,7 @@ TABLE_GRADER = "table"
 """Who gave the labels that are in the column `label` of the table itself."""
 
 _GRADER = re.compile(r"\w[\w .@'-]{0,39}")
-_MOST_GRADERS = 50  # each is compared with each
+_MAX_GRADERS = 50  # each is compared with each
 _MAX_JOURNAL = 64 * 2**20  # half a million grades, which are held in memory
 _UNDO = 1000
 
@@ -102,9 +108,9 @@ class GradedPool:
                 raise UsageError(f"document {name[1]!r} of query {name[0]!r} is not in this pool")
             check_grade(grade)
         with self._writing():
-            if grader not in self._graders and len(self._graders) >= _MOST_GRADERS:
+            if grader not in self._graders and len(self._graders) >= _MAX_GRADERS:
                 raise UsageError(
-                    f"this pool already has the grades of {_MOST_GRADERS} people, the most that it "
+                    f"this pool already has the grades of {_MAX_GRADERS} people, the most that it "
                     "may have; make another pool with: assay judge pool"
                 )
             self._append(*(_record(grader, name, grade) for name, grade in labels.items()))

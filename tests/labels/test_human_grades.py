@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from assay.errors import AssayError, DataError, UsageError
-from assay.labels.grading import human_grades
-from assay.labels.grading.grader import PassagePair
-from assay.labels.grading.human_grades import TABLE_GRADER, GradedPool
-from assay.labels.grading.pool import read_pool, write_pool
+from assay.labels import human_grades
+from assay.labels.human_grades import TABLE_GRADER, GradedPool
+from assay.labels.pool import PassagePair, read_pool, write_pool
 
 PAIRS = [PassagePair(f"q{i % 3}", f"query {i % 3}", f"d{i}", f"text {i}", "t") for i in range(12)]
 

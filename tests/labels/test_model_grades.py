@@ -9,19 +9,16 @@ import pytest
 from assay.data import Dataset, read_qrels
 from assay.data.qrels import judged_by_model
 from assay.errors import DataError, ProviderError, ProviderFailure, UsageError
-from assay.labels.grading.agreement import (
-    grade_agreement,
-)
-from assay.labels.grading.grader import (
+from assay.labels.model_grades import (
     PassageGrade,
-    PassagePair,
     RelevanceGrader,
-    grade_pairs,
+    fill_judgments,
+    grade_pool,
     grade_prompt,
+    read_grade_records,
     unreliable_grades,
 )
-from assay.labels.grading.model_grades import fill_judgments, grade_pool, read_grade_records
-from assay.labels.grading.pool import GradingPool, choose_pairs, read_pool
+from assay.labels.pool import GradingPool, PassagePair, choose_pairs, grade_agreement, read_pool
 from assay.metrics.statistics import weighted_kappa
 
 QUERY = re.compile(r"Query:\n<question \w+>\n(.*?)\n</question", re.DOTALL)
@@ -60,7 +57,10 @@ class Says(Grader):
 
 
 def grades(provider: Grader, votes: int = 1) -> list[PassageGrade]:
-    return asyncio.run(grade_pairs(RelevanceGrader(provider, votes), PAIRS))
+    grader = RelevanceGrader(provider, votes)
+    return [
+        PassageGrade(pair, asyncio.run(grader.grade(pair.query, pair.passage))) for pair in PAIRS
+    ]
 
 
 def test_pairs_are_graded_in_their_order() -> None:

@@ -1,24 +1,32 @@
-"""A pool of passages that a model or people grade: how it is chosen, and its table.
+"""A pool of passages that a model or people grade: how it is chosen, its table, and agreement.
 
-A table with an empty column `label` is what people fill in; `human_grades` and `model_grades` have
-what is done with a pool.
+A table with an empty column `label` is what people fill in.
 """
 
 import random
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from assay.data.dataset import Dataset, Document, Judgments
 from assay.data.qrels import parse_grade, wrong_grade
 from assay.data.table import cell_text, csv_row, read_table, text_cell
 from assay.data.text_file import Record, write_file
-from assay.errors import DataError
-from assay.labels.grading.grader import MAX_PASSAGE, PairName, PassagePair
+from assay.errors import DataError, UsageError
+from assay.metrics.statistics import Estimate, cohen_kappa, estimate_mean, weighted_kappa
 
+GRADES = (0, 1, 2, 3)
+"""Irrelevant, related, relevant in part, and the answer."""
+MAX_PASSAGE = 8_000
+"""Characters of a passage that are shown; spreadsheets cut cells at 32,767."""
+POOL_COLUMNS = ("query_id", "query", "doc_id", "title", "passage", "label")
+FEW_LABELS = 30
+"""Below this many labels a kappa says little."""
 _NO_TEXT = Document("", "", "")
 _SEED = 42
-_POOL: Mapping[str, tuple[str, ...]] = {
+_COLUMN_NAMES: Mapping[str, tuple[str, ...]] = {
     "query_id": ("query_id", "qid"),
     "query": ("query", "question", "query_text"),
     "doc_id": ("doc_id", "document_id", "docid", "id"),
@@ -26,24 +34,32 @@ _POOL: Mapping[str, tuple[str, ...]] = {
     "label": ("label", "grade", "relevance"),
     "title": ("title",),
 }
+PairName = tuple[str, str]
+"""Query id and document id."""
 PairLabels = Mapping[PairName, int]
-"""Grades by query id and document id."""
 
-POOL_COLUMNS = ("query_id", "query", "doc_id", "title", "passage", "label")
-"""A text is cut at `MAX_PASSAGE` characters; spreadsheets cut cells at 32,767."""
+
+class PassagePair(NamedTuple):
+    """A query and a passage that was retrieved for it; `title` is shown to people."""
+
+    query_id: str
+    query: str
+    doc_id: str
+    passage: str
+    title: str = ""
+
+    @property
+    def name(self) -> PairName:
+        """What tells it from the other pairs of a pool."""
+        return self.query_id, self.doc_id
 
 
 @dataclass(frozen=True)
 class GradingPool:
-    """What is to be graded.
-
-    Attributes:
-        pairs: queries with passages, each pair once.
-        labels: people's labels of some of them, and of no others.
-    """
+    """What is to be graded, each pair once, and people's labels of some of them."""
 
     pairs: Sequence[PassagePair]
-    labels: Mapping[PairName, int] = field(default_factory=dict)
+    labels: PairLabels = field(default_factory=dict)
 
 
 def choose_pairs(
@@ -62,39 +78,30 @@ def choose_pairs(
         dataset: has the texts of queries and documents.
         judgments: what people have judged.
         depth: how many documents of each ranking are taken.
-        check: how many judged pairs are drawn, as many of each grade where there are enough.
-        texts: whether texts are needed. People can look documents up by their ids: without it,
-            those of a data set that has no documents are taken, and their passages are empty.
+        check: how many judged pairs are drawn, as many of each grade if there are enough.
+        texts: False if people look documents up by their ids: passages may then be empty.
     """
     if texts:
         dataset.require_documents("grading passages by a model")
-    documents, has_texts = dataset.documents, bool(dataset.documents)
+    documents = dataset.documents
     wanted: dict[PairName, None] = {}
     judged: dict[PairName, int] = {}
-    asked = dict.fromkeys(query_id for each in rankings for query_id in each)
-    for query_id in asked:
+    for query_id in dict.fromkeys(query_id for each in rankings for query_id in each):
         if query_id not in dataset.queries:
             continue
         known = judgments.get(query_id, {})
-        for doc_id, grade in known.items() if check else ():
-            if not has_texts or doc_id in documents:
-                judged[query_id, doc_id] = grade
-        found = dict.fromkeys(
-            doc_id for each in rankings for doc_id in each.get(query_id, ())[:depth]
-        )
-        for doc_id in found:
-            if doc_id not in known and (not has_texts or doc_id in documents):
-                wanted[query_id, doc_id] = None
+        judged |= {(query_id, doc_id): grade for doc_id, grade in known.items() if check}
+        found = (doc_id for each in rankings for doc_id in each.get(query_id, ())[:depth])
+        wanted |= {(query_id, doc_id): None for doc_id in found if doc_id not in known}
+    if documents:
+        wanted = {name: None for name in wanted if name[1] in documents}
+        judged = {name: grade for name, grade in judged.items() if name[1] in documents}
     labels = _drawn(judged, check)
     pairs = []
-    texts_of: dict[str, tuple[str, str]] = {}
     for query_id, doc_id in [*wanted, *labels]:
-        if doc_id not in texts_of:
-            document = documents.get(doc_id, _NO_TEXT)
-            texts_of[doc_id] = document.full_text, document.title
-        pairs.append(
-            PassagePair(query_id, dataset.queries[query_id].text, doc_id, *texts_of[doc_id])
-        )
+        document = documents.get(doc_id, _NO_TEXT)
+        asked = dataset.queries[query_id].text
+        pairs.append(PassagePair(query_id, asked, doc_id, document.full_text, document.title))
     return GradingPool(pairs, labels)
 
 
@@ -132,31 +139,27 @@ def grade_in(row: Record, text: str) -> int:
 def read_pool(path: Path, *, texts: bool = True) -> tuple[list[PassagePair], dict[PairName, int]]:
     """The pairs of a table with query, doc_id and passage, and people's labels of some of them.
 
-    Without `texts` a passage may be missing: people look the document up by its id.
-
-    Raises:
-        DataError: a row is wrong, or a pair is there twice with different texts.
+    Without `texts` a passage may be missing. Raises `DataError` for a row that is wrong, or a pair
+    that is there twice with different texts.
     """
     pairs: dict[PairName, PassagePair] = {}
     labels: dict[PairName, int] = {}
     for each in read_table(path):
         row = good_row(each)
         found = {}
-        for key, columns in _POOL.items():
+        for key, columns in _COLUMN_NAMES.items():
             given = (row.fields[name] for name in columns if row.fields.get(name) is not None)
             found[key] = cell_text(str(next(given, "")))
         for key in ("query", "doc_id", *(("passage",) if texts else ())):
             if not found[key].strip():
-                names = ", ".join(_POOL[key])
+                names = ", ".join(_COLUMN_NAMES[key])
                 raise row.refusal(f"has no {key} (a column {names}), which a pool needs")
-        query_id = found["query_id"] or found["query"]
-        pair = PassagePair(
-            query_id, found["query"], found["doc_id"], found["passage"], found["title"].strip()
-        )
+        query_id, title = found["query_id"] or found["query"], found["title"].strip()
+        pair = PassagePair(query_id, found["query"], found["doc_id"], found["passage"], title)
         if pairs.setdefault(pair.name, pair) != pair:
             raise row.refusal(
                 f"document {pair.doc_id!r} has another text or query for {pair.query_id!r} before; "
-                "ids must be unique: rename one of the two"
+                "rename one of the two"
             )
         if found["label"].strip():
             labels[pair.name] = grade_in(row, found["label"])
@@ -199,3 +202,78 @@ def combine_labels(graders: Sequence[PairLabels]) -> dict[PairName, int]:
 def label_rows(labels: PairLabels) -> Iterator[tuple[str, str, str, int]]:
     """Labels of people as rows of qrels."""
     return ((query_id, "0", doc_id, grade) for (query_id, doc_id), grade in labels.items())
+
+
+@dataclass(frozen=True, slots=True)
+class GradeAgreement:
+    """How a model's grades agree with people's.
+
+    Attributes:
+        labelled: pairs with both a label and a grade.
+        agreement: the share of pairs that both call relevant, or both not.
+        kappa: the same beyond chance (Cohen 1960); None if both always say the same one thing.
+        weighted_kappa: of the grades themselves, with quadratic weights (Cohen 1968); None where
+            labels are on another scale than 0 to 3.
+        confusion: counts by label, then by grade.
+    """
+
+    labelled: int
+    agreement: Estimate
+    kappa: float | None
+    weighted_kappa: float | None
+    confusion: Mapping[str, Mapping[str, int]]
+
+
+def grade_agreement(
+    labels: Sequence[int], grades: Sequence[int], relevant_from: int = 2
+) -> GradeAgreement:
+    """Compare grades with labels of the same pairs.
+
+    Parameters:
+        labels: what people say, in their own scale: above 0 is relevant.
+        grades: what the model says, 0 to 3.
+        relevant_from: the lowest grade that counts as relevant.
+    """
+    if len(labels) != len(grades):
+        raise UsageError(f"every label needs its grade, got {len(labels)} and {len(grades)}")
+    if not labels:
+        raise UsageError("no passage has both a label and a grade, so nothing can be compared")
+    ours = [label > 0 for label in labels]
+    theirs = [grade >= relevant_from for grade in grades]
+    on_scale = all(0 <= label <= 3 for label in labels) and max(labels) == 3
+    pairs = Counter(zip(labels, grades, strict=True))
+    return GradeAgreement(
+        labelled=len(labels),
+        agreement=estimate_mean([a is b for a, b in zip(ours, theirs, strict=True)]),
+        kappa=cohen_kappa(ours, theirs),
+        weighted_kappa=weighted_kappa(labels, grades) if on_scale else None,
+        confusion={
+            str(label): {str(grade): pairs[label, grade] for grade in range(4)}
+            for label in sorted(set(labels))
+        },
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class GraderAgreement:
+    """Two graders on the documents that both graded.
+
+    `kappa` is about relevant or not, `weighted_kappa` about the grades; None where both always give
+    the same one.
+    """
+
+    both: int
+    same: float | None
+    kappa: float | None
+    weighted_kappa: float | None
+
+
+def grader_agreement(a: Mapping[PairName, int], b: Mapping[PairName, int]) -> GraderAgreement:
+    """How far two graders agree."""
+    both = [name for name in a if name in b]
+    if not both:
+        return GraderAgreement(0, None, None, None)
+    first, second = [a[name] for name in both], [b[name] for name in both]
+    same = sum(x == y for x, y in zip(first, second, strict=True)) / len(both)
+    relevant = [grade > 0 for grade in first], [grade > 0 for grade in second]
+    return GraderAgreement(len(both), same, cohen_kappa(*relevant), weighted_kappa(first, second))

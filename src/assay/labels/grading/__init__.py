@@ -1,1 +1,0 @@
-"""Relevance of passages graded by a language model, where people have judged nothing."""
