@@ -71,7 +71,6 @@ inspector --method tools/call --tool-name nc_semantic_search_answer --tool-arg q
 inspector --method tools/call --tool-name health_check
 inspector --method resources/templates/list
 inspector --method resources/read --uri doc://note-003
-inspector --method prompts/get --prompt-name cited_answer --prompt-args question='how many kg of tomatoes'
 
 echo "results in $RESULTS"
 exit $failed

@@ -153,7 +153,6 @@ ONCE = {
         "run/calls.py",
         "run/folder.py",
         "run/report_file.py",
-        "serve/a2a/validation.py",
     },
     # A pipe or a device in the place of a file blocks whoever opens it. Files of this package, and
     # of packages that are installed, are files.

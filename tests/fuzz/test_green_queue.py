@@ -1,4 +1,4 @@
-"""The evaluations of the green agent, in any order of admitting, starting, ending, canceling and
+"""The evaluations of the green agent, in any order of starting, ending, canceling and
 restarting, with the threads and event loops that they really have."""
 
 import asyncio
@@ -20,7 +20,6 @@ from assay.evaluation.evaluation import Events
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
 from assay.run.state import RunState
-from assay.serve.a2a.validation import Slot
 from assay.serve.green import jobs as green_jobs
 from assay.serve.green.jobs import EvaluationJob, JobQueue, JobState
 from assay.serve.green.request import EvaluationSpec
@@ -82,7 +81,7 @@ class FakeEvaluation:
     def _outcome(self, folder: RunFolder, state: str) -> Any:
         summary = SimpleNamespace(total_queries=3, successful_queries=3, failed_queries=0)
         report = SimpleNamespace(
-            summary=summary, planned_queries=9, failure_examples={}, failures={}
+            summary=summary, planned_queries=9, failure_examples={}, failures={}, warnings=()
         )
         return SimpleNamespace(folder=folder, report=report, state=state)
 
@@ -113,7 +112,6 @@ class GreenQueue(RuleBasedStateMachine):
         )
         self.jobs: list[tuple[EvaluationJob, FakeEvaluation]] = []
         self.ended: dict[str, JobState] = {}
-        self.slots: list[Slot] = []
 
     async def _evaluate(
         self, config: RunConfig, _dataset: object, *, agent: object, out: Path, events: Events
@@ -141,28 +139,12 @@ class GreenQueue(RuleBasedStateMachine):
         for _, evaluation in self._unfinished()[:RUNNING]:
             assert evaluation.begun.wait(PATIENCE_S), "a slot is free, and nothing runs in it"
 
-    @rule()
-    def admit(self) -> None:
-        slot = self.queue.admit()
-        room = len(self._unfinished()) + len(self.slots) < RUNNING + WAITING
-        assert (slot is not None) is room
-        self._has_slot = slot is not None
-        if slot is not None:
-            self.slots.append(slot)
-
-    @precondition(lambda self: self.slots)
-    @rule(times=st.integers(1, 2))
-    def leave(self, times: int) -> None:
-        slot = self.slots.pop()
-        for _ in range(times):
-            slot.release()
-
     @rule(ends=st.lists(st.sampled_from(sorted(ENDS)), min_size=1, max_size=4))
     def submit(self, ends: list[str]) -> None:
-        """As the service does: a slot first, which the job then takes over."""
+        """As the service does: only while there is room."""
         for end in ends:
-            self.admit()
-            if self._has_slot:
+            assert self.queue.is_full() is (len(self._unfinished()) >= RUNNING + WAITING)
+            if not self.queue.is_full():
                 self._submit(end)
         self._settle()
 
@@ -175,7 +157,6 @@ class GreenQueue(RuleBasedStateMachine):
             return self.queue.submit(spec, mock.Mock(), f"task-{evaluation.name}")
 
         job = self._run(start)
-        self.slots.pop().release()
         self.jobs.append((job, evaluation))
 
     @precondition(lambda self: self._unfinished())
@@ -205,7 +186,7 @@ class GreenQueue(RuleBasedStateMachine):
     def restart(self) -> None:
         unfinished = [job.id for job, _ in self._unfinished()]
         self._run(self.queue.close)
-        assert self.queue.admit() is None
+        assert self.queue.is_full()
         for job, _ in self.jobs:
             assert job.state.is_final
             assert job.id not in unfinished or job.state is JobState.CANCELED

@@ -20,7 +20,6 @@ from tests.serve.serving import (
     words,
 )
 
-import assay
 from assay.data import Dataset
 from assay.errors import DataError
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
@@ -87,20 +86,6 @@ async def test_an_evaluation_ends_in_a_summary_and_one_report(
     expected = 2 / (2 + 1 / 1.584962500721156)
     assert report["metrics"]["ndcg@5"] == pytest.approx(expected, abs=1e-12)
     assert report["summary"]["sum_ndcg_at_5"] == pytest.approx(10 * expected, abs=1e-12)
-
-
-async def test_the_run_is_stored_like_any_other(
-    http: httpx.AsyncClient, tiny: Dataset, out: Path
-) -> None:
-    async with purple() as agent, green(tiny, out) as url:
-        _, report = results(await send(http, url, order(agent, num_queries=3)))
-    (run,) = list_runs(out)
-    assert run.name == report["run"]
-    assert run.state() == "complete"
-    assert run.read_json()["metrics"] == report["metrics"]
-    assert str(out) not in json.dumps(report)
-    named = f"NFCorpus Retrieval Agent {assay.__version__} on tiny test"
-    assert run.summary_file.read_text().startswith(named)
 
 
 async def test_a_stream_tells_how_far_it_is_and_the_mean_so_far(
@@ -218,25 +203,6 @@ async def test_cancelling_over_a2a_keeps_what_was_done(
     assert run.read_json()["summary"]["total_queries"] == 12
 
 
-async def test_several_evaluations_at_once_do_not_mix(
-    http: httpx.AsyncClient, tiny: Dataset, out: Path
-) -> None:
-    async def wrong(query: str, top_k: int) -> list[str]:
-        return ["d40"]
-
-    async with purple() as good, purple(wrong) as bad, green(tiny, out) as url:
-        tasks = await asyncio.gather(
-            *(
-                send(http, url, order(agent, num_queries=20, random_seed=seed))
-                for seed, agent in enumerate([good, bad, good, bad])
-            )
-        )
-    means = [results(task)[1]["metrics"]["ndcg@5"] for task in tasks]
-    assert means[0] == means[2] > 0.7
-    assert max(means[1], means[3]) < 0.1
-    assert len(list(list_runs(out))) == 4
-
-
 async def test_an_open_server_does_not_call_private_addresses_for_others(
     http: httpx.AsyncClient, tiny: Dataset, out: Path
 ) -> None:
@@ -285,31 +251,6 @@ async def test_a_data_set_that_cannot_be_loaded_is_the_servers_fault(
     assert task["status"]["state"] == "TASK_STATE_FAILED"
     assert plain.status_code == 503
     assert "private" not in words(task) + plain.text
-
-
-async def test_the_server_keeps_what_was_done_when_it_is_stopped(
-    http: httpx.AsyncClient, tiny: Dataset, out: Path
-) -> None:
-    enough, never = asyncio.Event(), asyncio.Event()
-    asked = 0
-
-    async def find(query: str, top_k: int) -> list[str]:
-        nonlocal asked
-        asked += 1
-        if asked == 20:
-            enough.set()
-        if asked > 12:
-            await never.wait()
-        return right(query)
-
-    async with purple(find) as agent:
-        async with green(tiny, out) as url:
-            started = await http.post(f"{url}/tasks", json=order(agent, num_queries=40))
-            assert started.status_code == 202
-            await enough.wait()
-        never.set()
-    (run,) = list_runs(out)
-    assert run.state() == "interrupted"
 
 
 async def test_a_second_message_to_a_task_is_refused_and_leaves_no_trace(

@@ -88,21 +88,6 @@ async def test_a_job_that_waits_in_line_can_be_canceled_and_never_runs(
     assert len(list(out.glob("*/run.json"))) == 1
 
 
-async def test_finished_jobs_are_forgotten_after_a_while(
-    tiny: Dataset, out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with line(out) as (jobs, gate):
-        gate.open_gate.set()
-        done = jobs.submit(order(tiny), tiny)
-        await end_of(done)
-        assert jobs.get(done.id) is done
-        gate.open_gate.clear()
-        running = jobs.submit(order(tiny), tiny)
-        monkeypatch.setattr(green_jobs, "KEPT_S", -1.0)
-        assert jobs.get(done.id) is None
-        assert jobs.get(running.id) is running
-
-
 async def test_the_oldest_finished_jobs_are_forgotten_first(
     tiny: Dataset, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,18 +99,6 @@ async def test_the_oldest_finished_jobs_are_forgotten_first(
             done.append(jobs.submit(order(tiny), tiny))
             await end_of(done[-1])
         assert [jobs.get(job.id) is job for job in done] == [False, True, True]
-
-
-async def test_slots_that_are_held_count(tiny: Dataset, out: Path) -> None:
-    async with line(out, running=1, waiting=1) as (jobs, _):
-        first, second = jobs.admit(), jobs.admit()
-        assert first is not None
-        assert second is not None
-        assert jobs.admit() is None
-        first.release()
-        first.release()
-        assert jobs.admit() is not None
-        assert jobs.admit() is None
 
 
 async def test_nothing_is_taken_in_after_the_end(tiny: Dataset, out: Path) -> None:

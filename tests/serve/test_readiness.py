@@ -1,6 +1,5 @@
 """What a server says while it is not ready: enough to mend it, nothing about where things are."""
 
-import logging
 from typing import Any
 
 import httpx
@@ -10,7 +9,6 @@ from tests.serve.serving import serving
 from assay.errors import DataError
 from assay.progress import Progress
 from assay.serve.purple import Find, purple_app
-from assay.serve.readiness import Loading
 
 
 async def _damaged(*_: Any) -> Any:
@@ -47,12 +45,3 @@ async def test_a_missing_extra_is_named_with_the_command_that_installs_it(
     command = "run: pip install 'agent-assay[search]'"
     assert command in answer.json()["index"]
     assert "loading failed package=onnxruntime extra=search" in caplog.text
-
-
-async def test_whoever_waits_hears_of_no_place_either(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.CRITICAL)
-    loading: Loading[None] = Loading(_damaged)
-    loading.start()
-    with pytest.raises(Exception, match="download it again") as raised:
-        await loading.get()
-    assert "private" not in str(raised.value)

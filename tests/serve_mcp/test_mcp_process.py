@@ -107,13 +107,12 @@ async def test_logs_and_progress_hold_nothing_of_queries_or_documents(
                     assert not done.is_error
                 refused = await client.call_tool("search_nfcorpus", {"query": CANARY * 2000})
                 assert refused.is_error
-                await client.get_prompt("cited_answer", {"question": query})
                 for broken in (
                     client.call_tool(CANARY, {}),
                     client.read_resource(f"doc://{CANARY}"),
                     client.get_prompt(CANARY, {}),
                 ):
-                    with pytest.raises(Exception, match=r"no such|no document"):
+                    with pytest.raises(Exception, match=r"no such|no document|no prompts"):
                         await broken
         await http.post(f"{url}/search_nfcorpus?q={CANARY}", json={"query": query})
         await http.post(f"{url}/search_nfcorpus", json={"query": [CANARY]})
@@ -139,21 +138,3 @@ async def test_the_address_is_there_before_the_documents(
         assert answer.status_code == 503
         assert "corpus.jsonl" in answer.json()["index"]
         assert (await http.get(f"{url}/health")).status_code == 200
-
-
-async def test_token_and_hosts_come_from_the_environment(
-    corpus: Path, http: httpx.AsyncClient
-) -> None:
-    names = {
-        "ASSAY_TOKEN": "s3cret",
-        "ASSAY_ADMIN_TOKEN": "0perator",
-        "MCP_ALLOWED_HOSTS": "search.example",
-    }
-    async with started("--dataset", str(corpus), **names) as (url, _lines):
-        headers = {"Host": "search.example"}
-        assert (await http.get(f"{url}/stats", headers=headers)).status_code == 401
-        headers["Authorization"] = "Bearer s3cret"
-        assert (await http.get(f"{url}/stats", headers=headers)).status_code == 200
-        assert (await http.post(f"{url}/stats/reset", headers=headers)).status_code == 401
-        headers["Authorization"] = "Bearer 0perator"
-        assert (await http.post(f"{url}/stats/reset", headers=headers)).status_code == 200

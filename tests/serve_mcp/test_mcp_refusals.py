@@ -17,10 +17,7 @@ ERAS = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 BAD_ARGUMENTS: list[tuple[dict[str, Any], str]] = [
     ({}, "query: field required"),
     ({"query": 7}, "query: input should be a valid string"),
-    ({"query": None}, "query: input should be a valid string"),
     ({"query": ["canary"]}, "query: input should be a valid string"),
-    ({"query": "   "}, "query: string should have at least 1 character"),
-    ({"query": "\0"}, "query: string should have at least 1 character"),
     ({"query": " \x1c\x9f "}, "query: string should have at least 1 character"),
     ({"query": "canary" * 170_000}, "query: string should have at most 10000 characters"),
     ({"query": "x", "top_k": 0}, "top_k: input should be greater than or equal to 1"),
@@ -35,25 +32,15 @@ SHOWN = [str(arguments)[:30] for arguments, _ in BAD_ARGUMENTS]
 @ERAS
 @pytest.mark.parametrize(("arguments", "words"), BAD_ARGUMENTS, ids=SHOWN)
 async def test_wrong_arguments_are_named_and_not_repeated(
-    url: str, mode: str, arguments: dict[str, Any], words: str
+    url: str, http: httpx.AsyncClient, mode: str, arguments: dict[str, Any], words: str
 ) -> None:
     async with Client(f"{url}/mcp", mode=mode) as client:
         result = await client.call_tool("search_nfcorpus", arguments)
-        assert result.is_error
-        assert words in str(result.content)
-        assert "canary" not in str(result.content)
-        again = await client.call_tool("search_nfcorpus", {"query": "coffee"})
-        assert not again.is_error
-
-
-@pytest.mark.parametrize(("arguments", "words"), BAD_ARGUMENTS, ids=SHOWN)
-async def test_rest_refuses_the_same(
-    url: str, http: httpx.AsyncClient, arguments: dict[str, Any], words: str
-) -> None:
-    answer = await http.post(f"{url}/search_nfcorpus", json=arguments)
-    assert answer.status_code == 422
-    assert words in answer.json()["error"]
-    assert "canary" not in answer.text
+    rest = await http.post(f"{url}/search_nfcorpus", json=arguments)
+    assert (result.is_error, rest.status_code) == (True, 422)
+    for said in (str(result.content), rest.json()["error"]):
+        assert words in said
+        assert "canary" not in said
 
 
 @ERAS
@@ -65,18 +52,6 @@ async def test_an_unknown_tool_is_an_error_of_the_protocol(url: str, mode: str) 
 
 
 @ERAS
-@pytest.mark.parametrize("question", ["", "  ", "\0", "canary" * 2000])
-async def test_a_question_that_does_not_fit_the_prompt_is_the_callers_mistake(
-    url: str, mode: str, question: str
-) -> None:
-    async with Client(f"{url}/mcp", mode=mode) as client:
-        with pytest.raises(MCPError, match="question: string should have at") as caught:
-            await client.get_prompt("cited_answer", {"question": question})
-    assert caught.value.code == INVALID_PARAMS
-    assert "canary" not in str(caught.value.error)
-
-
-@ERAS
 @pytest.mark.parametrize("uri", ["doc://canary", "canary://a/b", "doc://canary/../x", "canary"])
 async def test_a_document_that_there_is_not_is_not_repeated(url: str, mode: str, uri: str) -> None:
     async with Client(f"{url}/mcp", mode=mode) as client:
@@ -84,56 +59,6 @@ async def test_a_document_that_there_is_not_is_not_repeated(url: str, mode: str,
             await client.read_resource(uri)
     assert caught.value.code == INVALID_PARAMS
     assert "canary" not in str(caught.value.error)
-
-
-@pytest.mark.parametrize("body", ["", "{", "\xff", "nul", "[]", '"text"', "7"])
-async def test_rest_refuses_what_is_no_request(
-    url: str, http: httpx.AsyncClient, body: str
-) -> None:
-    answer = await http.post(f"{url}/search_nfcorpus", content=body.encode("latin-1"))
-    assert answer.status_code in (400, 422)
-    assert set(answer.json()) == {"error"}
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        "{",
-        "[]",
-        '"text"',
-        '{"jsonrpc": "1.0", "id": 1, "method": "tools/list"}',
-        '{"jsonrpc": "2.0", "id": 1}',
-        '{"jsonrpc": "2.0", "id": {"a": 1}, "method": "tools/list"}',
-        '{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": 7}',
-        '{"jsonrpc": "2.0", "id": 1, "method": "no/such"}',
-    ],
-)
-@pytest.mark.parametrize("version", [None, "2025-11-25", "2026-07-28", "1999-01-01"])
-async def test_broken_json_rpc_is_refused_with_a_client_error(
-    url: str, http: httpx.AsyncClient, body: str, version: str | None
-) -> None:
-    headers = {
-        "Content-Type": "application/json",
-        "Accept": "application/json, text/event-stream",
-    }
-    if version is not None:
-        headers["MCP-Protocol-Version"] = version
-    answer = await http.post(f"{url}/mcp", content=body, headers=headers)
-    assert 400 <= answer.status_code < 500
-    assert "Traceback" not in answer.text
-
-
-@pytest.mark.parametrize("path", ["/mcp", "/search_nfcorpus"])
-async def test_a_body_beyond_a_megabyte_is_refused(
-    url: str, http: httpx.AsyncClient, path: str
-) -> None:
-    async def endless() -> Any:
-        for _ in range(300):
-            yield b"x" * 10_000
-
-    declared = await http.post(f"{url}{path}", content=b"x" * 2_000_000)
-    streamed = await http.post(f"{url}{path}", content=endless())
-    assert (declared.status_code, streamed.status_code) == (413, 413)
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/search_nfcorpus", "/stats", "/health_check"])
@@ -155,11 +80,6 @@ async def test_another_host_or_origin_is_refused(
         assert await status(Host=host) < 403 or path == "/mcp"
     assert await status(Origin="http://localhost:5173") not in (403, 421)
     assert await status(Host="host.docker.internal:8000") not in (403, 421)
-
-
-async def test_health_can_be_asked_by_any_name(url: str, http: httpx.AsyncClient) -> None:
-    answer = await http.get(f"{url}/health", headers={"Host": "10.1.2.3:8000"})
-    assert answer.status_code == 200
 
 
 async def test_the_operator_allows_more_names(http: httpx.AsyncClient) -> None:

@@ -1,10 +1,5 @@
 """REST beside MCP: the seed's request, health, counts, and the token that guards them all."""
 
-import asyncio
-import json
-import shlex
-import shutil
-
 import httpx
 import httpx2
 import pytest
@@ -14,45 +9,7 @@ from tests.serve.serving import serving
 from tests.serve_mcp.serving import load_tiny
 
 from assay.errors import UsageError
-from assay.serve.listening import bind
 from assay.serve.mcp.app import mcp_app
-
-SEED_CURL = """
-curl -X POST http://localhost:8000/search_nfcorpus \
-  -H "Content-Type: application/json" \
-  -d '{"query": "calcium and bone health", "top_k": 5}'
-"""
-
-
-def port_of_the_specification() -> int:
-    """8000, or any other where somebody else listens on it."""
-    try:
-        with bind("127.0.0.1", 8000):
-            return 8000
-    except UsageError:
-        return 0
-
-
-@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
-async def test_the_request_of_the_specification_works_word_for_word() -> None:
-    async with serving(mcp_app(load_tiny), port_of_the_specification()) as url:
-        port = url.rpartition(":")[2]
-        process = await asyncio.create_subprocess_exec(
-            *shlex.split(SEED_CURL.replace(":8000", f":{port}")),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-        )
-        output, _ = await process.communicate()
-    hits = json.loads(output)["results"]
-    assert [hit["doc_id"] for hit in hits] == ["MED-1", "MED-2"]
-    assert set(hits[0]) == {"doc_id", "score", "title", "text"}
-
-
-async def test_rest_and_mcp_find_the_same(url: str, http: httpx.AsyncClient) -> None:
-    body = {"query": "coffee and calcium", "top_k": 3}
-    async with Client(f"{url}/mcp") as client:
-        by_mcp = (await client.call_tool("search_nfcorpus", body)).structured_content
-    assert (await http.post(f"{url}/search_nfcorpus", json=body)).json() == by_mcp
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
@@ -129,27 +86,6 @@ async def test_what_there_is_not_is_refused_as_everything_else(
     assert set(answer.json()) == {"error"}
     assert ("allow" in answer.headers) == (status == 405)
     assert "canary" not in answer.text
-
-
-@pytest.mark.parametrize("token", [None, "wrong", "s3cre"])
-async def test_without_the_token_nothing_is_given_out(
-    http: httpx.AsyncClient, token: str | None
-) -> None:
-    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-    async with serving(mcp_app(load_tiny, token="s3cret")) as url:
-        for method, path in [
-            ("POST", "/search_nfcorpus"),
-            ("POST", "/mcp"),
-            ("GET", "/mcp"),
-            ("GET", "/stats"),
-            ("GET", "/health_check"),
-            ("POST", "/health"),
-        ]:
-            answer = await http.request(
-                method, f"{url}{path}", json={"query": "coffee"}, headers=headers
-            )
-            assert (path, answer.status_code) == (path, 401)
-        assert (await http.get(f"{url}/health")).status_code == 200
 
 
 async def test_with_the_token_mcp_works() -> None:

@@ -1,20 +1,18 @@
 """What a client of either era finds: tools, documents, a prompt, and answers while it loads."""
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
 from mcp import Client
-from mcp_types import ResourceTemplateReference, TextContent, TextResourceContents
+from mcp_types import TextContent, TextResourceContents
 from tests.serve.serving import serving
 from tests.serve_mcp.serving import load_tiny
 
 from assay.errors import DataError
 from assay.progress import Progress
 from assay.serve.mcp.app import mcp_app
-from assay.serve.mcp.server import complete_id
 from assay.serve.retrieval import Retrieval
 
 ERAS = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
@@ -121,42 +119,6 @@ async def test_documents_can_be_read_by_their_id(url: str, mode: str) -> None:
     assert read.contents[0].text.startswith("Calcium and bone density\n\nCalcium supplements")
     assert isinstance(odd.contents[0], TextResourceContents)
     assert odd.contents[0].text.startswith("A document whose id")
-
-
-async def test_ids_are_completed(url: str) -> None:
-    async with Client(f"{url}/mcp") as client:
-        ref = ResourceTemplateReference(uri="doc://{id}")
-        found = await client.complete(ref, {"name": "id", "value": "MED-"})
-    assert found.completion.values == ["MED-1", "MED-2", "MED-3", "MED-4"]
-    assert (found.completion.total, found.completion.has_more) == (4, False)
-
-
-def test_no_more_ids_are_looked_at_than_are_returned() -> None:
-    looked_at = []
-
-    def ids() -> Iterator[str]:
-        for number in range(10_000):
-            looked_at.append(number)
-            yield f"{'MED' if number % 2 else 'X'}-{number}"
-
-    found = complete_id(ids(), "MED-")
-    assert found.values == [f"MED-{number}" for number in range(1, 200, 2)]
-    assert (found.total, found.has_more) == (None, True)
-    assert len(looked_at) == 202
-
-
-@ERAS
-async def test_the_prompt_asks_for_citations_of_delimited_documents(url: str, mode: str) -> None:
-    async with Client(f"{url}/mcp", mode=mode) as client:
-        prompt = await client.get_prompt("cited_answer", {"question": "is coffee good"})
-        with pytest.raises(Exception, match="wrong arguments for it"):
-            await client.get_prompt("cited_answer", {})
-        with pytest.raises(Exception, match="no such prompt"):
-            await client.get_prompt("nothing", {"question": "x"})
-    content = prompt.messages[0].content
-    assert isinstance(content, TextContent)
-    assert '<document number="1">\n<title>Coffee</title>' in content.text
-    assert "[1]" in content.text
 
 
 async def test_semantic_search_speaks_the_words_of_nextcloud(url: str) -> None:

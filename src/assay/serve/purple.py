@@ -30,7 +30,6 @@ from assay.serve.a2a.tasks import (
     read_request,
     wait_until_loaded,
 )
-from assay.serve.a2a.validation import Capacity, Slot
 from assay.serve.readiness import Loading
 from assay.serve.retrieval import QueryText, load_retrieval
 from assay.targets.builtin import BuiltinAnswers
@@ -49,7 +48,6 @@ _logger = logging.getLogger(__name__)
 ARTIFACT = "retrieval_results"
 IN_FLIGHT = 64
 KEPT_TASKS = 1000
-RETRY_AFTER_S = 1
 
 PROFILE = AgentProfile(
     name="NFCorpus Retrieval Agent",
@@ -100,7 +98,7 @@ def purple_app(
     answers: whether what `load` makes ready answers too, which the card then says.
     card_url: the address that the card names; None names the one by which it was requested.
     token: the bearer token that callers need.
-    in_flight: how many searches run at once before new ones are refused.
+    in_flight: how many searches run at once; others wait.
     max_wait_s: how long a request waits for `load` before it is answered with the reason.
     on_stop: called when the server has stopped.
     """
@@ -115,7 +113,6 @@ def purple_app(
         card_url=card_url,
         token=token,
         kept_tasks=KEPT_TASKS,
-        retry_after=RETRY_AFTER_S,
         on_stop=on_stop,
     )
 
@@ -165,14 +162,10 @@ class PurpleExecutor(TaskExecutor):
         self, loading: Loading[Find], in_flight: int, max_wait_s: float | None = None
     ) -> None:
         self._loading = loading
-        self._capacity = Capacity(in_flight)
+        self._in_flight = asyncio.Semaphore(in_flight)
         self._max_wait_s = max_wait_s
 
-    def admit(self) -> Slot | None:
-        """A slot for one search."""
-        return self._capacity.admit()
-
-    async def work(self, request: JsonObject, updater: TaskUpdater, slot: Slot) -> None:
+    async def work(self, request: JsonObject, updater: TaskUpdater) -> None:
         """Search, and send what was found."""
         asked = read_request(QueryRequest, request)
         found = await self._search(asked)
@@ -188,7 +181,8 @@ class PurpleExecutor(TaskExecutor):
             stage = self._loading.stage or {}
             raise ServerUnavailable(f"not ready yet: {stage.get('what', 'loading')}") from None
         try:
-            return await find(asked.query, asked.top_k)
+            async with self._in_flight:
+                return await find(asked.query, asked.top_k)
         except (AssayError, AgentFailure) as error:  # our own words, nothing of the request
             raise TaskRefused(str(error)) from error
 

@@ -30,7 +30,6 @@ from starlette.types import ASGIApp
 
 from assay.data.load import KNOWN
 from assay.serve.a2a.tasks import BoundedTaskStore, SingleMessageHandler, TaskExecutor
-from assay.serve.a2a.validation import RequestGate
 from assay.serve.guards import OPEN_PATHS, guarded
 from assay.serve.listening import END_WORK
 from assay.serve.readiness import Loading, health_routes
@@ -160,7 +159,6 @@ def a2a_app(
     card_url: str | None,
     token: str | None,
     kept_tasks: int,
-    retry_after: int,
     routes: Sequence[BaseRoute] = (),
     end_work: Callable[[], Awaitable[None]] | None = None,
     on_stop: Callable[[], Awaitable[None]] | None = None,
@@ -170,7 +168,6 @@ def a2a_app(
     loading: what the agent needs before it can work; starts with the server.
     card_url: the address that the card names; None names the one by which it was requested.
     kept_tasks: how many finished tasks are remembered.
-    retry_after: after how many seconds to try again if `executor` admits no more work.
     routes: further routes beside the protocol's.
     end_work: called first when the server stops, while clients can still be sent the end.
     on_stop: called when the last client has disconnected.
@@ -184,7 +181,7 @@ def a2a_app(
             await on_stop()
         await handler.aclose()
 
-    app: ASGIApp = Starlette(
+    app = Starlette(
         routes=[
             *health_routes(service, loading),
             *card_routes(card_at, card_url),
@@ -194,7 +191,6 @@ def a2a_app(
         lifespan=_lifespan(loading, end_work, stop),
         exception_handlers={HTTPException: _error},
     )
-    app = RequestGate(app, REST_PREFIX, executor.admit, retry_after)
     own = urlsplit(card_url or "").hostname
     open_paths = OPEN_PATHS | set(PATHS)
     return guarded(app, token=token, open_paths=open_paths, hosts={own} if own else ())

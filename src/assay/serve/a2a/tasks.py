@@ -1,17 +1,14 @@
 """A2A tasks: running one from its message to its last state, and remembering finished ones.
 
 Three changes to what the SDK does. It sends the text of every exception to the client; here only
-that of a `TaskRefused` is sent. It keeps every task; here only the newest are kept for a while. It
+that of a `TaskRefused` is sent. It keeps every task; here only the newest are kept. It
 queues further messages behind a task and keeps them in its history; here a task takes one message.
 """
 
 import logging
-import time
 from abc import abstractmethod
-from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import TypeVar
 
 import orjson
@@ -37,13 +34,9 @@ from pydantic import BaseModel, ValidationError
 from assay.errors import AssayError
 from assay.net.json import JsonObject, parse_json
 from assay.privacy import log_exception
-from assay.serve.a2a.validation import OVERLOADED, Slot, claim_slot
 from assay.serve.readiness import Loaded, Loading
 
 INTERNAL_ERROR = "internal error; see the server's log"
-TASK_LIFETIME_S = 3600.0
-MAX_TASK_BYTES = 64_000_000
-"""As they would be sent. In memory a task takes a few times that."""
 ONE_MESSAGE = "a task takes one message; send it without a task id to start a new task"
 MAX_HISTORY = 20
 """How many status messages of a task are kept, besides its current one."""
@@ -67,28 +60,11 @@ class TaskExecutor(AgentExecutor):
     refusal_state = TaskState.TASK_STATE_FAILED
 
     @abstractmethod
-    def admit(self) -> Slot | None:
-        """A slot for new work, or None if there is no room for it."""
-
-    @abstractmethod
-    async def work(self, request: JsonObject, updater: TaskUpdater, slot: Slot) -> None:
-        """Carry out the `request` that a message holds, and report to `updater`.
-
-        slot: released when this returns, or earlier if the work is counted elsewhere.
-        """
+    async def work(self, request: JsonObject, updater: TaskUpdater) -> None:
+        """Carry out the `request` that a message holds, and report to `updater`."""
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         """Called by the SDK with each new message."""
-        slot = claim_slot() or self.admit()
-        try:
-            await self._execute(context, event_queue, slot)
-        finally:
-            if slot is not None:
-                slot.release()
-
-    async def _execute(
-        self, context: RequestContext, event_queue: EventQueue, slot: Slot | None
-    ) -> None:
         assert context.message is not None
         assert context.task_id is not None
         assert context.context_id is not None
@@ -97,9 +73,7 @@ class TaskExecutor(AgentExecutor):
         submitted = TaskState.TASK_STATE_SUBMITTED
         await event_queue.enqueue_event(new_task(context.task_id, context.context_id, submitted))
         try:
-            if slot is None:
-                raise ServerUnavailable(OVERLOADED)
-            await self.work(message_object(context.message), updater, slot)
+            await self.work(message_object(context.message), updater)
         except ServerUnavailable as refusal:
             await send_status(updater, TaskState.TASK_STATE_FAILED, str(refusal))
         except TaskRefused as refusal:
@@ -166,30 +140,17 @@ def _object(value: object, place: str) -> JsonObject:
 
 
 class BoundedTaskStore(InMemoryTaskStore):
-    """Drops the oldest finished tasks when there are more than `limit`, when together they exceed
-    `max_bytes`, or after `lifetime` seconds. Running tasks stay.
+    """Drops the oldest finished tasks when there are more than `limit`. Running tasks stay.
 
     listable: whether clients see tasks in a list. Only if callers need a token: without one, a
         list would show every caller the requests of all others, so it is empty.
     """
 
-    def __init__(
-        self,
-        limit: int,
-        *,
-        listable: bool,
-        max_bytes: int = MAX_TASK_BYTES,
-        lifetime: float = TASK_LIFETIME_S,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, limit: int, *, listable: bool) -> None:
         super().__init__()
         self._limit = limit
         self._listable = listable
-        self._max_bytes = max_bytes
-        self._lifetime = lifetime
-        self._clock = clock
-        self._finished: OrderedDict[str, _Finished] = OrderedDict()
-        self._bytes = 0
+        self._finished: dict[str, ServerCallContext] = {}
 
     async def save(self, task: Task, context: ServerCallContext) -> None:
         """Store the task with the end of its history, and drop others if it has finished.
@@ -200,50 +161,18 @@ class BoundedTaskStore(InMemoryTaskStore):
         del task.history[:-MAX_HISTORY]
         await super().save(task, context)
         if task.status.state in TERMINAL_TASK_STATES:
-            self._remember(task, context)
-        await self._evict()
-
-    async def get(self, task_id: str, context: ServerCallContext) -> Task | None:
-        """The task, unless it is unknown or has been dropped."""
-        await self._evict()
-        task: Task | None = await super().get(task_id, context)
-        return task
+            # Only the user of the context, which also holds every header of the request.
+            self._finished[task.id] = ServerCallContext(user=context.user)
+        while len(self._finished) > self._limit:
+            oldest = next(iter(self._finished))
+            await super().delete(oldest, self._finished.pop(oldest))
 
     async def list(self, params: ListTasksRequest, context: ServerCallContext) -> ListTasksResponse:
         """A page of tasks; empty if callers cannot be told apart."""
         if not self._listable:
             size = params.page_size or DEFAULT_LIST_TASKS_PAGE_SIZE
             return ListTasksResponse(page_size=size, total_size=0)
-        await self._evict()
         return await super().list(params, context)
-
-    def _remember(self, task: Task, context: ServerCallContext) -> None:
-        """Keeps only the user of the context, which also holds every header of the request."""
-        self._drop(task.id)
-        owner = ServerCallContext(user=context.user)
-        self._finished[task.id] = _Finished(self._clock(), task.ByteSize(), owner)
-        self._bytes += task.ByteSize()
-
-    def _drop(self, task_id: str) -> None:
-        if (known := self._finished.pop(task_id, None)) is not None:
-            self._bytes -= known.size
-
-    async def _evict(self) -> None:
-        oldest_kept = self._clock() - self._lifetime
-        while self._finished:
-            task_id, task = next(iter(self._finished.items()))
-            too_many = len(self._finished) > self._limit or self._bytes > self._max_bytes
-            if not too_many and task.at >= oldest_kept:
-                return
-            self._drop(task_id)
-            await super().delete(task_id, task.owner)
-
-
-@dataclass(frozen=True, slots=True)
-class _Finished:
-    at: float
-    size: int
-    owner: ServerCallContext
 
 
 class SingleMessageHandler(DefaultRequestHandler):

@@ -43,7 +43,6 @@ from assay.serve.a2a.tasks import (
     read_object,
     send_status,
 )
-from assay.serve.a2a.validation import Slot
 from assay.serve.green.jobs import (
     KEPT,
     RETRY_AFTER_S,
@@ -154,7 +153,6 @@ def green_app(
         card_url=card_url,
         token=token,
         kept_tasks=KEPT,
-        retry_after=RETRY_AFTER_S,
         routes=task_routes(service),
         end_work=queue.close,
         on_stop=queue.close,
@@ -179,13 +177,9 @@ class GreenExecutor(TaskExecutor):
         self._service = service
         self._reported: dict[str, asyncio.Event] = {}
 
-    def admit(self) -> Slot | None:
-        """A slot for one evaluation."""
-        return self._service.queue.admit()
-
-    async def work(self, request: JsonObject, updater: TaskUpdater, slot: Slot) -> None:
+    async def work(self, request: JsonObject, updater: TaskUpdater) -> None:
         """Submit the evaluation and report on it until it has ended."""
-        job = await self._submit(request, updater, slot)
+        job = await self._submit(request, updater)
         reported = self._reported[job.id] = asyncio.Event()
         try:
             await _report(job, updater)
@@ -193,9 +187,9 @@ class GreenExecutor(TaskExecutor):
             reported.set()
             del self._reported[job.id]
 
-    async def _submit(self, request: JsonObject, updater: TaskUpdater, slot: Slot) -> EvaluationJob:
+    async def _submit(self, request: JsonObject, updater: TaskUpdater) -> EvaluationJob:
         """May take as long as the data set takes to load: send status updates meanwhile."""
-        submitting = asyncio.create_task(self._service.submit(request, slot, updater.task_id))
+        submitting = asyncio.create_task(self._service.submit(request, updater.task_id))
         try:
             while not (await asyncio.wait({submitting}, timeout=STATUS_S))[0]:
                 await send_status(

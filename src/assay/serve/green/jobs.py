@@ -5,9 +5,7 @@ Neither a slow agent nor a report that takes long to compute delays another eval
 
 import asyncio
 import logging
-import time
 import uuid
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -32,8 +30,7 @@ from assay.report.numbers import figure
 from assay.report.terminal import plain_text, render_report
 from assay.run.folder import RunFolder
 from assay.run.state import RunState
-from assay.serve.a2a.tasks import INTERNAL_ERROR, TaskRefused, wait_until_loaded
-from assay.serve.a2a.validation import Capacity, Slot
+from assay.serve.a2a.tasks import INTERNAL_ERROR, ServerUnavailable, TaskRefused, wait_until_loaded
 from assay.serve.green.request import (
     EvaluationSpec,
     agent_url,
@@ -51,7 +48,6 @@ OpenAgent = Callable[[str], Agent]
 MAX_RUNNING = 4
 MAX_WAITING = 16
 KEPT = 64
-KEPT_S = 3600.0
 RETRY_AFTER_S = 30
 
 
@@ -87,7 +83,6 @@ class EvaluationJob:
         self._stop: Callable[[], None] | None = None
         self._canceled = False
         self.future: Future[None] | None = None
-        self.ended_at: float | None = None
         self._agent: Agent | None = None
         self._sanity: Sequence[str] = ()
 
@@ -201,7 +196,6 @@ class EvaluationJob:
 
     def _end(self, state: JobState, note: str) -> None:
         self.note = note
-        self.ended_at = time.monotonic()
         self._set_state(state)
 
     def _set_state(self, state: JobState) -> None:
@@ -216,7 +210,7 @@ class EvaluationJob:
 
 class JobQueue:
     """Runs evaluations: `running` at once and `waiting` queued. The most recent finished jobs are
-    kept for a while, so that their reports can be fetched.
+    kept, so that their reports can be fetched.
 
     open_agent: opens the agent at an address.
     out: the folder for run folders.
@@ -234,18 +228,13 @@ class JobQueue:
         self._out = out
         self._limit = running + waiting
         self._threads = ThreadPoolExecutor(running, thread_name_prefix="evaluation")
-        self._jobs: OrderedDict[str, EvaluationJob] = OrderedDict()
-        self._reserved = Capacity(self._limit)
+        self._jobs: dict[str, EvaluationJob] = {}
         self._closed = False
 
     def is_full(self) -> bool:
         """Whether no further evaluation is accepted now."""
         unfinished = sum(not job.state.is_final for job in self._jobs.values())
-        return self._closed or unfinished + self._reserved.held >= self._limit
-
-    def admit(self) -> Slot | None:
-        """A slot for a request that may first wait minutes for the data set; None if full."""
-        return None if self.is_full() else self._reserved.admit()
+        return self._closed or unfinished >= self._limit
 
     def submit(
         self,
@@ -276,14 +265,12 @@ class JobQueue:
         await asyncio.to_thread(self._threads.shutdown, wait=True, cancel_futures=False)
 
     def _evict(self) -> None:
-        oldest_kept = time.monotonic() - KEPT_S
-        ended = [(job.id, job.ended_at) for job in self._jobs.values() if job.ended_at is not None]
-        for place, (job_id, ended_at) in enumerate(ended):
-            if place < len(ended) - KEPT or ended_at < oldest_kept:
-                del self._jobs[job_id]
+        ended = [job.id for job in self._jobs.values() if job.state.is_final]
+        for job_id in ended[:-KEPT]:
+            del self._jobs[job_id]
 
 
-class QueueFull(TaskRefused):
+class QueueFull(ServerUnavailable):
     """A valid request when the queue is full."""
 
 
@@ -301,31 +288,19 @@ class EvaluationService:
     source: str
     concurrency: int
 
-    async def submit(
-        self,
-        request: JsonObject,
-        slot: Slot | None = None,
-        job_id: str | None = None,
-    ) -> EvaluationJob:
-        """Start an evaluation, or raise `TaskRefused` with the field and the reason.
-
-        slot: that of a request which was already admitted; released as soon as the job is queued.
-        """
+    async def submit(self, request: JsonObject, job_id: str | None = None) -> EvaluationJob:
+        """Start an evaluation, or raise `TaskRefused` with the field and the reason."""
         asked = parse_eval_request(request)
         url = agent_url(asked)
         try:
             self.policy.check_url(url)
         except OutboundRefused as error:
             raise TaskRefused(f"participants.{ROLE}: {redact_agent(str(error), url)}") from None
-        slot = slot or self.queue.admit()
-        if slot is None:
+        dataset = await wait_until_loaded(self.loading)
+        spec = to_spec(asked, dataset, self.source, self.concurrency)
+        if self.queue.is_full():
             raise QueueFull("too many evaluations in progress; try again later")
-        try:
-            dataset = await wait_until_loaded(self.loading)
-            spec = to_spec(asked, dataset, self.source, self.concurrency)
-            return self.queue.submit(spec, dataset, job_id)
-        finally:
-            slot.release()
+        return self.queue.submit(spec, dataset, job_id)
 
 
 def _why_failed(outcome: Run) -> str:

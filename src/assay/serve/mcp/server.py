@@ -1,11 +1,9 @@
-"""The MCP server for any transport: tools, documents as resources, a prompt, safe errors."""
+"""The MCP server for any transport: tools, documents as resources, safe errors."""
 
-import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from itertools import islice
-from typing import Annotated, Any
+from typing import Any
 
 from mcp import MCPError
 from mcp.server.lowlevel.helper_types import ReadResourceContents
@@ -21,21 +19,14 @@ from mcp_types import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     CallToolResult,
-    Completion,
-    CompletionArgument,
-    CompletionContext,
     GetPromptResult,
     InputRequiredResult,
-    PromptReference,
-    ResourceTemplateReference,
     ToolAnnotations,
 )
-from pydantic import AnyUrl, Field, ValidationError
+from pydantic import AnyUrl, ValidationError
 
 from assay.errors import AssayError
 from assay.llm.answerer import ExtractiveAnswerer
-from assay.llm.passages import Passage
-from assay.llm.prompt import SYSTEM, question_prompt
 from assay.serve.mcp.answers import AnswerService
 from assay.serve.mcp.search import (
     AnswerTokens,
@@ -55,8 +46,6 @@ _INSTRUCTIONS = (
     "Searches a collection of documents. search_nfcorpus finds documents for a question; "
     "nc_semantic_search_answer answers it with citations; doc://ID returns one full document."
 )
-_PROMPT_DOCUMENTS = 5
-_MAX_COMPLETIONS = 100  # MCP's own limit
 _READS_ONLY = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
 )
@@ -149,7 +138,7 @@ def _add_tools(server: MCPServer[Any], documents: DocumentSearch, answers: Answe
 
 
 def _add_documents(server: MCPServer[Any], documents: DocumentSearch) -> None:
-    """Register documents as resources (`doc://MED-10`) and a prompt for a cited answer."""
+    """Register documents as resources: `doc://MED-10`."""
 
     @server.resource(
         "doc://{id}",
@@ -163,36 +152,6 @@ def _add_documents(server: MCPServer[Any], documents: DocumentSearch) -> None:
         if found is None:
             raise ResourceNotFoundError("there is no document with that id")
         return f"{found.title}\n\n{found.text}" if found.title else found.text
-
-    @server.completion()  # type: ignore[no-untyped-call, untyped-decorator]
-    async def complete(
-        ref: PromptReference | ResourceTemplateReference,
-        argument: CompletionArgument,
-        _context: CompletionContext | None,
-    ) -> Completion | None:
-        """Ids that begin with what was typed so far."""
-        if not isinstance(ref, ResourceTemplateReference) or argument.name != "id":
-            return None
-        ids = (await documents.retrieval()).dataset.documents
-        return await asyncio.to_thread(complete_id, ids, argument.value)
-
-    @server.prompt(title="Cited answer")
-    async def cited_answer(
-        question: Annotated[DescribedQuery, Field(description="The question to answer.")],
-    ) -> str:
-        """Asks for an answer from the documents found for a question, with citations."""
-        hits = await documents.search(question, _PROMPT_DOCUMENTS)
-        passages = [Passage(hit.doc_id, hit.title, hit.text) for hit in hits]
-        return f"{SYSTEM}\n\n{question_prompt(question, passages)}"
-
-
-def complete_id(ids: Iterable[str], typed: str) -> Completion:
-    """The first ids that begin with `typed`; their total is known if there are no more."""
-    matching = (doc_id for doc_id in ids if doc_id.startswith(typed))
-    found = list(islice(matching, _MAX_COMPLETIONS + 1))
-    more = len(found) > _MAX_COMPLETIONS
-    total = None if more else len(found)
-    return Completion(values=found[:_MAX_COMPLETIONS], total=total, has_more=more)
 
 
 class _SafeServer(MCPServer[None]):
@@ -221,18 +180,8 @@ class _SafeServer(MCPServer[None]):
         arguments: dict[str, Any] | None = None,
         context: Context[None, Any] | None = None,
     ) -> GetPromptResult | InputRequiredResult:
-        try:
-            return await super().get_prompt(name, arguments, context)
-        except ValueError as error:
-            cause: BaseException | None = error
-            while cause is not None and not isinstance(cause, AssayError | ValidationError):
-                cause = cause.__cause__
-            if isinstance(cause, ValidationError):
-                raise MCPError(INVALID_PARAMS, all_problems(cause)) from cause
-            if cause is not None:
-                raise MCPError(INTERNAL_ERROR, str(cause)) from cause
-            message = "no such prompt, or wrong arguments for it; see prompts/list"
-            raise MCPError(INVALID_PARAMS, message) from error
+        """The SDK's own message repeats the name, which is the caller's text."""
+        raise MCPError(INVALID_PARAMS, "this server has no prompts")
 
     async def read_resource(
         self, uri: AnyUrl | str, context: Context[None, Any] | None = None
