@@ -12,8 +12,8 @@ def reply(prompt: str) -> str:
         return grade(prompt)
     said = re.findall(r"<answer \w+>\s*([^<]*)", prompt)
     if prompt.startswith("Choose"):
-        reference, first, second = said
-        return "FIRST" if first == reference else "SECOND" if second == reference else "TIE"
+        *reference, first, second = said
+        return "FIRST" if first in reference else "SECOND" if second in reference else "TIE"
     if "TRUE or FALSE" in prompt:
         return "TRUE" if len(set(said)) < 2 else "FALSE"
     return control_reply(prompt) or "YES"

@@ -8,6 +8,10 @@ import yaml
 from tests import forked
 
 import assay
+from assay.answers.answer_metrics import ANSWER_METRICS, OUTCOME_METRICS, POISON_METRICS
+from assay.answers.checks import check_lists
+from assay.answers.outcome import Outcome
+from assay.answers.poison_documents import PoisonKind, PoisonOutcome
 from assay.cli.init import render_ci
 from assay.data.beir import sort_files
 from assay.data.question_table import COLUMNS
@@ -52,6 +56,13 @@ def test_every_reason_to_drop_a_question_has_its_row() -> None:
     table = read("labels.md").partition("| rejected when |")[2].partition("\n\n")[0]
     # One row has both what is not JSON and what is refused.
     assert len(table.splitlines()) - 2 == len(Rejection) - 1
+
+
+def test_every_check_outcome_and_figure_of_answers_is_named() -> None:
+    named = set(re.findall(r"`([a-z_-]+)`", read("answers.md")))
+    checks = {check.id for checks in check_lists() for check in checks}
+    figures = {*ANSWER_METRICS, *OUTCOME_METRICS, *POISON_METRICS}
+    assert {*checks, *figures, *Outcome, *PoisonKind, *PoisonOutcome} - named == set()
 
 
 def test_the_ci_job_is_the_one_that_init_writes() -> None:

@@ -51,7 +51,7 @@ from assay.cli.app import app
 ROOT = Path(__file__).parents[2]
 GENERATED = {"cli.md", "python-reference.md", "settings.md"}
 LATER = {
-    *("a2a.md", "answers.md", "contract.md", "judge.md", "mcp.md", "metrics.md", "nextcloud.md"),
+    *("a2a.md", "contract.md", "mcp.md", "metrics.md", "nextcloud.md"),
     *("pytest.md", "python.md", "runs.md", "scaling.md", "search.md"),
 }
 PAGES = [
