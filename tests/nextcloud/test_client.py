@@ -17,7 +17,7 @@ async def test_a_note_is_created_read_changed_and_deleted(
     client: NotesClient, server: NotesServer
 ) -> None:
     made = await client.create("[d1] Title", "Text.", "c")
-    assert await client.get(made.id) == made
+    assert await client.notes_in("c") == [made]
     changed = await client.update(made, "[d1] Title", "Other text.")
     assert (changed.content, changed.etag != made.etag) == ("Other text.", True)
     await client.delete(made.id)

@@ -98,8 +98,6 @@ class Account:
                 f"{HOST} must be an http(s) URL such as https://cloud.example.org, "
                 f"got {self.host!r}"
             )
-        if ":" in self.username:  # it would end the name in HTTP's basic authentication
-            raise UsageError(f"{USERNAME} must not contain a colon, got {self.username!r}")
 
     @classmethod
     def from_environment(cls) -> "Account":
@@ -164,10 +162,6 @@ class NotesClient:
                 return list(notes.values())
             wanted["chunkCursor"] = cursor
         raise self._unreadable(f"the listing did not end after {_MAX_PARTS:,} parts")
-
-    async def get(self, note_id: int) -> Note:
-        """One note with its content."""
-        return self._note(await self._request("GET", f"notes/{note_id}"))
 
     async def create(self, title: str, content: str, category: str) -> Note:
         """Sent once only if it may have been done: `NotesError.maybe_done` says so."""

@@ -6,7 +6,7 @@ note that was created just before a crash is not in it, and is recognized by its
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from assay.data.dataset import Document
@@ -25,6 +25,7 @@ from assay.progress import Progress, silent
 
 _CONCURRENCY = 8
 _WRITE_INTERVAL = 1.0
+_MAX_ROUNDS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,11 @@ class UploadPlan:
     outdated: Mapping[str, int]
     foreign: int
 
+    @property
+    def is_done(self) -> bool:
+        """Whether every document has its note, and only one."""
+        return not (self.create or self.update or self.copies)
+
 
 async def upload_documents(
     documents: Iterable[Document],
@@ -70,27 +76,47 @@ async def upload_documents(
 ) -> UploadReport:
     """Give every document its note in `category`, or raise; call it again to continue.
 
-    `mapping_path` is the note mapping, which is read, extended and written.
+    `mapping_path` is the note mapping, which is read, extended and written. It ends when a listing
+    shows every note as it should be. A creation whose response was lost may have happened, so
+    nothing is created again before the next listing.
     """
     started = time.monotonic()
     validate_category(category)
     planned = plan_notes(documents)
     mapping = read_note_mapping(mapping_path) if mapping_path.exists() else {}
+    work = _Upload(client, category, mapping_path, len(planned), progress, mapping)
     progress("reading notes", 0, None)
-    plan = plan_upload(planned, mapping, await client.notes_in(category))
-    mapping_file = _MappingFile(mapping_path, {**plan.outdated, **plan.unchanged, **plan.adopt})
-    mapping_file.write()  # fails now, and not after an hour, if the file cannot be written
-    copies = await _Upload(client, category, mapping_file, planned, progress).run(plan)
+    first: UploadPlan | None = None
+    copies = 0
+    for attempt in range(1, _MAX_ROUNDS + 1):
+        plan = plan_upload(planned, work.mapping, await client.notes_in(category))
+        first = first or plan
+        if attempt > 1 and plan.is_done:
+            return _report(first, len(planned), copies, time.monotonic() - started)
+        await work.run(plan)
+        copies += len(plan.copies)
+        if work.lost is not None:
+            await client.retry.sleep(client.retry.delay(attempt, work.lost.retry_after))
+    if work.lost is not None:
+        raise work.lost
+    changed = [note.doc_id for note in (*plan.create, *(note for note, _ in plan.update))]
+    raise NotesError(
+        f"{len(changed)} notes in category {category!r} are changed by someone else as they are "
+        f"written, such as that of {changed[:1]}; upload again"
+    )
+
+
+def _report(first: UploadPlan, documents: int, copies: int, seconds: float) -> UploadReport:
     return UploadReport(
-        documents=len(planned),
-        created=len(plan.create),
-        updated=len(plan.update),
-        adopted=len(plan.adopt),
-        unchanged=len(plan.unchanged),
+        documents=documents,
+        created=len(first.create),
+        updated=len(first.update),
+        adopted=len(first.adopt),
+        unchanged=len(first.unchanged),
         copies=copies,
-        outdated=len(plan.outdated),
-        foreign=plan.foreign,
-        seconds=time.monotonic() - started,
+        outdated=len(first.outdated),
+        foreign=first.foreign,
+        seconds=seconds,
     )
 
 
@@ -114,56 +140,48 @@ def plan_upload(
     for wanted in planned:
         known = existing.get(mapping.get(wanted.doc_id, -1))
         same = unmapped.pop((wanted.marker, wanted.content), [])
+        # The app makes the file first; a failure can keep it from writing the text.
+        empty = unmapped.pop((wanted.marker, ""), []) if wanted.content else []
         if known is not None and wanted.matches(known):
             unchanged[wanted.doc_id] = known.id
         elif known is not None:
             update.append((wanted, known))
         elif same:
             adopt[wanted.doc_id] = same.pop(0)
+        elif empty:
+            update.append((wanted, existing[empty.pop(0)]))
         else:
             create.append(wanted)
-        copies += same
+        copies += same + empty
     foreign = sum(map(len, unmapped.values()))
     return UploadPlan(create, update, adopt, unchanged, copies, outdated, foreign)
 
 
 @dataclass
-class _MappingFile:
-    """The mapping as it grows, written once a second: what a crash loses is found by its marker."""
-
-    path: Path
-    notes: dict[str, int]
-    _written: float = field(default=0.0, init=False)
-
-    def add(self, doc_id: str, note_id: int) -> None:
-        self.notes[doc_id] = note_id
-        if time.monotonic() - self._written >= _WRITE_INTERVAL:
-            self.write()
-
-    def write(self) -> None:
-        write_note_mapping(self.notes, self.path)
-        self._written = time.monotonic()
-
-
-@dataclass
 class _Upload:
+    """Carries out plans, and writes the mapping once a second: what a crash loses is adopted."""
+
     client: NotesClient
     category: str
-    mapping: _MappingFile
-    planned: Sequence[PlannedNote]
+    path: Path
+    total: int
     progress: Progress
-    _done: int = field(default=0, init=False)
+    mapping: dict[str, int]
+    lost: NotesError | None = None
+    _done: int = 0
+    _written: float = 0.0
 
-    async def run(self, plan: UploadPlan) -> int:
-        """Carry out the plan, and check the outcome; how many copies were deleted."""
-        self._done = len(plan.adopt) + len(plan.unchanged)
+    async def run(self, plan: UploadPlan) -> None:
+        """Do what the plan says; `lost` is a failure after which a note may have been made."""
+        self.mapping = {**plan.outdated, **plan.unchanged, **plan.adopt}
+        self._done, self.lost = len(plan.adopt) + len(plan.unchanged), None
+        self._write()  # fails now, and not after an hour, if the file cannot be written
         try:
             await for_each(plan.copies, self.client.delete, _CONCURRENCY)
             await for_each(plan.update, self._update, _CONCURRENCY)
             await for_each(plan.create, self._create, _CONCURRENCY)
-            return len(plan.copies) + await self._verify()
         finally:
-            self.mapping.write()
+            self._write()
 
     async def _update(self, change: tuple[PlannedNote, Note]) -> None:
         planned, note = change
@@ -175,65 +193,30 @@ class _Upload:
 
     async def _create(self, planned: PlannedNote) -> None:
         try:
-            note_id = await self._created(planned)
+            made = await self.client.create(planned.title, planned.content, self.category)
         except NotesError as error:
-            raise self._failed(planned, error) from error
-        self._add(planned, note_id)
-
-    async def _created(self, planned: PlannedNote) -> int:
-        """The id of the new note. A creation whose response was lost may have happened: the note is
-        looked for before another one is created.
-        """
-        policy = self.client.retry
-        for attempt in range(1, policy.attempts + 1):
-            try:
-                made = await self.client.create(planned.title, planned.content, self.category)
-                return made.id
-            except NotesError as error:
-                if not error.maybe_done or policy.gives_up(attempt, error.retry_after):
-                    raise
-                await policy.sleep(policy.delay(attempt, error.retry_after))
-            found = await self._find(planned)
-            if found is not None:
-                return found
-        raise AssertionError("unreachable: the last attempt returns or raises")
-
-    async def _find(self, planned: PlannedNote) -> int | None:
-        mapped = set(self.mapping.notes.values())
-        for note in await self.client.notes_in(self.category, exclude=("content",)):
-            if note.id not in mapped and marker_of(note.title) == planned.marker:
-                complete = await self.client.get(note.id)
-                if not complete.content and planned.content:
-                    # The server made the file and failed before its text.
-                    complete = await self.client.update(complete, planned.title, planned.content)
-                if complete.content == planned.content:
-                    return note.id
-        return None
-
-    async def _verify(self) -> int:
-        """Plan again from a last listing: nothing may be left to do but to delete copies, which a
-        creation leaves that was given up and repeated, and succeeded after all."""
-        notes = await self.client.notes_in(self.category)
-        left = plan_upload(self.planned, self.mapping.notes, notes)
-        changed = [note.doc_id for note in left.create] + [note.doc_id for note, _ in left.update]
-        if changed:
-            raise NotesError(
-                f"{len(changed)} notes differ from what was written, such as that of "
-                f"{changed[0]!r}: someone else changes notes in category {self.category!r}; "
-                "upload again"
-            )
-        await for_each(left.copies, self.client.delete, _CONCURRENCY)
-        return len(left.copies)
+            failure = self._failed(planned, error)
+            if not error.maybe_done:
+                raise failure from error
+            self.lost = failure
+        else:
+            self._add(planned, made.id)
 
     def _add(self, planned: PlannedNote, note_id: int) -> None:
-        self.mapping.add(planned.doc_id, note_id)
+        self.mapping[planned.doc_id] = note_id
         self._done += 1
-        self.progress("uploading notes", self._done, len(self.planned))
+        if time.monotonic() - self._written >= _WRITE_INTERVAL:
+            self._write()
+        self.progress("uploading notes", self._done, self.total)
+
+    def _write(self) -> None:
+        write_note_mapping(self.mapping, self.path)
+        self._written = time.monotonic()
 
     def _failed(self, planned: PlannedNote, error: NotesError) -> NotesError:
         return error.with_message(
             f"document {planned.doc_id!r} could not be uploaded: {error}. {self._done:,} of "
-            f"{len(self.planned):,} documents are uploaded; run the same command to continue"
+            f"{self.total:,} documents are uploaded; run the same command to continue"
         )
 
 
