@@ -1,13 +1,18 @@
-"""Which queries count, what earns nothing, and what is reported as a violation."""
+"""Which queries count, what earns nothing, what is a violation; and `assay.score` for people."""
+
+import json
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay import score
+from assay.data import load_dataset
 from assay.errors import UsageError
 from assay.metrics.metric import AP, MRR, Hit, Metric, Precision, Recall, nDCG
-from assay.metrics.scoring import Scores, score_rankings
+from assay.metrics.scoring import Scores, read_qrels_value, score_rankings
 from assay.metrics.violations import Inspector, Violation
 
 METRICS: list[Metric] = [nDCG @ 5, Recall @ 5, Precision @ 5, MRR @ 5, AP]
@@ -85,12 +90,6 @@ def test_ceilings_know_how_many_documents_were_asked_for() -> None:
     assert scores.ceilings[AP].tolist() == [1 / 2]
 
 
-def test_clean_rankings_have_no_violations() -> None:
-    scores = score_rankings({"q": ["x"]}, {"q": {"x": 1}}, METRICS, known={"x"}, top_k=1)
-    assert scores.violations.total() == 0
-    assert scores.violations.examples == ()
-
-
 def test_examples_stay_few_however_many_violations_there_are() -> None:
     rankings = {f"q{i}": ["x", "x"] for i in range(50)}
     scores = score_rankings(rankings, {f"q{i}": {"x": 1} for i in range(50)}, METRICS)
@@ -102,11 +101,6 @@ def test_no_judgments_give_empty_scores_with_a_mean_of_zero() -> None:
     scores = score_rankings({"q": ["x"]}, {}, METRICS)
     assert scores.query_ids == []
     assert scores.mean(AP) == scores.mean_ceiling(AP) == 0.0
-
-
-def test_a_metric_that_lacks_its_cutoff_is_refused() -> None:
-    with pytest.raises(UsageError, match="Precision needs a cut-off"):
-        score_rankings({}, {"q": {"x": 1}}, [Precision])
 
 
 lists = st.lists(st.sampled_from("abcdefgh"), max_size=8)
@@ -147,21 +141,144 @@ def test_scores_of_different_metrics_cannot_be_joined() -> None:
         Scores.joined([])
 
 
-def test_only_scores_of_the_same_metrics_are_joined() -> None:
-    one = score_rankings({"q": ["a"]}, {"q": {"a": 1}}, [nDCG @ 5])
-    assert Scores.joined([one]).by_query(nDCG @ 5) == {"q": 1.0}
-    assert Scores.joined([one]).mean_ceiling(nDCG @ 5) == 1.0
-    other = score_rankings({"p": ["a"]}, {"p": {"a": 1}}, [nDCG @ 3])
-    with pytest.raises(UsageError, match="same metrics"):
-        Scores.joined([one, other])
-
-
-def test_a_query_without_a_ranking_has_no_surplus() -> None:
-    found = score_rankings({}, {"q": {"a": 1}}, [nDCG @ 5], top_k=5)
-    assert found.violations.total() == 0
-
-
 @pytest.mark.parametrize(("known", "ceiling"), [({"a", "b"}, 1.0), ({"a"}, 0.5), (set(), 0.0)])
 def test_the_ceiling_is_of_documents_that_exist(known: set[str], ceiling: float) -> None:
     found = score_rankings({}, {"q": {"a": 1, "b": 1}}, [Recall @ 5], known=known)
     assert found.mean_ceiling(Recall @ 5) == ceiling
+
+
+RUN = {"q1": ["d3", "d1"], "q2": ["d2"]}
+QRELS = {"q1": {"d1": 2, "d9": 1}, "q2": {"d2": 1}}
+
+
+def test_metrics_are_given_by_name_or_as_objects() -> None:
+    scores = score(RUN, QRELS, ["ndcg@5", Recall @ 10, "nDCG @ 5", "map"])
+    assert scores.metrics == [nDCG @ 5, Recall @ 10, AP]
+    assert score(RUN, QRELS, "mrr").metrics == score(RUN, QRELS, MRR).metrics == [MRR]
+    assert score(RUN, QRELS, (metric for metric in ["recall@5"])).metrics == [Recall @ 5]
+
+
+def test_means_are_found_by_any_spelling() -> None:
+    scores = score(RUN, QRELS, ["ndcg@5", Recall @ 10])
+    assert scores["recall@10"] == scores["Recall@10"] == scores[Recall @ 10] == 0.75
+    assert scores.means == {"ndcg@5": scores[nDCG @ 5], "recall@10": 0.75}
+    assert scores.means[Recall @ 10] == scores.means["R@10"] == 0.75
+    assert json.loads(json.dumps(scores.means)) == scores.means
+    assert "ndcg@5" in scores
+    assert "mrr" not in scores
+    assert 5 not in scores
+    assert list(scores) == [nDCG @ 5, Recall @ 10]
+    assert len(scores) == 2
+
+
+def test_a_set_is_of_grade_1_and_a_grade_may_be_1000() -> None:
+    grades = {"q1": {"d1", "d2"}, "q2": {"d1": 1000, "d2": -1000}}
+    assert read_qrels_value(grades) == {"q1": {"d1": 1, "d2": 1}, "q2": {"d1": 1000, "d2": -1000}}
+
+
+def test_values_of_single_queries() -> None:
+    scores = score(RUN, QRELS, ["recall@10", "mrr"])
+    assert scores.by_query("recall@10") == {"q1": 0.5, "q2": 1.0}
+    assert scores.rows() == [
+        {"query_id": "q1", "recall@10": 0.5, "mrr": 0.5},
+        {"query_id": "q2", "recall@10": 1.0, "mrr": 1.0},
+    ]
+
+
+def test_the_repr_is_one_line() -> None:
+    scores = score(RUN, QRELS, ["ndcg@5", Recall @ 10])
+    assert repr(scores) == "<Scores of 2 queries: nDCG@5 0.7398, Recall@10 0.7500>"
+    assert repr(score(RUN, {"q2": {"d2"}}, "map")) == "<Scores of 1 query: AP 1.0000>"
+    assert repr(scores.violations) == "<Violations: 0 duplicate, 0 unknown, 0 surplus>"
+
+
+@pytest.mark.parametrize("metric", ["ndcg@10", Precision @ 2])
+def test_a_metric_that_was_not_measured_is_named(metric: Any) -> None:
+    scores = score(RUN, QRELS, "recall@10")
+    with pytest.raises(UsageError, match=r"was not measured; these were: Recall@10"):
+        scores[metric]
+    with pytest.raises(UsageError, match=r"was not measured; these were: recall@10"):
+        scores.means[metric]
+    with pytest.raises(UsageError, match=r"was not measured"):
+        scores.by_query(metric)
+
+
+def same(one: Scores, other: Scores) -> bool:
+    return one.rows() == other.rows()
+
+
+def test_a_run_of_scores_is_ranked_by_them() -> None:
+    scored: Any = {"q1": {"d1": 0.1, "d3": 0.9}, "q2": {"d2": np.float32(1)}}
+    assert same(score(scored, QRELS, ["ndcg@5", "map"]), score(RUN, QRELS, ["ndcg@5", "map"]))
+    assert score({"q1": {}, "q2": ["d2"]}, QRELS, "mrr").by_query("mrr") == {"q1": 0.0, "q2": 1.0}
+
+
+def test_equal_scores_are_ordered_as_trec_eval_does() -> None:
+    """By document id, descending, after rounding to single precision."""
+    tied = {"q1": {"a": 1.0, "b": 1.0 + 1e-12, "c": 1.0}}
+    assert score(tied, {"q1": {"a"}}, "mrr")["mrr"] == pytest.approx(1 / 3)
+    assert score(tied, {"q1": {"c"}}, "mrr")["mrr"] == 1.0
+
+
+@pytest.mark.parametrize(
+    "relevant", [{"d1"}, ["d1"], ("d1",), {"d1": 1}, {"d1": 1.0}, {"d1": True}]
+)
+def test_qrels_are_grades_or_relevant_documents(relevant: Any) -> None:
+    assert score({"q": ["x", "d1"]}, {"q": relevant}, "mrr")["mrr"] == 0.5
+
+
+def test_values_of_numpy_and_tuples_are_taken() -> None:
+    judged: Any = {"q": {"a": np.int64(2), "b": np.int8(1)}}
+    assert score({"q": (np.str_("a"), np.str_("b"))}, judged, "ndcg@5")["ndcg@5"] == 1.0
+
+
+def test_unknown_ids_and_a_depth_are_respected() -> None:
+    scores = score({"q": ["x", "d"]}, {"q": {"d"}}, "mrr", known={"d"}, top_k=1)
+    assert scores["mrr"] == 0.0
+    assert scores.violations.total("surplus") == scores.violations.total("unknown") == 1
+
+
+REFUSED: list[tuple[Any, Any, Any, str]] = [
+    (RUN, QRELS, "ndgc@5", r"unknown metric 'ndgc@5'.*Did you mean 'nDCG'\?"),
+    (RUN, QRELS, [], "no metrics were given"),
+    (RUN, QRELS, 5, "a metric is a name .* got 5"),
+    (RUN, QRELS, [None], "a metric is a name .* got None"),
+    (RUN, QRELS, [Precision], "Precision needs a cut-off"),
+    ({}, QRELS, "map", "the run must be a dictionary of queries, got {}; a run is"),
+    ("run.trec", QRELS, "map", "the run must be a dictionary of queries, got 'run.trec'"),
+    ({1: ["d1"]}, QRELS, "map", "a query must be named by a string, got 1"),
+    ({"q1": "d1"}, QRELS, "map", "query 'q1' has no ranking, got 'd1'; a run is"),
+    ({"q1": {"d1", "d2"}}, QRELS, "map", "query 'q1' has no ranking"),
+    ({"q1": ["d1", 7]}, QRELS, "map", "'q1': a document must be named by a string, got 7"),
+    ({"q1": {7: 1.0}}, QRELS, "map", "'q1': a document must be named by a string, got 7"),
+    ({"q1": {"d1": float("nan")}}, QRELS, "map", "scores of query 'q1' must be numbers, got nan"),
+    ({"q1": {"d1": "1.0"}}, QRELS, "map", "scores of query 'q1' must be numbers, got '1.0'"),
+    ({"x": ["d1"]}, QRELS, "map", "no query in common: the first is 'x' in the run and 'q1' in"),
+    (RUN, ["d1"], "map", "the qrels must be a dictionary of queries, .*; qrels are"),
+    (RUN, {"q1": "d1"}, "map", "query 'q1' has no judgments, got 'd1'; qrels are"),
+    (RUN, {1: {"d1": 1}}, "map", "a query must be named by a string"),
+    (RUN, {"q1": {"d1": 0.5}}, "map", "grade of document 'd1' .* an integer up to 1000, got 0.5"),
+    (RUN, {"q1": {"d1": "1"}}, "map", "grade of document 'd1' .* got '1'"),
+    (RUN, {"q1": {"d1": 10**6}}, "map", "grade of document 'd1' .* got 1000000"),
+    (RUN, {"q1": {"d1": 0}}, "map", "the qrels have no relevant document"),
+]
+
+
+@pytest.mark.parametrize(("run", "qrels", "metrics", "message"), REFUSED)
+def test_other_input_is_refused_with_what_was_expected(
+    run: Any, qrels: Any, metrics: Any, message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        score(run, qrels, metrics)
+
+
+@pytest.mark.parametrize("top_k", [0, -1, 2.5, "10"])
+def test_a_depth_that_is_none_is_refused(top_k: Any) -> None:
+    with pytest.raises(UsageError, match="top_k must be an integer >= 1, got"):
+        score(RUN, QRELS, "map", top_k=top_k)
+
+
+def test_a_data_set_in_place_of_qrels_is_refused_with_its_judgments() -> None:
+    dataset: Any = load_dataset("notes")
+    with pytest.raises(UsageError, match=r"dataset\.judgments_in\('test'\)"):
+        score(RUN, dataset, "map")

@@ -17,8 +17,8 @@ from assay.metrics.statistics import (
     below,
     compare_paired,
     compare_strata,
-    fewest_queries,
     holm,
+    min_queries,
     queries_needed,
     shared_ranks,
     student_t,
@@ -316,7 +316,7 @@ def test_sample_sizes_are_those_of_the_t_test() -> None:
 
 @pytest.mark.parametrize("comparisons", [1, 3, 5])
 def test_with_fewer_queries_no_difference_is_significant(comparisons: int) -> None:
-    fewest = fewest_queries(comparisons)
+    fewest = min_queries(comparisons)
     p_values = [compare_paired([0.0] * n, [1.0] * n).p_value for n in (fewest - 1, fewest)]
     adjusted = [holm([p] * comparisons)[0] for p in p_values]
     assert adjusted[0] > 0.05 > adjusted[1]

@@ -15,7 +15,7 @@ from assay.answers.figures import improvement, parse_figure
 from assay.errors import RunError, UsageError, did_you_mean
 from assay.evaluation.gates import Gate
 from assay.metrics.scoring import Scores
-from assay.metrics.statistics import compare_paired, fewest_queries
+from assay.metrics.statistics import compare_paired, min_queries
 from assay.report.numbers import counted, difference, interval
 from assay.run.comparison import ComparedRun
 from assay.run.find import LATEST, RUNS
@@ -143,7 +143,7 @@ def regression_gate(comparison: Comparison, asked: int | None = None) -> GateRes
     ]
     if worse:
         return result.failed_because(f"regression: {', '.join(worse)} against {comparison.run}{of}")
-    enough = fewest_queries(len(comparison.metrics))
+    enough = min_queries(len(comparison.metrics))
     if first.n < enough and of:
         return result.failed_because(f"compared{of}, which cannot show a regression")
     if first.n < enough:
@@ -240,7 +240,7 @@ def _opened(reference: ReferenceRun, evaluation: "Evaluation") -> ReferenceRun:
         return replace(reference, problem=problem)
     asked = evaluation.queries
     shared = {query.id for query in asked if run.has_query(query.id, query.text)}
-    enough = min(fewest_queries(), len(asked))
+    enough = min(min_queries(), len(asked))
     if len(shared) < enough:
         problem = (
             f"{len(shared)} of {len(asked)} queries are in {folder.name}; at least {enough} "

@@ -22,7 +22,7 @@ from assay.metrics.metric import Metric, nDCG
 from assay.metrics.violations import Inspector
 from assay.net.json import JsonObject
 
-_TOLERANCE = 5e-4
+_TOLERANCE = 5e-4  # reports that round to three digits are not accused
 _EXACT = 1e-6
 
 
@@ -205,14 +205,13 @@ def _explanation(
     for tolerance in (_EXACT, printed, _TOLERANCE):
         fitting = [flaws for flaws, mean in means.items() if abs(mean - claimed) <= tolerance]
         if fitting:
-            misfits = [_misfits(lists, metric, flaws, tolerance) for flaws in fitting]
+            # Of several ways to one mean, the one that also gives the report's per-query figures.
+            misfits = [
+                len(_disagreements(lists, metric, max(_TOLERANCE, tolerance), flaws))
+                for flaws in fitting
+            ]
             return tuple(sorted(fitting[misfits.index(min(misfits))]))
     return None
-
-
-def _misfits(lists: Recomputation, metric: Metric, flaws: Flaws, tolerance: float) -> int:
-    """How many of the report's own per-query figures this way does not give."""
-    return len(_disagreements(lists, metric, max(_TOLERANCE, tolerance), flaws))
 
 
 def _disagreements(

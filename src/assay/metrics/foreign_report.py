@@ -15,8 +15,7 @@ _LISTS = ("retrieved_docs", "doc_ids")
 _FAILED = ("failed", "error", "timeout")
 _SPREADS = ("median", "std", "min", "max")
 
-_TOLERANCE = 5e-3
-"""Reports round to two digits at the least."""
+_TOLERANCE = 5e-3  # reports round to two digits at the least
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,7 @@ def read_report(value: Any) -> ForeignReport:
             "is not an evaluation report: an object with 'per_query_results', a list that has "
             "'query_id' and 'retrieved_docs' for each query, is needed to recompute anything"
         )
-    read = [_row(number, each) for number, each in enumerate(report["per_query_results"], 1)]
+    read = [_row(number, row) for number, row in enumerate(report["per_query_results"], 1)]
     rows = tuple({row.query_id: row for row in reversed(read)}.values())[::-1]  # the first counts
     claims = _claims(report)
     if not claims:
@@ -93,8 +92,8 @@ def read_report(value: Any) -> ForeignReport:
 
 def _reports(value: Any) -> Iterator[JsonObject]:
     if isinstance(value, list):
-        for each in value:
-            yield from _reports(each)
+        for item in value:
+            yield from _reports(item)
     elif isinstance(value, dict):
         if isinstance(value.get("per_query_results"), list) and value["per_query_results"]:
             yield value
@@ -106,9 +105,9 @@ def _row(number: int, row: Any) -> ReportedQuery:
     if not isinstance(query_id, str):
         raise DataError(f"per_query_results: entry {number} has no query_id string")
     doc_ids: Any = next((row[name] for name in _LISTS if row.get(name) is not None), [])
-    if not isinstance(doc_ids, list) or not all(isinstance(each, str) for each in doc_ids):
+    if not isinstance(doc_ids, list) or not all(isinstance(doc_id, str) for doc_id in doc_ids):
         raise DataError(f"query {query_id!r}: retrieved_docs must be a list of document ids")
-    claimed = {key: float(each) for key, each in row.items() if _is_figure(each)}
+    claimed = {key: float(value) for key, value in row.items() if _is_figure(value)}
     failed = _has_failed(row)
     return ReportedQuery(query_id, () if failed else tuple(doc_ids), failed, claimed)
 
@@ -163,12 +162,14 @@ def _counts(summary: JsonObject, rows: Sequence[ReportedQuery]) -> Iterator[str]
 
 def _means(report: JsonObject) -> Iterator[str]:
     """Every mean of one metric must be the same everywhere, and inside its interval."""
+    rows = _object_in(report, "statistics").items()
+    statistics = {name: row for name, row in rows if isinstance(row, dict)}
     for metric, places in _written_means(report).items():
         (first, value), *others = places
         for place, other in others:
             if abs(other - value) > _TOLERANCE:
                 yield f"{first} is {value}, but {place} is {other}"
-        row = next(_statistics_of(report, metric), {})
+        row = next((row for name, row in statistics.items() if _metric(name) == metric), {})
         low, high = row.get("low"), row.get("high")
         if _is_figure(low) and _is_figure(high) and not low - 1e-9 <= value <= high + 1e-9:
             yield f"{first} is {value}, outside its own interval from {low} to {high}"
@@ -196,12 +197,6 @@ def _written_means(report: JsonObject) -> dict[Metric, list[tuple[str, float]]]:
     return found
 
 
-def _statistics_of(report: JsonObject, metric: Metric) -> Iterator[JsonObject]:
-    for name, row in _object_in(report, "statistics").items():
-        if isinstance(row, dict) and _metric(name) == metric:
-            yield row
-
-
 def _spreads(summary: JsonObject, rows: Sequence[ReportedQuery]) -> Iterator[str]:
     """Where every row has its own figure and none is missing, their spread can be computed."""
     if summary.get("total_queries", len(rows)) != len(rows):
@@ -213,7 +208,7 @@ def _spreads(summary: JsonObject, rows: Sequence[ReportedQuery]) -> Iterator[str
         figures = [row.claimed[key] for row in rows if key in row.claimed]
         if len(figures) < max(2, len(rows)):
             continue
-        if all(abs(each - value) > _TOLERANCE for each in _spread(kind, figures)):
+        if all(abs(spread - value) > _TOLERANCE for spread in _spread(kind, figures)):
             right = _spread(kind, figures)[0]
             yield f"summary.{name} is {value}, but its own rows give {right:.4f}"
 

@@ -14,14 +14,15 @@ import numpy as np
 
 from assay.metrics.graded import Floats, Integers
 
+# Of one interval: a quarter of a second. More change its third digit at most.
 _DRAWS = 10_000_000
-_FEWEST, _MOST = 2_000, 10_000
-_DIRECT_LIMIT = _DRAWS // _FEWEST
+_MIN_ROUNDS, _MAX_ROUNDS = 2_000, 10_000
+_DIRECT_LIMIT = _DRAWS // _MIN_ROUNDS
 _BINS = 256
+# Values that are drawn together, of one resample or several: 2 MB, which a processor's cache holds.
 _AT_ONCE = 2**18
-"""Values that are drawn together, of one resample or several."""
-_KEPT_LIMIT = 4 * _AT_ONCE // _MOST
-"""Up to so many values, 8 MB of weights are kept for the next metric of the same run."""
+# Up to so many values, 8 MB of weights are kept for the next metric of the same run.
+_KEPT_LIMIT = 4 * _AT_ONCE // _MAX_ROUNDS
 
 
 class _Bins(NamedTuple):
@@ -34,7 +35,7 @@ class _Bins(NamedTuple):
 
 def resample_count(n: int) -> int:
     """10,000 up to 1,000 queries, fewer for more: their interval is narrow already."""
-    return min(_MOST, max(_FEWEST, _DRAWS // n))
+    return min(_MAX_ROUNDS, max(_MIN_ROUNDS, _DRAWS // n))
 
 
 def bootstrap_means(values: Floats, seed: int) -> Floats:
@@ -90,10 +91,10 @@ def flipped_means(differences: Floats, seed: int) -> Floats:
 def _kept_weights(size: int, seed: int) -> tuple[list[Floats], Floats, Floats]:
     """The weights of `size` values, their sums, and those of the query that is added."""
     rng = np.random.default_rng(seed)
-    drawn = rng.standard_exponential((_MOST, size))
+    drawn = rng.standard_exponential((_MAX_ROUNDS, size))
     step = _AT_ONCE // size
-    parts = [drawn[start : start + step] for start in range(0, _MOST, step)]
-    return parts, drawn.sum(axis=1), rng.standard_exponential(_MOST)
+    parts = [drawn[start : start + step] for start in range(0, _MAX_ROUNDS, step)]
+    return parts, drawn.sum(axis=1), rng.standard_exponential(_MAX_ROUNDS)
 
 
 def _weighted_sums(values: Floats, rounds: int, rng: np.random.Generator) -> tuple[Floats, Floats]:

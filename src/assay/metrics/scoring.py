@@ -220,8 +220,8 @@ def score_rankings(
     depth = _depth(metrics)
     sent = returned or {}
     places = (
-        inspector.clean(each, rankings.get(each) or (), sent.get(each, 0))[:depth]
-        for each in query_ids
+        inspector.clean(query_id, rankings.get(query_id) or (), sent.get(query_id, 0))[:depth]
+        for query_id in query_ids
     )
     ranked = GradedLists.ranked(places, grades)
     ideal = GradedLists.ideal(grades)
@@ -236,11 +236,9 @@ def score_rankings(
 
 def as_metrics(metrics: str | Metric | Iterable[str | Metric]) -> list[Metric]:
     """One metric or several, by name or as objects; each once, in the order given."""
-    if isinstance(metrics, str | Metric):
-        metrics = [metrics]
-    if not isinstance(metrics, Iterable):
-        raise _not_a_metric(metrics)
-    chosen = list(dict.fromkeys(map(as_metric, metrics)))
+    given: Any = metrics
+    several = given if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    chosen = list(dict.fromkeys(map(as_metric, several)))
     if not chosen:
         raise UsageError("no metrics were given; pass at least one, such as 'ndcg@10'")
     return chosen
@@ -251,18 +249,18 @@ def as_metric(metric: object) -> Metric:
     if isinstance(metric, str):
         return parse_metric(metric)
     if not isinstance(metric, Metric):
-        raise _not_a_metric(metric)
+        raise UsageError(
+            f"a metric is a name such as 'ndcg@10' or an object such as nDCG @ 10, got {metric!r}"
+        )
     metric.require_cutoff()
     return metric
 
 
 def read_run_value(run: Rankings) -> dict[str, Sequence[str]]:
     """Rankings from the forms that `score` documents."""
-    if not isinstance(run, Mapping):
-        raise UsageError(f"the run must be a dictionary, got {_kind(run)}; {_RUN_FORMS}")
-    if not run:
-        raise UsageError(f"the run is empty: it ranks no query; {_RUN_FORMS}")
-    return {_query_id(query, "run"): _ranking(query, value) for query, value in run.items()}
+    if not isinstance(run, Mapping) or not run:
+        raise UsageError(f"the run must be a dictionary of queries, got {run!r:.60}; {_RUN_FORMS}")
+    return {_id(query, "a query"): _ranking(query, value) for query, value in run.items()}
 
 
 def read_qrels_value(qrels: Qrels) -> dict[str, Mapping[str, int]]:
@@ -272,56 +270,46 @@ def read_qrels_value(qrels: Qrels) -> dict[str, Mapping[str, int]]:
             f"the qrels must be the judgments of one split, got data set {qrels.name!r}; pass "
             "dataset.judgments_in('test')"
         )
-    if not isinstance(qrels, Mapping):
-        raise UsageError(f"the qrels must be a dictionary, got {_kind(qrels)}; {_QRELS_FORMS}")
-    if not qrels:
-        raise UsageError(f"the qrels are empty: they judge no query; {_QRELS_FORMS}")
-    return {_query_id(query, "qrels"): _grades(query, value) for query, value in qrels.items()}
+    if not isinstance(qrels, Mapping) or not qrels:
+        raise UsageError(
+            f"the qrels must be a dictionary of queries, got {qrels!r:.60}; {_QRELS_FORMS}"
+        )
+    return {_id(query, "a query"): _grades(query, value) for query, value in qrels.items()}
 
 
 def _ranking(query: str, value: object) -> Sequence[str]:
     if isinstance(value, Mapping):
-        scored = [(_doc_id(query, doc_id), _score(query, doc_id, s)) for doc_id, s in value.items()]
+        scored = [(_id(doc, f"{query!r}: a document"), _score(query, value[doc])) for doc in value]
         return rank_by_score(scored) if scored else []
     if isinstance(value, str | bytes) or not isinstance(value, Sequence):
-        raise UsageError(
-            f"the ranking of query {query!r} must be a list of document ids or a dictionary of "
-            f"scores, got {_kind(value)}; {_RUN_FORMS}"
-        )
-    if not set(map(type, value)) <= {str}:  # quick: millions of ids are plain strings
-        return [_doc_id(query, each) for each in value]
+        raise UsageError(f"query {query!r} has no ranking, got {value!r:.60}; {_RUN_FORMS}")
+    # One set of types is quick: millions of ids are plain strings.
+    if not set(map(type, value)) <= {str}:
+        return [_id(doc_id, f"{query!r}: a document") for doc_id in value]
     return value
 
 
-def _score(query: str, doc_id: str, value: Any) -> float:
-    try:
-        number = float("nan") if isinstance(value, str) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = float("nan")
+def _score(query: str, value: Any) -> float:
+    number = float(value) if hasattr(value, "__float__") else float("nan")
     if isnan(number):
-        raise UsageError(
-            f"the score of document {doc_id!r} for query {query!r} must be a number, got {value!r}"
-        )
+        raise UsageError(f"the scores of query {query!r} must be numbers, got {value!r}")
     return number
 
 
 def _grades(query: str, value: object) -> Mapping[str, int]:
-    if isinstance(value, Mapping):
-        return {_doc_id(query, each): _grade(query, each, grade) for each, grade in value.items()}
     if isinstance(value, str | bytes) or not isinstance(value, Collection):
-        raise UsageError(
-            f"the judgments of query {query!r} must be a dictionary of grades or a set of document "
-            f"ids, got {_kind(value)}; {_QRELS_FORMS}"
-        )
-    return {_doc_id(query, each): 1 for each in value}
+        raise UsageError(f"query {query!r} has no judgments, got {value!r:.60}; {_QRELS_FORMS}")
+    grades = value if isinstance(value, Mapping) else dict.fromkeys(value, 1)
+    what = f"{query!r}: a document"
+    return {_id(doc_id, what): _grade(query, doc_id, grades[doc_id]) for doc_id in grades}
 
 
 def _grade(query: str, doc_id: str, value: Any) -> int:
     try:
         grade = int(value) if isinstance(value, float) and value.is_integer() else index(value)
     except TypeError:
-        grade = None
-    if grade is None or abs(grade) > MAX_GRADE:
+        grade = MAX_GRADE + 1
+    if abs(grade) > MAX_GRADE:
         raise UsageError(
             f"the grade of document {doc_id!r} for query {query!r} must be an integer up to "
             f"{MAX_GRADE}, got {value!r}"
@@ -329,41 +317,20 @@ def _grade(query: str, doc_id: str, value: Any) -> int:
     return grade
 
 
-def _query_id(value: object, where: str) -> str:
+def _id(value: object, what: str) -> str:
     if not isinstance(value, str):
-        raise UsageError(
-            f"the query ids of the {where} must be strings, got {_kind(value)}: {value!r}"
-        )
+        raise UsageError(f"{what} must be named by a string, got {value!r}")
     return value
-
-
-def _doc_id(query: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise UsageError(
-            f"the document ids of query {query!r} must be strings, got {_kind(value)}: {value!r}"
-        )
-    return value
-
-
-def _kind(value: object) -> str:
-    return "None" if value is None else f"a value of type {type(value).__name__}"
-
-
-def _not_a_metric(value: object) -> UsageError:
-    return UsageError(
-        "a metric is a name such as 'ndcg@10' or an object such as nDCG @ 10, "
-        f"got {_kind(value)}: {value!r}"
-    )
 
 
 def _existing(
     grades: Sequence[Mapping[str, int]], known: Container[str] | None, ideal: GradedLists
 ) -> GradedLists:
     """What a system could find: judged documents that are missing from the corpus it cannot."""
-    if known is None or all(doc_id in known for each in grades for doc_id in each):
+    if known is None or all(doc_id in known for judged in grades for doc_id in judged):
         return ideal
     return GradedLists.ideal(
-        {doc_id: grade for doc_id, grade in each.items() if doc_id in known} for each in grades
+        {doc_id: grade for doc_id, grade in judged.items() if doc_id in known} for judged in grades
     )
 
 

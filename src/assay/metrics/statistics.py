@@ -17,16 +17,14 @@ from assay.metrics.resampling import bootstrap_means, bounded_means, flipped_mea
 
 Interval = tuple[float | None, float | None]
 Bounds = tuple[float, float] | None
-SCORES = (0.0, 1.0)
-"""The ends of every metric of rankings, and of most figures of answers."""
+SCORES = (0.0, 1.0)  # the ends of every metric of rankings, and of most figures of answers
 Item = TypeVar("Item")
 
 _NEWTON_STEPS = 100
-_TAIL = (1 - 0.95) / 2
-"""What a 95% interval leaves out on each side."""
+_TAIL = (1 - 0.95) / 2  # what a 95% interval leaves out on each side
 _POWER, _ALPHA = 0.8, 0.05
+# Below this, two scores of one query differ by rounding alone.
 _SAME = 1e-12
-"""Below this, two scores of one query differ by rounding alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +185,9 @@ def compare_strata(
     differences = [second - first for first, second in (_paired(a, b) for a, b in strata)]
     mean = _mean_of_means(differences)
     low, high = _welch_interval(differences, mean)
-    total = sum(each.size for each in differences)
-    weighted = [each * (total / (len(differences) * each.size)) for each in differences]
+    total = sum(stratum.size for stratum in differences)
+    # Each set counts the same, so a query of a small set weighs more.
+    weighted = [d * (total / (len(differences) * d.size)) for d in differences]
     joined = np.concatenate(weighted)
     joined[np.abs(joined) < _SAME] = 0.0
     return StrataComparison(mean, low, high, _randomization_p(joined, seed))
@@ -219,10 +218,10 @@ def shared_ranks(items: Sequence[Item], separates: Callable[[Item, Item], bool])
 
 def sign_test(wins: int, losses: int) -> float:
     """The two-sided p-value of so unequal a number of wins if both were as likely (exact)."""
-    n, most = wins + losses, max(wins, losses)
-    coefficient = tail = math.comb(n, most)
-    for each in range(most, n):  # from each binomial coefficient to the next
-        coefficient = coefficient * (n - each) // (each + 1)
+    n, higher = wins + losses, max(wins, losses)
+    coefficient = tail = math.comb(n, higher)
+    for k in range(higher, n):  # from each binomial coefficient to the next
+        coefficient = coefficient * (n - k) // (k + 1)
         tail += coefficient
     return min(1.0, 2 * tail / (1 << n))
 
@@ -253,7 +252,7 @@ def weighted_kappa(first: Sequence[int], second: Sequence[int]) -> float | None:
     return None if by_chance <= _SAME else 1 - seen / by_chance
 
 
-def fewest_queries(comparisons: int = 1) -> int:
+def min_queries(comparisons: int = 1) -> int:
     """With fewer queries, no difference is significant at 0.05, however large it is.
 
     The randomization test of n queries has no p-value below 2 / 2**n, which `holm` multiplies by
@@ -267,7 +266,7 @@ def queries_needed(std_of_differences: float, difference: float, comparisons: in
 
     At a power of 0.8 and a significance of 0.05, which the first step of `holm` divides by the
     number of comparisons. The normal approximation with its correction for the t distribution, as
-    in Sakai 2016, "Topic set size design"; never less than `fewest_queries`.
+    in Sakai 2016, "Topic set size design"; never less than `min_queries`.
     """
     if difference <= 0 or std_of_differences < 0:
         raise UsageError(
@@ -277,7 +276,7 @@ def queries_needed(std_of_differences: float, difference: float, comparisons: in
     critical = NormalDist().inv_cdf(1 - _ALPHA / comparisons / 2)
     reach = critical + NormalDist().inv_cdf(_POWER)
     by_power = math.ceil((reach * std_of_differences / difference) ** 2 + critical**2 / 2)
-    return max(by_power, fewest_queries(comparisons))
+    return max(by_power, min_queries(comparisons))
 
 
 @cache

@@ -36,7 +36,7 @@ class Violations:
     def total(self, kind: Kind | None = None) -> int:
         """How many violations there are, of one kind or of all."""
         kinds = KINDS if kind is None else (kind,)
-        return sum(int(self.counts[each].sum()) for each in kinds)
+        return sum(int(self.counts[one].sum()) for one in kinds)
 
     def queries(self, kind: Kind) -> int:
         """How many queries have at least one."""
@@ -100,28 +100,23 @@ class Inspector:
         wrong: dict[Kind, list[str]] = {"duplicate": [], "unknown": []}
         places: list[str | None] = []
         for doc_id in ids:
-            kind = self._fault(doc_id, seen)
-            if kind is not None:
-                wrong[kind].append(doc_id)
-            places.append(doc_id if kind is None else None)
+            is_unknown = self.known is not None and doc_id not in self.known
+            if doc_id in seen:
+                wrong["duplicate"].append(doc_id)
+            elif is_unknown:
+                wrong["unknown"].append(doc_id)
+            places.append(None if doc_id in seen or is_unknown else doc_id)
             seen.add(doc_id)
         for kind, faulty in wrong.items():
             self._note(kind, query_id, faulty)
         return places
-
-    def _fault(self, doc_id: str, seen: set[str]) -> Kind | None:
-        if doc_id in seen:
-            return "duplicate"
-        if self.known is not None and doc_id not in self.known:
-            return "unknown"
-        return None
 
     def _note(
         self, kind: Kind, query_id: str, ids: Sequence[str], count: int | None = None
     ) -> None:
         self._counts[kind].append(len(ids) if count is None else count)
         room = _EXAMPLES - len(self._examples[kind])
-        self._examples[kind].extend(Violation(kind, query_id, each) for each in ids[:room])
+        self._examples[kind].extend(Violation(kind, query_id, doc_id) for doc_id in ids[:room])
 
 
 def _membership(known: Container[str] | None) -> Callable[[set[str]], bool]:
