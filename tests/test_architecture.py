@@ -34,6 +34,7 @@ LAYERS = [
     {"llm"},
     {"search"},
     {"data", "contract"},
+    {"steps"},
     {"net"},
     {"locks", "ray_cluster"},
     {"files"},
@@ -109,8 +110,8 @@ def test_one_name_means_one_type() -> None:
         and len(where) > 1
         and (len({meaning for _, meaning in where}) > 1 or not where[0][1])
     }
-    # Arrays of the numbers that a package computes with; `Usage` is also a published schema.
-    assert doubled.keys() - {"Floats", "Integers", "Usage"} == set(), doubled
+    # Arrays of the numbers that a package computes with.
+    assert doubled.keys() - {"Floats", "Integers"} == set(), doubled
 
 
 def test_public_definitions_have_docstrings() -> None:

@@ -17,8 +17,9 @@ import assay
 from assay.cli.score import holds_answers
 from assay.data import traces
 from assay.data.text_file import Record
-from assay.data.traces import TraceStep, read_log, read_spans, span_rows, spans_of, trace_steps
+from assay.data.traces import read_log, read_spans, span_rows, spans_of, trace_steps
 from assay.errors import DataError
+from assay.steps import SearchStep
 
 TRACES = Path(__file__).with_name("traces")
 TEA = {"id": "tea", "text": "Steep green tea for 3 minutes."}
@@ -212,7 +213,7 @@ def test_a_file_of_traces_is_recognized_by_its_first_line(tmp_path: Path) -> Non
     assert holds_answers(path)
 
 
-def steps_of(*spans: dict[str, Any]) -> tuple[TraceStep, ...]:
+def steps_of(*spans: dict[str, Any]) -> tuple[SearchStep, ...]:
     root = span("root", input__value="How long?", output__value="3", start=1)
     (question,) = trace_steps(spans_of(export(root, *spans)))
     assert question.question == "How long?"
@@ -253,8 +254,8 @@ def test_steps_are_in_start_order_with_ids_alone() -> None:
     first = span("x", "root", start=2_000_000, **early) | {"endTimeUnixNano": "5500000"}
     steps = steps_of(span("y", "root", start=9_000_000, **late) | {"name": "kb"}, first)
     assert steps == (
-        TraceStep("search", "tea", ("a", "c"), (1.0, 0.0), 3.5),
-        TraceStep("kb", "steep time", ("b",), (0.5,), None),
+        SearchStep("search", "tea", ("a", "c"), (1.0, 0.0), 3.5),
+        SearchStep("kb", "steep time", ("b",), (0.5,), None),
     )
 
 

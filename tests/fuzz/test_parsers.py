@@ -17,6 +17,7 @@ from tests.fuzz.mutation import almost, almost_text, examples
 from assay.answers.criteria import read_criteria
 from assay.contract.client import parse_response, parse_response_object
 from assay.data import load_dataset
+from assay.data.dataset import Query
 from assay.data.load import check_dataset
 from assay.data.qrels import read_qrels, read_run
 from assay.data.traces import read_log, read_spans, trace_steps
@@ -309,7 +310,7 @@ def test_the_log_of_calls(content: bytes) -> None:
         with CallWriter(path):
             pass
         after = CallLog(path)
-        assert list(after.read(["q1"])) == list(before.read(["q1"]))
+        assert list(after.read([Query("q1", "")])) == list(before.read([Query("q1", "")]))
 
 
 UPLOAD = (

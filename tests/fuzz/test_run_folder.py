@@ -102,7 +102,7 @@ class RunFolders(RuleBasedStateMachine):
     @rule(shard=_shards, query=_queries)
     def withdraw(self, shard: int, query: str) -> None:
         with CallWriter(self.folders[shard].calls_file) as writer:
-            writer.withdraw(query)
+            writer.withdraw((query, 0))
         self.known[shard].pop(query, None)
         self.finished.pop(shard, None)
 
@@ -157,7 +157,11 @@ class RunFolders(RuleBasedStateMachine):
         for folder, known in zip(self.folders, self.known, strict=True):
             log = CallLog(folder.calls_file)
             ids = sorted(DATASET.queries)
-            found = {name: call for name, call in zip(ids, log.read(ids), strict=True) if call}
+            found = {
+                name: call
+                for name, call in zip(ids, log.read(DATASET.queries[id] for id in ids), strict=True)
+                if call
+            }
             outcomes = {name: (call.doc_ids, call.failure) for name, call in found.items()}
             assert outcomes == {name: (call.doc_ids, call.failure) for name, call in known.items()}
             assert not is_locked(folder.calls_file)

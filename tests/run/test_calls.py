@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay.data.dataset import Query
 from assay.errors import FailureKind, RunError
 from assay.llm.passages import ContextChunk
 from assay.locks import is_locked
@@ -53,7 +54,7 @@ def test_a_record_says_how_it_went_and_leaves_out_what_did_not_happen() -> None:
 def test_what_is_withdrawn_took_no_time(tmp_path: Path) -> None:
     path = tmp_path / "calls.jsonl"
     with CallWriter(path) as writer:
-        writer.withdraw("q1")
+        writer.withdraw(("q1", 0))
     record = orjson.loads(path.read_bytes())
     assert list(record.values()) == ["q1", "withdrawn", 0, 0, 0]
 
@@ -79,7 +80,7 @@ def test_calls_are_read_in_the_order_asked_for_and_the_last_one_counts(tmp_path:
         for call in (BAD, GOOD, again):
             writer.append(call)
     log = CallLog(path)
-    assert list(log.read(["q1", "q2", "nobody"])) == [GOOD, again, None]
+    assert list(log.read(asked("q1", "q2", "nobody"))) == [GOOD, again, None]
     assert len(log) == 2
     assert log.elapsed == 0.75
 
@@ -89,6 +90,10 @@ def test_a_log_that_cannot_be_written_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "calls.jsonl").mkdir()
     with pytest.raises(RunError, match=r"cannot write .*calls\.jsonl: Is a directory; make its"):
         CallWriter(tmp_path / "calls.jsonl")
+
+
+def asked(*ids: str) -> list[Query]:
+    return [Query(id, "") for id in ids]
 
 
 @given(cut=st.integers(min_value=0, max_value=10_000))
@@ -196,7 +201,7 @@ def test_a_disk_that_fills_up_in_the_middle_of_a_line_leaves_no_half_of_it(tmp_p
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
         assert path.read_bytes() == whole
         writer.append(BAD)
-    assert list(CallLog(path).read(["q1", "q2"])) == [GOOD, BAD]
+    assert list(CallLog(path).read(asked("q1", "q2"))) == [GOOD, BAD]
 
 
 def test_a_withdrawn_failure_counts_as_not_asked(tmp_path: Path) -> None:

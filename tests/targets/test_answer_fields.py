@@ -9,6 +9,7 @@ from tests.targets.every_kind import KINDS, Service, ask
 from tests.targets.test_a2a import agent_app, done
 
 from assay.errors import AgentFailure
+from assay.steps import AnswerUsage, SearchStep
 from assay.targets.a2a.agent import A2AAgent
 from assay.targets.answer_fields import (
     MAX_STEP_IDS,
@@ -20,7 +21,7 @@ from assay.targets.answer_fields import (
     read_steps,
 )
 from assay.targets.chunks import ChunkResolver
-from assay.targets.protocol import AgentAnswer, SearchStep, Usage
+from assay.targets.protocol import AgentAnswer
 from assay.targets.python_call import PythonAgent
 
 STEPS = [
@@ -48,9 +49,9 @@ async def test_steps_and_usage_of_every_kind(kind: str) -> None:
 async def test_steps_and_usage_of_a_function(as_object: bool) -> None:
     value: Any = {"doc_ids": ["d1"], "steps": STEPS, "usage": USAGE}
     if as_object:
-        value = AgentAnswer(("d1",), steps=READ, usage=Usage(120, 7, 0.002))
+        value = AgentAnswer(("d1",), steps=READ, usage=AnswerUsage(120, 7, 0.002))
     answer = await PythonAgent(lambda _query, _top_k: value, name="f").ask("q", 5)
-    assert (answer.steps, answer.usage) == (READ, Usage(120, 7, 0.002))
+    assert (answer.steps, answer.usage) == (READ, AnswerUsage(120, 7, 0.002))
     assert answer.unknown_keys == ()
 
 
@@ -74,21 +75,21 @@ async def test_usage_in_the_metadata_of_a2a() -> None:
     async with running(agent_app(answer)) as url:
         agent = A2AAgent(url)
         await agent.open()
-        assert (await agent.ask("q", 1)).usage == Usage(120, 7, 0.002)
+        assert (await agent.ask("q", 1)).usage == AnswerUsage(120, 7, 0.002)
         await agent.close()
 
 
 @pytest.mark.parametrize(
     ("usage", "expected"),
     [
-        ({"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}, Usage(5, 2)),
-        ({"input_tokens": 0}, Usage(0)),
+        ({"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}, AnswerUsage(5, 2)),
+        ({"input_tokens": 0}, AnswerUsage(0)),
         ({"input_tokens": -1, "output_tokens": "9", "cost_usd": True}, None),
         ({"duration_ms": 4}, None),
         ([1], None),
     ],
 )
-def test_usage(usage: Any, expected: Usage | None) -> None:
+def test_usage(usage: Any, expected: AnswerUsage | None) -> None:
     assert find_usage({"usage": usage}) == expected
 
 

@@ -62,11 +62,13 @@ class Query:
         id: The id that rankings and judgments name it by.
         text: What is asked.
         tags: Groups of queries in reports, such as `multi-hop`.
+        trial: Counts from 1 if a run asks it repeatedly, else 0.
     """
 
     id: str
     text: str
     tags: tuple[str, ...] = ()
+    trial: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from assay.data.table import cell_list, parsed_cell, read_table, rows_of
 from assay.data.text_file import Record
 from assay.errors import DataError
 from assay.net.json import JsonObject
+from assay.steps import SearchStep
 from assay.text import parse_time
 
 _DOCUMENT = re.compile(
@@ -70,26 +71,12 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class TraceStep:
-    """One search of an agent: what it asked, and the ids that came back, best first.
-
-    `scores` is empty if the trace has none; `ms` is None if the span has no times.
-    """
-
-    tool: str
-    query: str
-    doc_ids: tuple[str, ...]
-    scores: tuple[float, ...] = ()
-    ms: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class TracedQuestion:
     """The searches of one trace, in the order in which they began."""
 
     trace_id: str
     question: str
-    steps: tuple[TraceStep, ...]
+    steps: tuple[SearchStep, ...]
 
 
 def read_log(path: Path) -> Iterator[Record | DataError]:
@@ -240,7 +227,7 @@ def trace_steps(spans: Iterable[Span]) -> Iterator[TracedQuestion]:
             yield TracedQuestion(trace_id, question, tuple(_steps(members)))
 
 
-def _steps(spans: Sequence[Span]) -> Iterator[TraceStep]:
+def _steps(spans: Sequence[Span]) -> Iterator[SearchStep]:
     by_id = {span.id: span for span in spans}
     found = {span.id: step for span in spans if (step := _step(span)) is not None}
     for span in spans:
@@ -266,7 +253,7 @@ def _ancestors(span: Span, by_id: Mapping[str, Span]) -> list[str]:
     return above
 
 
-def _step(span: Span) -> TraceStep | None:
+def _step(span: Span) -> SearchStep | None:
     """The search that a span is; None if it is something else, such as a tool that calculates."""
     attributes = span.attributes
     kinds = (attributes.get("gen_ai.operation.name"), attributes.get("openinference.span.kind"))
@@ -283,7 +270,7 @@ def _step(span: Span) -> TraceStep | None:
     names = ("gen_ai.tool.name", "tool.name", "gen_ai.data_source.id")
     scores = [float(score) for _, score in pairs if _is_number(score)]
     took = span.end_ns - span.start_ns
-    return TraceStep(
+    return SearchStep(
         tool=str(_first(attributes, names) or span.name),
         query=_searched(span) or "",
         doc_ids=tuple(dict.fromkeys(doc_id for doc_id, _ in pairs)),

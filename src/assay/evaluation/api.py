@@ -51,6 +51,8 @@ def evaluate(
     mapping: str | Sequence[str] = (),
     request: str | Mapping[str, Any] = "",
     headers: str | Sequence[str] = (),
+    search: str = "",
+    repeat: int = 1,
     answers: bool = False,
     judge: "str | LLMProvider | None" = "",
     judge_set: Mapping[str, Any] | str = "",
@@ -92,6 +94,10 @@ def evaluate(
         request: the JSON body for a `rest:` target, as a dictionary, as text or as `@FILE`, with
             `"{query}"` and `"{top_k}"` in it.
         headers: `Name: value` each; `$NAME` is read from the environment and never stored.
+        search: the search tool that the agent uses through Assay, a target such as
+            `builtin:hybrid`: its searches are recorded, see `Report.search`. A function gets it as
+            keyword `search`.
+        repeat: how many times to ask every question; see `Report.trials`.
         answers: evaluate the answers too.
         judge: the model that judges answers, as the command line names it, or any object that can
             generate text. Key facts decide by default.

@@ -19,8 +19,9 @@ from assay.errors import RATE_LIMITED, AgentFailure, FailureKind, RunError, Targ
 from assay.evaluation.pacing import ConcurrencyLimit
 from assay.net.redact import known_secrets
 from assay.net.retry import CircuitBreaker, CircuitLost, RetryPolicy
-from assay.run.calls import Call, CallLog, CallWriter, with_quote
+from assay.run.calls import AskKey, Call, CallLog, CallWriter, with_quote
 from assay.run.folder import RunFolder
+from assay.steps import MAX_STEPS
 from assay.targets.protocol import AgentAnswer
 from assay.targets.remedies import USUAL, remedy_for
 from assay.targets.target_kinds import TARGET_KINDS
@@ -83,12 +84,12 @@ _UNORDERED = (
 class RejectionCounter:
     """Stops the run after `MAX_REJECTED` consecutive 401, 403 or 429.
 
-    Once a query was answered, 403 may be about the query, and does not count. `query_ids` are those
+    Once a query was answered, 403 may be about the query, and does not count. `keys` are those
     that were rejected in a row.
     """
 
     def __init__(self) -> None:
-        self.query_ids: list[str] = []
+        self.keys: list[AskKey] = []
         self._answered = False
 
     def add(self, call: Call) -> int | None:
@@ -96,29 +97,29 @@ class RejectionCounter:
         self._answered = self._answered or call.failure is None
         rejections = (401, RATE_LIMITED) if self._answered else (401, 403, RATE_LIMITED)
         if call.failure is None or call.status not in rejections:
-            self.query_ids.clear()
+            self.keys.clear()
             return None
-        self.query_ids.append(call.query_id)
-        return call.status if len(self.query_ids) == MAX_REJECTED else None
+        self.keys.append(call.key)
+        return call.status if len(self.keys) == MAX_REJECTED else None
 
 
 class OutageCalls:
     """Calls in a row that failed because the target was gone: they say nothing of its answers."""
 
     def __init__(self) -> None:
-        self._query_ids: list[str] = []
+        self._keys: list[AskKey] = []
 
     def add(self, call: Call) -> None:
         """Count one more call."""
         if call.failure in OUTAGES:
-            self._query_ids.append(call.query_id)
+            self._keys.append(call.key)
         else:
-            self._query_ids.clear()
+            self._keys.clear()
 
     def withdraw(self, writer: CallWriter) -> None:
         """Let their queries count as not asked."""
-        for query_id in self._query_ids:
-            writer.withdraw(query_id)
+        for key in self._keys:
+            writer.withdraw(key)
 
 
 class CallRecorder:
@@ -167,8 +168,8 @@ class CallRecorder:
         self._count(call)
         if (status := self._rejections.add(call)) and self._protocol is not None:
             with run_write_errors(self._folder):
-                for query_id in self._rejections.query_ids:
-                    self._writer.withdraw(query_id)
+                for key in self._rejections.keys:
+                    self._writer.withdraw(key)
             raise self._refused(status, call.said, self._protocol)
         for warning in answer_warnings(call, self._warned):
             self._say(warning)
@@ -250,7 +251,7 @@ async def run_calls(
 
 def timed_out_queries(queries: Sequence[Query], log: CallLog) -> list[Query]:
     """The queries that were asked among others and got no answer in time."""
-    calls = zip(queries, log.read([query.id for query in queries]), strict=True)
+    calls = zip(queries, log.read(queries), strict=True)
     return [
         query
         for query, call in calls
@@ -321,6 +322,7 @@ async def ask(send: SendQuery, query: Query, policy: RetryPolicy, breaker: Circu
     except AgentFailure as failure:
         return Call(
             query_id=query.id,
+            trial=query.trial,
             doc_ids=(),
             latency_ms=latency_ms,
             attempts=attempts,
@@ -343,6 +345,7 @@ async def _send_in_time(send: SendQuery, query: Query, timeout: float | None) ->
 def _answered(query: Query, answer: AgentAnswer, latency_ms: float, attempts: int) -> Call:
     return Call(
         query_id=query.id,
+        trial=query.trial,
         doc_ids=answer.doc_ids[:KEPT_IDS],
         latency_ms=latency_ms,
         attempts=attempts,
@@ -354,4 +357,6 @@ def _answered(query: Query, answer: AgentAnswer, latency_ms: float, attempts: in
         scores=answer.scores[:KEPT_IDS],
         doc_types=answer.doc_types[:KEPT_IDS],
         relevance_source=answer.relevance_source,
+        steps=answer.steps[:MAX_STEPS],
+        usage=answer.usage,
     )

@@ -1,8 +1,10 @@
 """One evaluation from start to report: plan, ask, record, score; and the same again to resume."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+import random
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,7 +32,7 @@ from assay.evaluation.pacing import (
     warm_up_query,
 )
 from assay.evaluation.plan import draw_queries, target_record
-from assay.evaluation.reporting import write_report
+from assay.evaluation.reporting import ReportInputs, write_report
 from assay.evaluation.results import LiveFigures, Tick
 from assay.evaluation.run import Run
 from assay.files import remove_part_files
@@ -38,7 +40,7 @@ from assay.net.retry import PROBE_PAUSES, CircuitBreaker
 from assay.privacy import private_mode
 from assay.progress import Progress, silent
 from assay.report.numbers import counted
-from assay.run.calls import CallLog, CallWriter, PrivateTexts
+from assay.run.calls import Call, CallLog, CallWriter, PrivateTexts, steps_file
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder, create_run
 from assay.run.models import FORMAT, RunHeader
@@ -52,9 +54,11 @@ from assay.targets.target_kinds import TARGET_KINDS
 
 if TYPE_CHECKING:
     from assay.answers.criteria import Criterion
+    from assay.evaluation.answers.asking_again import CounterfactualRunner
     from assay.evaluation.answers.evaluate import AnswerResults
     from assay.evaluation.answers.nugget_scores import NuggetSet
     from assay.evaluation.compare_to import ReferenceRun
+    from assay.evaluation.recorder import SearchRecorder
     from assay.llm.providers.provider import LLMProvider
 
 
@@ -113,7 +117,8 @@ class Evaluation:
             from assay.evaluation.answers.cases import with_ground_truth
 
             dataset = with_ground_truth(dataset, Path(config.ground_truth))
-        queries = draw_queries(dataset, config)
+        first = config.trials[0]
+        queries = [replace(query, trial=first) for query in draw_queries(dataset, config)]
         if gates or config.judge:
             refuse_gates(gates, dataset, config, queries)
         criteria: Sequence[Criterion] = ()
@@ -127,6 +132,16 @@ class Evaluation:
 
             nuggets = NuggetSet.of_dataset(Path(config.nuggets), dataset, queries, gates)
         return cls(config, dataset, queries, gates, criteria=criteria, nuggets=nuggets)
+
+    @property
+    def asks(self) -> list[Query]:
+        """Every question as often as `--repeat` says, in an order that mixes the trials."""
+        trials = self.config.trials
+        asks = [replace(query, trial=trial) for trial in trials for query in self.queries]
+        if len(trials) == 1:
+            return asks
+        random.Random(self.config.seed).shuffle(asks)
+        return asks
 
     async def start(self, agent: Agent, out: Path, events: Events | None = None) -> Run:
         """Open the agent, make a run folder in `out`, ask every query, and write the report."""
@@ -200,7 +215,7 @@ class Evaluation:
 
     def _is_asked(self, folder: RunFolder) -> bool:
         log = CallLog(folder.calls_file)
-        return not self._forgets and all(query.id in log for query in self.queries)
+        return not self._forgets and all(query in log for query in self.asks)
 
     @property
     def _forgets(self) -> bool:
@@ -216,13 +231,75 @@ class Evaluation:
         private = PrivateTexts.of(self.dataset) if self.config.private else None
         with CallWriter(folder.calls_file, private) as writer:
             remove_part_files(folder.path)  # of a process that was killed: no other writes here
-            state, seconds = await self._ask(agent, folder, writer, events)
-            with run_write_errors(folder):
-                log = CallLog(folder.calls_file, private)
-                results = await self._examine(agent, folder, log, events, state)
-                if state == RunState.COMPLETE and results is not None and results.trouble:
-                    state = _state_after(results, events.stop)
-                return self._report(folder, log, state, seconds, results)
+            async with self._recording(folder, events) as recorder:
+                state, seconds = await self._ask(agent, folder, writer, events, recorder)
+                with run_write_errors(folder):
+                    log = CallLog(folder.calls_file, private)
+                    results = await self._examine(agent, folder, log, events, state)
+                    if state == RunState.COMPLETE and results is not None and results.trouble:
+                        state = _state_after(results, events.stop)
+                    asked = list(self.queries)
+                    if state == RunState.INTERRUPTED:  # a partial report speaks of what was asked
+                        asked = [query for query in asked if query in log]
+                    found = ReportInputs(log, asked, state, seconds, results)
+                    found = await self._examine_trials(found, folder, events)
+                    found = await self._measure_searches(found, folder, recorder)
+                    return Run(folder, write_report(folder, self, found))
+
+    @asynccontextmanager
+    async def _recording(
+        self, folder: RunFolder, events: Events
+    ) -> "AsyncIterator[SearchRecorder | None]":
+        """The recorder of `--search`, unless a finished run has what the search tool can tell."""
+        known = self._is_asked(folder) and folder.searches_file.exists()
+        if known or not (self.config.search or self.config.searches):
+            yield None
+            return
+        from assay.evaluation.recorder import open_recorder
+
+        async with open_recorder(self.config, self.dataset, events.message) as recorder:
+            yield recorder
+
+    async def _measure_searches(
+        self, found: ReportInputs, folder: RunFolder, recorder: "SearchRecorder | None"
+    ) -> ReportInputs:
+        if recorder is None and not steps_file(folder.calls_file).exists():
+            return found
+        from assay.evaluation.searching import SearchedCalls, measure_searches, summarize_searches
+
+        searched = SearchedCalls(self.config, self.dataset, found.asked, found.log)
+        if recorder is not None or not folder.searches_file.exists():
+            tool = recorder.tool if recorder else None
+            folder.write_searches(await measure_searches(searched, tool))
+        report = summarize_searches(
+            searched,
+            folder.read_searches(),
+            unattributed=recorder.unattributed if recorder else 0,
+            right=found.right[0] if found.right else None,
+        )
+        return replace(found, search=report)
+
+    async def _examine_trials(
+        self, found: ReportInputs, folder: RunFolder, events: Events
+    ) -> ReportInputs:
+        """Whether the answers of every trial are right; the first trial is examined in full."""
+        if found.results is None:
+            return found
+        from assay.evaluation.answers.cases import cases_of
+        from assay.evaluation.answers.evaluate import AnswerOptions, evaluate_answers
+        from assay.evaluation.answers.verdict_scores import right_answers
+
+        right: list[dict[str, bool | None]] = []
+        for trial in self.config.trials:
+            queries = [replace(query, trial=trial) for query in found.asked]
+            calls = list(found.log.read(queries))
+            cases = cases_of(self.dataset, self.config.split, queries, calls, self.config.top_k)
+            results = found.results
+            if right:
+                options = AnswerOptions(folder.path, self.provider)
+                results = await evaluate_answers(cases, None, self._asker(events), options)
+            right.append(right_answers(results, cases))
+        return replace(found, right=tuple(right))
 
     async def _ask(
         self,
@@ -230,18 +307,24 @@ class Evaluation:
         folder: RunFolder,
         writer: CallWriter,
         events: Events,
+        searches: "SearchRecorder | None",
     ) -> tuple[RunState, float]:
         """Send the queries that were not sent yet; the state of the run, and its seconds."""
         config, log = self.config, CallLog(folder.calls_file)
-        todo = [query for query in self.queries if self._forgets or query.id not in log]
-        live = LiveFigures(config, self.dataset, len(self.queries), events.tick)
-        before = [] if self._forgets else [query.id for query in self.queries]
+        todo = [query for query in self.asks if self._forgets or query not in log]
+        live = LiveFigures(config, self.dataset, len(self.asks), events.tick)
+        before = [] if self._forgets else self.asks
         live.catch_up(call for call in log.read(before) if call)
         late_asked = every_query_is_asked(folder)
         if todo:
             query = warm_up_query(self.dataset, self.queries)
             found = await warm_up(agent, query, config, say=events.message, stop=events.stop)
             note_warm_up(folder, found, config.concurrency)
+        serial = False
+        if todo and searches is not None:
+            messages, serial = await searches.rehearse(agent, query, config)
+            for message in messages:
+                events.message(message)
         # One that runs here, such as a Python function, has no token of ours to refuse.
         may_refuse = isinstance(agent, ReportsReadiness) and len(todo) > MAX_REJECTED
         recorder = CallRecorder(
@@ -252,13 +335,22 @@ class Evaluation:
             elapsed=log.elapsed,
             protocol=agent.info.protocol if may_refuse else None,
         )
-        limit = ConcurrencyLimit(config.concurrency, events.message)
+        limit = ConcurrencyLimit(1 if serial else config.concurrency, events.message)
         policy = retry_policy(config.timeout, config.retries)
         breaker = self._breaker(events)
         resolver = ChunkResolver(config.chunk_separator, self.dataset.documents)
 
         async def send(query: Query) -> AgentAnswer:
-            return resolver.resolve(await agent.ask(query.text, config.top_k))
+            if searches is None:
+                return resolver.resolve(await agent.ask(query.text, config.top_k))
+            with searches.question(query):
+                return resolver.resolve(await agent.ask(query.text, config.top_k))
+
+        def with_searches(call: Call) -> Call:
+            if searches is None:  # then those that the agent reports are kept
+                return call
+            steps = searches.take_steps(call.key)
+            return replace(call, steps=resolver.resolve(AgentAnswer((), steps=steps)).steps)
 
         async with live.publishing_periodically():
             await run_calls(
@@ -267,16 +359,20 @@ class Evaluation:
                 concurrency=limit,
                 policy=policy,
                 breaker=breaker,
-                on_call=recorder.add,
+                on_call=lambda call: recorder.add(with_searches(call)),
                 stop=events.stop,
             )
             if not (breaker.lost or late_asked):
-                late = timed_out_queries(self.queries, CallLog(folder.calls_file))
+                late = timed_out_queries(self.asks, CallLog(folder.calls_file))
                 if late and not events.stop.is_set():
                     asked = counted(len(late), "query", "queries")
                     events.message(f"asking {asked} that timed out once more, one at a time")
                 await retry_timeouts_serially(
-                    send, late, policy=policy, on_call=recorder.write, stop=events.stop
+                    send,
+                    late,
+                    policy=policy,
+                    on_call=lambda call: recorder.write(with_searches(call)),
+                    stop=events.stop,
                 )
         live.publish()
         note_concurrency(folder, limit)
@@ -304,7 +400,6 @@ class Evaluation:
     ) -> "AnswerResults | None":
         if not self.config.answers:
             return None
-        from assay.evaluation.answers.asking_again import CounterfactualRunner
         from assay.evaluation.answers.cases import cases_of
         from assay.evaluation.answers.evaluate import (
             AnswerOptions,
@@ -314,7 +409,7 @@ class Evaluation:
         from assay.evaluation.answers.judging import verdicts_by_facts
         from assay.evaluation.answers.nugget_scores import nuggets_by_rules
 
-        calls = log.read([query.id for query in self.queries])
+        calls = log.read(self.queries)
         cases = cases_of(
             self.dataset, self.config.split, self.queries, list(calls), self.config.top_k
         )
@@ -328,32 +423,22 @@ class Evaluation:
                 f"{self.config.target} does not accept documents as context, so no question "
                 "is asked again: failures are diagnosed from this run alone"
             )
-        asker = CounterfactualRunner(
+        options = AnswerOptions(folder.path, self.provider, self.nuggets, self.criteria)
+        return await evaluate_answers(cases, agent, self._asker(events), options)
+
+    def _asker(self, events: Events) -> "CounterfactualRunner":
+        from assay.evaluation.answers.asking_again import CounterfactualRunner
+
+        return CounterfactualRunner(
             self.dataset,
             self.config,
             events.stop,
             events.progress,
             breaker=partial(self._breaker, events),
         )
-        options = AnswerOptions(folder.path, self.provider, self.nuggets, self.criteria)
-        return await evaluate_answers(cases, agent, asker, options)
 
     def _breaker(self, events: Events) -> CircuitBreaker:
         return CircuitBreaker(pauses=self.probe_pauses, on_change=events.message)
-
-    def _report(
-        self,
-        folder: RunFolder,
-        log: CallLog,
-        state: RunState,
-        seconds: float,
-        results: "AnswerResults | None",
-    ) -> Run:
-        asked = self.queries
-        if state == RunState.INTERRUPTED:  # a partial report speaks of what was asked
-            asked = [query for query in asked if query.id in log]
-        report = write_report(folder, self, log, asked, results, state=state, seconds=seconds)
-        return Run(folder, report)
 
 
 def agent_change(header: RunHeader, info: AgentInfo) -> str:

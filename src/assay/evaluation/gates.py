@@ -31,11 +31,13 @@ from assay.errors import AssayError, GateError, UsageError, did_you_mean
 from assay.evaluation.plan import judgments_of
 from assay.metrics.metric import Metric, parse_metric
 from assay.metrics.scoring import score_rankings
+from assay.metrics.searches import SEARCH_FIGURES
 from assay.report.numbers import figure
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
 from assay.run.models import RunSummary
 from assay.run.run_record import GATE_SHAPE, GateResult
+from assay.run.searches import SearchReport, TrialsReport
 
 if TYPE_CHECKING:  # a run without a judge imports nothing of it
     from assay.answers.calibration_files import CalibrationStatus
@@ -52,6 +54,10 @@ _EMPTY = "no query got a document"
 SUMMARY_FIGURES = ("success_rate", "latency_p50_ms", "latency_p95_ms", "latency_p99_ms")
 _OTHER_FIGURES = f"{', '.join(SUMMARY_FIGURES)}, or a metric of answers such as correctness"
 
+_SEARCH_FIGURE = re.compile(
+    rf"{'|'.join(map(re.escape, SEARCH_FIGURES))}|calls\.(?:mean|p50|p95|max)|pass[@^]\d+"
+)
+
 CORRECTNESS = "correctness"
 NUGGETS = "nuggets"
 _BY_PARTS = ("judged_facts", "judged_faithfulness")
@@ -65,7 +71,8 @@ _NEVER = (
 class Gate:
     """`metric` is None if the gate is on one of SUMMARY_FIGURES, or on a metric of answers.
 
-    With a `reference`, `bound` is the margin of the difference from that run.
+    With a `reference`, `bound` is the margin of the difference from that run. A gate on `search`
+    is on a figure of recorded searches or of repeated trials.
     """
 
     text: str
@@ -75,6 +82,7 @@ class Gate:
     bound: float
     answers: bool = False
     reference: str = ""
+    search: bool = False
 
     def passes(self, value: float) -> bool:
         return bool(_COMPARE[self.sign](value, self.bound))
@@ -120,6 +128,8 @@ def parse_gate(text: str, top_k: int, compare_to: str = "") -> Gate:
     name = match["name"].strip()
     if name.endswith("="):
         raise UsageError(f"gate {text!r}: write {match['sign']}= instead of ={match['sign']}")
+    if _SEARCH_FIGURE.fullmatch(name.lower()):
+        return Gate(text, name.lower(), None, match["sign"], bound, search=True)
     if name.lower() in SUMMARY_FIGURES:
         return Gate(text, name.lower(), None, match["sign"], bound)
     if answer_metric := answer_metric_name(name):
@@ -133,6 +143,21 @@ def parse_gate(text: str, top_k: int, compare_to: str = "") -> Gate:
             f"add --top-k {metric.cutoff}"
         )
     return Gate(text, str(metric), metric, match["sign"], bound)
+
+
+def search_figure(
+    name: str, search: SearchReport | None, trials: TrialsReport | None
+) -> float | None:
+    """A figure of searches or trials by the name that gates use; None if the run has none."""
+    if name.startswith("pass") and trials is not None:
+        figure = trials.pass_all if name.startswith("pass^") else trials.pass_any
+        return figure.mean if figure and name[5:] == str(trials.repeat) else None
+    if search is None:
+        return None
+    if name.startswith("calls."):
+        return float(getattr(search.calls, name.removeprefix("calls.")))
+    found = search.figures.get(name)
+    return None if found is None else found.mean
 
 
 def _names_of(compare_to: str) -> list[str]:
@@ -162,9 +187,19 @@ def refuse_gates(
 ) -> None:
     """Raise `GateError` for a gate that cannot pass, or whose judge was to be calibrated."""
     for gate in gates:
+        _require_searches(gate, config)
         refuse_impossible(gate, gate_ceiling(gate, dataset, config, queries))
     if config.judge:
         refuse_uncalibrated(gates, config, [query.text for query in dataset.queries.values()])
+
+
+def _require_searches(gate: Gate, config: RunConfig) -> None:
+    if gate.search and gate.name.startswith("pass"):
+        if config.repeat == 1 or gate.name[5:] != str(config.repeat) or not config.answers:
+            needs = f"--answers and --repeat {gate.name[5:]}"
+            raise UsageError(f"gate {gate.text!r} needs {needs}; add them")
+    elif gate.search and gate.name == "loop_gain" and not config.search:
+        raise UsageError(f"gate {gate.text!r} needs the search tool; add --search TARGET")
 
 
 def refuse_impossible(gate: Gate, ceiling: float) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from assay.data.dataset import Dataset
+from assay.data.dataset import Dataset, Query
 from assay.errors import AgentFailure, FailureKind, RunError
 from assay.evaluation.evaluation import Evaluation
 from assay.evaluation.plan import target_record
@@ -69,7 +69,7 @@ async def merge(shards: Sequence[RunFolder], config: RunConfig, dataset: Dataset
                 references=dataset.references_fingerprint if config.answers else None,
             )
             _note_origin(folder, shards)
-            _write_calls(folder, shards, [query.id for query in evaluation.queries])
+            _write_calls(folder, shards, evaluation.asks)
             merged = await evaluation.resume(agent, folder)
             return replace(merged, folder=RunFolder(folder.path.rename(out / folder.name)))
     except (OSError, RunError) as error:
@@ -108,7 +108,7 @@ class _NoAgent:
         return await self.ask(query, len(passages))
 
 
-def _write_calls(folder: RunFolder, shards: Sequence[RunFolder], plan: list[str]) -> None:
+def _write_calls(folder: RunFolder, shards: Sequence[RunFolder], plan: Sequence[Query]) -> None:
     """Those of the run, and of the further questions in other contexts.
 
     Times are shifted as if the shards had run one after the other.
@@ -117,19 +117,19 @@ def _write_calls(folder: RunFolder, shards: Sequence[RunFolder], plan: list[str]
         _write_log(folder.path / name, [shard.path / name for shard in shards], plan)
 
 
-def _write_log(into: Path, parts: Sequence[Path], plan: list[str]) -> None:
+def _write_log(into: Path, parts: Sequence[Path], plan: Sequence[Query]) -> None:
     found = {}
     start = 0.0
     for part in parts:
         log = CallLog(part)
-        for query_id, call in zip(plan, log.read(plan), strict=True):
+        for call in log.read(plan):
             if call is not None:
-                found[query_id] = replace(call, at=start + call.at)
+                found[call.key] = replace(call, at=start + call.at)
         start += log.elapsed
     with CallWriter(into) as writer:
-        for query_id in plan:
-            if query_id in found:
-                writer.append(found[query_id])
+        for query in plan:
+            if (query.id, query.trial) in found:
+                writer.append(found[query.id, query.trial])
 
 
 def _note_origin(folder: RunFolder, shards: Sequence[RunFolder]) -> None:

@@ -5,6 +5,7 @@ memory for them, and nothing that was just written is read back.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from assay.data.dataset import Dataset, Query
 from assay.errors import FailureKind
 from assay.evaluation.compare_to import check_against, reference_gates
-from assay.evaluation.gates import Gate, check_gate, with_calibration
+from assay.evaluation.gates import Gate, check_gate, search_figure, with_calibration
 from assay.evaluation.results import (
     NOT_ASKED,
     Batch,
@@ -22,6 +23,7 @@ from assay.evaluation.results import (
     unseen_places,
 )
 from assay.evaluation.sanity import SanityChecks
+from assay.evaluation.trials import RightByTrial, trials_report
 from assay.files import atomic_write
 from assay.metrics.metric import MRR, Metric, Precision, Recall
 from assay.metrics.statistics import SampleSummary, below, summarize
@@ -47,6 +49,7 @@ from assay.run.models import (
 )
 from assay.run.report_file import ReportWriter
 from assay.run.run_record import GateResult, Latency, PacingRecord
+from assay.run.searches import SearchReport
 from assay.run.state import RunState
 from assay.targets.chunks import suggest_separator
 from assay.text import respelled
@@ -58,18 +61,32 @@ if TYPE_CHECKING:
 _PERCENTILES = (50, 90, 95, 99)
 
 
-def write_report(
-    folder: RunFolder,
-    evaluation: "Evaluation",
-    log: CallLog,
-    asked: Sequence[Query],
-    answer_results: "AnswerResults | None",
-    *,
-    state: RunState,
-    seconds: float,
-) -> Report:
-    """Write report, answers and page. `asked` are the queries that the report speaks of."""
-    config, dataset = evaluation.config, evaluation.dataset
+@dataclass(frozen=True)
+class ReportInputs:
+    """What a report is written from.
+
+    Parameters:
+        log: the calls.
+        asked: the queries that the report speaks of.
+        state: how the run ended.
+        seconds: how long it took.
+        results: what was found about the answers; None if they were not evaluated.
+        right: for each trial, whether the answers are right.
+        search: what the searches of the agent were worth, if they are known.
+    """
+
+    log: CallLog
+    asked: Sequence[Query]
+    state: RunState
+    seconds: float
+    results: "AnswerResults | None" = None
+    right: RightByTrial = ()
+    search: SearchReport | None = None
+
+
+def write_report(folder: RunFolder, evaluation: "Evaluation", found: ReportInputs) -> Report:
+    """Write report, answers and page."""
+    config, dataset, log, asked = evaluation.config, evaluation.dataset, found.log, found.asked
     # Rankings are measured where there is something to rank; answers on every question.
     judged = {query.id for query in dataset.queries_in(config.split)}
     ranked = [query for query in asked if query.id in judged]
@@ -82,8 +99,8 @@ def write_report(
     shown = None if config.private else dataset
     figures = QueryFigures(metrics[0], shown.queries if shown else {})
     answers, answer_rows = None, list[AnswerRow]()
-    if answer_results is not None:
-        answers, answer_rows = _answers(evaluation, log, asked, answer_results)
+    if found.results is not None:
+        answers, answer_rows = _answers(evaluation, log, asked, found.results)
         folder.write_answers(answer_rows)
     checks = SanityChecks(dataset.judgments_in(config.split), metrics[0].key)
     writer = ReportWriter(folder.report_file)
@@ -101,8 +118,7 @@ def write_report(
             collect_results(log, ranked, dataset, config, metrics, add),
             folder.read_header(),
             answers,
-            state=state,
-            seconds=seconds,
+            found,
             planned=sum(query.id in judged for query in evaluation.queries),
             unseen=unseen_places(ranked, dataset, config.split),
         )
@@ -139,7 +155,7 @@ def _answers(
     from assay.evaluation.answers.cases import cases_of
 
     config, dataset = evaluation.config, evaluation.dataset
-    calls = list(log.read([query.id for query in asked]))
+    calls = list(log.read(asked))
     cases = cases_of(dataset, config.split, asked, calls, config.top_k)
     report = AnswerReport(cases, answer_results, dataset, config)
     return report.section(), list(report.rows())
@@ -150,9 +166,8 @@ def _build_report(
     results: Results,
     header: RunHeader,
     answers: AnswersReport | None,
+    found: ReportInputs,
     *,
-    state: RunState,
-    seconds: float,
     planned: int,
     unseen: Sequence[int] | None,
 ) -> Report:
@@ -161,12 +176,17 @@ def _build_report(
     scores = results.scores
     spread = {m: summarize(scores.values[m], seed=config.seed) for m in scores.metrics}
     latency = _latency(results)
-    summary = _summary(results, spread, config, latency, seconds)
+    summary = _summary(results, spread, config, latency, found.seconds)
+    trials = None
+    if results.trials is not None:
+        ids = results.scores.query_ids
+        trials = trials_report(ids, results.trials, found.right, config.seed)
     metrics = {metric.slug: spread[metric].mean for metric in scores.metrics}
-    gates = _check_gates(evaluation, results, metrics, summary, answers)
+    sections = {"search": found.search, "trials": trials}
+    gates = _check_gates(evaluation, results, metrics, summary, answers, sections)
     report = Report(
         format=FORMAT,
-        state=state,
+        state=found.state,
         summary=summary,
         metrics=metrics,
         statistics={
@@ -197,7 +217,7 @@ def _build_report(
     )
     checked = None if answers is None else _with_failed_gates(answers, evaluation.gates, gates)
     changes: dict[str, object] = {"answers": checked, "labels": results.coverage}
-    changes["pacing"] = _pacing(results, header, config)
+    changes |= {"pacing": _pacing(results, header, config), **sections}
     report = report.model_copy(update={k: each for k, each in changes.items() if each is not None})
     if trouble := report.trouble:  # what is left of such a run says nothing about the agent
         failed = [gate.failed_because(trouble) for gate in report.gates]
@@ -211,11 +231,16 @@ def _check_gates(
     metrics: Mapping[str, float],
     summary: RunSummary,
     answers: AnswersReport | None,
+    sections: Mapping[str, Any],
 ) -> list[GateResult]:
     empty = _is_empty(results, answers)
     checked = []
     for gate in evaluation.gates:
-        if gate.reference:
+        if gate.search:
+            value = search_figure(gate.name, sections["search"], sections["trials"])
+            passed = value is not None and gate.passes(value)
+            result = GateResult(gate=gate.text, value=value, passed=passed)
+        elif gate.reference:
             result = check_against(gate, results.scores, evaluation.reference)
         else:
             result = check_gate(gate, metrics, summary, answers, empty=empty)
@@ -270,6 +295,7 @@ def query_rows(batch: Batch, dataset: Dataset, config: RunConfig) -> list[QueryR
                 **{key: float(values[place]) for key, values in columns.items()},
                 relevant_docs_retrieved=len(found),
                 total_relevant_docs=len(relevant),
+                **({"trials": batch.headline[place].tolist()} if config.repeat > 1 else {}),
             )
         )
     return rows
@@ -320,9 +346,9 @@ def _summary(
         total_queries=results.total,
         successful_queries=results.answered,
         failed_queries=results.total - results.answered,
-        success_rate=results.answered / results.total,
+        success_rate=results.answered_calls / results.calls,
         total_time_seconds=seconds,
-        queries_per_second=results.answered / seconds if seconds > 0 else 0.0,
+        queries_per_second=results.answered_calls / seconds if seconds > 0 else 0.0,
         attempts=results.attempts,
         **extra,
     )
@@ -356,7 +382,7 @@ def _unseen(results: Results, places: Sequence[int], seed: int) -> UnseenQueries
 
 def _latency(results: Results) -> Latency:
     """0 if nothing was timed: a report holds no NaN, which is not JSON."""
-    timed = results.latencies[~np.isnan(results.latencies)]
+    timed = results.latencies
     p50, p90, p95, p99 = np.percentile(timed, _PERCENTILES).tolist() if timed.size else [0.0] * 4
     timeouts = results.failures[FailureKind.TIMEOUT]
     return Latency(
@@ -365,7 +391,7 @@ def _latency(results: Results) -> Latency:
         p95=p95,
         p99=p99,
         max=float(timed.max()) if timed.size else 0.0,
-        queries=results.answered + timeouts,
+        queries=results.answered_calls + timeouts,
         timeouts=timeouts + results.answered_again,
     )
 

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence, Set
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ from assay.metrics.metric import (
     nDCG,
 )
 from assay.metrics.scoring import Scores, score_rankings
+from assay.metrics.searches import list_agreement
 from assay.run.calls import Call, CallLog, with_quote
 from assay.run.config import RunConfig
 from assay.run.run_record import LabelCoverage
@@ -51,15 +52,18 @@ class Batch:
     queries: Sequence[Query]
     calls: Sequence[Call | None]
     scores: Scores
+    headline: NDArray[np.float64]
+    """The first metric of each query in each trial."""
 
 
 @dataclass(frozen=True)
 class Results:
-    """`latencies` holds one figure for each query that was answered or timed out, NaN for others.
+    """The scores of a run's questions, and how its calls went.
 
-    A query that timed out took its time limit at least, also if it was answered when it was asked
-    again: left out, an agent would look fast by not answering. What failed otherwise says nothing
-    of how long an answer takes.
+    `latencies` has one figure for each call that was answered or timed out. A call that timed out
+    took its time limit at least, also if the question was answered when it was asked again: left
+    out, an agent would look fast by not answering. What failed otherwise says nothing of how long
+    an answer takes.
     """
 
     scores: Scores
@@ -68,22 +72,34 @@ class Results:
     attempts: int
     examples: dict[str, str]
     """For each kind of failure the first one: its query and what was said."""
+    answered: int
+    """Questions that were answered in every trial."""
+    calls: int
     asked_again: int = 0
     answered_again: int = 0
     coverage: LabelCoverage | None = None
     returned_ids: frozenset[str] = frozenset()
+    trials: "TrialScores | None" = None
 
     @property
     def total(self) -> int:
-        return len(self.latencies)
+        return len(self.scores.query_ids)
 
     @property
-    def answered(self) -> int:
-        return self.total - self.failures.total()
+    def answered_calls(self) -> int:
+        return self.calls - self.failures.total()
 
     @property
     def headline(self) -> Metric:
         return self.scores.metrics[0]
+
+
+@dataclass(frozen=True)
+class TrialScores:
+    """The headline of each question (row) in each trial (column), and how alike its lists are."""
+
+    headline: NDArray[np.float64]
+    agreement: NDArray[np.float64]
 
 
 def unseen_places(queries: Sequence[Query], dataset: Dataset, split: str) -> list[int] | None:
@@ -114,57 +130,89 @@ def collect_results(
     metrics: Sequence[Metric],
     on_batch: Callable[[Batch], None] = lambda _batch: None,
 ) -> Results:
-    """Score a run. A query without an answer scores 0 and is counted as a failure."""
+    """Score a run. A query without an answer scores 0 and is counted as a failure.
+
+    With several trials, a question has the mean of its scores over them: an interval over
+    questions then has the scatter of the trials in it.
+    """
     known = dataset.corpus_ids
     judged: set[str] = set()
-    returned: set[str] = set()
+    tally = _CallTally(config.timeout)
     parts: list[Scores] = []
-    latencies = np.full(len(queries), np.nan)
-    failures: Counter[str] = Counter()
-    examples: dict[str, str] = {}
-    attempts = asked_again = answered_again = 0
+    headline: list[NDArray[np.float64]] = []
+    agreement: list[float] = []
+    answered = 0
     for start in range(0, len(queries), _BATCH):
         drawn = queries[start : start + _BATCH]
-        calls = list(log.read([query.id for query in drawn]))
-        rankings = {call.query_id: call.doc_ids for call in calls if call is not None}
         judgments = judgments_of(dataset, config, drawn)
-        sent = {call.query_id: call.returned for call in calls if call is not None}
-        scores = score_rankings(
-            rankings, judgments, metrics, known=known, top_k=config.top_k, returned=sent
-        )
-        parts.append(scores)
         judged.update(*judgments.values())
-        returned.update(*rankings.values())
-        for place, call in enumerate(calls, start):
-            attempts += 0 if call is None else call.attempts
-            if call is not None and call.asked_again:
-                asked_again += 1
-                answered_again += call.failure is None
-            if call is not None and call.failure is None:
-                # Among others it took longer than its limit: asked alone, it says nothing of that.
-                late = 1000 * config.timeout if call.asked_again else 0.0
-                latencies[place] = max(call.latency_ms, late)
-            else:
-                if call is not None and call.failure is FailureKind.TIMEOUT:
-                    latencies[place] = max(call.latency_ms, 1000 * config.timeout)
-                kind = NOT_ASKED if call is None else str(call.failure)
-                failures[kind] += 1
-                if call is not None:
-                    examples.setdefault(
-                        kind, f"{call.query_id}: {with_quote(call.message, call.said)}"
-                    )
-        on_batch(Batch(drawn, calls, scores))
+        trials, rounds = [], []
+        for trial in config.trials:
+            calls = list(log.read(replace(query, trial=trial) for query in drawn))
+            tally.add(calls)
+            rankings = {call.query_id: call.doc_ids for call in calls if call is not None}
+            sent = {call.query_id: call.returned for call in calls if call is not None}
+            trials.append(
+                score_rankings(
+                    rankings, judgments, metrics, known=known, top_k=config.top_k, returned=sent
+                )
+            )
+            rounds.append(calls)
+        scores = Scores.averaged(trials)
+        parts.append(scores)
+        for calls_of_query in zip(*rounds, strict=True):
+            answered += all(call is not None and call.failure is None for call in calls_of_query)
+            lists = [call.doc_ids if call else () for call in calls_of_query]
+            agreement.append(list_agreement(lists))
+        headline.append(np.column_stack([trial.values[metrics[0]] for trial in trials]))
+        on_batch(Batch(drawn, rounds[0], scores, headline[-1]))
     return Results(
         Scores.joined(parts),
-        latencies,
-        failures,
-        attempts,
-        examples,
-        asked_again,
-        answered_again,
-        _coverage(judged, returned, known),
-        frozenset(returned),
+        np.array(tally.latencies),
+        tally.failures,
+        tally.attempts,
+        tally.examples,
+        answered,
+        tally.calls,
+        tally.asked_again,
+        tally.answered_again,
+        _coverage(judged, tally.returned, known),
+        frozenset(tally.returned),
+        TrialScores(np.concatenate(headline), np.array(agreement)) if config.repeat > 1 else None,
     )
+
+
+class _CallTally:
+    """Counts calls, failures and latencies as they are read."""
+
+    def __init__(self, timeout: float) -> None:
+        self._limit_ms = 1000 * timeout
+        self.latencies: list[float] = []
+        self.failures: Counter[str] = Counter()
+        self.examples: dict[str, str] = {}
+        self.returned: set[str] = set()
+        self.calls = self.attempts = self.asked_again = self.answered_again = 0
+
+    def add(self, calls: Iterable[Call | None]) -> None:
+        for call in calls:
+            self.calls += 1
+            if call is None:
+                self.failures[NOT_ASKED] += 1
+                continue
+            self.attempts += call.attempts
+            self.returned.update(call.doc_ids)
+            self.asked_again += call.asked_again
+            timed_out = call.failure is FailureKind.TIMEOUT
+            if timed_out or call.failure is None:
+                # Among others it took longer than its limit: asked alone, it says nothing of that.
+                late = self._limit_ms if timed_out or call.asked_again else 0.0
+                self.latencies.append(max(call.latency_ms, late))
+            if call.failure is None:
+                self.answered_again += call.asked_again
+                continue
+            self.failures[str(call.failure)] += 1
+            said = f"{call.query_id}: {with_quote(call.message, call.said)}"
+            self.examples.setdefault(str(call.failure), said)
 
 
 def _coverage(judged: Set[str], returned: Set[str], known: Set[str] | None) -> LabelCoverage:

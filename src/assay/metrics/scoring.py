@@ -132,6 +132,19 @@ class Scores:
             Violations.joined([part.violations for part in parts]),
         )
 
+    @staticmethod
+    def averaged(trials: Sequence["Scores"]) -> "Scores":
+        """Several trials of the same queries as one: each value is the mean over the trials."""
+        first, *others = trials
+        if not others:
+            return first
+        return Scores(
+            first.query_ids,
+            {m: np.mean([trial.values[m] for trial in trials], axis=0) for m in first.metrics},
+            first.ceilings,
+            Violations.summed([trial.violations for trial in trials]),
+        )
+
     def _require(self, metric: str | Metric) -> Metric:
         wanted = as_metric(metric)
         if wanted not in self.values:

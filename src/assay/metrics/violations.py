@@ -50,12 +50,21 @@ class Violations:
     def joined(parts: Sequence["Violations"]) -> "Violations":
         """The violations of several batches, in their order."""
         counts = {kind: np.concatenate([part.counts[kind] for part in parts]) for kind in KINDS}
-        examples = [
-            example
-            for kind in KINDS
-            for example in [e for part in parts for e in part.examples_of(kind)][:_EXAMPLES]
-        ]
-        return Violations(counts, tuple(examples))
+        return Violations(counts, _first_examples(parts))
+
+    @staticmethod
+    def summed(trials: Sequence["Violations"]) -> "Violations":
+        """The violations of several trials of the same queries."""
+        counts = {kind: np.sum([trial.counts[kind] for trial in trials], axis=0) for kind in KINDS}
+        return Violations(counts, _first_examples(trials))
+
+
+def _first_examples(parts: Sequence[Violations]) -> tuple[Violation, ...]:
+    return tuple(
+        example
+        for kind in KINDS
+        for example in [e for part in parts for e in part.examples_of(kind)][:_EXAMPLES]
+    )
 
 
 @dataclass

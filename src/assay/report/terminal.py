@@ -30,6 +30,7 @@ from assay.report.numbers import (
     with_interval,
 )
 from assay.report.terminal_answers import render_answers
+from assay.report.terminal_searches import search_lines, trial_lines
 
 if TYPE_CHECKING:
     from assay.run.models import Comparison, QueryRow, Report
@@ -223,6 +224,10 @@ def _facts(report: "Report") -> Iterator[tuple[str, str]]:
     for found in report.violations.values():
         if found.hint:
             yield "", found.hint
+    if report.search:
+        yield from search_lines(report.search)
+    if report.trials:
+        yield from trial_lines(report.trials)
     yield "latency", _latency(report)
     yield from _pacing(report)
     for gate in report.gates:

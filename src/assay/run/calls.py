@@ -8,7 +8,7 @@ import hashlib
 import os
 import secrets
 import time
-from collections.abc import Collection, Container, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import orjson
 
-from assay.data.dataset import Dataset
+from assay.data.dataset import Dataset, Query
 from assay.errors import FailureKind, RunError
 from assay.files import UnreadableFile, complete_lines, open_file, open_to_append
 from assay.llm.passages import ContextChunk
@@ -25,6 +25,7 @@ from assay.locks import try_lock
 from assay.net.json import JsonObject, parse_object
 from assay.net.redact import hide
 from assay.privacy import WITHHELD
+from assay.steps import AnswerUsage, SearchStep, StepLog, step_lines
 
 WITHDRAWN = "withdrawn"
 
@@ -43,7 +44,8 @@ class Call:
     documents, as the agent gave them.
     `asked_again` marks a query that had timed out before, and was then asked alone. `message` says
     how a call failed, `status` is the HTTP status of the response, if there was one, and `said`
-    what the agent itself said about it.
+    what the agent itself said about it. `trial` counts from 1 with repeated questions, and
+    is 0 otherwise; `steps` are the agent's searches, which `steps.jsonl` holds.
     """
 
     query_id: str
@@ -64,6 +66,14 @@ class Call:
     asked_again: bool = False
     said: str = ""
     status: int | None = None
+    trial: int = 0
+    steps: tuple[SearchStep, ...] = ()
+    usage: AnswerUsage | None = None
+
+    @property
+    def key(self) -> "AskKey":
+        """What a log knows the call by."""
+        return self.query_id, self.trial
 
     def to_json(self) -> JsonObject:
         """The line of the log."""
@@ -93,6 +103,12 @@ class Call:
             record["unknown_keys"] = self.unknown_keys
         if self.asked_again:
             record["asked_again"] = True
+        if self.trial:
+            record["trial"] = self.trial
+        if self.steps:
+            record["searches"] = len(self.steps)
+        if self.usage is not None:
+            record["usage"] = self.usage.to_json()
         return record
 
     def without(self, secrets: Sequence[str]) -> "Call":
@@ -113,6 +129,10 @@ class Call:
             ),
             unknown_keys=hidden(self.unknown_keys),
             said=hide(self.said, secrets),
+            steps=tuple(
+                replace(step, query=hide(step.query, secrets), doc_ids=hidden(step.doc_ids))
+                for step in self.steps
+            ),
         )
 
     @classmethod
@@ -138,7 +158,13 @@ class Call:
             asked_again=record.get("asked_again") is True,
             said="" if failure is None else _typed(str, failure.get("said", "")),
             status=None if failure is None else _typed((int, NoneType), failure.get("status")),
+            trial=_typed(int, record.get("trial", 0)),
+            usage=AnswerUsage(**record["usage"]) if "usage" in record else None,
         )
+
+
+AskKey = tuple[str, int]
+"""A query and the number of its trial."""
 
 
 def with_quote(message: str, said: str) -> str:
@@ -157,6 +183,7 @@ class CallWriter:
     def __init__(self, path: Path, private: "PrivateTexts | None" = None) -> None:
         self._path = path
         self._private = private
+        self._steps_descriptor: int | None = None
         try:
             self._descriptor = open_to_append(path)
         except OSError as error:
@@ -166,7 +193,7 @@ class CallWriter:
                 raise RunError(
                     f"another process is writing {path.parent}; wait until it has finished"
                 )
-            self._cut_torn_line()
+            _cut_torn_line(path, self._descriptor)
         except BaseException as error:
             os.close(self._descriptor)
             if isinstance(error, OSError):
@@ -176,18 +203,28 @@ class CallWriter:
     def append(self, call: Call) -> None:
         """Write one line and hand it to the operating system at once."""
         call = call if self._private is None else self._private.withhold(call)
+        if call.steps:  # first: a call in the log has its searches, whenever the process dies
+            self._append_steps(step_lines(*call.key, call.steps))
         self._write(call.to_json())
 
-    def withdraw(self, query_id: str) -> None:
+    def _append_steps(self, lines: bytes) -> None:
+        path = steps_file(self._path)
+        if self._steps_descriptor is None:
+            self._steps_descriptor = open_to_append(path)
+            _cut_torn_line(path, self._steps_descriptor)
+        _append(self._steps_descriptor, lines, path)
+
+    def withdraw(self, key: AskKey) -> None:
         """Withdraw a failure that an outage caused: the query counts as not asked."""
-        record = {
+        query_id, trial = key
+        record: JsonObject = {
             "query_id": query_id,
             "status": WITHDRAWN,
             "at": 0,
             "latency_ms": 0,
             "attempts": 0,
         }
-        self._write(record)
+        self._write(record | ({"trial": trial} if trial else {}))
 
     def close(self) -> None:
         """Sync the log to disk and release its lock, which is released in any case."""
@@ -197,6 +234,8 @@ class CallWriter:
             raise _cannot_write(self._path, error) from None
         finally:
             os.close(self._descriptor)
+            if self._steps_descriptor is not None:
+                os.close(self._steps_descriptor)
 
     def __enter__(self) -> Self:
         return self
@@ -215,15 +254,20 @@ class CallWriter:
 
     def _write(self, record: JsonObject) -> None:
         line = orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
-        written = os.write(self._descriptor, line)
-        if written != len(line):  # a disk that fills up takes a part of the line
-            os.ftruncate(self._descriptor, os.fstat(self._descriptor).st_size - written)
-            raise OSError(f"{self._path} accepted only {written} of {len(line)} bytes")
+        _append(self._descriptor, line, self._path)
 
-    def _cut_torn_line(self) -> None:
-        end = max((end for end, _ in complete_lines(self._path)), default=0)
-        if end != os.fstat(self._descriptor).st_size:
-            os.ftruncate(self._descriptor, end)
+
+def _append(descriptor: int, content: bytes, path: Path) -> None:
+    written = os.write(descriptor, content)
+    if written != len(content):  # a disk that fills up takes a part of the line
+        os.ftruncate(descriptor, os.fstat(descriptor).st_size - written)
+        raise OSError(f"{path} accepted only {written} of {len(content)} bytes")
+
+
+def _cut_torn_line(path: Path, descriptor: int) -> None:
+    end = max((end for end, _ in complete_lines(path)), default=0)
+    if end != os.fstat(descriptor).st_size:
+        os.ftruncate(descriptor, end)
 
 
 class CallLog:
@@ -236,36 +280,45 @@ class CallLog:
     def __init__(self, path: Path, private: "PrivateTexts | None" = None) -> None:
         self._path = path
         self._private = private
-        self._offsets: dict[str, int] = {}
+        self._offsets: dict[AskKey, int] = {}
+        self._steps = StepLog(steps_file(path))
         self.elapsed = 0.0
         if path.exists():
             for offset, call, withdrawn in _records(path):
                 if withdrawn:
-                    self._offsets.pop(call.query_id, None)
+                    self._offsets.pop(call.key, None)
                 else:
-                    self._offsets[call.query_id] = offset
+                    self._offsets[call.key] = offset
                 self.elapsed = max(self.elapsed, call.at)
 
-    def __contains__(self, query_id: str) -> bool:
-        return query_id in self._offsets
+    def __contains__(self, query: Query) -> bool:
+        return (query.id, query.trial) in self._offsets
 
     def __len__(self) -> int:
         return len(self._offsets)
 
-    def read(self, query_ids: list[str]) -> Iterator[Call | None]:
+    def read(self, queries: Iterable[Query]) -> Iterator[Call | None]:
         """The last call of each query, in the order asked for; None if there is none."""
         if not self._path.exists():
-            yield from (None for _ in query_ids)
+            yield from (None for _ in queries)
             return
         with open_file(self._path) as lines:
-            for query_id in query_ids:
-                offset = self._offsets.get(query_id)
+            for query in queries:
+                offset = self._offsets.get((query.id, query.trial))
                 if offset is None:
                     yield None
                     continue
                 lines.seek(offset)
-                call = Call.from_json(orjson.loads(lines.readline()))
+                record = orjson.loads(lines.readline())
+                call = Call.from_json(record)
+                if record.get("searches"):
+                    call = replace(call, steps=self._steps.read(*call.key))
                 yield call if self._private is None else self._private.restore(call)
+
+
+def steps_file(calls: Path) -> Path:
+    """Where the searches of a log of calls are: `calls.jsonl` has `steps.jsonl`."""
+    return calls.with_name(calls.name.replace("calls", "steps", 1))
 
 
 def _cannot_write(path: Path, error: OSError) -> RunError:
@@ -364,7 +417,7 @@ class PrivateTexts:
 
     known: Container[str]
     _key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
-    _answers: dict[str, Call] = field(default_factory=dict, repr=False)
+    _answers: dict[AskKey, Call] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, dataset: Dataset, also: Collection[str] = ()) -> "PrivateTexts":
@@ -379,7 +432,9 @@ class PrivateTexts:
 
     def withhold(self, call: Call) -> Call:
         """The call as it may be written; its answer is remembered here."""
-        self._answers[call.query_id] = replace(call, citations=tuple(map(self._id, call.citations)))
+        steps = tuple(replace(s, doc_ids=tuple(map(self._id, s.doc_ids))) for s in call.steps)
+        citations = tuple(map(self._id, call.citations))
+        self._answers[call.key] = replace(call, citations=citations, steps=steps)
         # By name: what a call may have in a later version is text until somebody knows better.
         return Call(
             query_id=call.query_id,
@@ -393,11 +448,14 @@ class PrivateTexts:
             scores=call.scores,
             asked_again=call.asked_again,
             status=call.status,
+            trial=call.trial,
+            steps=tuple(replace(step, query="", tool="") for step in steps),
+            usage=call.usage,
         )
 
     def restore(self, call: Call) -> Call:
         """The call with the answer that it had, if it was asked in this process."""
-        kept = self._answers.get(call.query_id)
+        kept = self._answers.get(call.key)
         return call if kept is None else replace(kept, doc_ids=call.doc_ids, message=call.message)
 
     def _id(self, doc_id: str) -> str:

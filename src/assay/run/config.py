@@ -7,7 +7,7 @@ command line, `assay.toml` and its JSON Schema, the web form, the command that r
 setting names it with `needs`, or is a key of a nested part such as `JudgeSettings`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
@@ -438,6 +438,34 @@ class RunConfig:
         same_in_shards=True,
         group="Output",
     )
+    search: str = _option(
+        "",
+        "Record the searches of the agent: the search tool that it uses through Assay, a target "
+        "such as builtin:hybrid, rest:URL or mcp:URL. The agent gets its address as search_url.",
+        metavar="TARGET",
+        label="Search tool to record",
+        placeholder="none",
+        same_in_shards=True,
+        group="Usual options",
+    )
+    searches: str = _option(
+        "",
+        "Read the searches of the agent from the file that `assay serve mcp --record` writes.",
+        metavar="FILE",
+        label="File of recorded searches",
+        placeholder="none",
+        same_in_shards=True,
+        group="Data",
+    )
+    repeat: int = _data(
+        1,
+        "Ask every question this many times, and report how far the trials agree.",
+        metavar="N",
+        label="Trials",
+        low=1,
+        high=100,
+        request_field="num_trials",
+    )
     shard_index: int = _data(
         0,
         "Which shard of the queries to run.",
@@ -481,6 +509,11 @@ class RunConfig:
         """As `dataclasses.replace`, but without settings that have no meaning any more."""
         kept = {each.name: getattr(self, each.name) for each in fields(self)}
         return RunConfig(**without_unneeded(kept | changes))
+
+    @property
+    def trials(self) -> Sequence[int]:
+        """The numbers of the trials: from 1 with `--repeat`, else 0 alone."""
+        return (0,) if self.repeat == 1 else range(1, self.repeat + 1)
 
     @property
     def ground_truth(self) -> str:

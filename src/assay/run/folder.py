@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import orjson
+from pydantic import ValidationError
 
 from assay.data import Dataset, load_dataset
 from assay.data.load import is_available_offline
@@ -43,6 +44,7 @@ from assay.run.models import (
 )
 from assay.run.provenance import Provenance, versions
 from assay.run.report_file import find_query_row, read_query_rows, read_report_head
+from assay.run.searches import SearchRow
 from assay.run.state import RunState
 
 _HEADER_REMEDY = "restore it from a copy of the run, or start a new run with: assay eval"
@@ -92,6 +94,11 @@ class RunFolder:
     def answers_file(self) -> Path:
         """One line a question, where answers were evaluated."""
         return self.path / "answers.jsonl"
+
+    @property
+    def searches_file(self) -> Path:
+        """One line a question: the figures of its searches, if they were recorded."""
+        return self.path / "searches.jsonl"
 
     @property
     def comparison_file(self) -> Path:
@@ -162,6 +169,20 @@ class RunFolder:
     def write_answers(self, rows: Iterable[AnswerRow]) -> None:
         """Replace `answers.jsonl`."""
         atomic_write(self.answers_file, b"".join(row.to_json() + b"\n" for row in rows))
+
+    def read_searches(self) -> Iterator[SearchRow]:
+        """One row for each question; none if no search is known."""
+        for number, line in enumerate(_lines_of(self.searches_file), start=1):
+            try:
+                yield SearchRow.model_validate_json(line)
+            except ValidationError:
+                place = f"{self.searches_file}:{number}"
+                raise RunError(f"{place}: not a row of searches; delete the file") from None
+
+    def write_searches(self, rows: Iterable[SearchRow]) -> None:
+        """Replace `searches.jsonl`."""
+        lines = (row.model_dump_json(exclude_defaults=True).encode() + b"\n" for row in rows)
+        atomic_write(self.searches_file, b"".join(lines))
 
     def write_summary(self, text: str) -> None:
         """Replace `summary.txt`. Raises `RunError`."""
@@ -358,6 +379,10 @@ def find_run_dataset(header: RunHeader | Report) -> tuple[Dataset | None, str]:
     if dataset.fingerprint != header.dataset.fingerprint:
         return None, f"the data set {source!r} has changed since the run"
     return dataset, ""
+
+
+def _lines_of(path: Path) -> Iterator[bytes]:
+    return read_lines(path) if path.exists() else iter(())
 
 
 def _read_object(path: Path, remedy: str) -> JsonObject:

@@ -40,6 +40,7 @@ from assay.run.run_record import (
     PacingRecord,
     RunRecord,
 )
+from assay.run.searches import SearchReport, TrialsReport
 from assay.run.state import RunState
 
 _LOCAL_PORT = re.compile(r"(//(?:localhost|127\.0\.0\.1|\[::1\])):\d+")
@@ -312,6 +313,8 @@ class Report(RunModel):
     answers: AnswersReport | None = None
     comparison: Comparison | None = None
     labels: LabelCoverage | None = None
+    search: SearchReport | None = None
+    trials: TrialsReport | None = None
     warnings: list[str] = Field(default=[])
 
     @property
@@ -364,6 +367,7 @@ class QueryRow(RunModel):
     asked_again: bool = False
     relevant_docs_retrieved: int
     total_relevant_docs: int
+    trials: list[float] = Field(default=[])  # the headline in each of several trials
     __pydantic_extra__: dict[str, float]
 
     @model_validator(mode="after")

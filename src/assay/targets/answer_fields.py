@@ -12,7 +12,8 @@ from typing import Any
 
 from assay.errors import AgentFailure, FailureKind
 from assay.llm.passages import ContextChunk
-from assay.targets.protocol import AgentAnswer, SearchStep, Usage, document_id, is_unicode
+from assay.steps import AnswerUsage, SearchStep
+from assay.targets.protocol import AgentAnswer, document_id, is_unicode
 from assay.targets.retrievers import ANSWER_KEYS, DOCUMENT_KEYS
 
 MAX_CHUNKS = 100
@@ -124,7 +125,7 @@ def _number(value: object) -> float | None:
     return float(value)
 
 
-def find_usage(*holders: object) -> Usage | None:
+def find_usage(*holders: object) -> AnswerUsage | None:
     """What the first `usage` among these objects says of tokens and cost; None if none says it.
 
     Chat completions call them `prompt_tokens` and `completion_tokens`.
@@ -132,12 +133,12 @@ def find_usage(*holders: object) -> Usage | None:
     for holder in holders:
         usage = holder.get("usage") if isinstance(holder, Mapping) else None
         if isinstance(usage, Mapping):
-            found = Usage(
+            found = AnswerUsage(
                 input_tokens=_count(usage, "input_tokens", "prompt_tokens"),
                 output_tokens=_count(usage, "output_tokens", "completion_tokens"),
                 cost_usd=_positive(usage.get("cost_usd")),
             )
-            if found != Usage():
+            if found != AnswerUsage():
                 return found
     return None
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from assay.errors import UsageError
 from assay.llm.passages import ContextChunk
-from assay.targets.protocol import AgentAnswer, SearchStep
+from assay.steps import SearchStep
+from assay.targets.protocol import AgentAnswer
 
 if TYPE_CHECKING:
     from assay.data.dataset import Document

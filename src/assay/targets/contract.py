@@ -200,7 +200,7 @@ class ContractAgent(HttpAgent):
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         """Run the task for one query."""
         inputs = _inputs(self._task, query, top_k)
-        if search := CURRENT_SEARCH.get():
+        if (search := CURRENT_SEARCH.get()) and search.search_url:
             inputs["search_url"] = search.search_url
         return await self._answer(inputs)
 

@@ -18,6 +18,7 @@ from jmespath.parser import ParsedResult
 from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.llm.passages import ContextChunk
 from assay.net.json import parse_json, shorten
+from assay.steps import SearchStep
 from assay.targets.answer_fields import find_steps, find_usage, read_contexts, read_steps
 from assay.targets.detection import (
     IdDetector,
@@ -27,7 +28,7 @@ from assay.targets.detection import (
     detect_list,
     strings_in,
 )
-from assay.targets.protocol import AgentAnswer, SearchStep, document_id, is_unicode
+from assay.targets.protocol import AgentAnswer, document_id, is_unicode
 from assay.targets.suggestion import suggest_mapping
 
 EXPRESSIONS = ("ids", "scores", "titles", "texts", "answer", "citations", "contexts", "steps")

@@ -10,36 +10,16 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from assay.errors import AgentFailure, FailureKind
 from assay.llm.passages import ContextChunk, Passage
+from assay.steps import AnswerUsage, SearchStep
 
 if TYPE_CHECKING:  # the table of targets needs no reader of data sets
+    from mcp_types import CallToolResult
+
     from assay.targets.a2a.card import Finding
     from assay.targets.mapping import AnswerReader
 
 MAX_ID_LENGTH = 4096
 """Characters of a document id. The longest that are in use are addresses."""
-
-
-@dataclass(frozen=True, slots=True)
-class SearchStep:
-    """One search that an agent made on the way to its answer, as the agent reports it.
-
-    `scores` are one for each document, or empty.
-    """
-
-    tool: str
-    query: str
-    doc_ids: tuple[str, ...]
-    scores: tuple[float, ...] = ()
-    ms: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What one answer cost the agent; None for what it does not say."""
-
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cost_usd: float | None = None
 
 
 class SearchCall(Protocol):
@@ -88,7 +68,7 @@ class AgentAnswer:
     contexts: tuple[ContextChunk, ...] = ()
     unknown_keys: tuple[str, ...] = ()
     steps: tuple[SearchStep, ...] = ()
-    usage: Usage | None = None
+    usage: AnswerUsage | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +150,24 @@ class TakesContext(Protocol):
 
     async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
         """One call with the passages to answer from. Raises `AgentFailure`."""
+        ...
+
+
+@runtime_checkable
+class PassesThrough(Protocol):
+    """An MCP tool that can be called with the arguments of somebody else."""
+
+    @property
+    def input_schema(self) -> Mapping[str, Any]:
+        """The JSON Schema of the tool's arguments."""
+        ...
+
+    def query_in(self, arguments: Mapping[str, Any]) -> str:
+        """What the arguments search for; empty if they do not say."""
+        ...
+
+    async def call(self, arguments: dict[str, Any]) -> "tuple[CallToolResult, AgentAnswer]":
+        """The result as it came, and what it says. Raises `AgentFailure`."""
         ...
 
 

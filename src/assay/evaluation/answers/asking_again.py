@@ -65,7 +65,7 @@ class CounterfactualRunner:
         private = PrivateTexts.of(self.dataset, self.known) if self.config.private else None
         with CallWriter(path, private) as writer:
             log = CallLog(path)
-            todo = [query for query in queries if private or query.id not in log]
+            todo = [query for query in queries if private or query not in log]
             done = len(queries) - len(todo)
             outage = OutageCalls()
             breaker = self.breaker()
@@ -89,7 +89,7 @@ class CounterfactualRunner:
             if breaker.lost:  # these failed because the target was gone, not because of a question
                 outage.withdraw(writer)
                 raise TargetLost
-        calls = CallLog(path, private).read([query.id for query in queries])
+        calls = CallLog(path, private).read(queries)
         return {call.query_id: call for call in calls if call is not None}
 
 

@@ -91,6 +91,12 @@ def verdict_of(found: AnswerResults, case: AnswerCase) -> Verdict:
     return found.verdicts.get(case.query_id, Verdict(None))
 
 
+def right_answers(found: AnswerResults, cases: Sequence[AnswerCase]) -> dict[str, bool | None]:
+    """Whether each answer is right; None if nobody could decide."""
+    scores = {case.query_id: _correct(case, verdict_of(found, case)) for case in cases}
+    return {id: None if score is None else score == 1 for id, score in scores.items()}
+
+
 def _correct(case: AnswerCase, verdict: Verdict) -> float | None:
     """0 where the judge was undecided: that does not make an answer correct."""
     if verdict.correct is None and verdict.judgment is None:

@@ -132,7 +132,7 @@ class A2AAgent(HttpAgent):
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         """Send the query as `{"query", "top_k"}`, in the other protocol version if necessary."""
         request: dict[str, str | int] = {"query": query, "top_k": top_k}
-        if search := CURRENT_SEARCH.get():
+        if (search := CURRENT_SEARCH.get()) and search.search_url:
             request |= {"search_url": search.search_url, "mcp_server_url": search.mcp_url}
         text = query if self._plain_text else orjson.dumps(request).decode()
         reply = await self._reply_to(text)

@@ -169,6 +169,7 @@ class McpAgent:
         self.reader = self._results.reader
         self._wanted = tool
         self._tool: SearchTool | None = None
+        self.input_schema: Mapping[str, Any] = {}
 
     @classmethod
     def from_target(cls, target: Target, context: OpenContext) -> "McpAgent":
@@ -191,6 +192,7 @@ class McpAgent:
             detail = f"; its stderr ends with: {stderr}" if stderr else self._server.advice
             raise type(error)(f"{self.info.name}: {error}{detail}") from error
         self._tool = find_search_tool(tools, self._wanted, self._mapping)
+        self.input_schema = next(t.input_schema for t in tools if t.name == self._tool.name)
         self.info = replace(self.info, details=f"{spoken}, {self._tool.describe()}")
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
@@ -201,6 +203,20 @@ class McpAgent:
         if self._tool.top_k is None:  # the tool takes no number of results
             return replace(answer, doc_ids=answer.doc_ids[:top_k])
         return answer
+
+    def query_in(self, arguments: Mapping[str, Any]) -> str:
+        """What somebody else's arguments search for; empty if they do not say."""
+        assert self._tool is not None, "call open() before query_in()"
+        value: Any = arguments
+        for step in self._tool.query_argument.path:
+            value = value.get(step) if isinstance(value, Mapping) else None
+        return value if isinstance(value, str) else " ".join(map(str, value or ()))
+
+    async def call(self, arguments: dict[str, Any]) -> tuple[CallToolResult, AgentAnswer]:
+        """Call the search tool with somebody else's arguments: its result, and what it says."""
+        assert self._tool is not None, "call open() before call()"
+        result = await self._session.call(self._tool.name, arguments)
+        return result, self._results.read(result)
 
     async def readiness(self) -> AgentReadiness:
         """What `/health/ready` beside the server's `/mcp` says; a command says nothing."""

@@ -1,0 +1,460 @@
+"""Stands between an agent and its search tool during a run, and records every search.
+
+    async with open_recorder(config, dataset, say) as recorder:
+        with recorder.question(query) as session:  # every target tells its agent the address
+            answer = await agent.ask(query.text, config.top_k)
+        session.steps                              # what it searched for, in order
+
+One address serves REST (`/q/TOKEN/search`) and MCP (`/q/TOKEN/mcp`), with a token for each attempt
+at a question, so that concurrent questions stay apart. An agent whose tool address is fixed uses
+`/search` or `/mcp`: its searches are attributed by their W3C trace, or by asking one at a time.
+"""
+
+import asyncio
+import os
+import secrets
+import socket
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
+
+import orjson
+
+from assay.data.dataset import Dataset, Query
+from assay.errors import AgentFailure, FailureKind, UsageError
+from assay.evaluation.plan import open_agent
+from assay.extras import missing_extra
+from assay.net.json import parse_json
+from assay.run.calls import AskKey
+from assay.run.config import RunConfig
+from assay.steps import MAX_STEPS, SearchSource, SearchStep
+from assay.targets.opening import parse_target
+from assay.targets.protocol import (
+    CURRENT_SEARCH,
+    Agent,
+    AgentAnswer,
+    PassesThrough,
+    SearchAddress,
+)
+
+if TYPE_CHECKING:
+    from mcp.server.lowlevel import Server
+    from mcp_types import CallToolResult
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp
+
+ADDRESS_VARIABLE = "ASSAY_RECORDER"
+DEFAULT_ADDRESS = "http://127.0.0.1:9020"
+MAX_TOP_K = 100
+MAX_QUERY = 64 * 1024
+"""Characters of a query: an agent that sends more has put a document there."""
+_BODY_LIMIT = 2**20
+_TOOL = "search"
+_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "query": {"type": "string", "description": "What to search for."},
+        "top_k": {"type": "integer", "minimum": 1, "maximum": MAX_TOP_K, "default": 5},
+    },
+    "required": ["query"],
+}
+
+
+class SearchRefused(Exception):
+    """A search that is not carried out, with the HTTP status that says why."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass
+class SearchSession:
+    """One attempt at a question, and the searches that belong to it."""
+
+    key: AskKey
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(16))
+    trace_id: str = field(default_factory=lambda: secrets.token_hex(16))
+    steps: list[SearchStep] = field(default_factory=list)
+
+
+class ToolResult(NamedTuple):
+    """What a search showed."""
+
+    results: list[dict[str, Any]]
+    answer: AgentAnswer
+
+
+class SearchRecorder:
+    """Answers searches from `tool`, and remembers them for the question they belong to.
+
+    Parameters:
+        tool: the open target that searches.
+        dataset: has titles and texts of the documents that the tool finds.
+        url: the address that agents are given.
+
+    `announces` is False for an agent that refuses the fields with the address; `unattributed`
+    counts searches that belong to no question.
+    """
+
+    def __init__(self, tool: Agent, dataset: Dataset, url: str = "") -> None:
+        self.tool, self.url = tool, url
+        self.announces = True
+        self.unattributed = 0
+        self._dataset = dataset
+        self._open: dict[str, SearchSession] = {}
+        self._last: dict[AskKey, tuple[SearchStep, ...]] = {}
+
+    @contextmanager
+    def question(self, query: Query) -> Iterator[SearchSession]:
+        """Record the searches that are made within the block for `query`."""
+        session = SearchSession((query.id, query.trial))
+        self._open[session.token] = session
+        current = CURRENT_SEARCH.set(self._address(session))
+        try:
+            yield session
+        finally:
+            CURRENT_SEARCH.reset(current)
+            del self._open[session.token]
+            self._last[session.key] = tuple(session.steps)
+
+    def take_steps(self, key: AskKey) -> tuple[SearchStep, ...]:
+        """The searches of the last attempt at a question, which are forgotten here."""
+        return self._last.pop(key, ())
+
+    def find_session(
+        self, token: str, traceparent: str
+    ) -> tuple[SearchSession | None, SearchSource]:
+        """The question that a search belongs to, and how that is known."""
+        if token:
+            if token not in self._open:
+                raise SearchRefused(404, "this question has ended; use the address of the next one")
+            return self._open[token], "token"
+        trace_id = traceparent.split("-")[1] if traceparent.count("-") == 3 else ""
+        for session in self._open.values():
+            if session.trace_id == trace_id:
+                return session, "traceparent"
+        if len(self._open) == 1:
+            return next(iter(self._open.values())), "one at a time"
+        self.unattributed += 1
+        return None, "one at a time"
+
+    async def search(
+        self, session: SearchSession | None, source: SearchSource, query: object, top_k: object = 5
+    ) -> list[dict[str, Any]]:
+        """Search, and record it: a list of `{"doc_id", "score", "title", "text"}`."""
+        if not isinstance(query, str) or not 0 < len(query) <= MAX_QUERY:
+            raise SearchRefused(422, f"query must be a string of 1 to {MAX_QUERY} characters")
+        if isinstance(top_k, bool) or not isinstance(top_k, int) or not 1 <= top_k <= MAX_TOP_K:
+            raise SearchRefused(422, f"top_k must be an integer from 1 to {MAX_TOP_K}")
+        found = await self._recorded(session, source, query, partial(self._ask, query, top_k))
+        return found.results
+
+    async def pass_through(
+        self, session: SearchSession | None, source: SearchSource, arguments: dict[str, Any]
+    ) -> "CallToolResult":
+        """Call an MCP tool with the agent's own arguments; its result is not changed."""
+        tool = self.tool
+        assert isinstance(tool, PassesThrough)
+        results: list[CallToolResult] = []
+
+        async def call() -> ToolResult:
+            result, answer = await tool.call(arguments)
+            results.append(result)
+            shown = result.model_dump(mode="json", by_alias=True, exclude_none=True)
+            return ToolResult([shown], answer)
+
+        await self._recorded(session, source, tool.query_in(arguments)[:MAX_QUERY], call)
+        return results[0]
+
+    async def _recorded(
+        self,
+        session: SearchSession | None,
+        source: SearchSource,
+        query: str,
+        search: Callable[[], Awaitable[ToolResult]],
+    ) -> ToolResult:
+        if session is not None and len(session.steps) >= MAX_STEPS:
+            raise SearchRefused(429, f"a question may have at most {MAX_STEPS} searches")
+        started = time.perf_counter()
+        found = ToolResult([], AgentAnswer(()))
+        try:
+            # The tool is asked by Assay, not by the agent: it must not be told where to search.
+            current = CURRENT_SEARCH.set(None)
+            try:
+                found = await search()
+            finally:
+                CURRENT_SEARCH.reset(current)
+        except AgentFailure as failure:
+            raise SearchRefused(502, f"the search tool failed: {failure}") from failure
+        finally:
+            if session is not None:
+                ids = found.answer.doc_ids
+                session.steps.append(
+                    SearchStep(
+                        tool=_TOOL,
+                        query=query,
+                        doc_ids=ids,
+                        scores=found.answer.scores if len(found.answer.scores) == len(ids) else (),
+                        ms=round(1000 * (time.perf_counter() - started), 3),
+                        bytes=len(orjson.dumps(found.results)) if ids else 0,
+                        source=source,
+                    )
+                )
+        return found
+
+    async def _ask(self, query: str, top_k: int) -> ToolResult:
+        answer = await self.tool.ask(query, top_k)
+        answer = replace(answer, doc_ids=answer.doc_ids[:top_k], scores=answer.scores[:top_k])
+        texts = {chunk.doc_id or chunk.id: chunk.text for chunk in answer.contexts}
+        results = []
+        for place, doc_id in enumerate(answer.doc_ids):
+            document = self._dataset.documents.get(doc_id)
+            results.append(
+                {
+                    "doc_id": doc_id,
+                    "score": answer.scores[place] if place < len(answer.scores) else None,
+                    "title": document.title if document else "",
+                    "text": texts.get(doc_id) or (document.text if document else ""),
+                }
+            )
+        return ToolResult(results, answer)
+
+    def _address(self, session: SearchSession) -> SearchAddress:
+        base = f"{self.url}/q/{session.token}" if self.announces and self.url else ""
+        return SearchAddress(
+            search_url=f"{base}/search" if base else "",
+            mcp_url=f"{base}/mcp" if base else "",
+            traceparent=f"00-{session.trace_id}-{secrets.token_hex(8)}-01",
+            call=partial(self.search, session, "token"),
+        )
+
+    async def rehearse(
+        self, agent: Agent, query: Query, config: RunConfig
+    ) -> tuple[list[str], bool]:
+        """One question that is not counted: messages, and whether to ask one at a time.
+
+        An agent that fails with the address in its request and answers without it is strict about
+        unknown fields; from then on it gets none.
+        """
+        steps, failure = await self._try(agent, query, config)
+        messages = []
+        if failure is not None and self.url:
+            self.announces = False
+            steps, failure = await self._try(agent, query, config)
+            self.announces = failure is not None
+            if failure is None:
+                messages.append(
+                    "the agent refuses a request with search_url and mcp_server_url, so they are "
+                    f"left out; point its tool at {self.url}/search or {self.url}/mcp"
+                )
+        if failure is None and not steps and self.url:
+            messages.append(
+                "the agent did not search in the warm-up; if the address of its tool is fixed, "
+                f"point it at {self.url}/search or {self.url}/mcp"
+            )
+        self.unattributed = 0  # of the warm-up
+        serial = any(step.source == "one at a time" for step in steps)
+        if serial:
+            messages.append("searches carry no trace of their question: asking one at a time")
+        return messages, serial
+
+    async def _try(
+        self, agent: Agent, query: Query, config: RunConfig
+    ) -> tuple[list[SearchStep], AgentFailure | None]:
+        with self.question(query) as session:
+            try:
+                async with asyncio.timeout(config.timeout):
+                    await agent.ask(query.text, config.top_k)
+            except AgentFailure as failure:
+                return session.steps, failure
+            except TimeoutError:
+                return session.steps, AgentFailure(FailureKind.TIMEOUT, "no answer in time")
+            finally:
+                self._last.pop(session.key, None)
+        return session.steps, None
+
+
+@asynccontextmanager
+async def open_recorder(
+    config: RunConfig, dataset: Dataset, say: Callable[[str], None]
+) -> AsyncIterator[SearchRecorder]:
+    """A recorder for `config.search`, listening unless the agent is a Python function."""
+    if config.search and config.searches:
+        raise UsageError("--search and --searches both say where searches are; pass one of them")
+    tool = open_agent(search_config(config), dataset)
+    await tool.open()
+    try:
+        recorder = SearchRecorder(tool, dataset)
+        if parse_target(config.target).kind == "python":
+            yield recorder
+            return
+        try:
+            app, is_nfcorpus = _app, dataset.name == "nfcorpus"
+            async with _listening(partial(app, recorder, is_nfcorpus), say) as recorder.url:
+                yield recorder
+        except ImportError as error:
+            raise missing_extra(error) or error from None
+    finally:
+        await tool.close()
+
+
+def search_config(config: RunConfig) -> RunConfig:
+    """The settings by which the search tool is asked: none that are about the agent."""
+    return RunConfig(
+        target=config.search,
+        dataset=config.dataset,
+        columns=config.columns,
+        split=config.split,
+        timeout=config.timeout,
+        embedder=config.embedder,
+        device=config.device,
+        bm25=config.bm25,
+        private=config.private,
+    )
+
+
+@asynccontextmanager
+async def _listening(
+    make_app: "Callable[[], ASGIApp]", say: Callable[[str], None]
+) -> AsyncIterator[str]:
+    """Serve on `ASSAY_RECORDER`, or on a free port if the usual one is taken; the address."""
+    import uvicorn
+
+    wanted = urlsplit(os.environ.get(ADDRESS_VARIABLE) or DEFAULT_ADDRESS)
+    if wanted.scheme != "http" or not wanted.hostname or not wanted.port:
+        raise UsageError(
+            f"{ADDRESS_VARIABLE} must be like {DEFAULT_ADDRESS}, got {wanted.geturl()!r}"
+        )
+    local = wanted.hostname in ("127.0.0.1", "localhost")
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    host = "127.0.0.1" if local else "0.0.0.0"  # agents in containers need more than loopback
+    try:
+        listener.bind((host, wanted.port))
+    except OSError as error:
+        if ADDRESS_VARIABLE in os.environ:
+            raise UsageError(f"cannot listen on port {wanted.port}: {error.strerror}") from None
+        listener.bind((host, 0))
+    url = f"http://{wanted.hostname}:{listener.getsockname()[1]}"
+    settings = uvicorn.Config(
+        make_app(),
+        access_log=False,
+        log_config=None,
+        lifespan="on",
+        timeout_graceful_shutdown=1,
+    )
+    server = uvicorn.Server(settings)
+    # Not `serve`, which takes the signals of the run.
+    serving = asyncio.create_task(server._serve(sockets=[listener]))
+    try:
+        while not server.started:
+            if serving.done():
+                serving.result()
+                raise UsageError(f"cannot serve searches on {url}")
+            await asyncio.sleep(0.01)
+        say(f"recording searches on {url}")
+        yield url
+    finally:
+        server.should_exit = True
+        await asyncio.gather(serving, return_exceptions=True)
+        listener.close()
+
+
+def _app(recorder: SearchRecorder, is_nfcorpus: bool) -> "ASGIApp":
+    from mcp.server.streamable_http_manager import (
+        StreamableHTTPASGIApp,
+        StreamableHTTPSessionManager,
+    )
+    from starlette.applications import Starlette
+    from starlette.responses import JSONResponse, Response
+    from starlette.routing import Route
+
+    async def search(request: "Request") -> "Response":
+        try:
+            wanted = parse_json(await _read_body(request))
+            if not isinstance(wanted, dict):
+                raise SearchRefused(422, 'the body must be {"query": "...", "top_k": 5}')
+            token = request.path_params.get("token", "")
+            session, source = recorder.find_session(token, request.headers.get("traceparent", ""))
+            query, top_k = wanted.get("query"), wanted.get("top_k", 5)
+            results = await recorder.search(session, source, query, top_k)
+        except orjson.JSONDecodeError:
+            return JSONResponse({"error": "the body is not JSON"}, 400)
+        except SearchRefused as refusal:
+            return JSONResponse({"error": str(refusal)}, refusal.status)
+        return Response(orjson.dumps({"results": results}), media_type="application/json")
+
+    async def health(_request: "Request") -> "Response":
+        return JSONResponse({"status": "ok", "service": "recorder"})
+
+    manager = StreamableHTTPSessionManager(
+        _mcp_server(recorder, is_nfcorpus),
+        json_response=True,
+        stateless=True,
+        max_request_body_size=_BODY_LIMIT,
+    )
+    mcp = StreamableHTTPASGIApp(manager)
+    return Starlette(
+        routes=[
+            Route("/q/{token}/search", search, methods=["POST"]),
+            Route("/search", search, methods=["POST"]),
+            Route("/q/{token}/mcp", mcp),
+            Route("/mcp", mcp),
+            Route("/health", health),
+        ],
+        lifespan=lambda _app: manager.run(),
+    )
+
+
+async def _read_body(request: "Request") -> bytes:
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _BODY_LIMIT:
+            raise SearchRefused(413, f"the body has more than {_BODY_LIMIT} bytes")
+    return body
+
+
+def _mcp_server(recorder: SearchRecorder, is_nfcorpus: bool) -> "Server[Any]":
+    """The tool `search`, with the schema of the tool behind it if that is an MCP tool."""
+    from mcp.server.lowlevel import Server
+    from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool
+
+    names = [_TOOL, *(["search_nfcorpus"] if is_nfcorpus else [])]
+    through = isinstance(recorder.tool, PassesThrough)
+    schema = recorder.tool.input_schema if isinstance(recorder.tool, PassesThrough) else _SCHEMA
+    about = "Find documents for a query, best first, with their ids, titles, texts and scores."
+
+    async def list_tools(_context: Any, _params: Any) -> ListToolsResult:
+        return ListToolsResult(
+            tools=[Tool(name=name, description=about, input_schema=dict(schema)) for name in names]
+        )
+
+    async def call_tool(context: Any, params: Any) -> CallToolResult:
+        request = context.request
+        meta, headers = context.meta or {}, request.headers if request else {}
+        traceparent = str(meta.get("traceparent") or headers.get("traceparent", ""))
+        token = request.path_params.get("token", "") if request else ""
+        arguments = params.arguments or {}
+        try:
+            if params.name not in names:
+                raise SearchRefused(404, f"there is no tool {params.name!r:.80}; see tools/list")
+            session, source = recorder.find_session(token, traceparent)
+            if through:
+                return await recorder.pass_through(session, source, arguments)
+            results = await recorder.search(
+                session, source, arguments.get("query"), arguments.get("top_k", 5)
+            )
+        except SearchRefused as refusal:
+            return CallToolResult(is_error=True, content=[TextContent(text=str(refusal))])
+        found = {"results": results}
+        text = orjson.dumps(found).decode()
+        return CallToolResult(content=[TextContent(text=text)], structured_content=found)
+
+    return Server("assay-recorder", on_list_tools=list_tools, on_call_tool=call_tool)

@@ -1,0 +1,391 @@
+"""From the recorded searches of a run to what they were worth.
+
+    rows = await measure_searches(calls, tool=recorder.tool)  # replays some searches on the tool
+    report = summarize_searches(calls, rows)                  # needs nothing but the run
+
+What needs the tool is kept in `searches.jsonl`, so that a finished run or its shards can be
+reported again without it.
+"""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from assay.data.dataset import Dataset, Query
+from assay.errors import AgentFailure, UsageError
+from assay.files import read_lines
+from assay.metrics.metric import nDCG
+from assay.metrics.scoring import score_rankings
+from assay.metrics.searches import SEARCH_FIGURES, Groups, Trajectory, best_order, found_share
+from assay.metrics.statistics import summarize
+from assay.net.json import parse_json
+from assay.run.calls import Call, CallLog
+from assay.run.config import RunConfig
+from assay.run.searches import (
+    AnswerQuadrants,
+    Blame,
+    BlameCount,
+    CurvePoint,
+    SearchFigure,
+    SearchReport,
+    SearchRow,
+    Spread,
+)
+from assay.targets.protocol import Agent
+
+EVIDENCE_FILE = "evidence.jsonl"
+MAX_BLAMED = 300
+"""Missing documents that are looked for on the tool; a sample of them if there are more."""
+_MAX_DEPTH = 100
+_TITLE_DEPTH = 10
+_CURVE_CALLS = 20
+_TOKEN_BUDGETS = (1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000)
+_SIGNED = {"loop_gain"}
+_UNBOUNDED = {"calls"}
+
+
+def read_evidence(path: Path) -> dict[str, Groups]:
+    """`{"query_id", "groups": [["d1", "d9"], ["d4"]]}` a line; nothing if there is no such file."""
+    found: dict[str, Groups] = {}
+    for number, line in enumerate(read_lines(path) if path.is_file() else (), start=1):
+        try:
+            record = parse_json(line)
+            groups = [frozenset(map(str, group)) for group in record["groups"]]
+            if not groups or not all(groups):
+                raise ValueError("an empty group")
+            found[str(record["query_id"])] = groups
+        except (KeyError, TypeError, ValueError):
+            shape = '{"query_id": "q1", "groups": [["d1", "d9"], ["d4"]]}'
+            raise UsageError(f"{path}:{number}: not a line of evidence; write: {shape}") from None
+    return found
+
+
+@dataclass(frozen=True)
+class SearchedCalls:
+    """The calls of a run with their searches, beside what should have been found."""
+
+    config: RunConfig
+    dataset: Dataset
+    queries: Sequence[Query]
+    log: CallLog
+
+    @cached_property
+    def evidence(self) -> Mapping[str, Groups]:
+        """The groups of each question: those of `evidence.jsonl`, else its relevant documents."""
+        judgments = self.dataset.judgments_in(self.config.split)
+        given = read_evidence(Path(self.config.dataset) / EVIDENCE_FILE)
+        found = {}
+        for query in self.queries:
+            grades = judgments.get(query.id, {})
+            relevant = [{doc_id} for doc_id, grade in grades.items() if grade > 0]
+            if groups := given.get(query.id, relevant):
+                found[query.id] = groups
+        return found
+
+    @cached_property
+    def asked(self) -> list[Query]:
+        """The questions that have evidence."""
+        return [query for query in self.queries if query.id in self.evidence]
+
+    def calls_of(self, trial: int) -> list[Call]:
+        """The calls of one trial; a question that was not asked has one without anything."""
+        asked = [replace(query, trial=trial) for query in self.asked]
+        calls = zip(asked, self.log.read(asked), strict=True)
+        return [call or Call(query.id, (), 0.0, 0, trial=trial) for query, call in calls]
+
+    def trajectory(self, call: Call) -> Trajectory:
+        """The searches of a call, and what the agent returned."""
+        return Trajectory(
+            shown=[step.doc_ids for step in call.steps],
+            returned=call.doc_ids[: self.config.top_k],
+            evidence=self.evidence[call.query_id],
+            cited=call.citations,
+            tokens=[step.tokens for step in call.steps],
+        )
+
+    def losses(self, calls: Sequence[Call]) -> dict[str, tuple[float, float]]:
+        """Search loss and selection loss of each question: together they are 1 - nDCG."""
+        top_k = self.config.top_k
+        judged = self.dataset.judgments_in(self.config.split)
+        asked = [call.query_id for call in calls if call.query_id in judged]
+        judgments = {query_id: judged[query_id] for query_id in asked}
+        metric = nDCG @ top_k
+
+        def ndcg(rankings: Mapping[str, Sequence[str]]) -> dict[str, float]:
+            known = self.dataset.corpus_ids
+            found = score_rankings(rankings, judgments, [metric], known=known, top_k=top_k)
+            return found.by_query(metric)
+
+        own = ndcg({call.query_id: call.doc_ids for call in calls})
+        best = {}
+        for call in calls:
+            # What is returned without having been shown counts as seen: no loss is negative.
+            seen = [*self.trajectory(call).seen, *call.doc_ids[:top_k]]
+            best[call.query_id] = best_order(seen, judgments.get(call.query_id, {}))
+        reachable = ndcg(best)
+        return {id: (1 - reachable[id], reachable[id] - own[id]) for id in own}
+
+
+@dataclass
+class _Replay:
+    """Searches on the tool, each once; a search that fails finds nothing."""
+
+    tool: Agent
+    concurrency: int
+    _known: dict[tuple[str, int], "asyncio.Task[tuple[str, ...]]"] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._free = asyncio.Semaphore(self.concurrency)
+
+    async def search(self, query: str, top_k: int) -> tuple[str, ...]:
+        """The ids that the tool finds, best first."""
+        key = (query, max(1, min(top_k, _MAX_DEPTH)))
+        if key not in self._known:
+            self._known[key] = asyncio.create_task(self._ask(*key))
+        return await self._known[key]
+
+    async def _ask(self, query: str, top_k: int) -> tuple[str, ...]:
+        async with self._free:
+            try:
+                return (await self.tool.ask(query, top_k)).doc_ids[:top_k]
+            except AgentFailure:
+                return ()
+
+
+async def measure_searches(searched: SearchedCalls, tool: Agent | None) -> list[SearchRow]:
+    """The figures of each question, means over its trials.
+
+    With the tool, the plain question is asked once for the loop gain, and missing documents are
+    looked for; without it, as with searches that an agent only reports, both are left out.
+    """
+    replay = None if tool is None else _Replay(tool, searched.config.concurrency)
+    figures: dict[str, list[dict[str, float]]] = {query.id: [] for query in searched.asked}
+    for trial in searched.config.trials:
+        calls = searched.calls_of(trial)
+        losses = searched.losses(calls)
+        plain = await _plain_searches(searched, calls, replay)
+        for call in calls:
+            path = searched.trajectory(call)
+            found = path.figures()
+            if call.query_id in losses:
+                found["search_loss"], found["selection_loss"] = losses[call.query_id]
+            if replay is not None:
+                once = found_share(plain[call.query_id], path.evidence)
+                found["loop_gain"] = found["evidence_recall"] - once if call.steps else 0.0
+            figures[call.query_id].append(found)
+    blamed = {} if replay is None else await _blame(searched, replay)
+    return [
+        SearchRow(query_id=id, figures=_means(trials), missing=blamed.get(id, {}))
+        for id, trials in figures.items()
+    ]
+
+
+def _means(trials: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The mean of each figure over the trials that have it."""
+    values = {name: [each[name] for each in trials if name in each] for name in SEARCH_FIGURES}
+    return {name: sum(found) / len(found) for name, found in values.items() if found}
+
+
+async def _plain_searches(
+    searched: SearchedCalls, calls: Sequence[Call], replay: _Replay | None
+) -> dict[str, tuple[str, ...]]:
+    """What one search with the plain question shows, as many documents as the agent was shown."""
+    if replay is None:
+        return {}
+    texts = {query.id: query.text for query in searched.asked}
+    sizes = [len(searched.trajectory(call).seen) for call in calls]
+    found = await asyncio.gather(
+        *(
+            replay.search(texts[call.query_id], size)
+            for call, size in zip(calls, sizes, strict=True)
+        )
+    )
+    return {call.query_id: ids[:size] for call, ids, size in zip(calls, found, sizes, strict=True)}
+
+
+async def _blame(searched: SearchedCalls, replay: _Replay) -> dict[str, dict[str, Blame]]:
+    """Why documents were never shown, in the first trial; a sample of them if there are many."""
+    calls = searched.calls_of(searched.config.trials[0])
+    missing = [(call, doc_id) for call in calls for doc_id in _missing(searched.trajectory(call))]
+    if len(missing) > MAX_BLAMED:
+        missing = random.Random(searched.config.seed).sample(missing, MAX_BLAMED)
+    budget = max((len(call.steps) for call in calls), default=0)
+    texts = {query.id: query.text for query in searched.asked}
+    reasons = await asyncio.gather(
+        *(
+            _reason(call, doc_id, texts[call.query_id], budget, searched.dataset, replay)
+            for call, doc_id in missing
+        )
+    )
+    found: dict[str, dict[str, Blame]] = {}
+    for (call, doc_id), reason in zip(missing, reasons, strict=True):
+        found.setdefault(call.query_id, {})[doc_id] = reason
+    return found
+
+
+def _missing(path: Trajectory) -> list[str]:
+    """One document of each group that was not found."""
+    seen = set(path.seen)
+    return [min(group) for group in path.evidence if seen.isdisjoint(group)]
+
+
+async def _reason(
+    call: Call, doc_id: str, question: str, budget: int, dataset: Dataset, replay: _Replay
+) -> Blame:
+    document = dataset.documents.get(doc_id)
+    if document is not None:
+        title = document.title or " ".join(document.text.split()[:12])
+        if doc_id not in await replay.search(title, _TITLE_DEPTH):
+            return "not findable"
+    shown = len({each for step in call.steps for each in step.doc_ids})
+    if call.steps and doc_id in await replay.search(question, shown):
+        return "reformulated away"
+    for step in call.steps:
+        if step.query and doc_id in await replay.search(step.query, 2 * len(step.doc_ids)):
+            return "cut too early"
+    return "stopped early" if len(call.steps) < budget else "never asked for"
+
+
+def summarize_searches(
+    searched: SearchedCalls,
+    rows: Iterable[SearchRow],
+    *,
+    unattributed: int = 0,
+    right: Mapping[str, bool | None] | None = None,
+) -> SearchReport:
+    """The section of the report, from the calls and their rows.
+
+    Parameters:
+        unattributed: searches that belong to no question.
+        right: whether each answer of the first trial is right, with answers.
+    """
+    rows = list(rows)
+    first = searched.calls_of(searched.config.trials[0])
+    calls = [call for trial in searched.config.trials for call in searched.calls_of(trial)]
+    paths = [searched.trajectory(call) for call in calls]
+    sources = Counter(step.source for call in calls for step in call.steps)
+    quadrants = None if right is None else _quadrants(searched, first, right)
+    return SearchReport(
+        attribution=" and ".join(sorted(sources)) or "no search",
+        tool=searched.config.search or None,
+        questions=len(calls),
+        searched=sum(bool(call.steps) for call in calls),
+        unattributed=unattributed,
+        figures=_figures(rows, paths, searched.config.seed),
+        calls=_spread([len(call.steps) for call in calls]),
+        tokens=_spread([sum(path.tokens) for path in paths]),
+        ms=_spread([sum(step.ms or 0.0 for step in call.steps) for call in calls]),
+        curve=_curve(paths, searched.config),
+        by_tokens=_by_tokens(paths),
+        blame=_blame_count(searched, first, rows),
+        quadrants=quadrants,
+        per_right=_per_right(first, right or {}),
+        usage=_usage(calls),
+    )
+
+
+def _figures(
+    rows: Sequence[SearchRow], paths: Sequence[Trajectory], seed: int
+) -> dict[str, SearchFigure]:
+    # No agent can see more of the evidence than the documents that it was shown could hold.
+    room = [min(1.0, sum(map(len, path.shown)) / len(path.evidence)) for path in paths]
+    found = {}
+    for name in SEARCH_FIGURES:
+        values = [row.figures[name] for row in rows if name in row.figures]
+        if not values:
+            continue
+        bounds = None if name in _UNBOUNDED else (-1.0, 1.0) if name in _SIGNED else (0.0, 1.0)
+        summary = summarize(values, seed=seed, bounds=bounds)
+        found[name] = SearchFigure(
+            mean=summary.mean,
+            low=summary.low,
+            high=summary.high,
+            questions=summary.n,
+            ceiling=float(np.mean(room)) if name == "evidence_recall" else None,
+        )
+    return found
+
+
+def _spread(amounts: Sequence[float]) -> Spread:
+    values = np.array(amounts or [0.0], dtype=float)
+    p50, p95 = np.percentile(values, (50, 95)).tolist()
+    return Spread(mean=float(values.mean()), p50=p50, p95=p95, max=float(values.max()))
+
+
+def _curve(paths: Sequence[Trajectory], config: RunConfig) -> list[CurvePoint]:
+    """The share of the evidence after each search; one that has stopped keeps what it has."""
+    curves = [path.curve() or [0.0] for path in paths]
+    longest = min(max(map(len, curves), default=0), _CURVE_CALLS)
+    points = []
+    for calls in range(1, longest + 1):
+        shares = np.array([curve[min(calls, len(curve)) - 1] for curve in curves])
+        # Trials of one question are not independent: the interval is over questions.
+        by_question = shares.reshape(len(config.trials), -1).mean(axis=0)
+        found = summarize(by_question, seed=config.seed)
+        points.append(CurvePoint(at=calls, mean=found.mean, low=found.low, high=found.high))
+    return points
+
+
+def _by_tokens(paths: Sequence[Trajectory]) -> list[CurvePoint]:
+    if not any(sum(path.tokens) for path in paths):
+        return []
+    shares = np.array([path.share_after(_TOKEN_BUDGETS) for path in paths])
+    return [
+        CurvePoint(at=budget, mean=float(mean))
+        for budget, mean in zip(_TOKEN_BUDGETS, shares.mean(axis=0), strict=True)
+    ]
+
+
+def _blame_count(
+    searched: SearchedCalls, first: Sequence[Call], rows: Sequence[SearchRow]
+) -> BlameCount | None:
+    counts = Counter(reason for row in rows for reason in row.missing.values())
+    missing = sum(len(_missing(searched.trajectory(call))) for call in first)
+    if not counts:
+        return None
+    return BlameCount(documents=missing, examined=counts.total(), counts=dict(counts.most_common()))
+
+
+def _quadrants(
+    searched: SearchedCalls, first: Sequence[Call], right: Mapping[str, bool | None]
+) -> AnswerQuadrants:
+    counts: Counter[tuple[bool, bool]] = Counter()
+    for call in first:
+        if (is_right := right.get(call.query_id)) is not None:
+            complete = searched.trajectory(call).figures()["evidence_complete"] == 1
+            counts[complete, is_right] += 1
+    return AnswerQuadrants(
+        read_it=counts[True, True],
+        knew_it=counts[False, True],
+        did_not_read=counts[True, False],
+        never_saw=counts[False, False],
+    )
+
+
+def _per_right(first: Sequence[Call], right: Mapping[str, bool | None]) -> dict[str, float]:
+    """What one right answer took: everything that was spent, over the right answers."""
+    number = sum(right.get(call.query_id) is True for call in first)
+    if not number:
+        return {}
+    steps = [step for call in first for step in call.steps]
+    spent = {
+        "calls": float(len(steps)),
+        "tokens": float(sum(step.tokens for step in steps)),
+        "seconds": sum(call.latency_ms for call in first) / 1000,
+        **_usage(first),
+    }
+    return {name: amount / number for name, amount in spent.items()}
+
+
+def _usage(calls: Sequence[Call]) -> dict[str, float]:
+    """The sums of what the agent says it used."""
+    total: Counter[str] = Counter()
+    for call in calls:
+        total.update(call.usage.to_json() if call.usage else {})
+    return {name: float(amount) for name, amount in total.items()}

@@ -1,0 +1,53 @@
+"""How far the trials of a question agree, for runs with `--repeat`."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from assay.evaluation.results import TrialScores
+from assay.metrics.searches import split_variance
+from assay.metrics.statistics import summarize
+from assay.run.searches import SearchFigure, TrialsReport
+
+_FLAKY = 10
+
+RightByTrial = Sequence[Mapping[str, bool | None]]
+"""For each trial, whether the answer to each question is right; None if that is undecided."""
+
+
+def trials_report(
+    query_ids: Sequence[str], scores: TrialScores, right: RightByTrial, seed: int
+) -> TrialsReport:
+    """The section of the report.
+
+    Parameters:
+        query_ids: the questions, in the order of `scores`.
+        scores: the headline of each question in each trial.
+        right: verdicts on answers; empty if answers were not evaluated.
+        seed: of the resamples.
+    """
+    split = split_variance(scores.headline)
+    answered = right[0] if right else {}
+    decided = [id for id in answered if all(trial.get(id) is not None for trial in right)]
+    every = [all(trial[id] for trial in right) for id in decided]
+    some = [any(trial[id] for trial in right) for id in decided]
+    if decided:
+        flaky = [id for id, a, b in zip(decided, every, some, strict=True) if a != b]
+    else:
+        spread = scores.headline.max(axis=1) - scores.headline.min(axis=1)
+        flaky = [query_ids[place] for place in np.argsort(-spread, kind="stable") if spread[place]]
+    return TrialsReport(
+        repeat=split.trials,
+        agreement=float(scores.agreement.mean()),
+        between=split.between,
+        within=split.within,
+        advice=split.advice,
+        pass_all=_share(every, seed) if decided else None,
+        pass_any=_share(some, seed) if decided else None,
+        flaky=flaky[:_FLAKY],
+    )
+
+
+def _share(passed: Sequence[bool], seed: int) -> SearchFigure:
+    found = summarize(np.array(passed, dtype=float), seed=seed)
+    return SearchFigure(mean=found.mean, low=found.low, high=found.high, questions=found.n)

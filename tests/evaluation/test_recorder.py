@@ -1,0 +1,339 @@
+"""The recorder of searches: every search belongs to its question, whatever the agent speaks."""
+
+import asyncio
+import json
+import socket
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from mcp import Client
+from mcp.server.mcpserver import MCPServer
+from tests.evaluation.searching_agents import (
+    DATASET,
+    SIZE,
+    SearchingService,
+    over_mcp,
+    over_rest,
+    queries_of,
+    search_twice,
+)
+from tests.serve.serving import serving
+
+from assay.data.dataset import Query
+from assay.errors import UsageError
+from assay.evaluation.driver import run_evaluation
+from assay.evaluation.evaluation import Events
+from assay.evaluation.recorder import (
+    ADDRESS_VARIABLE,
+    MAX_QUERY,
+    SearchRecorder,
+    SearchRefused,
+    open_recorder,
+)
+from assay.evaluation.run import Run
+from assay.run.config import RunConfig
+from assay.steps import MAX_STEPS, StepLog
+from assay.targets.python_call import as_agent
+
+BODY = json.dumps(
+    {"q": "{query}", "search_url": "{search_url}", "mcp_server_url": "{mcp_server_url}"}
+)
+TARGETS = {
+    "a2a": {"target": "a2a:{url}"},
+    "contract": {"target": "http:{url}=RAG_RETRIEVE"},
+    "rest": {"target": "rest:{url}/search", "request": BODY},
+}
+
+
+@pytest.fixture
+def recorder_address(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A free port for the recorder: many tests run at once."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{free.getsockname()[1]}"
+    monkeypatch.setenv(ADDRESS_VARIABLE, address)
+    return address
+
+
+def config(target: str, **changes: Any) -> RunConfig:
+    settings = {"dataset": "tiny", "search": "builtin:bm25", "top_k": 2, "warm_up": 5.0}
+    return RunConfig(target=target, **{**settings, **changes})
+
+
+async def run(settings: RunConfig, out: Path, said: list[str] | None = None, **more: Any) -> Run:
+    events = Events(message=(said if said is not None else []).append)
+    return await run_evaluation(settings, DATASET, out=out, events=events, **more)
+
+
+def check_attribution(found: Run, source: str) -> None:
+    """Every question has its own two searches, and nothing else."""
+    log = StepLog(found.folder / "steps.jsonl")
+    for query in DATASET.queries.values():
+        steps = log.read(query.id)
+        assert [step.query for step in steps] == queries_of(query.text)
+        assert {step.source for step in steps} == {source}
+    search = found.report.search
+    assert search is not None
+    assert (search.attribution, search.unattributed, search.questions) == (source, 0, SIZE)
+    assert search.calls.mean == 2
+    assert search.figures["evidence_recall"].mean == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "mcp"),
+    [("a2a", False), ("a2a", True), ("rest", False), ("rest", True), ("contract", False)],
+)
+async def test_concurrent_questions_stay_apart(
+    kind: str, mcp: bool, tmp_path: Path, recorder_address: str
+) -> None:
+    async with serving(SearchingService(mcp=mcp).app) as url:
+        settings = {name: value.replace("{url}", url) for name, value in TARGETS[kind].items()}
+        found = await run(config(**settings, concurrency=8), tmp_path)
+    assert found.report.metrics["ndcg@2"] == 1
+    check_attribution(found, "token")
+
+
+async def test_an_mcp_agent_with_a_fixed_tool_is_known_by_its_trace(
+    tmp_path: Path, recorder_address: str
+) -> None:
+    service = SearchingService(fixed=f"{recorder_address}/search", traces=True)
+    async with serving(service.app) as url:
+        found = await run(config(f"mcp:{url}/mcp#find", concurrency=8), tmp_path)
+    check_attribution(found, "traceparent")
+
+
+async def test_searches_without_a_trace_are_asked_for_one_at_a_time(
+    tmp_path: Path, recorder_address: str
+) -> None:
+    said: list[str] = []
+    service = SearchingService(fixed=f"{recorder_address}/search", strict=True)
+    async with serving(service.app) as url:
+        found = await run(config(f"a2a:{url}", concurrency=8), tmp_path, said)
+    check_attribution(found, "one at a time")
+    assert any("refuses a request with search_url" in message for message in said)
+    assert any("asking one at a time" in message for message in said)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_function_gets_the_search_as_a_keyword(is_async: bool, tmp_path: Path) -> None:
+    def find(query: str, top_k: int, search: Any) -> list[str]:
+        return [hit["doc_id"] for text in queries_of(query) for hit in search(text, top_k=3)]
+
+    async def afind(query: str, top_k: int, search: Any) -> list[str]:
+        found = [await search(text, top_k=3) for text in queries_of(query)]
+        return [hit["doc_id"] for hits in found for hit in hits]
+
+    agent = as_agent(afind if is_async else find, name="python:find")
+    found = await run(config("python:m:find"), tmp_path, agent=agent)
+    check_attribution(found, "token")
+
+
+async def test_trials_have_searches_of_their_own(tmp_path: Path) -> None:
+    calls: dict[str, int] = {}
+
+    async def find(query: str, top_k: int, search: Any) -> list[str]:
+        calls[query] = calls.get(query, 0) + 1
+        words = queries_of(query)[: 1 + calls[query] % 2]  # the second trial searches twice
+        return [hit["doc_id"] for word in words for hit in await search(word)]
+
+    agent = as_agent(find, name="python:find")
+    settings = config("python:m:find", repeat=3, warm_up=0, concurrency=4)
+    found = await run(settings, tmp_path, agent=agent)
+    log = StepLog(found.folder / "steps.jsonl")
+    counts = {q: sorted(len(log.read(q, trial)) for trial in (1, 2, 3)) for q in DATASET.queries}
+    assert set(map(tuple, counts.values())) <= {(1, 1, 2), (1, 2, 2)}
+    lines = (found.folder / "calls.jsonl").read_text().splitlines()
+    assert sorted(json.loads(line)["trial"] for line in lines) == sorted([1, 2, 3] * SIZE)
+    assert found.report.summary.total_queries == SIZE
+    trials = found.report.trials
+    assert trials is not None
+    assert trials.within > 0
+    assert 0 < trials.agreement < 1
+    assert len(trials.flaky) == 10
+
+
+async def test_a_killed_run_is_resumed_with_the_searches_it_has(tmp_path: Path) -> None:
+    asked: list[str] = []
+    events = Events()
+
+    async def find(query: str, top_k: int, search: Any) -> list[str]:
+        asked.append(query)
+        if len(asked) == 6:
+            events.stop.set()
+        return [hit["doc_id"] for word in queries_of(query) for hit in await search(word)]
+
+    agent = as_agent(find, name="python:find")
+    settings = config("python:m:find", concurrency=1)
+    first = await run_evaluation(settings, DATASET, out=tmp_path, events=events, agent=agent)
+    with (first.folder / "steps.jsonl").open("a") as file:
+        file.write('{"query_id": "q9", "trial": 0, "t": 1, "sour')  # a process that was killed
+    before = len(asked)
+    found = await run(settings, tmp_path, agent=agent, resume=first.folder)
+    assert len(asked) - before < SIZE
+    check_attribution(found, "token")
+
+
+async def test_an_agent_that_never_stops_is_bounded(tmp_path: Path) -> None:
+    refused = []
+
+    async def find(query: str, top_k: int, search: Any) -> list[str]:
+        if query != "word1":
+            return []
+        for _ in range(10 * MAX_STEPS):
+            try:
+                await search("word2", top_k=1)
+            except SearchRefused as refusal:
+                refused.append(refusal.status)
+                break
+        return []
+
+    agent = as_agent(find, name="python:find")
+    found = await run(config("python:m:find"), tmp_path, agent=agent)
+    assert refused == [429]
+    assert len(StepLog(found.folder / "steps.jsonl").read("q1")) == MAX_STEPS
+    search = found.report.search
+    assert search is not None
+    assert search.calls.max == MAX_STEPS
+    assert search.searched == 1
+
+
+async def test_a_private_run_keeps_no_query_of_a_search(tmp_path: Path) -> None:
+    async def find(query: str, top_k: int, search: Any) -> list[str]:
+        return [hit["doc_id"] for hit in await search(f"{query} secret-words")]
+
+    agent = as_agent(find, name="python:find")
+    found = await run(config("python:m:find", private=True), tmp_path, agent=agent)
+    assert found.report.search is not None
+    assert found.report.search.figures["evidence_recall"].mean > 0
+    for path in found.folder.path.iterdir():
+        assert b"secret-words" not in path.read_bytes(), path.name
+
+
+async def test_the_address_refuses_what_it_cannot_search(recorder_address: str) -> None:
+    settings = config("rest:http://127.0.0.1:1/x?q={query}")
+    async with open_recorder(settings, DATASET, lambda _message: None) as recorder:
+        with recorder.question(Query("q1", "word1")) as session:
+            url = f"{recorder.url}/q/{session.token}/search"
+            async with httpx.AsyncClient() as http:
+
+                async def status(**request: Any) -> int:
+                    return (await http.post(url, **request)).status_code
+
+                assert await status(content=b"{") == 400
+                assert await status(json=["word1"]) == 422
+                assert await status(json={"query": "x" * (MAX_QUERY + 1)}) == 422
+                assert await status(json={"query": "word1", "top_k": 0}) == 422
+                assert await status(content=b"x" * 10_000_000) == 413
+                assert await status(json={"query": "word1"}) == 200
+        async with httpx.AsyncClient() as http:
+            assert (await http.post(url, json={"query": "word1"})).status_code == 404
+        assert [step.query for step in session.steps] == ["word1"]
+
+
+async def test_two_fixed_agents_at_once_are_counted_as_unattributed(recorder_address: str) -> None:
+    settings = config("rest:http://127.0.0.1:1/x?q={query}")
+    async with open_recorder(settings, DATASET, lambda _message: None) as recorder:
+        with recorder.question(Query("q1", "a")) as one, recorder.question(Query("q2", "b")) as two:
+            assert await over_rest(f"{recorder.url}/search")("word1") == ["d1"]
+            assert await over_mcp(f"{recorder.url}/mcp")("word2") == ["d2"]
+        assert (one.steps, two.steps, recorder.unattributed) == ([], [], 2)
+
+
+async def test_an_mcp_tool_behind_the_recorder_is_passed_through(recorder_address: str) -> None:
+    server: MCPServer[Any] = MCPServer("library")
+
+    @server.tool()
+    async def lookup(question: str, language: str = "en") -> dict[str, Any]:
+        return {"hits": [{"id": "d1", "note": language}], "took": 3}
+
+    async with serving(server.streamable_http_app()) as url:
+        settings = config("rest:http://127.0.0.1:1/x?q={query}", search=f"mcp:{url}/mcp#lookup")
+        async with open_recorder(settings, DATASET, lambda _message: None) as recorder:
+            with recorder.question(Query("q1", "word1")) as session:
+                async with Client(f"{recorder.url}/q/{session.token}/mcp") as client:
+                    (tool,) = (await client.list_tools()).tools
+                    arguments = {"question": "word1", "language": "de"}
+                    result = await client.call_tool("search", arguments)
+    assert set(tool.input_schema["properties"]) == {"question", "language"}
+    assert result.structured_content == {"hits": [{"id": "d1", "note": "de"}], "took": 3}
+    (step,) = session.steps
+    assert (step.query, step.doc_ids) == ("word1", ("d1",))
+    assert step.bytes > 0
+
+
+async def test_nfcorpus_has_the_tool_of_its_specification(recorder_address: str) -> None:
+    settings = config("rest:http://127.0.0.1:1/x?q={query}")
+    nfcorpus = replace(DATASET, name="nfcorpus")
+    async with (
+        open_recorder(settings, nfcorpus, lambda _message: None) as recorder,
+        Client(f"{recorder.url}/mcp") as client,
+    ):
+        names = [tool.name for tool in (await client.list_tools()).tools]
+        result = await client.call_tool("search_nfcorpus", {"query": "word1", "top_k": 1})
+    assert names == ["search", "search_nfcorpus"]
+    assert result.structured_content is not None
+    (hit,) = result.structured_content["results"]
+    assert (hit["doc_id"], hit["text"]) == ("d1", "word1")
+
+
+async def test_a_tool_that_fails_is_said_to_the_agent() -> None:
+    def broken(query: str, top_k: int) -> list[str]:
+        raise RuntimeError("no index")
+
+    recorder = SearchRecorder(as_agent(broken, name="python:broken"), DATASET)
+    with (
+        recorder.question(Query("q1", "a")) as session,
+        pytest.raises(SearchRefused, match="the search tool failed"),
+    ):
+        await recorder.search(session, "token", "word1")
+    (step,) = session.steps
+    assert step.doc_ids == ()
+
+
+async def test_an_address_that_cannot_be_used_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ADDRESS_VARIABLE, "9020")
+    settings = config("rest:http://127.0.0.1:1/x?q={query}")
+    with pytest.raises(UsageError, match="ASSAY_RECORDER must be like"):
+        async with open_recorder(settings, DATASET, lambda _message: None):
+            pass
+
+
+async def test_agents_that_report_their_searches_need_no_recorder(tmp_path: Path) -> None:
+    def find(query: str, top_k: int) -> dict[str, Any]:
+        steps = [
+            {"tool": "kb", "query": word, "doc_ids": [f"d{word[4:]}"]} for word in queries_of(query)
+        ]
+        usage = {"input_tokens": 100, "output_tokens": 10, "cost_usd": 0.01}
+        return {"doc_ids": [step["doc_ids"][0] for step in steps], "steps": steps, "usage": usage}
+
+    agent = as_agent(find, name="python:find")
+    found = await run(config("python:m:find", search=""), tmp_path, agent=agent)
+    search = found.report.search
+    assert search is not None
+    assert (search.attribution, search.recorded) == ("reported", False)
+    assert search.figures["evidence_recall"].mean == 1
+    assert "loop_gain" not in search.figures
+    assert search.usage == {
+        "input_tokens": 1200,
+        "output_tokens": 120,
+        "cost_usd": pytest.approx(0.12),
+    }
+
+
+async def test_eight_clients_at_once_through_one_address(recorder_address: str) -> None:
+    """Also while other questions open and close."""
+    settings = config("rest:http://127.0.0.1:1/x?q={query}")
+    async with open_recorder(settings, DATASET, lambda _message: None) as recorder:
+
+        async def ask(number: int) -> bool:
+            with recorder.question(Query(f"q{number}", f"word{number}")) as session:
+                search = (over_rest, over_mcp)[number % 2]
+                path = "search" if number % 2 == 0 else "mcp"
+                url = f"{recorder.url}/q/{session.token}/{path}"
+                await search_twice(f"word{number}", search(url))
+            return [step.query for step in session.steps] == queries_of(f"word{number}")
+
+        assert all(await asyncio.gather(*(ask(number) for number in range(8))))
