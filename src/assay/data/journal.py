@@ -9,16 +9,13 @@ from assay.errors import DataError
 from assay.files import complete_lines, cut_file, open_to_append
 from assay.net.json import JsonObject, parse_object
 
-JOURNAL_MAX_BYTES = 2**30
-"""Of a journal, by default: what it says is held in memory."""
+JOURNAL_MAX_BYTES = 2**30  # what it says is held in memory
 
 
 class Journal:
-    """The lines of `FILE.journal.jsonl`. Work that was paid for survives a kill.
+    """The lines of `FILE.journal.jsonl` beside the result file `out`: `Journal(out).append(row)`.
 
-    Parameters:
-        out: the result file that the journal belongs to.
-        limit: how many bytes it may have, in reading and in writing.
+    Work that was paid for survives a kill. `limit` is how many bytes it may have.
     """
 
     def __init__(self, out: Path, *, limit: int = JOURNAL_MAX_BYTES) -> None:
@@ -41,13 +38,6 @@ class Journal:
         """Remove what follows the first `size` bytes. Raises `OSError`."""
         cut_file(self.path, size)
 
-    def _parsed(self, line: bytes) -> JsonObject:
-        fields = parse_object(line)
-        if fields is None:
-            what = "has a line that is not a JSON object; remove it, or the file to start over"
-            raise DataError(what, file=self.path)
-        return fields
-
     def read_from(self, offset: int) -> tuple[list[JsonObject], int]:
         """The complete lines since `offset`, and where the next ones will begin.
 
@@ -59,8 +49,11 @@ class Journal:
         for end, line in complete_lines(self.path, offset):
             if end > self.limit:
                 raise self._too_large()
-            if line.strip():
-                found.append(self._parsed(line))
+            fields = parse_object(line) if line.strip() else {}
+            if fields is None:
+                what = "has a line that is not a JSON object; remove it, or the file to start over"
+                raise DataError(what, file=self.path)
+            found += [fields] if fields else []
         return found, end
 
     def _too_large(self) -> DataError:

@@ -6,7 +6,6 @@ are what is read all the same, and what makes scores mean less than they seem to
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint
 from itertools import combinations, islice
 from os import PathLike
 from pathlib import Path
@@ -40,12 +39,9 @@ GROUP = "assay.datasets"
 
 @dataclass(frozen=True, slots=True)
 class DataSource:
-    """One kind of name, `PREFIX:NAME`.
+    """One kind of name, `PREFIX:NAME`; `what` is a line for `assay data list`.
 
-    Attributes:
-        read: reads a data set by its whole name, and downloads it if it is not in the cache.
-        is_available_offline: whether that needs no network, as far as it is known.
-        what: a line for `assay data list`.
+    `read` downloads what is not in the cache; `is_available_offline` says if that is needed.
     """
 
     read: Callable[[str, Findings, Progress], Dataset]
@@ -151,23 +147,16 @@ def require_dataset(name: str | Path) -> None:
     if name in KNOWN or source_of(name) is not None or (str(name) != "" and path.exists()):
         require_readable_table(path)
         return
+    beside = [str(file) for file in islice(path.parent.glob("*"), 1000)]
     if table_suffix(path) in (*SUFFIXES, ".zip"):
-        raise UsageError(f"{name}: no such file{did_you_mean(str(name), _files_beside(path))}")
+        raise UsageError(f"{name}: no such file{did_you_mean(str(name), beside)}")
     near = _similar_name(str(name))
-    hint = f". Did you mean {near!r}?" if near else did_you_mean(str(name), _files_beside(path))
+    hint = f". Did you mean {near!r}?" if near else did_you_mean(str(name), beside)
     raise UsageError(
         f"no data set {str(name)!r}: the known names are {', '.join(KNOWN)}, and "
         f"{', '.join(f'{prefix}:NAME' for prefix in SOURCES)}; or pass a folder, a zip or a table "
         f"of questions (.csv, .tsv, .jsonl, .parquet){hint}"
     )
-
-
-def _files_beside(path: Path) -> list[str]:
-    """What is in the folder of a path that does not exist, of which one may have been meant."""
-    try:
-        return [str(path.parent / each.name) for each in islice(path.parent.iterdir(), 1000)]
-    except OSError:
-        return []
 
 
 def is_available_offline(name: str) -> bool:
@@ -186,10 +175,9 @@ def source_of(name: object) -> DataSource | None:
     if prefix in SOURCES:
         return SOURCES[prefix]
     point = find_plugin(GROUP, prefix)
-    return None if point is None else _plugin(point)
+    if point is None:
+        return None
 
-
-def _plugin(point: EntryPoint) -> DataSource:
     def read(name: str, _findings: Findings, _progress: Progress) -> Dataset:
         dataset = load_plugin(point)(name.partition(":")[2])
         if not isinstance(dataset, Dataset):
@@ -207,21 +195,15 @@ def _similar_name(name: str) -> str | None:
     if colon:
         near = closest(prefix.replace("-", "_"), SOURCES, cutoff=0.5)
         return f"{near}:{rest}" if near else None
-    names = {each: f"beir:{each}" for each in BEIR_MD5} | {each: each for each in KNOWN}
+    names = {known: f"beir:{known}" for known in BEIR_MD5} | {known: known for known in KNOWN}
     found = closest(name.lower(), names, cutoff=0.75)
     return names[found] if found else None
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetCheck:
-    """What a check found.
-
-    Attributes:
-        name: the data set, as it was named.
-        documents, queries, judgments: how many could be read.
-        error_count: how many errors there are.
-        errors: the first thousand of them, each with file and line.
-        warnings: one for each kind, with its count and places.
+    """What a check found: how much could be read, the first thousand of `error_count` errors with
+    file and line, and one warning for each kind with its count and places.
     """
 
     name: str

@@ -45,6 +45,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 
 _NESTED = ("input", "inputs", "output", "outputs", "vars", "response")
 _TEXTS = ("text", "content", "page_content", "pageContent", "document.content")
+# Of 1 and 0 in a column with gaps, data frames make 1.0 and 0.0.
 _YES, _NO = ("true", "1", "1.0", "yes"), ("false", "0", "0.0", "no")
 _IDS = ("id", "doc_id", "chunk_id", "document.id")
 
@@ -59,18 +60,11 @@ class LoggedContext:
 
 @dataclass(frozen=True, slots=True)
 class LoggedAnswer:
-    """One row of a log.
+    """One row of a log; `id` is the row's number if it has none.
 
-    Attributes:
-        id: the row's own id, else its number.
-        question: what was asked.
-        answer: what was answered; None if the application failed.
-        contexts: what the model was given, in its order.
-        reference: what a right answer says; empty if the log does not say.
-        answerable: False if declining is right; None if the log does not say.
-        citations: ids of contexts or their places from 1, as logged; None without such a column.
-        relevant: ids or texts of the contexts that should have been retrieved.
-        facts: what a right answer must state.
+    `answer` is None if the application failed, `answerable` and `citations` if the log does not
+    say; citations are ids of contexts or their places from 1. `relevant` are ids or texts of the
+    contexts that should have been retrieved, `facts` what a right answer must state.
     """
 
     id: str
@@ -181,14 +175,10 @@ class _Reader:
         return value.strip()
 
     def answerable(self) -> bool | None:
-        value = self.value("answerable")
-        # Of 1 and 0 in a column with gaps, data frames make 1.0 and 0.0.
-        words = {**dict.fromkeys(_YES, True), **dict.fromkeys(_NO, False)}
-        if value in (None, ""):
-            return None
-        if (word := str(value).strip().lower()) not in words:
+        word = str(value).strip().lower() if (value := self.value("answerable")) is not None else ""
+        if word and word not in (*_YES, *_NO):
             raise self.wrong("answerable", "true or false", value)
-        return words[word]
+        return word in _YES if word else None
 
     def identifier(self) -> str:
         value = self.value("id")
@@ -198,33 +188,31 @@ class _Reader:
 
     def strings(self, key: str) -> tuple[str, ...]:
         items = cell_list(self.value(key))
-        texts = [_text_of(each) if isinstance(each, dict) else each for each in items]
-        if not all(isinstance(each, str | int) for each in texts):
+        texts = [_text_of(item) if isinstance(item, dict) else item for item in items]
+        if not all(isinstance(text, str | int) for text in texts):
             raise self.wrong(key, "a list of strings", self.value(key))
-        return tuple(str(each) for each in texts)
+        return tuple(map(str, texts))
 
     def contexts(self) -> Iterator[LoggedContext]:
-        for each in cell_list(self.value("contexts")):
-            if isinstance(each, str):
-                yield LoggedContext("", each)
-            elif isinstance(each, dict) and isinstance(text := _text_of(each) or "", str):
-                found = next((each[name] for name in _IDS if each.get(name) is not None), "")
-                if not found and not text:
-                    raise self.wrong("contexts", 'objects with "id" or "text"', each)
-                yield LoggedContext(str(found), text)
-            else:
-                what = 'a list of texts or of {"id", "text"}'
-                raise self.wrong("contexts", what, each)
+        for item in cell_list(self.value("contexts")):
+            fields = {"text": item} if isinstance(item, str) else item
+            if not isinstance(fields, dict):
+                raise self.wrong("contexts", 'a list of texts or of {"id", "text"}', item)
+            text = _text_of(fields) or ""
+            found = next((fields[name] for name in _IDS if fields.get(name) is not None), "")
+            if not isinstance(text, str) or not (found or text):
+                raise self.wrong("contexts", 'a list of texts or of {"id", "text"}', item)
+            yield LoggedContext(str(found), text)
 
     def facts(self) -> Iterator[Fact]:
-        for each in cell_list(self.value("facts")):
-            if isinstance(each, str):
-                yield Fact(each, (each,))
-            elif isinstance(each, dict) and isinstance(each.get("text"), str):
-                accept = tuple(str(wording) for wording in cell_list(each.get("accept")))
-                yield Fact.read(each["text"], accept, self.reference())
+        for item in cell_list(self.value("facts")):
+            if isinstance(item, str):
+                yield Fact(item, (item,))
+            elif isinstance(item, dict) and isinstance(item.get("text"), str):
+                accept = tuple(str(wording) for wording in cell_list(item.get("accept")))
+                yield Fact.read(item["text"], accept, self.reference())
             else:
-                raise self.wrong("facts", 'a list of texts or of {"text", "accept"}', each)
+                raise self.wrong("facts", 'a list of texts or of {"text", "accept"}', item)
 
     def missing(self, key: str) -> DataError:
         known, found = ", ".join(COLUMNS[key]), ", ".join(column_paths(self.row.fields))

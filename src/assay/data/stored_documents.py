@@ -24,9 +24,9 @@ from assay.files import make_private_folder, staging_folder, sync_file
 from assay.net.json import parse_json
 from assay.privacy import is_private
 
+# Bytes of a corpus from which its documents stay on the disk, unless ASSAY_CORPUS_IN_MEMORY_MB
+# says otherwise: as objects they take about four times as much memory.
 ON_DISK_FROM = 256 << 20
-"""Bytes of a corpus from which its documents stay on the disk; ASSAY_CORPUS_IN_MEMORY_MB sets
-another limit."""
 
 _TABLES = """
 CREATE TABLE documents (place INTEGER PRIMARY KEY, id TEXT UNIQUE NOT NULL, record BLOB NOT NULL);
@@ -35,6 +35,7 @@ CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 _CACHE_KB = 128 << 10
 _BATCH = 1000
 _KNOWN = "SELECT 1 FROM documents WHERE id = ?"
+_RECORD = "SELECT record FROM documents WHERE id = ?"
 
 
 class StoredDocuments(Mapping[str, Document]):
@@ -56,7 +57,7 @@ class StoredDocuments(Mapping[str, Document]):
         return isinstance(key, str) and bool(self._first(_KNOWN, key))
 
     def __getitem__(self, key: str) -> Document:
-        record = self._first("SELECT record FROM documents WHERE id = ?", key)
+        record = self._first(_RECORD, key)
         if record is None:
             raise KeyError(key)
         return _document(key, record)
@@ -70,11 +71,8 @@ class StoredDocuments(Mapping[str, Document]):
         return (_document(identifier, record) for identifier, record in self._rows("record"))
 
     def cached_fingerprint(self, rest: str, compute: Callable[[], str]) -> str:
-        """A hash of the data set, computed once: it reads every document.
-
-        Parameters:
-            rest: a hash of all that it depends on beside the documents.
-            compute: the hash itself.
+        """A hash of the data set, computed once: it reads every document. `rest` is a hash of all
+        that it depends on beside the documents.
         """
         if found := self.fact(f"fingerprint {rest}"):
             return found
@@ -194,8 +192,7 @@ class DocumentWriter:
         if self._database.execute(insert, (self._count, key, record)).rowcount:
             self._count += 1
             return document
-        query = "SELECT record FROM documents WHERE id = ?"
-        return _document(key, self._database.execute(query, (key,)).fetchone()[0])
+        return _document(key, self._database.execute(_RECORD, (key,)).fetchone()[0])
 
 
 def _connect(path: Path) -> sqlite3.Connection:
