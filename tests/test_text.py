@@ -213,8 +213,8 @@ def test_the_language_of_one_short_sentence(text: str, language: str | None) -> 
 
 
 def test_a_language_is_told_by_more_words_where_they_are_asked_for() -> None:
-    assert detect_language(["Der Schlüssel liegt bei der Kasse."], fewest_words=30) is None
-    assert detect_language(["Der Schlüssel liegt bei der Kasse."] * 5, fewest_words=30) == "german"
+    assert detect_language(["Der Schlüssel liegt bei der Kasse."], min_words=30) is None
+    assert detect_language(["Der Schlüssel liegt bei der Kasse."] * 5, min_words=30) == "german"
 
 
 def test_one_foreign_word_and_shared_words_tell_nothing() -> None:

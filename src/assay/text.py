@@ -169,7 +169,7 @@ _LETTER_WEIGHT = 0.5
 _LETTERS_READ = 100_000
 # What a language must show of its function words before it is believed: text has about 40%.
 _SURE = 0.12
-_FEWEST_HITS = 2
+_MIN_HITS = 2
 
 _SHORT = 500
 _local = threading.local()
@@ -257,7 +257,7 @@ def sentences(text: str) -> list[str]:
     return [part for part in bare if any(map(str.isalnum, part))]
 
 
-def detect_language(texts: Iterable[str], *, fewest_words: int = 5) -> str | None:
+def detect_language(texts: Iterable[str], *, min_words: int = 5) -> str | None:
     """What texts are written in, "german"; for a script that several languages share its name,
     "cyrillic"; None where it cannot be told.
 
@@ -266,7 +266,7 @@ def detect_language(texts: Iterable[str], *, fewest_words: int = 5) -> str | Non
 
     Parameters:
         texts: the texts, read as one.
-        fewest_words: with fewer words in Latin letters nothing is said.
+        min_words: with fewer words in Latin letters nothing is said.
     """
     scripts: Counter[str] = Counter()
     latin: list[str] = []
@@ -288,12 +288,12 @@ def detect_language(texts: Iterable[str], *, fewest_words: int = 5) -> str | Non
     if named["japanese"] and named["japanese"] >= _KANA_SHARE * named["chinese"]:
         named["japanese"] += named.pop("chinese", 0)
     language = named.most_common(1)[0][0] if named else ""
-    return language if language != "latin" else _latin_language(latin, fewest_words)
+    return language if language != "latin" else _latin_language(latin, min_words)
 
 
-def _latin_language(said: Sequence[str], fewest_words: int) -> str | None:
+def _latin_language(said: Sequence[str], min_words: int) -> str | None:
     said = [word for word in said if not word[:1].isdigit()]
-    if len(said) < fewest_words:
+    if len(said) < min_words:
         return None
     known = _languages_by_word()
     shown: defaultdict[str, float] = defaultdict(float)
@@ -308,7 +308,7 @@ def _latin_language(said: Sequence[str], fewest_words: int) -> str | None:
                 shown[language] += _LETTER_WEIGHT / len(written)
     # English first on a tie of texts of any length; two others that are alike are not told apart.
     ranked = sorted(shown, key=lambda each: (-shown[each], each != "english"))
-    if not ranked or hits[ranked[0]] < max(_FEWEST_HITS, _SURE * len(said)):
+    if not ranked or hits[ranked[0]] < max(_MIN_HITS, _SURE * len(said)):
         return None
     tied = len(ranked) > 1 and shown[ranked[0]] == shown[ranked[1]]
     return None if tied and ranked[0] != "english" else ranked[0]
@@ -373,7 +373,7 @@ def respelled(name: str, known: Container[str]) -> str:
 
 
 def parse_time(text: str) -> datetime:
-    """A day or a time in ISO 8601, in UTC where it names no zone. Raises ValueError."""
+    """A day or a time in ISO 8601, in UTC if it names no zone. Raises ValueError."""
     moment = datetime.fromisoformat(text)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 

@@ -20,7 +20,7 @@ import pytest
 from assay.data import Dataset, Document, Fact, ReferenceAnswer, load_dataset, text_file
 from assay.data.beir import write_beir
 from assay.data.load import check_dataset
-from assay.errors import AssayError, DataError, UsageError
+from assay.errors import DataError, UsageError
 
 WriteDataset = Callable[..., Path]
 
@@ -291,58 +291,25 @@ def test_what_can_be_lived_with_is_a_warning_with_count_and_example(
     assert any(re.search(warning, each) for each in dataset.warnings), dataset.warnings
 
 
-def test_a_judged_document_that_is_not_there_counts_in_the_ideal(
-    write_dataset: WriteDataset,
-) -> None:
-    dataset = load_dataset(write_dataset({"qrels/test.tsv": "q1\tgone\t1\nwho\td1\t1\n"}))
-    assert dataset.judgments["test"] == {"q1": {"gone": 1}}
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            {"corpus.jsonl": None, "queries.jsonl": None},
-            r"small: has no queries; a data set has corpus.jsonl, queries",
-        ),
         ({"queries.jsonl": None}, r"small: has no queries; .* assay data questions makes some"),
         ({"corpus.jsonl": ""}, r"corpus.jsonl: has no documents; add rows with '_id'"),
         ({"queries.jsonl": "\n\n"}, r"queries.jsonl: has no queries; add rows with '_id'"),
-        (
-            {"corpus.jsonl": D1 + "\n{oops\n"},
-            r"corpus.jsonl:3: is not valid JSON: .*; correct",
-        ),
+        ({"corpus.jsonl": D1 + "\n{oops\n"}, r"corpus.jsonl:3: is not valid JSON: .*; correct"),
         ({"corpus.jsonl": "[1]\n"}, r"corpus.jsonl:1: must be one JSON object.*got \[1\]"),
-        (
-            {"corpus.jsonl": '{"_id": true}\n'},
-            r"corpus.jsonl:1: has no id .* got True",
-        ),
         ({"corpus.jsonl": '{"_id": "x", "text": 5}'}, r":1: 'text' must be text, got 5"),
         ({"corpus.jsonl": D1.encode() + b'{"_id": "\xff"}'}, r"corpus.jsonl:2: is not UTF-8.*0xff"),
-        ({"corpus.jsonl": D1.encode("utf-16")}, r"corpus.jsonl:1: is not UTF-8.*save it as UTF-8"),
-        ({"corpus.jsonl": None, "corpus.jsonl.gz": b"no"}, r"corpus.jsonl.gz: cannot be read"),
         (
             {"corpus.jsonl": None, "corpus.jsonl.gz": gzip.compress(D1.encode())[:-9]},
             r"corpus.jsonl.gz: cannot be read: .*ended before.*; .* or get a new copy",
         ),
-        ({"qrels/test.tsv": "q1\td1\n"}, r"test.tsv:1: has 2 columns; judgments have three"),
-        (
-            {"qrels/test.tsv": "q1\td1\t1\nq1\td2\n"},
-            r"test.tsv:2: has 2 columns.*earlier lines have 3",
-        ),
         ({"qrels/test.tsv": "q1\t\t1\n"}, r"test.tsv:1: a column is empty"),
-        (
-            {"qrels/test.tsv": "q1\td1\t1\nq1\td1\t2\n"},
-            r"test.tsv:2: document 'd1' has grade 2 for query 'q1', but 1 before",
-        ),
         ({"answers.jsonl": '{"query_id": "q1"}'}, r"answers.jsonl:1: query 'q1' has no 'answer'"),
         (
             {"answers.jsonl": '{"query_id": "q1", "answer": "x", "facts": [{}]}'},
             r"answers.jsonl:1: a fact must be .*got {}",
-        ),
-        (
-            {"answers.jsonl": '{"query_id": "q1", "answer": "x", "documents": "d1"}'},
-            r"answers.jsonl:1: 'documents' must be a list, got 'd1'",
         ),
         (
             {"answers.jsonl": '{"query_id": "q1", "answer": "x", "documents": [1]}'},
@@ -404,14 +371,6 @@ def test_a_pipe_in_place_of_a_file_blocks_nobody(write_dataset: WriteDataset, na
     os.mkfifo(folder / name)
     with pytest.raises(DataError, match=r"cannot be read: it is not a regular file"):
         load_dataset(folder)
-
-
-@pytest.mark.timeout(20)
-@pytest.mark.parametrize("name", ["set.zip", "set", "set.csv", "set.parquet", "set.jsonl"])
-def test_a_pipe_in_place_of_a_data_set_blocks_nobody(tmp_path: Path, name: str) -> None:
-    os.mkfifo(tmp_path / name)
-    with pytest.raises(AssayError):
-        load_dataset(str(tmp_path / name))
 
 
 def packed_set(path: Path, *more: tuple[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> Path:

@@ -3,8 +3,6 @@
 import json
 import os
 import pickle
-import shutil
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,7 @@ import assay
 from assay.data import Dataset, load_dataset
 from assay.data import stored_documents as module
 from assay.data.stored_documents import StoredDocuments
-from assay.errors import DataError, UsageError
+from assay.errors import DataError
 
 _NOTES = Path(module.__file__).parent / "notes"
 
@@ -91,14 +89,6 @@ def test_a_corpus_that_changed_is_read_again(on_disk: Path, small: Path) -> None
     assert len(list(on_disk.glob("*.sqlite3"))) == 1  # the earlier one is deleted
 
 
-def test_a_zip_is_stored_too(on_disk: Path, small: Path, tmp_path: Path) -> None:
-    archive = tmp_path / "small.zip"
-    with zipfile.ZipFile(archive, "w") as packed:
-        for path in small.rglob("*.*"):
-            packed.write(path, path.relative_to(small).as_posix())
-    assert load_dataset(archive).fingerprint == load_dataset(small).fingerprint
-
-
 def test_warnings_come_every_time_and_duplicates_are_refused(on_disk: Path, small: Path) -> None:
     with (small / "corpus.jsonl").open("a") as file:
         file.write('{"_id": "d1", "title": "D1", "text": "text d1"}\n')
@@ -112,12 +102,6 @@ def test_warnings_come_every_time_and_duplicates_are_refused(on_disk: Path, smal
     ):
         load_dataset(small)
     assert len(list(on_disk.iterdir())) == 1
-
-
-def test_an_empty_corpus_is_refused(on_disk: Path, small: Path) -> None:
-    (small / "corpus.jsonl").write_text("\n")
-    with pytest.raises(DataError, match="has no documents"):
-        load_dataset(small)
 
 
 def test_a_full_disk_is_told(on_disk: Path, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,15 +130,3 @@ def test_files_are_the_owners(on_disk: Path, small: Path) -> None:
     load_dataset(small)
     (path,) = on_disk.glob("*.sqlite3")
     assert path.stat().st_mode & 0o077 == 0
-
-
-def test_the_limit_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ASSAY_CORPUS_IN_MEMORY_MB", "much")
-    with pytest.raises(UsageError, match="must be a number of megabytes, got 'much'"):
-        load_dataset("notes")
-
-
-def test_a_file_of_the_cache_that_is_gone_is_made_again(on_disk: Path, small: Path) -> None:
-    load_dataset(small)
-    shutil.rmtree(on_disk)
-    assert len(load_dataset(small).documents) == 3

@@ -90,22 +90,6 @@ async def test_notes_are_documents_and_passages_of_one_count_once() -> None:
     assert agent.info.protocol == "nextcloud"
 
 
-async def test_a_file_with_the_id_of_a_note_is_another_document() -> None:
-    server: MCPServer[Any] = MCPServer("mixed")
-
-    @server.tool()
-    async def nc_semantic_search(query: str, limit: int = 10) -> dict[str, Any]:
-        return {"success": True, "results": [{**row(101), "doc_type": "file"}, row(101)]}
-
-    async with opened(server) as agent:
-        assert (await agent.ask("x", 5)).doc_ids == ("file:101", "MED-1")
-
-
-async def test_no_more_documents_come_than_were_asked_for() -> None:
-    async with opened(older_server()) as agent:
-        assert (await agent.ask("x", 2)).doc_ids == ("MED-3", "note:999")
-
-
 async def test_a_server_that_can_is_asked_for_whole_notes_only() -> None:
     seen: dict[str, Any] = {}
     async with opened(newer_server(seen)) as agent:
@@ -168,14 +152,6 @@ def test_a_note_that_stands_for_two_documents_is_refused(mapping_path: Path) -> 
     mapping_path.write_text('{"MED-1": 7, "MED-2": 7}')
     with pytest.raises(DataError, match="note 7 is mapped to 'MED-1' and to 'MED-2'"):
         open_target(NOWHERE, OpenContext(DATA))
-
-
-async def test_what_the_server_says_of_each_document_is_kept() -> None:
-    async with opened(newer_server({})) as agent:
-        found = await agent.ask("q", 5)
-    assert found.doc_ids == ("MED-1", "mail_message:7")
-    assert found.doc_types == ("note", "mail_message")
-    assert (found.scores, found.relevance_source) == ((0.5, 0.25), "fusion_ordinal")
 
 
 async def test_questions_about_files_and_mails_need_no_upload(

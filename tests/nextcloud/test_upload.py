@@ -103,16 +103,6 @@ async def test_a_creation_whose_answer_was_lost_makes_no_second_note(
     assert sorted(mapped(mapping_path).values()) == sorted(server.notes)
 
 
-@pytest.mark.parametrize("status", [423, 504])
-async def test_after_any_such_failure_the_note_is_looked_for_before_it_is_created_again(
-    client: NotesClient, server: NotesServer, mapping_path: Path, status: int
-) -> None:
-    server.faults = [Fault("POST", status, done=True)]
-    report = await upload_documents(many(2), client, mapping_path)
-    assert (report.created, report.copies, len(server.notes)) == (2, 0, 2)
-    assert server.count("POST") == 2  # one for each document
-
-
 async def test_a_copy_that_came_after_all_is_deleted_by_the_same_upload(
     client: NotesClient, server: NotesServer, mapping_path: Path
 ) -> None:
@@ -140,16 +130,6 @@ async def test_a_note_that_was_made_without_its_text_is_filled(
     server.meddle = emptied
     await upload_documents(many(1), client, mapping_path)
     assert [note.content for note in server.notes.values()] == ["Text 0."]
-
-
-async def test_copies_of_a_note_are_taken_away(
-    client: NotesClient, server: NotesServer, mapping_path: Path
-) -> None:
-    await upload_documents(many(2), client, mapping_path)
-    server.add("[d1] Title 1", "Text 1.", CATEGORY)
-    report = await upload_documents(many(2), client, mapping_path)
-    assert (report.copies, len(server.notes)) == (1, 2)
-    assert sorted(mapped(mapping_path).values()) == sorted(server.notes)
 
 
 async def test_a_failed_upload_is_an_error_that_keeps_what_was_done(

@@ -114,11 +114,6 @@ def test_cases_that_cannot_be_collected_are_told(run: Run, pytester: pytest.Pyte
     result.stdout.fnmatch_lines(["*1 case error: *nowhere*", "report: *report.json"])
 
 
-def test_another_failure_to_collect_makes_no_report(run: Run, pytester: pytest.Pytester) -> None:
-    run("raise RuntimeError('out of order')", "--assay-report=report.json")
-    assert not (pytester.path / "report.json").exists()
-
-
 @pytest.mark.parametrize("fixture", ["rag_agent", "mcp_sampling_client"])
 @pytest.mark.parametrize("scheme", ["mcp", "http"])
 def test_a_password_in_the_target_is_told_nowhere(
@@ -158,13 +153,6 @@ def test_a_fixture_that_fails_and_a_skip_are_told(run: Run, pytester: pytest.Pyt
     assert reasons[1] == "not today"
 
 
-def test_the_report_goes_to_the_cache_folder_unless_it_is_named(
-    run: Run, pytester: pytest.Pytester
-) -> None:
-    run("def test_it(rag_case): pass").assert_outcomes(passed=5)
-    assert read_report(pytester, ".pytest_cache/d/assay/rag-report.json")["complete"]
-
-
 def test_without_a_cache_folder_the_report_goes_to_a_temporary_one(
     run: Run, pytester: pytest.Pytester
 ) -> None:
@@ -196,7 +184,7 @@ def test_the_marker_selects_the_cases_and_all_queries_are_an_option(run: Run) ->
 def test_whatever_is_recorded_there_is_a_report(run: Run, pytester: pytest.Pytester) -> None:
     result = run(
         r"""
-        ODD = {"q-095": 10**400, "q-017": b"1", "q-005": object(), "q-110": (n for n in "1")}
+        ODD = {"q-095": 10**400, "q-017": b"1", "q-005": object(), "q-110": [1]}
 
         def test_refused(rag_case, rag_record):
             rag_record(odd=ODD.get(rag_case.query_id, 1))
@@ -216,10 +204,3 @@ def test_whatever_is_recorded_there_is_a_report(run: Run, pytester: pytest.Pytes
     refused, kept = report["means"].values()
     assert (refused, kept) == ({"odd": 1.0}, {"right": 1.0})  # no mean over what is no number
     assert not any("\x1b[31m" in line for line in result.outlines if line.startswith("  q-"))
-
-
-def test_a_session_in_which_all_was_skipped_says_so(run: Run) -> None:
-    result = run("def test_judged(evaluation_llm): pass")
-    result.stdout.fnmatch_lines(["*1 case skipped: no model to judge with*", "!*NOTHING WAS EVAL*"])
-    passed = run("def test_it(nfcorpus_test_data): pass")
-    passed.stdout.no_fnmatch_line("*NOTHING WAS EVALUATED*")

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.pytest_plugin.conftest import INI, Run
+from tests.pytest_plugin.conftest import INI
 
 pytest_plugins = ["pytester"]
 
@@ -40,10 +40,3 @@ def test_the_help_of_pytest_names_the_options_and_loads_nothing_heavy(tmp_path: 
     loaded = done.stdout.split()
     assert "--assay-target=TARGET" in loaded
     assert not set(HEAVY) & set(loaded)
-
-
-def test_collecting_alone_writes_no_report(run: Run, pytester: pytest.Pytester) -> None:
-    result = run("def test_it(rag_case): pass", "--collect-only", "--assay-report=report.json")
-    assert result.ret == 0
-    result.stdout.fnmatch_lines(["*[[]q-095[]]*"])
-    assert not (pytester.path / "report.json").exists()

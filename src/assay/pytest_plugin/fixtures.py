@@ -277,29 +277,25 @@ class SemanticHit:
     document_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class NotesSearch:
-    """Searches notes with the target of the session; None if nobody named one."""
+class NextcloudClient:
+    """The notes of a Nextcloud: the methods of `NotesClient`, and `notes.semantic_search`, which
+    asks the target of the session; `agent` is None if nobody named one.
+    """
 
-    agent: "Agent | None"
+    def __init__(self, client: Any, agent: "Agent | None") -> None:
+        self._client = client
+        self._agent = agent
+        self.notes = self
 
     async def semantic_search(self, query: str, limit: int = 10) -> list[SemanticHit]:
         """The documents that the notes hold, best first."""
-        if self.agent is None:
+        if self._agent is None:
             pytest.skip(
                 "no search to test: set ASSAY_TARGET or pass --assay-target, such as "
                 "nextcloud:http://localhost:8000 of the Nextcloud MCP server"
             )
-        answer = await self.agent.ask(query, limit)
+        answer = await self._agent.ask(query, limit)
         return [SemanticHit(doc_id) for doc_id in answer.doc_ids]
-
-
-class NextcloudClient:
-    """The notes of a Nextcloud: the methods of `NotesClient`, and `notes.semantic_search`."""
-
-    def __init__(self, client: Any, agent: "Agent | None") -> None:
-        self._client = client
-        self.notes = NotesSearch(agent)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)

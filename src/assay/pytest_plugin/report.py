@@ -19,24 +19,20 @@ from assay.text import strip_controls
 
 Figure = float | str | None
 
+# Tells what a test records from other plugins' properties in a JUnit file.
 PREFIX = "rag."
-"""Begins the names of what a test records, to tell them from other plugins' properties in a JUnit
-file."""
-
 QUERY = f"{PREFIX}query_id"
 NOT_RUN = "not run"
 MARKER = "rag"
-FIXTURES = frozenset(
-    {
-        "evaluation_llm",
-        "ground_truth_data",
-        "mcp_sampling_client",
-        "nc_client",
-        "nfcorpus_test_data",
-        "rag_agent",
-    }
-)
-"""A test that uses one of these is an evaluation, with or without the marker."""
+# A test that uses one of these is an evaluation, with or without the marker.
+FIXTURES = {
+    "evaluation_llm",
+    "ground_truth_data",
+    "mcp_sampling_client",
+    "nc_client",
+    "nfcorpus_test_data",
+    "rag_agent",
+}
 
 _REASON_LENGTH = 1000
 _LABEL_LENGTH = 200
@@ -120,16 +116,15 @@ class CaseResults:
 
 def means(cases: list[CaseResult]) -> dict[str, float]:
     """The mean of each figure over the cases that have it; labels have none."""
-    columns: dict[str, list[float | str]] = {}
+    columns: dict[str, list[Any]] = {}
     for name, value in (pair for case in cases for pair in case.figures.items()):
         if value is not None:
             columns.setdefault(name, []).append(value)
-    labels = {name for name, values in columns.items() for value in values if _is_label(value)}
-    return {name: fmean(map(float, columns[name])) for name in columns if name not in labels}
-
-
-def _is_label(value: object) -> bool:
-    return isinstance(value, str | bool)
+    return {
+        name: fmean(values)
+        for name, values in columns.items()
+        if not any(isinstance(value, str | bool) for value in values)
+    }
 
 
 def record_figures(item: pytest.Item, **figures: Any) -> None:
@@ -144,15 +139,10 @@ def _plain(name: str, value: object) -> Figure:
         return value
     if isinstance(value, str):
         return strip_controls(value)[:_LABEL_LENGTH].encode("utf-8", "replace").decode()
-    try:
-        if not hasattr(value, "__float__"):  # float(b"1") is a number too
-            raise TypeError
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
+    if not hasattr(value, "__float__"):
         kind = type(value).__name__
-        raise UsageError(
-            f"rag_record({name}=...) takes a number, a text or None, got {kind}"
-        ) from None
+        raise UsageError(f"rag_record({name}=...) takes a number, a text or None, got {kind}")
+    number = float(value)
     if not isfinite(number):
         return str(number)
     return value if isinstance(value, int) else number

@@ -28,9 +28,9 @@ OLLAMA_VARIABLE = "RAG_EVAL_OLLAMA_BASE_URL"
 SPLIT = "test"
 FEW = 5
 SEED = 42
+# Begins the message of a collection that failed because there are no cases: the report recognizes
+# it, also when a worker of a distributed session sends it.
 NO_CASES = "rag_case: "
-"""Begins the message of a collection that failed because there are no cases: the report has to
-recognize it, also when a worker of a distributed session sends it."""
 
 _OPTIONS = (
     ("target", "TARGET", "What to evaluate, as for 'assay eval' (ASSAY_TARGET, assay.toml)."),
@@ -127,10 +127,8 @@ class _Project:
     def dataset(self) -> str | None:
         """A path is relative to the file."""
         given = self._of_eval("dataset")
-        if not isinstance(given, str):
-            return None
-        place = self.folder / given
-        return str(place) if place.exists() else given
+        place = self.folder / str(given)
+        return str(place) if given and place.exists() else given
 
     def target(self, named: str | None) -> tuple[str | None, Mapping[str, Any]]:
         """The target and its options: `named`, of `[eval]`, or the only one of the file."""
@@ -203,15 +201,8 @@ def missing_data(error: DownloadError) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RagCase:
-    """One query of a session.
-
-    Attributes:
-        query_id: Its id in the data set.
-        query: Its text.
-        expected_document_ids: The documents of the highest grade that the query has.
-        judgments: All its grades by document id.
-        reference: The text of the reference answer, or None.
-        answerable: False if no document holds the answer, so that declining is right.
+    """One query of a session. `expected_document_ids` are the documents of the highest grade that
+    the query has, `judgments` all its grades; `answerable` is False if declining is right.
     """
 
     query_id: str

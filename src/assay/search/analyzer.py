@@ -103,7 +103,7 @@ def language_of(documents: Iterable[Document]) -> str:
     if detected and detected.total() > len(sample) / 2:
         return detected.most_common(1)[0][0]
     texts = (f"{one.title} {one.text[:_CHARACTERS_READ]}" for one in sample)
-    found = detect_language(texts, fewest_words=_WORDS_TO_TELL_BY) or DEFAULT_LANGUAGE
+    found = detect_language(texts, min_words=_WORDS_TO_TELL_BY) or DEFAULT_LANGUAGE
     if found in _UNSPACED_SCRIPTS:
         return "cjk"
     # A script that several languages share is read by its usual stemmer; Hebrew has none.
