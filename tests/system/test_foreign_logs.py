@@ -149,3 +149,42 @@ def test_an_unknown_layout_is_refused_with_a_mapping(assay: Assay, tmp_path: Pat
     assert "only 'ask.q', 'output.a'; " in result.stderr
     assert "--columns question=" in result.stderr
     assert scored(assay, path, "--columns", "question=ask.q,answer=output.a")[1]["answer"] == ANSWER
+
+
+def _span(name: str, parent: str, values: dict[str, str], start: int) -> dict[str, Any]:
+    head = {"traceId": "t", "spanId": name, "parentSpanId": parent, "startTimeUnixNano": str(start)}
+    return {**head, "attributes": _attributes(values)}
+
+
+def test_the_searches_of_a_trace_are_scored_against_a_data_set(
+    assay: Assay, tmp_path: Path
+) -> None:
+    (tmp_path / "questions.csv").write_text(f"query,doc_ids\n{QUESTION},tea;pot\nWhere?,key\n")
+
+    def search(name: str, query: str, ids: list[str], start: int) -> dict[str, Any]:
+        values = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": "search",
+            "gen_ai.tool.call.arguments": json.dumps({"query": query}),
+            "gen_ai.tool.call.result": json.dumps({"results": [{"id": each} for each in ids]}),
+        }
+        return _span(name, "a", values, start)
+
+    root = _span("a", "", {"input.value": QUESTION, "output.value": ANSWER}, 1)
+    spans = [search("c", "green tea", ["pot"], 3), search("b", "tea", ["ice", "tea"], 2), root]
+    path = tmp_path / "spans.json"
+    path.write_text(json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}))
+    result = assay("score", "spans.json", "--dataset", "questions.csv", "--json")
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert (found["questions"], found["of"], found["unknown"]) == (1, 2, 0)
+    figures = {name: figure["mean"] for name, figure in found["search"]["figures"].items()}
+    assert (figures["calls"], figures["evidence_recall"]) == (2.0, 1.0)
+    assert found["search"]["attribution"] == "reported"
+    assert [point["mean"] for point in found["search"]["curve"]] == [0.5, 1.0]
+    assert found["metrics"]["recall@10"] == 1.0
+    shown = " ".join(assay("score", "spans.json", "--dataset", "questions.csv").stdout.split())
+    assert "reported by the agent" in shown
+    assert "1 of 2 questions" in shown
+    other = assay("score", "spans.json", "--dataset", "notes")
+    assert (other.returncode, "none of its 1 traces asks a question" in other.stderr) == (2, True)

@@ -141,6 +141,8 @@ def score_command(
         is_given(context, "dataset") or qrels is not None or holds_answers(run)
     ):
         columns = None  # those of assay.toml are of its own data set
+    if dataset is not None and qrels is None and _is_trace_file(run):
+        raise typer.Exit(_score_traces(run, dataset, split, archive, top_k, as_json))
     of_table = bool(columns) and dataset is not None and qrels is None and is_table(dataset)
     if holds_answers(run) or (columns and not of_table):
         refuse_unused(context, _OF_RANKINGS, f"on logged answers, which {run} holds; leave it out")
@@ -344,6 +346,49 @@ def holds_answers(path: Path) -> bool:
     except DataError:
         return False
     return False
+
+
+def _is_trace_file(path: Path) -> bool:
+    from assay.data.table import SUFFIXES, table_suffix
+    from assay.data.traces import holds_traces
+
+    try:
+        return table_suffix(path) in SUFFIXES and holds_traces(path)
+    except DataError:
+        return False
+
+
+def _score_traces(
+    path: Path,
+    dataset: str,
+    split: str,
+    archive: Path | None,
+    top_k: int | None,
+    as_json: bool,
+) -> int:
+    """Print what the searches of traces were worth; the exit code."""
+    from assay.data import load_dataset
+    from assay.evaluation.traced_searches import score_traces
+    from assay.report.console import labeled
+    from assay.report.terminal_searches import search_lines
+
+    with progress_bar() as progress:
+        data = load_dataset(dataset, archive=archive, progress=progress)
+    found = score_traces(path, data, split=split, top_k=top_k or 10)
+    traced = len(found.rankings.query_ids)
+    counts = {"questions": traced, "of": found.questions}
+    counts |= {"repeated": found.repeated, "unknown": found.unknown}
+    if as_json:
+        search = found.search.model_dump(mode="json")
+        print_json({"file": str(path), **counts, "search": search, "metrics": found.rankings.means})
+        return 0
+    summaries = {each: _summary(found.rankings, each) for each in found.rankings.metrics}
+    show(_table(found.rankings, summaries))
+    show(*(labeled(name, words) for name, words in search_lines(found.search)))
+    show(f"{traced} of {found.questions} questions of {data.name} {split} have a trace")
+    if found.unknown or found.repeated:
+        show(f"traces left out: {found.unknown} of other questions, {found.repeated} repeated")
+    return 0
 
 
 def _table_columns(path: Path) -> str:

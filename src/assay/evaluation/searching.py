@@ -10,10 +10,11 @@ reported again without it.
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from assay.metrics.scoring import score_rankings
 from assay.metrics.searches import SEARCH_FIGURES, Groups, Trajectory, best_order, found_share
 from assay.metrics.statistics import summarize
 from assay.net.json import parse_json
-from assay.run.calls import Call, CallLog
+from assay.run.calls import Call
 from assay.run.config import RunConfig
 from assay.run.searches import (
     AnswerQuadrants,
@@ -66,6 +67,12 @@ def read_evidence(path: Path) -> dict[str, Groups]:
     return found
 
 
+class ReadsCalls(Protocol):
+    """The log of a run, or the calls of traces."""
+
+    def read(self, queries: Iterable[Query]) -> Iterator[Call | None]: ...
+
+
 @dataclass(frozen=True)
 class SearchedCalls:
     """The calls of a run with their searches, beside what should have been found."""
@@ -73,7 +80,7 @@ class SearchedCalls:
     config: RunConfig
     dataset: Dataset
     queries: Sequence[Query]
-    log: CallLog
+    log: ReadsCalls
 
     @cached_property
     def evidence(self) -> Mapping[str, Groups]:

@@ -1,0 +1,89 @@
+"""`assay score traces.json --dataset D`: the searches in OpenTelemetry traces, against judgments.
+
+    found = score_traces(Path("traces.json"), load_dataset("notes"))
+    found.search.figures["evidence_recall"].mean
+
+A trace belongs to the question of the data set that it asks, by its text. No agent is called, so
+the figures are those of searches that an agent reports.
+"""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from assay.data.dataset import Dataset, Query
+from assay.data.traces import read_spans, span_rows, trace_steps
+from assay.errors import DataError
+from assay.evaluation.results import metrics_for
+from assay.evaluation.searching import SearchedCalls, measure_searches, summarize_searches
+from assay.metrics.scoring import Scores, score_rankings
+from assay.run.calls import Call
+from assay.run.config import RunConfig
+from assay.run.searches import SearchReport
+from assay.text import normalize
+
+
+@dataclass(frozen=True, slots=True)
+class TraceScores:
+    """Figures over the questions that have a trace.
+
+    `rankings` scores what the agent's model was shown at the end. `repeated` traces ask a question
+    again, of which the last counts; `unknown` ask one that the data set does not have.
+    """
+
+    search: SearchReport
+    rankings: Scores
+    questions: int
+    repeated: int
+    unknown: int
+
+
+class _TracedCalls:
+    """The calls of traces, read as those of a run."""
+
+    def __init__(self, calls: Mapping[str, Call]) -> None:
+        self._calls = calls
+
+    def read(self, queries: Iterable[Query]) -> Iterator[Call | None]:
+        return (self._calls.get(query.id) for query in queries)
+
+
+def score_traces(
+    path: Path, dataset: Dataset, *, split: str = "test", top_k: int = 10
+) -> TraceScores:
+    """Measure the searches of every trace. Raises `DataError` if none asks a known question."""
+    by_text = {normalize(query.text): query for query in dataset.queries_in(split)}
+    spans = read_spans(path)
+    shown = {row["id"]: [each["id"] for each in row["contexts"]] for row in span_rows(spans)}
+    calls: dict[str, Call] = {}
+    traced = list(trace_steps(spans))
+    unknown = 0
+    for trace in traced:
+        query = by_text.get(normalize(trace.question))
+        if query is None:
+            unknown += 1
+            continue
+        # Without documents of its own, a trace ends with all that its searches showed.
+        seen = [doc_id for step in trace.steps for doc_id in step.doc_ids]
+        ids = tuple(dict.fromkeys(filter(None, shown[trace.trace_id] or seen)))
+        calls[query.id] = Call(query.id, ids, 0.0, 1, returned=len(ids), steps=trace.steps)
+    if not calls:
+        what = f"none of its {len(traced)} traces asks a question of {dataset.name!r} ({split})"
+        raise DataError(what, file=path)
+    queries = [query for query in by_text.values() if query.id in calls]
+    config = RunConfig(target="", dataset=dataset.name, split=split, top_k=top_k)
+    searched = SearchedCalls(config, dataset, queries, _TracedCalls(calls))
+    rows = asyncio.run(measure_searches(searched, None))
+    judged = dataset.judgments_in(split)
+    rankings = score_rankings(
+        {query_id: call.doc_ids for query_id, call in calls.items()},
+        {query_id: judged[query_id] for query_id in calls},
+        metrics_for(top_k),
+        known=dataset.corpus_ids,
+        top_k=top_k,
+    )
+    repeated = len(traced) - unknown - len(calls)
+    return TraceScores(
+        summarize_searches(searched, rows), rankings, len(by_text), repeated, unknown
+    )
