@@ -8,7 +8,8 @@ from mcp_types import CallToolResult, ContentBlock, ImageContent, ResourceLink, 
 
 from assay.errors import AgentFailure, FailureKind
 from assay.targets import AgentAnswer
-from assay.targets.mcp.agent import ResultReader
+from assay.targets.mapping import AnswerReader
+from assay.targets.mcp.agent import read_result
 
 KNOWN = {"MED-1", "MED-2"}
 HITS = [{"doc_id": "MED-1", "score": 1.0}, {"doc_id": "MED-2", "score": 0.5}]
@@ -24,7 +25,7 @@ def text(*values: str) -> CallToolResult:
 
 
 def read(result: CallToolResult, **mapping: str) -> AgentAnswer:
-    return ResultReader(mapping, KNOWN).read(result)
+    return read_result(result, AnswerReader(mapping, KNOWN))
 
 
 def test_a_text_of_more_than_a_megabyte_is_refused() -> None:
@@ -81,9 +82,9 @@ def test_repeated_and_unknown_ids_are_passed_on_as_they_are() -> None:
 
 
 def test_what_was_settled_holds_for_the_whole_run() -> None:
-    reader = ResultReader({}, KNOWN)
-    first = reader.read(structured({"results": [{"id": "9", "title": "[MED-1] A"}]}))
-    second = reader.read(structured({"results": [{"id": "MED-2", "title": "[MED-77] B"}]}))
+    reader = AnswerReader({}, KNOWN)
+    first = read_result(structured({"results": [{"id": "9", "title": "[MED-1] A"}]}), reader)
+    second = read_result(structured({"results": [{"id": "MED-2", "title": "[MED-77] B"}]}), reader)
     assert (first.doc_ids, second.doc_ids) == (("MED-1",), ("MED-77",))
 
 

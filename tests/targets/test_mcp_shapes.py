@@ -12,26 +12,19 @@ from tests.targets.mcp_shapes import FOUND, SHAPES, TITLES
 from assay.errors import AgentFailure, FailureKind, TargetError
 from assay.targets.mapping import parse_mapping
 from assay.targets.mcp.agent import McpAgent
-from assay.targets.readiness import UNKNOWN, AgentReadiness
+from assay.targets.mcp.connection import Server
 
 
-class InProcess:
+class InProcess(Server):
     """A server in this process."""
 
-    handshakes: tuple[str, ...] = ("legacy",)
-    advice = stderr_tail = ""
+    handshakes = ("legacy",)
 
     def __init__(self, server: MCPServer[Any]) -> None:
         self._server = server
 
     def connect(self) -> AbstractAsyncContextManager[Any]:
         return InMemoryTransport(self._server)
-
-    async def readiness(self) -> AgentReadiness:
-        return UNKNOWN
-
-    async def close(self) -> None:
-        pass
 
 
 @asynccontextmanager

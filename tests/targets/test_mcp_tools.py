@@ -36,12 +36,12 @@ def test_arguments_are_found_by_their_names(
     arguments: dict[str, Any], query: str, top_k: str | None
 ) -> None:
     found = find_search_tool([tool("search", **arguments)], None, {})
-    assert (found.query, found.top_k) == (query, top_k)
+    assert (found.query.name, found.top_k and found.top_k.name) == (query, top_k)
 
 
 def test_the_one_required_text_of_a_search_is_its_query() -> None:
     found = find_search_tool([tool("find_docs", "", ("topic",), topic=TEXT, lang=TEXT)], None, {})
-    assert found.query == "topic"
+    assert found.query.name == "topic"
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_query_is_not_put_into_an_argument_of_another_name(name: str) -> None:
     with pytest.raises(TargetError, match=f"no argument .* a query; .* --map query={name}"):
         find_search_tool([tool("search", "", (name,), **{name: TEXT})], None, {})
     assert (
-        find_search_tool([tool("search", "", (), **{name: TEXT})], None, {"query": name}).query
+        find_search_tool([tool("search", "", (), **{name: TEXT})], None, {"query": name}).query.name
         == name
     )
 
@@ -153,14 +153,14 @@ def test_arguments_of_an_inner_object_are_found_through_references() -> None:
     with pytest.raises(TargetError, match=r"requires 'params.index'.*--map arg\.params\.index="):
         find_search_tool(tools, None, {})
     found = find_search_tool(tools, None, {"arg.params.index": "5"})
-    assert found.query == "params.query"
+    assert found.query.name == "params.query"
     assert found.arguments("x", 3) == {"params": {"index": "5", "query": "x", "limit": 3}}
 
 
 def test_a_schema_that_refers_to_itself_ends() -> None:
     loop = {"type": "object", "properties": {"query": TEXT, "more": {"$ref": "#"}}}
     tools = [Tool(name="search", input_schema=loop)]
-    assert find_search_tool(tools, None, {}).query == "query"
+    assert find_search_tool(tools, None, {}).query.name == "query"
 
 
 def test_a_choice_of_values_is_offered() -> None:

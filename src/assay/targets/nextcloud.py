@@ -15,8 +15,8 @@ from mcp_types import CallToolResult, Tool
 from assay.data.note_mapping import documents_by_note, note_mapping_path, read_note_mapping
 from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
 from assay.net.outbound import UNRESTRICTED
-from assay.targets.mapping import CONSTANT
-from assay.targets.mcp.agent import McpSession, ResultReader
+from assay.targets.mapping import CONSTANT, AnswerReader
+from assay.targets.mcp.agent import McpSession, read_result
 from assay.targets.mcp.connection import HttpServer
 from assay.targets.mcp.tools import SearchTool, find_search_tool
 from assay.targets.opening import redact_target
@@ -61,7 +61,7 @@ class NextcloudAgent:
         self._known = known
         self._results = "sources" if tool == ANSWER else "results"
         fields = {"results": self._results, "doc_id": "id", "answer": "generated_answer"}
-        self._reader = ResultReader(fields, ())
+        self._reader = AnswerReader(fields, ())
         self._wanted = tool
         self._tool: SearchTool | None = None
         self._passages = 1
@@ -108,7 +108,7 @@ class NextcloudAgent:
         # An answer is made of the results: requesting more would change it.
         count = top_k if self._wanted == ANSWER else top_k * self._passages
         result = await self._session.call(self._tool.name, self._tool.arguments(query, count))
-        answer = self._reader.read(result)
+        answer = read_result(result, self._reader)
         _require_answer(result)
         rows = _rows(result, self._results, len(answer.doc_ids))
         found: dict[str, Mapping[str, Any]] = {}

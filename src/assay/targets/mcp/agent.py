@@ -8,7 +8,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Container, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import replace
 from typing import Any, cast
 
@@ -53,24 +53,13 @@ _NOT_JSON = "the result is neither structured content nor JSON text"
 _EMPTY = "the result has neither text nor structured content"
 
 
-class ResultReader:
-    """Reads document ids, answer and citations from the result of a search tool.
-
-    Parameters:
-        mapping: what `--map` says, parsed.
-        known: the ids of the data set; the field that has held one of them is the id's field.
-    """
-
-    def __init__(self, mapping: Mapping[str, str], known: Container[str]) -> None:
-        self.reader = AnswerReader(mapping, known)
-
-    def read(self, result: CallToolResult) -> AgentAnswer:
-        """The answer in a tool's result. Raises `AgentFailure` if there is none."""
-        if result.is_error:
-            texts = [part.text for part in result.content if isinstance(part, TextContent)]
-            message = "the tool answered with an error"
-            raise AgentFailure(FailureKind.AGENT_ERROR, message, said=quote(" ".join(texts)))
-        return self.reader.read(received_from(result))
+def read_result(result: CallToolResult, reader: AnswerReader) -> AgentAnswer:
+    """The answer in the result of a search tool. Raises `AgentFailure` if there is none."""
+    if result.is_error:
+        texts = [part.text for part in result.content if isinstance(part, TextContent)]
+        message = "the tool answered with an error"
+        raise AgentFailure(FailureKind.AGENT_ERROR, message, said=quote(" ".join(texts)))
+    return reader.read(received_from(result))
 
 
 def received_from(result: CallToolResult) -> Received:
@@ -102,28 +91,18 @@ def received_from(result: CallToolResult) -> Received:
     return received_text(texts)
 
 
-def _messages(text: str, values: list[Any]) -> Received:
-    """The one value, or the list of those in several blocks."""
-    if len(values) == 1:
-        return Received(text, values[0])
-    return Received(text, values, messages=True)
-
-
 def received_text(texts: Sequence[str]) -> Received:
     """What blocks of text hold: JSON in one or in each of them, one result in each, or prose."""
     text = "\n".join(texts)
     values: list[Any] = []
-    others: list[str] = []
-    for each in texts:
-        try:
-            values.append(parse_json(each))
-        except orjson.JSONDecodeError:
-            others.append(each)
-    if not others:
-        return _messages(text, values)
-    found = [value for value in values if isinstance(value, dict | list)]
-    if found:  # "Found 2 documents:", and then a block of JSON for each
-        return _messages(text, found)
+    for block in texts:
+        with suppress(orjson.JSONDecodeError):
+            values.append(parse_json(block))
+    if len(values) < len(texts):  # "Found 2 documents:", and then a block of JSON for each
+        values = [value for value in values if isinstance(value, dict | list)]
+    if values or not texts:
+        single = len(values) == 1
+        return Received(text, values[0] if single else values, messages=not single)
     if len(texts) > 1:
         return Received(text, list(texts))
     embedded = next((value for value in json_values(text) if detect_list(value)), None)
@@ -140,16 +119,7 @@ _MOST_TOOL_PAGES = 20
 
 
 class McpAgent:
-    """An MCP server with a search tool.
-
-    Parameters:
-        name: how a run calls it.
-        server: how to connect to it.
-        tool: the name of its search tool; by default the tool that looks most like one.
-        mapping: what the tool calls its fields, where that cannot be recognized.
-        known: the ids of the data set, by which the field that holds ids is recognized.
-        track: how the server may have learned.
-    """
+    """An MCP server with a search tool; without `tool`, the one that looks most like a search."""
 
     def __init__(
         self,
@@ -165,8 +135,7 @@ class McpAgent:
         self._server = server
         self._session = McpSession(server.connect, server.handshakes)
         self._mapping = mapping or {}
-        self._results = ResultReader(self._mapping, known)
-        self.reader = self._results.reader
+        self.reader = AnswerReader(self._mapping, known)
         self._wanted = tool
         self._tool: SearchTool | None = None
         self.input_schema: Mapping[str, Any] = {}
@@ -199,7 +168,7 @@ class McpAgent:
         """Call the search tool."""
         assert self._tool is not None, "call open() before ask()"
         result = await self._session.call(self._tool.name, self._tool.arguments(query, top_k))
-        answer = self._results.read(result)
+        answer = read_result(result, self.reader)
         if self._tool.top_k is None:  # the tool takes no number of results
             return replace(answer, doc_ids=answer.doc_ids[:top_k])
         return answer

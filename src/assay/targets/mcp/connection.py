@@ -15,7 +15,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, Self, TextIO, cast
+from typing import Any, BinaryIO, Self, TextIO, cast
 from urllib.parse import urlsplit
 
 import httpx
@@ -59,53 +59,32 @@ _LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=100, kee
 _STDERR_LENGTH = 300
 
 
-class Server(Protocol):
-    """An MCP server that sessions can be opened with."""
+class Server:
+    """An MCP server that sessions can be opened with.
 
-    @property
-    def handshakes(self) -> tuple[str, ...]:
-        """The ways to open a session, in the order in which they are tried: `auto` asks which
-        versions the server speaks, `legacy` initializes a session at once."""
-        ...
+    `handshakes` are the ways to open a session, in the order in which they are tried: `auto` asks
+    which versions the server speaks, `legacy` initializes a session at once. `advice` ends a
+    message about no session, `stderr_tail` is the last line that a started command wrote.
+    """
 
-    @property
-    def advice(self) -> str:
-        """What to try if no session can be opened, as the end of a message."""
-        ...
-
-    @property
-    def stderr_tail(self) -> str:
-        """The last line that a started command wrote to stderr, if any."""
-        ...
+    handshakes: tuple[str, ...] = ("auto",)
+    advice = ""
+    stderr_tail = ""
 
     def connect(self) -> AbstractAsyncContextManager[Any]:
         """A fresh transport for `mcp.Client`."""
-        ...
+        raise NotImplementedError
 
     async def readiness(self) -> AgentReadiness:
         """What the server says about itself."""
-        ...
+        return UNKNOWN
 
     async def close(self) -> None:
         """Release what all sessions share."""
-        ...
 
 
-class HttpServer:
+class HttpServer(Server):
     """A server at an address. One HTTP client serves all sessions: making one is expensive."""
-
-    handshakes: tuple[str, ...] = ("auto",)
-    stderr_tail = ""
-
-    @property
-    def advice(self) -> str:
-        """The older transport has an address of its own, which is not supported."""
-        if urlsplit(self._url).path.rstrip("/").endswith("/sse"):
-            return (
-                "; /sse is the address of MCP's deprecated transport: start the server with "
-                "streamable HTTP, which is usually at /mcp, or as a command with mcp-stdio:"
-            )
-        return "; is the server running, and is this its address? MCP is usually at /mcp"
 
     def __init__(self, url: str, policy: OutboundPolicy = UNRESTRICTED) -> None:
         self._policy = policy
@@ -113,6 +92,12 @@ class HttpServer:
         read_token(policy, MCP_TOKEN_VARIABLE)  # raises for one that no header can hold
         self._url = url.rstrip("/") + "/mcp" if urlsplit(url).path in ("", "/") else url
         self._http: httpx2.AsyncClient | None = None
+        self.advice = "; is the server running, and is this its address? MCP is usually at /mcp"
+        if urlsplit(url).path.rstrip("/").endswith("/sse"):
+            self.advice = (
+                "; /sse is the address of MCP's deprecated transport: start the server with "
+                "streamable HTTP, which is usually at /mcp, or as a command with mcp-stdio:"
+            )
 
     def connect(self) -> AbstractAsyncContextManager[Any]:
         if self._http is None:
@@ -133,12 +118,11 @@ class HttpServer:
             self._http = None
 
 
-class StdioServer:
+class StdioServer(Server):
     """A command. It gets our environment, as from a shell, and ends with the session."""
 
     # A question about versions stops servers of the SDK up to 1.8, which then answer nothing.
-    handshakes: tuple[str, ...] = ("legacy", "auto")
-    advice = ""
+    handshakes = ("legacy", "auto")
 
     def __init__(self, command: str) -> None:
         try:
@@ -153,7 +137,6 @@ class StdioServer:
         self._parameters = StdioServerParameters(
             command=words[0], args=words[1:], env=environment, encoding_error_handler="replace"
         )
-        self.stderr_tail = ""
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[Any]:
@@ -164,12 +147,6 @@ class StdioServer:
                     yield streams
             finally:
                 self.stderr_tail = _last_line(stderr)
-
-    async def readiness(self) -> AgentReadiness:
-        return UNKNOWN
-
-    async def close(self) -> None:
-        pass
 
 
 class ServerRequests:
@@ -188,7 +165,7 @@ class ServerRequests:
 
     async def __aenter__(self) -> tuple[Any, Any]:
         read, write = await self._transport.__aenter__()
-        return _ReadStream(read, self), _WriteStream(write, self)
+        return _Stream(read, self), _Stream(write, self)
 
     async def __aexit__(self, *error: Any) -> bool | None:
         return await self._transport.__aexit__(*error)
@@ -202,7 +179,7 @@ class ServerRequests:
 
 
 class _Stream:
-    """A stream of the SDK; whatever is not counted is its own."""
+    """A stream of the SDK that counts what passes; all else is the inner one's."""
 
     def __init__(self, inner: Any, requests: ServerRequests) -> None:
         self._inner, self._requests = inner, requests
@@ -214,12 +191,9 @@ class _Stream:
         await self._inner.__aenter__()
         return self
 
-    async def __aexit__(self, *error: Any) -> bool | None:
-        ended: bool | None = await self._inner.__aexit__(*error)
-        return ended
+    async def __aexit__(self, *error: Any) -> Any:
+        return await self._inner.__aexit__(*error)
 
-
-class _ReadStream(_Stream):
     def __aiter__(self) -> Self:
         return self
 
@@ -230,8 +204,6 @@ class _ReadStream(_Stream):
             raise StopAsyncIteration
         return item
 
-
-class _WriteStream(_Stream):
     async def send(self, item: Any) -> None:
         await self._inner.send(item)
         self._requests.note_written(item)
@@ -273,12 +245,9 @@ def open_http(
     transport: httpx2.AsyncBaseTransport | None = None,
     policy: OutboundPolicy = UNRESTRICTED,
 ) -> httpx2.AsyncClient:
-    """A client for MCP sessions over HTTP.
+    """A client for MCP sessions over HTTP; `transport` replaces the network, in tests.
 
-    Parameters:
-        transport: replaces the network, in tests.
-        policy: which addresses may be called. A restricted client sends no token: the address
-            came in a request, not from the owner of the token.
+    A restricted client sends no token: the address came in a request, not from its owner.
     """
     token = read_token(policy, MCP_TOKEN_VARIABLE)
     inner = transport or httpx2.AsyncHTTPTransport(limits=_LIMITS, verify=tls_context())
@@ -409,20 +378,20 @@ class _RefusedStream(httpx2.AsyncByteStream):
         raise httpx2.StreamError("the response was refused")
 
 
-def _as_httpx(error: httpx2.TransportError) -> httpx.TransportError:
-    """The same error as a class of httpx: the SDK brings a copy with classes of its own."""
-    same = getattr(httpx, type(error).__name__, httpx.TransportError)
-    translated: httpx.TransportError = same(str(error))
-    translated.__cause__ = error
-    return translated
-
-
 def _failure_of(error: httpx.RequestError | httpx2.TransportError) -> AgentFailure:
+    if isinstance(error, httpx2.TransportError):  # the SDK brings a copy of httpx
+        same = getattr(httpx, type(error).__name__, httpx.TransportError)
+        error = _with_cause(same(str(error)), error)
     try:
         with classify_http_errors():
-            raise _as_httpx(error) if isinstance(error, httpx2.TransportError) else error
+            raise error
     except AgentFailure as failure:
         return failure
+
+
+def _with_cause(error: httpx.TransportError, cause: Exception) -> httpx.TransportError:
+    error.__cause__ = cause
+    return error
 
 
 def _failure_of_status(response: httpx2.Response) -> AgentFailure | None:
