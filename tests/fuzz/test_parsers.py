@@ -30,7 +30,7 @@ from assay.net.retry import parse_retry_after
 from assay.net.sse import EventReader, EventTooLarge
 from assay.run.calls import CallLog, CallWriter
 from assay.serve.ui.judging import read_multipart
-from assay.targets.a2a.agent import find_answer
+from assay.targets.a2a.agent import read_reply
 from assay.targets.a2a.reply import A2AReply
 from assay.targets.mapping import AnswerReader, Received, parse_mapping
 from assay.targets.opening import parse_target, redact_target
@@ -158,7 +158,7 @@ def test_results_of_a2a(results: list[bytes]) -> None:
             except orjson.JSONDecodeError:
                 continue
             reply.feed(value)
-        found = find_answer(reply.sources())
+        found = read_reply(reply.sources(), AnswerReader({}))
     except OURS:
         return
     orjson.dumps([found.doc_ids, found.answer])

