@@ -81,7 +81,7 @@ async def test_an_agent_that_speaks_only_grpc_is_said_to_be_one() -> None:
             with pytest.raises(TargetError) as raised:
                 await found
             message = str(raised.value)
-            assert message.startswith(f"{url} is an A2A agent, but its card offers only gRPC")
+            assert message.startswith(f"{url} is an A2A agent, but its card offers only GRPC")
             assert "JSONRPC or HTTP+JSON" in message
 
 

@@ -3,8 +3,7 @@
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
 import httpx
@@ -38,26 +37,22 @@ RETRIEVAL_TASKS = ("RAG_RETRIEVE", "LIT_RETRIEVAL")
 
 _SECONDS = 15.0
 _NEWEST_MCP = "2026-07-28"
-_OLDER_MCP = "2025-06-18"
 _CLIENT = {"name": "assay", "version": "1"}
+_MCP_META = {
+    "io.modelcontextprotocol/protocolVersion": _NEWEST_MCP,
+    "io.modelcontextprotocol/clientInfo": _CLIENT,
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+_MCP_INITIALIZE = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": _CLIENT}
 _JSON = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 
 
 class ProbedAgent:
-    """The agent at a bare address; its kind is found out when it is opened.
+    """The agent at a bare address; its kind is found out when it is opened."""
 
-    Parameters:
-        url: the address.
-        build: makes the agent from the target that was found.
-        policy: which addresses may be called.
-    """
-
-    def __init__(
-        self, url: str, build: Callable[[str], Agent], policy: OutboundPolicy = UNRESTRICTED
-    ) -> None:
+    def __init__(self, url: str, context: OpenContext) -> None:
         self._base = base_address(url)
-        self._build = build
-        self._policy = policy
+        self._context = context
         self._agent: Agent | None = None
 
     @property
@@ -70,20 +65,16 @@ class ProbedAgent:
     @classmethod
     def from_target(cls, target: Target, context: OpenContext) -> "ProbedAgent":
         """A bare `http://...`."""
-
-        def build(found: str) -> Agent:
-            parsed = parse_target(found)
-            kind = TARGET_KINDS[parsed.kind]
-            if context.mapping and "mapping" not in kind.settings:
-                # Not an error: it may be set for many targets, by a file or a variable.
-                _log.warning("%s", no_effect("--map", "mapping", kind))
-            return kind.open(parsed, context)
-
-        return cls(target.address, build, context.policy or UNRESTRICTED)
+        return cls(target.address, context)
 
     async def open(self) -> None:
         """Probe the address and open what is there. Raises `TargetError`."""
-        self._agent = self._build(await probe(self._base, self._policy))
+        found = parse_target(await probe(self._base, self._context.policy or UNRESTRICTED))
+        kind = TARGET_KINDS[found.kind]
+        if self._context.mapping and "mapping" not in kind.settings:
+            # Not an error: it may be set for many targets, by a file or a variable.
+            _log.warning("%s", no_effect("--map", "mapping", kind))
+        self._agent = kind.open(found, self._context)
         await self._agent.open()
 
     async def readiness(self) -> AgentReadiness:
@@ -136,14 +127,8 @@ async def probe(url: str, policy: OutboundPolicy = UNRESTRICTED) -> str:
     raise TargetError(
         f"cannot detect the protocol at {redact_url(base)}; tried:{lines}\n"
         "Name the protocol: a2a:URL, mcp:URL or http:URL=TASK, or check the URL. Any other HTTP "
-        "service:\n"
-        f"  assay eval 'rest:{redact_url(base)}/PATH?q={{query}}&size={{top_k}}' --map ids=EXPR\n"
-        "or a function in my_search.py, for assay eval python:my_search:find "
-        "(docs/targets.md has more):\n"
-        "  import httpx\n\n"
-        "  def find(query: str, top_k: int) -> list[str]:\n"
-        f'      found = httpx.get("{redact_url(base)}/PATH", params={{"q": query}}).json()\n'
-        '      return [each["id"] for each in found["results"]][:top_k]'
+        "service (docs/targets.md):\n"
+        f"  assay eval 'rest:{redact_url(base)}/PATH?q={{query}}&size={{top_k}}' --map ids=EXPR"
     )
 
 
@@ -170,43 +155,22 @@ async def probe_mcp(http: httpx.AsyncClient, base: str, tried: list[str]) -> str
 
 async def _mcp(http: httpx.AsyncClient, place: str, tried: list[str]) -> str | None:
     """The newest method leaves nothing behind at the server; the older one opens a session."""
-    for method in ("server/discover", "initialize"):
-        newest = method == "server/discover"
-        call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": _mcp_params(newest)}
-        extra = {"MCP-Protocol-Version": _NEWEST_MCP, "Mcp-Method": method} if newest else {}
-        status, headers, content = await _post(http, place, call, extra)
+    for method, params, extra in (
+        ("server/discover", {"_meta": _MCP_META}, {"MCP-Protocol-Version": _NEWEST_MCP}),
+        ("initialize", _MCP_INITIALIZE, {}),
+    ):
+        call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        headers = {**_JSON, **extra, **({"Mcp-Method": method} if extra else {})}
+        status, answered, content = await _exchanged(http, "POST", place, call, headers)
         result = content.get("result")
         if isinstance(result, Mapping) and "capabilities" in result:
-            await _end_session(http, place, headers)
+            if session := answered.get("mcp-session-id"):
+                ending = {**_JSON, "Mcp-Session-Id": session}
+                await _exchanged(http, "DELETE", place, None, ending)
             return f"mcp:{place}"
     hint = "; the server refuses this host name" if status == "HTTP 421" else ""
     tried.append(f"MCP: {redact_url(place)}: {status}{hint}")
     return None
-
-
-def _mcp_params(newest: bool) -> JsonObject:
-    if not newest:
-        return {"protocolVersion": _OLDER_MCP, "capabilities": {}, "clientInfo": _CLIENT}
-    prefix = "io.modelcontextprotocol"
-    return {
-        "_meta": {
-            f"{prefix}/protocolVersion": _NEWEST_MCP,
-            f"{prefix}/clientInfo": _CLIENT,
-            f"{prefix}/clientCapabilities": {},
-        }
-    }
-
-
-async def _end_session(http: httpx.AsyncClient, place: str, headers: Mapping[str, str]) -> None:
-    session = headers.get("mcp-session-id")
-    if session is None:
-        return
-    with suppress(AgentFailure, TimeoutError):
-        async with (
-            asyncio.timeout(_SECONDS),
-            exchange(http, "DELETE", place, headers={**_JSON, "Mcp-Session-Id": session}),
-        ):
-            pass
 
 
 async def probe_contract(http: httpx.AsyncClient, base: str, tried: list[str]) -> str | None:
@@ -223,7 +187,8 @@ async def probe_contract(http: httpx.AsyncClient, base: str, tried: list[str]) -
             "task_type": task,
             "inputs": sample_inputs(task),
         }
-        status, _, answer = await _post(http, f"{base}/agents/run/sync", request, {})
+        url = f"{base}/agents/run/sync"
+        status, _, answer = await _exchanged(http, "POST", url, request, _JSON)
         error = answer.get("error")
         code = error.get("code") if isinstance(error, Mapping) else None
         if isinstance(answer.get("request_id"), str) and code != "UNSUPPORTED_TASK_TYPE":
@@ -235,23 +200,15 @@ async def probe_contract(http: httpx.AsyncClient, base: str, tried: list[str]) -
     return None
 
 
-_Answer = tuple[str, Mapping[str, str], JsonObject]
-
-
-async def _post(
-    http: httpx.AsyncClient, url: str, body: JsonObject, extra: Mapping[str, str]
-) -> _Answer:
-    return await _exchanged(http, "POST", url, orjson.dumps(body), {**_JSON, **extra})
-
-
 async def _exchanged(
     http: httpx.AsyncClient,
     method: str,
     url: str,
-    content: bytes | None,
+    body: JsonObject | None,
     headers: Mapping[str, str],
-) -> _Answer:
+) -> tuple[str, Mapping[str, str], JsonObject]:
     """The outcome in a few words, the headers, and the JSON object in the body ({} for none)."""
+    content = None if body is None else orjson.dumps(body)
     try:
         async with (
             asyncio.timeout(_SECONDS),

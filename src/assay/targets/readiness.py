@@ -61,24 +61,14 @@ class ReportsReadiness(Protocol):
 
 
 def ready_url(url: str, *, below: str | None = None) -> str:
-    """The address to ask about readiness, without the query and fragment of `url`.
-
-    Parameters:
-        url: an address of the agent.
-        below: the path under which the agent lives; by default that of `url`.
-    """
+    """The address to ask about readiness, below the path of `url` or the one that is given."""
     parts = urlsplit(url)
     path = (parts.path if below is None else below).rstrip("/")
     return urlunsplit((parts.scheme, parts.netloc, path + READY_PATH, "", ""))
 
 
 async def ask_readiness(http: httpx.AsyncClient, url: str) -> AgentReadiness:
-    """What the server says at `url`, which `ready_url` made.
-
-    Parameters:
-        http: a client of `open_client`, under the policy that the agent is called with.
-        url: the address.
-    """
+    """What the server says at `url`, which `ready_url` made."""
     try:
         reply = await fetch(http, "GET", url, timeout=_TIMEOUT_S, limit=_MAX_BYTES)
     except AgentFailure as failure:
@@ -97,19 +87,15 @@ def _not_ready(status: int, body: JsonObject) -> AgentReadiness:
     failed = next((each for each in words if each.startswith("failed")), None)
     if failed is not None:
         return AgentReadiness(ReadyState.FAILED, redact_secrets(failed, length=_SHOWN_LENGTH))
-    stage = body.get("stage")
-    what = stage.get("what") if isinstance(stage, dict) else None
-    shown = what if isinstance(what, str) else f"HTTP {status} from {READY_PATH}"
-    return AgentReadiness(
-        ReadyState.LOADING,
-        redact_secrets(shown, length=_SHOWN_LENGTH),
-        repr(stage)[:_SHOWN_LENGTH] if isinstance(stage, dict) else "",
-        _progress(stage) if isinstance(stage, dict) else None,
-    )
-
-
-def _progress(stage: JsonObject) -> tuple[str, int, int | None] | None:
+    what, stage, progress = f"HTTP {status} from {READY_PATH}", body.get("stage"), None
     match stage:
         case {"what": str(what), "done": int(done), "total": int() | None as total}:
-            return what, done, total
-    return None
+            progress = what, done, total
+        case {"what": str(what)}:
+            pass
+    return AgentReadiness(
+        ReadyState.LOADING,
+        redact_secrets(what, length=_SHOWN_LENGTH),
+        repr(stage)[:_SHOWN_LENGTH] if isinstance(stage, dict) else "",
+        progress,
+    )

@@ -42,11 +42,8 @@ _RETRIEVER = ("embedder", "device", "reranker", "bm25", "chunk_separator")
 class Target:
     """A target, parsed once.
 
-    Parameters:
-        kind: the name of its entry in `TARGET_KINDS`.
-        address: what the kind opens: a URL, a command, `module:function`, a mode.
-        fragment: what follows the `#`, where the kind has a use for it.
-        text: the target as the user wrote it.
+    `kind` is the name of its entry in `TARGET_KINDS`, `address` what the kind opens (a URL, a
+    command, `module:function`, a mode), `fragment` what follows the `#`, `text` what was written.
     """
 
     kind: str
@@ -64,12 +61,8 @@ class Target:
 class RequestSettings:
     """What the user says about the HTTP requests of a `rest:` or `openai:` target.
 
-    Parameters:
-        body: JSON or `@FILE`, with placeholders.
-        method: the HTTP method; empty for the usual one.
-        headers: `Name: value` each, with `$NAME` for variables of the environment.
-        preset: the name of a search engine in `presets`.
-        index: the index that the preset searches.
+    `body` is JSON or `@FILE`, `headers` are `Name: value` each, with `$NAME` for variables of the
+    environment; `preset` is a search engine and `index` what it searches.
     """
 
     body: str = ""
@@ -108,6 +101,19 @@ class OpenContext:
     request: RequestSettings = RequestSettings()
 
 
+def _nothing(_target: Target) -> tuple[str, ...]:
+    return ()
+
+
+def _own_address(target: Target) -> tuple[str, ...]:
+    return (target.address,)
+
+
+def _split_fragment(rest: str) -> tuple[str, str]:
+    address, _, fragment = rest.partition("#")
+    return address, fragment
+
+
 @dataclass(frozen=True)
 class TargetKind:
     """One kind of target.
@@ -134,11 +140,11 @@ class TargetKind:
     syntax: str
     description: str
     agent: str
-    runs_code: bool
-    reaches: Callable[[Target], tuple[str, ...]]
-    reads: Callable[[Target], tuple[str, ...]]
+    runs_code: bool = False
+    reaches: Callable[[Target], tuple[str, ...]] = _own_address
+    reads: Callable[[Target], tuple[str, ...]] = _nothing
     examples: tuple[str, ...] = ()
-    split: Callable[[str], tuple[str, str]] = lambda rest: (rest, "")
+    split: Callable[[str], tuple[str, str]] = _split_fragment
     probe: str = ""
     searches_dataset: bool = False
     speaks_mcp: bool = False
@@ -177,7 +183,7 @@ def find_kind(name: str) -> TargetKind | None:
                 agent=point.value,
                 runs_code=True,
                 reaches=_nothing,
-                reads=_nothing,
+                split=_whole,
             )
     return TARGET_KINDS.get(name)
 
@@ -217,14 +223,6 @@ def no_effect(flag: str, setting: str, kind: TargetKind) -> str:
     return f"{flag} has no effect on a {kind.name}: target{own}; leave it out, or use {names}"
 
 
-def _nothing(_target: Target) -> tuple[str, ...]:
-    return ()
-
-
-def _own_address(target: Target) -> tuple[str, ...]:
-    return (target.address,)
-
-
 def _variables(target: Target) -> tuple[str, ...]:
     """What the address reads from this machine's environment."""
     return tuple(re.findall(r"\$\{(\w+)\}", target.address))
@@ -257,9 +255,8 @@ def provider_files(spec: str) -> tuple[str, ...]:
     return (rest,) if kind is not None and kind.in_process and rest else ()
 
 
-def _split_fragment(rest: str) -> tuple[str, str]:
-    address, _, fragment = rest.partition("#")
-    return address, fragment
+def _whole(rest: str) -> tuple[str, str]:
+    return rest, ""
 
 
 def _split_tool(rest: str) -> tuple[str, str]:
@@ -275,11 +272,9 @@ _KINDS = (
         description="Assay's own retriever, in process; #PROVIDER selects the model that writes "
         "answers",
         agent="assay.targets.builtin:BuiltinAgent",
-        runs_code=False,
         reaches=lambda target: provider_addresses(target.fragment),
         reads=lambda target: provider_files(target.fragment),
         examples=tuple(f"builtin:{mode}" for mode in MODES),
-        split=_split_fragment,
         searches_dataset=True,
         settings=_RETRIEVER,
         speaks_mcp=True,
@@ -292,8 +287,8 @@ _KINDS = (
         agent="assay.targets.python_call:PythonAgent",
         runs_code=True,
         reaches=_nothing,
-        reads=_nothing,
         examples=("python:my_search:find",),
+        split=_whole,
         remedies=FUNCTION,
     ),
     TargetKind(
@@ -306,7 +301,6 @@ _KINDS = (
         reaches=lambda target: provider_addresses(target.fragment),
         reads=lambda target: provider_files(target.fragment),
         examples=("purple:hybrid",),
-        split=_split_fragment,
         searches_dataset=True,
         settings=_RETRIEVER,
     ),
@@ -315,11 +309,7 @@ _KINDS = (
         syntax="a2a:URL[#stream|#text]",
         description="an A2A agent, protocol 0.3 or 1.0; #text sends the query without JSON",
         agent="assay.targets.a2a.agent:A2AAgent",
-        runs_code=False,
-        reaches=_own_address,
-        reads=_nothing,
         examples=("a2a:http://localhost:9010",),
-        split=_split_fragment,
         probe="assay.targets.probe:probe_a2a",
         settings=_ANSWER_FORM,
     ),
@@ -328,9 +318,6 @@ _KINDS = (
         syntax="mcp:URL[#tool]",
         description="an MCP server with a search tool",
         agent="assay.targets.mcp.agent:McpAgent",
-        runs_code=False,
-        reaches=_own_address,
-        reads=_nothing,
         examples=("mcp:http://localhost:8000/mcp",),
         split=_split_tool,
         probe="assay.targets.probe:probe_mcp",
@@ -345,7 +332,6 @@ _KINDS = (
         agent="assay.targets.mcp.agent:McpAgent",
         runs_code=True,
         reaches=_nothing,
-        reads=_nothing,
         examples=("mcp-stdio:uvx my-server",),
         split=_split_tool,
         speaks_mcp=True,
@@ -356,11 +342,7 @@ _KINDS = (
         syntax="nextcloud:URL[#answer]",
         description="the search of a Nextcloud MCP server over uploaded notes",
         agent="assay.targets.nextcloud:NextcloudAgent",
-        runs_code=False,
-        reaches=_own_address,
-        reads=_nothing,
         examples=("nextcloud:http://localhost:8000",),
-        split=_split_fragment,
         speaks_mcp=True,
         remedies=MCP,
     ),
@@ -369,11 +351,8 @@ _KINDS = (
         syntax="http:URL=TASK[#stream]",
         description="an agent that implements the HTTP agent contract",
         agent="assay.targets.contract:ContractAgent",
-        runs_code=False,
         reaches=_contract_address,
-        reads=_nothing,
         examples=("http:http://localhost:8000=RAG_RETRIEVE",),
-        split=_split_fragment,
         probe="assay.targets.probe:probe_contract",
     ),
     TargetKind(
@@ -381,9 +360,8 @@ _KINDS = (
         syntax="rest:URL",
         description="any search service over HTTP; {query} and {top_k} stand in the URL or body",
         agent="assay.targets.rest:RestAgent",
-        runs_code=False,
-        reaches=_own_address,
         reads=_variables,
+        split=_whole,
         examples=("rest:http://localhost:9200/docs/_search?q={query}&size={top_k}",),
         settings=(*_ANSWER_FORM, "request", "method", "headers", "preset"),
         remedies=REQUEST,
@@ -393,11 +371,8 @@ _KINDS = (
         syntax="openai:URL[#MODEL]",
         description="an application that speaks chat completions, such as a RAG service",
         agent="assay.targets.chat_completions:ChatAgent",
-        runs_code=False,
-        reaches=_own_address,
         reads=_variables,
         examples=("openai:http://localhost:8000/v1",),
-        split=_split_fragment,
         settings=(*_ANSWER_FORM, "request", "headers"),
         remedies=CHAT,
     ),
@@ -406,10 +381,8 @@ _KINDS = (
         syntax="http://... (probed)",
         description="a plain URL: the protocol is detected",
         agent="assay.targets.probe:ProbedAgent",
-        runs_code=False,
-        reaches=_own_address,
-        reads=_nothing,
         examples=("http://localhost:9010",),
+        split=_whole,
         settings=_ANSWER_FORM,
     ),
 )

@@ -16,6 +16,7 @@ import logging
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import orjson
 

@@ -46,8 +46,12 @@ class CardError(ValueError):
     """Why a document is not a usable agent card."""
 
 
-class UnsupportedBindings(CardError):
-    """A card that is right but offers no way of calling the agent that is supported here."""
+class ConnectionUnavailable(TargetError):
+    """No connection to the address can be made, whatever the protocol."""
+
+
+class AgentNotCallable(TargetError):
+    """An A2A agent is there, but it offers no protocol binding that is supported here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +112,8 @@ def read_card(document: object) -> Card:
         )
     spoken = tuple(dict.fromkeys(each for each in everything if each.binding in _BINDINGS))
     if not spoken:
-        offered = ", ".join(sorted({_binding_name(each.binding) for each in everything}))
-        raise UnsupportedBindings(
+        offered = ", ".join(sorted({printable(each.binding[:40]) for each in everything}))
+        raise AgentNotCallable(
             f"its card offers only {offered}, which Assay does not speak; add an interface with "
             f"the protocol binding {' or '.join(_BINDINGS)} to the agent"
         )
@@ -140,10 +144,6 @@ def _interfaces(card: Mapping[str, Any]) -> Iterator[Interface]:
     for each in others if isinstance(others, list) else ():
         if isinstance(each, Mapping):
             yield _interface(each.get("transport"), each, declared)
-
-
-def _binding_name(binding: str) -> str:
-    return {"GRPC": "gRPC"}.get(binding, printable(binding[:40]))
 
 
 def _interface(binding: object, entry: Mapping[str, Any], declared: object) -> Interface:
@@ -184,14 +184,6 @@ def _text(value: object) -> str:
     return value[:_TEXT_LIMIT] if isinstance(value, str) else ""
 
 
-class ConnectionUnavailable(TargetError):
-    """No connection to the address can be made, whatever the protocol."""
-
-
-class AgentNotCallable(TargetError):
-    """An A2A agent is there, but it offers no protocol binding that is supported here."""
-
-
 @dataclass(frozen=True, slots=True)
 class FoundCard:
     """A card with the place where it was found, and its raw JSON."""
@@ -230,38 +222,38 @@ async def find_card(http: httpx.AsyncClient, base: str) -> FoundCard:
     """The first card at the usual places. Raises `TargetError` with every place that was tried."""
     tried: list[str] = []
     for place in places(base):
+        shown = redact_url(place)
         try:
             async with asyncio.timeout(_CARD_SECONDS):
                 document = await _fetch(http, place)
-            return FoundCard(read_card(_json(document)), place, document)
-        except UnsupportedBindings as error:
+            return FoundCard(read_card(parse_json(document)), place, document)
+        except AgentNotCallable as error:
             raise AgentNotCallable(f"{redact_url(base)} is an A2A agent, but {error}") from None
         except TimeoutError:
             raise TargetLoading(
-                f"{redact_url(place)} accepts connections, but does not respond within "
-                f"{_CARD_SECONDS:g} s: the agent is still starting, or hangs"
+                f"{shown} accepts connections, but does not respond within {_CARD_SECONDS:g} s: "
+                "the agent is still starting, or hangs"
             ) from None
-        except (AgentFailure, CardError) as error:
-            reason = str(error)
-            if _is_unreachable(error):
-                raise _connection_unavailable(base, reason) from None
-            if isinstance(error, AgentFailure) and error.kind is FailureKind.CONNECTION:
-                raise TargetLoading(
-                    f"{redact_url(place)} responds with {reason}: the agent has not started "
-                    "yet, or its proxy cannot reach it"
+        except AgentFailure as failure:
+            if failure.kind is FailureKind.CONNECTION and failure.status is None:
+                raise ConnectionUnavailable(
+                    f"nothing responds at {redact_url(base)}: {failure}; "
+                    "is the agent running, and is this its host and port?"
                 ) from None
-            tried.append(f"{redact_url(place)}: {reason}")
+            if failure.kind is FailureKind.CONNECTION:
+                raise TargetLoading(
+                    f"{shown} responds with {failure}: the agent has not started yet, or its "
+                    "proxy cannot reach it"
+                ) from None
+            tried.append(f"{shown}: {failure}")
+        except orjson.JSONDecodeError:
+            tried.append(f"{shown}: not JSON")
+        except CardError as error:
+            tried.append(f"{shown}: {error}")
     lines = "".join(f"\n  {line}" for line in tried)
     raise TargetError(
         f"no agent card found for {redact_url(base)}; tried:{lines}\n"
         "Is this the URL of an A2A agent? To see what responds there, run: assay doctor URL"
-    )
-
-
-def _connection_unavailable(base: str, reason: str) -> ConnectionUnavailable:
-    return ConnectionUnavailable(
-        f"nothing responds at {redact_url(base)}: {reason}; "
-        "is the agent running, and is this its host and port?"
     )
 
 
@@ -272,20 +264,6 @@ async def _fetch(http: httpx.AsyncClient, place: str) -> bytes:
         if response.status_code != 200:
             raise CardError(f"HTTP {response.status_code}")
         return await read_body(response)
-
-
-def _json(document: bytes) -> object:
-    try:
-        return parse_json(document)
-    except orjson.JSONDecodeError:
-        raise CardError("not JSON") from None
-
-
-def _is_unreachable(error: Exception) -> bool:
-    """Whether nothing listens, so that the other places need not be tried."""
-    if not isinstance(error, AgentFailure) or error.kind is not FailureKind.CONNECTION:
-        return False
-    return error.status is None
 
 
 async def correct_addresses(
