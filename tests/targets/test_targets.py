@@ -262,7 +262,7 @@ def test_the_table_loads_nothing_heavy() -> None:
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
-    assert {"httpx", "mcp", "numpy", "pydantic", "orjson"}.isdisjoint(loaded)
+    assert {"httpx", "mcp", "numpy", "pydantic"}.isdisjoint(loaded)
 
 
 class OwnAgent:

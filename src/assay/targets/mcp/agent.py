@@ -177,7 +177,7 @@ class McpAgent:
         """What somebody else's arguments search for; empty if they do not say."""
         assert self._tool is not None, "call open() before query_in()"
         value: Any = arguments
-        for step in self._tool.query_argument.path:
+        for step in self._tool.query.path:
             value = value.get(step) if isinstance(value, Mapping) else None
         return value if isinstance(value, str) else " ".join(map(str, value or ()))
 
@@ -185,7 +185,7 @@ class McpAgent:
         """Call the search tool with somebody else's arguments: its result, and what it says."""
         assert self._tool is not None, "call open() before call()"
         result = await self._session.call(self._tool.name, arguments)
-        return result, self._results.read(result)
+        return result, read_result(result, self.reader)
 
     async def readiness(self) -> AgentReadiness:
         """What `/health/ready` beside the server's `/mcp` says; a command says nothing."""
