@@ -1,9 +1,10 @@
-"""Figures of rankings and of answers by name, and which direction is better."""
+"""Figures of rankings, answers and searches by name, and which direction is better."""
 
 from dataclasses import dataclass
 
 from assay.answers.answer_metrics import LOWER_IS_BETTER, answer_metric_name
 from assay.metrics.metric import Metric, parse_metric
+from assay.metrics.searches import SEARCH_FIGURES
 
 
 @dataclass(frozen=True, repr=False, slots=True)
@@ -34,8 +35,19 @@ class AnswerFigure:
         return self.key not in LOWER_IS_BETTER
 
 
+class SearchMeasure(AnswerFigure):
+    """A figure of an agent's searches, such as `evidence_recall`."""
+
+    @property
+    def higher_is_better(self) -> bool:
+        """False for losses and amounts."""
+        return SEARCH_FIGURES[self.key]
+
+
 def parse_figure(text: str) -> Metric | AnswerFigure:
     """The figure of that name; `UsageError` if there is none."""
+    if text in SEARCH_FIGURES:
+        return SearchMeasure(text)
     name = answer_metric_name(text)
     return parse_metric(text) if name is None else AnswerFigure(name)
 

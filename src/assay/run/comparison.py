@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 import numpy as np
 
 from assay.answers.answer_metrics import CRITERION_PREFIX
-from assay.answers.figures import AnswerFigure, improvement
+from assay.answers.figures import AnswerFigure, SearchMeasure, improvement
 from assay.data.dataset import Dataset
 from assay.errors import RunError
 from assay.metrics.metric import MRR, Judged, Recall, nDCG, parse_metric
@@ -24,6 +24,7 @@ from assay.run.models import (
     ReportFigure,
     RunHeader,
 )
+from assay.run.searches import SearchRow
 from assay.run.state import RunState
 from assay.run.title import comparison_title, distinguish
 
@@ -35,6 +36,7 @@ _ANSWER_FIGURES = (
     "abstention",
     "attempted",
 )
+_SEARCH_FIGURES = ("evidence_recall", "loop_gain")
 _NUGGET_FIGURES = ("nugget_recall", "nugget_recall_vital")
 _JUDGED_GAP = 0.05
 MAX_CHANGED = 10
@@ -60,8 +62,9 @@ class ComparedRun:
         rows: Iterable[QueryRow],
         answers: Iterable[AnswerRow] = (),
         header: RunHeader | None = None,
+        searches: Iterable[SearchRow] = (),
     ) -> "ComparedRun":
-        """Combine the facts about a query's answer with those about its ranking."""
+        """Combine the facts about a query's answer and searches with those about its ranking."""
         scores: dict[str, dict[str, float]] = {}
         rankings: dict[str, Sequence[str]] = {}
         texts: dict[str, str] = {}
@@ -76,13 +79,16 @@ class ComparedRun:
             references[answer.query_id] = (answer.reference_answer, answer.facts)
             found = {key: value for key, value in answer.scores.items() if value is not None}
             scores.setdefault(answer.query_id, {}).update(found)
+        for searched in searches:
+            scores.setdefault(searched.query_id, {}).update(searched.figures)
         return cls(report, scores, rankings, header, texts, references)
 
     @classmethod
     def read(cls, folder: RunFolder) -> "ComparedRun":
         """From the files of a run."""
         report, header = folder.read_report(), folder.read_header()
-        return cls.of(report, folder.read_rows(), folder.read_answers(), header)
+        rows = folder.read_rows(), folder.read_answers(), header, folder.read_searches()
+        return cls.of(report, *rows)
 
     def has_query(self, query_id: str, text: str) -> bool:
         """Whether this run asked the same question; a private run does not know its texts."""
@@ -250,7 +256,9 @@ def _figures_in_common(a: Report, b: Report) -> list[ReportFigure]:
     if not shared:
         raise RunError("the two runs have no metric in common; run both with the same --top-k")
     usual = (nDCG.name, Recall.name, MRR.name)
-    rankings = [metric for metric in shared if metric.name in usual] or shared
+    usual_ones = [metric for metric in shared if metric.name in usual]
+    rankings: list[ReportFigure] = [*(usual_ones or shared)]
+    rankings += _searches_in_common(a, b)
     answers = [*_answers_in_common(a, b), *_criteria_in_common(a, b)]
     # Without correctness no figure of answers says which run is better: rankings come first.
     decided = AnswerFigure("correctness") in answers
@@ -267,6 +275,17 @@ def _answers_in_common(a: Report, b: Report) -> list[AnswerFigure]:
     if ours.correctness_by != theirs.correctness_by:
         shared = [each for each in shared if each not in ("correctness", "truthfulness")]
     return [AnswerFigure(each) for each in shared]
+
+
+def _searches_in_common(a: Report, b: Report) -> list[SearchMeasure]:
+    """What Assay recorded is never compared with what an agent reports of itself."""
+    ours, theirs = a.search, b.search
+    if ours is None or theirs is None or ours.recorded != theirs.recorded:
+        return []
+    shared = [name for name in _SEARCH_FIGURES if name in ours.figures and name in theirs.figures]
+    if ours.tool != theirs.tool:  # a gain over another tool's single search is another figure
+        shared = [name for name in shared if name != "loop_gain"]
+    return [SearchMeasure(name) for name in shared]
 
 
 def _same_nuggets(a: Report, b: Report) -> bool:
@@ -322,6 +341,9 @@ def _warnings(
         warnings.append(
             "the nuggets, or how they were assigned, differ: nugget recall is not compared"
         )
+    searches = [report.search.recorded for report in reports if report.search]
+    if len(set(searches)) > 1:
+        warnings.append("searches were recorded in one run and reported in the other: not compared")
     if a.report.track != b.report.track:
         tracks = (a.report.track, b.report.track)
         hint = "; declare it with --track" if "undeclared" in tracks else ""
