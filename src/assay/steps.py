@@ -9,7 +9,7 @@ bytes, tokens. The searches of one question are written in one piece, before its
 is asked again after a kill, its last piece counts.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +18,7 @@ import orjson
 
 from assay.errors import RunError
 from assay.files import complete_lines, open_file
-from assay.net.json import parse_json
+from assay.net.json import parse_json, parse_object
 
 SearchSource = Literal["token", "traceparent", "one at a time", "reported"]
 """How a search was attributed to its question; `reported` is the agent's own account."""
@@ -64,6 +64,33 @@ class AnswerUsage:
         values = (self.input_tokens, self.output_tokens, self.cost_usd)
         names = ("input_tokens", "output_tokens", "cost_usd")
         return {k: v for k, v in zip(names, values, strict=True) if v is not None}
+
+
+def served_line(step: SearchStep, traceparent: str) -> bytes:
+    """A line of the file of `assay serve mcp --record`: a search that knows no question."""
+    record = {
+        "traceparent": traceparent,
+        "tool": step.tool,
+        "query": step.query,
+        "ids": step.doc_ids,
+        "scores": step.scores,
+        "ms": step.ms,
+        "bytes": step.bytes,
+    }
+    return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def read_served(path: Path, start: int) -> Iterator[tuple[str, SearchStep]]:
+    """The searches that such a file gained since `start`, each with its trace; torn ones wait."""
+    for _end, line in complete_lines(path, start):
+        record = parse_object(line) or {}
+        yield str(record.get("traceparent", "")), _read_step(record)
+
+
+def trace_id_of(traceparent: str) -> str:
+    """The id of a W3C trace, `00-TRACE-SPAN-01`; empty for anything else."""
+    parts = traceparent.split("-")
+    return parts[1] if len(parts) == 4 else ""
 
 
 def step_lines(query_id: str, trial: int, steps: Iterable[SearchStep]) -> bytes:

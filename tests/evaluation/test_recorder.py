@@ -35,6 +35,8 @@ from assay.evaluation.recorder import (
 )
 from assay.evaluation.run import Run
 from assay.run.config import RunConfig
+from assay.serve.mcp.app import mcp_app
+from assay.serve.retrieval import Retrieval, open_retrieval
 from assay.steps import MAX_STEPS, StepLog
 from assay.targets.python_call import as_agent
 
@@ -337,3 +339,27 @@ async def test_eight_clients_at_once_through_one_address(recorder_address: str) 
             return [step.query for step in session.steps] == queries_of(f"word{number}")
 
         assert all(await asyncio.gather(*(ask(number) for number in range(8))))
+
+
+@pytest.mark.parametrize("traces", [True, False])
+async def test_a_server_that_runs_already_can_record(traces: bool, tmp_path: Path) -> None:
+    record = tmp_path / "searches.jsonl"
+    record.touch()
+
+    async def load(_progress: Any) -> Retrieval:
+        return open_retrieval(DATASET, "bm25")
+
+    app = mcp_app(load, record=record)
+    async with serving(app) as tool:
+        service = SearchingService(fixed=f"{tool}/search_nfcorpus", traces=traces)
+        async with serving(service.app) as url:
+            settings = config(f"a2a:{url}", search="", searches=str(record), concurrency=4)
+            found = await run(settings, tmp_path / "runs")
+    check_attribution(found, "traceparent" if traces else "one at a time")
+
+
+async def test_a_file_of_searches_has_to_be_there(tmp_path: Path) -> None:
+    settings = config("python:m:f", search="", searches=str(tmp_path / "none.jsonl"))
+    agent = as_agent(lambda query, top_k: [], name="python:f")
+    with pytest.raises(UsageError, match="start: assay serve mcp --record"):
+        await run(settings, tmp_path, agent=agent)

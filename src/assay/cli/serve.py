@@ -190,6 +190,10 @@ def mcp(
             "HOST,...",
         ),
     ] = "",
+    record: Annotated[
+        Path | None,
+        option("Append every search to this file, for assay eval --searches.", None, "FILE"),
+    ] = None,
     host: HostOption = "127.0.0.1",
     is_open: OpenOption = False,
     port: Annotated[
@@ -218,7 +222,9 @@ def mcp(
     with listen("MCP server", host, port, path="/mcp") as listener:
         from assay.serve.mcp.app import search_app
 
-        serve_on(search_app(dataset, mode, host, allow_hosts), listener)
+        if record is not None:
+            record.touch()  # who reads it may be there before the first search
+        serve_on(search_app(dataset, mode, host, allow_hosts, record), listener)
 
 
 @serve_app.command("agent")

@@ -19,7 +19,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 import orjson
@@ -31,7 +32,7 @@ from assay.extras import missing_extra
 from assay.net.json import parse_json
 from assay.run.calls import AskKey
 from assay.run.config import RunConfig
-from assay.steps import MAX_STEPS, SearchSource, SearchStep
+from assay.steps import MAX_STEPS, SearchSource, SearchStep, read_served, trace_id_of
 from assay.targets.opening import parse_target
 from assay.targets.protocol import (
     CURRENT_SEARCH,
@@ -81,6 +82,7 @@ class SearchSession:
     token: str = field(default_factory=lambda: secrets.token_urlsafe(16))
     trace_id: str = field(default_factory=lambda: secrets.token_hex(16))
     steps: list[SearchStep] = field(default_factory=list)
+    start: int = 0
 
 
 class ToolResult(NamedTuple):
@@ -94,7 +96,7 @@ class SearchRecorder:
     """Answers searches from `tool`, and remembers them for the question they belong to.
 
     Parameters:
-        tool: the open target that searches.
+        tool: the open target that searches; None if searches are recorded elsewhere.
         dataset: has titles and texts of the documents that the tool finds.
         url: the address that agents are given.
 
@@ -102,7 +104,7 @@ class SearchRecorder:
     counts searches that belong to no question.
     """
 
-    def __init__(self, tool: Agent, dataset: Dataset, url: str = "") -> None:
+    def __init__(self, tool: Agent | None, dataset: Dataset, url: str = "") -> None:
         self.tool, self.url = tool, url
         self.announces = True
         self.unattributed = 0
@@ -120,8 +122,12 @@ class SearchRecorder:
             yield session
         finally:
             CURRENT_SEARCH.reset(current)
+            self.collect(session)
             del self._open[session.token]
             self._last[session.key] = tuple(session.steps)
+
+    def collect(self, session: SearchSession) -> None:
+        """Add what was recorded elsewhere for a question that ends; nothing here."""
 
     def take_steps(self, key: AskKey) -> tuple[SearchStep, ...]:
         """The searches of the last attempt at a question, which are forgotten here."""
@@ -135,7 +141,7 @@ class SearchRecorder:
             if token not in self._open:
                 raise SearchRefused(404, "this question has ended; use the address of the next one")
             return self._open[token], "token"
-        trace_id = traceparent.split("-")[1] if traceparent.count("-") == 3 else ""
+        trace_id = trace_id_of(traceparent)
         for session in self._open.values():
             if session.trace_id == trace_id:
                 return session, "traceparent"
@@ -159,8 +165,7 @@ class SearchRecorder:
         self, session: SearchSession | None, source: SearchSource, arguments: dict[str, Any]
     ) -> "CallToolResult":
         """Call an MCP tool with the agent's own arguments; its result is not changed."""
-        tool = self.tool
-        assert isinstance(tool, PassesThrough)
+        tool = cast(PassesThrough, self.tool)
         results: list[CallToolResult] = []
 
         async def call() -> ToolResult:
@@ -209,6 +214,7 @@ class SearchRecorder:
         return found
 
     async def _ask(self, query: str, top_k: int) -> ToolResult:
+        assert self.tool is not None, "searches are recorded elsewhere"
         answer = await self.tool.ask(query, top_k)
         answer = replace(answer, doc_ids=answer.doc_ids[:top_k], scores=answer.scores[:top_k])
         texts = {chunk.doc_id or chunk.id: chunk.text for chunk in answer.contexts}
@@ -280,6 +286,30 @@ class SearchRecorder:
         return session.steps, None
 
 
+class FollowedSearches(SearchRecorder):
+    """Reads the searches that `assay serve mcp --record FILE` writes while questions are asked."""
+
+    def __init__(self, path: Path, dataset: Dataset) -> None:
+        super().__init__(None, dataset)
+        self._path = path
+
+    @contextmanager
+    def question(self, query: Query) -> Iterator[SearchSession]:
+        """Record the searches that are served within the block."""
+        start = self._path.stat().st_size
+        with super().question(query) as session:
+            session.start = start
+            yield session
+
+    def collect(self, session: SearchSession) -> None:
+        """The searches of this question by their trace, or all of them if no other is open."""
+        for traceparent, step in read_served(self._path, session.start):
+            if trace_id_of(traceparent) == session.trace_id:
+                session.steps.append(replace(step, source="traceparent"))
+            elif not traceparent and len(self._open) == 1:
+                session.steps.append(replace(step, source="one at a time"))
+
+
 @asynccontextmanager
 async def open_recorder(
     config: RunConfig, dataset: Dataset, say: Callable[[str], None]
@@ -287,6 +317,12 @@ async def open_recorder(
     """A recorder for `config.search`, listening unless the agent is a Python function."""
     if config.search and config.searches:
         raise UsageError("--search and --searches both say where searches are; pass one of them")
+    if config.searches:
+        path = Path(config.searches)
+        if not path.is_file():
+            raise UsageError(f"no file {path}; start: assay serve mcp --record {path}")
+        yield FollowedSearches(path, dataset)
+        return
     tool = open_agent(search_config(config), dataset)
     await tool.open()
     try:

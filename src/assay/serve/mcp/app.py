@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 import orjson
 from mcp.server.transport_security import TransportSecuritySettings
@@ -95,6 +96,7 @@ def mcp_app(
     token: str | None = None,
     admin_token: str | None = None,
     hosts: Sequence[str] = SERVICES,
+    record: Path | None = None,
     session_idle_s: float = SESSION_IDLE_S,
     max_sessions: int = MAX_SESSIONS,
 ) -> ASGIApp:
@@ -104,10 +106,11 @@ def mcp_app(
     token: the bearer token that callers need.
     admin_token: the one that resetting the counts needs.
     hosts: names by which clients may reach the server, besides this machine's.
+    record: a file to append every search to.
     session_idle_s: after how many idle seconds an MCP session is dropped.
     max_sessions: how many MCP sessions may be open.
     """
-    documents = DocumentSearch(load)
+    documents = DocumentSearch(load, record)
     server = mcp_server(documents)
     inner = server.streamable_http_app(
         transport_security=_NO_SECOND_CHECK,
@@ -144,13 +147,20 @@ def allowed_hosts(listen_host: str, more: str = "") -> tuple[str, ...]:
     return (*SERVICES, listen_host, *parse_hosts(more))
 
 
-def search_app(dataset: str, mode: str, listen_host: str, allow_hosts: str = "") -> ASGIApp:
+def search_app(
+    dataset: str,
+    mode: str,
+    listen_host: str,
+    allow_hosts: str = "",
+    record: Path | None = None,
+) -> ASGIApp:
     """`mcp_app` over a data set, with the tokens of the environment."""
     return mcp_app(
         partial(load_retrieval, dataset, mode),
         token=server_token(),
         admin_token=operator_token(),
         hosts=allowed_hosts(listen_host, allow_hosts),
+        record=record,
     )
 
 
@@ -174,7 +184,8 @@ def rest_routes(documents: DocumentSearch, *, may_reset: bool) -> list[BaseRoute
         except ValidationError as error:
             return _refusal(422, all_problems(error))
         try:
-            found = await documents.found_documents(wanted.query, wanted.top_k)
+            trace = request.headers.get("traceparent", "")
+            found = await documents.found_documents(wanted.query, wanted.top_k, trace)
         except AssayError as error:
             return _refusal(503, str(error))
         return _json(found.model_dump_json())

@@ -1,7 +1,9 @@
 """What the MCP server searches, and the arguments and results of its tools, shared with REST."""
 
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from importlib.metadata import version
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
@@ -11,6 +13,7 @@ from assay.errors import AssayError, SearchError
 from assay.progress import Progress
 from assay.serve.readiness import Loading
 from assay.serve.retrieval import QueryText, Retrieval, SearchHit
+from assay.steps import SearchStep, served_line
 
 DescribedQuery = Annotated[QueryText, Field(description="The query, in plain words.")]
 TopK = Annotated[int, Field(ge=1, le=100, description="Maximum number of documents."), NO_FLAG]
@@ -114,13 +117,14 @@ LoadRetrieval = Callable[[Progress], Awaitable[Retrieval]]
 class DocumentSearch:
     """Search over documents that load in the background; shared by MCP and REST.
 
-    `search_calls` counts the searches that callers made.
+    `search_calls` counts the searches that callers made; they are appended to the file `record`.
     """
 
-    def __init__(self, load: LoadRetrieval) -> None:
+    def __init__(self, load: LoadRetrieval, record: Path | None = None) -> None:
         self.loading: Loading[Retrieval] = Loading(lambda: load(self._note_progress))
         self.search_calls = 0
         self._done, self._total = 0, 0
+        self._record = record
 
     async def retrieval(self) -> Retrieval:
         """The documents, once loaded. Raises `SearchError` if loading failed."""
@@ -131,16 +135,31 @@ class DocumentSearch:
         except Exception as error:
             raise SearchError("the documents could not be loaded") from error
 
-    async def search(self, query: str, top_k: int, threshold: float = 0.0) -> Sequence[SearchHit]:
+    async def search(
+        self, query: str, top_k: int, threshold: float = 0.0, traceparent: str = ""
+    ) -> Sequence[SearchHit]:
         """Best first, without documents that score below `threshold`."""
         self.search_calls += 1
+        started = time.perf_counter()
         retrieval = await self.retrieval()
         hits = await retrieval.search(query, top_k)
-        return [hit for hit in hits if hit.score >= threshold] if threshold else hits
+        hits = [hit for hit in hits if hit.score >= threshold] if threshold else hits
+        if self._record is not None:
+            step = SearchStep(
+                tool="search",
+                query=query,
+                doc_ids=tuple(hit.doc_id for hit in hits),
+                scores=tuple(hit.score for hit in hits),
+                ms=round(1000 * (time.perf_counter() - started), 3),
+                bytes=sum(len(f"{hit.title} {hit.text}".encode()) for hit in hits),
+            )
+            with self._record.open("ab") as file:
+                file.write(served_line(step, traceparent))
+        return hits
 
-    async def found_documents(self, query: str, top_k: int) -> SearchResults:
+    async def found_documents(self, query: str, top_k: int, traceparent: str = "") -> SearchResults:
         """A search in the shape of `search_nfcorpus`."""
-        hits = await self.search(query, top_k)
+        hits = await self.search(query, top_k, traceparent=traceparent)
         return SearchResults(results=[_found_document(hit) for hit in hits])
 
     def health(self) -> Health:

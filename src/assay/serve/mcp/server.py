@@ -92,7 +92,7 @@ def _add_tools(server: MCPServer[Any], documents: DocumentSearch, answers: Answe
     ) -> SearchResults:
         """Find the documents that answer a question, best first, with title, text and score."""
         await ctx.report_progress(0, 1, "searching")
-        found = await documents.found_documents(query, top_k)
+        found = await documents.found_documents(query, top_k, _trace_of(ctx))
         await ctx.report_progress(1, 1, "done")
         return found
 
@@ -110,7 +110,7 @@ def _add_tools(server: MCPServer[Any], documents: DocumentSearch, answers: Answe
     ) -> SemanticResults:
         """Find notes by meaning, in the shape of Nextcloud's semantic search."""
         await ctx.report_progress(0, 1, "searching")
-        hits = await documents.search(query, limit, score_threshold)
+        hits = await documents.search(query, limit, score_threshold, _trace_of(ctx))
         await ctx.report_progress(1, 1, "done")
         return SemanticResults(
             success=True,
@@ -135,6 +135,14 @@ def _add_tools(server: MCPServer[Any], documents: DocumentSearch, answers: Answe
     async def nc_get_vector_sync_status() -> SyncStatus:
         """How many documents are indexed, and how many are still to come."""
         return documents.sync_status()
+
+
+def _trace_of(context: Context[Any, Any]) -> str:
+    """The W3C trace of a call: in `_meta`, or in the header of its request."""
+    found = context.request_context
+    meta = found.meta or {}
+    headers = found.request.headers if found.request is not None else {}
+    return str(meta.get("traceparent") or headers.get("traceparent", ""))
 
 
 def _add_documents(server: MCPServer[Any], documents: DocumentSearch) -> None:
