@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 import yaml
 from tests.deploy.ci_jobs import LocalRunner, run_github_steps, run_gitlab_job
-from tests.docs.page_commands import invoke
-from typer.testing import CliRunner
+from typer.main import get_command
+from typer.testing import CliRunner, Result
 
 from assay.cli.app import app
 from assay.cli.project import find_ci, find_dataset, find_function, find_mcp_server
+from assay.cli.settings import read_settings
 
 SEARCH = """
 import assay
@@ -45,6 +46,11 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(folder)
     monkeypatch.delenv("ASSAY_DATASET", raising=False)
     return folder
+
+
+def invoke(words: list[str]) -> Result:
+    """The command with the defaults of the assay.toml in the working folder, as `main` has it."""
+    return CliRunner().invoke(app, words, default_map=read_settings(get_command(app)))
 
 
 def init(*arguments: str) -> str:

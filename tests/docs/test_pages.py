@@ -50,10 +50,7 @@ from assay.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 GENERATED = {"cli.md", "python-reference.md", "settings.md"}
-LATER = {
-    *("a2a.md", "contract.md", "mcp.md", "metrics.md", "nextcloud.md"),
-    *("pytest.md", "python.md", "runs.md", "scaling.md", "search.md"),
-}
+LATER = {"contract.md", "scaling.md", "search.md"}
 PAGES = [
     ROOT / "README.md",
     *sorted(page for page in (ROOT / "docs").glob("*.md") if page.name not in GENERATED | LATER),
@@ -61,7 +58,19 @@ PAGES = [
 ]
 # The commands of these pages are about the service, not about the figures.
 FEW_QUERIES = {"targets.md"}
-READERS_COMMANDS = {"make", "pip", "uvx", "docker", "git", "sh", "export", ".", "cd", "kubectl"}
+READERS_COMMANDS = {
+    "make",
+    "pip",
+    "uvx",
+    "curl",
+    "docker",
+    "git",
+    "sh",
+    "export",
+    ".",
+    "cd",
+    "kubectl",
+}
 LANGUAGES = {"sh", "python", "pycon", "text", "json", "toml", "yaml", "http", "sql"}
 _BLOCK = re.compile(r"^([ ]*)```(\w*)([^\n]*)\n(.*?)^\1```", flags=re.DOTALL | re.MULTILINE)
 _PORT = re.compile(r"(?:localhost|127\.0\.0\.1):(\d{4})")
@@ -95,7 +104,7 @@ class Reader:
     env: dict[str, str]
     stack: contextlib.ExitStack
     printed: str = ""
-    names: dict[str, Any] = field(default_factory=lambda: {"__name__": "page"})
+    names: dict[str, Any] = field(default_factory=lambda: {"__name__": "__main__"})
 
     def follow(self, block: Block) -> None:
         if block.title:
@@ -131,11 +140,17 @@ class Reader:
         elif words[-1] == "&":
             self.serve(words[:-1])
         else:
+            words = [name for word in words for name in self.expand(word)]
             done = forked.run(*program(words), cwd=self.folder, env=self.env)
             said = done.stdout + done.stderr
             assert done.returncode == (mark == "fails"), f"{command}\n{said}"
             assert "every score is 0" not in said, command
             self.printed += said
+
+    def expand(self, word: str) -> list[str]:
+        """What the shell makes of `shards/*`."""
+        found = sorted(self.folder.glob(word)) if re.fullmatch(r"[\w./-]+/\*", word) else []
+        return [str(path.relative_to(self.folder)) for path in found] or [word]
 
     def serve(self, words: list[str]) -> None:
         """Start a service, and wait until its port is open."""

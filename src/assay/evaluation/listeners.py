@@ -10,11 +10,13 @@ it raises is reported, and one that does not return is left behind.
 
 import os
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import copy_context
 from importlib import import_module
 from importlib.metadata import entry_points
+from pathlib import Path
 from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Protocol
@@ -60,6 +62,8 @@ def open_listener(name: str) -> RunListener:
             made = BUILT_IN[name]()
         elif ":" in name:
             module, _, attribute = name.partition(":")
+            if (folder := str(Path.cwd())) not in sys.path:  # the script `assay` does not have it
+                sys.path.insert(0, folder)
             made = getattr(import_module(module), attribute)()
         else:
             known = sorted({*BUILT_IN, *registered})
