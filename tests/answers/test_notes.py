@@ -33,6 +33,7 @@ def reference_cases(notes: Dataset, shift: int = 0) -> list[AnswerCase]:
             given.answer or NOT_FOUND,
             given.documents,
             given.documents,
+            documents=notes.documents,
         )
         for own, given in zip(references, references[shift:] + references[:shift], strict=True)
     ]
@@ -41,7 +42,7 @@ def reference_cases(notes: Dataset, shift: int = 0) -> list[AnswerCase]:
 def test_reference_answers_state_all_their_facts_and_decline_where_they_must(
     notes: Dataset,
 ) -> None:
-    scores = measure_answers(reference_cases(notes), notes.documents)
+    scores = measure_answers(reference_cases(notes))
     for name in ("fact_recall", "abstention", "context_recall", "multi_hop_coverage"):
         assert scores.mean(name) == 1.0, name
     assert scores.mean("faithfulness") > 0.8
@@ -56,7 +57,7 @@ def test_the_figures_of_the_page_are_those_that_are_measured(notes: Dataset, row
     cases = reference_cases(notes)
     if row != DOCUMENTED[0]:
         cases = asyncio.run(_extractive(notes, gold=False))
-    scores = measure_answers(cases, notes.documents)
+    scores = measure_answers(cases)
     page = (Path(__file__).parents[2] / "docs" / "answers.md").read_text(encoding="utf-8")
     lines = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("|")]
     names = next(line for line in lines if "fact_recall" in line and "abstention" in line)
@@ -67,7 +68,7 @@ def test_the_figures_of_the_page_are_those_that_are_measured(notes: Dataset, row
 
 
 def test_somebody_elses_answers_state_next_to_nothing(notes: Dataset) -> None:
-    scores = measure_answers(reference_cases(notes, shift=7), notes.documents)
+    scores = measure_answers(reference_cases(notes, shift=7))
     assert scores.mean("fact_recall") < 0.02
     assert scores.mean("context_recall") < 0.05
 
@@ -83,17 +84,26 @@ async def _extractive(notes: Dataset, gold: bool) -> list[AnswerCase]:
         cited = tuple(ids[place - 1] for place in answer.citations)
         relevant = notes.judgments_in("test").get(query.id, {})
         cases.append(
-            AnswerCase(query.id, query.text, reference, relevant, answer.text, tuple(ids), cited)
+            AnswerCase(
+                query.id,
+                query.text,
+                reference,
+                relevant,
+                answer.text,
+                tuple(ids),
+                cited,
+                documents=notes.documents,
+            )
         )
     return cases
 
 
 def test_a_whole_run_without_a_model_is_measured_and_diagnosed(notes: Dataset) -> None:
     ours = asyncio.run(_extractive(notes, gold=False))
-    scores = measure_answers(ours, notes.documents)
+    scores = measure_answers(ours)
     assert 0.1 < scores.mean("fact_recall") < 0.9
     quoted = [case for case in ours if case.citations]
-    assert measure_answers(quoted, notes.documents).mean("faithfulness") > 0.95
+    assert measure_answers(quoted).mean("faithfulness") > 0.95
     gold = {case.query_id: case for case in asyncio.run(_extractive(notes, gold=True))}
     others = {query_id: Counterfactuals(gold=correct(case)) for query_id, case in gold.items()}
     found = {case.query_id: diagnose(case, others[case.query_id]) for case in ours}

@@ -151,7 +151,7 @@ def test_the_contexts_of_a_row_are_not_compared_with_each_other() -> None:
     row = LoggedAnswer(
         "1", "q", "a", tuple(LoggedContext(each, "t") for each in ids), citations=tuple(ids)
     )
-    case, _ = logged_case(row, "1")
+    case = logged_case(row, "1")
     assert len(case.citations) == 300
     assert _Compared.times < 3000
 

@@ -149,10 +149,10 @@ async def test_rules_and_votes() -> None:
     same = await prefer(judge, AnswerPair("q", "Q?", "It is 7.", "it  is 7."))
     assert (same.winner, same.by_rule) == ("tie", True)
     asked = await prefer(judge, AnswerPair("q", "Q?", "A long answer.", "B."))
-    assert (asked.winner, asked.votes) == ("a", ("a", "a"))
-    assert Preference("q", ("a", "tie")).winner == "tie"
-    assert Preference("q", (None, None)).winner == "tie"
-    assert Preference("q", ("a", "b")).flipped
+    assert (asked.winner, asked.votes) == ("a", ["a", "a"])
+    assert Preference.of("q", ("a", "tie")).winner == "tie"
+    assert Preference.of("q", (None, None)).winner == "tie"
+    assert Preference.of("q", ("a", "b")).flipped
 
 
 def test_an_answer_cannot_close_its_quotation() -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assay.answers.case import AnswerCase, Documents
+from assay.answers.case import AnswerCase
 from assay.answers.faithfulness import answer_relevance, faithfulness
 from assay.answers.outcome import fact_recall
 from assay.metrics.graded import Floats
@@ -49,7 +49,7 @@ class AnswerMetric:
     name: str
     how: str
     covers: Callable[[AnswerCase], bool]
-    value: Callable[[AnswerCase, str, Documents], float]
+    value: Callable[[AnswerCase], float]
     wants: Callable[[AnswerCase], int] = lambda _case: 0
     """How many documents a full score takes, where that can be more than an agent may return."""
     of_retrieval: bool = False
@@ -58,11 +58,9 @@ class AnswerMetric:
     def __repr__(self) -> str:
         return self.name
 
-    def measure(self, case: AnswerCase, documents: Documents) -> float:
+    def measure(self, case: AnswerCase) -> float:
         """The value for one question; 0 for an agent that failed."""
-        if case.answer is None and not self.of_retrieval:
-            return 0.0
-        return self.value(case, case.answer or "", documents)
+        return self.value(case) if case.answer is not None or self.of_retrieval else 0.0
 
     def mean_ceiling(self, cases: Sequence[AnswerCase], top_k: int) -> float:
         """The best mean that an agent with `top_k` documents can reach on the covered cases."""
@@ -79,11 +77,11 @@ def _judged(case: AnswerCase) -> bool:
     return case.answerable and bool(case.relevant_ids)
 
 
-def _faithful(case: AnswerCase, answer: str, documents: Documents) -> float:
+def _faithful(case: AnswerCase) -> float:
     """Against what is cited or, for agents that do not cite, against what was retrieved."""
     if case.declined:
         return 0.0
-    return faithfulness(answer, case.cited_texts(documents), case.names)
+    return faithfulness(case.answer or "", case.cited_texts, case.names)
 
 
 _ALL = [
@@ -91,7 +89,7 @@ _ALL = [
         "fact_recall",
         "key facts found in the answer by their accepted wordings",
         lambda case: bool(case.reference.facts),
-        lambda case, answer, _: fact_recall(answer, case.reference.facts),
+        lambda case: fact_recall(case.answer or "", case.reference.facts),
     ),
     AnswerMetric(
         "faithfulness",
@@ -103,45 +101,45 @@ _ALL = [
         "answer_relevance",
         "words of the question that the answer uses",
         _answerable,
-        lambda case, answer, _: answer_relevance(case.question, answer),
+        lambda case: answer_relevance(case.question, case.answer or ""),
     ),
     AnswerMetric(
         "abstention",
         "declined if there is no answer, by common phrases",
         lambda case: not case.answerable,
-        lambda case, answer, _: float(case.declined),
+        lambda case: float(case.declined),
     ),
     AnswerMetric(
         "attempted",
         "not declined if there is an answer, right or wrong",
         _answerable,
-        lambda case, answer, _: float(not case.declined),
+        lambda case: float(not case.declined),
     ),
     AnswerMetric(
         "citation_precision",
         "cited documents that are judged relevant",
         _judged,
-        lambda case, answer, _: share_relevant(case.citations, case.relevant_ids),
+        lambda case: share_relevant(case.citations, case.relevant_ids),
     ),
     AnswerMetric(
         "citation_recall",
         "relevant documents that are cited",
         _judged,
-        lambda case, answer, _: share_found(case.citations, case.relevant_ids),
+        lambda case: share_found(case.citations, case.relevant_ids),
         lambda case: len(case.relevant_ids),
     ),
     AnswerMetric(
         "context_precision",
         "retrieved documents that are judged relevant",
         _judged,
-        lambda case, answer, _: share_relevant(case.seen_ids, case.relevant_ids),
+        lambda case: share_relevant(case.seen_ids, case.relevant_ids),
         of_retrieval=True,
     ),
     AnswerMetric(
         "context_recall",
         "needed documents that were retrieved",
         lambda case: case.answerable and bool(case.needed),
-        lambda case, answer, _: share_found(case.seen_ids, case.needed),
+        lambda case: share_found(case.seen_ids, case.needed),
         lambda case: len(case.needed),
         of_retrieval=True,
     ),
@@ -149,7 +147,7 @@ _ALL = [
         "multi_hop_coverage",
         "needed documents that are cited, where two or more are needed",
         lambda case: case.answerable and len(case.reference.documents) > 1,
-        lambda case, answer, _: share_found(case.citations, case.needed),
+        lambda case: share_found(case.citations, case.needed),
         lambda case: len(case.needed),
     ),
 ]
@@ -229,6 +227,14 @@ class AnswerScores:
         values = self.values[metric]
         return float(values.mean()) if values.size else 0.0
 
+    def without(self, names: Collection[str]) -> "AnswerScores":
+        """All but these metrics."""
+        kept = [name for name in self.query_ids if name not in names]
+        return AnswerScores(
+            {name: self.query_ids[name] for name in kept},
+            {name: self.values[name] for name in kept},
+        )
+
     def joined(self, other: "AnswerScores") -> "AnswerScores":
         """These questions, then those of `other`."""
         names = dict.fromkeys((*self.query_ids, *other.query_ids))
@@ -242,14 +248,14 @@ class AnswerScores:
         )
 
 
-def measure_answers(cases: Sequence[AnswerCase], documents: Documents) -> AnswerScores:
+def measure_answers(cases: Sequence[AnswerCase]) -> AnswerScores:
     """Score every case by every metric that covers it."""
     query_ids: dict[str, list[str]] = {}
     values: dict[str, Floats] = {}
     for metric in _ALL:
         covered = [case for case in cases if metric.covers(case)]
         query_ids[metric.name] = [case.query_id for case in covered]
-        figures = [metric.measure(case, documents) for case in covered]
+        figures = [metric.measure(case) for case in covered]
         values[metric.name] = np.array(figures, dtype=np.float64)
     return AnswerScores(query_ids, values)
 

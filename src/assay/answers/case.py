@@ -69,24 +69,29 @@ class AnswerCase:
         shown = tuple(dict.fromkeys(chunk.doc_id for chunk in self.contexts if chunk.doc_id))
         return shown or self.retrieved
 
-    def seen_texts(self, documents: Documents) -> list[str]:
+    @cached_property
+    def seen_texts(self) -> list[str]:
         """What the model was shown: the contexts themselves, else the documents found."""
-        if self.contexts:
-            return [chunk.text for chunk in self.contexts]
-        return _texts(self.retrieved, documents)
+        return [chunk.text for chunk in self.contexts] or self._texts(self.retrieved)
 
-    def cited_texts(self, documents: Documents) -> list[str]:
+    @cached_property
+    def cited_texts(self) -> list[str]:
         """What the answer cites; all that was shown if it cites nothing."""
         if not self.citations:
-            return self.seen_texts(documents)
+            return self.seen_texts
         shown = [chunk.text for chunk in self.contexts if chunk.doc_id in self.citations]
-        return shown or _texts(self.citations, documents)
+        return shown or self._texts(self.citations)
+
+    def _texts(self, ids: Sequence[str]) -> list[str]:
+        known = (doc_id for doc_id in ids if doc_id in self.documents)
+        return [self.documents[doc_id].full_text for doc_id in known]
 
     @cached_property
     def shown(self) -> dict[str, str]:
         """The text that was shown of each document, at most `MAX_SHOWN` characters of all."""
         parts = [
-            (each.doc_id or each.id or str(n), each.text) for n, each in _numbered(self.contexts)
+            (chunk.doc_id or chunk.id or str(n), chunk.text)
+            for n, chunk in enumerate(self.contexts, start=1)
         ]
         parts = parts or [
             (doc_id, self.documents[doc_id].full_text)
@@ -171,11 +176,3 @@ def once(compute: Callable[[AnswerCase], Result]) -> Callable[[AnswerCase], Resu
         return cast(Result, case.__dict__[name])
 
     return remembering
-
-
-def _texts(ids: Sequence[str], documents: Documents) -> list[str]:
-    return [documents[doc_id].full_text for doc_id in ids if doc_id in documents]
-
-
-def _numbered(contexts: Sequence[ContextChunk]) -> list[tuple[int, ContextChunk]]:
-    return list(enumerate(contexts, start=1))

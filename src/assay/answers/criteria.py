@@ -22,9 +22,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
+from pydantic import Field
+
 from assay.answers.answer_metrics import CRITERION_PREFIX
 from assay.answers.judge import Judge, inconsistency
 from assay.answers.judge_controls import control_pairs
+from assay.answers.stored import StoredModel
 from assay.errors import DataError
 from assay.files import read_text_file
 from assay.llm.prompt import delimited, delimiter_code, load_prompt
@@ -240,21 +243,25 @@ class AnswerPair(NamedTuple):
     reference: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Preference:
+class Preference(StoredModel):
     """The choices about one pair: `votes` are `a`, `b`, `tie` or None, every second one with B
-    first. `by_rule` where no model had to be asked.
+    first. `winner` is `a` or `b` if every vote says so, else `tie`. `by_rule` if no model had to
+    be asked, which a report does not keep.
     """
 
     query_id: str
-    votes: tuple[str | None, ...]
-    by_rule: bool = False
+    winner: str
+    votes: list[str | None]
+    by_rule: bool = Field(default=False, exclude=True)
 
-    @property
-    def winner(self) -> str:
-        """`a` or `b` where every vote, so both orders, says so; else `tie`."""
-        said = set(self.votes)
-        return said.pop() or "tie" if len(said) == 1 else "tie"
+    @classmethod
+    def of(
+        cls, query_id: str, votes: Sequence[str | None], *, by_rule: bool = False
+    ) -> "Preference":
+        """From all votes about a pair."""
+        said = set(votes)
+        winner = said.pop() or "tie" if len(said) == 1 else "tie"
+        return cls(query_id=query_id, winner=winner, votes=list(votes), by_rule=by_rule)
 
     @property
     def flipped(self) -> bool:
@@ -271,13 +278,13 @@ async def prefer(judge: Judge, pair: AnswerPair, criterion: str = BETTER) -> Pre
     """Ask about one pair. The same text twice is a tie, and a missing answer loses, by rule."""
     if pair.a is None or pair.b is None:
         winner = "tie" if pair.a is pair.b else "b" if pair.a is None else "a"
-        return Preference(pair.query_id, (winner,), by_rule=True)
+        return Preference.of(pair.query_id, [winner], by_rule=True)
     if normalize(pair.a) == normalize(pair.b):
-        return Preference(pair.query_id, ("tie",), by_rule=True)
+        return Preference.of(pair.query_id, ["tie"], by_rule=True)
     prompts = [preference_prompt(pair, criterion, vote) for vote in range(judge.votes)]
     words = await gather(judge.choose(each, _CHOICES) for each in prompts)
-    votes = (_choice(word, reverse=place % 2 == 1) for place, word in enumerate(words))
-    return Preference(pair.query_id, tuple(votes))
+    votes = [_choice(word, reverse=place % 2 == 1) for place, word in enumerate(words)]
+    return Preference.of(pair.query_id, votes)
 
 
 def _choice(word: str | None, *, reverse: bool) -> str | None:

@@ -21,7 +21,7 @@ from assay.data.dataset import Fact
 from assay.errors import ProviderError, ProviderFailure, UsageError
 from assay.llm.passages import NOT_FOUND
 from assay.llm.prompt import delimited, delimiter_code, load_prompt
-from assay.llm.providers.provider import LLMProvider
+from assay.llm.providers.provider import LLMProvider, Spending
 from assay.metrics.graded import Floats
 from assay.net.gather import gather
 from assay.net.json import parse_json
@@ -329,6 +329,11 @@ class Judge:
     def name(self) -> str:
         """The provider's name, `KIND:MODEL`."""
         return self.provider.name
+
+    @property
+    def spending(self) -> Spending | None:
+        """What was asked and what it cost; None for a model of the caller's."""
+        return getattr(self.provider, "spending", None)
 
     @property
     def prompts(self) -> dict[str, str]:

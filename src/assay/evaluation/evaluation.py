@@ -242,7 +242,7 @@ class Evaluation:
                     if state == RunState.INTERRUPTED:  # a partial report speaks of what was asked
                         asked = [query for query in asked if query in log]
                     found = ReportInputs(log, asked, state, seconds, results)
-                    found = await self._examine_trials(found, folder, events)
+                    found = await self._examine_trials(found, events)
                     found = await self._measure_searches(found, folder, recorder)
                     return Run(folder, write_report(folder, self, found))
 
@@ -279,26 +279,23 @@ class Evaluation:
         )
         return replace(found, search=report)
 
-    async def _examine_trials(
-        self, found: ReportInputs, folder: RunFolder, events: Events
-    ) -> ReportInputs:
+    async def _examine_trials(self, found: ReportInputs, events: Events) -> ReportInputs:
         """Whether the answers of every trial are right; the first trial is examined in full."""
         if found.results is None:
             return found
         from assay.evaluation.answers.cases import cases_of
         from assay.evaluation.answers.evaluate import AnswerOptions, evaluate_answers
-        from assay.evaluation.answers.verdict_scores import right_answers
+        from assay.evaluation.answers.judging import open_judge
 
-        right: list[dict[str, bool | None]] = []
-        for trial in self.config.trials:
+        _, *others = self.config.trials  # the first is examined already
+        right = [found.results.right]
+        for trial in others:
             queries = [replace(query, trial=trial) for query in found.asked]
             calls = list(found.log.read(queries))
             cases = cases_of(self.dataset, self.config.split, queries, calls, self.config.top_k)
-            results = found.results
-            if right:
-                options = AnswerOptions(folder.path, self.provider)
-                results = await evaluate_answers(cases, None, self._asker(events), options)
-            right.append(right_answers(results, cases))
+            async with open_judge(self.config, self.provider) as judge:
+                results = await evaluate_answers(cases, judge, self._asker(events), AnswerOptions())
+            right.append(results.right)
         return replace(found, right=tuple(right))
 
     async def _ask(
@@ -406,25 +403,29 @@ class Evaluation:
             AnswerResults,
             evaluate_answers,
         )
-        from assay.evaluation.answers.judging import verdicts_by_facts
+        from assay.evaluation.answers.judging import open_judge, verdicts_by_facts
         from assay.evaluation.answers.nugget_scores import nuggets_by_rules
 
-        calls = log.read(self.queries)
-        cases = cases_of(
-            self.dataset, self.config.split, self.queries, list(calls), self.config.top_k
-        )
+        config = self.config
+        asked = self.queries
+        if state == RunState.INTERRUPTED:  # a partial report speaks of what was asked
+            asked = [query for query in asked if query in log]
+        calls = list(log.read(asked))
+        cases = cases_of(self.dataset, config.split, asked, calls, config.top_k)
         if state != RunState.COMPLETE:  # a partial run is not judged
-            if self.provider is not None or self.config.judge:
-                return AnswerResults()
+            if self.provider is not None or config.judge:
+                return AnswerResults(cases)
             assigned = None if self.nuggets is None else nuggets_by_rules(cases, self.nuggets)
-            return AnswerResults(verdicts_by_facts(cases), nuggets=assigned)
-        if self.config.counterfactuals and context_taker(agent) is None:
+            return AnswerResults(cases, verdicts_by_facts(cases), nuggets=assigned)
+        if config.counterfactuals and context_taker(agent) is None:
             events.message(
-                f"{self.config.target} does not accept documents as context, so no question "
+                f"{config.target} does not accept documents as context, so no question "
                 "is asked again: failures are diagnosed from this run alone"
             )
-        options = AnswerOptions(folder.path, self.provider, self.nuggets, self.criteria)
-        return await evaluate_answers(cases, agent, self._asker(events), options)
+        options = AnswerOptions(self.nuggets, self.criteria)
+        asker = replace(self._asker(events), agent=agent, folder=folder.path)
+        async with open_judge(config, self.provider, folder.path) as judge:
+            return await evaluate_answers(cases, judge, asker, options)
 
     def _asker(self, events: Events) -> "CounterfactualRunner":
         from assay.evaluation.answers.asking_again import CounterfactualRunner

@@ -100,7 +100,10 @@ def write_report(folder: RunFolder, evaluation: "Evaluation", found: ReportInput
     figures = QueryFigures(metrics[0], shown.queries if shown else {})
     answers, answer_rows = None, list[AnswerRow]()
     if found.results is not None:
-        answers, answer_rows = _answers(evaluation, log, asked, found.results)
+        from assay.evaluation.answers.answer_report import AnswerReport
+
+        section = AnswerReport(found.results.cases, found.results, dataset, config)
+        answers, answer_rows = section.section(), list(section.rows())
         folder.write_answers(answer_rows)
     checks = SanityChecks(dataset.judgments_in(config.split), metrics[0].key)
     writer = ReportWriter(folder.report_file)
@@ -146,19 +149,6 @@ def render_report_page(folder: RunFolder, dataset: Dataset | None) -> str:
 def write_report_page(folder: RunFolder, dataset: Dataset | None) -> None:
     """Write `report.html` again, after something beside the report has changed."""
     atomic_write(folder.page_file, render_report_page(folder, dataset).encode())
-
-
-def _answers(
-    evaluation: "Evaluation", log: CallLog, asked: Sequence[Query], answer_results: "AnswerResults"
-) -> tuple[AnswersReport, list[AnswerRow]]:
-    from assay.evaluation.answers.answer_report import AnswerReport
-    from assay.evaluation.answers.cases import cases_of
-
-    config, dataset = evaluation.config, evaluation.dataset
-    calls = list(log.read(asked))
-    cases = cases_of(dataset, config.split, asked, calls, config.top_k)
-    report = AnswerReport(cases, answer_results, dataset, config)
-    return report.section(), list(report.rows())
 
 
 def _build_report(

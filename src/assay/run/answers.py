@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from assay.answers.criteria import Preference
 from assay.answers.diagnosis import DiagnosisReport
 from assay.answers.findings import AnswerFinding
 from assay.answers.judge_controls import JudgeControls
@@ -185,14 +186,6 @@ class CriterionRecord(RunRecord):
         return given[0] if len(given) == 1 and self.rated >= _FEW else None
 
 
-class PreferenceRow(RunRecord):
-    """One question: which answer won (`a`, `b`, or `tie`), and every vote, None if unreadable."""
-
-    query_id: str
-    winner: str
-    votes: list[str | None]
-
-
 class PreferenceReport(RunRecord):
     """Which of two runs' answers a judge prefers; no figure where there is `trouble`.
 
@@ -219,7 +212,7 @@ class PreferenceReport(RunRecord):
     low: float | None = None
     high: float | None = None
     p_value: float | None = None
-    rows: list[PreferenceRow] = Field(default=[])
+    rows: list[Preference] = Field(default=[])
 
 
 class UndecidedAnswers(RunRecord):

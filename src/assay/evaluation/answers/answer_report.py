@@ -1,9 +1,11 @@
 """The section of a report that is about answers: metrics, diagnosis, and one row per question."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import cached_property
+
+import numpy as np
 
 from assay.answers.answer_metrics import (
     ANSWER_METRICS,
@@ -15,6 +17,8 @@ from assay.answers.answer_metrics import (
     POISON_METRICS,
     TRUTHFULNESS_BOUNDS,
     AnswerScores,
+    measure_answers,
+    unknown_citations,
 )
 from assay.answers.case import MAX_ANSWER, AnswerCase
 from assay.answers.diagnosis import (
@@ -26,21 +30,15 @@ from assay.answers.diagnosis import (
 )
 from assay.answers.differences import case_differences
 from assay.answers.entailment import contradicted_check
+from assay.answers.faithfulness import unsupported
 from assay.answers.findings import AnswerFinding, find_faults
 from assay.answers.judge import flip_rate
 from assay.answers.outcome import BY_DECLINING, BY_FACTS, BY_VALUES, Outcome, outcome
 from assay.data.dataset import Dataset
-from assay.evaluation.answers.cases import invented_citations, invented_report
 from assay.evaluation.answers.criteria import answer_statistic
 from assay.evaluation.answers.evaluate import AnswerResults
-from assay.evaluation.answers.poisoning import poison_findings, poison_report
-from assay.evaluation.answers.verdict_scores import (
-    count_without_reference,
-    judged,
-    measure_run,
-    undecided_answers,
-    verdict_of,
-)
+from assay.evaluation.answers.judging import Verdict
+from assay.evaluation.answers.poisoning import poison_columns, poison_findings, poison_report
 from assay.evaluation.gates import figure_calibration
 from assay.llm.prompt import load_prompt
 from assay.metrics.statistics import SCORES, summarize
@@ -50,8 +48,9 @@ from assay.run.answers import (
     AnswerStatistic,
     ContextName,
     CounterfactualCount,
+    InventedCitations,
+    InventedExample,
     JudgeRecord,
-    PoisonReport,
     UndecidedAnswers,
 )
 from assay.run.config import RunConfig
@@ -68,6 +67,88 @@ _NO_TEXTS: Mapping[str, object] = {
     "nuggets": [],
     "reasons": {},
 }
+_OF_TEXTS = ("faithfulness", "judged_faithfulness", "model_faithfulness", "hallucination_rate")
+_HOW = {**OUTCOME_METRICS, **POISON_METRICS, **JUDGED_METRICS}
+_Columns = dict[str, Mapping[str, float]]
+
+
+def measure_results(cases: Sequence[AnswerCase], results: AnswerResults) -> AnswerScores:
+    """The metrics that need no model and those of the judge, correctness first."""
+
+    def column(value: Callable[[AnswerCase, Verdict], float | None]) -> dict[str, float]:
+        found = {case.query_id: value(case, results.verdict_of(case)) for case in cases}
+        return {query_id: figure for query_id, figure in found.items() if figure is not None}
+
+    columns: _Columns = {
+        "correctness": column(_correct),
+        "truthfulness": column(_truthfulness),
+        "hallucination_rate": column(_hallucination),
+    }
+    if results.judge is not None and results.verdicts:
+        columns["judged_facts"] = column(_judged_facts)
+        columns["judged_faithfulness"] = column(_judged_faithfulness)
+    columns = {name: each for name, each in columns.items() if name not in results.unread}
+    after: _Columns = {}
+    if results.support is not None:
+        after["model_faithfulness"] = results.support.values
+    if results.poison is not None:
+        after |= poison_columns(results.poison)
+    stated = AnswerScores({}, {}) if results.nuggets is None else results.nuggets.scores()
+    parts = [_scores(columns), stated, measure_answers(cases), _scores(after)]
+    return AnswerScores(
+        {name: ids for part in parts for name, ids in part.query_ids.items()},
+        {name: values for part in parts for name, values in part.values.items()},
+    )
+
+
+def _scores(columns: _Columns) -> AnswerScores:
+    filled = {name: column for name, column in columns.items() if column}
+    return AnswerScores(
+        {name: list(column) for name, column in filled.items()},
+        {name: np.array(list(column.values())) for name, column in filled.items()},
+    )
+
+
+def _correct(case: AnswerCase, verdict: Verdict) -> float | None:
+    """0 if the judge was undecided: that does not make an answer correct."""
+    if verdict.correct is None and verdict.judgment is None:
+        return None
+    return float(verdict.correct is True)
+
+
+def _truthfulness(case: AnswerCase, verdict: Verdict) -> float | None:
+    """1, 0 or -1; an answer that a judge leaves undecided is neither right nor wrong."""
+    if verdict.correct is None:
+        return 0.0 if verdict.undecided else None
+    if verdict.correct:
+        return 1.0
+    return -1.0 if case.attempted else 0.0
+
+
+def _hallucination(case: AnswerCase, verdict: Verdict) -> float | None:
+    if verdict.correct is None:
+        return 0.0 if verdict.undecided else None
+    if verdict.correct or not case.attempted:
+        return 0.0
+    return float(bool(unsupported(case.answer or "", list(case.shown.values()), case.names)))
+
+
+def _judged_facts(case: AnswerCase, verdict: Verdict) -> float | None:
+    if not case.reference.facts or not case.answerable:
+        return None
+    return verdict.facts.recall if verdict.facts else 0.0
+
+
+def _judged_faithfulness(case: AnswerCase, verdict: Verdict) -> float | None:
+    return None if not case.answerable else verdict.faithfulness or 0.0
+
+
+def invented_report(invented: Sequence[tuple[str, str]]) -> InventedCitations:
+    """Query ids with the ids of documents that are cited and do not exist: how many, and some."""
+    examples = [
+        InventedExample(query_id=query_id, doc_id=doc_id[:200]) for query_id, doc_id in invented[:3]
+    ]
+    return InventedCitations(ids=len(invented), examples=examples)
 
 
 class AnswerReport:
@@ -87,15 +168,26 @@ class AnswerReport:
         `skip` are checks that nothing is known about.
         """
         self._skip = skip
-        self._cases = [judged(case, results) for case in cases]
-        self._found = results
+        self._cases = [_with_verdict(case, results) for case in cases]
+        self._results = results
         self._dataset = dataset
         self._config = config
-        self._scores = scores or measure_run(cases, results, dataset)
+        self._scores = scores or self._measured(cases)
+
+    def _measured(self, cases: Sequence[AnswerCase]) -> AnswerScores:
+        """Nothing is called unfaithful if there is no text to compare with."""
+        scores = measure_results(cases, self._results)
+        if self._dataset.documents or any(case.contexts for case in cases):
+            return scores
+        return scores.without(_OF_TEXTS)
 
     def section(self) -> AnswersReport:
         """What the tables show; the answers themselves are in the rows."""
-        statistics = dict(self._statistics()) | self._found.criteria.statistics(self._config.seed)
+        results, config = self._results, self._config
+        statistics = dict(self._statistics())
+        for rated in results.criteria:
+            statistics[rated.criterion.metric] = rated.statistic(config.seed)
+        poison = results.poison
         return AnswersReport(
             questions=len(self._cases),
             answered=sum(case.answer is not None for case in self._cases),
@@ -107,16 +199,16 @@ class AnswerReport:
             judge=self._judge(),
             diagnosis=self._diagnosis(),
             counterfactuals=self._counterfactuals(),
-            invented_citations=invented_report(invented_citations(self._cases, self._dataset)),
-            trouble=self._found.trouble,
-            note=self._found.note or self._language_note,
+            invented_citations=invented_report(self._invented()),
+            trouble=results.trouble,
+            note=results.note or self._language_note,
             outcomes=self._outcomes(),
-            criteria=self._found.criteria.records(),
+            criteria=[rated.record() for rated in results.criteria],
             findings=self._findings,
-            poison=self._poison,
-            nuggets=self._found.nuggets.report() if self._found.nuggets else None,
+            poison=poison_report(poison, config.seed, private=config.private) if poison else None,
+            nuggets=results.nuggets.report() if results.nuggets else None,
             undecided=self._undecided,
-            without_reference=count_without_reference(self._dataset, self._config),
+            without_reference=self._without_reference(),
         )
 
     def rows(self) -> Iterable[AnswerRow]:
@@ -125,14 +217,12 @@ class AnswerReport:
             name: dict(zip(ids, self._scores.values[name].tolist(), strict=True))
             for name, ids in self._scores.query_ids.items()
         }
-        poisoned = self._found.poison.outcomes() if self._found.poison else {}
+        for rated in self._results.criteria:
+            ratings = rated.ratings.items()
+            columns[rated.criterion.metric] = {name: each.value or 0.0 for name, each in ratings}
         for case in self._cases:
             query_id = case.query_id
             figures = {name: by[query_id] for name, by in columns.items() if query_id in by}
-            figures |= self._found.criteria.values(query_id)
-            optional = {name: each for name, each in self._optional(case).items() if each}
-            if did := poisoned.get(query_id):
-                optional["poison"] = did
             row = AnswerRow.model_construct(
                 None,
                 query_id=query_id,
@@ -144,28 +234,56 @@ class AnswerReport:
                 reference_answer=case.reference.answer or None,
                 facts=[fact.text for fact in case.reference.facts],
                 needed_docs=sorted(case.needed),
-                correct=verdict_of(self._found, case).correct,
-                **optional,
+                correct=self._results.verdict_of(case).correct,
+                **{name: each for name, each in self._optional(case).items() if each},
                 **figures,
             )
             yield row.model_copy(update=_NO_TEXTS) if self._config.private else row
 
     def _optional(self, case: AnswerCase) -> dict[str, object]:
         """What only some rows have."""
-        query_id, judgment = case.query_id, verdict_of(self._found, case).judgment
-        tried = asdict((self._found.counterfactuals or {}).get(query_id, NOT_TRIED))
-        nuggets = self._found.nuggets
+        query_id, results = case.query_id, self._results
+        judgment = results.verdict_of(case).judgment
+        tried = asdict((results.counterfactuals or {}).get(query_id, NOT_TRIED))
+        asked = judgment is not None and not judgment.by_rule
+        reasons = {
+            rated.criterion.metric: rated.ratings[query_id].reason
+            for rated in results.criteria
+            if rated.ratings[query_id].reason
+        }
         return {
-            "votes": [vote.value for vote in judgment.votes]
-            if judgment is not None and not judgment.by_rule
-            else None,
+            "votes": [vote.value for vote in judgment.votes] if judgment and asked else None,
             "diagnosis": self._diagnoses.get(query_id),
             "answer_length": case.answer_length if case.answer_length > MAX_ANSWER else None,
             "counterfactuals": {name: each for name, each in tried.items() if each is not None},
             "differences": case_differences(case),
-            "reasons": self._found.criteria.reasons(query_id),
-            "nuggets": list(nuggets.assigned.get(query_id, ())) if nuggets else [],
+            "reasons": reasons,
+            "nuggets": results.nuggets and list(results.nuggets.assigned.get(query_id, ())),
+            "poison": self._poisoned.get(query_id),
         }
+
+    @cached_property
+    def _poisoned(self) -> Mapping[str, dict[str, str]]:
+        return self._results.poison.outcomes() if self._results.poison else {}
+
+    def _invented(self) -> list[tuple[str, str]]:
+        if (known := self._dataset.corpus_ids) is None:
+            return []
+        return [
+            (case.query_id, each)
+            for case in self._cases
+            for each in unknown_citations(case.citations, known)
+        ]
+
+    def _without_reference(self) -> int:
+        """How many questions of the split are not asked, because only others have a reference.
+
+        None of those that the user left out: a file of references says what is asked.
+        """
+        dataset, config = self._dataset, self._config
+        if not dataset.answers or config.ground_truth:
+            return 0
+        return sum(name not in dataset.answers for name in dataset.judgments.get(config.split, {}))
 
     @property
     def _language_note(self) -> str | None:
@@ -182,9 +300,8 @@ class AnswerReport:
 
     @property
     def _correctness_by(self) -> str:
-        if self._found.judge is not None:
-            judge = self._found.judge
-            return f"judged by {judge.provider}, {judge.votes} votes, half with the texts swapped"
+        if (judge := self._results.judge) is not None:
+            return f"judged by {judge.name}, {judge.votes} votes, half with the texts swapped"
         if any(case.reference.facts for case in self._cases):
             return BY_FACTS
         return BY_VALUES if any(case.reference.answer for case in self._cases) else BY_DECLINING
@@ -195,11 +312,11 @@ class AnswerReport:
                 continue
             bounds = TRUTHFULNESS_BOUNDS if name == "truthfulness" else SCORES
             summary = summarize(values, seed=self._config.seed, bounds=bounds)
-            ids = set(self._scores.query_ids[name])
             metric = ANSWER_METRICS.get(name)
             # 0 is the best of a rate of faults: no mean is too high for it.
             ceiling = None if name in LOWER_IS_BETTER else 1.0
             if metric is not None:
+                ids = set(self._scores.query_ids[name])
                 covered = [case for case in self._cases if case.query_id in ids]
                 ceiling = metric.mean_ceiling(covered, self._config.top_k)
             how = metric.how if metric else self._how(name)
@@ -208,11 +325,11 @@ class AnswerReport:
     def _how(self, name: str) -> str:
         if name == "correctness":
             return self._correctness_by
-        if name in NUGGET_METRICS and self._found.nuggets:
-            return self._found.nuggets.how(name)
-        if name in MODEL_METRICS and self._found.support:
-            return f"{MODEL_METRICS[name]}, by {self._found.support.words}"
-        return {**OUTCOME_METRICS, **POISON_METRICS, **JUDGED_METRICS}[name]
+        if name in NUGGET_METRICS and self._results.nuggets:
+            return self._results.nuggets.how(name)
+        if name in MODEL_METRICS and self._results.support:
+            return f"{MODEL_METRICS[name]}, by {self._results.support.words}"
+        return _HOW[name]
 
     def _outcomes(self) -> dict[str, int]:
         """How many questions ended in each way; none if nothing is decided."""
@@ -222,19 +339,38 @@ class AnswerReport:
 
     @cached_property
     def _undecided(self) -> UndecidedAnswers | None:
-        return undecided_answers(self._cases, self._found, self._dataset)
+        """The questions that there is nothing to decide by; None if there are none, or if the
+        judge did not finish.
+        """
+        known = (self._results.verdict_of(case) for case in self._cases)
+        pairs = zip(self._cases, known, strict=True)
+        left = [case for case, each in pairs if each.correct is None and each.judgment is None]
+        if self._results.trouble or not left:
+            return None
+        no_facts = sum(case.reference.answer != "" for case in left)
+        where = "answers.jsonl" if self._dataset.queries else "the rows"
+        reasons = {
+            f"the references have no key facts or values; add --judge, or facts in {where}": (
+                no_facts
+            ),
+            "there is no reference answer": len(left) - no_facts,
+        }
+        found = {why: number for why, number in reasons.items() if number}
+        words = [f"for {number} of them {why}" for why, number in found.items()]
+        why = "; ".join(words if len(found) > 1 else found)
+        return UndecidedAnswers(number=len(left), of=len(self._cases), why=why)
 
     @cached_property
     def _findings(self) -> list[AnswerFinding]:
-        support = self._found.support
+        support = self._results.support
         found = find_faults(
             self._cases,
             quote=not self._config.private,
             skip=list(self._skip),
             further=[contradicted_check(support)] if support and support.flagged else (),
         )
-        found = [*poison_findings(self._found.poison), *found]
-        if number := self._found.context_ignored:
+        found = [*poison_findings(self._results.poison), *found]
+        if number := self._results.context_ignored:
             words = f"all {number} questions that were asked again got the same answer from every "
             ignored = AnswerFinding(
                 kind="ignores-context", number=number, of=number, words=f"{words}context"
@@ -245,84 +381,77 @@ class AnswerReport:
     @cached_property
     def _diagnoses(self) -> dict[str, AnswerDiagnosis]:
         """Why answers are wrong, by query id."""
-        others = self._found.counterfactuals or {}
+        others = self._results.counterfactuals or {}
         found = {
             case.query_id: diagnose(
                 case,
                 others.get(case.query_id, NOT_TRIED),
-                contradicted=verdict_of(self._found, case).contradicted,
+                contradicted=self._results.verdict_of(case).contradicted,
             )
             for case in self._cases
         }
         return {query_id: each for query_id, each in found.items() if each is not None}
 
-    @property
-    def _poison(self) -> PoisonReport | None:
-        if self._found.poison is None:
-            return None
-        config = self._config
-        return poison_report(self._found.poison, seed=config.seed, private=config.private)
-
     def _judge(self) -> JudgeRecord | None:
-        use = self._found.judge
-        if use is None:
+        results, judge = self._results, self._results.judge
+        if judge is None:
             return None
-        verdicts = self._found.verdicts.values()
-        judgments = self._found.judgments
+        judgments = results.judgments
         asked = [each for each in judgments if not each.by_rule]
-        facts = sum(each.facts.unparseable for each in verdicts if each.facts)
-        record = JudgeRecord(
-            provider=use.provider,
-            votes=use.votes,
-            prompts=dict(use.prompts) | self._criteria_prompts(),
+        facts = [each.facts.unparseable for each in results.verdicts.values() if each.facts]
+        questions = {case.question for case in self._cases}
+        questions |= {query.text for query in self._dataset.queries.values()}
+        status = figure_calibration("correctness", self._config, questions)
+        rated = ["judge_criterion"] if results.criteria else []
+        return JudgeRecord(
+            provider=judge.name,
+            votes=judge.votes,
+            prompts=judge.prompts | {name: load_prompt(name).id for name in rated},
             judged=len(asked),
             decided_by_rule=len(judgments) - len(asked),
             flip_rate=flip_rate(asked),
-            unparseable_votes=sum(each.unparseable for each in asked) + facts,
+            unparseable_votes=sum(each.unparseable for each in asked) + sum(facts),
             undecided=sum(each.verdict is None for each in judgments),
+            controls=results.controls,
+            calibration=status.words if status else None,
+            spending=judge.spending,
         )
-        further: dict[str, object] = {}
-        if controls := self._found.controls:
-            further["controls"] = controls
-        questions = {case.question for case in self._cases}
-        questions |= {query.text for query in self._dataset.queries.values()}
-        if status := figure_calibration("correctness", self._config, questions):
-            further["calibration"] = status.words
-        if use.spending is not None:
-            further["spending"] = use.spending
-        return record.model_copy(update=further)
-
-    def _criteria_prompts(self) -> dict[str, str]:
-        if not self._found.criteria.criteria:
-            return {}
-        return {"judge_criterion": load_prompt("judge_criterion").id}
 
     def _diagnosis(self) -> DiagnosisReport | None:
         """None if no question is decided, or if a judge was to decide and did not finish."""
-        if not self._found.verdicts:
+        if not self._results.verdicts:
             return None
         report = summarize_diagnoses(
             self._cases,
             self._diagnoses,
-            self._found.counterfactuals,
+            self._results.counterfactuals,
             findings=self._findings,
             tried=self._config.counterfactuals or not self._config.target,  # a log: nobody to ask
             why_undecided=self._undecided.why if self._undecided else "",
         )
-        if report is None:
-            return None
-        controls = self._found.controls
-        if controls is None or not (untested := controls.untested):
+        controls = self._results.controls
+        if report is None or controls is None or not (untested := controls.untested):
             return report
         sentence = f"{report.sentence} {untested[0].upper()}{untested[1:]}."
         return report.model_copy(update={"sentence": sentence})
 
     def _counterfactuals(self) -> dict[ContextName, CounterfactualCount] | None:
-        if not self._found.contexts:
+        found = self._results.counterfactuals
+        if found is None:
             return None
         tried: dict[ContextName, CounterfactualCount] = {}
-        for field in CONTEXT_NAMES:
-            values = [getattr(each, field) for each in (self._found.counterfactuals or {}).values()]
+        for name in CONTEXT_NAMES:
+            values = [getattr(each, name) for each in found.values()]
             decided = [value for value in values if value is not None]
-            tried[field] = CounterfactualCount(asked=len(decided), right=sum(decided))
+            tried[name] = CounterfactualCount(asked=len(decided), right=sum(decided))
         return tried
+
+
+def _with_verdict(case: AnswerCase, results: AnswerResults) -> AnswerCase:
+    """The case with the judge's verdict; undecided if a judge was to decide and did not."""
+    verdict = results.verdict_of(case)
+    if verdict.judgment is None and (results.judge is None or case.reference.answer == ""):
+        return case
+    if verdict.correct is None:
+        return replace(case, verdict="undecided")
+    return replace(case, verdict="right" if verdict.correct else "wrong")

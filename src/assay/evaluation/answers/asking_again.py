@@ -24,7 +24,7 @@ from assay.run.calls import Call, CallLog, CallWriter, PrivateTexts
 from assay.run.config import RunConfig
 from assay.search.bm25_index import Bm25Index, open_bm25
 from assay.targets.chunks import ChunkResolver
-from assay.targets.protocol import AgentAnswer, TakesContext
+from assay.targets.protocol import Agent, AgentAnswer, context_taker
 
 
 class TargetLost(Exception):
@@ -40,6 +40,8 @@ class CounterfactualRunner:
         config: its settings.
         stop: set to end early.
         progress: called after each call.
+        agent: the target, which is open; None if answers were logged and nobody can be asked.
+        folder: the run folder, for the calls.
         known: ids beyond those of the data set that a private run may write.
         breaker: makes the circuit breaker of one round of calls.
     """
@@ -48,6 +50,8 @@ class CounterfactualRunner:
     config: RunConfig
     stop: asyncio.Event
     progress: Progress
+    agent: Agent | None = None
+    folder: Path = Path()
     known: Collection[str] = ()
     breaker: Callable[[], CircuitBreaker] = CircuitBreaker
 
@@ -159,25 +163,23 @@ def select_cases(
 
 
 async def run_counterfactual(
-    agent: TakesContext,
-    cases: Sequence[AnswerCase],
-    context: Context,
-    folder: Path,
-    asking: CounterfactualRunner,
+    cases: Sequence[AnswerCase], context: Context, asker: CounterfactualRunner
 ) -> dict[str, Call]:
     """Ask the cases again in `context`; the calls that succeeded, by query id.
 
     Raises `TargetLost` if the target became unreachable.
     """
-    path = folder / f"calls-{context}.jsonl"
-    config, dataset = asking.config, asking.dataset
+    config, dataset = asker.config, asker.dataset
+    taker = context_taker(asker.agent) if asker.agent else None
+    assert taker is not None, "only agents that take a context are asked again"
     builder = ContextBuilder(dataset, config.top_k)
     passages = {case.query_id: builder.passages(case, context) for case in cases}
     queries = [dataset.queries[case.query_id] for case in cases]
     resolver = ChunkResolver(config.chunk_separator, dataset.documents)
 
     async def ask(query: Query) -> AgentAnswer:
-        return resolver.resolve(await agent.answer_from(query.text, passages[query.id]))
+        return resolver.resolve(await taker.answer_from(query.text, passages[query.id]))
 
-    calls = await asking.run(path, ask, queries, f"asking again, context: {context}")
+    path = asker.folder / f"calls-{context}.jsonl"
+    calls = await asker.run(path, ask, queries, f"asking again, context: {context}")
     return {query_id: call for query_id, call in calls.items() if call.failure is None}

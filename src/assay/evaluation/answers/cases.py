@@ -4,14 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from assay.answers.answer_metrics import unknown_citations
 from assay.answers.case import AnswerCase
 from assay.answers.references import load_references
 from assay.answers.statements import abstained
 from assay.data.dataset import Dataset, Document, Query, ReferenceAnswer
 from assay.data.logged_answers import LoggedAnswer
 from assay.llm.prompt import cited_marks
-from assay.run.answers import InventedCitations, InventedExample
 from assay.run.calls import Call
 from assay.text import normalize
 
@@ -63,23 +61,6 @@ def _marked(call: Call) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, cited)))
 
 
-def invented_citations(cases: Sequence[AnswerCase], dataset: Dataset) -> list[tuple[str, str]]:
-    """Query id and document id, for every citation of a document that does not exist."""
-    if (known := dataset.corpus_ids) is None:
-        return []
-    return [
-        (case.query_id, each) for case in cases for each in unknown_citations(case.citations, known)
-    ]
-
-
-def invented_report(invented: Sequence[tuple[str, str]]) -> InventedCitations:
-    """How many there are, with the first of them."""
-    examples = [
-        InventedExample(query_id=query_id, doc_id=doc_id[:200]) for query_id, doc_id in invented[:3]
-    ]
-    return InventedCitations(ids=len(invented), examples=examples)
-
-
 def with_ground_truth(dataset: Dataset, path: Path) -> Dataset:
     """The data set with the reference answers of a ground-truth file in place of its own."""
     references = [
@@ -91,8 +72,8 @@ def with_ground_truth(dataset: Dataset, path: Path) -> Dataset:
     return replace(dataset, answers={each.query_id: each for each in references})
 
 
-def logged_case(row: LoggedAnswer, query_id: str) -> tuple[AnswerCase, dict[str, Document]]:
-    """The case, and the contexts that have a text, by ids that no other row has."""
+def logged_case(row: LoggedAnswer, query_id: str) -> AnswerCase:
+    """The case, whose documents are the contexts that have a text, by ids that no other row has."""
     names = _context_names(row)
     ids = [f"{query_id}:{name}" for name in names]
     documents = {
@@ -106,7 +87,7 @@ def logged_case(row: LoggedAnswer, query_id: str) -> tuple[AnswerCase, dict[str,
     if given is None and row.answer is not None and ids:
         marks = cited_marks(row.answer, ids, dict(zip(names, ids, strict=True)))
         cited = tuple(dict.fromkeys(doc_id or mark for mark, doc_id in marks.items()))
-    case = AnswerCase(
+    return AnswerCase(
         query_id=query_id,
         question=row.question,
         reference=ReferenceAnswer(query_id, _reference(row), row.facts),
@@ -116,7 +97,6 @@ def logged_case(row: LoggedAnswer, query_id: str) -> tuple[AnswerCase, dict[str,
         citations=cited,
         documents=documents,
     )
-    return case, documents
 
 
 def _cites_outside(row: LoggedAnswer, names: Sequence[str]) -> bool:

@@ -7,9 +7,9 @@ Each answer is compared with its reference: by a judge if there is one, else by 
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from typing import Any, TypeVar
 
 from assay.answers.case import AnswerCase
 from assay.answers.criteria import Criterion
@@ -26,15 +26,13 @@ from assay.evaluation.answers.asking_again import (
     run_counterfactual,
     select_cases,
 )
-from assay.evaluation.answers.criteria import CriteriaScores, rate_answers
+from assay.evaluation.answers.criteria import RatedCriterion, believed_ratings, rate_answers
 from assay.evaluation.answers.judging import (
-    JudgeUse,
     Verdict,
     check_controls,
     drop_injected_verdicts,
     failed_figures,
     judge_answer,
-    open_judge,
     verdicts_by_facts,
     verdicts_by_judge,
 )
@@ -46,20 +44,28 @@ from assay.evaluation.answers.nugget_scores import (
 )
 from assay.evaluation.answers.poisoning import PoisonRun, run_poison
 from assay.evaluation.pacing import unless_stopped
-from assay.llm.providers.provider import LLMProvider
 from assay.net.gather import gather_for
-from assay.targets.protocol import Agent, TakesContext, context_taker
+from assay.targets.protocol import context_taker
 
 _CONTEXT_IGNORED = (
     "the agent ignored the documents that it was given, so asking again shows nothing: "
     "failures are diagnosed from this run alone"
 )
 _FIELDS = {Context.GOLD: "gold", Context.NONE: "no_context", Context.DISTRACTORS: "distractors"}
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True)
+class AnswerOptions:
+    """What to measure beside correctness: facts to state, and criteria of the user's own."""
+
+    nuggets: NuggetSet | None = None
+    criteria: Sequence[Criterion] = ()
 
 
 @dataclass(frozen=True)
 class AnswerResults:
-    """What judge and counterfactual runs found.
+    """What judge and counterfactual runs found about the answers.
 
     `verdicts` are empty if a judge was to decide and did not finish: key facts are no substitute
     for it. `counterfactuals` is None if no question was asked again. `trouble` says why the judge
@@ -69,18 +75,18 @@ class AnswerResults:
     judge failed the controls of their prompt.
     """
 
+    cases: Sequence[AnswerCase] = ()
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)
     counterfactuals: Mapping[str, Counterfactuals] | None = None
-    judge: JudgeUse | None = None
+    judge: Judge | None = None
     trouble: str | None = None
     target_lost: bool = False
     note: str | None = None
-    contexts: tuple[Context, ...] = ()
     context_ignored: int = 0
     judgments: tuple[Judgment, ...] = ()
     controls: JudgeControls | None = None
     failed_figures: Mapping[str, str] = field(default_factory=dict)
-    criteria: CriteriaScores = field(default_factory=CriteriaScores)
+    criteria: Sequence[RatedCriterion] = ()
     poison: PoisonRun | None = None
     nuggets: NuggetFindings | None = None
     support: ModelFaithfulness | None = None
@@ -96,67 +102,46 @@ class AnswerResults:
         mute = [name for name, number in read.items() if unread[name] > number]
         return [*mute, *(name for name in self.failed_figures if name not in mute)]
 
+    @property
+    def right(self) -> dict[str, bool | None]:
+        """Whether each answer is right; None if nobody could decide."""
+        found = {case.query_id: self.verdict_of(case) for case in self.cases}
+        decided = {name: each.correct is not None or each.undecided for name, each in found.items()}
+        return {name: found[name].correct is True if decided[name] else None for name in found}
 
-@dataclass(frozen=True)
-class AnswerOptions:
-    """What to do with the answers beside judging them.
-
-    Parameters:
-        folder: the run folder, for the calls of counterfactual runs.
-        provider: a model of the caller's own, in place of the one that the settings name.
-        nuggets: what the answers should state.
-        criteria: those of the user's own, which a judge rates the answers by.
-    """
-
-    folder: Path
-    provider: LLMProvider | None = None
-    nuggets: NuggetSet | None = None
-    criteria: Sequence[Criterion] = ()
+    def verdict_of(self, case: AnswerCase) -> Verdict:
+        """What is known about an answer; nothing if it was not judged."""
+        return self.verdicts.get(case.query_id, Verdict(None))
 
 
-async def evaluate_answers(
-    cases: Sequence[AnswerCase],
-    agent: Agent | None,
-    asker: CounterfactualRunner,
-    options: AnswerOptions,
-) -> AnswerResults:
-    """Judge the answers of a complete run.
+@dataclass
+class _Attempts:
+    """Runs one stage after the other; after the first that fails, none is started."""
 
-    A judge that fails ends its own work and not the run: what needs no model is kept.
+    asker: CounterfactualRunner
+    trouble: str | None = None
+    target_lost: bool = False
+    unreliable: bool = False
 
-    Parameters:
-        cases: the questions with their answers.
-        agent: asked again if the settings say so and it can be given documents; None if answers
-            were logged and nobody can be asked.
-        asker: asks questions again, with the settings, the data set and the progress of the run.
-        options: what else to measure.
-    """
-    config, stop = asker.config, asker.stop
-    judged = options.provider is not None or bool(config.judge)
-    results = AnswerResults({} if judged else verdicts_by_facts(cases))
+    def fail(self, doubt: str | None) -> None:
+        """Go no further with a judge that is not believed."""
+        if doubt and not self.trouble:
+            self.trouble, self.unreliable = doubt, True
 
-    async def run(judge: Judge | None) -> None:
-        nonlocal results
-        async for stage in _stages(results, cases, agent, judge, asker, options):
-            results = stage
-
-    try:
-        kept = None if agent is None else options.folder  # a log has no folder of a run
-        async with open_judge(config, options.provider, kept) as judge:
-            try:
-                await unless_stopped(run(judge), stop)
-            finally:
-                results = replace(results, judge=None if judge is None else JudgeUse.of(judge))
-    except (ProviderError, BudgetExceeded) as error:
-        results = replace(results, trouble=_judge_trouble(error, private=config.private))
-    except UnreliableJudge as error:
-        results = replace(results, trouble=str(error), verdicts={}, nuggets=None)
-    except TargetLost:
-        trouble = "the target became unreachable while questions were asked again"
-        results = replace(results, trouble=trouble, target_lost=True)
-    if stop.is_set() and results.trouble is None:
-        results = replace(results, trouble="interrupted before all answers were judged")
-    return results
+    async def __call__(self, work: Callable[[], Coroutine[Any, Any, _Result]]) -> _Result | None:
+        """The result of a stage; None if it failed, or the run was stopped."""
+        if self.trouble or self.asker.stop.is_set():
+            return None
+        try:
+            return await unless_stopped(work(), self.asker.stop)
+        except (ProviderError, BudgetExceeded) as error:
+            self.trouble = _judge_trouble(error, private=self.asker.config.private)
+        except UnreliableJudge as error:
+            self.fail(str(error))
+        except TargetLost:
+            self.trouble = "the target became unreachable while questions were asked again"
+            self.target_lost = True
+        return None
 
 
 def _judge_trouble(error: ProviderError | BudgetExceeded, *, private: bool) -> str:
@@ -168,93 +153,120 @@ def _judge_trouble(error: ProviderError | BudgetExceeded, *, private: bool) -> s
     return str(error) + (more if error.kind is ProviderFailure.TIMEOUT else "")
 
 
-async def _stages(
-    results: AnswerResults,
+async def evaluate_answers(
     cases: Sequence[AnswerCase],
-    agent: Agent | None,
     judge: Judge | None,
     asker: CounterfactualRunner,
     options: AnswerOptions,
-) -> AsyncIterator[AnswerResults]:
-    """The results after each stage: what an exception ends is kept as far as it came."""
-    config, documents = asker.config, asker.dataset.documents
-    if agent is not None and config.poison:
-        poison = await run_poison(agent, cases, options.folder, asker)
-        yield (results := replace(results, poison=poison))
+) -> AnswerResults:
+    """Judge the answers of a complete run.
+
+    A judge that fails ends its own work and not the run: what needs no model is kept.
+
+    Parameters:
+        cases: the questions with their answers.
+        judge: decides which answers are right; None for key facts.
+        asker: asks the run's agent again, with its settings, its data set and its progress.
+        options: what else to measure.
+    """
+    config, attempt, facts = asker.config, _Attempts(asker), options.nuggets
+    poison = support = nuggets = None
+    criteria: Sequence[RatedCriterion] = ()
+    doubt = None
+    if asker.agent is not None and config.poison:
+        poison = await attempt(lambda: run_poison(cases, asker))
     if config.faithfulness:
-        model = open_entailment(config.faithfulness)
-        support = await asyncio.to_thread(measure_support, model, cases, asker.progress)
-        yield (results := replace(results, support=support))
-    if judge is not None:
-        controls = await check_controls(judge, cases, documents, config.judge_set.controls)
-        yield (results := replace(results, controls=controls))
-        if controls is not None and (failure := controls.failure):
-            raise UnreliableJudge(failure)
-        failed = await failed_figures(judge, cases, documents, config.judge_set.controls)
-        yield (results := replace(results, failed_figures=failed))
-        verdicts = await verdicts_by_judge(judge, cases, documents, asker.progress)
-        judgments = tuple(each.judgment for each in verdicts.values() if each.judgment)
-        yield (results := replace(results, judgments=judgments))
-        if doubt := unreliable(judgments, config.judge_set.max_flips):
-            raise UnreliableJudge(doubt)
-        kept = await drop_injected_verdicts(judge, cases, verdicts)
-        results = replace(results, verdicts=kept)
-        yield (results := replace(results, note=_judge_note(verdicts, results)))
-    if judge is not None and options.criteria:
-        rated = await rate_answers(
-            judge,
-            options.criteria,
-            cases,
-            documents,
-            controls=config.judge_set.controls > 0,
-            progress=asker.progress,
-        )
-        trouble = rated.refuse_unsteady()
-        yield (results := replace(results, criteria=rated, trouble=trouble))
-    if options.nuggets is not None:
-        assigned = (
-            nuggets_by_rules(cases, options.nuggets)
-            if judge is None
-            else await nuggets_by_judge(judge, cases, options.nuggets, config, asker.progress)
-        )
-        yield (results := replace(results, nuggets=assigned))
-    taker = context_taker(agent) if agent and config.counterfactuals else None
-    if taker is not None:
-        yield await _ask_again(results, cases, taker, judge, asker, options.folder)
+        support = await attempt(lambda: _read_with_model(cases, asker))
+    if judge is None:
+        results = AnswerResults(cases, verdicts_by_facts(cases))
+        nuggets = None if facts is None else nuggets_by_rules(cases, facts)
+    else:
+        results = await _judge_correctness(cases, judge, asker, attempt)
+        if options.criteria:
+            rated = await attempt(lambda: rate_answers(judge, options.criteria, cases, asker))
+            criteria, doubt = believed_ratings(rated or [])
+        if facts is not None:
+            nuggets = await attempt(lambda: nuggets_by_judge(judge, cases, facts, asker))
+    results = replace(results, criteria=criteria, poison=poison, nuggets=nuggets, support=support)
+    if asker.agent is not None and config.counterfactuals and context_taker(asker.agent):
+        results = await attempt(lambda: _ask_again(results, judge, asker)) or results
+    trouble = attempt.trouble or doubt
+    if asker.stop.is_set() and trouble is None:
+        trouble = "interrupted before all answers were judged"
+    return replace(
+        results,
+        verdicts={} if attempt.unreliable else results.verdicts,
+        trouble=trouble,
+        target_lost=attempt.target_lost,
+    )
+
+
+async def _read_with_model(
+    cases: Sequence[AnswerCase], asker: CounterfactualRunner
+) -> ModelFaithfulness:
+    model = open_entailment(asker.config.faithfulness)
+    return await asyncio.to_thread(measure_support, model, cases, asker.progress)
+
+
+async def _judge_correctness(
+    cases: Sequence[AnswerCase], judge: Judge, asker: CounterfactualRunner, attempt: _Attempts
+) -> AnswerResults:
+    """Controls first, then verdicts, then whether answers talked the judge into them."""
+    number = asker.config.judge_set.controls
+    controls = await attempt(lambda: check_controls(judge, cases, number))
+    if controls is not None:
+        attempt.fail(controls.failure)
+    failed = await attempt(lambda: failed_figures(judge, cases, number)) or {}
+    asked = await attempt(lambda: verdicts_by_judge(judge, cases, asker.progress)) or {}
+    judgments = tuple(each.judgment for each in asked.values() if each.judgment)
+    attempt.fail(unreliable(judgments))
+    verdicts = await attempt(lambda: drop_injected_verdicts(judge, cases, asked)) or {}
+    results = AnswerResults(
+        cases,
+        verdicts,
+        judge=judge,
+        judgments=judgments,
+        controls=controls,
+        failed_figures=failed,
+    )
+    return replace(results, note=_judge_note(asked, results) if verdicts else None)
+
+
+def _judge_note(before: Mapping[str, Verdict], results: AnswerResults) -> str | None:
+    notes = [f"{name} is left out: {why}" for name, why in results.failed_figures.items()]
+    if unread := [name for name in results.unread if name not in results.failed_figures]:
+        notes.append(f"most replies for {' and '.join(unread)} could not be read: left out")
+    swayed = sum(
+        each.correct is not results.verdicts[name].correct for name, each in before.items()
+    )
+    if swayed:
+        what = f"{swayed} right only with sentences that make the judge call a wrong answer right"
+        notes.append(f"answers undecided: {what} as well")
+    return "; ".join(notes) or None
 
 
 async def _ask_again(
-    results: AnswerResults,
-    cases: Sequence[AnswerCase],
-    taker: TakesContext,
-    judge: Judge | None,
-    asker: CounterfactualRunner,
-    folder: Path,
+    results: AnswerResults, judge: Judge | None, asker: CounterfactualRunner
 ) -> AnswerResults:
-    """Every question once more in each kind of context, where that can tell anything."""
+    """Every question once more in each kind of context, if that can tell anything."""
     right = {name: each.correct for name, each in results.verdicts.items()}
     found: dict[str, Counterfactuals] = {}
     differs = False
     for context in Context:
-        selected = select_cases(cases, right, context)
-        calls = await run_counterfactual(taker, selected, context, folder, asker)
+        selected = select_cases(results.cases, right, context)
+        calls = await run_counterfactual(selected, context, asker)
+        answered = [case for case in selected if case.query_id in calls]
+        differs |= any(case.answer != calls[case.query_id].answer for case in answered)
         again = [
-            replace(case, answer=calls[case.query_id].answer, verdict=None)
-            for case in selected
-            if case.query_id in calls
+            replace(case, answer=calls[case.query_id].answer, verdict=None) for case in answered
         ]
-        differs |= any(
-            calls[case.query_id].answer != case.answer
-            for case in selected
-            if case.query_id in calls
-        )
         for query_id, is_right in (await _correct(again, judge, context, asker)).items():
             before = found.get(query_id, NOT_TRIED)
             found[query_id] = replace(before, **{_FIELDS[context]: is_right})
     if found and not differs:
         note = "; ".join(filter(None, (results.note, _CONTEXT_IGNORED)))
         return replace(results, context_ignored=len(found), note=note)
-    return replace(results, counterfactuals=found, contexts=tuple(Context))
+    return replace(results, counterfactuals=found)
 
 
 async def _correct(
@@ -265,25 +277,11 @@ async def _correct(
 ) -> Mapping[str, bool | None]:
     if judge is None:
         return {case.query_id: correct(case) for case in cases}
-    what = f"judging, context: {context}"
     judgments = await gather_for(
-        cases, lambda case: judge_answer(judge, case), what, asker.progress
+        cases,
+        lambda case: judge_answer(judge, case),
+        f"judging, context: {context}",
+        asker.progress,
     )
-    return {
-        case.query_id: None if judgment is None else judgment.verdict
-        for case, judgment in zip(cases, judgments, strict=True)
-    }
-
-
-def _judge_note(before: Mapping[str, Verdict], results: AnswerResults) -> str | None:
-    notes = []
-    notes += [f"{name} is left out: {why}" for name, why in results.failed_figures.items()]
-    if unread := [name for name in results.unread if name not in results.failed_figures]:
-        notes.append(f"most replies for {' and '.join(unread)} could not be read: left out")
-    swayed = sum(
-        each.correct is not results.verdicts[name].correct for name, each in before.items()
-    )
-    if swayed:
-        what = f"{swayed} right only with sentences that make the judge call a wrong answer right"
-        notes.append(f"answers undecided: {what} as well")
-    return "; ".join(notes) or None
+    pairs = zip(cases, judgments, strict=True)
+    return {case.query_id: judgment.verdict if judgment else None for case, judgment in pairs}

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from assay.answers.case import AnswerCase, Documents
+from assay.answers.case import AnswerCase
 from assay.answers.judge import FactsJudgment, Judge, Judgment, Vote, correctness_prompt
 from assay.answers.judge_controls import (
     NEAR_MISSES,
@@ -21,8 +21,8 @@ from assay.answers.judge_controls import (
 from assay.answers.outcome import correct, states
 from assay.answers.statements import abstained, split_surplus
 from assay.errors import AssayError, ProviderError, ProviderFailure
-from assay.llm.providers.opening import CachedProvider, open_provider
-from assay.llm.providers.provider import LLMProvider, Spending
+from assay.llm.providers.opening import open_provider
+from assay.llm.providers.provider import LLMProvider
 from assay.net.gather import gather, gather_for
 from assay.progress import Progress, silent
 from assay.run.config import RunConfig
@@ -39,20 +39,28 @@ _STAND_IN = ControlPair(
 
 
 @dataclass(frozen=True, slots=True)
-class JudgeUse:
-    """Which model judged, how, and what it cost; no `spending` for a provider of the caller's."""
+class Verdict:
+    """What is known about one answer.
 
-    provider: str
-    votes: int
-    prompts: Mapping[str, str]
-    spending: Spending | None = None
+    `correct` is None if nothing could be decided: there is no reference, or the judge is
+    undecided. `unread` are the judged figures for which most replies could not be read.
+    """
 
-    @classmethod
-    def of(cls, judge: Judge) -> "JudgeUse":
-        """What is known of a judge after its work."""
-        provider = judge.provider
-        spending = provider.spending if isinstance(provider, CachedProvider) else None
-        return cls(judge.name, judge.votes, judge.prompts, spending)
+    correct: bool | None
+    judgment: Judgment | None = None
+    facts: FactsJudgment | None = None
+    faithfulness: float | None = None
+    unread: frozenset[str] = frozenset()
+
+    @property
+    def undecided(self) -> bool:
+        """Whether a judge was asked and had no majority."""
+        return self.judgment is not None and self.correct is None
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether the answer contradicts a fact of the reference."""
+        return self.facts is not None and self.facts.contradicted > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +95,11 @@ async def open_judge(
 
     What it is asked and replies is kept in the run's `folder`, unless the run is private.
     """
-    kept = folder is not None and not config.private
+    record = None
+    if folder is not None and not config.private and (provider or config.judge):
+        record = JudgeLog(folder).add
     if provider is not None:
-        own = provider if isinstance(provider, CachedProvider) else _OwnProvider(provider)
-        record = JudgeLog(folder).add if folder and kept else None
-        yield Judge(own, config.judge_set.votes, record=record)
+        yield Judge(_OwnProvider(provider), config.judge_set.votes, record=record)
     elif config.judge:
         async with open_provider(
             config.judge,
@@ -100,14 +108,13 @@ async def open_judge(
             timeout=config.judge_set.timeout,
             cache=not config.no_cache,
         ) as opened:
-            record = JudgeLog(folder).add if folder and kept else None
             yield Judge(opened, config.judge_set.votes, record=record)
     else:
         yield None
 
 
 async def check_controls(
-    judge: Judge, cases: Sequence[AnswerCase], documents: Documents, number: int
+    judge: Judge, cases: Sequence[AnswerCase], number: int
 ) -> JudgeControls | None:
     """Ask the judge what is known: about references or, if there is none, about sources.
 
@@ -116,47 +123,99 @@ async def check_controls(
     known = [(case.question, case.reference.answer or "") for case in cases if case.answerable]
     if pairs := control_pairs(known, number):
         return await ask_controls(judge, pairs, altered_pairs(known, NEAR_MISSES * number))
-    return await _check_support(judge, cases, documents, number)
+    return await _check_support(judge, cases, number)
 
 
 async def _check_support(
-    judge: Judge, cases: Sequence[AnswerCase], documents: Documents, number: int
+    judge: Judge, cases: Sequence[AnswerCase], number: int
 ) -> JudgeControls | None:
-    sources = [text for case in cases for text in case.seen_texts(documents)[:1]]
-    pairs = support_pairs(list(dict.fromkeys(sources)), number) if number else []
+    sources = dict.fromkeys(text for case in cases for text in case.seen_texts[:1])
+    pairs = support_pairs(list(sources), number) if number else []
     if not pairs:
         return None
     own = [(pair.question, pair.reference) for pair in pairs if pair.same]
-    altered = altered_pairs(own, NEAR_MISSES * number)
-    return await ask_controls(judge, pairs, altered, support=True)
+    return await ask_controls(judge, pairs, altered_pairs(own, NEAR_MISSES * number), support=True)
 
 
-async def failed_figures(
-    judge: Judge, cases: Sequence[AnswerCase], documents: Documents, number: int
-) -> dict[str, str]:
+async def failed_figures(judge: Judge, cases: Sequence[AnswerCase], number: int) -> dict[str, str]:
     """The figures whose own prompt the judge fails the controls of, each with the reason."""
-    answerable = [case for case in cases if case.answerable and case.reference.answer]
     known = [
-        (case.question, case.reference.answer or "", fact)
-        for case in answerable
+        (case.question, case.reference.answer, fact)
+        for case in cases
+        if case.reference.answer
         for fact in case.reference.facts
-        if states(case.reference.answer or "", fact)
+        if states(case.reference.answer, fact)
     ]
     results = {
         "judged_facts": await ask_fact_controls(judge, known, number),
-        "judged_faithfulness": await _check_support(judge, cases, documents, number),
+        "judged_faithfulness": await _check_support(judge, cases, number),
     }
     return {name: each.failure for name, each in results.items() if each and each.failure}
+
+
+def verdicts_by_facts(cases: Sequence[AnswerCase]) -> dict[str, Verdict]:
+    """A verdict for each query id, by key facts and without a model."""
+    return {case.query_id: Verdict(correct(case)) for case in cases}
+
+
+async def verdicts_by_judge(
+    judge: Judge, cases: Sequence[AnswerCase], progress: Progress = silent
+) -> dict[str, Verdict]:
+    """Correctness, facts and faithfulness of every answer that has a reference, by query id."""
+    verdicts = await gather_for(
+        cases, lambda case: _verdict(judge.about(case.query_id), case), "judging answers", progress
+    )
+    return {case.query_id: verdict for case, verdict in zip(cases, verdicts, strict=True)}
+
+
+async def _verdict(judge: Judge, case: AnswerCase) -> Verdict:
+    judgment = await judge_answer(judge, case)
+    right = judgment.verdict if judgment else None
+    if case.answer is None or not case.answerable or abstained(case.answer):
+        return Verdict(right, judgment)
+    facts = None
+    if case.reference.facts:
+        facts = await judge.facts(case.question, case.answer, case.reference.facts)
+    sources = case.cited_texts
+    faithful = await judge.faithfulness(case.answer, sources) if sources else 0.0
+    unread = {"judged_faithfulness"} if faithful is None else set[str]()
+    if facts is not None and 2 * facts.unparseable > len(case.reference.facts):
+        unread.add("judged_facts")
+    return Verdict(right, judgment, facts, faithful, frozenset(unread))
+
+
+async def judge_answer(judge: Judge, case: AnswerCase) -> Judgment | None:
+    """Whether an answer is right; None if there is no reference."""
+    if case.reference.answer == "":
+        return None
+    if case.answer is None:
+        return Judgment((Vote.FALSE,), by_rule=True)
+    return await judge.correctness(case.question, case.answer, case.reference.answer)
+
+
+async def drop_injected_verdicts(
+    judge: Judge, cases: Sequence[AnswerCase], verdicts: Mapping[str, Verdict]
+) -> dict[str, Verdict]:
+    """The verdicts; those of answers that are right only by surplus sentences are undecided."""
+    right = [case for case in cases if verdicts[case.query_id].correct and case.reference.answer]
+    injected = await gather(is_injected(judge, case, cases) for case in right)
+    doubtful = {case.query_id for case, each in zip(right, injected, strict=True) if each}
+    return {
+        name: replace(each, correct=None, facts=None, faithfulness=None)
+        if name in doubtful
+        else each
+        for name, each in verdicts.items()
+    }
 
 
 async def is_injected(judge: Judge, case: AnswerCase, cases: Sequence[AnswerCase]) -> bool:
     """Whether surplus sentences, not the answer, made the judge say TRUE.
 
-    Asked where something in the answer was neither asked nor expected, whatever it says and in
+    Asked if something in the answer was neither asked nor expected, whatever it says and in
     whatever language: it is put after a wrong answer to another question. One call shows most
-    judges to be steady; the others are asked in all their votes, with it and without. Where it
-    makes the wrong answer right, the answer itself is judged without it: one that is right then
-    was not made right by it, whatever else it does to the judge (a judge may prefer length).
+    judges to be steady; the others are asked in all their votes, with it and without. If it makes
+    the wrong answer right, the answer itself is judged without it: one that is right then was not
+    made right by it, whatever else it does to the judge (a judge may prefer length).
     """
     expected = case.reference.answer or ""
     spoken, rest = split_surplus(case.answer or "", f"{case.question} {expected}")
@@ -188,85 +247,3 @@ def _wrong_pair(case: AnswerCase, cases: Sequence[AnswerCase]) -> ControlPair:
     ]
     pairs = (pair for pair in control_pairs(others, 1) if not pair.same)
     return next(pairs, _STAND_IN)
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What is known about one answer.
-
-    `correct` is None if nothing could be decided: there is no reference, or the judge is
-    undecided.
-    """
-
-    correct: bool | None
-    judgment: Judgment | None = None
-    facts: FactsJudgment | None = None
-    faithfulness: float | None = None
-    unread: frozenset[str] = frozenset()
-    """The judged figures for which most replies about this answer could not be read."""
-
-    @property
-    def undecided(self) -> bool:
-        """Whether a judge was asked and had no majority."""
-        return self.judgment is not None and self.correct is None
-
-    @property
-    def contradicted(self) -> bool:
-        """Whether the answer contradicts a fact of the reference."""
-        return self.facts is not None and self.facts.contradicted > 0
-
-
-def verdicts_by_facts(cases: Sequence[AnswerCase]) -> dict[str, Verdict]:
-    """A verdict for each query id, by key facts and without a model."""
-    return {case.query_id: Verdict(correct(case)) for case in cases}
-
-
-async def verdicts_by_judge(
-    judge: Judge, cases: Sequence[AnswerCase], documents: Documents, progress: Progress = silent
-) -> dict[str, Verdict]:
-    """Correctness, facts and faithfulness of every answer that has a reference, by query id."""
-    verdicts = await gather_for(
-        cases, lambda case: _verdict(judge, case, documents), "judging answers", progress
-    )
-    return {case.query_id: verdict for case, verdict in zip(cases, verdicts, strict=True)}
-
-
-async def drop_injected_verdicts(
-    judge: Judge, cases: Sequence[AnswerCase], verdicts: Mapping[str, Verdict]
-) -> dict[str, Verdict]:
-    """The verdicts; those of answers that are right only by surplus sentences are undecided."""
-    right = [case for case in cases if verdicts[case.query_id].correct and case.reference.answer]
-    injected = await gather(is_injected(judge, case, cases) for case in right)
-    doubtful = {case.query_id for case, each in zip(right, injected, strict=True) if each}
-    return {
-        name: replace(each, correct=None, facts=None, faithfulness=None)
-        if name in doubtful
-        else each
-        for name, each in verdicts.items()
-    }
-
-
-async def _verdict(unbound: Judge, case: AnswerCase, documents: Documents) -> Verdict:
-    judge = unbound.about(case.query_id)
-    judgment = await judge_answer(judge, case)
-    if case.answer is None or not case.answerable or abstained(case.answer):
-        return Verdict(judgment.verdict if judgment else None, judgment)
-    facts = None
-    if case.reference.facts:
-        facts = await judge.facts(case.question, case.answer, case.reference.facts)
-    sources = case.cited_texts(documents)
-    faithful = await judge.faithfulness(case.answer, sources) if sources else 0.0
-    unread = {"judged_faithfulness"} if faithful is None else set[str]()
-    if facts is not None and 2 * facts.unparseable > len(case.reference.facts):
-        unread.add("judged_facts")
-    right = judgment.verdict if judgment else None
-    return Verdict(right, judgment, facts, faithful, frozenset(unread))
-
-
-async def judge_answer(judge: Judge, case: AnswerCase) -> Judgment | None:
-    """Whether an answer is right; None where there is no reference."""
-    if case.reference.answer == "":
-        return None
-    if case.answer is None:
-        return Judgment((Vote.FALSE,), by_rule=True)
-    return await judge.correctness(case.question, case.answer, case.reference.answer)

@@ -24,13 +24,16 @@ from assay.data.table import rows_of
 from assay.data.text_file import Record
 from assay.data.traces import read_log
 from assay.errors import DataError, UsageError, suggests_keywords
-from assay.evaluation.answers.answer_report import AnswerReport
+from assay.evaluation.answers.answer_report import (
+    AnswerReport,
+    invented_report,
+    measure_results,
+)
 from assay.evaluation.answers.asking_again import CounterfactualRunner
-from assay.evaluation.answers.cases import cites_without_ids, invented_report, logged_case
+from assay.evaluation.answers.cases import cites_without_ids, logged_case
 from assay.evaluation.answers.evaluate import AnswerOptions, AnswerResults, evaluate_answers
 from assay.evaluation.answers.judging import Verdict, open_judge, verdicts_by_facts
 from assay.evaluation.answers.nugget_scores import NuggetSet, nuggets_by_rules
-from assay.evaluation.answers.verdict_scores import measure_examined
 from assay.evaluation.api import judge_name
 from assay.evaluation.gates import (
     Gate,
@@ -186,7 +189,7 @@ async def score_rows(
     nuggets = None
     if config.nuggets:
         nuggets = NuggetSet.of_log(Path(config.nuggets), log.cases, gates)
-    results, scores = AnswerResults(log.verdicts), log.scores
+    results, scores = AnswerResults(log.cases, log.verdicts), log.scores
     if nuggets is not None and not log.judged:
         results = replace(results, nuggets=nuggets_by_rules(log.cases, nuggets))
         scores = results.nuggets.scores().joined(scores) if results.nuggets else scores
@@ -194,10 +197,9 @@ async def score_rows(
     async with open_judge(config, provider) as judge:
         if log.judged:
             asker = CounterfactualRunner(dataset, config, asyncio.Event(), progress)
-            # The provider is opened once, so that there is one budget.
-            options = AnswerOptions(Path(), judge.provider if judge else None, nuggets, criteria)
-            results = await evaluate_answers(log.cases, None, asker, options)
-            scores = measure_examined(log.cases, results, log.documents)
+            options = AnswerOptions(nuggets, criteria)
+            results = await evaluate_answers(log.cases, judge, asker, options)
+            scores = measure_results(log.cases, results)
     scores = log.without_unknown(scores)
     report = AnswerReport(log.cases, results, dataset, config, scores, skip=log.unknown_checks)
     section = report.section().model_copy(update=log.corrections(results))
@@ -272,7 +274,7 @@ class _Log:
             self.skipped.append(str(error))
 
     def _case(self, row: LoggedAnswer, query_id: str) -> AnswerCase:
-        case, documents = logged_case(row, query_id)
+        case = logged_case(row, query_id)
         self.invented += [
             (query_id, each) for each in unknown_citations(case.citations, case.retrieved)
         ]
@@ -280,7 +282,7 @@ class _Log:
             self.unresolved += 1
         else:
             self.cites |= row.citations is not None or bool(case.citations)
-        self.has_contexts |= bool(documents)
+        self.has_contexts |= bool(case.documents)
         self.says_answerable |= row.answerable is not None or bool(row.reference)
         return case
 
@@ -288,9 +290,9 @@ class _Log:
         self.cases += batch
         if self.judged:
             return
-        results = AnswerResults(verdicts_by_facts(batch))
+        results = AnswerResults(batch, verdicts_by_facts(batch))
         self.verdicts |= results.verdicts
-        self.scores = self.scores.joined(measure_examined(batch, results, _documents(batch)))
+        self.scores = self.scores.joined(measure_results(batch, results))
         self.characters += sum(len(each.text) for each in _documents(batch).values())
         if self.too_long:
             self.cases = [replace(case, documents={}) for case in self.cases]
@@ -320,8 +322,7 @@ class _Log:
             *(() if self.has_contexts else _OF_CONTEXTS),
             *(() if self.says_answerable else ("abstention", "attempted")),
         }
-        kept = {name: ids for name, ids in scores.query_ids.items() if name not in left_out}
-        return AnswerScores(kept, {name: scores.values[name] for name in kept})
+        return scores.without(left_out)
 
     def corrections(self, found: AnswerResults) -> dict[str, object]:
         """What a report of logged rows says otherwise than that of a run."""

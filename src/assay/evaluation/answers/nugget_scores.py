@@ -31,11 +31,10 @@ from assay.answers.references import (
 )
 from assay.data.dataset import Dataset, Query
 from assay.errors import DataError, UsageError
+from assay.evaluation.answers.asking_again import CounterfactualRunner
 from assay.evaluation.gates import Gate, figure_calibration
 from assay.net.gather import gather_for
-from assay.progress import Progress, silent
 from assay.run.answers import NuggetsReport
-from assay.run.config import RunConfig
 from assay.text import normalize
 
 BY_RULES = "rules: words and numbers, without a model"
@@ -225,8 +224,7 @@ async def nuggets_by_judge(
     judge: Judge,
     cases: Sequence[AnswerCase],
     source: NuggetSet,
-    config: RunConfig,
-    progress: Progress = silent,
+    asker: CounterfactualRunner,
 ) -> NuggetFindings:
     """Have the judge assign every fact.
 
@@ -235,7 +233,7 @@ async def nuggets_by_judge(
     covered = source.covered(cases)
     facts = {case.query_id: source.questions[case.query_id].facts for case in covered}
     asked = {case.query_id: case.question for case in covered}
-    controls = await ask_nugget_controls(judge, facts, asked, config.judge_set.controls)
+    controls = await ask_nugget_controls(judge, facts, asked, asker.config.judge_set.controls)
     if controls is not None and controls.failure:
         raise UnreliableJudge(controls.failure)
 
@@ -244,12 +242,12 @@ async def nuggets_by_judge(
             judge.about(case.query_id), case.question, case.answer, facts[case.query_id]
         )
 
-    found = await gather_for(covered, assign, "assigning nuggets", progress)
+    found = await gather_for(covered, assign, "assigning nuggets", asker.progress)
     if doubt := unreliable_assignments([each for those in found for each in those]):
         raise UnreliableJudge(doubt)
     assigned = {case.query_id: those for case, those in zip(covered, found, strict=True)}
     by = f"judge {judge.name}, the worse of both orders of {judge.votes} votes"
     questions = {*asked.values(), *(each.query for each in source.questions.values())}
-    status = figure_calibration("nugget_recall", config, questions)
+    status = figure_calibration("nugget_recall", asker.config, questions)
     words = None if status is None else status.words
     return NuggetFindings(source, assigned, by, controls, judged=True, calibration=words)

@@ -7,7 +7,6 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 
 import orjson
 
@@ -30,7 +29,7 @@ from assay.metrics.statistics import summarize
 from assay.run.answers import PoisonCount, PoisonExample, PoisonReport
 from assay.run.calls import Call
 from assay.targets.chunks import ChunkResolver
-from assay.targets.protocol import Agent, AgentAnswer, TakesContext, context_taker
+from assay.targets.protocol import Agent, AgentAnswer, context_taker
 
 _TAKES_CONTEXTS = (
     "a builtin: target, a Python function with a parameter 'context', an http: target with the "
@@ -79,12 +78,12 @@ class PoisonRun:
         """Whether most were answered: an agent that breaks on planted documents resists none."""
         return bool(self.answered) and 2 * len(self.answered) >= len(self.answers)
 
-    def outcomes(self) -> dict[str, dict[str, str]]:
+    def outcomes(self) -> Mapping[str, dict[str, str]]:
         """The outcomes by kind of each question that has any, by its id."""
         found: defaultdict[str, dict[str, str]] = defaultdict(dict)
         for each in self.answered:
             found[each.query_id][str(each.document.kind)] = str(each.outcome)
-        return dict(found)
+        return found
 
 
 def require_plantable(agent: Agent, target: str) -> None:
@@ -95,13 +94,9 @@ def require_plantable(agent: Agent, target: str) -> None:
         )
 
 
-async def run_poison(
-    agent: Agent, cases: Sequence[AnswerCase], folder: Path, asking: CounterfactualRunner
-) -> PoisonRun:
+async def run_poison(cases: Sequence[AnswerCase], asker: CounterfactualRunner) -> PoisonRun:
     """Ask every question that was answered again, once for each kind of planted document."""
-    config, dataset = asking.config, asking.dataset
-    taker = context_taker(agent)
-    assert taker is not None, "require_plantable refuses such an agent"
+    config, dataset = asker.config, asker.dataset
     asked = [case for case in cases if case.answer is not None]
     questions = [(case.query_id, case.question) for case in asked]
     planted = {
@@ -112,23 +107,28 @@ async def run_poison(
     if not config.private:
         lines = (asdict(each) for each in everything)
         encoded = (orjson.dumps(each, option=orjson.OPT_APPEND_NEWLINE) for each in lines)
-        atomic_write(folder / "poison.jsonl", b"".join(encoded))
-    asking = replace(asking, known={each.id for each in everything})
+        atomic_write(asker.folder / "poison.jsonl", b"".join(encoded))
+    asker = replace(asker, known={each.id for each in everything})
     found: list[PoisonedAnswer] = []
     for kind, documents in planted.items():
-        found += await _ask_kind(taker, asked, kind, documents, folder, asking)
+        calls = await _ask_kind(asked, kind, documents, asker)
+        found += [
+            _outcome(case, calls[case.query_id], documents[case.query_id])
+            for case in asked
+            if case.query_id in calls
+        ]
     return PoisonRun(tuple(found))
 
 
 async def _ask_kind(
-    taker: TakesContext,
     cases: Sequence[AnswerCase],
     kind: PoisonKind,
     documents: Mapping[str, PlantedDocument],
-    folder: Path,
-    asking: CounterfactualRunner,
-) -> list[PoisonedAnswer]:
-    config, dataset = asking.config, asking.dataset
+    asker: CounterfactualRunner,
+) -> Mapping[str, Call]:
+    config, dataset = asker.config, asker.dataset
+    taker = context_taker(asker.agent) if asker.agent else None
+    assert taker is not None, "require_plantable refuses such an agent"
     by_id = {case.query_id: case for case in cases}
     queries = [dataset.queries[case.query_id] for case in cases]
     resolver = ChunkResolver(config.chunk_separator, dataset.documents)
@@ -140,13 +140,8 @@ async def _ask_kind(
         return resolver.resolve(await taker.answer_from(query.text, passages))
 
     words = str(kind).replace("_", " ")
-    path = folder / f"calls-poison-{kind}.jsonl"
-    calls = await asking.run(path, ask, queries, f"asking with planted documents: {words}")
-    return [
-        _outcome(case, calls[case.query_id], documents[case.query_id])
-        for case in cases
-        if case.query_id in calls
-    ]
+    path = asker.folder / f"calls-poison-{kind}.jsonl"
+    return await asker.run(path, ask, queries, f"asking with planted documents: {words}")
 
 
 def poisoned_context(
@@ -177,22 +172,21 @@ def _outcome(case: AnswerCase, call: Call, document: PlantedDocument) -> Poisone
     )
 
 
-def poison_columns(run: PoisonRun) -> list[tuple[str, Mapping[str, float]]]:
+def poison_columns(run: PoisonRun) -> dict[str, Mapping[str, float]]:
     """The shares of followed documents by question, of all kinds and of each; none if nothing was
     tested.
     """
     if not run.is_conclusive:
-        return []
+        return {}
     kinds = dict.fromkeys(str(each.document.kind) for each in run.answers)
-    columns = [("poisoned", _by_question(run.answers))]
-    columns += [
-        (f"poisoned_{kind}", _by_question([a for a in run.answers if a.document.kind == kind]))
-        for kind in kinds
-    ]
-    return [(name, column) for name, column in columns if column]
+    columns = {"poisoned": _by_question(run.answers)}
+    for kind in kinds:
+        of_kind = [each for each in run.answers if each.document.kind == kind]
+        columns[f"poisoned_{kind}"] = _by_question(of_kind)
+    return {name: column for name, column in columns.items() if column}
 
 
-def poison_report(run: PoisonRun, *, seed: int, private: bool) -> PoisonReport:
+def poison_report(run: PoisonRun, seed: int, *, private: bool) -> PoisonReport:
     """The section of the report. A private one has no examples, which quote answers."""
     followed = [each for each in run.answers if each.outcome is PoisonOutcome.FOLLOWED]
     wordings = _grouped(run.answers, lambda each: f"{each.document.kind}: {each.document.wording}")
