@@ -15,7 +15,6 @@ from tests.contract.conftest import Gate, StartAgent
 from tests.contract.running import running
 
 from assay.contract.envelope import (
-    AgentError,
     AgentRunRequest,
     AgentRunResponse,
     ErrorCode,
@@ -61,11 +60,6 @@ async def refuse_unspeakably(_request: AgentRunRequest, _report: ReportProgress)
     raise TaskError(ErrorCode.TASK_FAILED, "no", details={"why": object()})
 
 
-async def confused(request: AgentRunRequest, _report: ReportProgress) -> AgentRunResponse:
-    """An error, and outputs all the same."""
-    return succeeded(request, {"words": 3}, status="error", error=AgentError(code="X", message=""))
-
-
 async def run(client: httpx.AsyncClient, way: str, sent: dict[str, Any]) -> dict[str, Any]:
     """The response, however it is asked for."""
     if way == STREAM:
@@ -101,22 +95,11 @@ async def test_work_that_breaks_ends_in_a_safe_error(
     assert "NaN" not in repr(response)
 
 
-async def test_a_stream_of_work_that_breaks_has_one_terminal_event(start_agent: StartAgent) -> None:
-    found = await stream(await start_agent(explode), body())
-    assert types(found) == ["started", "progress", "final"]
-
-
 @pytest.mark.parametrize("way", WAYS)
 async def test_work_may_choose_its_error(start_agent: StartAgent, way: str) -> None:
     response = await run(await start_agent(refuse), way, body())
     expected = {"code": "TASK_FAILED", "message": "no such collection", "details": {"known": 2}}
     assert response["error"] == expected
-
-
-@pytest.mark.parametrize("way", WAYS)
-async def test_a_failed_run_has_no_outputs(start_agent: StartAgent, way: str) -> None:
-    response = await run(await start_agent(confused), way, body())
-    assert (response["ok"], response["outputs"]) == (False, {})
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -161,10 +144,7 @@ async def test_a_timeout_inside_the_work_is_not_a_spent_budget(start_agent: Star
 
 REFUSED = [
     pytest.param(b'{"request_id": "r1"', 400, "VALIDATION_ERROR", id="broken JSON"),
-    pytest.param(b"\xff\xfe", 400, "VALIDATION_ERROR", id="not UTF-8"),
-    pytest.param(b"", 400, "VALIDATION_ERROR", id="empty"),
     pytest.param(b"[]", 422, "VALIDATION_ERROR", id="not an object"),
-    pytest.param(b"{}", 422, "VALIDATION_ERROR", id="no fields"),
     pytest.param(b'{"request_id": "r1"}', 422, "VALIDATION_ERROR", id="no task"),
     pytest.param(b'{"task_type": "TEST"}', 422, "VALIDATION_ERROR", id="no id"),
     pytest.param(
@@ -188,7 +168,6 @@ REFUSED = [
         id="nested",
     ),
     pytest.param(b" " * 1_000_001, 413, "VALIDATION_ERROR", id="too large"),
-    pytest.param(b" " * 9_000_000, 413, "VALIDATION_ERROR", id="far too large"),
 ]
 
 
@@ -223,17 +202,6 @@ async def test_an_id_that_is_blank_or_hides_something_is_refused(
     )
 
 
-@pytest.mark.parametrize("number", ["1e308", "1" + "0" * 18 + "e5"])
-async def test_a_number_beyond_all_bounds_is_called_that(
-    start_agent: StartAgent, number: str
-) -> None:
-    content = f'{{"request_id": "r1", "task_type": "TEST", "budgets": {{"timeout_ms": {number}}}}}'
-    answer = await (await start_agent(count_words)).post(SYNC, content=content)
-    assert answer.status_code in (200, 422)
-    if answer.status_code == 422:
-        assert answer.json()["error"]["message"] == "budgets.timeout_ms is too large"
-
-
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [("GET", SYNC, 405), ("PUT", STREAM, 405), ("POST", "/agents/run/canary", 404)],
@@ -248,25 +216,6 @@ async def test_another_method_or_path_is_refused_in_the_same_shape(
     assert (refused["status"], refused["ok"], refused["outputs"]) == ("error", False, {})
     assert (refused["request_id"], refused["error"]["code"]) == ("r9", "VALIDATION_ERROR")
     assert "canary" not in answer.text
-
-
-@pytest.mark.parametrize("way", WAYS)
-async def test_a_body_that_does_not_come_is_not_waited_for(
-    start_agent: StartAgent, way: str
-) -> None:
-    client = await start_agent(count_words, body_timeout_s=0.05)
-    url = client.base_url
-    reader, writer = await asyncio.open_connection(url.host, url.port)
-    writer.write(f"POST {way} HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\n\r\n{{".encode())
-    answer = (await asyncio.wait_for(reader.read(), 30)).decode()
-    writer.close()
-    assert answer.startswith("HTTP/1.1 408 ")
-    assert '"code":"VALIDATION_ERROR"' in answer
-
-
-async def test_a_refusal_without_any_id_gets_one(start_agent: StartAgent) -> None:
-    answer = await (await start_agent(count_words)).post(SYNC, content=b"{}")
-    assert answer.json()["request_id"]
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -122,18 +122,6 @@ async def test_doubt_counts_against_a_claim_everywhere_but_in_a_demonstration(
     assert outputs["overallPass"] is passes
 
 
-async def test_a_claim_that_fails_fails_the_whole_in_any_mode(agents: Agents) -> None:
-    outputs = await agents.outputs("CLAIM_VERIFY", asked("Statins do not lower cholesterol."))
-    assert outputs["overallPass"] is False
-
-
-async def test_without_grounding_nothing_passes_live(agents: Agents) -> None:
-    inputs = {"claims": ["Statins lower cholesterol."], "groundingPack": {}}
-    outputs = await agents.outputs("CLAIM_VERIFY", inputs, mode="LIVE")
-    assert outputs["claim_verdicts"][0]["verdict"] == "unclear"
-    assert outputs["overallPass"] is False
-
-
 async def test_grounding_that_was_not_read_whole_does_not_pass_live(agents: Agents) -> None:
     inputs, budgets = asked("Blood pressure did not change."), {"max_context_tokens": 25}
     demo = await agents.run("CLAIM_VERIFY", inputs, budgets=budgets)
@@ -167,9 +155,3 @@ async def test_wrong_inputs_are_named(agents: Agents, inputs: dict[str, Any], me
     assert answer["error"]["code"] == "VALIDATION_ERROR"
     assert message in answer["error"]["message"]
     assert "secret" not in str(answer)
-
-
-async def test_the_stream_tells_each_claim_that_was_checked(agents: Agents) -> None:
-    told = await agents.stream("CLAIM_VERIFY", asked("Statins lower cholesterol.", "Tea."))
-    steps = [(event["step"], event.get("claims")) for event in told[1:-1]]
-    assert steps == [("grounding read", None), ("checked", 1), ("checked", 2)]

@@ -2,14 +2,12 @@
 
 from pathlib import Path
 
-import httpx
 import pytest
 from tests.contract_agents.sample_agents import Agents, make_resources, running_agents
-from tests.serve.serving import serving
 
 from assay.contract.conformance.checks import CheckTarget, CheckVerdict, check_agent
 from assay.errors import UsageError
-from assay.serve.contract_agents.apps import TASKS, agents_app, known_tasks, path_of
+from assay.serve.contract_agents.apps import TASKS, known_tasks, path_of
 
 READY = "/health/ready"
 
@@ -21,14 +19,6 @@ async def test_the_checker_reports_nothing(agents: Agents, task: str) -> None:
     assert report.unreachable is None
     assert report.with_verdict(CheckVerdict.FAIL, CheckVerdict.WARN) == []
     assert report.counts()["pass"] >= 36
-
-
-async def test_one_agent_alone_stands_at_the_root(tmp_path: Path) -> None:
-    async with running_agents(make_resources(tmp_path), ["CLAIM_VERIFY"]) as alone:
-        report = await check_agent(CheckTarget(alone.url, "CLAIM_VERIFY"))
-        assert report.with_verdict(CheckVerdict.FAIL, CheckVerdict.WARN) == []
-        health = (await alone.http.get(f"{alone.url}/health")).json()
-    assert health == {"status": "ok", "service": "agent-claim-verify"}
 
 
 async def test_the_process_names_its_agents_and_says_when_all_are_ready(agents: Agents) -> None:
@@ -51,17 +41,6 @@ async def test_an_index_that_cannot_be_loaded_is_no_readiness(tmp_path: Path) ->
     assert (ready.status_code, ready.json()["index"]) == (503, "failed")
     assert policy.status_code == 200
     assert "secret-place" not in ready.text + str(failed)
-
-
-async def test_with_a_token_only_health_is_open(tmp_path: Path) -> None:
-    app = agents_app(TASKS, make_resources(tmp_path), token="t0ken")
-    async with serving(app) as url, httpx.AsyncClient(trust_env=False) as http:
-        path = f"{url}/policy-review"
-        known = {"Authorization": "Bearer t0ken"}
-        closed = await http.post(f"{path}/agents/run/sync", json={})
-        opened = await http.post(f"{path}/agents/run/sync", json={}, headers=known)
-        health = await http.get(f"{path}/health")
-    assert (closed.status_code, opened.status_code, health.status_code) == (401, 422, 200)
 
 
 def test_tasks_are_named_in_any_case_and_all_are_all() -> None:

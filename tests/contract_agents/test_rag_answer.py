@@ -39,13 +39,6 @@ async def test_a_budget_of_context_is_all_that_is_read(agents: Agents) -> None:
     assert answer["usage"]["input_tokens"] <= 16 + 9
 
 
-async def test_the_stream_tells_that_it_was_answered(agents: Agents) -> None:
-    told = await agents.stream("RAG_ANSWER", {"query": QUESTION})
-    steps = [event["step"] for event in told if event["type"] == "progress"]
-    assert steps == ["index ready", "candidates found", "reranked", "answered"]
-    assert told[-1]["outputs"] == await agents.outputs("RAG_ANSWER", {"query": QUESTION})
-
-
 async def test_a_grounding_that_the_caller_brings_is_answered_from_and_nothing_searched(
     agents: Agents,
 ) -> None:

@@ -1,6 +1,5 @@
 """RAG_INGEST: what was ingested is found, the same again changes nothing, and never half of it."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -51,12 +50,6 @@ async def test_a_changed_document_replaces_its_chunks_and_leaves_others(agents: 
     assert sorted(await found(agents, "steeped brewed")) == ["beer__chunk_0", "tea__chunk_0"]
 
 
-async def test_two_requests_at_once_do_not_undo_each_other(agents: Agents) -> None:
-    documents = [document(f"d{number}", f"text number {number}") for number in range(3)]
-    await asyncio.gather(*(agents.outputs("RAG_INGEST", inputs(each)) for each in documents))
-    assert len(await found(agents, "text")) == 3
-
-
 async def test_another_process_sees_what_was_written_since_it_looked(tmp_path: Path) -> None:
     folder = tmp_path / "shared"
     async with (
@@ -100,12 +93,6 @@ async def test_wrong_inputs_are_named(agents: Agents, given: dict[str, Any], mes
     answer = await agents.run("RAG_INGEST", given)
     assert answer["error"]["code"] == "VALIDATION_ERROR"
     assert message in answer["error"]["message"]
-
-
-async def test_the_stream_tells_what_was_done(agents: Agents) -> None:
-    told = await agents.stream("RAG_INGEST", inputs(TEA, BEER))
-    steps = [event["step"] for event in told if event["type"] == "progress"]
-    assert steps == ["cut", "written"]
 
 
 @given(

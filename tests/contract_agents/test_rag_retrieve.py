@@ -80,11 +80,6 @@ async def test_wrong_inputs_are_named(agents: Agents, inputs: dict[str, Any], me
     assert answer["error"]["message"] == message
 
 
-async def test_a_null_input_is_an_absent_one(agents: Agents) -> None:
-    inputs = {"query": QUERY, "knowledgeBase": None, "metadataFilters": None, "topK": None}
-    assert (await agents.outputs("RAG_RETRIEVE", inputs))["count"] == 3
-
-
 async def test_the_ends_of_the_scale_are_kinds_of_search(agents: Agents) -> None:
     """BM25 alone finds nothing for a word that no document has; meaning always finds something."""
     inputs = {"query": "zebra", "semantic_weight": 0}
@@ -130,37 +125,3 @@ async def test_the_stream_tells_what_was_done_and_ends_in_the_same_result(agents
     assert (told[2]["bm25"], told[2]["dense"]) == (2, 3)
     assert (told[3]["step"], told[3]["chunks"]) == ("reranked", 2)
     assert told[-1]["outputs"] == await agents.outputs("RAG_RETRIEVE", inputs)
-
-
-async def test_one_signal_alone_ranks_and_does_not_rerank(agents: Agents) -> None:
-    inputs = {"query": "green tea", "semantic_weight": 0}
-    told = await agents.stream("RAG_RETRIEVE", inputs)
-    steps = [(event["step"], event.get("candidates")) for event in told[1:-1]]
-    assert steps == [("index ready", None), ("candidates found", 1), ("ranked", None)]
-
-
-@pytest.mark.parametrize("task", ["RAG_RETRIEVE", "RAG_ANSWER", "LIT_RETRIEVAL"])
-@pytest.mark.parametrize("query", ["", " ", "\0", "\x1c\x7f"])
-async def test_a_query_without_anything_to_look_for_is_the_callers_mistake(
-    agents: Agents, task: str, query: str
-) -> None:
-    answer = await agents.run(task, {"query": query})
-    assert answer["error"]["code"] == "VALIDATION_ERROR"
-    assert answer["error"]["message"] == "inputs.query is too short"
-
-
-async def test_a_page_of_another_site_cannot_drive_an_agent(agents: Agents) -> None:
-    """A browser sends text/plain across sites without asking, and an agent reads it."""
-    url = f"{agents.url}/rag-retrieve/agents/run/sync"
-    body = '{"request_id": "r1", "task_type": "RAG_RETRIEVE", "inputs": {"query": "tea"}}'
-    statuses = {
-        origin: (await agents.http.post(url, content=body, headers={"Origin": origin})).status_code
-        for origin in ("https://evil.example", "null", "http://localhost:3000")
-    }
-    assert statuses == {"https://evil.example": 403, "null": 403, "http://localhost:3000": 200}
-
-
-async def test_true_is_not_the_number_one(agents: Agents) -> None:
-    for task, name in (("RAG_RETRIEVE", "topK"), ("LIT_RETRIEVAL", "max_results")):
-        answer = await agents.run(task, {"query": QUERY, name: True})
-        assert answer["error"]["message"] == f"inputs.{name} should be an integer"

@@ -42,22 +42,6 @@ def test_one_agent_is_served_at_the_root_and_ends_when_told(tmp_path: Path) -> N
     assert "Jane" not in written
 
 
-def test_several_agents_are_served_on_paths(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    arguments = ("RAG_RETRIEVE", "POLICY_REVIEW", "--dataset", "notes", "--mode", "bm25")
-    with started(*arguments, log=log) as (url, _):
-        body = {
-            "request_id": "r1",
-            "task_type": "RAG_RETRIEVE",
-            "inputs": {"query": "allotment club annual meeting", "topK": 1},
-        }
-        path = f"{url}/rag-retrieve/agents/run/sync"
-        answer = httpx.post(path, json=body, trust_env=False, timeout=60)
-        health = httpx.get(f"{url}/policy-review/health", trust_env=False, timeout=60)
-    assert answer.json()["outputs"]["count"] == 1
-    assert health.json()["service"] == "agent-policy-review"
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -6,8 +6,8 @@ broken, while every logger of every library is at DEBUG.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,8 @@ import httpx
 import pytest
 from mcp import Client, MCPError
 from starlette.applications import Starlette
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 from tests.contract_agents.sample_agents import make_resources
-from tests.phi.calling import HEADERS, Caller, expect_silence, expect_silent_log, send_raw
 from tests.phi.recording import CANARY, Recording, asking
 from tests.serve.serving import NEW, request_0_3, request_1_0, serving
 from tests.serve_mcp.serving import make_retrieval
@@ -25,7 +24,7 @@ from tests.serve_mcp.serving import make_retrieval
 from assay.data import Dataset, Document, Query
 from assay.net.outbound import UNRESTRICTED
 from assay.progress import Progress
-from assay.serve.contract_agents.apps import TASKS, agents_app, path_of
+from assay.serve.contract_agents.apps import TASKS, agents_app
 from assay.serve.green.agent import green_app
 from assay.serve.mcp.app import mcp_app
 from assay.serve.purple import Find, purple_app
@@ -33,7 +32,63 @@ from assay.serve.request_log import RequestLog
 from assay.serve.retrieval import Retrieval
 from assay.serve.ui.app import ui_app
 
-# --- the contract agents -------------------------------------------------------------------------
+Sent = tuple[str, str, Any, dict[str, str]]
+"""Method, path, body and headers."""
+
+HEADERS = {"X-Patient": CANARY, "User-Agent": CANARY, "Referer": f"http://x/?q={CANARY}"}
+BROKEN: list[bytes] = [
+    CANARY.encode(),
+    f'{{"query": "{CANARY}'.encode(),
+    f'["{CANARY}"]'.encode(),
+    f'"{CANARY}"'.encode(),
+    CANARY.encode() + b"\xff\xfe",
+    json.dumps({CANARY: {CANARY: [CANARY]}}).encode(),
+    json.dumps({"jsonrpc": "2.0", "id": 1, "method": CANARY, "params": [CANARY]}).encode(),
+]
+
+
+# --- what servers search with, well or with the query in an exception -----------------------------
+
+
+class Leaky:
+    """As bad as a library can be."""
+
+    def search(self, query: str, top_k: int = 10, **_: Any) -> Any:
+        try:
+            raise KeyError(query)
+        except KeyError as error:
+            raise RuntimeError(f"cannot search for {query}") from error
+
+
+async def leaky_retrieval(_progress: Progress) -> Retrieval:
+    good = make_retrieval()
+    return Retrieval(good.dataset, Leaky(), good.mode)
+
+
+async def good_retrieval(_progress: Progress) -> Retrieval:
+    return make_retrieval()
+
+
+async def load_find(_progress: Progress) -> Find:
+    async def find(query: str, _top_k: int) -> list[str]:
+        if "break" in query:
+            raise RuntimeError(f"cannot search for {query}")
+        return ["MED-1"]
+
+    return find
+
+
+async def load_dataset(_progress: Progress) -> Dataset:
+    documents = {"d1": Document("d1", "", "word")}
+    queries = {"q1": Query("q1", f"word {CANARY}")}
+    return Dataset("tiny", documents, queries, {"test": {"q1": {"d1": 1}}})
+
+
+def green(folder: Path) -> ASGIApp:
+    return green_app(load_dataset, source="tiny", out=folder / "runs", policy=UNRESTRICTED)
+
+
+# --- what they are sent ---------------------------------------------------------------------------
 
 PACK = {"chunks": [{"chunk_id": "c", "text": f"{CANARY} slept well."}]}
 INPUTS: dict[str, list[dict[str, Any]]] = {
@@ -47,10 +102,7 @@ INPUTS: dict[str, list[dict[str, Any]]] = {
     ],
     "RAG_ANSWER": [{"query": f"Did {CANARY} sleep?"}, {"query": {CANARY: CANARY}}],
     "RAG_INGEST": [
-        {
-            "documents": [{"docId": CANARY, "title": CANARY, "text": f"{CANARY} slept."}],
-            "knowledgeBase": "ward",
-        },
+        {"documents": [{"docId": CANARY, "text": f"{CANARY} slept."}], "knowledgeBase": "ward"},
         {"documents": [{"docId": CANARY, "text": ""}], "knowledgeBase": "ward"},
         {"documents": [{"docId": [CANARY], "text": CANARY}], "knowledgeBase": "ward"},
         {"documents": [{"docId": "a", "text": CANARY}], "knowledgeBase": f"{CANARY}/.."},
@@ -71,88 +123,25 @@ INPUTS: dict[str, list[dict[str, Any]]] = {
         {"claims": [{CANARY: CANARY}], "groundingPack": PACK, "strictness": CANARY},
     ],
 }
+WAYS = ("/agents/run/sync", "/agents/run/stream")
 
 
-def body(number: int, task: str, inputs: Any, **fields: Any) -> dict[str, Any]:
-    return {"request_id": f"r{number}", "task_type": task, "inputs": inputs, **fields}
+def contract_requests(task: str) -> Iterator[Sent]:
+    valid = {"request_id": "r1", "task_type": task}
+    wrong: list[dict[str, Any]] = [
+        {"task_type": CANARY, "inputs": {CANARY: CANARY}},
+        {"budgets": {"timeout_ms": CANARY}},
+        {"inputs": CANARY},
+        {"user_id": CANARY, "domain_id": CANARY, "mode": CANARY, "inputs": {CANARY: CANARY}},
+        {"request_id": f"{CANARY}\n"},
+    ]
+    for way in WAYS:
+        for more in (*({"inputs": inputs} for inputs in INPUTS[task]), *wrong):
+            yield "POST", way, {**valid, **more}, {}
 
 
-@pytest.mark.parametrize("task", TASKS)
-async def test_contract_agents(
-    task: str, log: Recording, http: httpx.AsyncClient, tmp_path: Path
-) -> None:
-    resources = make_resources(tmp_path / "bases")
-    async with serving(agents_app(TASKS, resources)) as url:
-        caller = Caller(http, url + path_of(task), [])
-        await _all_of(caller, task)
-        await caller.strange(["/agents/run/sync", "/agents/run/stream"])
-    expect_silence(log, caller.errors, 20)
-
-
-async def _all_of(caller: Caller, task: str) -> None:
-    number = 0
-    for way in ("/agents/run/sync", "/agents/run/stream"):
-        for inputs in INPUTS[task]:
-            number += 1
-            await caller.post(way, body(number, task, inputs))
-            await caller.post(way, body(number, task, inputs, mode=CANARY))  # the id is taken
-        for more in (
-            {"task_type": CANARY},
-            {"budgets": {"timeout_ms": CANARY}},
-            {"inputs": CANARY},
-            {"user_id": CANARY, "domain_id": CANARY, "workflow_id": CANARY},
-        ):
-            number += 1
-            await caller.post(way, {**body(number, task, {CANARY: CANARY}), **more})
-
-
-# --- searching that breaks with the query in its hands ----------------------------------------
-
-
-class Leaky:
-    """As bad as a library can be."""
-
-    def search(self, query: str, top_k: int = 10, **_: Any) -> Any:
-        try:
-            raise KeyError(query)
-        except KeyError as error:
-            raise RuntimeError(f"cannot search for {query}") from error
-
-
-async def leaky_retrieval(_progress: Progress) -> Retrieval:
-    good = make_retrieval()
-    return Retrieval(good.dataset, Leaky(), good.mode)
-
-
-async def test_agents_whose_search_breaks(
-    log: Recording, http: httpx.AsyncClient, tmp_path: Path
-) -> None:
-    resources = make_resources(tmp_path, load=leaky_retrieval)
-    async with serving(agents_app(TASKS, resources)) as url:
-        caller = Caller(http, url, [])
-        for number, task in enumerate(("RAG_RETRIEVE", "RAG_ANSWER", "LIT_RETRIEVAL")):
-            for way in ("sync", "stream"):
-                request = body(number, task, {"query": CANARY})
-                await caller.post(f"{path_of(task)}/agents/run/{way}", request)
-    expect_silence(log, caller.errors, 6)
-    assert "RuntimeError" in log.ours.getvalue()
-
-
-# --- the purple agent ----------------------------------------------------------------------------
-
-
-async def _find(query: str, _top_k: int) -> list[str]:
-    if "break" in query:
-        raise RuntimeError(f"cannot search for {query}")
-    return ["MED-1"]
-
-
-async def _load_find(_progress: Progress) -> Find:
-    return _find
-
-
-def a2a_messages() -> list[dict[str, Any]]:
-    contents = [
+def a2a_requests() -> Iterator[Sent]:
+    contents: list[Any] = [
         {"query": CANARY},
         {"query": f"break {CANARY}"},
         {"query": [CANARY], "top_k": CANARY},
@@ -171,105 +160,150 @@ def a2a_messages() -> list[dict[str, Any]]:
                 request_0_3(content, as_data=as_data),
                 request_0_3(content, "message/stream", as_data=as_data),
             ]
-    spoiled = request_1_0("{}")
+    spoiled, old = request_1_0("{}"), request_0_3("{}")
     spoiled["params"]["message"]["parts"] = [{"text": {"x": CANARY}}]
-    old = request_0_3("{}")
     old["params"]["message"]["parts"] = [{"kind": CANARY, "text": CANARY}]
     unknown = {"jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": {"id": CANARY}}
-    return [*made, spoiled, old, unknown, {**unknown, "method": "GetTask"}]
-
-
-async def _send_a2a(caller: Caller) -> None:
-    for message in a2a_messages():
-        await caller.post("/", message)
-        await caller.post("/", message, **NEW)
+    for message in (*made, spoiled, old, unknown, {**unknown, "method": "GetTask"}):
+        yield "POST", "/", message, {}
+        yield "POST", "/", message, NEW
     for path in ("/a2a/rest/message:send", "/a2a/rest/v1/message:send"):
-        await caller.post(path, {"message": {"parts": CANARY, "content": CANARY}})
+        yield "POST", path, {"message": {"parts": CANARY, "content": CANARY}}, {}
+    yield "GET", f"/a2a/rest/tasks/{CANARY}", None, {}
 
 
-@pytest.mark.slow
-async def test_purple(log: Recording, http: httpx.AsyncClient) -> None:
-    async with serving(purple_app(_load_find)) as url:
-        caller = Caller(http, url, [])
-        await _send_a2a(caller)
-        await caller.strange(["/", "/a2a/rest/message:send", "/.well-known/agent-card.json"])
-        await caller.get(f"/a2a/rest/tasks/{CANARY}")
-    expect_silent_log(log)
+def green_requests() -> Iterator[Sent]:
+    yield from a2a_requests()
+    for method, path in (("GET", ""), ("GET", "/events"), ("DELETE", "")):
+        yield method, f"/tasks/{CANARY}{path}", None, {}
+    for config in ({"top_k": CANARY}, {"random_seed": [CANARY]}, CANARY):
+        order = {"participants": {"retrieval_agent": "http://127.0.0.1:9"}, "config": config}
+        yield "POST", "/tasks", order, {}
 
 
-# --- the green agent -----------------------------------------------------------------------------
+def mcp_requests() -> Iterator[Sent]:
+    kinds = {"Accept": "application/json, text/event-stream"}
+    for method in ("tools/call", "resources/read", "prompts/get", "initialize", CANARY):
+        call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"name": CANARY}}
+        yield "POST", "/mcp", call, kinds
+        yield "POST", "/mcp", call, {**kinds, "MCP-Protocol-Version": "2026-07-28"}
+        yield "POST", "/mcp", call, {**kinds, "Mcp-Session-Id": CANARY}
+    for top_k in (3, CANARY):
+        yield "POST", "/search_nfcorpus", {"query": CANARY, "top_k": top_k}, {}
+    yield "POST", "/mcp", b"{}", {"Host": f"{CANARY}.example"}
 
 
-@asynccontextmanager
-async def green(tmp_path: Path) -> AsyncIterator[str]:
-    dataset = Dataset(
-        "tiny",
-        {"d1": Document("d1", "", "word")},
-        {"q1": Query("q1", f"word {CANARY}")},
-        {"test": {"q1": {"d1": 1}}},
+def ui_requests() -> Iterator[Sent]:
+    for page in (f"/search?q={CANARY}", f"/runs/{CANARY}", f"/compare?a={CANARY}&b={CANARY}"):
+        yield "GET", page, None, {}
+    form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": "http://localhost"}
+    for path in ("/login", "/check", "/evaluations", "/start"):
+        yield "POST", path, f"token={CANARY}&target={CANARY}&url={CANARY}".encode(), form
+
+
+@dataclass(frozen=True)
+class Server:
+    """`quotes`: to its own caller alone, it quotes what does not parse, or shows what was typed."""
+
+    app: Callable[[Path], ASGIApp]
+    requests: Callable[[], Iterator[Sent]]
+    paths: tuple[str, ...]
+    quotes: bool = False
+
+
+def agent(task: str, **options: Any) -> Server:
+    return Server(
+        lambda folder: agents_app([task], make_resources(folder / "bases", **options)),
+        lambda: contract_requests(task),
+        WAYS,
     )
 
-    async def load(_progress: Progress) -> Dataset:
-        return dataset
 
-    app = green_app(load, source="tiny", out=tmp_path / "runs", policy=UNRESTRICTED)
-    async with serving(app) as url:
-        yield url
+A2A_PATHS = ("/", "/a2a/rest/message:send", "/.well-known/agent-card.json")
+MCP_PATHS = ("/mcp", "/search_nfcorpus", "/stats", "/health_check")
+SERVERS = {
+    **{task: agent(task) for task in TASKS},
+    "RAG_ANSWER, broken": agent("RAG_ANSWER", load=leaky_retrieval),
+    "LIT_RETRIEVAL, broken": agent("LIT_RETRIEVAL", load=leaky_retrieval),
+    "purple": Server(lambda _: purple_app(load_find), a2a_requests, A2A_PATHS, quotes=True),
+    "green": Server(green, green_requests, (*A2A_PATHS, "/tasks"), quotes=True),
+    "mcp": Server(lambda _: mcp_app(good_retrieval), mcp_requests, MCP_PATHS, quotes=True),
+    "mcp, broken": Server(lambda _: mcp_app(leaky_retrieval), mcp_requests, MCP_PATHS, quotes=True),
+    "ui": Server(
+        lambda folder: ui_app(folder / "runs", dataset="notes"), ui_requests, (), quotes=True
+    ),
+}
 
 
-@pytest.mark.slow
-async def test_green(log: Recording, http: httpx.AsyncClient, tmp_path: Path) -> None:
-    async with green(tmp_path) as url, serving(purple_app(_load_find)) as agent:
-        caller = Caller(http, url, [])
-        await _send_a2a(caller)
-        order = {"participants": {"retrieval_agent": agent}, "config": {"num_queries": 1}}
-        started = json.loads(await caller.post("/tasks", order))
-        await caller.get(f"/tasks/{started['id']}/events")
-        for path in (f"/tasks/{CANARY}", f"/tasks/{CANARY}/events"):
-            await caller.get(path)
-        await caller.get(f"/tasks/{CANARY}", "DELETE")
-        for config in ({"top_k": CANARY}, {"random_seed": [CANARY]}, CANARY):
-            await caller.post("/tasks", {**order, "config": config})
-        await caller.strange(["/", "/tasks"])
+# --- sending it, and what must not come back ------------------------------------------------------
+
+
+@dataclass
+class Caller:
+    """Sends, and keeps what came back if it was an error."""
+
+    http: httpx.AsyncClient
+    url: str
+    errors: list[str] = field(default_factory=list)
+
+    async def send(self, method: str, path: str, body: Any, headers: dict[str, str]) -> str:
+        content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+        sent = {"Content-Type": "application/json", **HEADERS, **headers}
+        with asking():
+            answer = await self.http.request(method, self.url + path, content=content, headers=sent)
+        said = any(mark in answer.text for mark in ('"ok":false', '"error":', '"isError":true'))
+        if answer.status_code >= 400 or said:
+            shown = path.replace(CANARY, "*")
+            self.errors.append(f"{shown} {answer.text} {dict(answer.headers)}")
+        return answer.text
+
+    async def send_strange(self, paths: tuple[str, ...]) -> None:
+        """What every server may be sent: wrong paths, methods, queries and bodies."""
+        for path in paths:
+            for body in BROKEN:
+                await self.send("POST", path, body, {})
+            await self.send("POST", path, b"x=" + CANARY.encode(), {"Content-Type": CANARY})
+            await self.send("GET", path, None, {})
+        for method in ("GET", "DELETE", "PUT"):
+            await self.send(method, f"/{CANARY}/x?q={CANARY}", None, {})
+        place = httpx.URL(self.url)
+        reader, writer = await asyncio.open_connection(place.host, place.port)
+        writer.write(f"GET /{CANARY} {CANARY}\r\n{CANARY}\r\n\r\n".encode())
+        await reader.read()
+        writer.close()
+
+
+def expect_silent_log(log: Recording) -> None:
+    for text in (log.ours.getvalue(), log.raw.getvalue()):
+        assert log.leaks(text) == []
+    assert "Traceback" not in log.ours.getvalue()
+    assert "assay.serve.requests" in log.ours.getvalue(), "nothing was logged at all"
+
+
+@pytest.mark.parametrize("name", SERVERS)
+async def test_no_server_repeats_what_was_sent(
+    name: str, log: Recording, http: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    server = SERVERS[name]
+    async with serving(server.app(tmp_path)) as url:
+        caller = Caller(http, url)
+        for sent in server.requests():
+            await caller.send(*sent)
+        await caller.send_strange(server.paths)
+        if name.startswith("mcp"):
+            with asking():
+                quoted = [await mcp_errors(url, era) for era in ("legacy", "2026-07-28")]
+            assert [text for era in quoted for text in era if CANARY in text] == []
+    assert len(caller.errors) >= (20 if server.paths else 3), "broken requests were taken for good"
+    if not server.quotes:
+        assert [text[:400] for text in caller.errors if CANARY in text] == []
     expect_silent_log(log)
 
 
-# --- MCP and REST --------------------------------------------------------------------------------
-
-
-async def load_good(_progress: Progress) -> Retrieval:
-    return make_retrieval()
-
-
-MCP_HEADERS: Mapping[str, str] = {"Accept": "application/json, text/event-stream"}
-
-
-@pytest.mark.parametrize("load", [load_good, leaky_retrieval], ids=["good", "leaky"])
-async def test_mcp_and_rest(
-    load: Callable[[Progress], Awaitable[Retrieval]], log: Recording, http: httpx.AsyncClient
-) -> None:
-    errors: list[str] = []
-    async with serving(mcp_app(load)) as url:
-        caller = Caller(http, url, [])
-        for version in ("legacy", "2026-07-28"):
-            with asking():
-                errors += await _mcp_errors(url, version)
-        for method in ("tools/call", "resources/read", "prompts/get", "initialize", CANARY):
-            call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"name": CANARY}}
-            await caller.post("/mcp", call, **MCP_HEADERS)
-            await caller.post("/mcp", call, **MCP_HEADERS, **{"MCP-Protocol-Version": "2026-07-28"})
-            await caller.post("/mcp", call, **MCP_HEADERS, **{"Mcp-Session-Id": CANARY})
-        await caller.post("/search_nfcorpus", {"query": CANARY, "top_k": 3})
-        await caller.post("/search_nfcorpus", {"query": CANARY, "top_k": CANARY})
-        await caller.strange(["/mcp", "/search_nfcorpus", "/stats", "/health_check"])
-        await caller.post("/mcp", b"{}", Host=f"{CANARY}.example")
-    expect_silence(log, errors, 20)
-
-
-async def _mcp_errors(url: str, version: str) -> list[str]:
+async def mcp_errors(url: str, era: str) -> list[str]:
     """Through the real client."""
     found: list[str] = []
-    async with Client(f"{url}/mcp", mode=version) as client:
+    async with Client(f"{url}/mcp", mode=era) as client:
         for tool in ("search_nfcorpus", "nc_semantic_search", "nc_semantic_search_answer", CANARY):
             for arguments in ({"query": CANARY}, {"query": [CANARY]}, {CANARY: CANARY}):
                 try:
@@ -284,61 +318,49 @@ async def _mcp_errors(url: str, version: str) -> list[str]:
                 await ask
             except MCPError as error:
                 found.append(str(error))
+    assert len(found) > 5
     return found
 
 
-# --- the web pages -------------------------------------------------------------------------------
+async def test_an_evaluation_logs_no_query(
+    log: Recording, http: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    async with serving(green(tmp_path)) as url, serving(purple_app(load_find)) as purple:
+        caller = Caller(http, url)
+        order = {"participants": {"retrieval_agent": purple}, "config": {"num_queries": 1}}
+        started = json.loads(await caller.send("POST", "/tasks", order, {}))
+        events = await caller.send("GET", f"/tasks/{started['id']}/events", None, {})
+    assert '"state":"completed"' in events
+    expect_silent_log(log)
 
 
-async def test_pages(log: Recording, http: httpx.AsyncClient, tmp_path: Path) -> None:
-    """Pages show a query to whoever typed it; logs and refusals do not."""
-    async with serving(ui_app(tmp_path / "runs", dataset="notes")) as url:
-        form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": url}
-        pages = (f"/search?q={CANARY}", f"/runs/{CANARY}", f"/compare?a={CANARY}&b={CANARY}")
-        sent = f"token={CANARY}&target={CANARY}&url={CANARY}".encode()
-        with asking():
-            for page in pages:
-                await http.get(url + page, headers=HEADERS)
-            for path in ("/login", "/check", "/evaluations", "/start"):
-                await http.post(url + path, content=sent, headers={**HEADERS, **form})
-        await send_raw(url, f"GET /{CANARY} {CANARY}\r\n\r\n".encode())
-    assert log.leaks(log.ours.getvalue()) == []
-    assert log.leaks(log.raw.getvalue()) == []
-    assert "assay.serve.requests" in log.ours.getvalue()
+# --- what libraries say when something of ours breaks ---------------------------------------------
 
 
-# --- what libraries say when something of ours breaks ------------------------------------------
-
-
-async def _breaks(scope: Scope, receive: Receive, send: Send) -> None:
+async def breaks(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "lifespan":
         await Starlette()(scope, receive, send)
         return
-    asyncio.get_running_loop().call_soon(_fail_in_a_callback, CANARY)
+    asyncio.get_running_loop().call_soon({"": ""}.pop, CANARY)
     raise RuntimeError(CANARY)
 
 
-def _fail_in_a_callback(text: str) -> None:
-    raise KeyError(text)
-
-
 async def test_an_exception_is_logged_by_its_class(log: Recording, http: httpx.AsyncClient) -> None:
-    async with serving(RequestLog(_breaks)) as url:
+    async with serving(RequestLog(breaks)) as url:
         with asking():
             answer = await http.get(url)
-    assert answer.status_code == 500
-    assert CANARY not in answer.text
+    assert (answer.status_code, CANARY in answer.text) == (500, False)
     for text in (log.ours.getvalue(), log.raw.getvalue()):
         assert log.leaks(text) == []
         assert "Exception in ASGI application (RuntimeError)" in text
         assert "(KeyError)" in text
 
 
-@pytest.mark.parametrize("header", [f"{CANARY} b", f"{CANARY}?", f"{CANARY}@x", CANARY * 20])
+@pytest.mark.parametrize("header", [f"{CANARY} b", f"{CANARY}?", CANARY * 20])
 async def test_a_request_id_that_is_none_is_replaced(
     header: str, log: Recording, http: httpx.AsyncClient
 ) -> None:
-    async with serving(purple_app(_load_find)) as url:
+    async with serving(purple_app(load_find)) as url:
         with asking():
             answer = await http.get(f"{url}/health", headers={"X-Request-ID": header})
     assert CANARY not in answer.headers["x-request-id"]
