@@ -24,7 +24,7 @@ _NARROW_BLANK = re.compile(r"(?<=\d)(?<!\d{4})[\u00a0\u2009\u202f](?=\d{3}(?!\d)
 _EXPONENT = re.compile(r"(?<=\d)(?=[⁰¹²³⁴-⁹])")
 
 # A number with its separators; or what begins with a letter: "don't", "b12". A unit that touches
-# its number ("20min") is a word of its own.
+# its number ("20min") is a separate word.
 _WORD = re.compile(r"\d+(?:[.,:/]\d+)*|[^\W\d_][^\W_]*(?:'[^\W\d_]+)*")
 
 # What the measures of answers leave out (`stems`, `is_stop`), of whole words: bm25s's list for
@@ -148,7 +148,7 @@ FUNCTION_WORDS = {
         хотя чего чей чем что чтобы чье чья эта эти это этого этой этом этот я""",
 }
 """Stop words by language: they show the language of a text, and BM25 leaves them out; `is_stop` has
-a list of its own, for answers in English.
+another list, for answers in English.
 
 English is NLTK's list, without contractions, which are split at the apostrophe, and without those
 of their pieces that mean something alone: vitamin D, won, re.
@@ -235,7 +235,7 @@ def stems(text: str) -> list[str]:
 
 
 def is_stop(word: str) -> bool:
-    """Whether a normalized word carries no meaning of its own, contractions included."""
+    """Whether a normalized word carries no meaning alone, contractions included."""
     if "'" not in word:
         return word in _STOP_WORDS
     return word.partition("'")[0] in _STOP_WORDS or word.endswith("n't")
@@ -259,7 +259,7 @@ def sentences(text: str) -> list[str]:
 
 def detect_language(texts: Iterable[str], *, min_words: int = 5) -> str | None:
     """What texts are written in, "german"; for a script that several languages share its name,
-    "cyrillic"; None where it cannot be told.
+    "cyrillic"; None if it cannot be told.
 
     Latin letters are told apart by function words. One that several languages have ("in", "de")
     counts less for each of them, so that few words are enough.
@@ -360,7 +360,7 @@ def _first_marks(found: re.Match[str]) -> str:
 
 
 def respelled(name: str, known: Container[str]) -> str:
-    """How a name that is not known spells one that is, in words; empty if it does not."""
+    """How an unknown name spells a known one, "in another case"; empty if it does not."""
     spelled = {
         "in another Unicode form": [unicodedata.normalize(form, name) for form in ("NFC", "NFD")],
         "percent-encoded": [unquote(name)],

@@ -25,7 +25,7 @@ from assay.net.json import parse_json
 from assay.privacy import is_private
 
 # Bytes of a corpus from which its documents stay on the disk, unless ASSAY_CORPUS_IN_MEMORY_MB
-# says otherwise: as objects they take about four times as much memory.
+# says otherwise.
 ON_DISK_FROM = 256 << 20
 
 _TABLES = """

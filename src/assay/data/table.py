@@ -45,7 +45,7 @@ _BATCH = 1024
 # A cell that a data frame wrote with Python's repr; larger ones are not worth the parser's memory.
 _MAX_LITERAL = 2**20
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
-_TOLD_DELIMITER = re.compile(r"sep=(.)\r?\n?", re.IGNORECASE)  # a first line for spreadsheets
+_DELIMITER_LINE = re.compile(r"sep=(.)\r?\n?", re.IGNORECASE)  # a first line for spreadsheets
 _MISSING = ("NAType", "NaTType")  # of pandas
 # Spreadsheets run a cell that begins with one of these as a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -296,8 +296,8 @@ def _cells(file: TextFile, text: io.TextIOWrapper, delimiter: str) -> Iterator[R
     lines = _RowLines(text)
     try:
         header_line, before = next(lines, ""), 1
-        if told := _TOLD_DELIMITER.fullmatch(header_line):
-            delimiter, header_line, before = told[1], next(lines, ""), 2
+        if separator := _DELIMITER_LINE.fullmatch(header_line):
+            delimiter, header_line, before = separator[1], next(lines, ""), 2
         elif delimiter == "," and "," not in header_line:
             # As spreadsheets write it if the comma is in numbers, or as "Unicode text".
             delimiter = next((mark for mark in ";\t" if mark in header_line), ",")

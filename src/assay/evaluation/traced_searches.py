@@ -64,7 +64,7 @@ def score_traces(
         if query is None:
             unknown += 1
             continue
-        # Without documents of its own, a trace ends with all that its searches showed.
+        # Without retrieved documents, a trace ends with all that its searches showed.
         seen = [doc_id for step in trace.steps for doc_id in step.doc_ids]
         ids = tuple(dict.fromkeys(filter(None, shown[trace.trace_id] or seen)))
         calls[query.id] = Call(query.id, ids, 0.0, 1, returned=len(ids), steps=trace.steps)

@@ -53,6 +53,7 @@ class Recomputation:
         """One figure for each row."""
         if Flaw.EXPONENTIAL_GAIN in flaws:
             metric = metric(gain="exp")
+        # Lists as they were sent credit a document each time it is repeated.
         ranked = self._as_sent if Flaw.DUPLICATES_CREDITED in flaws else self._cleaned
         ideal = self._ideal
         if Flaw.IDEAL_FROM_RETRIEVED in flaws:
@@ -119,7 +120,7 @@ class Disagreement:
 class ClaimAudit:
     """`flaws` reproduce the claim: none of them if it is right, None if nothing reproduces it.
 
-    `own_mean` is the mean of the report's own per-query figures, where it has them.
+    `own_mean` is the mean of the report's own per-query figures, if it has them.
     """
 
     metric: Metric
@@ -197,11 +198,9 @@ def _audit_claim(foreign: ForeignReport, lists: Recomputation, metric: Metric) -
 def _explanation(
     lists: Recomputation, metric: Metric, claimed: float, printed: float
 ) -> tuple[Flaw, ...] | None:
-    """The simplest way to the claim: exactly, else as the report prints, else within tolerance.
-
-    The exact pass tells apart ways that differ little, such as one failed query in thousands.
-    """
+    """The simplest way to the claim: exactly, else as the report prints, else within tolerance."""
     means = {flaws: lists.mean(metric, flaws) for flaws in lists.suspects(metric)}
+    # The exact pass tells apart ways that differ little, such as one failed query in thousands.
     for tolerance in (_EXACT, printed, _TOLERANCE):
         fitting = [flaws for flaws, mean in means.items() if abs(mean - claimed) <= tolerance]
         if fitting:

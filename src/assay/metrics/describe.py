@@ -57,7 +57,7 @@ class Resolution:
 
 @dataclass(frozen=True, slots=True)
 class DatasetFacts:
-    """`ceilings` are means over the measurable queries of `split`; lengths are in words."""
+    """`ceilings` are means over the measurable queries of `split`; lengths count words."""
 
     name: str
     fingerprint: str
@@ -85,7 +85,7 @@ def describe_dataset(
     Parameters:
         dataset: The data set.
         split: Which judgments are described.
-        std: The standard deviation of the paired differences between two systems, where it was
+        std: The standard deviation of the paired differences between two systems, if it was
             measured (`assay compare` prints it).
     """
     judged = dataset.judgments_in(split)
@@ -172,12 +172,7 @@ def _warnings(facts: SplitFacts, split: str, overlap: Overlap | None) -> Iterabl
 
 
 def similar_pairs(these: Iterable[Query], those: Iterable[Query]) -> list[tuple[str, str]]:
-    """For each of `these` the first of `those` with a Jaccard similarity of at least SIMILAR.
-
-    Only the rarest words are looked up: two sets that similar share one of the first
-    n - ceil(SIMILAR * n) + 1 words in any order (Bayardo, Ma and Srikant 2007), and the order by
-    rarity keeps the candidates few.
-    """
+    """For each of `these` the first of `those` with a Jaccard similarity of at least SIMILAR."""
     sets = {query.id: frozenset(words(query.text)) for query in those}
     holders: defaultdict[str, list[str]] = defaultdict(list)
     for identifier, held in sets.items():
@@ -186,6 +181,8 @@ def similar_pairs(these: Iterable[Query], those: Iterable[Query]) -> list[tuple[
     pairs = []
     for query in these:
         own = frozenset(words(query.text))
+        # Two sets that similar share one of the first n - ceil(SIMILAR * n) + 1 words in any order
+        # (Bayardo, Ma and Srikant 2007); the order by rarity keeps the candidates few.
         rarest = sorted(own, key=lambda word: (len(holders.get(word, ())), word))
         probes = rarest[: len(own) - ceil(SIMILAR * len(own)) + 1]
         candidates = (other for word in probes for other in holders.get(word, ()))

@@ -20,7 +20,7 @@ _TOLERANCE = 5e-3  # reports round to two digits at the least
 
 @dataclass(frozen=True, slots=True)
 class ReportedQuery:
-    """One query of the report; without documents where it failed.
+    """One query of the report; without documents if it failed.
 
     `claimed` holds the query's own figures by report key.
     """
@@ -53,11 +53,9 @@ class ForeignReport:
         return f"<ForeignReport of {len(self.rows):,} queries: {claims}>"
 
     def precision(self, metric: Metric) -> float:
-        """Half a unit of the last digit that the report prints.
-
-        Taken over many figures, and two digits at least: JSON drops trailing zeros, so 1.0 may
-        well have been 1.0000.
-        """
+        """Half a unit of the last digit that the report prints."""
+        # Taken over many figures, and two digits at least: JSON drops trailing zeros, so 1.0 may
+        # well have been 1.0000.
         figures = [*self.claims.values()]
         figures += [row.claimed[metric.key] for row in self.rows if metric.key in row.claimed]
         return 0.5 * 10.0 ** -max(2, *map(_decimals, figures))
@@ -118,7 +116,8 @@ def _has_failed(row: JsonObject) -> bool:
 
 
 def _claims(report: JsonObject) -> dict[Metric, float]:
-    """`summary` wins over `metrics` where both name a metric: it is what people quote."""
+    """The figures of the report by metric."""
+    # `summary` wins over `metrics` if both name a metric: it is what people quote.
     written = dict(_object_in(report, "metrics"))
     for key, value in _object_in(report, "summary").items():
         if key.startswith("mean_"):

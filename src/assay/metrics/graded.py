@@ -1,7 +1,6 @@
 """Many ranked lists as three flat arrays: the ranks of the judged documents, and their grades.
 
-A document without a judgment never scores, so only the judged ones are kept. The ideal
-lists have the same shape, which is why a ceiling is the metric itself, measured on them.
+The ideal lists have the same shape, which is why a ceiling is the metric itself, measured on them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -45,6 +44,7 @@ class GradedLists:
         counts = np.array(lengths, dtype=np.int64)
         owner = np.repeat(np.arange(counts.size), counts)
         rank = np.arange(flat.size) - np.repeat(np.cumsum(counts) - counts, counts)
+        # A document without a judgment never scores, so only the judged ones are kept.
         return cls(counts.size, owner, rank, flat).where(flat != _UNJUDGED)
 
     @classmethod
@@ -56,6 +56,7 @@ class GradedLists:
         """One list of document ids for each query; None is a place that earns nothing."""
         grades: list[int] = []
         lengths: list[int] = []
+        # One `map` for each list keeps the loop over millions of ids in C.
         for ids, judged in zip(lists, judgments, strict=True):
             grades.extend(map(judged.get, ids, repeat(_UNJUDGED)))  # type: ignore[arg-type]
             lengths.append(len(ids))

@@ -133,7 +133,7 @@ class Metric:
     def ceiling(self, grades: Mapping[str, int], *, depth: int | None = None) -> float:
         """The best value that any list could reach for these judgments of one query.
 
-        `depth` is how many documents the list may hold, where that is less than the cut-off.
+        `depth` is how many documents the list may hold, if that is less than the cut-off.
         """
         ideal = GradedLists.ideal([grades])
         return float(self.measure(ideal.top(depth), ideal)[0])
@@ -141,6 +141,7 @@ class Metric:
     @property
     def depth(self) -> int | None:
         """How far into a list the metric looks; None for all of it."""
+        # A condensed list moves up: its first places may come from anywhere in the ranking.
         return None if self.name == _CONDENSED else self.cutoff
 
     def require_cutoff(self) -> None:

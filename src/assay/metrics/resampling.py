@@ -1,11 +1,10 @@
-"""Random resamples of per-query values: two bootstraps, and sign flips for paired tests.
+"""Random resamples of per-query values: two bootstraps, and sign flips for paired tests."""
 
-Up to a few thousand values every resample is drawn value by value. Beyond that, values that are
-almost equal are drawn together: how often a bin of them occurs in a resample is multinomial, so
-its counts are drawn at once, and the spread inside the bins, which that leaves out, is added back
-as the normal noise it sums to. A resample then costs the same for a thousand queries and for a
-million.
-"""
+# Up to a few thousand values every resample is drawn value by value. Beyond that, values that are
+# almost equal are drawn together: how often a bin of them occurs in a resample is multinomial, so
+# its counts are drawn at once, and the spread inside the bins, which that leaves out, is added back
+# as the normal noise it sums to. A resample then costs the same for a thousand queries and for a
+# million.
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -14,12 +13,12 @@ import numpy as np
 
 from assay.metrics.graded import Floats, Integers
 
-# Of one interval: a quarter of a second. More change its third digit at most.
+# Values drawn for one interval: fewer resamples of more queries, whose interval is narrow already.
 _DRAWS = 10_000_000
 _MIN_ROUNDS, _MAX_ROUNDS = 2_000, 10_000
 _DIRECT_LIMIT = _DRAWS // _MIN_ROUNDS
 _BINS = 256
-# Values that are drawn together, of one resample or several: 2 MB, which a processor's cache holds.
+# Values that are drawn together, of one resample or several: 2 MB.
 _AT_ONCE = 2**18
 # Up to so many values, 8 MB of weights are kept for the next metric of the same run.
 _KEPT_LIMIT = 4 * _AT_ONCE // _MAX_ROUNDS
@@ -34,7 +33,7 @@ class _Bins(NamedTuple):
 
 
 def resample_count(n: int) -> int:
-    """10,000 up to 1,000 queries, fewer for more: their interval is narrow already."""
+    """10,000 up to 1,000 queries, fewer for more."""
     return min(_MAX_ROUNDS, max(_MIN_ROUNDS, _DRAWS // n))
 
 
@@ -56,11 +55,11 @@ def bootstrap_means(values: Floats, seed: int) -> Floats:
 def bounded_means(values: Floats, seed: int) -> tuple[Floats, Floats]:
     """Means under random weights (Rubin 1981, "The Bayesian bootstrap"), for values in [0, 1].
 
-    Each time one more, unseen query is added: it scored 0 for the first array, 1 for the
-    second. The quantiles of the one bound the true mean from below and of the other from above
-    (Gaffke 2005; Learned-Miller and Thomas 2019), which plain resampling of few values does not:
-    it cannot show what was not seen. For hits and misses this is the Clopper-Pearson interval.
+    Each time one more, unseen query is added: it scored 0 for the first array, 1 for the second.
     """
+    # The quantiles of the one bound the true mean from below and of the other from above (Gaffke
+    # 2005; Learned-Miller and Thomas 2019), which plain resampling of few values does not: it
+    # cannot show what was not seen. For hits and misses this is the Clopper-Pearson interval.
     if values.size <= _KEPT_LIMIT:
         drawn, weights, joining = _kept_weights(values.size, seed)
         sums = np.concatenate([part @ values for part in drawn])

@@ -109,8 +109,9 @@ class Scores:
         ]
 
     def mean(self, metric: Metric) -> float:
-        """0 for no queries: nothing was found, and a report must stay valid JSON."""
+        """The mean of a metric over the queries."""
         values = self.values[metric]
+        # 0 for no queries: nothing was found, and a report must stay valid JSON.
         return float(values.mean()) if values.size else 0.0
 
     def mean_ceiling(self, metric: Metric) -> float:
@@ -223,7 +224,7 @@ def score_rankings(
     """Score every query of `judgments` that has a relevant document; one without a ranking gets 0.
 
     `known` are the ids that exist; `top_k` is how many the agent was asked for; `returned` how many
-    it sent, where not all of them were kept. Nothing is checked: `score` does that for people.
+    it sent, if not all of them were kept. Nothing is checked: `score` does that for people.
     """
     for metric in metrics:
         metric.require_cutoff()
@@ -237,6 +238,7 @@ def score_rankings(
         for query_id in query_ids
     )
     ranked = GradedLists.ranked(places, grades)
+    # The ideal has judged documents that the corpus lacks, as in trec_eval; the ceiling does not.
     ideal = GradedLists.ideal(grades)
     reachable = _existing(grades, known, ideal).top(top_k)
     return Scores(

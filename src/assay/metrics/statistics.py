@@ -88,7 +88,7 @@ def summarize(values: ArrayLike, *, seed: int = 0, bounds: Bounds = SCORES) -> S
         values: one for each query.
         seed: of the resamples.
         bounds: the lowest and the highest value that a query can have, whether or not one of
-            these has it. None where there are no such ends: the interval is then that of
+            these has it. None if there are no such ends: the interval is then that of
             `compare_paired`, as for values that lie outside.
     """
     array = finite(values)
@@ -127,8 +127,7 @@ def compare_paired(a: ArrayLike, b: ArrayLike, *, seed: int = 0) -> PairedCompar
     The interval of the difference comes from the percentile bootstrap, widened for few queries.
     The p-value is that of the two-sided randomization test, which Smucker, Allan and Carterette
     2007 recommend over the Wilcoxon and sign tests: under the null hypothesis the two labels of
-    each query could be swapped. The observed labeling counts as one of the resamples, so no
-    number of them ever gives p = 0 (Phipson and Smyth 2010).
+    each query could be swapped.
     """
     first, second = _paired(a, b)
     if first.size == 0:
@@ -164,7 +163,7 @@ def summarize_strata(strata: Sequence[ArrayLike]) -> tuple[float, float | None, 
     """The mean over sets of queries, each set counting the same, with its 95% interval.
 
     The sets are what they are: only the queries of each are a sample. For scores from 0 to 1, the
-    interval of a single set is that of `summarize`. It is None where a set has fewer than two
+    interval of a single set is that of `summarize`. It is None if a set has fewer than two
     queries.
     """
     arrays = [finite(values) for values in strata]
@@ -230,7 +229,7 @@ def cohen_kappa(labels: Sequence[Hashable], verdicts: Sequence[Hashable]) -> flo
     """Agreement beyond chance (Cohen 1960): 1 all, 0 as much as chance, below 0 less.
 
     None if it does not exist: both always say the same one thing, so that chance alone agrees
-    everywhere. An undecided verdict, None, is a category of its own.
+    everywhere. An undecided verdict, None, is a third category.
     """
     n = len(labels)
     agreed = sum(v == y for v, y in zip(verdicts, labels, strict=True)) / n
@@ -242,7 +241,7 @@ def cohen_kappa(labels: Sequence[Hashable], verdicts: Sequence[Hashable]) -> flo
 def weighted_kappa(first: Sequence[int], second: Sequence[int]) -> float | None:
     """Agreement of two graders beyond chance, with quadratic weights (Cohen 1968).
 
-    Grades are places on one scale. None without grades, and where both always give the same one.
+    Grades are places on one scale. None without grades, and if both always give the same one.
     """
     if not first:
         return None
@@ -281,12 +280,10 @@ def queries_needed(std_of_differences: float, difference: float, comparisons: in
 
 @cache
 def student_t(degrees: int, tail: float) -> float:
-    """The value that Student's t exceeds with probability `tail` (at most 0.5).
-
-    With t = sqrt(degrees) * tan(angle) the density becomes a power of the cosine: smooth enough for
-    Gauss-Legendre quadrature at full precision, and its integral is concave, so that Newton's
-    method started at 0 approaches the quantile from below.
-    """
+    """The value that Student's t exceeds with probability `tail` (at most 0.5)."""
+    # With t = sqrt(degrees) * tan(angle) the density becomes a power of the cosine: smooth enough
+    # for Gauss-Legendre quadrature at full precision, and its integral is concave, so that Newton's
+    # method started at 0 approaches the quantile from below.
     half = degrees / 2
     if half < 100:
         ratio = math.gamma(half + 0.5) / math.gamma(half)
@@ -349,15 +346,13 @@ def _welch_interval(arrays: Sequence[Floats], mean: float) -> Interval:
 
 
 def _interval(values: Floats, seed: int) -> Interval:
-    """Percentiles of the bootstrap, taken further out by as much as few values make them narrow.
-
-    Plain percentiles are too narrow by sqrt((n-1)/n) and know nothing of Student's t: the tails
-    are those that would give the t interval if the means were normal (Hesterberg 2015, "What
-    teachers should know about the bootstrap", section 5.3).
-    """
+    """Percentiles of the bootstrap, taken further out by as much as few values make them narrow."""
     n = values.size
     if n < 2:
         return None, None
+    # Plain percentiles are too narrow by sqrt((n-1)/n) and know nothing of Student's t: the tails
+    # are those that would give the t interval if the means were normal (Hesterberg 2015, "What
+    # teachers should know about the bootstrap", section 5.3).
     reach = student_t(n - 1, _TAIL) * math.sqrt(n / (n - 1))
     tail = 0.5 * math.erfc(reach / math.sqrt(2))  # of the normal distribution
     low, high = np.quantile(bootstrap_means(values, seed), [tail, 1 - tail])
@@ -367,6 +362,7 @@ def _interval(values: Floats, seed: int) -> Interval:
 def _randomization_p(differences: Floats, seed: int) -> float:
     flipped = np.abs(flipped_means(differences, seed))
     as_extreme = int((flipped >= abs(float(differences.mean())) - _SAME).sum())
+    # The observed labeling is one of the resamples: p is never 0 (Phipson and Smyth 2010).
     return (as_extreme + 1) / (flipped.size + 1)
 
 

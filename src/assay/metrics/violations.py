@@ -69,11 +69,7 @@ def _first_examples(parts: Sequence[Violations]) -> tuple[Violation, ...]:
 
 @dataclass
 class Inspector:
-    """Turns the ids that an agent sent into a ranking that can be scored, and counts violations.
-
-    A duplicate or an unknown id keeps its rank and earns nothing. Closing the gap would raise
-    everything after it, so an agent could pad its list with invented ids at no cost.
-    """
+    """Turns the ids that an agent sent into a ranking that can be scored, and counts violations."""
 
     known: Container[str] | None
     top_k: int | None
@@ -88,10 +84,11 @@ class Inspector:
     def clean(self, query_id: str, ids: Sequence[str], returned: int = 0) -> Sequence[str | None]:
         """The first `top_k` ids, with None in place of those that earn nothing.
 
-        `returned` is how many ids the agent sent, where `ids` are only the first of them.
+        `returned` is how many ids the agent sent, if `ids` are only the first of them.
         """
         kept = ids if self.top_k is None else ids[: self.top_k]
         self._note("surplus", query_id, ids[len(kept) :], max(returned, len(ids)) - len(kept))
+        # Nearly every list is clean: two set operations settle it, without a loop over its ids.
         distinct = set(kept)
         if len(distinct) == len(kept) and self._all_known(distinct):
             self._note("duplicate", query_id, ())
@@ -105,6 +102,8 @@ class Inspector:
         return Violations(counts, tuple(e for kind in KINDS for e in self._examples[kind]))
 
     def _with_holes(self, query_id: str, ids: Sequence[str]) -> list[str | None]:
+        # A duplicate or an unknown id keeps its rank and earns nothing. Closing the gap would raise
+        # everything after it, so an agent could pad its list with invented ids at no cost.
         seen: set[str] = set()
         wrong: dict[Kind, list[str]] = {"duplicate": [], "unknown": []}
         places: list[str | None] = []

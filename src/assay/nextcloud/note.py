@@ -76,7 +76,7 @@ def plan_note(document: Document) -> PlannedNote:
 
 
 def plan_notes(documents: Iterable[Document]) -> list[PlannedNote]:
-    """A note for each document, each with a marker of its own, by which it is recognized later."""
+    """A note for each document, each with a distinct marker, by which it is recognized later."""
     planned = [plan_note(document) for document in documents]
     seen: dict[str, str] = {}
     for note in planned:

@@ -46,7 +46,7 @@ _MAX_TOKENS = 100
 
 
 class SessionLoop:
-    """An event loop in a thread of its own, for the whole session."""
+    """An event loop in its own thread, for the whole session."""
 
     def __init__(self, portal: "BlockingPortal") -> None:
         self._portal = portal

@@ -26,7 +26,7 @@ TARGET, DATASET = "builtin:hybrid", "nfcorpus"
 GROUND_TRUTH = Path("tests", "rag_evaluation", "fixtures", "ground_truth.json")
 OLLAMA_VARIABLE = "RAG_EVAL_OLLAMA_BASE_URL"
 SPLIT = "test"
-FEW = 5
+DEFAULT_QUERIES = 5
 SEED = 42
 # Begins the message of a collection that failed because there are no cases: the report recognizes
 # it, also when a worker of a distributed session sends it.
@@ -313,13 +313,13 @@ def _unanswerable_ids(config: pytest.Config) -> list[str]:
     dataset = session_dataset(config)
     ids = [query_id for query_id in dataset.queries if query_id in dataset.answers]
     found = [query_id for query_id in ids if dataset.answers[query_id].answer is None]
-    return found if Settings.of(config).all_queries else found[:FEW]
+    return found if Settings.of(config).all_queries else found[:DEFAULT_QUERIES]
 
 
 def _some_queries(dataset: "Dataset") -> "list[Query]":
     from assay.labels.reference_writing import choose_queries
 
-    number = min(FEW, len(dataset.queries_in(SPLIT)))
+    number = min(DEFAULT_QUERIES, len(dataset.queries_in(SPLIT)))
     if not number:
         raise UsageError(f"{dataset.name!r} has no judged query in its split {SPLIT!r}")
     return choose_queries(dataset, SPLIT, number=number, seed=SEED)
