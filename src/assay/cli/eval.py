@@ -99,7 +99,7 @@ def eval_command(
     listener: Annotated[
         list[str] | None,
         option(
-            "Send the run to a listener: mlflow, a name that a package registers, or "
+            "Send the run to a listener: mlflow, otel, a name that a package registers, or "
             "module:Class. Repeatable.",
             "ASSAY_LISTENER",
             "NAME",

@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from assay.errors import AssayError, UsageError, did_you_mean
+from assay.evaluation.otel import OtelListener
 from assay.evaluation.run import Run
 from assay.extras import missing_extra
 from assay.net.redact import mask_secrets, redact_secrets
@@ -273,5 +274,5 @@ def _interval(
             yield f"{plain}{end}", float(value)
 
 
-BUILT_IN = {"mlflow": MlflowListener}
+BUILT_IN: dict[str, type[RunListener]] = {"mlflow": MlflowListener, "otel": OtelListener}
 """The listeners that Assay brings, by the name that `--listener` takes."""
