@@ -60,6 +60,7 @@ _ROLES = {
     "answers": "answers",
     "judged_by": "judged_by",
 }
+_ROLE = re.compile(rf"(?:(.+)[-_])?({'|'.join(_ROLES)})(?:[-_](.+))?", re.IGNORECASE)
 _PLAIN_FOLDERS = ("", "data", "default")
 _SPLITS = ("test", "dev", "train", "validation", "val", "trial")
 _DOC_IDS = ("_id", "doc_id", "docid", "docno", "document_id", "corpus_id", "id", "pid")
@@ -203,17 +204,8 @@ def _config_of(folders: Sequence[str]) -> str:
 
 def _role(word: str) -> tuple[str | None, str]:
     """`corpus`, `de-corpus` or `corpus_de`: the role, and the configuration beside it."""
-    lowered = word.lower()
-    if lowered in _ROLES:
-        return _ROLES[lowered], ""
-    for separator in ("-", "_"):
-        before, _, last = lowered.rpartition(separator)
-        if last in _ROLES and before:
-            return _ROLES[last], word[: len(before)]
-        first, _, after = lowered.partition(separator)
-        if first in _ROLES and after:
-            return _ROLES[first], word[len(first) + 1 :]
-    return None, ""
+    match = _ROLE.fullmatch(word)
+    return (_ROLES[match[2].lower()], match[1] or match[3] or "") if match else (None, "")
 
 
 def read_files(

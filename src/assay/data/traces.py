@@ -52,6 +52,7 @@ _ERROR = (2, "STATUS_CODE_ERROR")
 _RETRIEVERS = ("retrieval", "RETRIEVER")
 _TOOLS = ("execute_tool", "TOOL")
 _MAX_DEPTH = 20
+_MAX_PARENTS = 100
 _MAX_BYTES = 2**30
 _NO_ATTRIBUTES: Mapping[str, Any] = {}
 
@@ -230,24 +231,25 @@ def trace_steps(spans: Iterable[Span]) -> Iterator[TracedQuestion]:
 def _steps(spans: Sequence[Span]) -> Iterator[SearchStep]:
     by_id = {span.id: span for span in spans}
     found = {span.id: step for span in spans if (step := _step(span)) is not None}
+    above = {key: _ancestors(by_id[key], by_id) for key in found}
+    with_ids_inside = {a for key, step in found.items() if step.doc_ids for a in above[key]}
     for span in spans:
         step = found.get(span.id)
         if step is None:
             continue
-        around = [found[above] for above in _ancestors(span, by_id) if above in found]
-        inside = (by_id[key] for key, other in found.items() if other.doc_ids and key != span.id)
+        around = [found[key] for key in above[span.id] if key in found]
         if step.doc_ids:
             redundant = any(other.doc_ids for other in around)
         else:  # nothing was found, unless a span around or inside says what was
-            redundant = bool(around) or any(span.id in _ancestors(one, by_id) for one in inside)
+            redundant = bool(around) or span.id in with_ids_inside
         if not redundant:
             yield step
 
 
 def _ancestors(span: Span, by_id: Mapping[str, Span]) -> list[str]:
     above: list[str] = []
-    # A damaged trace may have a circle.
-    while span.parent in by_id and span.parent not in above:
+    # A damaged trace may have a circle, or be nested without end.
+    while span.parent in by_id and span.parent not in above and len(above) < _MAX_PARENTS:
         above.append(span.parent)
         span = by_id[span.parent]
     return above
