@@ -237,9 +237,7 @@ async def test_the_command_of_a_finding_shows_it_again() -> None:
     [
         (b"... klmnopqrstuv ...", "as it was sent"),
         (b"KLMNOPQRSTUV", "in another case"),
-        (rb"\u006b\u006cmnop\u0071rstuv", "escaped"),
-        (b"YWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXphYmNkZWY=", "encoded"),
-        (b"6162636465666768696a6b6c6d6e6f707172737475767778797a616263646566", "encoded"),
+        (b"klm%6eop%71rst&#117;v", "escaped"),
         (b"inputs should be an object", None),
         (b"klmnopqrstu", None),
     ],

@@ -4,8 +4,6 @@ Each is met in a process whose memory is limited, ends in bounded time, and is c
 way in every protocol. A new protocol joins with one line in `driver.PROTOCOLS`.
 """
 
-import asyncio
-import socket
 from collections.abc import Callable
 
 import pytest
@@ -14,14 +12,13 @@ from tests.hostile.catalogue import (
     CATALOGUE,
     ERROR,
     INVALID,
-    MISBEHAVIORS,
     PROTOCOL,
     TIMEOUT,
     Misbehavior,
 )
 from tests.hostile.conftest import Outcomes, drive
 from tests.hostile.driver import PROTOCOLS
-from tests.hostile.server import FROM_START, HostileServer
+from tests.hostile.server import FROM_START
 
 from assay.targets.target_kinds import TARGET_KINDS, Target
 
@@ -151,33 +148,6 @@ def test_a_target_that_misbehaves_from_the_start_is_refused(hostile_url: str, wa
     if way in QUOTING:  # which have nothing to open
         allowed = {"connection", "protocol", "invalid answer"}
     assert results <= allowed, found
-
-
-async def test_nothing_is_left_of_clients_that_leave_and_of_what_is_no_request(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Some misbehaviors last for minutes: a client that gives up would leave a socket behind."""
-    monkeypatch.setattr("tests.hostile.server._SECONDS_AFTER_LEAVING", 0.0)
-    problems: list[dict[str, object]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, problem: problems.append(problem))
-    listener = socket.create_server(("127.0.0.1", 0))
-    serving = asyncio.create_task(HostileServer("http://agent.test").serve(listener))
-    before = {*asyncio.all_tasks()}
-    requests = [f"POST /{name}/search HTTP/1.1\r\n\r\n".encode() for name in MISBEHAVIORS]
-    for request in (*requests, b"x" * 1_500_000, b"\xff\r\n\r\n", b""):
-        _, out = await asyncio.open_connection(*listener.getsockname())
-        out.write(request)
-        out.close()
-    async with asyncio.timeout(30):
-        while {*asyncio.all_tasks()} - before:
-            await asyncio.sleep(0.05)
-    serving.cancel()
-    assert problems == []
-
-
-def test_the_catalogue_is_large_and_its_names_are_unique() -> None:
-    assert len(CATALOGUE) >= 60
-    assert len(MISBEHAVIORS) == len(CATALOGUE)
 
 
 def test_every_network_protocol_is_in_the_suite() -> None:

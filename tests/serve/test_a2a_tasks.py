@@ -4,7 +4,7 @@ from a2a.helpers import new_task, new_text_message
 from a2a.server.context import ServerCallContext
 from a2a.types.a2a_pb2 import ListTasksRequest, Task, TaskState
 
-from assay.serve.a2a.tasks import MAX_HISTORY, BoundedTaskStore
+from assay.serve.a2a import MAX_HISTORY, BoundedTaskStore
 
 CONTEXT = ServerCallContext()
 DONE, WORKING = TaskState.TASK_STATE_COMPLETED, TaskState.TASK_STATE_WORKING

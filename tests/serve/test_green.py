@@ -281,31 +281,3 @@ async def test_a_second_message_to_a_task_is_refused_and_leaves_no_trace(
     assert last["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
     assert "secret" not in json.dumps(kept)
     assert len(list(list_runs(out))) == 1
-
-
-async def test_a_task_that_was_not_waited_for_can_be_followed_and_asked_after(
-    http: httpx.AsyncClient, tiny: Dataset, out: Path
-) -> None:
-    go_on = asyncio.Event()
-
-    async def find(query: str, top_k: int) -> list[str]:
-        await go_on.wait()
-        return right(query)
-
-    async with purple(find) as agent, green(tiny, out) as url:
-        body = request_1_0(order(agent, num_queries=2))
-        body["params"]["configuration"] = {"returnImmediately": True}
-        task = (await http.post(url, json=body, headers=NEW)).json()["result"]["task"]
-        assert task["status"]["state"] == "TASK_STATE_SUBMITTED"
-        following = {
-            "jsonrpc": "2.0",
-            "id": 1,
-            "method": "SubscribeToTask",
-            "params": {"id": task["id"]},
-        }
-        async with http.stream("POST", url, json=following, headers=NEW) as answer:
-            go_on.set()
-            lines = [line async for line in answer.aiter_lines() if line.startswith("data: ")]
-        shown = await call(http, url, "GetTask", id=task["id"])
-    assert "TASK_STATE_COMPLETED" in lines[-1]
-    assert results(shown["result"])[1]["summary"]["total_queries"] == 2

@@ -8,7 +8,7 @@ import pytest
 from assay.data import Dataset
 from assay.errors import UsageError
 from assay.run.settings import environment_defaults
-from assay.serve.a2a.tasks import TaskRefused
+from assay.serve.a2a import TaskRefused
 from assay.serve.green.request import (
     SERVER_DEFAULTS,
     EvaluationSpec,

@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
-from tests.serve.serving import send, serving, stream, words
+from tests.serve.serving import send, serving, words
 
 from assay.data import Dataset
 from assay.net.outbound import UNRESTRICTED
 from assay.progress import Progress
 from assay.run.folder import list_runs
-from assay.serve.green import agent as green_agent
 from assay.serve.green.agent import green_app
 from assay.serve.green.jobs import JobQueue
 from assay.serve.purple import Find, purple_app
@@ -78,26 +76,6 @@ async def test_a_task_is_started_followed_and_shown(
     assert isinstance(shown["report"]["summary"]["total_queries"], int)
 
 
-async def test_everyone_who_follows_a_task_sees_its_end_at_once(
-    http: httpx.AsyncClient, tiny: Dataset, out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(green_agent, "EVENTS_S", 600.0)
-    go_on = asyncio.Event()
-
-    async def find(query: str, top_k: int) -> list[str]:
-        await go_on.wait()
-        return []
-
-    async with both(tiny, out, find) as (url, order):
-        place = (await http.post(f"{url}/tasks", json=order)).headers["location"]
-        followers = [asyncio.create_task(final(http, url + place)) for _ in range(5)]
-        await asyncio.sleep(0.2)
-        go_on.set()
-        async with asyncio.timeout(30):
-            ends = await asyncio.gather(*followers)
-    assert {end["state"] for end in ends} == {"completed"}
-
-
 async def test_delete_ends_it_and_keeps_what_was_done(
     http: httpx.AsyncClient, tiny: Dataset, out: Path
 ) -> None:
@@ -121,29 +99,6 @@ async def test_delete_ends_it_and_keeps_what_was_done(
     assert again.json()["state"] == "canceled"
     (run,) = list_runs(out)
     assert run.state() == "interrupted"
-
-
-async def test_an_evaluation_can_be_ended_while_its_agent_says_nothing(
-    http: httpx.AsyncClient, tiny: Dataset, out: Path
-) -> None:
-    connected = asyncio.Event()
-
-    async def mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connected.set()
-        await reader.read()  # until the caller leaves
-        writer.close()
-
-    silent = await asyncio.start_server(mute, "127.0.0.1", 0)
-    port = silent.sockets[0].getsockname()[1]
-    async with both(tiny, out) as (url, order):
-        order["participants"]["retrieval_agent"] = f"http://127.0.0.1:{port}"
-        place = (await http.post(f"{url}/tasks", json=order)).headers["location"]
-        await connected.wait()
-        ended = (await http.delete(url + place)).json()
-    silent.close()
-    await silent.wait_closed()
-    assert (ended["state"], ended["message"]) == ("canceled", "canceled before the first answer")
-    assert not list(out.glob("*/run.json"))
 
 
 async def test_a_task_that_came_over_a2a_is_shown_too(
@@ -179,36 +134,3 @@ async def test_more_evaluations_than_there_is_room_for_are_told_to_come_back(
         go_on.set()
         for place in places:
             assert (await final(http, url + place))["state"] == "completed"
-
-
-async def test_whoever_follows_hears_of_the_end_when_the_server_stops(
-    http: httpx.AsyncClient, tiny: Dataset, out: Path
-) -> None:
-    begun, never = asyncio.Event(), asyncio.Event()
-
-    async def find(query: str, top_k: int) -> list[str]:
-        begun.set()
-        await never.wait()
-        return []
-
-    async with both(tiny, out, find) as (url, order):
-        place = (await http.post(f"{url}/tasks", json=order)).headers["location"]
-        following = asyncio.create_task(final(http, url + place))
-        streamed = asyncio.create_task(_last_state(http, url, order))
-        blocked = asyncio.create_task(send(http, url, order))
-        await begun.wait()
-        while len(list(out.glob("*"))) < 3:  # all three have begun
-            await asyncio.sleep(0.01)
-    async with asyncio.timeout(20):
-        assert (await following)["state"] == "canceled"
-        assert await streamed == "TASK_STATE_CANCELED"
-        assert (await blocked)["status"]["state"] == "TASK_STATE_CANCELED"
-
-
-async def _last_state(http: httpx.AsyncClient, url: str, order: dict[str, Any]) -> str:
-    states = [
-        event["statusUpdate"]["status"]["state"]
-        async for event in stream(http, url, order)
-        if "statusUpdate" in event
-    ]
-    return str(states[-1])

@@ -10,7 +10,6 @@ import pytest
 from tests.serve.serving import NEW, request_1_0, send, serving, words
 
 from assay.data import load_dataset
-from assay.errors import ProviderError, ProviderFailure, SearchError
 from assay.evaluation.evaluation import Evaluation
 from assay.progress import Progress
 from assay.run.config import RunConfig
@@ -128,19 +127,6 @@ async def test_card_and_health_come_before_the_index_and_requests_wait_for_it(
         assert (await http.get(f"{url}/health/ready")).status_code == 200
 
 
-async def test_an_index_that_cannot_be_loaded_fails_requests_without_naming_our_files(
-    http: httpx.AsyncClient,
-) -> None:
-    async def load(_progress: Progress) -> Find:
-        raise SearchError("/srv/private/index is damaged")
-
-    async with serving(purple_app(load)) as url:
-        task = await send(http, url, ASKED)
-        assert (await http.get(f"{url}/health/ready")).status_code == 503
-    assert task["status"]["state"] == "TASK_STATE_FAILED"
-    assert "private" not in words(task)
-
-
 async def test_a_burst_is_searched_a_few_at_once_and_answered_in_full(
     http: httpx.AsyncClient,
 ) -> None:
@@ -189,21 +175,3 @@ async def test_with_answers_the_artifact_cites_what_it_quotes_and_the_card_says_
     assert run.report.answers is not None
     assert run.report.answers.answered == 8
     assert run.report.answers.metrics["citation_precision"] > 0
-
-
-async def test_a_model_that_fails_is_told_without_the_question(http: httpx.AsyncClient) -> None:
-    class Failing:
-        name = "failing"
-
-        async def answer(self, *_: object) -> None:
-            raise ProviderError(ProviderFailure.CONNECTION, "cannot reach the model")
-
-        async def close(self) -> None: ...
-
-    answers = BuiltinAnswers(None)
-    answers._answerer = Failing()  # type: ignore[assignment]
-    load, stop = local_search("notes", "bm25", answers)
-    async with serving(purple_app(load, answers=True, on_stop=stop)) as url:
-        task = await send(http, url, ASKED)
-    assert task["status"]["state"] == "TASK_STATE_FAILED"
-    assert words(task) == "cannot reach the model"

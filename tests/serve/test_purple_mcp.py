@@ -100,29 +100,6 @@ async def test_a_server_that_was_started_anew_is_found_again() -> None:
         await task
 
 
-async def test_a_call_that_finds_the_server_away_is_made_once_more() -> None:
-    away = 0
-    inner = mcp_server()
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        nonlocal away
-        if scope["type"] == "http" and away:
-            away -= 1
-            await JSONResponse({}, 503)(scope, receive, send)
-        else:
-            await inner(scope, receive, send)
-
-    async with serving(app) as there:
-        search = McpSearch(there)
-        find = await search.open(silent)
-        away = 1
-        assert await find("x", 5) == ["MED-3", "MED-1", "MED-3", "MED-2"]
-        away = 2
-        with pytest.raises(SearchError, match="HTTP 503"):
-            await find("x", 5)
-        await search.close()
-
-
 async def test_a_server_is_asked_for_no_more_than_it_gives(http: httpx.AsyncClient) -> None:
     server, asked = MCPServer("search"), []
 

@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,29 +52,6 @@ def test_a_taken_port_is_told_in_words(tmp_path: Path) -> None:
         arguments = ("serve", "green", "--port", port, "--dataset", "notes")
         second = forked.run(forked.ASSAY, *arguments)
     assert f"port {port} on 127.0.0.1 is already in use" in second.stderr
-
-
-def test_a_full_evaluation_between_two_processes(tmp_path: Path) -> None:
-    started_at = time.monotonic()
-    with (
-        started(
-            "purple", "--port", "0", "--dataset", "notes", "--mode", "bm25", folder=tmp_path
-        ) as (_, agent),
-        started(
-            "green", "--port", "0", "--dataset", "notes", "--out", "results", folder=tmp_path
-        ) as (_, url),
-        httpx.Client(trust_env=False, timeout=60) as http,
-    ):
-        order = {"participants": {"retrieval_agent": agent}, "config": {"num_queries": 5}}
-        task = http.post(f"{url}/tasks", json=order)
-        assert task.status_code == 202
-        with http.stream("GET", url + task.headers["location"] + "/events") as events:
-            last = [line for line in events.iter_lines() if line.startswith("data: ")][-1]
-    report = json.loads(last.removeprefix("data: "))["report"]
-    assert report["summary"]["successful_queries"] == 5
-    assert report["summary"]["total_time_seconds"] < time.monotonic() - started_at
-    (run,) = (path.parent for path in (tmp_path / "results").glob("*/run.json"))
-    assert json.loads((run / "report.json").read_text())["metrics"] == report["metrics"]
 
 
 async def test_the_evaluator_also_serves_the_search_that_agents_expect_beside_it(

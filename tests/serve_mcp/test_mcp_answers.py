@@ -12,7 +12,6 @@ from mcp_types import (
     CreateMessageRequestParams,
     CreateMessageResult,
     ErrorData,
-    ImageContent,
     TextContent,
 )
 from tests.serve.serving import serving
@@ -20,9 +19,8 @@ from tests.serve_mcp.serving import load_tiny, make_retrieval
 
 from assay.llm.passages import NOT_FOUND
 from assay.progress import Progress
-from assay.serve.mcp.answers import PendingHits
 from assay.serve.mcp.app import mcp_app
-from assay.serve.retrieval import Retrieval, SearchHit
+from assay.serve.retrieval import Retrieval
 
 ERAS = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 QUESTION = "does calcium slow the loss of bone"
@@ -76,13 +74,6 @@ async def test_an_answer_searches_once_however_often_its_client_is_asked(mode: s
             assert (await http.get(f"{url}/stats")).json() == {"search_call_count": count}
 
 
-def test_hits_are_kept_for_one_reply_and_only_so_many() -> None:
-    kept, hits = PendingHits(limit=2), [SearchHit("MED-1", 1.0, "", "")]
-    names = [kept.keep(hits) for _ in range(3)]
-    assert [kept.take(name) for name in names] == [None, hits, hits]
-    assert [kept.take(name) for name in (names[1], "made up", None)] == [None, None, None]
-
-
 @ERAS
 async def test_without_sampling_the_server_answers_and_says_so(url: str, mode: str) -> None:
     answer = await ask(url, mode, QUESTION)
@@ -101,11 +92,6 @@ async def test_citations_of_sources_that_do_not_exist_are_removed(url: str, mode
     assert answer["generated_answer"] == "Yes [1], certainly."
     assert answer["citations"] == ["MED-1"]
     assert answer["warnings"] == ["citations of sources that do not exist were removed: [9], [12]"]
-
-
-async def test_an_answer_without_citations_is_called_that(url: str) -> None:
-    answer = await ask(url, "auto", QUESTION, replying("Yes, it does."))
-    assert (answer["citations"], answer["warnings"]) == ([], ["the answer cites no source"])
 
 
 @ERAS
@@ -128,18 +114,6 @@ async def test_what_the_documents_do_not_hold_is_not_invented(
     assert answer["total_found"] == 0
 
 
-async def test_where_nothing_is_found_nobody_is_asked(url: str) -> None:
-    seen: list[CreateMessageRequestParams] = []
-    answer = await ask(url, "auto", "zzzz", replying("It is blue.", seen))
-    assert answer["generated_answer"] == NOT_FOUND
-    assert (answer["sources"], answer["model_used"], seen) == ([], "none", [])
-
-
-async def test_low_scores_can_be_left_out(url: str) -> None:
-    answer = await ask(url, "auto", QUESTION, score_threshold=0.99)
-    assert (answer["generated_answer"], answer["total_found"]) == (NOT_FOUND, 0)
-
-
 async def test_a_client_that_refuses_to_sample_gets_our_answer(url: str) -> None:
     """In the older era; in the newer one the client itself ends the call."""
 
@@ -153,19 +127,6 @@ async def test_a_client_that_refuses_to_sample_gets_our_answer(url: str) -> None
     assert answer["warnings"] == [
         "sampling was available but produced no answer: the client refused or failed (code -32600)"
     ]
-
-
-@ERAS
-async def test_a_reply_without_text_counts_as_no_reply(url: str, mode: str) -> None:
-    async def picture(
-        context: ClientRequestContext, params: CreateMessageRequestParams
-    ) -> CreateMessageResult:
-        content = ImageContent(type="image", data="AAAA", mime_type="image/png")
-        return CreateMessageResult(role="assistant", content=content, model="a-model")
-
-    answer = await ask(url, mode, QUESTION, picture)
-    assert answer["search_method"] == "bm25+extractive"
-    assert "wrote no text" in answer["warnings"][0]
 
 
 INJECTION = (

@@ -22,11 +22,13 @@ from assay.errors import AgentFailure, AssayError, SearchError, TargetError
 from assay.llm.passages import Passage
 from assay.net.json import JsonObject, parse_json
 from assay.progress import Progress
-from assay.serve.a2a.app import AgentProfile, Skill, a2a_app
-from assay.serve.a2a.tasks import (
+from assay.serve.a2a import (
+    AgentProfile,
     ServerUnavailable,
+    Skill,
     TaskExecutor,
     TaskRefused,
+    a2a_app,
     read_request,
     wait_until_loaded,
 )

@@ -4,9 +4,7 @@
 quotes names and numbers, never content.
 """
 
-import base64
 import html
-import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -411,7 +409,6 @@ def error_code(answer: Exchange, _seen: AgentObservation) -> str | None:
 
 # A message that cuts its quotation short still quotes: so many letters in a row are no accident.
 _WINDOW = 12
-_UNICODE_ESCAPE = re.compile(r"(?<!\\)\\++u([0-9a-f]{4})", re.IGNORECASE)
 
 
 def no_echo(answer: Exchange, seen: AgentObservation) -> str | None:
@@ -425,31 +422,16 @@ def no_echo(answer: Exchange, seen: AgentObservation) -> str | None:
 def echo_of(secret: str, answer: Exchange) -> str | None:
     """How headers or body repeat `secret`, random letters, or a long part of it; else None."""
     text = (answer.headers + b"\n" + answer.body).decode(errors="replace")
-    if _part_in(secret, text):
-        return "as it was sent"
-    if _part_in(secret, text.lower()):
-        return "in another case"
-    decoded = _UNICODE_ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), text)
-    if _part_in(secret, html.unescape(unquote_plus(decoded)).lower()):
-        return "escaped"
-    if secret.encode().hex() in text.lower() or _in_base64(secret, text):
-        return "encoded"
+    written = {
+        "as it was sent": text,
+        "in another case": text.lower(),
+        "escaped": html.unescape(unquote_plus(text)).lower(),
+    }
+    parts = [secret[start : start + _WINDOW] for start in range(len(secret) - _WINDOW + 1)]
+    for name, writing in written.items():
+        if any(part in writing for part in parts):
+            return name
     return None
-
-
-def _part_in(secret: str, text: str) -> bool:
-    starts = range(len(secret) - _WINDOW + 1)
-    return any(secret[start : start + _WINDOW] in text for start in starts)
-
-
-def _in_base64(secret: str, text: str) -> bool:
-    """Base64 writes three bytes at a time, so a text looks different at each of three offsets."""
-    for offset in range(3):
-        padded = base64.b64encode(b"\0" * offset + secret.encode()).decode()
-        # Characters at the edges also depend on what stands next to the text.
-        if padded[4 : len(padded) - 8] in text:
-            return True
-    return False
 
 
 # --- budgets -------------------------------------------------------------------------------------

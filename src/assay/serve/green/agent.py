@@ -35,11 +35,14 @@ from assay.files import read_text_file
 from assay.net.json import JsonObject
 from assay.net.outbound import OutboundPolicy
 from assay.progress import Progress
-from assay.serve.a2a.app import STREAM_GRACE_S, AgentProfile, Skill, a2a_app
-from assay.serve.a2a.tasks import (
+from assay.serve.a2a import (
+    STREAM_GRACE_S,
+    AgentProfile,
     ServerUnavailable,
+    Skill,
     TaskExecutor,
     TaskRefused,
+    a2a_app,
     read_object,
     send_status,
 )

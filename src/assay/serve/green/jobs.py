@@ -30,7 +30,7 @@ from assay.report.numbers import figure
 from assay.report.terminal import plain_text, render_report
 from assay.run.folder import RunFolder
 from assay.run.state import RunState
-from assay.serve.a2a.tasks import INTERNAL_ERROR, ServerUnavailable, TaskRefused, wait_until_loaded
+from assay.serve.a2a import INTERNAL_ERROR, ServerUnavailable, TaskRefused, wait_until_loaded
 from assay.serve.green.request import (
     EvaluationSpec,
     agent_url,

@@ -22,7 +22,7 @@ from assay.net.outbound import split_address
 from assay.net.redact import redact_url
 from assay.run.config import RunConfig
 from assay.run.settings import RunSetting, environment_defaults, request_settings
-from assay.serve.a2a.tasks import TaskRefused, read_request
+from assay.serve.a2a import TaskRefused, read_request
 from assay.targets.a2a.card import base_address
 
 DEFAULT_QUERIES = 100

@@ -1,7 +1,15 @@
-"""The MCP server for any transport: tools, documents as resources, safe errors."""
+"""The MCP server for any transport: tools, documents as resources, answers, safe errors.
 
-from collections.abc import AsyncIterator, Iterable
+`nc_semantic_search_answer` searches, then answers with citations from what was found. If the client
+offers sampling, its own model writes the answer. Until 2025-11-25 the server sends a request of its
+own while the tool call is open; from 2026-07-28 on the call ends with a question, and the client
+calls again with the reply. Sampling is deprecated since then, so nothing depends on it: every way
+in which it fails leads to the server's own answerer.
+"""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
@@ -15,19 +23,27 @@ from mcp.server.mcpserver.exceptions import (
     UnexpectedToolError,
 )
 from mcp.server.mcpserver.resources import ResourceSecurity
+from mcp.shared.message import ServerMessageMetadata
 from mcp_types import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     CallToolResult,
+    CreateMessageRequest,
+    CreateMessageRequestParams,
+    CreateMessageResult,
     GetPromptResult,
     InputRequiredResult,
+    SamplingMessage,
+    TextContent,
     ToolAnnotations,
 )
+from mcp_types.version import is_version_at_least
 from pydantic import AnyUrl, ValidationError
 
 from assay.errors import AssayError
 from assay.llm.answerer import ExtractiveAnswerer
-from assay.serve.mcp.answers import AnswerService
+from assay.llm.passages import Answer, Answerer, Passage, not_found
+from assay.llm.prompt import SYSTEM, question_prompt, read_generated
 from assay.serve.mcp.search import (
     AnswerTokens,
     DescribedQuery,
@@ -41,6 +57,7 @@ from assay.serve.mcp.search import (
     TopK,
     found_note,
 )
+from assay.serve.retrieval import SearchHit
 
 _INSTRUCTIONS = (
     "Searches a collection of documents. search_nfcorpus finds documents for a question; "
@@ -80,7 +97,7 @@ async def _loading(documents: DocumentSearch) -> AsyncIterator[None]:
         await documents.loading.stop()
 
 
-def _add_tools(server: MCPServer[Any], documents: DocumentSearch, answers: AnswerService) -> None:
+def _add_tools(server: MCPServer[Any], documents: DocumentSearch, answers: "AnswerService") -> None:
     """Register the tools. Their docstrings are what models read to choose one.
 
     Progress messages name the step and never what is searched for.
@@ -214,4 +231,150 @@ def all_problems(error: ValidationError) -> str:
     return "; ".join(
         f"{'.'.join(map(str, problem['loc'])) or 'the body'}: {problem['msg'].lower()}"
         for problem in problems
+    )
+
+
+# --- answers --------------------------------------------------------------------------------------
+
+SAMPLING = "sampling"
+NO_MODEL = "none"
+"""`model_used` if nothing was found, so that no model was asked."""
+
+_SAMPLING_KEY = "answer"
+_MULTI_ROUND_VERSION = "2026-07-28"
+_SAMPLING_TIMEOUT_S = 120.0
+
+
+class AnswerService:
+    """Answers with the client's model if it offers sampling, else with `answerer`."""
+
+    def __init__(self, documents: DocumentSearch, answerer: Answerer) -> None:
+        self._documents = documents
+        self._answerer = answerer
+
+    async def answer(
+        self,
+        query: str,
+        limit: int,
+        score_threshold: float,
+        max_answer_tokens: int,
+        ctx: Context[Any, Any],
+    ) -> SemanticAnswer | InputRequiredResult:
+        """Search, then answer; or the question that the client has to answer first."""
+        await ctx.report_progress(0, 2, "searching")
+        retrieval = await self._documents.retrieval()
+        if ctx.input_responses is None:
+            hits = await self._documents.search(query, limit, score_threshold)
+        else:  # the second round of a call, whose search was counted in the first
+            found = await retrieval.search(query, limit)
+            hits = [hit for hit in found if hit.score >= score_threshold]
+        mode = retrieval.mode
+        if not hits:
+            return _shaped(query, hits, mode, not_found(NO_MODEL))
+        await ctx.report_progress(1, 2, "answering")
+        passages = [Passage(hit.doc_id, hit.title, hit.text) for hit in hits]
+        answer, method = await self._written(query, passages, max_answer_tokens, ctx)
+        if isinstance(answer, InputRequiredResult):
+            return answer
+        await ctx.report_progress(2, 2, "done")
+        return _shaped(query, hits, f"{mode}+{method}", answer)
+
+    async def _written(
+        self, query: str, passages: Sequence[Passage], max_tokens: int, ctx: Context[Any, Any]
+    ) -> tuple[Answer | InputRequiredResult, str]:
+        """The answer and the method that wrote it."""
+        warnings: tuple[str, ...] = ()
+        if offers_sampling(ctx):
+            prompt = question_prompt(query, passages)
+            try:
+                return await sampled_answer(ctx, prompt, len(passages), max_tokens), SAMPLING
+            except SamplingFailed as reason:
+                warnings = (f"sampling was available but produced no answer: {reason}",)
+        answer = await self._answerer.answer(query, passages, max_tokens)
+        answer = replace(answer, warnings=(*warnings, *answer.warnings))
+        return answer, self._answerer.name
+
+
+def _shaped(query: str, hits: Sequence[SearchHit], method: str, answer: Answer) -> SemanticAnswer:
+    """Sources are always returned; if none of them answers, `total_found` is 0."""
+    return SemanticAnswer(
+        success=True,
+        query=query,
+        generated_answer=answer.text,
+        sources=[found_note(hit) for hit in hits],
+        total_found=len(hits) if answer.found else 0,
+        search_method=method,
+        model_used=answer.model,
+        stop_reason=answer.stop_reason,
+        citations=[hits[place - 1].doc_id for place in answer.citations],
+        warnings=list(answer.warnings),
+    )
+
+
+class SamplingFailed(Exception):
+    """The client offers sampling but gave no answer. The message is safe to show."""
+
+
+def offers_sampling(ctx: Context[Any, Any]) -> bool:
+    """Whether the client declared that it samples."""
+    capabilities = ctx.client_capabilities
+    return capabilities is not None and capabilities.sampling is not None
+
+
+async def sampled_answer(
+    ctx: Context[Any, Any], prompt: str, passages: int, max_tokens: int
+) -> Answer | InputRequiredResult:
+    """The client's answer, or the question that it has to answer first."""
+    request = _sampling_request(prompt, max_tokens)
+    if not _is_multi_round(ctx):
+        return _read_reply(await _sample_now(ctx, request), passages)
+    if ctx.input_responses is None:
+        return InputRequiredResult(input_requests={_SAMPLING_KEY: request})
+    reply = ctx.input_responses.get(_SAMPLING_KEY)
+    if not isinstance(reply, CreateMessageResult):
+        raise SamplingFailed("the client's reply contains no message")
+    return _read_reply(reply, passages)
+
+
+def _is_multi_round(ctx: Context[Any, Any]) -> bool:
+    version = ctx.protocol_version
+    return version is not None and is_version_at_least(version, _MULTI_ROUND_VERSION)
+
+
+async def _sample_now(ctx: Context[Any, Any], request: CreateMessageRequest) -> CreateMessageResult:
+    try:
+        reply: CreateMessageResult = await ctx.session.send_request(
+            request,
+            CreateMessageResult,
+            request_read_timeout_seconds=_SAMPLING_TIMEOUT_S,
+            metadata=ServerMessageMetadata(related_request_id=ctx.request_id),
+        )
+    except MCPError as error:  # the client's own message may quote the prompt
+        raise SamplingFailed(f"the client refused or failed (code {error.code})") from error
+    except ValidationError as error:
+        raise SamplingFailed("the client's reply is not valid MCP") from error
+    return reply
+
+
+def _sampling_request(prompt: str, max_tokens: int) -> CreateMessageRequest:
+    message = SamplingMessage(role="user", content=TextContent(type="text", text=prompt))
+    return CreateMessageRequest(
+        params=CreateMessageRequestParams(
+            messages=[message],
+            system_prompt=SYSTEM,
+            max_tokens=max_tokens,
+            temperature=0.0,
+            include_context="none",
+        )
+    )
+
+
+def _read_reply(reply: CreateMessageResult, passages: int) -> Answer:
+    if not isinstance(reply.content, TextContent) or not reply.content.text.strip():
+        raise SamplingFailed("the client's model wrote no text")
+    return read_generated(
+        reply.content.text,
+        passages,
+        model=reply.model,
+        stop_reason=reply.stop_reason or "endTurn",
     )

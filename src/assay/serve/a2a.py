@@ -1,0 +1,424 @@
+"""Both A2A agents: card, JSON-RPC at `/`, REST, tasks, health, behind the guards.
+
+The card is one document that 0.3 and 1.0 clients both understand, at three addresses. Unless an
+address is configured, it names the one by which it was requested: a wildcard or a container's own
+name would be of no use to the client that reads it.
+
+Three changes to what the SDK does with tasks. It sends the text of every exception to the client;
+here only that of a `TaskRefused` is sent. It keeps every task; here only the newest are kept. It
+queues further messages behind a task and keeps them in its history; here a task takes one message.
+"""
+
+import hashlib
+import logging
+import re
+from abc import abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from importlib.metadata import version
+from pathlib import PurePath
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import orjson
+from a2a.helpers import get_data_parts, get_text_parts, new_task, new_text_part
+from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.agent_execution.active_task import TERMINAL_TASK_STATES
+from a2a.server.context import ServerCallContext
+from a2a.server.events import Event, EventQueue
+from a2a.server.request_handlers import DefaultRequestHandler
+from a2a.server.request_handlers.response_helpers import agent_card_to_dict
+from a2a.server.routes import create_jsonrpc_routes, create_rest_routes
+from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
+from a2a.types import a2a_pb2 as pb
+from a2a.types.a2a_pb2 import (
+    ListTasksRequest,
+    ListTasksResponse,
+    Message,
+    SendMessageRequest,
+    Task,
+    TaskState,
+)
+from a2a.utils.constants import DEFAULT_LIST_TASKS_PAGE_SIZE
+from a2a.utils.errors import UnsupportedOperationError
+from pydantic import BaseModel, ValidationError
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.types import ASGIApp
+
+from assay.data.load import KNOWN
+from assay.errors import AssayError
+from assay.net.json import JsonObject, parse_json
+from assay.privacy import log_exception
+from assay.serve.guards import OPEN_PATHS, guarded
+from assay.serve.listening import END_WORK
+from assay.serve.readiness import Loaded, Loading, health_routes
+
+# --- tasks ----------------------------------------------------------------------------------------
+
+INTERNAL_ERROR = "internal error; see the server's log"
+ONE_MESSAGE = "a task takes one message; send it without a task id to start a new task"
+MAX_HISTORY = 20
+"""How many status messages of a task are kept, besides its current one."""
+
+RequestModel = TypeVar("RequestModel", bound=BaseModel)
+
+_logger = logging.getLogger(__name__)
+
+
+class TaskRefused(Exception):
+    """A request that is not carried out. Its message names the field and never the value."""
+
+
+class ServerUnavailable(TaskRefused):
+    """A valid request to a server that has no room, or could not load what it needs."""
+
+
+class TaskExecutor(AgentExecutor):
+    """Runs `work` for each message, and turns what it raises into the task's last state."""
+
+    refusal_state = TaskState.TASK_STATE_FAILED
+
+    @abstractmethod
+    async def work(self, request: JsonObject, updater: TaskUpdater) -> None:
+        """Carry out the `request` that a message holds, and report to `updater`."""
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        """Called by the SDK with each new message."""
+        assert context.message is not None
+        assert context.task_id is not None
+        assert context.context_id is not None
+        updater = TaskUpdater(event_queue, context.task_id, context.context_id)
+        # Without the message as its history: nothing that was sent is kept or sent back.
+        submitted = TaskState.TASK_STATE_SUBMITTED
+        await event_queue.enqueue_event(new_task(context.task_id, context.context_id, submitted))
+        try:
+            await self.work(message_object(context.message), updater)
+        except ServerUnavailable as refusal:
+            await send_status(updater, TaskState.TASK_STATE_FAILED, str(refusal))
+        except TaskRefused as refusal:
+            await send_status(updater, self.refusal_state, str(refusal))
+        except Exception as error:
+            log_exception(_logger, "task failed", error, task_id=updater.task_id)
+            await send_status(updater, TaskState.TASK_STATE_FAILED, INTERNAL_ERROR)
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
+        """Called by the SDK when a client cancels the task."""
+        assert context.task_id is not None
+        assert context.context_id is not None
+        updater = TaskUpdater(event_queue, context.task_id, context.context_id)
+        await updater.cancel()
+
+
+async def send_status(updater: TaskUpdater, state: TaskState, text: str) -> None:
+    """Set the task's state, with `text` as its message."""
+    await updater.update_status(state, updater.new_agent_message([new_text_part(text)]))
+
+
+async def wait_until_loaded(loading: Loading[Loaded]) -> Loaded:
+    """What was being loaded. Why loading failed is in the log alone: it may name files of ours."""
+    try:
+        return await loading.get()
+    except AssayError:
+        raise ServerUnavailable("this server failed to load; see its log") from None
+
+
+def message_object(message: Message) -> JsonObject:
+    """The JSON object in a message: its first data part, else its text parts joined."""
+    data = get_data_parts(message.parts)
+    if data:
+        return _object(data[0], "message")
+    needed = "needs a data part, or a text part that holds JSON"
+    return read_object("".join(get_text_parts(message.parts)), "message", needed)
+
+
+def read_object(text: str | bytes, place: str, otherwise: str = "not valid JSON") -> JsonObject:
+    """The JSON object in `text`, or `TaskRefused` with the `place` and what is wrong."""
+    try:
+        return _object(parse_json(text), place)
+    except orjson.JSONDecodeError:
+        raise TaskRefused(f"{place}: {otherwise}") from None
+
+
+def read_request(model: type[RequestModel], request: JsonObject) -> RequestModel:
+    """The request as a `model`, or `TaskRefused` with the first wrong field, without what was sent:
+    `config.top_k: Input should be greater than or equal to 1`."""
+    try:
+        return model.model_validate(request)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    field = ".".join(str(step) for step in first["loc"])
+    # Pydantic's own message names a class of ours.
+    words = "not a JSON object" if first["type"] == "model_type" else first["msg"]
+    raise TaskRefused(f"{field or 'request'}: {words.removeprefix('Value error, ')}")
+
+
+def _object(value: object, place: str) -> JsonObject:
+    if not isinstance(value, dict):
+        raise TaskRefused(f"{place}: not a JSON object")
+    return value
+
+
+class BoundedTaskStore(InMemoryTaskStore):
+    """Drops the oldest finished tasks when there are more than `limit`. Running tasks stay.
+
+    listable: whether clients see tasks in a list. Only if callers need a token: without one, a
+        list would show every caller the requests of all others, so it is empty.
+    """
+
+    def __init__(self, limit: int, *, listable: bool) -> None:
+        super().__init__()
+        self._limit = limit
+        self._listable = listable
+        self._finished: dict[str, ServerCallContext] = {}
+
+    async def save(self, task: Task, context: ServerCallContext) -> None:
+        """Store the task with the end of its history, and drop others if it has finished.
+
+        The history is cut in the task itself, which the SDK goes on appending to: a long
+        evaluation has thousands of status messages.
+        """
+        del task.history[:-MAX_HISTORY]
+        await super().save(task, context)
+        if task.status.state in TERMINAL_TASK_STATES:
+            # Only the user of the context, which also holds every header of the request.
+            self._finished[task.id] = ServerCallContext(user=context.user)
+        while len(self._finished) > self._limit:
+            oldest = next(iter(self._finished))
+            await super().delete(oldest, self._finished.pop(oldest))
+
+    async def list(self, params: ListTasksRequest, context: ServerCallContext) -> ListTasksResponse:
+        """A page of tasks; empty if callers cannot be told apart."""
+        if not self._listable:
+            size = params.page_size or DEFAULT_LIST_TASKS_PAGE_SIZE
+            return ListTasksResponse(page_size=size, total_size=0)
+        return await super().list(params, context)
+
+
+class SingleMessageHandler(DefaultRequestHandler):
+    """Refuses a second message to a task: the SDK would keep it in the task's history and send it
+    to everyone who asks for the task."""
+
+    async def on_message_send(
+        self, params: SendMessageRequest, context: ServerCallContext
+    ) -> Message | Task:
+        """`message/send`."""
+        await self._refuse_second(params, context)
+        answer: Message | Task = await super().on_message_send(params, context)
+        return answer
+
+    async def on_message_send_stream(
+        self, params: SendMessageRequest, context: ServerCallContext
+    ) -> AsyncGenerator[Event, None]:
+        """`message/stream`."""
+        await self._refuse_second(params, context)
+        async with aclosing(super().on_message_send_stream(params, context)) as events:
+            async for event in events:
+                yield event
+
+    async def _refuse_second(self, params: SendMessageRequest, context: ServerCallContext) -> None:
+        """The SDK itself refuses messages to unknown tasks."""
+        task_id = params.message.task_id
+        if task_id and await self.task_store.get(task_id, context) is not None:
+            raise UnsupportedOperationError(message=ONE_MESSAGE)
+
+
+# --- card and application -------------------------------------------------------------------------
+
+PATHS = ("/.well-known/agent-card.json", "/.well-known/agent.json", "/")
+REST_PREFIX = "/a2a/rest"
+_CACHE_CONTROL = "public, max-age=60"
+
+# Host names and addresses only: the header ends up in a document.
+_HOST = re.compile(r"[A-Za-z0-9._-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
+STREAM_GRACE_S = 4.0
+"""How long streams have to send their last event when the server stops."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """One thing that an agent does, as its card names it."""
+
+    id: str
+    name: str
+    description: str
+    tags: tuple[str, ...]
+    example: str
+
+
+@dataclass(frozen=True, slots=True)
+class AgentProfile:
+    """What an agent's card says about it."""
+
+    name: str
+    description: str
+    skills: tuple[Skill, ...]
+
+    def serving(self, dataset: str) -> "AgentProfile":
+        """The profile of an agent that serves `dataset`, a name or the path of its files.
+
+        The agent's name and the ids of its skills stay, by which launchers find it.
+        """
+        # Not the folders in which its files are, which are our own.
+        name = dataset if dataset in KNOWN else PurePath(dataset).name
+        skills = tuple(replace(skill, tags=(*skill.tags, name)) for skill in self.skills)
+        return replace(self, description=f"{self.description} Data set: {name}.", skills=skills)
+
+    def with_skill(self, skill: Skill) -> "AgentProfile":
+        """The profile of an agent that does this as well."""
+        return replace(self, skills=(*self.skills, skill))
+
+
+def build_card(profile: AgentProfile, base_url: str, *, needs_token: bool) -> pb.AgentCard:
+    """The card of the agent at `base_url`; `needs_token` declares the bearer token."""
+    card = pb.AgentCard(
+        name=profile.name,
+        description=profile.description,
+        version=version("agent-assay"),
+        supported_interfaces=_interfaces(base_url.rstrip("/")),
+        capabilities=pb.AgentCapabilities(streaming=True),
+        default_input_modes=["text/plain", "application/json"],
+        default_output_modes=["text/plain", "application/json"],
+        skills=[
+            pb.AgentSkill(
+                id=skill.id,
+                name=skill.name,
+                description=skill.description,
+                tags=list(skill.tags),
+                examples=[skill.example],
+            )
+            for skill in profile.skills
+        ],
+    )
+    if needs_token:
+        scheme = pb.HTTPAuthSecurityScheme(scheme="bearer")
+        card.security_schemes["bearer"].http_auth_security_scheme.CopyFrom(scheme)
+        card.security_requirements.append(
+            pb.SecurityRequirement(schemes={"bearer": pb.StringList()})
+        )
+    return card
+
+
+def card_routes(card_at: Callable[[str], pb.AgentCard], card_url: str | None) -> list[BaseRoute]:
+    """Routes that serve the card at all `PATHS`, with an ETag for clients that ask again.
+
+    card_at: makes the card of the agent at an address.
+    card_url: the address that the card names; None names the one by which it was requested.
+    """
+
+    @lru_cache(maxsize=64)
+    def document(base_url: str) -> tuple[bytes, str]:
+        body = orjson.dumps(agent_card_to_dict(card_at(base_url)))
+        return body, f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+
+    async def show(request: Request) -> Response:
+        body, tag = document(card_url or _requested_url(request))
+        headers = {"ETag": tag, "Cache-Control": _CACHE_CONTROL}
+        if _has_tag(request.headers.get("if-none-match", ""), tag):
+            return Response(status_code=304, headers=headers)
+        return Response(body, headers=headers, media_type="application/json")
+
+    return [Route(path, show, methods=["GET"]) for path in PATHS]
+
+
+def _interfaces(base: str) -> list[pb.AgentInterface]:
+    """JSON-RPC first, which every client speaks. Without a version an interface would mean 0.3."""
+    return [
+        pb.AgentInterface(protocol_binding=binding, protocol_version=number, url=url)
+        for binding, url in (("JSONRPC", f"{base}/"), ("HTTP+JSON", base + REST_PREFIX))
+        for number in ("1.0", "0.3")
+    ]
+
+
+def _has_tag(header: str, tag: str) -> bool:
+    """Whether If-None-Match names the tag; weak tags match too (RFC 9110, 13.1.2)."""
+    given = {one.strip().removeprefix("W/") for one in header.split(",")}
+    return tag in given or "*" in given
+
+
+def _requested_url(request: Request) -> str:
+    host = request.headers.get("host", "")
+    return f"{request.url.scheme}://{host if _HOST.fullmatch(host) else 'localhost'}"
+
+
+def a2a_app(
+    profile: AgentProfile,
+    executor: TaskExecutor,
+    loading: Loading[Any],
+    *,
+    service: str,
+    card_url: str | None,
+    token: str | None,
+    kept_tasks: int,
+    routes: Sequence[BaseRoute] = (),
+    end_work: Callable[[], Awaitable[None]] | None = None,
+    on_stop: Callable[[], Awaitable[None]] | None = None,
+) -> ASGIApp:
+    """An A2A agent. Card and health are open to anyone; the rest needs `token`, if one is set.
+
+    loading: what the agent needs before it can work; starts with the server.
+    card_url: the address that the card names; None names the one by which it was requested.
+    kept_tasks: how many finished tasks are remembered.
+    routes: further routes beside the protocol's.
+    end_work: called first when the server stops, while clients can still be sent the end.
+    on_stop: called when the last client has disconnected.
+    """
+    store = BoundedTaskStore(kept_tasks, listable=token is not None)
+    card_at = partial(build_card, profile, needs_token=token is not None)
+    handler = SingleMessageHandler(executor, store, card_at(card_url or "http://localhost"))
+
+    async def stop() -> None:
+        if on_stop is not None:
+            await on_stop()
+        await handler.aclose()
+
+    app = Starlette(
+        routes=[
+            *health_routes(service, loading),
+            *card_routes(card_at, card_url),
+            *routes,
+            *_protocol_routes(handler),
+        ],
+        lifespan=_lifespan(loading, end_work, stop),
+        exception_handlers={HTTPException: _error},
+    )
+    own = urlsplit(card_url or "").hostname
+    open_paths = OPEN_PATHS | set(PATHS)
+    return guarded(app, token=token, open_paths=open_paths, hosts={own} if own else ())
+
+
+def _lifespan(
+    loading: Loading[Any],
+    end_work: Callable[[], Awaitable[None]] | None,
+    stop: Callable[[], Awaitable[None]],
+) -> Callable[[Starlette], AbstractAsyncContextManager[dict[str, Any]]]:
+    @asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[dict[str, Any]]:
+        loading.start()
+        yield {END_WORK: end_work}
+        await stop()
+        await loading.stop()
+
+    return lifespan
+
+
+async def _error(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+
+
+def _protocol_routes(handler: DefaultRequestHandler) -> list[BaseRoute]:
+    """Without the mount of `/{tenant}` among the SDK's REST routes, which would catch every other
+    path of two segments; nothing here has tenants."""
+    settings: dict[str, Any] = {
+        "enable_v0_3_compat": True,
+        "shutdown_grace_period": STREAM_GRACE_S,
+    }
+    rest = create_rest_routes(handler, path_prefix=REST_PREFIX, **settings)
+    rpc = create_jsonrpc_routes(handler, rpc_url="/", **settings)
+    return [*rpc, *(route for route in rest if not isinstance(route, Mount))]

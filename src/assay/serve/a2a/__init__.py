@@ -1,1 +1,0 @@
-"""Shared by both A2A agents: card, routes, tasks."""
