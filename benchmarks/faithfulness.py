@@ -80,6 +80,11 @@ def words_and_values(claim: Claim) -> float:
     return len(said & held) / max(1, len(said)) - len(differs)
 
 
+def flags(claim: Claim) -> bool:
+    """Whether a value, a negation or an opposite differs: what a report names."""
+    return bool(differences(claim.text, dict.fromkeys(claim.sources, "the source")))
+
+
 def supported_by(spec: str, claim: Claim) -> float:
     """What a model of `--faithfulness` says."""
     return support(open_entailment(spec), claim.text, claim.sources)
@@ -150,6 +155,9 @@ def main() -> None:
         print(f"{name}: {supported} supported, {len(claims) - supported} contradicted")
         report("token overlap", claims, token_overlap)
         report("words and values", claims, words_and_values)
+        sides = ([each for each in claims if each.supported is kind] for kind in (True, False))
+        alarms, found = (np.mean([flags(each) for each in side]) for side in sides)
+        print(f"{'  differences alone':35}{found:.3f} at {alarms:.1%}")
         if given.model:
             report(given.model, claims, lambda claim: supported_by(given.model, claim))
         if given.judge:

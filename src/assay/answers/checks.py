@@ -33,9 +33,9 @@ class Check:
     `says` goes on after "2 of 40 answers". `test` returns the evidence to quote, "" for none, or
     None if the check does not hold. An exact check has a `false_rate` of 0; for others it is the
     share of healthy answers that they hold for, (hits + 1) / (answers + 2) of
-    `benchmarks/answer_checks.py`. `severity` is
-    "wrong" for what makes an answer wrong, then "unsafe", then "form". `covers` says which answers
-    can be at fault at all, and `what` what these are called.
+    `benchmarks/answer_checks.py`. `severity` is "wrong" for what makes an answer wrong, then
+    "unsafe", then "form". `covers` says which answers can be at fault at all, and `what` what
+    these are called.
     """
 
     id: str
@@ -75,7 +75,7 @@ def _retrieval(cases: Sequence[AnswerCase]) -> tuple[Check, ...]:
             "ranked-last",
             "have the needed document in the last place: is the ranking reversed?",
             _ranked_last,
-            false_rate=0.25,
+            false_rate=0.04,
             covers=lambda case: len(case.retrieved) > 2 and bool(case.needed),
             what="rankings",
         ),
@@ -88,8 +88,8 @@ def _citations() -> tuple[Check, ...]:
         unsafe("cites-unknown", "cite a document that does not exist", _cites_unknown),
         unsafe("cites-unshown", "cite a document that was not shown", _cites_unshown),
         unsafe("cites-nothing", "cite nothing", _cites_nothing),
-        unsafe("cites-wrong", "are right and cite another document", _cites_wrong, 0.03),
-        unsafe("cites-everything", "cite everything that was shown", _cites_everything, 0.01),
+        unsafe("cites-wrong", "are right and cite another document", _cites_wrong, 0.02),
+        unsafe("cites-everything", "cite everything that was shown", _cites_everything, 0.03),
         unsafe(
             "cites-twice",
             "cite a document twice",

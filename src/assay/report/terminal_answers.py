@@ -50,7 +50,7 @@ def render_answers(answers: "AnswersReport") -> RenderableType:
         parts += [Text(), render_poison(answers.poison)]
     if answers.diagnosis:
         parts += [Text(), Text(answers.diagnosis.sentence, style="bold")]
-    elif answers.trouble:
+    if answers.trouble:
         parts += [Text(), Text(f"Not judged: {answers.trouble}.", style="bold")]
     return Group(*parts)
 
@@ -112,24 +112,17 @@ def _answer_facts(answers: "AnswersReport") -> Iterator[tuple[str, str]]:
         yield "", answers.not_asked
     if right := answers.statistics.get("correctness"):
         yield "right if", right.how
-        if answers.undecided:
+        if answers.undecided and not answers.diagnosis:  # whose sentence says the same
             yield "undecided", answers.undecided.words
     elif answers.undecided:
         yield "right if", f"undecided: {answers.undecided.why}"
     elif not answers.trouble:
         yield "right if", "undecided: the references have no key facts; add --judge"
-    if answers.trouble:
-        yield "not judged", answers.trouble
     if answers.judge:
         yield "judge", "; ".join(_judge(answers.judge))
     if answers.nuggets:
         for index, words in enumerate(answers.nuggets.words):
             yield "" if index else "nuggets", words
-    if invented := answers.invented_citations.ids:
-        yield "citations", f"{counted(invented, 'document')} cited that do not exist"
-    if answers.diagnosis and answers.diagnosis.counts:
-        kinds = sorted(answers.diagnosis.counts.items(), key=lambda item: -item[1])
-        yield "wrong", "; ".join(f"{kind} {count(number)}" for kind, number in kinds)
     if answers.outcomes:
         ended = [f"{kind} {count(n)}" for kind, n in answers.outcomes.items() if n]
         yield "outcomes", ", ".join(ended)
