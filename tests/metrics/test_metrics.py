@@ -1,5 +1,7 @@
 """Names, spellings, hand-computed values and ceilings of the metrics."""
 
+import pickle
+from importlib.metadata import EntryPoint
 from math import log2
 from typing import Any
 
@@ -7,6 +9,7 @@ import pytest
 
 from assay.answers.figures import parse_figure
 from assay.errors import UsageError
+from assay.metrics import metric as metric_module
 from assay.metrics.metric import (
     AP,
     MRR,
@@ -167,3 +170,26 @@ def test_a_figure_is_a_metric_of_rankings_or_one_of_answers() -> None:
     assert parse_figure("ndcg@5") == nDCG @ 5
     assert (nDCG @ 5).higher_is_better
     assert str(parse_figure("correctness")) == "correctness"
+
+
+class LastPlace:
+    """A metric of a package: how deep in the list the last relevant document is."""
+
+    def __call__(self, grades: list[int], ideal: list[int], cutoff: int | None) -> float:
+        places = [place for place, grade in enumerate(grades, 1) if grade > 0]
+        return max(places, default=0) / (cutoff or 10)
+
+
+def test_a_package_adds_a_metric(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("last", f"{__name__}:LastPlace", "assay.metrics")
+    found = {("assay.metrics", "last"): [point]}
+    monkeypatch.setattr("assay.plugins.entry_points", lambda group, name: found[group, name])
+    monkeypatch.setattr(metric_module, "_DEFINITIONS", dict(metric_module._DEFINITIONS))
+    monkeypatch.setattr(metric_module, "_NAMES", dict(metric_module._NAMES))
+    judged = {"q1": GRADES, "q2": {"a": 1, "b": -1}, "q3": {"c": 1}}
+    run = {"q1": RANKING, "q2": ["b", "x", "x", "a"], "q3": []}
+    scores = score(run, judged, ["LAST@4", "last"])
+    assert repr(scores.metrics) == "[last@4, last]"
+    assert scores.by_query("last@4") == {"q1": 3 / 4, "q2": 1.0, "q3": 0.0}
+    assert scores.ceilings[parse_metric("last@4")].tolist() == [3 / 4, 1 / 4, 1 / 4]
+    assert pickle.loads(pickle.dumps(parse_metric("last@4"))).slug == "last@4"
