@@ -5,6 +5,7 @@ that is missing lets them pass.
 """
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -173,3 +174,28 @@ def test_a_nextcloud_without_a_search_is_named(project: Path) -> None:
     assert code == 0
     assert "1 skipped" in said
     assert "set ASSAY_TARGET" in said
+
+
+SEARCH_ONLY = """
+from mcp.server.mcpserver import MCPServer
+
+server = MCPServer("as nextcloud-mcp-server 0.202: it searches, and writes no answers")
+
+
+@server.tool()
+def nc_semantic_search(query: str, limit: int = 10) -> dict:
+    return {"success": True, "results": []}
+
+
+server.run()
+"""
+
+
+def test_a_server_that_only_searches_skips_the_test_of_answers(project: Path) -> None:
+    (project / "server.py").write_text(SEARCH_ONLY)
+    target = f"--assay-target=mcp-stdio:{sys.executable} server.py"
+    options = ("test_generation_quality.py", "--assay-dataset=notes", target)
+    with ModelServer().running() as models:
+        code, said = pytest_in(project, *options, RAG_EVAL_PROVIDER=f"ollama:tiny@{models.url}")
+    assert (code, "1 skipped" in said) == (0, True), said
+    assert "has no tool 'nc_semantic_search_answer'; it has: nc_semantic_search" in said
