@@ -200,10 +200,10 @@ SERVERS = {
         ),
         Server(
             "ui",
-            ("ui", "--dataset", "notes"),
+            ("ui",),
             [
                 lambda chance: request("GET", "/"),
-                lambda chance: request("GET", "/evaluations/new"),
+                lambda chance: request("GET", "/evaluate"),
                 lambda chance: request("GET", "/compare"),
                 lambda chance: request("GET", "/health"),
             ],

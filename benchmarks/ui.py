@@ -121,7 +121,7 @@ def main() -> None:
         pages = {
             "list of runs": "/",
             "list, filtered": "/?target=builtin:bm25&page=3",
-            "leaderboard": "/leaderboard",
+            "board": "/?view=board",
             "report": f"/runs/{names[0]}",
             "comparison": f"/compare?run={names[0]}&run={names[1]}",
         }

@@ -125,7 +125,7 @@ def pages(runs: Path) -> list[int]:
     paths = (
         *("/", "/runs/b", "/runs/b/report.html", "/runs/b/report.json", "/runs/b/queries"),
         *("/runs/b/queries/q1", "/runs/b/questions", "/runs/b/questions/q1"),
-        *("/compare?run=a&run=b", "/leaderboard?dataset=tiny", "/leaderboard"),
+        *("/compare?run=a&run=b", "/?view=groups", "/?view=board"),
     )
     with TestClient(ui_app(runs), base_url="http://127.0.0.1") as client:
         return [client.get(path).status_code for path in paths]

@@ -183,10 +183,10 @@ async def test_an_agent_is_named_by_its_card_beside_its_address(
     assert run.summary_file.read_text().startswith(f"{card} on tiny test")
     assert card in (run.path / "report.html").read_text()
     async with (
-        serving(ui_app(tmp_path / "runs", token=None, policy=UNRESTRICTED, dataset="notes")) as ui,
+        serving(ui_app(tmp_path / "runs", token=None, policy=UNRESTRICTED)) as ui,
         httpx.AsyncClient(timeout=60, trust_env=False) as http,
     ):
-        page = (await http.get(f"{ui}/leaderboard")).text
+        page = (await http.get(f"{ui}/?view=board")).text
     assert card in page
 
 

@@ -29,7 +29,7 @@ from assay.net.redact import redact_url
 from assay.net.retry import parse_retry_after
 from assay.net.sse import EventReader, EventTooLarge
 from assay.run.calls import CallLog, CallWriter
-from assay.serve.ui.judging import read_multipart
+from assay.serve.ui.grade import read_multipart
 from assay.targets.a2a.agent import read_reply
 from assay.targets.a2a.reply import A2AReply
 from assay.targets.mapping import AnswerReader, Received, parse_mapping

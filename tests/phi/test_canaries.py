@@ -194,10 +194,10 @@ def mcp_requests() -> Iterator[Sent]:
 
 
 def ui_requests() -> Iterator[Sent]:
-    for page in (f"/search?q={CANARY}", f"/runs/{CANARY}", f"/compare?a={CANARY}&b={CANARY}"):
+    for page in (f"/?q={CANARY}", f"/runs/{CANARY}", f"/compare?a={CANARY}&b={CANARY}"):
         yield "GET", page, None, {}
     form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": "http://localhost"}
-    for path in ("/login", "/check", "/evaluations", "/start"):
+    for path in ("/login", "/evaluate", "/chosen", "/start"):
         yield "POST", path, f"token={CANARY}&target={CANARY}&url={CANARY}".encode(), form
 
 
@@ -229,9 +229,7 @@ SERVERS = {
     "green": Server(green, green_requests, (*A2A_PATHS, "/tasks"), quotes=True),
     "mcp": Server(lambda _: mcp_app(good_retrieval), mcp_requests, MCP_PATHS, quotes=True),
     "mcp, broken": Server(lambda _: mcp_app(leaky_retrieval), mcp_requests, MCP_PATHS, quotes=True),
-    "ui": Server(
-        lambda folder: ui_app(folder / "runs", dataset="notes"), ui_requests, (), quotes=True
-    ),
+    "ui": Server(lambda folder: ui_app(folder / "runs"), ui_requests, (), quotes=True),
 }
 
 

@@ -237,8 +237,8 @@ async def test_pages_of_a_private_run_show_ids_and_figures(
     run = await asyncio.to_thread(
         assay.evaluate, asked, str(tmp_path / "ward"), answers=True, private=True, out=runs
     )
-    async with serving(ui_app(runs, dataset=str(tmp_path / "ward"))) as url:
-        for page in ("", "/queries/q1", "/report", "/queries", "/answers"):
+    async with serving(ui_app(runs)) as url:
+        for page in ("", "?tab=queries&query=q1", "/report.html", "?tab=answers", "?tab=settings"):
             answer = await http.get(f"{url}/runs/{run.name}{page}")
             assert CANARY not in answer.text, page
         front = await http.get(f"{url}/runs/{run.name}")

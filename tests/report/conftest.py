@@ -46,7 +46,8 @@ def render(
     for row in run.rows() if rows is None else rows:
         figures.add(row)
     told = run.answers() if answers is None else answers
-    return render_run(shown, figures, name="x", dataset=dataset, answers=told)
+    header = run.folder.read_header()
+    return render_run(shown, figures, name="x", header=header, dataset=dataset, answers=told)
 
 
 @pytest.fixture(scope="session")

@@ -165,4 +165,4 @@ def test_a_target_that_cannot_be_reached_is_an_error_in_the_files_for_ci(
     page = Path("page.html").read_text()
     assert "of an earlier run" not in page
     assert "Not measured" in page
-    assert "http" in page.partition('<p class="note">')[2]
+    assert "http" in page.partition('<p class="note bad">')[2]

@@ -59,7 +59,7 @@ def test_compare_writes_a_page_of_two_runs_and_of_more(
     assert run_assay("compare", pair[1], pair[0], "--html", "two.html").returncode == 0
     page = read_page((folder / "two.html").read_text())
     assert_harmless(page)
-    assert page.text.count("What got better") == 1
+    assert "builtin:bm25 got better than python:target:nothing" in page.text
     third = shutil.copytree(folder / "runs" / pair[0], folder / "runs" / f"{pair[0]}-again")
     try:
         done = run_assay("compare", pair[1], pair[0], third.name, "--html", "three.html")
@@ -67,7 +67,8 @@ def test_compare_writes_a_page_of_two_runs_and_of_more(
         shutil.rmtree(third)
     assert done.returncode == 0
     page = read_page((folder / "three.html").read_text())
-    assert page.text.count("What got better") == 2
+    assert len(page.tags("tr")) > 20
+    assert pair[1] in page.text
 
 
 def test_a_page_that_cannot_be_written_is_said_in_words(
@@ -91,20 +92,3 @@ def test_without_the_data_the_page_is_made_and_a_warning_says_what_is_missing(
     assert done.returncode == 0
     assert "without grades and texts" in done.stderr
     assert "not on this machine" in (folder / "ids.html").read_text()
-
-
-def test_a_slice_is_one_file(folder: Path, pair: list[str], run_assay: RunAssay) -> None:
-    phrases = "Form of the query: phrase"
-    done = run_assay("report", pair[0], "--slice", phrases, "--html", "slice.html")
-    assert done.returncode == 0, done.stderr
-    page = read_page((folder / "slice.html").read_text())
-    assert_harmless(page)
-    assert phrases in page.text
-    assert "Ideal" in page.text
-    for words, message in [
-        (("report", "--slice", "Form of the query: phrases", "--html", "x"), "Did you mean"),
-        (("report", "--slice", phrases), "--slice makes a page: add --html FILE"),
-    ]:
-        refused = run_assay(*words)
-        assert refused.returncode == 2
-        assert message in " ".join(refused.stderr.split())

@@ -1,183 +1,202 @@
-"""The comparison page: names, verdicts in words, what got better and what worse."""
+"""Comparisons: the verdict in words, queries worst first, what was lost, settings that differ."""
 
-import re
-from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from tests.report.conftest import SCRIPT
 from tests.report.page_reading import Page, assert_harmless, read_page
+from tests.run.test_trend import point
 
-from assay import Dataset, Run, compare_runs, nDCG
-from assay.report.changes import SHOWN, LargestChanges, gains_and_losses, pair_rows
+from assay import Dataset, Run, compare_runs, evaluate
+from assay.answers.figures import parse_figure
+from assay.evaluation.compare_to import regression_gate
+from assay.evaluation.leaderboard import make_board
 from assay.report.html_comparison import (
+    IN_FILE,
     ComparedSide,
-    comparison_view,
+    ComparePage,
+    compare_page,
     render_comparison_page,
 )
 from assay.report.terminal import verdict
-from assay.run.models import QueryRow
+from assay.run.trend import TrendValue
+
+RATE = "hallucination_rate"
 
 
-def side(run: Run) -> ComparedSide:
-    return ComparedSide.read(run.folder)
+def compared(a: Run, *others: Run, dataset: Dataset | None = None, metric: str = "") -> ComparePage:
+    sides = [ComparedSide.read(run.folder) for run in (a, *others)]
+    figures = [metric] if metric else []
+    comparisons = [compare_runs(a, other, figures) for other in others]
+    return compare_page(sides, comparisons, dataset, metric=metric)
 
 
 @pytest.fixture(scope="module")
 def page(hostile_run: Run, plain_run: Run, hostile_dataset: Dataset) -> Page:
+    sides = [ComparedSide.read(run.folder) for run in (plain_run, hostile_run)]
     comparison = compare_runs(plain_run, hostile_run)
-    sides = [side(plain_run), side(hostile_run)]
     return read_page(render_comparison_page(sides, [comparison], hostile_dataset))
 
 
-def test_it_is_harmless(page: Page) -> None:
+def test_the_file_is_harmless_and_has_every_section(page: Page, hostile_run: Run) -> None:
     assert_harmless(page)
-
-
-def test_it_says_in_words_whether_the_difference_can_be_believed(
-    page: Page, plain_run: Run, hostile_run: Run
-) -> None:
-    names = {"a": plain_run.report.target.name, "b": hostile_run.report.target.name}
-    comparison = compare_runs(plain_run, hostile_run)
-    assert verdict(comparison, **names) in page.text
-    assert names["b"] in verdict(comparison, **names)
-
-
-def test_changes_are_the_queries_that_changed_most(plain_run: Run, hostile_run: Run) -> None:
-    comparison = compare_runs(plain_run, hostile_run)
-    pair = comparison_view([side(plain_run), side(hostile_run)], [comparison]).pairs[0]
-    gains = [change.difference for change in pair.better]
-    losses = [change.difference for change in pair.worse]
-    assert gains == sorted(gains, reverse=True)
-    assert losses == sorted(losses)
-    assert min(gains) > 0 > max(losses)
-
-
-def test_a_run_against_itself_has_no_changes(plain_run: Run) -> None:
-    comparison = compare_runs(plain_run, plain_run)
-    sides = [side(plain_run), side(plain_run)]
-    page = read_page(render_comparison_page(sides, [comparison]))
-    assert page.text.count("Nothing.") == 2
-    assert "score the same on every query" in page.text
-
-
-def test_runs_of_one_target_are_told_apart_by_their_time(plain_run: Run) -> None:
-    comparison = compare_runs(plain_run, plain_run)
-    first = side(plain_run)
-    header = first.header.model_copy(update={"started": "2020-01-02T03:04:05+00:00"})
-    view = comparison_view([replace(first, header=header), first], [comparison])
-    assert view.sides[0].label.endswith("(2020-01-02 03:04)")
-    assert re.search(r"\(\d{4}-\d\d-\d\d \d\d:\d\d\)", view.sides[1].label)
-
-
-def test_three_runs_make_two_pairs(plain_run: Run, hostile_run: Run) -> None:
-    runs = [plain_run, hostile_run, plain_run]
-    comparisons = [compare_runs(plain_run, other) for other in runs[1:]]
-    html = render_comparison_page([side(run) for run in runs], comparisons)
-    assert read_page(html).text.count("What got better") == 2
-
-
-@pytest.fixture(scope="module")
-def answers_page(answered_run: Run, timid_run: Run, answered_dataset: Dataset) -> Page:
-    comparison = compare_runs(answered_run, timid_run)
-    sides = [side(answered_run), side(timid_run)]
-    return read_page(render_comparison_page(sides, [comparison], answered_dataset))
-
-
-def test_answers_that_became_right_and_wrong_stand_side_by_side(
-    answers_page: Page, answered_run: Run, timid_run: Run
-) -> None:
-    assert_harmless(answers_page)
-    before, after = (
-        {row.query_id: row.score("correctness") or 0.0 for row in run.answers()}
-        for run in (answered_run, timid_run)
-    )
-    gains = sum(after[q] > before[q] for q in before)
-    losses = sum(after[q] < before[q] for q in before)
-    assert gains > 8 < losses
-    assert f"Became right {gains} questions, the first 8" in answers_page.text
-    assert f"Became wrong {losses} questions, the first 8" in answers_page.text
-    both = sum(after[q] == before[q] == 1 for q in before)
-    assert f"a right {both} {losses}" in answers_page.text
-    ids = [each["id"] for _, each in answers_page.elements if "id" in each]
+    for words in ("Queries", "Documents", "Metrics", "Settings that differ", "Lost: Title"):
+        assert words in page.text
+    assert "ndcg@5>=0.9 failed" in page.text
+    assert hostile_run.name in page.text
+    assert len(page.tags("details")) >= IN_FILE
+    ids = [each["id"] for _, each in page.elements if "id" in each]
     assert len(ids) == len(set(ids))
 
 
-@pytest.mark.parametrize("name", ["correctness", "fact_recall"])
-def test_a_figure_of_answers_can_be_the_headline(
-    answered_run: Run, timid_run: Run, answered_dataset: Dataset, name: str
+def test_every_significant_change_is_in_the_headline(plain_run: Run, hostile_run: Run) -> None:
+    found = compared(plain_run, hostile_run)
+    significant = [name for name, row, _ in found.metrics() if row.significant]
+    assert significant
+    assert found.outcome == "got worse"
+    assert compared(hostile_run, plain_run).outcome == "got better"
+    assert compared(plain_run, plain_run).outcome == "scores the same"
+
+
+def test_a_change_beside_the_headline_metric_is_not_called_no_difference(
+    plain_run: Run, hostile_run: Run
 ) -> None:
-    sides = [side(answered_run), side(timid_run)]
-    comparison = compare_runs(answered_run, timid_run, [name])
-    view = comparison_view(sides, [comparison], answered_dataset)
-    assert view.pairs[0].metric == name.replace("_", " ")
-    assert (view.pairs[0].scatter is None) == (name == "correctness")
-    page = read_page(render_comparison_page(sides, [comparison], answered_dataset))
-    assert "What got better" not in page.text
-    assert f"Answers, by {name.replace('_', ' ')}" in page.text
-    assert ("Became right" if name == "correctness" else "Got better") in page.text
+    found = compared(plain_run, hostile_run)
+    rows = dict(found.comparison.metrics)
+    first = next(iter(rows))
+    rows[first] = rows[first].model_copy(update={"p_adjusted": 0.6})
+    comparison = found.comparison.model_copy(update={"metrics": rows})
+    assert replace(found, comparisons=[comparison]).outcome == "got worse"
 
 
-def test_slices_and_queries_that_got_worse_are_shown_beside_answers(
+def test_queries_are_worst_first_and_counted(
+    plain_run: Run, hostile_run: Run, hostile_dataset: Dataset
+) -> None:
+    found = compared(plain_run, hostile_run, dataset=hostile_dataset)
+    gains = [change.gain for change in found.queries]
+    assert gains == sorted(gains)
+    assert found.worse == sum(gain < 0 for gain in gains) > 0
+    assert found.better == sum(gain > 0 for gain in gains) > 0
+    row = found.comparison.metrics["ndcg@5"]
+    assert (found.better, found.worse) == (row.wins, row.losses)
+    assert found.slices
+    assert {one.slice.kind for one in found.slices} <= {"words", "relevant", "form", "tag"}
+
+
+def test_documents_are_counted_over_runs_and_those_that_b_lost_come_first(
+    plain_run: Run, hostile_run: Run, hostile_dataset: Dataset
+) -> None:
+    found = compared(plain_run, hostile_run, dataset=hostile_dataset)
+    first = found.documents[0]
+    assert first.lost_in
+    query_id = first.lost_in[0]
+    assert first.doc_id in found.a.rows[query_id].retrieved_docs
+    assert first.doc_id not in found.b.rows[query_id].retrieved_docs
+    assert all(one.missed <= one.of for one in found.documents)
+    assert compared(plain_run, hostile_run).documents == []  # without judgments nobody knows
+
+
+def test_several_runs_are_compared_with_the_first_and_each_can_be_chosen(
+    plain_run: Run, hostile_run: Run
+) -> None:
+    sides = [ComparedSide.read(run.folder) for run in (plain_run, hostile_run, plain_run)]
+    comparisons = [compare_runs(plain_run, run) for run in (hostile_run, plain_run)]
+    assert [compare_page(sides, comparisons, chosen=chosen).outcome for chosen in (0, 1)] == [
+        "got worse",
+        "scores the same",
+    ]
+    assert len(compare_page(sides, comparisons).queries[0].scores) == 3
+
+
+def test_settings_that_differ_are_listed(plain_run: Run, hostile_run: Run) -> None:
+    names = [name for name, _ in compared(plain_run, hostile_run).differing]
+    assert "gates" in names
+    assert "retries" in names
+    assert "seed" not in names
+    assert compared(plain_run, plain_run).differing == []
+
+
+def test_runs_are_called_by_their_labels_and_else_told_apart(plain_run: Run) -> None:
+    side = ComparedSide.read(plain_run.folder)
+    older = side.header.model_copy(update={"started": "2020-01-02T03:04:05+00:00"})
+    comparison = compare_runs(plain_run, plain_run)
+    page = compare_page([replace(side, header=older), side], [comparison])
+    assert page.labels[0].endswith("(2020-01-02 03:04)")
+    labels = [
+        replace(side, header=side.header.model_copy(update={"label": label})) for label in "ab"
+    ]
+    assert compare_page(labels, [comparison]).labels == ["a", "b"]
+
+
+def test_answers_stand_side_by_side(
     answered_run: Run, timid_run: Run, answered_dataset: Dataset
 ) -> None:
-    sides = [side(answered_run), side(timid_run)]
-    comparison = compare_runs(answered_run, timid_run)
-    pair = comparison_view(sides, [comparison], answered_dataset).pairs[0]
-    assert (pair.metric, pair.ranking, pair.ranked) == ("correctness", "nDCG@5", False)
-    assert pair.slices
-    assert "nDCG@5" in pair.where
-    page = read_page(render_comparison_page(sides, [comparison], answered_dataset))
-    assert "What got worse in nDCG@5" in page.text
+    found = compared(answered_run, timid_run, dataset=answered_dataset)
+    assert str(found.figure) == "correctness"
+    sides = list(found.sides)
+    page = read_page(render_comparison_page(sides, found.comparisons, answered_dataset))
+    assert_harmless(page)
+    assert "I do not know." in page.text
+    assert SCRIPT in page.text
+    ranked = compare_page(sides, found.comparisons, answered_dataset, metric="ndcg@5")
+    assert str(ranked.figure) == "nDCG@5"
 
 
-def test_without_correctness_the_rankings_come_before_other_figures_of_answers(
-    answered_run: Run, judged_run: Run
+def test_truthfulness_has_an_axis_from_minus_one(answered_run: Run, timid_run: Run) -> None:
+    chart = compared(answered_run, timid_run, metric="truthfulness").scatter()
+    assert ">-1.0<" in chart
+    assert ">-1.0<" not in compared(answered_run, timid_run, metric="ndcg@5").scatter()
+
+
+# --- rates of faults, of which less is better --------------------------------------------------
+
+
+def inventing_agent(query: str, top_k: int) -> dict[str, object]:
+    """Right on every fourth question, wrong on all others."""
+    number = int(query.split()[1])
+    answer = f"fact {number} is right" if number % 4 == 1 else f"Dragons dwell here. {SCRIPT}"
+    return {"doc_ids": [f"d{number}"], "answer": answer, "citations": [f"d{number}"]}
+
+
+@pytest.fixture(scope="module")
+def inventing_run(answered_dataset: Dataset, out: Path) -> Run:
+    return evaluate(inventing_agent, answered_dataset, out=out, retries=0, answers=True)
+
+
+@pytest.mark.parametrize("name", ["poisoned", "poisoned_exfiltration", RATE])
+def test_only_rates_of_faults_are_better_lower(name: str) -> None:
+    assert not parse_figure(name).higher_is_better
+    assert all(parse_figure(each).higher_is_better for each in ("correctness", "criterion.polite"))
+
+
+def test_more_hallucinations_are_worse_wherever_a_direction_is_said(
+    timid_run: Run, inventing_run: Run
 ) -> None:
-    names = list(compare_runs(answered_run, judged_run).metrics)
-    assert names[0] == "ndcg@5"
-    assert "fact_recall" in names
+    worse = compare_runs(timid_run, inventing_run, [RATE])
+    better = compare_runs(inventing_run, timid_run, [RATE])
+    assert worse.metrics[RATE].difference == -better.metrics[RATE].difference > 0.3
+    assert " worse in hallucination rate" in verdict(worse)
+    assert " better in hallucination rate" in verdict(better)
+    assert better.metrics[RATE].wins > better.metrics[RATE].losses == 0
+    assert "regression: hallucination rate +" in str(regression_gate(worse).reason)
+    assert regression_gate(better).passed
+    found = compared(timid_run, inventing_run, metric=RATE)
+    assert found.outcome == "got worse"
+    assert found.better == 0 < found.worse
+    assert found.queries[0].b > found.queries[0].a
 
 
-def test_runs_that_were_judged_in_two_ways_share_no_correctness(
-    answered_run: Run, judged_run: Run
+def test_the_board_has_the_fewest_hallucinations_first(
+    timid_run: Run, inventing_run: Run, out: Path
 ) -> None:
-    sides = [side(answered_run), side(judged_run)]
-    comparison = compare_runs(answered_run, judged_run)
-    view = comparison_view(sides, [comparison])
-    assert view.correctness == []
-    changes = view.pairs[0].answers
-    assert changes is not None
-    assert changes.figure == "fact recall"
-
-
-def test_a_comparison_without_answers_says_nothing_about_them(page: Page) -> None:
-    assert "Answers, by" not in page.text
-
-
-def test_rows_of_two_runs_are_read_as_they_are_needed() -> None:
-    """Of two runs in the same order, one row of each is in memory; another order works too."""
-    ids = [f"q{number}" for number in range(50)]
-    ahead: list[str] = []
-
-    def rows(order: list[str]) -> Iterator[QueryRow]:
-        for query_id in order:
-            ahead.append(query_id)
-            yield QueryRow.model_construct(query_id=query_id)
-
-    for number, (a, b) in enumerate(pair_rows(rows(ids), rows(ids)), start=1):
-        assert a.query_id == b.query_id
-        assert len(ahead) == 2 * number
-    backwards = [a.query_id for a, _ in pair_rows(rows(["none", *ids]), rows(ids[::-1]))]
-    assert backwards == ids
-
-
-def test_the_largest_changes_are_those_of_sorting_all() -> None:
-    row = QueryRow.model_construct(query_id="q")
-    pairs = [((number * 37 % 101 - 50) / 10, row, row) for number in range(3000)]
-    largest = LargestChanges(nDCG @ 5)
-    for pair in pairs:
-        largest.add(pair)
-    better, worse = gains_and_losses(pairs, nDCG @ 5)
-    assert [[one[0] for one in each] for each in largest.found()] == [
-        [one[0] for one in each[:SHOWN]] for each in (better, worse)
-    ]
+    points = []
+    for number, run in enumerate((inventing_run, timid_run)):
+        assert run.report.answers is not None
+        rate = run.report.answers.statistics[RATE]
+        value = TrendValue(rate.mean, rate.low, rate.high)
+        made = point(number, {"target": run.name}, values={RATE: value})
+        points.append(replace(made, line=replace(made.line, name=run.name)))
+    board = make_board(out, points, RATE)
+    assert [place.point.line.name for place in board.places] == [timid_run.name, inventing_run.name]
+    assert [place.ranks for place in board.places] == ["1", "2"]

@@ -10,9 +10,11 @@ import pytest
 from tests.conftest import MakeDataset
 
 from assay import Dataset, evaluate_agent
+from assay.errors import UsageError
 from assay.evaluation.leaderboard import Board, make_boards, rank_ranges
 from assay.run.calls import CallWriter
-from assay.run.index import RunIndex
+from assay.run.folder import RunFolder
+from assay.run.index import RunIndex, RunSearch
 
 Evaluate = Callable[..., str]
 
@@ -46,7 +48,7 @@ def index(runs: Path) -> RunIndex:
 
 def test_a_folder_that_is_not_there_holds_no_runs(index: RunIndex) -> None:
     index.refresh()
-    assert index.find().total == 0
+    assert index.lines() == []
 
 
 def test_runs_are_listed_newest_first_with_their_figures(
@@ -54,8 +56,8 @@ def test_runs_are_listed_newest_first_with_their_figures(
 ) -> None:
     names = sorted([evaluate("a", 30), evaluate("b", 3)], reverse=True)
     index.refresh()
-    page = index.find()
-    assert [line.name for line in page.lines] == names
+    lines = index.lines()
+    assert [line.name for line in lines] == names
     line = index.get(names[0])
     assert line is not None
     head = orjson.loads((runs / names[0] / "report.json").read_bytes())
@@ -64,25 +66,19 @@ def test_runs_are_listed_newest_first_with_their_figures(
     assert line.state == "complete"
 
 
-def test_pages_cut_the_list_and_the_total_counts_it_whole(
-    index: RunIndex, evaluate: Evaluate
-) -> None:
-    names = sorted((evaluate("a", i) for i in range(5)), reverse=True)
-    index.refresh()
-    page = index.find(skip=2, limit=2)
-    assert [line.name for line in page.lines] == names[2:4]
-    assert page.total == 5
-
-
-def test_filters_narrow_the_list(index: RunIndex, evaluate: Evaluate) -> None:
+def test_a_search_narrows_the_list(index: RunIndex, evaluate: Evaluate) -> None:
     evaluate("apple", 3)
     pear = evaluate("pear", 3, track="trained")
     index.refresh()
-    assert [line.name for line in index.find({"track": "trained"}).lines] == [pear]
-    assert [line.name for line in index.find({"text": "PEAR"}).lines] == [pear]
-    assert index.find({"text": "%"}).total == 0
-    assert index.find({"target": "x' OR '1'='1"}).total == 0
-    assert index.choices()["track"] == ["trained", "undeclared"]
+
+    def found(text: str) -> list[str]:
+        return [line.name for line in index.lines(RunSearch.parse(text))]
+
+    assert found("track:trained") == found("PEAR") == found("target:Pear since:1d") == [pear]
+    assert len(found("")) == 2
+    assert found("%") == found("target:\"x' OR '1'='1\"") == found("gate:failed") == []
+    with pytest.raises(UsageError, match="is not a time"):
+        found("since:soon")
 
 
 def test_new_changed_and_removed_runs_are_noticed(
@@ -92,12 +88,12 @@ def test_new_changed_and_removed_runs_are_noticed(
     index.refresh()
     second = evaluate("b", 3)
     index.refresh()
-    assert index.find().total == 2
+    assert len(index.lines()) == 2
     shutil.rmtree(runs / first)
     report = runs / second / "report.json"
     report.write_bytes(report.read_bytes().replace(b'"complete"', b'"interrupted"', 1))
     index.refresh()
-    assert [line.state for line in index.find().lines] == ["interrupted"]
+    assert [line.state for line in index.lines()] == ["interrupted"]
 
 
 def test_a_run_that_is_being_written_is_running_and_then_unfinished(
@@ -107,9 +103,9 @@ def test_a_run_that_is_being_written_is_running_and_then_unfinished(
     (folder / "report.json").unlink()
     with CallWriter(folder / "calls.jsonl"):
         index.refresh()
-        assert index.find().lines[0].state == "running"
+        assert index.lines()[0].state == "running"
     index.refresh()
-    assert index.find().lines[0].state == "unfinished"
+    assert index.lines()[0].state == "unfinished"
 
 
 @pytest.mark.parametrize("file", ["run.json", "report.json"])
@@ -119,21 +115,52 @@ def test_one_damaged_run_does_not_hide_the_others(
     good, bad = evaluate("a", 3), evaluate("b", 3)
     (runs / bad / file).write_text("{")
     index.refresh()
-    states = {line.name: line.state for line in index.find().lines}
+    states = {line.name: line.state for line in index.lines()}
     assert states == {good: "complete", bad: "damaged"}
 
 
-def test_a_trend_follows_one_target_on_one_data_set_measured_one_way(
+def test_a_group_holds_runs_of_one_target_measured_one_way(
     index: RunIndex, evaluate: Evaluate
 ) -> None:
-    names = sorted([evaluate("a", 3), evaluate("a", 30)])
+    names = sorted([evaluate("a", 3), evaluate("a", 30)], reverse=True)
     evaluate("a", 3, top_k=10)
     evaluate("b", 3)
     index.refresh()
-    (trend,) = index.trends()
-    assert trend.metric == "ndcg@5"
-    assert [point.name for point in trend.points] == names
-    assert trend.runs == 2
+    groups = [[line.name for line in group] for group in index.groups(index.lines())]
+    assert sorted(map(len, groups)) == [1, 1, 2]
+    assert names in groups
+
+
+def test_a_run_is_compared_with_the_previous_one_of_its_kind(
+    index: RunIndex, evaluate: Evaluate, runs: Path
+) -> None:
+    first, other, worse, same = (f"{number}-run" for number in range(4))
+    for name, (target, right) in zip(
+        (first, other, worse, same), (("a", 30), ("b", 30), ("a", 3), ("a", 3)), strict=True
+    ):
+        (runs / evaluate(target, right)).rename(runs / name)
+    index.refresh()
+    lines = {line.name: line for line in index.lines()}
+    assert index.change(lines[first]) is None
+    assert index.change(lines[other]) is None
+    change = index.change(lines[worse])
+    assert change is not None
+    assert (change.previous, change.better, change.significant) == (first, False, True)
+    assert change.difference < -0.5
+    again = index.change(lines[same])
+    assert again is not None
+    assert (again.previous, again.difference, again.significant) == (worse, 0.0, False)
+    assert index.sort(index.lines(), "change")[0].name == worse
+
+
+def test_the_run_of_a_baseline_has_no_label(
+    index: RunIndex, evaluate: Evaluate, runs: Path
+) -> None:
+    folder = RunFolder(runs / evaluate("a", 3))
+    named = {"label": "mine", "baseline_of": "another"}
+    folder.write_header(folder.read_header().model_copy(update=named))
+    index.refresh()
+    assert [line.label for line in index.lines()] == [None]
 
 
 def test_the_run_of_a_process_is_found(index: RunIndex, evaluate: Evaluate) -> None:
@@ -150,8 +177,8 @@ def test_the_run_of_a_process_is_found(index: RunIndex, evaluate: Evaluate) -> N
 def boards(index: RunIndex, runs: Path, figure: str = "") -> list[Board]:
     """Every board of the only data set."""
     index.refresh()
-    (chosen,) = index.datasets()
-    return make_boards(runs, index.trend_points(index.newest_of_each_target(*chosen)), figure)
+    newest = index.newest_of_each_target(index.lines())
+    return make_boards(runs, index.trend_points(newest), figure)
 
 
 def targets(board: Board) -> list[str]:

@@ -151,13 +151,13 @@ def test_the_index_of_the_pages_reads_no_run_whose_summary_is_in_the_cache(
     reads.clear()
     index = RunIndex(runs)
     index.refresh()
-    (point,) = index.trend_points(index.find().lines)
+    (point,) = index.trend_points(index.lines())
     assert point.values["ndcg@5"].mean == 1.0
     assert point.bounds == {"ndcg@5": 0.5}
     assert reads == []
     two = evaluate(lambda q, k: [], DATA, out=runs)
     index.refresh()
-    assert len(index.trend_points(index.find().lines)) == 2
+    assert len(index.trend_points(index.lines())) == 2
     assert reads == [two.name]
     one.folder.report_file.unlink()
     (one.folder.path / "run.json").unlink()
@@ -174,7 +174,7 @@ def test_a_folder_with_a_name_that_nothing_can_show_is_passed_over(
     shutil.copytree(run.folder.path, tmp_path / "runs" / name)
     index = RunIndex(tmp_path / "runs")
     index.refresh()
-    assert [line.name for line in (*list_lines(tmp_path / "runs"), *index.find().lines)] == [
+    assert [line.name for line in (*list_lines(tmp_path / "runs"), *index.lines())] == [
         run.name,
         run.name,
     ]
@@ -191,7 +191,7 @@ def test_facts_that_assay_did_not_write_are_read_from_the_run(
         database.execute(f"UPDATE {_TABLE} SET facts = {facts}, tags = '{{'")
     index = RunIndex(tmp_path / "runs")
     index.refresh()
-    (point,) = index.trend_points(index.find().lines)
+    (point,) = index.trend_points(index.lines())
     assert point.values["ndcg@5"].mean == 1.0
     assert _listed(point.line)["tags"] == {}
     assert reads == [run.name] * 2

@@ -233,7 +233,7 @@ print("form")
 from starlette.testclient import TestClient
 from assay.serve.ui.app import ui_app
 with TestClient(ui_app(pathlib.Path("runs")), base_url="http://localhost") as client:
-    assert 'name="toy"' in client.get("/evaluations/new").text
+    assert 'name="toy"' in client.get("/evaluate").text
 print("page")
 assert ("--toy", "3") in arguments(config)
 print("command")

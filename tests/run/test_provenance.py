@@ -255,5 +255,5 @@ def test_a_trend_never_mixes_samples(make_dataset: MakeDataset, tmp_path: Path) 
         evaluate(right, dataset, out=tmp_path, **settings)  # type: ignore[arg-type]
     index = RunIndex(tmp_path)
     index.refresh()
-    (trend,) = index.trends()
-    assert [point.queries for point in trend.points] == [12, 12]
+    groups = index.groups(index.lines())
+    assert sorted([line.queries for line in group] for group in groups) == [[6], [6], [12, 12]]

@@ -44,7 +44,7 @@ PATHS = {
     "purple": "/",
     "mcp": "/search_nfcorpus",
     "agent": "/agents/run/sync",
-    "ui": "/check",
+    "ui": "/evaluate",
 }
 
 Build = Callable[..., ASGIApp]

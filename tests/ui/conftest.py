@@ -145,14 +145,14 @@ def serving(folder: Path, *arguments: str, **variables: str) -> Iterator[str]:
 @pytest.fixture(scope="package")
 def server(folder: Path, runs: Path) -> Iterator[httpx.Client]:
     cache = str(folder / "cache")
-    options = ("--runs", str(runs), "--dataset", str(folder / "tiny"))
+    options = ("--runs", str(runs))
     with running(folder, *options, ASSAY_CACHE=cache) as client:
         yield client
 
 
 @pytest.fixture(scope="package")
 def answer_server(folder: Path, answer_runs: Path) -> Iterator[httpx.Client]:
-    with running(folder, "--runs", str(answer_runs), "--dataset", "notes") as client:
+    with running(folder, "--runs", str(answer_runs)) as client:
         yield client
 
 
@@ -168,7 +168,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="package")
 def history_server(folder: Path, history: Path) -> Iterator[httpx.Client]:
-    with running(folder, "--runs", str(history), "--dataset", "notes") as client:
+    with running(folder, "--runs", str(history)) as client:
         yield client
 
 

@@ -13,8 +13,8 @@ from assay.serve.guards import GuessLimit, send_json
 from assay.serve.ui.app import COOKIE, UiAccess, local_path, session_of
 
 TOKEN = "a long secret"
-PAGES = ("/", "/leaderboard", "/compare", "/search", "/check", "/evaluations/new")
-POSTS = ("/evaluations", "/evaluations/x/cancel", "/search/open", "/check")
+PAGES = ("/", "/?view=board", "/trends", "/grade", "/evaluate")
+POSTS = ("/evaluate", "/evaluations/x/cancel", "/chosen", "/delete")
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def guarded(folder: Path, runs: Path) -> Iterator[httpx.Client]:
         yield client
 
 
-def form_token(client: httpx.Client, path: str = "/evaluations/new") -> str:
+def form_token(client: httpx.Client, path: str = "/evaluate") -> str:
     found = re.search(r'name="form_token" value="([^"]+)"', client.get(path).text)
     assert found
     return found[1]
@@ -62,20 +62,20 @@ def test_no_other_site_can_change_anything(server: httpx.Client, path: str, orig
     assert answer.status_code == 403
 
 
-@pytest.mark.parametrize("path", ["/evaluations", "/search/open", "/check"])
+@pytest.mark.parametrize("path", ["/evaluate", "/chosen", "/delete"])
 def test_a_form_without_our_token_is_refused(server: httpx.Client, path: str) -> None:
     assert server.post(path, data={"target": "builtin:bm25"}).status_code == 403
     assert server.post(path, data={"form_token": "guessed"}).status_code == 403
     assert server.post(path, data={"form_token": "ü"}).status_code == 403
 
 
-@pytest.mark.parametrize("path", ["/evaluations", "/evaluations/x/cancel", "/search/open"])
+@pytest.mark.parametrize("path", ["/evaluations/x/cancel", "/chosen"])
 def test_what_changes_something_is_no_get(server: httpx.Client, path: str) -> None:
     assert server.get(path).status_code in (404, 405)
 
 
 def test_a_huge_form_is_refused(server: httpx.Client) -> None:
-    assert server.post("/check", data={"target": "x" * 100_000}).status_code == 413
+    assert server.post("/evaluate", data={"target": "x" * 100_000}).status_code == 413
 
 
 @pytest.mark.parametrize("path", [*PAGES, "/runs/x/report.json"])
@@ -87,7 +87,7 @@ def test_without_the_token_a_page_leads_to_the_login(guarded: httpx.Client, path
 
 
 def test_without_the_token_nothing_can_be_posted(guarded: httpx.Client) -> None:
-    assert guarded.post("/evaluations", data={"target": "builtin:bm25"}).status_code == 401
+    assert guarded.post("/evaluate", data={"target": "builtin:bm25"}).status_code == 401
 
 
 def test_health_needs_no_token(guarded: httpx.Client) -> None:
@@ -96,20 +96,20 @@ def test_health_needs_no_token(guarded: httpx.Client) -> None:
 
 
 def test_the_token_opens_the_pages_and_the_cookie_does_not_tell_it(guarded: httpx.Client) -> None:
-    login = {"form_token": form_token(guarded, "/login"), "next": "/leaderboard"}
+    login = {"form_token": form_token(guarded, "/login"), "next": "/trends"}
     wrong = guarded.post("/login", data={**login, "token": "wrong"})
     assert wrong.status_code == 401
     assert not wrong.cookies
     right = guarded.post("/login", data={**login, "token": TOKEN})
     assert right.status_code == 303
-    assert right.headers["location"] == "/leaderboard"
+    assert right.headers["location"] == "/trends"
     cookie = right.headers["set-cookie"]
     assert "HttpOnly" in cookie
     assert "SameSite=lax" in cookie
     assert TOKEN not in cookie
-    assert guarded.get("/leaderboard").status_code == 200
+    assert guarded.get("/trends").status_code == 200
     guarded.cookies.clear()
-    assert guarded.get("/leaderboard", headers={"cookie": "assay_ui=wrong"}).status_code == 303
+    assert guarded.get("/trends", headers={"cookie": "assay_ui=wrong"}).status_code == 303
 
 
 def test_programs_give_the_token_as_a_header(guarded: httpx.Client) -> None:

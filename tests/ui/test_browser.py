@@ -1,14 +1,15 @@
-"""The pages in a real browser: seen, used with the keyboard, checked with axe-core."""
+"""The pages in a real browser: eight tasks with their clicks, keys, phones, and axe-core."""
 
 import re
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-from tests import forked
-from tests.ui.conftest import running, serving
+from tests.json_server import Answer, JsonRequest, JsonServer
+from tests.ui.conftest import running
 from tests.ui.test_pages import names
 
 from assay import compare_runs
@@ -22,57 +23,49 @@ pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import expect
 
 Keep = Callable[["Page", str], None]
+SIZES = {"phone": 390, "desk": 1440}
 
 
-def addresses(runs: Path) -> dict[str, str]:
+def addresses(runs: Path, answers: Path) -> dict[str, tuple[str, str]]:
+    """Every page: of which server, and its address."""
     first, third = names(runs, "first")[0], names(runs, "third")[0]
+    bm25, liar = names(answers, "bm25")[0], names(answers, "liar")[0]
+    both = f"run={first}&run={third}"
     return {
-        "runs": "/",
-        "run": f"/runs/{third}",
-        "queries": f"/runs/{third}/queries?order=worst",
-        "query": f"/runs/{third}/queries/q20",
-        "compare": f"/compare?run={first}&run={third}",
-        "compare-choice": "/compare",
-        "delete": f"/delete?run={third}",
-        "leaderboard": "/leaderboard",
-        "evaluate": "/evaluations/new",
-        "search-closed": "/search?q=text",
-        "check": "/check",
-        "not-found": "/runs/nope",
+        "runs": ("runs", "/"),
+        "board": ("runs", "/?view=board"),
+        "groups": ("runs", "/?view=groups"),
+        "run": ("runs", f"/runs/{third}"),
+        "run-queries": ("runs", f"/runs/{third}?tab=queries&query=q29"),
+        "run-failures": ("runs", f"/runs/{third}?tab=failures"),
+        "run-settings": ("runs", f"/runs/{third}?tab=settings"),
+        "run-answers": ("answers", f"/runs/{liar}?tab=answers"),
+        "compare": ("runs", f"/compare?{both}"),
+        "compare-documents": ("runs", f"/compare?{both}&tab=documents"),
+        "compare-metrics": ("runs", f"/compare?{both}&tab=metrics"),
+        "compare-settings": ("runs", f"/compare?{both}&tab=settings"),
+        "compare-answers": ("answers", f"/compare?run={bm25}&run={liar}"),
+        "trends": ("history", "/trends"),
+        "evaluate": ("runs", "/evaluate"),
+        "grade": ("runs", "/grade"),
+        "delete": ("runs", f"/delete?run={third}"),
+        "not-found": ("runs", "/runs/nope"),
     }
 
 
 PAGES = (
-    *("runs", "run", "queries", "query", "compare", "compare-choice"),
-    *("delete", "leaderboard", "evaluate", "search-closed", "check", "not-found"),
+    *("runs", "board", "groups", "run", "run-queries", "run-failures", "run-settings"),
+    *("run-answers", "compare", "compare-documents", "compare-metrics", "compare-settings"),
+    *("compare-answers", "trends", "evaluate", "grade", "delete", "not-found"),
 )
 
 
-def answer_addresses(runs: Path) -> dict[str, str]:
-    bm25, liar = names(runs, "bm25")[0], names(runs, "liar")[0]
-    row = next(row for row in RunFolder(runs / bm25).read_answers() if row.citations)
-    return {
-        "runs-answers": "/",
-        "run-answers": f"/runs/{bm25}",
-        "run-answers-invented": f"/runs/{liar}",
-        "questions": f"/runs/{bm25}/questions",
-        "question": f"/runs/{bm25}/questions/{row.query_id}",
-        "compare-answers": f"/compare?run={bm25}&run={liar}",
-    }
-
-
-ANSWER_PAGES = (
-    "runs-answers",
-    "run-answers",
-    "run-answers-invented",
-    "questions",
-    "question",
-    "compare-answers",
-)
-
-
-def go(page: "Page", server: httpx.Client, path: str) -> None:
-    page.goto(f"{str(server.base_url).rstrip('/')}{path}")
+@pytest.fixture(scope="module")
+def servers(
+    server: httpx.Client, answer_server: httpx.Client, history_server: httpx.Client
+) -> dict[str, str]:
+    named = {"runs": server, "answers": answer_server, "history": history_server}
+    return {name: str(client.base_url).rstrip("/") for name, client in named.items()}
 
 
 def serious(page: "Page", axe: str, *rules: str) -> list[str]:
@@ -94,300 +87,266 @@ def assert_accessible(page: "Page", axe: str) -> None:
     assert serious(page, axe, "color-contrast", "link-in-text-block") == []
 
 
-_SCROLLED = """[...document.querySelectorAll(".scroll")]
-.filter((each) => !each.closest("details:not([open])") && each.scrollWidth > each.clientWidth + 1)
-.map((each) => each.getAttribute("aria-label"))"""
-_BROKEN_IDS = """[...document.querySelectorAll("td code, th code, .doc-id")]
-.filter((each) => each.textContent.length < 8 && each.getClientRects().length > 2)
+_BROKEN = """[...document.querySelectorAll(".n, code, .score")]
+.filter((each) => each.textContent.trim().length < 14 && each.offsetParent
+    && getComputedStyle(each).display !== "block" && each.getClientRects().length > 1)
 .map((each) => each.textContent)"""
 
 
-def assert_nothing_is_cut(page: "Page", width: int) -> None:
-    """Neither the page nor a table scrolls sideways, and no id is broken letter by letter."""
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert page.evaluate(_SCROLLED) == []
-    assert page.evaluate(_BROKEN_IDS) == []
-
-
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", PAGES)
-def test_axe_finds_nothing_serious(
-    browser: "Browser", server: httpx.Client, runs: Path, axe: str, keep: Keep, name: str
-) -> None:
-    page = browser.new_page(viewport={"width": 1280, "height": 900})
-    try:
-        go(page, server, addresses(runs)[name])
-        page.evaluate(
-            "[...document.querySelectorAll('details')].slice(0, 3).map((d) => d.open = true)"
-        )
-        keep(page, f"{name}-light")
-        assert_accessible(page, axe)
-        keep(page, f"{name}-dark")
-    finally:
-        page.close()
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_a_phone_shows_every_page_without_scrolling_sideways(
-    browser: "Browser", server: httpx.Client, runs: Path, keep: Keep, name: str
-) -> None:
-    page = browser.new_page(viewport={"width": 390, "height": 800})
-    try:
-        go(page, server, addresses(runs)[name])
-        keep(page, f"{name}-phone")
-        assert_nothing_is_cut(page, 390)
-    finally:
-        page.close()
-
-
-@pytest.mark.parametrize("name", ["runs", "run", "queries", "query", "compare", "leaderboard"])
-def test_nothing_that_a_run_holds_is_obeyed(
-    page: "Page", server: httpx.Client, runs: Path, name: str
-) -> None:
-    go(page, server, addresses(runs)[name])
-    page.wait_for_load_state("networkidle")
-    assert page.title() != "owned"
-    assert page.locator("main script, main img").count() == 0
-
-
-@pytest.mark.parametrize("name", ANSWER_PAGES)
-def test_axe_finds_nothing_serious_on_pages_with_answers(
+def test_every_page_is_accessible_in_both_themes_and_widths(
     browser: "Browser",
-    answer_server: httpx.Client,
+    servers: dict[str, str],
+    runs: Path,
     answer_runs: Path,
     axe: str,
     keep: Keep,
     name: str,
+    size: str,
 ) -> None:
-    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    """And nothing scrolls sideways, and no number is broken."""
+    page = browser.new_page(viewport={"width": SIZES[size], "height": 900})
     try:
-        go(page, answer_server, answer_addresses(answer_runs)[name])
-        for closed in page.locator(".kind details.query > summary").all()[:5]:
-            closed.click()
-        keep(page, f"{name}-light")
+        which, path = addresses(runs, answer_runs)[name]
+        page.goto(f"{servers[which]}{path}")
+        page.evaluate("document.querySelectorAll('.menu').forEach((d) => { d.open = false; })")
+        keep(page, f"{name}-{size}-light")
+        assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[size]
+        assert page.evaluate(_BROKEN) == []
         assert_accessible(page, axe)
-        keep(page, f"{name}-dark")
-        assert page.title() != "owned"
+        keep(page, f"{name}-{size}-dark")
     finally:
         page.close()
 
 
-@pytest.mark.parametrize("name", ANSWER_PAGES)
-def test_a_phone_shows_the_answers_without_scrolling_sideways(
-    browser: "Browser", answer_server: httpx.Client, answer_runs: Path, keep: Keep, name: str
+@pytest.mark.parametrize("size", SIZES)
+def test_the_files_are_accessible_too(
+    browser: "Browser",
+    runs: Path,
+    answer_runs: Path,
+    tmp_path: Path,
+    axe: str,
+    keep: Keep,
+    size: str,
 ) -> None:
-    page = browser.new_page(viewport={"width": 390, "height": 800})
-    try:
-        go(page, answer_server, answer_addresses(answer_runs)[name])
-        keep(page, f"{name}-phone")
-        assert_nothing_is_cut(page, 390)
-    finally:
-        page.close()
-
-
-def test_a_citation_leads_to_its_document(
-    page: "Page", answer_server: httpx.Client, answer_runs: Path
-) -> None:
-    go(page, answer_server, answer_addresses(answer_runs)["question"])
-    link = page.locator(".said a").first
-    target = link.get_attribute("href")
-    assert target is not None
-    link.click()
-    document = page.locator("li:target")
-    expect(document).to_be_in_viewport()
-    expect(document).to_contain_text("cited")
-    document.locator("summary").click()
-    expect(document.locator("p")).to_be_visible()
-
-
-def test_questions_are_filtered_by_diagnosis_at_once(
-    page: "Page", answer_server: httpx.Client, answer_runs: Path
-) -> None:
-    go(page, answer_server, answer_addresses(answer_runs)["questions"])
-    page.get_by_label("What went wrong").select_option("retrieval missed")
-    expect(page.get_by_role("link", name="Show all")).to_be_visible()
-    assert "diagnosis=retrieval+missed" in page.url
-    kinds = page.locator("table.questions tbody td:nth-child(4)").all_inner_texts()
-    assert set(kinds) == {"retrieval missed"}
-
-
-@pytest.mark.parametrize("width", [700, 1280])
-def test_on_paper_the_answers_are_open_and_nothing_is_cut_off(
-    page: "Page", answer_runs: Path, keep: Keep, width: int
-) -> None:
-    page.set_viewport_size({"width": width, "height": 1000})
-    page.goto((answer_runs / names(answer_runs, "liar")[0] / "report.html").as_uri())
-    said = page.locator(".kind .said").first
-    expect(said).to_be_hidden()
-    page.emulate_media(media="print")
-    keep(page, f"static-answers-print-{width}")
-    expect(said).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert page.title() != "owned"
-
-
-def test_the_first_tab_leads_past_the_navigation(page: "Page", server: httpx.Client) -> None:
-    go(page, server, "/")
-    page.keyboard.press("Tab")
-    expect(page.locator(".skip")).to_be_focused()
-    page.keyboard.press("Enter")
-    expect(page.locator("main")).to_be_focused()
-
-
-def test_a_query_opens_with_the_keyboard(page: "Page", server: httpx.Client, runs: Path) -> None:
-    go(page, server, addresses(runs)["run"])
-    query = page.locator("details.query").first
-    query.locator("> summary").focus()
-    page.keyboard.press("Enter")
-    expect(query.get_by_text("Ideal")).to_be_visible()
-
-
-def test_a_filter_works_at_once_and_is_in_the_address(page: "Page", server: httpx.Client) -> None:
-    go(page, server, "/")
-    target = page.locator("select[name=target]")
-    value = next(v for v in target.locator("option").all_text_contents() if "second" in v)
-    target.select_option(value)
-    expect(page.get_by_text("1 to 2 of 2 runs")).to_be_visible()
-    assert "second" in page.url
-    page.reload()
-    expect(page.get_by_text("1 to 2 of 2 runs")).to_be_visible()
-
-
-def test_runs_are_chosen_and_compared(page: "Page", server: httpx.Client) -> None:
-    go(page, server, "/")
-    button = page.get_by_role("button", name=re.compile("compare", re.IGNORECASE))
-    expect(button).to_be_disabled()
-    boxes = page.get_by_role("checkbox")
-    boxes.nth(0).check()
-    boxes.nth(3).check()
-    expect(button).to_have_text("Compare 2 runs")
-    button.click()
-    expect(page.get_by_role("heading", name="What got worse")).to_be_visible()
-
-
-@pytest.mark.slow
-def test_an_evaluation_is_started_watched_and_canceled(
-    page: "Page", folder: Path, tmp_path: Path, keep: Keep
-) -> None:
-    (folder / "go").unlink(missing_ok=True)
-    with running(folder, "--runs", str(tmp_path)) as server:
-        go(page, server, "/evaluations/new")
-        page.get_by_label("Target", exact=True).fill("python:target:first_then_waits")
-        page.get_by_label("Data set").fill(str(folder / "tiny"))
-        page.get_by_role("button", name="Start").click()
-        expect(page.get_by_text("5 of 30")).to_be_visible(timeout=30_000)
-        keep(page, "evaluation-going-on")
-        page.get_by_role("button", name="Cancel").click()
-        expect(page.get_by_text("interrupted")).to_be_visible(timeout=30_000)
-        assert re.search(r"/runs/\S+first-then-waits", page.url)
-
-
-@pytest.mark.slow
-def test_a_run_started_elsewhere_is_followed_to_its_report(
-    page: "Page", folder: Path, tmp_path: Path, keep: Keep
-) -> None:
-    (folder / "go").unlink(missing_ok=True)
-    with running(folder, "--runs", str(tmp_path)) as server, _terminal(folder, tmp_path):
-        go(page, server, "/")
-        for _ in range(200):  # until the run has its folder
-            if page.get_by_text("Running now").count():
-                break
-            page.wait_for_timeout(100)
-            page.reload()
-        page.locator("section[aria-labelledby=now] a").click()
-        expect(page.get_by_text("5 of 30")).to_be_visible(timeout=30_000)
-        keep(page, "running")
-        (folder / "go").touch()
-        expect(page.get_by_role("heading", name="All metrics")).to_be_visible(timeout=30_000)
-
-
-def _terminal(folder: Path, out: Path) -> Any:
-    arguments = ("eval", "python:target:first_then_waits", "--dataset", "tiny", "--out", str(out))
-    return forked.started(forked.ASSAY, *arguments, cwd=folder)
-
-
-@pytest.mark.slow
-def test_the_search_shows_which_signal_found_what(
-    page: "Page", server: httpx.Client, keep: Keep, axe: str
-) -> None:
-    pytest.importorskip("qdrant_edge")
-    go(page, server, "/search?q=text+7")
-    page.get_by_role("button", name="Open the index").click()
-    expect(page.get_by_role("heading", name="10 documents")).to_be_visible(timeout=60_000)
-    headings = page.locator("table.hits thead th").all_inner_texts()
-    assert {"bm25", "dense"} <= set(headings)
-    page.locator("table.hits summary").first.click()
-    expect(page.locator("dl.why").first).to_contain_text(re.compile(r"bm25 0\.\d+ \(\d+"))
-    expect(page.locator("dl.why").first).to_contain_text("Feedback")
-    keep(page, "search")
-    assert serious(page, axe) == []
-    assert page.title() != "owned"
-
-
-def test_an_a2a_agent_is_checked_and_offered_for_evaluation(
-    page: "Page", server: httpx.Client, folder: Path, keep: Keep, axe: str
-) -> None:
-    purple = ("purple", "--mode", "bm25", "--dataset", "tiny")
-    with serving(folder, *purple, "--port", "0") as url:
-        go(page, server, "/check")
-        page.get_by_label("Agent").fill(url)
-        page.get_by_label("Sample query").fill("text 7")
-        page.get_by_role("button", name="Check").click()
-        expect(page.get_by_text("ready to be evaluated")).to_be_visible(timeout=60_000)
-        expect(page.get_by_text(re.compile(r"5 ids: d\d")).first).to_be_visible()
-        keep(page, "check-a2a")
-        assert serious(page, axe) == []
-        page.get_by_role("link", name="Evaluate it").click()
-        expect(page.get_by_label("Target", exact=True)).to_have_value(f"a2a:{url}")
-
-
-def test_an_agent_that_breaks_the_contract_is_told_by_rule(
-    page: "Page", server: httpx.Client, folder: Path, keep: Keep, axe: str
-) -> None:
-    """A purple agent speaks A2A: the contract's endpoints are missing, and that is all it says."""
-    purple = ("purple", "--mode", "bm25", "--dataset", "tiny")
-    with serving(folder, *purple, "--port", "0") as url:
-        go(page, server, "/check")
-        page.get_by_label("Agent").fill(f"{url}=RAG_RETRIEVE")
-        page.get_by_role("button", name="Check").click()
-        expect(page.get_by_text("violates the contract")).to_be_visible(timeout=60_000)
-        first = page.get_by_role("row").nth(1)
-        expect(first).to_contain_text("must")
-        expect(first).to_contain_text("there is no agent at this path")
-        keep(page, "check-contract")
-        assert serious(page, axe) == []
-
-
-def test_the_static_report_needs_nothing_but_its_file(
-    page: "Page", runs: Path, keep: Keep, axe: str
-) -> None:
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    file = (runs / names(runs, "third")[0] / "report.html").as_uri()
-    page.goto(file)
-    page.locator("details.query > summary").first.click()
-    keep(page, "static-report")
-    assert asked == [file]
-    assert serious(page, axe) == []
-    assert page.title() != "owned"
-
-
-def test_the_static_comparison_needs_nothing_but_its_file(
-    page: "Page", runs: Path, tmp_path: Path, keep: Keep, axe: str
-) -> None:
-    folders = [RunFolder(runs / names(runs, part)[0]) for part in ("first", "second", "third")]
-    comparisons = [compare_runs(folders[0].path, folder.path) for folder in folders[1:]]
-    sides = [ComparedSide.read(folder) for folder in folders]
+    first, third = (RunFolder(runs / names(runs, name)[0]) for name in ("first", "third"))
+    sides = [ComparedSide.read(folder) for folder in (first, third)]
     file = tmp_path / "comparison.html"
-    file.write_text(render_comparison_page(sides, comparisons))
-    page.goto(file.as_uri())
-    keep(page, "static-comparison")
-    assert serious(page, axe) == []
+    file.write_text(render_comparison_page(sides, [compare_runs(first, third)]))
+    answers = answer_runs / names(answer_runs, "liar")[0] / "report.html"
+    for path in (file, third.page_file, answers):
+        page = browser.new_page(viewport={"width": SIZES[size], "height": 900})
+        page.goto(path.as_uri())
+        keep(page, f"file-{path.stem}-{size}")
+        assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[size]
+        assert_accessible(page, axe)
+        page.close()
 
 
-def test_on_paper_the_queries_are_open(page: "Page", runs: Path, keep: Keep) -> None:
-    page.goto((runs / names(runs, "third")[0] / "report.html").as_uri())
-    ideal = page.locator("details.query h3.part", has_text="Ideal").first
-    expect(ideal).to_be_hidden()
-    page.emulate_media(media="print")
-    keep(page, "static-report-print")
-    expect(ideal).to_be_visible()
+# --- eight tasks -------------------------------------------------------------------------------
+
+
+class Clicks:
+    """Counts clicks and keys: what a task may cost."""
+
+    def __init__(self, page: "Page") -> None:
+        self.page = page
+        self.clicks = self.keys = 0
+
+    def click(self, selector: str) -> None:
+        self.clicks += 1
+        self.page.locator(selector).first.click()
+
+    def press(self, key: str) -> None:
+        self.keys += 1
+        self.page.keyboard.press(key)
+
+
+@pytest.fixture
+def user(page: "Page") -> Clicks:
+    return Clicks(page)
+
+
+def box(run: str) -> str:
+    return f'input[name="run"][value="{run}"]'
+
+
+def test_worse_queries_and_why_take_three_clicks(
+    user: Clicks, servers: dict[str, str], runs: Path
+) -> None:
+    user.page.goto(servers["runs"])
+    for name in ("third", "first"):
+        user.click(box(names(runs, name)[0]))
+    user.click('button[value="compare"]')
+    expect(user.page.locator("h1")).to_contain_text("third got worse than")
+    expect(user.page.locator("#panel .lost").first).to_contain_text("Lost: Title")
+    assert user.clicks == 3
+
+
+def test_the_documents_missed_most_over_runs_take_three_clicks(
+    user: Clicks, servers: dict[str, str]
+) -> None:
+    user.page.goto(servers["runs"])
+    user.click("[data-all]")
+    user.click('button[value="compare"]')
+    user.click('a:text-is("Documents")')
+    row = user.page.locator("tbody tr").first
+    expect(row).to_contain_text(re.compile(r"Title \d+"))
+    expect(row).to_contain_text(re.compile(r"\d+ of \d+"))
+    assert user.clicks == 3
+
+
+def test_a_run_is_shared_as_one_file_by_one_click(
+    user: Clicks, servers: dict[str, str], runs: Path, tmp_path: Path
+) -> None:
+    user.page.goto(f"{servers['runs']}/runs/{names(runs, 'third')[0]}")
+    with user.page.expect_download() as download:
+        user.click("text=Download as one file")
+    download.value.save_as(tmp_path / "report.html")
+    assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
+    assert user.clicks == 1
+
+
+class RestService(JsonServer):
+    def answer(self, request: JsonRequest) -> Answer | None:
+        return 200, {}, {"results": [{"id": "d1"}]}
+
+
+def test_a_rest_service_is_evaluated_by_two_clicks(
+    user: Clicks, folder: Path, tmp_path: Path
+) -> None:
+    with (
+        RestService().running() as service,
+        running(folder, "--runs", str(tmp_path / "runs")) as client,
+    ):
+        user.page.goto(str(client.base_url))
+        user.click('a:text-is("Evaluate")')
+        expect(user.page.locator('input[name="target"]')).to_be_focused()
+        user.page.keyboard.type(f"rest:{service.url}/search?q={{query}}")
+        user.page.locator('input[name="dataset"]').fill(str(folder / "tiny"))
+        user.click('button:text-is("Start")')
+        expect(user.page.locator("h1")).to_be_visible()
+        user.page.wait_for_url("**/runs/**", timeout=60_000)
+        expect(user.page.locator("body")).to_contain_text("nDCG@5")
+    assert user.clicks == 2
+
+
+def test_ten_documents_are_graded_with_two_clicks_and_ten_keys(
+    user: Clicks, servers: dict[str, str], answer_runs: Path
+) -> None:
+    shutil.rmtree(answer_runs / "pools", ignore_errors=True)
+    user.page.goto(servers["answers"])
+    user.click(box(names(answer_runs, "bm25")[0]))
+    user.click('button[value="grade"]')
+    for number in range(10):
+        expect(user.page.locator(".grading")).to_contain_text(re.compile(rf"\b{number} of \d+ gr"))
+        user.press(str(number % 4))
+    expect(user.page.locator(".grading")).to_contain_text(re.compile(r"\b10 of \d+ graded"))
+    assert (user.clicks, user.keys) == (2, 10)
+    shutil.rmtree(answer_runs / "pools")
+
+
+def test_a_trend_with_its_gate_takes_one_click(user: Clicks, servers: dict[str, str]) -> None:
+    user.page.goto(servers["history"])
+    user.click('a:text-is("Trend")')
+    expect(user.page.locator("svg.trend.wide")).to_contain_text("gate 0.55")
+    assert user.page.locator("svg.trend.wide a.point").count() == 30
+    assert user.page.locator("svg.trend.wide .run-label").count() <= 6
+    assert user.clicks == 1
+
+
+def test_a_wrong_answer_takes_three_clicks(
+    user: Clicks, servers: dict[str, str], answer_runs: Path
+) -> None:
+    run = names(answer_runs, "liar")[0]
+    user.page.goto(servers["answers"])
+    user.click(f'a[href="/runs/{run}"]')
+    user.click('.tabs a:has-text("Answers")')
+    user.click("tr[data-row]:nth-child(2) a[data-panel]")
+    panel = user.page.locator("#panel")
+    for words in ("wrong", "Answer", "Reference", "Retrieved"):
+        expect(panel).to_contain_text(words)
+    assert user.clicks == 3
+
+
+def test_slow_queries_take_two_clicks(user: Clicks, servers: dict[str, str], runs: Path) -> None:
+    run = names(runs, "first")[0]
+    user.page.goto(servers["runs"])
+    user.click(f'a[href="/runs/{run}"]')
+    user.click(".figures a:has-text('p95')")
+    expect(user.page.locator('th[aria-sort="descending"]')).to_contain_text("latency")
+    assert user.clicks == 2
+
+
+# --- keys, selection, without a script ---------------------------------------------------------
+
+
+def test_keys_walk_through_lists(user: Clicks, servers: dict[str, str], runs: Path) -> None:
+    page = user.page
+    page.goto(servers["runs"])
+    for key in ("j", "j", "x", "k", "x"):
+        page.keyboard.press(key)
+    expect(page.locator("[data-count]")).to_contain_text("2 chosen")
+    page.keyboard.press("?")
+    expect(page.locator("dialog#keys")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.type") == "search"
+    page.keyboard.press("Escape")
+    page.keyboard.press("c")
+    page.wait_for_url("**/compare?**")
+    first = page.locator("#panel h2").inner_text()
+    page.keyboard.press("j")
+    expect(page.locator("#panel h2")).not_to_have_text(first)
+    expect(page.locator("tr.on")).to_have_count(1)
+    assert "query=" in page.url
+    page.keyboard.press("k")
+    expect(page.locator("#panel h2")).to_have_text(first)
+
+
+def test_a_selection_survives_filters_and_views(
+    user: Clicks, servers: dict[str, str], runs: Path
+) -> None:
+    page = user.page
+    third, first = names(runs, "third")[0], names(runs, "first")[0]
+    page.goto(servers["runs"])
+    user.click(box(third))
+    page.goto(f"{servers['runs']}/?q=target:first")
+    expect(page.locator("[data-count]")).to_contain_text("1 chosen")
+    user.click(box(first))
+    user.click('button[value="compare"]')
+    expect(page.locator("h1")).to_contain_text("third got worse than")
+
+
+def test_a_part_of_a_trend_is_chosen_by_dragging(page: "Page", servers: dict[str, str]) -> None:
+    page.goto(f"{servers['history']}/trends")
+    area = page.locator("svg.trend.wide").bounding_box()
+    assert area
+    middle = area["y"] + area["height"] * 0.9
+    page.mouse.move(area["x"] + area["width"] * 0.5, middle)
+    page.mouse.down()
+    page.mouse.move(area["x"] + area["width"] * 0.9, middle, steps=4)
+    page.mouse.up()
+    page.wait_for_url("**since=2026-**")
+    assert page.locator("svg.trend.wide a.point").count() < 30
+
+
+@pytest.fixture
+def plain(browser: "Browser") -> Iterator["Page"]:
+    context = browser.new_context(java_script_enabled=False)
+    yield context.new_page()
+    context.close()
+
+
+def test_reading_works_without_javascript(
+    plain: "Page", servers: dict[str, str], runs: Path
+) -> None:
+    plain.goto(servers["runs"])
+    for name in ("first", "third"):
+        plain.locator(box(names(runs, name)[0])).check()
+    plain.locator('button[value="compare"]').click()
+    expect(plain.locator("h1")).to_contain_text("got worse than")
+    plain.locator("tr[data-row]:nth-child(3) a[data-panel]").click()
+    expect(plain.locator("tr.on")).to_have_count(1)
+    expect(plain.locator("#panel")).to_contain_text("query")

@@ -32,7 +32,7 @@ def client(copied: Path) -> Iterator[TestClient]:
 
 def open_pages(runs: Path, **options: Any) -> TestClient:
     origin = "http://localhost"
-    app = ui_app(runs, dataset="notes", **options)
+    app = ui_app(runs, **options)
     return TestClient(app, origin, headers={"origin": origin}, follow_redirects=False)
 
 
@@ -85,7 +85,7 @@ def test_nothing_outside_of_the_folder_is_deleted(
     outside.mkdir()
     (outside / "run.json").write_text("{}")
     assert client.get("/delete", params={"run": name}).status_code == 404
-    token = re.search(r'form_token" value="([^"]+)"', client.get("/check").text)
+    token = re.search(r'form_token" value="([^"]+)"', client.get("/evaluate").text)
     assert token
     answer = client.post("/delete", data={"form_token": token[1], "run": name})
     assert answer.status_code == 404
@@ -101,7 +101,7 @@ def test_a_link_is_not_followed(client: TestClient, copied: Path, tmp_path: Path
     with pytest.raises(RunError, match="is a link"):
         remove_run(RunFolder(link))
     assert (elsewhere / "run.json").exists()
-    token = re.search(r'form_token" value="([^"]+)"', client.get("/check").text)
+    token = re.search(r'form_token" value="([^"]+)"', client.get("/evaluate").text)
     assert token
     other = next(each.name for each in copied.iterdir() if not each.is_symlink())
     answer = client.post("/delete", data={"form_token": token[1], "run": [other, link.name]})
@@ -115,7 +115,7 @@ def test_more_runs_than_a_comparison_holds_are_an_error(client: TestClient, copi
     every = sorted(path.name for path in copied.iterdir())
     too_many = client.get("/compare", params={"run": every})
     assert too_many.status_code == 422
-    assert "runs are compared at once, got 24" in too_many.text
+    assert "choose 2 to 20 runs to compare, got 24" in too_many.text
 
 
 def test_read_only_pages_change_nothing(copied: Path) -> None:
@@ -123,7 +123,9 @@ def test_read_only_pages_change_nothing(copied: Path) -> None:
     posts = [
         route.path
         for route in ui_routes()
-        if isinstance(route, Route) and route.path != LOGIN and "POST" in (route.methods or ())
+        if isinstance(route, Route)
+        and route.path not in (LOGIN, "/chosen")
+        and "POST" in (route.methods or ())
     ]
     assert len(posts) > 4
     with open_pages(copied, read_only=True) as client:
@@ -131,14 +133,19 @@ def test_read_only_pages_change_nothing(copied: Path) -> None:
             answer = client.post(re.sub(r"\{\w+(:\w+)?\}", "x", path), data={"run": "x"})
             assert answer.status_code == 403, path
             assert "these pages are read-only" in answer.text, path
-        for path in ("/evaluations/new", "/check", "/delete"):
+        for path in ("/evaluate", "/delete"):
             assert client.get(path).status_code == 403, path
         run = names(copied, "first")[0]
-        for path in ("/", f"/runs/{run}", "/leaderboard", "/search", f"/runs/{run}/queries"):
+        for path in (f"/runs/{run}", "/?view=board", "/trends", f"/runs/{run}?tab=queries"):
             page = client.get(path)
             assert page.status_code == 200, path
             assert 'method="post"' not in page.text, path
-            assert not re.search(r"/evaluations/new|/check|/delete", page.text), path
+            assert not re.search(r"/evaluate|/delete", page.text), path
+        token = re.search(r'form_token" value="([^"]+)"', client.get("/").text)
+        assert token
+        chosen = {"form_token": token[1], "run": [run, names(copied, "third")[0]]}
+        assert client.post("/chosen", data={**chosen, "do": "compare"}).status_code == 303
+        assert client.post("/chosen", data={**chosen, "do": "grade"}).status_code == 403
     assert len(list(copied.iterdir())) == 4
 
 

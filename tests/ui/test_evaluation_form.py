@@ -73,13 +73,13 @@ def test_a_form_is_checked_while_it_is_filled_in(server: httpx.Client, runs: Pat
     before = len(list(runs.iterdir()))
     wrong = {"target": "nonsense", "gates": "ndcg@99>=0.1", "judge": "oracle", "answers": "on"}
     data = {"form_token": form_token(server), **wrong}
-    found = server.post("/evaluations/problems", data=data).json()
+    found = server.post("/evaluate/problems", data=data).json()
     assert set(found) == {"target", "gates", "judge"}
     data |= {"top_k": "ten", "tags": "x"}
-    assert server.post("/evaluations/problems", data=data).json() == {
+    assert server.post("/evaluate/problems", data=data).json() == {
         "top_k": "Top k must be an integer, got 'ten'"
     }
-    assert server.post("/evaluations/problems", data=wrong).status_code == 403
+    assert server.post("/evaluate/problems", data=wrong).status_code == 403
     assert len(list(runs.iterdir())) == before
 
 

@@ -45,7 +45,7 @@ def client(folder: Path, out: Path) -> Iterator[httpx.Client]:
 
 def start(client: httpx.Client, folder: Path, **values: str) -> httpx.Response:
     data = {"dataset": str(folder / "tiny"), "split": "test", "top_k": "5", **values}
-    return client.post("/evaluations", data={"form_token": form_token(client), **data})
+    return client.post("/evaluate", data={"form_token": form_token(client), **data})
 
 
 def events(client: httpx.Client, path: str) -> Iterator[tuple[str, dict[str, object]]]:
@@ -130,7 +130,7 @@ def test_a_wrong_form_comes_back_with_what_is_wrong(
 
 
 def test_the_form_has_every_setting_with_its_label_and_help(server: httpx.Client) -> None:
-    page = read_page(server.get("/evaluations/new").text)
+    page = read_page(server.get("/evaluate").text)
     controls = [*page.tags("input"), *page.tags("select"), *page.tags("textarea")]
     names = {each.get("name") for each in controls}
     for setting in form_settings():
@@ -142,19 +142,28 @@ def test_the_form_has_every_setting_with_its_label_and_help(server: httpx.Client
         assert f"{setting.name}-help" in {each.get("id") for each in page.tags("p")}
 
 
-def test_the_target_is_checked_before_the_run(server: httpx.Client, folder: Path) -> None:
+def test_one_query_is_tried_before_the_run(server: httpx.Client, folder: Path) -> None:
     before = server.get("/").text.count("<tr")
-    answer = start(server, folder, target="python:target:nothing", answers="on", check="1")
+    answer = start(server, folder, target="python:target:nothing", answers="on", **{"try": "1"})
     page = read_page(answer.text)
     assert answer.status_code == 200
     assert "python:target:nothing" in page.text
-    assert re.search(r"no document id|returned no|0 ids", page.text), page.text
-    missing = start(server, folder, target="python:nowhere:f", check="1")
+    assert "no document came back" in page.text
+    hits = read_page(
+        start(server, folder, target="python:target:right", query="query 3", **{"try": "1"}).text
+    )
+    assert "1. Title 3" in hits.text
+    missing = start(server, folder, target="python:nowhere:f", **{"try": "1"})
     assert missing.status_code == 422
     assert "no module 'nowhere'" in read_page(missing.text).text
-    built_in = start(server, folder, target="builtin:bm25", check="1")
-    assert "needs no check" in built_in.text
+    built_in = read_page(start(server, folder, target="builtin:bm25", **{"try": "1"}).text)
+    assert re.search(r"words: \w+ \d", built_in.text), built_in.text
     assert server.get("/").text.count("<tr") == before
+
+
+@pytest.mark.parametrize("path", ["/evaluations/new", "/search", "/check"])
+def test_earlier_addresses_lead_to_the_form(server: httpx.Client, path: str) -> None:
+    assert server.get(f"{path}?target=x").headers["location"] == "/evaluate?target=x"
 
 
 def test_the_log_has_what_the_agent_says_without_secrets(
@@ -285,7 +294,7 @@ def test_answers_and_a_baseline_are_evaluated_from_the_form(
     assert report.answers.questions == 8
     assert report.comparison is not None
     page = client.get(f"/runs/{run.name}").text
-    assert "What to fix first" in page
+    assert "Answers" in page
     assert "answers=on" in page  # in the link that fills in the form again
 
 

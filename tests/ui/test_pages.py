@@ -1,14 +1,20 @@
 """Every page has an address, holds what it should, and fails in words."""
 
+import json
 import re
+import shutil
 from html import unescape
 from pathlib import Path
-from typing import Any
+from urllib.parse import unquote_plus as unquote
 
 import httpx
 import pytest
 from tests.report.page_reading import assert_harmless, read_page
-from tests.ui.conftest import running
+from tests.ui.conftest import SCRIPT, running
+
+from assay.answers.judge import JudgeCall
+from assay.run.folder import RunFolder
+from assay.run.judge_log import JudgeLog
 
 
 def names(runs: Path, part: str) -> list[str]:
@@ -25,73 +31,265 @@ def third(runs: Path) -> str:
     return names(runs, "third")[0]
 
 
-def test_the_list_shows_every_run_with_its_score(server: httpx.Client, runs: Path) -> None:
-    page = read_page(server.get("/").text)
-    for path in runs.iterdir():
-        assert any(a.get("href") == f"/runs/{path.name}" for a in page.tags("a"))
-    assert "4 runs" in page.text
-    assert "2 runs" in page.text  # the trend of `second`
+# --- the list of runs ----------------------------------------------------------------------------
 
 
-def test_filters_stay_in_the_address(server: httpx.Client) -> None:
-    page = read_page(server.get("/", params={"text": "second"}).text)
-    assert "1 to 2 of 2 runs" in page.text
-    assert "No run matches" in server.get("/", params={"track": "none"}).text
+def listed(client: httpx.Client, **asked: str) -> list[str]:
+    """The runs of the list in their order."""
+    page = read_page(client.get("/", params=asked).text)
+    return [box["value"] for box in page.tags("input") if box.get("name") == "run"]
 
 
-def test_pages_of_a_list_keep_its_filters(server: httpx.Client, first: str) -> None:
-    page = server.get(f"/runs/{first}/queries", params={"order": "best", "page": 2})
-    assert f'rel="prev" href="/runs/{first}/queries?order=best&amp;page=1"' in page.text
-    assert "26 to 30 of" in page.text
-    assert 'rel="next"' not in page.text
+def test_the_list_has_every_run_newest_first_with_what_changed(
+    server: httpx.Client, runs: Path
+) -> None:
+    assert listed(server) == sorted((path.name for path in runs.iterdir()), reverse=True)
+    text = read_page(server.get("/").text).text
+    assert "1 to 4 of 4 runs" in text
+    assert "all 4" in text
+    assert re.search(r"gate failed [1-4]", text)
+    older, newer = names(runs, "second")
+    assert f"/compare?run={older}&amp;run={newer}" in server.get("/").text
 
 
-def test_a_page_past_the_end_is_the_last(server: httpx.Client, first: str) -> None:
-    page = server.get(f"/runs/{first}/queries", params={"page": 99})
-    assert "26 to 30 of" in page.text
+@pytest.mark.parametrize(
+    ("search", "found"),
+    [
+        ("target:second", 2),
+        ("second", 2),
+        ("target:second target:first", 0),
+        ("gate:failed", 1),
+        ("gate:passed", 3),
+        ("since:1d", 4),
+        ("since:2999-01-01", 0),
+        ("state:complete dataset:tiny", 4),
+        ('label:"no such"', 0),
+        ("http://x", 0),
+    ],
+)
+def test_one_search_box_finds_runs(server: httpx.Client, search: str, found: int) -> None:
+    assert len(listed(server, q=search)) == found
 
 
-@pytest.mark.parametrize("page", ["0", "-1", "x", "99999999999"])
-def test_a_page_number_that_makes_no_sense_is_forgiven(server: httpx.Client, page: str) -> None:
-    assert server.get("/", params={"page": page}).status_code == 200
+def test_a_date_that_cannot_be_read_is_told(server: httpx.Client) -> None:
+    assert "is not a time" in server.get("/", params={"q": "since:soon"}).text
 
 
-def test_a_run_s_page_is_its_report(server: httpx.Client, first: str) -> None:
+def test_the_list_is_sorted_by_every_column_and_shows_those_that_are_chosen(
+    server: httpx.Client, runs: Path
+) -> None:
+    by_name = sorted(path.name for path in runs.iterdir())
+    assert listed(server, sort="when") == by_name
+    best_first = listed(server, sort="-mean")
+    assert best_first[0] in names(runs, "first")
+    assert best_first == listed(server, sort="-mean", metric="ndcg@5")
+    for column in ("label", "target", "dataset", "branch", "change", "failed", "p95", "verdict"):
+        assert len(listed(server, sort=column)) == 4, column
+    page = server.get("/", params={"sort": "-mean", "col": ["mean", "p50", "nonsense"]}).text
+    assert 'aria-sort="descending"' in page
+    assert "sort=mean" in page  # the same heading turns it around
+    assert len(read_page(page).tags("th")) == 3
+    assert server.get("/", params={"sort": "; DROP", "only": "x", "page": "x"}).status_code == 200
+
+
+def test_the_board_ranks_targets_and_groups_have_a_line(server: httpx.Client) -> None:
+    text = read_page(server.get("/", params={"view": "board"}).text).text
+    order = re.findall(r"(\d)(?:–\d)? \S*:(first|second|third)", text)
+    assert [name for _, name in order] == ["first", "second", "third"]
+    assert order[0][0] == "1"
+    groups = read_page(server.get("/", params={"view": "groups"}).text)
+    assert groups.text.count("compare · trend") == 1  # of `second`, which has two runs
+    assert any("2 runs: from" in svg.get("aria-label", "") for svg in groups.tags("svg"))
+    assert server.get("/leaderboard").headers["location"] == "/?view=board"
+
+
+def test_chosen_runs_are_compared_exported_or_refused(
+    server: httpx.Client, first: str, third: str, runs: Path
+) -> None:
+    token = re.findall(r'form_token" value="([^"]+)"', server.get("/").text)[0]
+
+    def act(what: str, *chosen: str) -> httpx.Response:
+        data = {"form_token": token, "do": what, "run": list(chosen)}
+        return server.post("/chosen", data=data)
+
+    assert act("compare", first, third).headers["location"] == f"/compare?run={first}&run={third}"
+    older, newer = names(runs, "second")
+    assert act("compare", newer).headers["location"] == f"/compare?run={older}&run={newer}"
+    table = server.get(act("export", first, third).headers["location"])
+    assert [line.split(",")[0] for line in table.text.splitlines()] == ["run", first, third]
+    assert act("compare").status_code == 422
+    assert act("compare", "../x").status_code == 404
+
+
+# --- a run ---------------------------------------------------------------------------------------
+
+
+def test_a_run_has_tabs_for_what_it_has(server: httpx.Client, first: str) -> None:
     page = read_page(server.get(f"/runs/{first}").text)
-    for heading in ("All metrics", "Latency", "Worst queries", "How to repeat this run"):
+    for heading in ("Metrics", "Latency", "Gates", "Scores of the queries"):
         assert heading in page.text
-    assert "Title 0 <script>" in page.text  # the data set was found: grades and texts are there
+    links = [a["href"].removeprefix(f"/runs/{first}?tab=") for a in page.tags("a")]
+    assert [link for link in links if link.isalpha()] == [
+        *("overview", "queries", "failures", "settings"),
+    ]
+    settings = read_page(server.get(f"/runs/{first}", params={"tab": "settings"}).text)
+    assert "Repeat this run" in settings.text
+    assert server.get(f"/runs/{first}", params={"tab": "nonsense"}).status_code == 200
 
 
-def test_the_report_can_be_taken_along(server: httpx.Client, first: str, runs: Path) -> None:
-    html = server.get(f"/runs/{first}/report.html")
-    assert html.headers["content-disposition"] == f'attachment; filename="{first}.html"'
-    assert html.text.startswith("<!doctype html>")
-    json = server.get(f"/runs/{first}/report.json")
-    assert json.content == (runs / first / "report.json").read_bytes()
+def test_the_queries_of_a_run_are_sorted_filtered_and_opened_in_a_panel(
+    server: httpx.Client, third: str
+) -> None:
+    def shown(**asked: str) -> str:
+        asked = {"tab": "queries", **asked}
+        return server.get(f"/runs/{third}", params=asked).text
+
+    def ids(page: str) -> list[str]:
+        return re.findall(r'data-panel href="[^"]*query=(q\d+)', page)
+
+    assert len(ids(shown())) == 30
+    assert set(ids(shown(sort="-score"))[:2]) == {"q0", "q1"}
+    assert ids(shown(slice="outcome:failed: agent error")) == ["q29"]
+    assert "No query matches" in shown(slice="tag:unheard of")
+    assert ids(shown(q="query 7 ")) == ["q7"]
+    panel = read_page(shown(query="q29")).text
+    assert f"refused {SCRIPT}" in panel
+    assert "The same query in other runs" in panel
+    assert "The raw call" in panel
+    assert "Title 0 <script>" in read_page(shown(query="q0")).text
+    assert server.get(f"/runs/{third}?tab=queries&query=nope").status_code == 404
 
 
-def test_every_query_has_a_page(server: httpx.Client, third: str) -> None:
-    listed = server.get(f"/runs/{third}/queries", params={"order": "best"})
-    assert re.search(r"1 to 25 of\s+30 queries", listed.text)
-    assert re.search(r"<strong>1\.000</strong>", listed.text)
-    page = read_page(server.get(f"/runs/{third}/queries/q0").text)
-    assert "Retrieved" in page.text
-    assert "Ideal" in page.text
-    failed = server.get(f"/runs/{third}/queries", params={"only": "failed"}).text
-    assert "q29" in failed
-    assert "q28" not in failed
+def test_a_script_gets_the_panel_alone(server: httpx.Client, third: str, first: str) -> None:
+    for address in (f"/runs/{third}?tab=queries&query=q3", f"/compare?run={first}&run={third}"):
+        whole = server.get(address).text
+        part = server.get(address, headers={"fragment": "panel"}).text
+        assert part.startswith('<section id="panel"'), address
+        assert part.strip() in whole
+        assert "<html" not in part
 
 
-def test_two_runs_are_compared_in_words(server: httpx.Client, first: str, third: str) -> None:
-    page = read_page(server.get("/compare", params={"run": [first, third]}).text)
-    assert re.search(r"third is significantly worse in nDCG@5 \(-0\.\d{4}\)", page.text)
+@pytest.mark.parametrize(
+    ("path", "wanted"),
+    [
+        ("queries", "tab=queries"),
+        ("questions", "tab=answers"),
+        ("queries/q3", "tab=queries&query=q3"),
+        ("questions/a/b", "tab=answers&query=a%2Fb"),
+    ],
+)
+def test_earlier_addresses_of_queries_lead_to_their_tab(
+    server: httpx.Client, first: str, path: str, wanted: str
+) -> None:
+    answer = server.get(f"/runs/{first}/{path}")
+    assert answer.headers["location"] == f"/runs/{first}?{wanted}"
 
 
-def test_one_run_alone_asks_for_another(server: httpx.Client, first: str) -> None:
-    answer = server.get("/compare", params={"run": first})
-    assert answer.status_code == 200
-    assert f'<option value="{first}" selected>' in answer.text
+def test_a_long_list_has_pages_that_keep_its_filters(
+    folder: Path, runs: Path, tmp_path: Path
+) -> None:
+    source = runs / names(runs, "first")[0]
+    for place in range(120):
+        shutil.copytree(source, tmp_path / "runs" / f"20260101-0000{place:03}-copy")
+    with running(folder, "--runs", str(tmp_path / "runs")) as client:
+        page = client.get("/", params={"q": "copy"}).text
+        assert "1 to 100 of 120 runs" in page
+        assert len(page) < 150_000
+        assert 'rel="next" href="/?q=copy&amp;page=2"' in page
+        assert len(listed(client, q="copy", page="99")) == 20
+
+
+# --- answers -------------------------------------------------------------------------------------
+
+
+def test_a_wrong_answer_is_opened_with_contexts_prompt_and_verdict(
+    answer_server: httpx.Client, answer_runs: Path
+) -> None:
+    liar = names(answer_runs, "liar")[0]
+    folder = RunFolder(answer_runs / liar)
+    call = json.loads(folder.calls_file.read_text().splitlines()[0])
+    query_id = call["query_id"]
+    JudgeLog(folder.path).add(JudgeCall(query_id, "correctness", f"Compare {SCRIPT}", "No.", None))
+    call["contexts"] = [{"id": "c1", "doc_id": "note-001", "text": f"shown to the model {SCRIPT}"}]
+    with folder.calls_file.open("a") as calls:
+        calls.write(json.dumps(call) + "\n")
+    address = f"/runs/{liar}?tab=answers"
+    html = answer_server.get(f"{address}&query={query_id}").text
+    text = read_page(html).text
+    for words in ("correctness: not a verdict", f"Compare {SCRIPT}", "No.", "shown to the model"):
+        assert words in text
+    assert f"no{SCRIPT} (does not exist)" in text
+    assert not re.search(r"<script(?! src=)|<img", html)
+    wrong = read_page(answer_server.get(address).text)
+    assert any(row.get("aria-current") for row in wrong.tags("tr"))  # the first is open
+
+
+def test_answers_are_filtered_by_what_went_wrong_and_ids_in_findings_are_links(
+    answer_server: httpx.Client, answer_runs: Path
+) -> None:
+    bm25 = names(answer_runs, "bm25")[0]
+    report = RunFolder(answer_runs / bm25).read_report().answers
+    assert report is not None
+    assert report.diagnosis is not None
+    kind, number = next(iter(report.diagnosis.counts.items()))
+    page = answer_server.get(f"/runs/{bm25}", params={"tab": "answers", "kind": kind}).text
+    assert f"of {number} question" in page
+    for finding in report.findings:
+        for query_id in finding.examples:
+            assert f"/runs/{bm25}?tab=answers&amp;query={query_id}#panel" in page
+
+
+# --- comparisons ---------------------------------------------------------------------------------
+
+
+def test_the_oldest_run_is_the_reference_unless_another_is_chosen(
+    server: httpx.Client, first: str, third: str
+) -> None:
+    for both in ([first, third], [third, first]):
+        text = read_page(server.get("/compare", params={"run": both}).text).text
+        assert re.search(r"third got worse than \S+first", text)
+    swapped = server.get("/compare", params={"run": [first, third], "ref": third, "b": first})
+    assert re.search(r"first got better than \S+third", read_page(swapped.text).text)
+
+
+def test_a_comparison_has_every_tab(server: httpx.Client, first: str, third: str) -> None:
+    def shown(**asked: str) -> str:
+        return server.get("/compare", params={"run": [first, third], **asked}).text
+
+    assert "Lost: Title" in read_page(shown()).text
+    assert "lost" in read_page(shown(tab="documents")).text
+    assert "better / same / worse" in shown(tab="metrics")
+    assert "No setting differs" not in shown(tab="settings")
+    panel = read_page(shown(query="q5")).text
+    assert "query 5" in panel
+
+
+def test_a_slice_filters_the_queries_of_both_runs(
+    answer_server: httpx.Client, answer_runs: Path
+) -> None:
+    both = [names(answer_runs, part)[0] for part in ("bm25", "liar")]
+    asked = {"run": both, "metric": "ndcg@5"}
+    page = answer_server.get("/compare", params=asked).text
+    every = len(re.findall("data-panel", page))
+    key, size = re.findall(r'slice=(tag[^"&]+)[^"]*">[^<]* (\d+)\s', page)[0]
+    sliced = answer_server.get("/compare", params={**asked, "slice": unquote(key)}).text
+    assert len(re.findall("data-panel", sliced)) == int(size) < every
+    assert all(name in sliced for name in both)
+
+
+def test_the_file_of_a_comparison_is_what_the_page_shows(
+    server: httpx.Client, first: str, third: str
+) -> None:
+    shown = server.get("/compare", params={"run": [first, third]})
+    link = re.search(r'href="(/compare\.html\?[^"]*)"', shown.text)
+    assert link
+    answer = server.get(unescape(link[1]))
+    assert answer.headers["content-disposition"] == 'attachment; filename="comparison.html"'
+    page = read_page(answer.text)
+    assert_harmless(page)
+    assert "got worse than" in page.text
+    for wrong, status in ({"run": first}, 422), ({"run": [first, "../x"]}, 404):
+        assert server.get("/compare.html", params=wrong).status_code == status
 
 
 def test_runs_on_other_data_are_not_compared(server: httpx.Client, first: str, runs: Path) -> None:
@@ -103,16 +301,49 @@ def test_runs_on_other_data_are_not_compared(server: httpx.Client, first: str, r
         assert answer.status_code == 422
         assert "no query in common" in answer.text
     finally:
-        for file in other.path.iterdir():
-            file.unlink()
-        other.path.rmdir()
+        shutil.rmtree(other.path)
 
 
-def test_the_leaderboard_ranks_targets(server: httpx.Client) -> None:
-    page = read_page(server.get("/leaderboard").text)
-    order = re.findall(r"(?<![\d.])(\d)(?:= shared)? \S*:(first|second|third)", page.text)
-    assert [name for _, name in order] == ["first", "second", "third"]
-    assert order[0][0] == "1"
+# --- trends --------------------------------------------------------------------------------------
+
+
+def test_the_trend_of_the_largest_set_is_shown_and_others_can_be_chosen(
+    history_server: httpx.Client, history: Path
+) -> None:
+    page = history_server.get("/trends").text
+    runs = names(history, "search")
+    assert len(runs) == 30
+    links = [a.get("href") for a in read_page(page).tags("a")]
+    assert all(f"/runs/{name}" in links for name in runs)
+    text = read_page(page).text
+    for words in ("rerank-documents", "gate 0.55", "the data changed", "Finder 1.1 → Finder 1.2"):
+        assert words in text
+    asked = {"target": "Finder", "branch": "main", "since": "2026-10-20", "metric": "recall@5"}
+    filtered = history_server.get("/trends", params=asked).text
+    assert "Recall@5 of Finder" in filtered
+    assert len(set(re.findall(r'href="/runs/([^"]+)" class="point', filtered))) < 18
+    file = history_server.get("/trends.html", params=asked)
+    assert file.headers["content-disposition"] == 'attachment; filename="trend.html"'
+    assert "/runs/" not in file.text
+    assert "Median latency" in page
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"target": "nobody"}, "No complete run of this target"),
+        ({"since": "2999-01-01"}, "No run matches"),
+        ({"branch": "gone"}, "No run matches"),
+        ({"metric": "no such"}, "nDCG@5 of Finder"),
+    ],
+)
+def test_a_trend_that_is_not_there_is_told(
+    history_server: httpx.Client, asked: dict[str, str], words: str
+) -> None:
+    assert words in history_server.get("/trends", params=asked).text
+
+
+# --- what is not there ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -122,10 +353,9 @@ def test_the_leaderboard_ranks_targets(server: httpx.Client) -> None:
         "/runs/..",
         "/runs/%2e%2e%2f%2e%2e%2fetc",
         "/runs/nope/events",
-        "/runs/nope/queries",
+        "/runs/nope/report.json",
         "/compare?run=nope&run=nope2",
         "/evaluations/nope",
-        "/leaderboard?dataset=nope",
         "/no/such/page",
         "/static/../conftest.py",
     ],
@@ -136,7 +366,7 @@ def test_what_is_not_there_is_said_in_words(server: httpx.Client, path: str) -> 
     assert "Traceback" not in answer.text
 
 
-def test_a_damaged_run_is_said_to_be_so(folder: Path, tmp_path: Path) -> None:
+def test_a_damaged_run_and_an_empty_folder_say_so(folder: Path, tmp_path: Path) -> None:
     damaged = tmp_path / "runs" / "20260101-000000-x"
     damaged.mkdir(parents=True)
     (damaged / "run.json").write_text("{")
@@ -145,58 +375,16 @@ def test_a_damaged_run_is_said_to_be_so(folder: Path, tmp_path: Path) -> None:
         answer = client.get(f"/runs/{damaged.name}")
         assert answer.status_code == 409
         assert "damaged" in answer.text
-
-
-def test_an_empty_folder_says_what_to_do(folder: Path, tmp_path: Path) -> None:
-    with running(folder, "--runs", str(tmp_path / "none")) as client:
+        shutil.rmtree(damaged)
         assert "There is no run" in client.get("/").text
-        assert "no complete runs yet" in client.get("/leaderboard").text
-        assert client.get("/compare").status_code == 200
+        assert "No complete run" in client.get("/?view=board").text
+        assert "no complete runs yet" in client.get("/trends").text
+        assert client.get("/compare").status_code == 422
 
 
-def test_a_slice_of_queries_has_an_address(server: httpx.Client, first: str) -> None:
-    def listed(name: str) -> str:
-        return server.get(f"/runs/{first}/queries", params={"slice": name}).text
-
-    assert "of 30 queries" in listed("Form of the query: phrase")
-    assert "No query matches" in listed("Words in the query: 1")
-    assert "No query matches" in listed("Tag of the query: unheard of")
-
-
-def test_runs_can_be_sorted_and_filtered(server: httpx.Client, runs: Path) -> None:
-    def listed(**asked: str) -> list[str]:
-        links = [a.get("href", "") for a in read_page(server.get("/", params=asked).text).tags("a")]
-        names = [link.removeprefix("/runs/") for link in links if link.startswith("/runs/")]
-        return [name for name in names if (runs / name).exists()][-4:]
-
-    by_name = sorted(path.name for path in runs.iterdir())
-    assert listed(sort="started") == by_name
-    assert listed(sort="-started") == by_name[::-1]
-    page = server.get("/", params={"sort": "-mean"}).text
-    assert 'aria-sort="descending"' in page
-    assert "sort=mean" in page  # the same heading turns it around
-    assert "No run matches" in server.get("/", params={"since": "2999-01-01"}).text
-    assert server.get("/", params={"sort": "; DROP TABLE runs", "only": "x"}).status_code == 200
-
-
-def test_what_is_shown_can_be_taken_along_as_one_file(
-    server: httpx.Client, first: str, third: str
-) -> None:
-    """With the filters of the page that it was taken from."""
-    both = {"run": [first, third]}
-    pages: list[tuple[str, dict[str, Any], str]] = [
-        ("/compare", both, "is significantly worse"),
-        (f"/runs/{third}/queries", {"only": "failed", "order": "worst"}, "1 query, nDCG@5 0.0000"),
-    ]
-    for path, filters, words in pages:
-        shown = server.get(path, params=filters)
-        link = re.search(rf'href="({path}\.html\?[^"]*)"', shown.text)
-        assert link, path
-        answer = server.get(unescape(link[1]))
-        assert answer.status_code == 200
-        assert answer.headers["content-disposition"].startswith("attachment; filename=")
-        page = read_page(answer.text)
-        assert_harmless(page)
-        assert words in page.text, page.text[:500]
-    assert server.get("/compare.html", params={"run": first}).status_code == 422
-    assert server.get("/compare.html", params={"run": "../x"}).status_code == 404
+def test_the_report_can_be_taken_along(server: httpx.Client, first: str, runs: Path) -> None:
+    html = server.get(f"/runs/{first}/report.html")
+    assert html.headers["content-disposition"] == f'attachment; filename="{first}.html"'
+    assert html.text.startswith("<!doctype html>")
+    json_file = server.get(f"/runs/{first}/report.json")
+    assert json_file.content == (runs / first / "report.json").read_bytes()

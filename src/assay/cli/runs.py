@@ -194,16 +194,6 @@ def report(
     run: Annotated[str, _run_argument("RUN")] = "latest",
     html: HtmlFile = None,
     in_browser: Open = False,
-    of_slice: Annotated[
-        str | None,
-        option(
-            "With --html or --open: only the queries of a slice, such as 'Form of the query: "
-            "question', with what was retrieved for each.",
-            None,
-            "TITLE: NAME",
-            "--slice",
-        ),
-    ] = None,
     query: Annotated[
         str | None,
         option("Show one answer: what the judge was asked, and its replies.", None, "ID"),
@@ -223,9 +213,6 @@ def report(
     page = folder.page_file
     if query is not None:
         _show_answer(folder, query, as_json)
-        return
-    if of_slice is not None:
-        share_slice(folder, of_slice, html, in_browser)
         return
     if html is not None or (in_browser and not page.exists()):
         write_page(html or page, render_report_page(folder, dataset_of(folder)))
@@ -336,24 +323,6 @@ def _refuse_twice(folders: "list[RunFolder]") -> None:
                 f"run {folders[place].name!r} would be compared with itself; choose another "
                 "one; to list them: assay runs"
             )
-
-
-def share_slice(folder: "RunFolder", name: str, html: Path | None, in_browser: bool) -> None:
-    """The queries of a slice as one file. Raises `UsageError`."""
-    from assay.report.slice_page import render_slice_page, rows_of_slice
-
-    page = _shared_page("--slice", html, in_browser, "slice.html")
-    dataset = dataset_of(folder)
-    rows = rows_of_slice(folder, dataset, name)
-    write_page(page, render_slice_page(folder, rows, dataset, name))
-    if in_browser:
-        open_page(page)
-
-
-def _shared_page(option: str, html: Path | None, in_browser: bool, name: str) -> Path:
-    if html is None and not in_browser:
-        raise UsageError(f"{option} makes a page: add --html FILE to keep it, or --open to see it")
-    return html or temporary_page(name)
 
 
 def dataset_of(folder: "RunFolder") -> "Dataset | None":

@@ -278,15 +278,6 @@ def agent(
 @serve_app.command("ui")
 def ui(
     runs: Annotated[Path, option("Folder of the runs.", "ASSAY_OUT", "DIR")] = Path("runs"),
-    dataset: Annotated[
-        str,
-        option(
-            "The data set of the search page: nfcorpus, notes, or the path of a "
-            "BEIR folder or zip.",
-            "ASSAY_DATASET",
-            "NAME|PATH",
-        ),
-    ] = "nfcorpus",
     allow_hosts: Annotated[
         str,
         option(
@@ -317,7 +308,7 @@ def ui(
         bool, switch("--token", "Ask for a token: ASSAY_TOKEN, or a new one that is printed.")
     ] = False,
 ) -> None:
-    """Serve the web UI. It has reports, comparisons, a leaderboard, grading, search and checks.
+    """Serve the web UI. It has runs, comparisons, trends, evaluations and grading.
 
     With ASSAY_TOKEN set, the pages ask for that token.
     """
@@ -339,7 +330,7 @@ def ui(
     with listen(f"web UI for the runs in {runs}", host, port) as listener:
         from assay.serve.ui.app import ui_app
 
-        pages = partial(ui_app, runs, token=token, policy=policy, dataset=dataset)
+        pages = partial(ui_app, runs, token=token, policy=policy)
         serve_on(pages(read_only=read_only, named=named_configs()), listener)
 
 

@@ -130,7 +130,14 @@ def write_report(folder: RunFolder, evaluation: "Evaluation", found: ReportInput
         writer.finish(report)
     finally:
         writer.close()
-    page = render_run(report, figures, name=folder.name, dataset=shown, answers=answer_rows)
+    page = render_run(
+        report,
+        figures,
+        name=folder.name,
+        header=folder.read_header(),
+        dataset=shown,
+        answers=answer_rows,
+    )
     atomic_write(folder.page_file, page.encode())
     return report
 
@@ -142,8 +149,14 @@ def render_report_page(folder: RunFolder, dataset: Dataset | None) -> str:
     figures = QueryFigures(report.headline[0], dataset.queries if dataset else {})
     for row in folder.read_rows():
         figures.add(row)
-    answers = folder.read_answers()
-    return render_run(report, figures, name=folder.name, dataset=dataset, answers=answers)
+    return render_run(
+        report,
+        figures,
+        name=folder.name,
+        header=folder.read_header(),
+        dataset=dataset,
+        answers=folder.read_answers(),
+    )
 
 
 def write_report_page(folder: RunFolder, dataset: Dataset | None) -> None:

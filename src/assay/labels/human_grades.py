@@ -44,6 +44,7 @@ class _Grades:
 
     labels: dict[PairName, int] = field(default_factory=dict)
     before: deque[tuple[PairName, int | None]] = field(default_factory=lambda: deque(maxlen=_UNDO))
+    comments: dict[PairName, str] = field(default_factory=dict)
 
     def apply(self, name: PairName, grade: int | None, *, undo: bool) -> None:
         if undo and self.before:
@@ -94,8 +95,16 @@ class GradedPool:
         """Those of one person; empty before the first."""
         return self.grades().get(grader, {})
 
-    def save(self, grader: str, labels: Mapping[PairName, int | None]) -> None:
-        """Keep grades of one person; None takes one back.
+    def comments(self, grader: str) -> dict[PairName, str]:
+        """What one person wrote about documents."""
+        with self._lock:
+            self._catch_up()
+            return dict(self._graders[grader].comments) if grader in self._graders else {}
+
+    def save(
+        self, grader: str, labels: Mapping[PairName, int | None], comment: str | None = None
+    ) -> None:
+        """Keep grades of one person, with a comment on these documents; None takes one back.
 
         Raises:
             UsageError: a pair is not of this pool, a grade is not on the scale, or the name of the
@@ -113,7 +122,9 @@ class GradedPool:
                     f"this pool already has the grades of {_MAX_GRADERS} people, the most that it "
                     "may have; make another pool with: assay judge pool"
                 )
-            self._append(*(_record(grader, name, grade) for name, grade in labels.items()))
+            said = {} if comment is None else {"comment": comment}
+            records = (_record(grader, name, grade) | said for name, grade in labels.items())
+            self._append(*records)
 
     def undo(self, grader: str) -> PairName | None:
         """Take back what one person said last, and say of which pair; None if there is nothing."""
@@ -149,11 +160,16 @@ class GradedPool:
         if self._journal.size < self._offset:
             self._start_over()
         records, offset = self._journal.read_from(self._offset)
-        lines = [self._checked(each) for each in records]
+        lines = [(*self._checked(each), each.get("comment")) for each in records]
         # Only now: a damaged line is reported each time, and none of those around it is lost.
         self._offset = offset
-        for grader, name, grade, undo in lines:
-            self._graders.setdefault(grader, _Grades()).apply(name, grade, undo=undo)
+        for grader, name, grade, undo, comment in lines:
+            found = self._graders.setdefault(grader, _Grades())
+            found.apply(name, grade, undo=undo)
+            if isinstance(comment, str):
+                found.comments[name] = comment
+                if not comment:
+                    del found.comments[name]
 
     def _checked(self, record: JsonObject) -> tuple[str, PairName, int | None, bool]:
         match record:

@@ -1,56 +1,57 @@
-"""The report of a run as one HTML page.
+"""The page of a run, as a file and in the web UI: the same templates, read from `RunPage`.
 
-`QueryFigures` collects what the page shows of the rows, one row at a time; `run_view` is the view
-model, for this page and for the web UI.
+`QueryFigures` collects what the page shows of the rows, one row at a time.
 """
 
 import heapq
 import re
 import shlex
-from array import array
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
+from urllib.parse import urlencode
 
-import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 from assay.data.dataset import Dataset, Query
 from assay.metrics.metric import Metric
-from assay.report import numbers, plots
-from assay.report.html_answers import AnswersView, answers_view
-from assay.report.html_queries import (
-    JudgedDocuments,
-    QueryGroup,
-    QueryGroups,
-    QueryView,
-    query_view,
-    violation_lines,
-)
+from assay.metrics.violations import KINDS
+from assay.report import charts
+from assay.report.documents import RIGHT, UNDECIDED, JudgedDocuments, anchor, kind_of
 from assay.report.html_templates import render_fragment, render_page
+from assay.report.numbers import duration
+from assay.report.slices import OUTCOME, Slice, SliceMean, slice_means, slices_of
 from assay.run.config import RunConfig
-from assay.run.models import AnswerRow, QueryRow, Report, Statistic, ViolationCount
+from assay.run.models import AnswerRow, QueryRow, Report, RunHeader
 from assay.run.settings import RunSetting, arguments, settings
 
-SHOWN = 10
+IN_FILE = 20
+"""Queries, and answers, that a file shows with their documents: each takes some kilobytes."""
+
 _BINS = 20
-_TIMES = 24
+_DOTS = 300
 _PASSWORD = re.compile(r"(?<=//)[^/@\s]+@")
+_VIOLATIONS = {"duplicate": "repeated", "unknown": "unknown id", "surplus": "beyond top_k"}
 
 
-@dataclass(frozen=True, slots=True)
-class LatencyOverTime:
-    """Percentiles by name; `axis` is seconds, or queries where rows have no time."""
+class QueryLine(NamedTuple):
+    """A query as one line of a list; `latency_ms` is None for one that was never sent."""
 
-    places: Sequence[float]
-    series: Mapping[str, Sequence[float | None]]
-    axis: str
+    query_id: str
+    text: str
+    score: float
+    found: int
+    relevant: int
+    latency_ms: float | None
+    at: float
+    failure: str
+    slices: tuple[Slice, ...]
 
 
 @dataclass
 class QueryFigures:
-    """What a page shows of a run's rows, collected by `add` without keeping the rows.
+    """What a page shows of a run's rows, collected by `add`; of the rows, the worst are kept.
 
     Parameters:
         metric: the headline metric.
@@ -59,113 +60,174 @@ class QueryFigures:
 
     metric: Metric
     queries: Mapping[str, Query]
-    zeros: int = field(default=0, init=False)
-    perfect: int = field(default=0, init=False)
-    failure_examples: dict[str, QueryRow] = field(default_factory=dict, init=False)
+    lines: list[QueryLine] = field(default_factory=list, init=False)
+    failed: dict[str, QueryRow] = field(default_factory=dict, init=False)
+    """The first row of each kind of failure."""
 
     def __post_init__(self) -> None:
-        self._bins = [0] * _BINS
-        self._groups = QueryGroups()
-        self._times = array("d")
-        self._latencies = array("d")
-        self._timed = True
-        self._worst = _LargestRows()
-        self._best = _LargestRows()
+        self._worst: list[tuple[float, int, QueryRow]] = []
 
     def add(self, row: QueryRow) -> None:
         """Take one more row into account."""
-        score = row.score(self.metric)
-        self.zeros += score == 0
-        self.perfect += score >= 1 - 1e-9
-        if score > 0:
-            self._bins[min(int(score * _BINS), _BINS - 1)] += 1
-        query = self.queries.get(row.query_id)
-        self._groups.add(row, score, query.tags if query else ())
-        if row.status != "ok":
-            self.failure_examples.setdefault(row.failure, row)
-            return
-        self._latencies.append(row.latency_ms)
-        self._timed = self._timed and "at" in row.model_fields_set
-        self._times.append(row.at)
-        # Among equal scores, the query with the most relevant documents first.
-        self._worst.offer((-score, row.total_relevant_docs), row)
-        self._best.offer((score, row.total_relevant_docs), row)
+        query, score = self.queries.get(row.query_id), row.score(self.metric)
+        self.lines.append(
+            QueryLine(
+                row.query_id,
+                row.query_text,
+                score,
+                row.relevant_docs_retrieved,
+                row.total_relevant_docs,
+                row.latency_ms if "latency_ms" in row.model_fields_set else None,
+                row.at,
+                row.failure,
+                tuple(slices_of(row, query.tags if query else ())),
+            )
+        )
+        if row.failure:
+            self.failed.setdefault(row.failure, row)
+        else:
+            push = heapq.heappush if len(self._worst) < IN_FILE else heapq.heappushpop
+            push(self._worst, (-score, -len(self.lines), row))
 
     @property
     def worst(self) -> list[QueryRow]:
         """The answered queries with the lowest scores, the worst first."""
-        return self._worst.rows()
+        return [row for _, _, row in sorted(self._worst, reverse=True)]
 
     @property
-    def best(self) -> list[QueryRow]:
-        """The best ones, without those among the worst: a small run shows each query once."""
-        shown = {row.query_id for row in self.worst}
-        return [row for row in self._best.rows() if row.query_id not in shown]
+    def zeros(self) -> int:
+        """Queries that score nothing."""
+        return sum(line.score == 0 for line in self.lines)
 
-    def histogram(self) -> list[int]:
-        """Counts in equal steps from 0 to 1, without scores of exactly 0."""
-        return list(self._bins)
+    def histogram(self) -> Markup:
+        """How many queries scored what."""
+        bins = [0] * _BINS
+        for line in self.lines:
+            if line.score > 0:
+                bins[min(int(line.score * _BINS), _BINS - 1)] += 1
+        return charts.histogram(bins, self.zeros, str(self.metric))
 
-    def groups(self) -> dict[str, list[QueryGroup]]:
-        """Scores by what queries have in common, by title."""
-        return self._groups.by_title()
-
-    def latency_over_time(self) -> LatencyOverTime | None:
-        """Percentiles over the run; None if too few queries were timed."""
-        if len(self._latencies) < 8 or max(self._latencies) <= 0:
+    def latency(self, link: Callable[[str], str]) -> Markup | None:
+        """One dot a query over the run, the slowest if there are many; None if few were timed."""
+        timed = [line for line in self.lines if line.latency_ms is not None and not line.failure]
+        if len(timed) < 5:
             return None
-        latencies = np.array(self._latencies)
-        asked = np.array(self._times if self._timed else range(len(latencies)), dtype=float)
-        if asked.max() <= asked.min():
-            return None
-        bins = min(_TIMES, max(4, len(latencies) // 8))
-        edges = np.linspace(0, asked.max(), bins + 1)
-        where = np.clip(np.digitize(asked, edges) - 1, 0, bins - 1)
-        in_bin = [latencies[where == place] for place in range(bins)]
-        return LatencyOverTime(
-            places=[float(edge) for edge in (edges[:-1] + edges[1:]) / 2],
-            series={f"p{p}": [_percentile(each, p) for each in in_bin] for p in (50, 95)},
-            axis="seconds" if self._timed else "queries",
-        )
+        kept = sorted(timed, key=lambda line: -(line.latency_ms or 0))[:_DOTS]
+        dots = [
+            (
+                line.at,
+                line.latency_ms or 0.0,
+                f"{(line.text or line.query_id)[:80]}: {duration((line.latency_ms or 0) / 1000)}",
+                link(line.query_id),
+            )
+            for line in kept
+        ]
+        return charts.latency_dots(dots, "seconds into the run")
+
+    def slices(self) -> dict[str, list[SliceMean]]:
+        """Mean scores by what queries have in common."""
+        scores: dict[Slice, list[float]] = defaultdict(list)
+        for line in self.lines:
+            for found in line.slices:
+                if found.kind != OUTCOME:
+                    scores[found].append(line.score)
+        kinds: dict[str, list[SliceMean]] = defaultdict(list)
+        for mean in slice_means(scores):
+            kinds[mean.slice.kind].append(mean)
+        return dict(kinds)
 
 
-@dataclass(frozen=True, slots=True)
-class FailureLine:
-    """How many queries failed in one way, with the first of them."""
+@dataclass(frozen=True)
+class RunPage:
+    """What the templates of a run read.
 
-    kind: str
-    number: int
-    example: QueryRow | None
-
-
-@dataclass(frozen=True, slots=True)
-class RunView:
-    """What the template `run_body.html` shows of a run.
-
-    `query_links`, where queries have pages, is the address before their ids.
+    Attributes:
+        name: the name of the run's folder.
+        report: every figure of the run.
+        header: `run.json`, for commit, branch and label.
+        figures: what was collected of its rows.
+        docs: grades, titles and texts.
+        answers: the rows of the answers; in a file, few of each kind.
+        server: whether links lead to other pages.
     """
 
     name: str
-    title: str
     report: Report
-    metric: str
-    score: str
-    headline: Statistic
-    score_line: Markup
-    zeros: int
-    perfect: int
-    histogram: Markup
-    groups: Mapping[str, Sequence[QueryGroup]]
-    latency: Markup | None
-    failures: Sequence[FailureLine]
-    violations: Sequence[tuple[str, ViolationCount]]
-    worst: Sequence[QueryView]
-    best: Sequence[QueryView]
-    answers: AnswersView | None
-    graded: bool
-    query_links: str
-    command: str
-    settings: Mapping[str, str]
+    header: RunHeader
+    figures: QueryFigures
+    docs: JudgedDocuments
+    answers: Sequence[AnswerRow] = ()
+    server: bool = False
+
+    @property
+    def title(self) -> str:
+        """The label of the run, else its target."""
+        label = None if self.header.baseline_of else self.header.label
+        return label or self.report.target.title
+
+    @property
+    def tabs(self) -> list[tuple[str, str]]:
+        """Those that the run has something for: the name of the template and the words."""
+        return [(name, words) for name, words, applies in TABS if applies(self)]
+
+    def link(self, query_id: str) -> str:
+        """Where a query is shown; empty in a file that does not show it."""
+        if self.server:
+            return f"/runs/{self.name}?{query_address('queries', query_id)}"
+        shown = any(row.query_id == query_id for row in self.figures.worst)
+        return f"#q-{anchor(query_id)}" if shown else ""
+
+    @property
+    def command(self) -> str:
+        """The command that makes this run again."""
+        return command_of(self.report.config)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Every setting as text."""
+        return {"target": self.report.config.target} | shown_settings(self.report.config)
+
+    @property
+    def changed_settings(self) -> dict[str, str]:
+        """The settings that are not the default."""
+        usual = shown_settings(RunConfig(target=""))
+        return {name: text for name, text in self.settings.items() if usual.get(name) != text}
+
+    @property
+    def violations(self) -> list[tuple[str, object]]:
+        """The kinds of invalid ids that occurred."""
+        found = self.report.violations
+        return [
+            (_VIOLATIONS[kind], found[kind]) for kind in KINDS if kind in found and found[kind].ids
+        ]
+
+    @property
+    def kinds(self) -> dict[str, int]:
+        """How many answers ended how: what failed first, then undecided, then right."""
+        counts = Counter(kind_of(row) for row in self.answers)
+        last = {UNDECIDED: 1, RIGHT: 2}
+        names = sorted(counts, key=lambda kind: (last.get(kind, 0), -counts[kind], kind))
+        return {kind: counts[kind] for kind in names}
+
+    @property
+    def answers_in_file(self) -> list[AnswerRow]:
+        """As many of each kind, so that every kind is among those that a file shows."""
+        room = max(2, IN_FILE // max(1, len(self.kinds)))
+        return [
+            row
+            for kind in self.kinds
+            for row in [row for row in self.answers if kind_of(row) == kind][:room]
+        ]
+
+
+TABS: tuple[tuple[str, str, Callable[[RunPage], object]], ...] = (
+    ("overview", "Overview", lambda page: True),
+    ("queries", "Queries", lambda page: page.figures.lines),
+    ("answers", "Answers", lambda page: page.report.answers),
+    ("failures", "Failures", lambda page: page.report.failures or page.violations),
+    ("settings", "Settings", lambda page: True),
+)
+"""The tabs of a run: `run_NAME.html`, its words, and whether a run has something for it."""
 
 
 def render_run(
@@ -173,20 +235,23 @@ def render_run(
     figures: QueryFigures,
     *,
     name: str,
+    header: RunHeader,
     dataset: Dataset | None = None,
     answers: Iterable[AnswerRow] = (),
 ) -> str:
-    """The page of a run.
+    """The page of a run as one file.
 
     Parameters:
         report: every figure of the run.
         figures: what was collected of its rows.
         name: the name of the run.
+        header: `run.json`, for commit, branch and label.
         dataset: adds grades, titles and texts; without it there are only ids.
         answers: the rows of the answers, where they were evaluated.
     """
-    view = run_view(report, figures, name=name, dataset=dataset, answers=answers)
-    return render_page("run_page.html", run=view, title=f"{view.title}: {view.score}")
+    docs = JudgedDocuments.of(report.config, dataset)
+    page = RunPage(name, report, header, figures, docs, list(answers))
+    return render_page("run_file.html", run=page, title=page.title)
 
 
 def render_summary(report: Report, *, name: str) -> str:
@@ -194,84 +259,22 @@ def render_summary(report: Report, *, name: str) -> str:
     return render_fragment("run_summary.html", report=report, name=name)
 
 
-def run_view(
-    report: Report,
-    figures: QueryFigures,
-    *,
-    name: str,
-    dataset: Dataset | None = None,
-    answers: Iterable[AnswerRow] = (),
-    query_links: str = "",
-    question_links: str = "",
-) -> RunView:
-    """The view model of a run's page; parameters as for `render_run`.
-
-    `query_links`, where queries have pages, is the address before their ids; `question_links` is
-    the address of the list of questions, if there is one.
-    """
-    metric, score = report.headline
-    judged = JudgedDocuments.of(report.config, dataset)
-    return RunView(
-        name=name,
-        title=f"{report.target.title} on {report.dataset.name}",
-        report=report,
-        metric=str(metric),
-        score=numbers.figure(score.mean),
-        headline=score,
-        score_line=plots.score_line(score.mean, score.low, score.high, score.ceiling),
-        zeros=figures.zeros,
-        perfect=figures.perfect,
-        histogram=plots.histogram(figures.histogram(), figures.zeros, str(metric)),
-        groups=figures.groups(),
-        latency=_latency(figures),
-        failures=[
-            FailureLine(kind, number, figures.failure_examples.get(kind))
-            for kind, number in Counter(report.failures).most_common()
-        ],
-        violations=violation_lines(report.violations),
-        worst=[query_view(row, metric, judged) for row in figures.worst],
-        best=[query_view(row, metric, judged) for row in figures.best],
-        answers=answers_view(report.answers, answers, judged, question_links)
-        if report.answers
-        else None,
-        graded=dataset is not None,
-        query_links=query_links,
-        command=command_of(report.config),
-        settings={"target": report.config.target}
-        | {each.name: _shown(each, report.config) for each in settings().values()},
-    )
-
-
 def command_of(config: RunConfig) -> str:
-    """The command that makes this run again, every setting spelled out, without passwords."""
+    """The command that makes a run again, every setting spelled out, without passwords."""
     words = ["assay", "eval", config.target]
     for flag, value in arguments(config):
         words += [flag] if value is None else [flag, value]
     return shlex.join(words)
 
 
-def hide_password(text: str) -> str:
-    """Addresses in a text without user and password: reports are passed around."""
-    return _PASSWORD.sub("…@", text)
+def query_address(tab: str, query_id: str) -> str:
+    """The part of an address that opens a query in a list."""
+    return urlencode({"tab": tab, "query": query_id})
 
 
-class _LargestRows:
-    """The rows with the largest keys so far; of equals, the first ones."""
-
-    def __init__(self) -> None:
-        self._heap: list[tuple[tuple[float, ...], int, QueryRow]] = []
-        self._count = 0
-
-    def offer(self, key: tuple[float, ...], row: QueryRow) -> None:
-        self._count += 1
-        entry = (key, -self._count, row)
-        if len(self._heap) < SHOWN:
-            heapq.heappush(self._heap, entry)
-        elif entry > self._heap[0]:
-            heapq.heapreplace(self._heap, entry)
-
-    def rows(self) -> list[QueryRow]:
-        return [row for _, _, row in sorted(self._heap, reverse=True)]
+def shown_settings(config: RunConfig) -> dict[str, str]:
+    """Every setting of a run as text, by its name."""
+    return {setting.name: _shown(setting, config) for setting in settings().values()}
 
 
 def _shown(setting: RunSetting, config: RunConfig) -> str:
@@ -283,12 +286,6 @@ def _shown(setting: RunSetting, config: RunConfig) -> str:
     return setting.format(value).replace("\n", ", ") or "none"
 
 
-def _latency(figures: QueryFigures) -> Markup | None:
-    over_time = figures.latency_over_time()
-    if over_time is None:
-        return None
-    return plots.latency_lines(over_time.places, over_time.series, over_time.axis)
-
-
-def _percentile(values: NDArray[np.float64], percent: int) -> float | None:
-    return float(np.percentile(values, percent)) if values.size else None
+def hide_password(text: str) -> str:
+    """Addresses in a text without user and password: reports are passed around."""
+    return _PASSWORD.sub("…@", text)

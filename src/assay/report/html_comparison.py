@@ -1,157 +1,308 @@
-"""Two or more runs on one page: which is better, by how much, how sure, and on which queries."""
+"""Runs side by side: which is better, by how much, on which queries, and what was lost there.
 
-from collections.abc import Iterable, Iterator, Sequence
+The first run is the reference. Figures are of all runs; queries and slices of the reference and one
+other run, which a page calls a and b.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from functools import cached_property
+from typing import NamedTuple
+from urllib.parse import urlencode
 
 from markupsafe import Markup
 
-from assay.answers.figures import AnswerFigure, parse_figure
+from assay.answers.figures import AnswerFigure, improvement, parse_figure
 from assay.data.dataset import Dataset
-from assay.metrics.metric import Metric
-from assay.report import plots
-from assay.report.changes import (
-    SHOWN,
-    LargestChanges,
-    PairedScores,
-    RowPair,
-    SliceChange,
-    compare_slices,
-    gains_and_losses,
-    paired_by,
-    score_of,
-    where_it_changed,
-)
-from assay.report.html_queries import JudgedDocuments, QueryView, query_view
-from assay.report.html_questions import PreferenceView, QuestionView, preference_view, question_view
+from assay.report import charts
+from assay.report.documents import EXCERPT, JudgedDocuments, anchor
+from assay.report.html import shown_settings
 from assay.report.html_templates import render_page
-from assay.report.numbers import figure
-from assay.report.terminal import verdict
-from assay.run.answers import AnswerStatistic
+from assay.report.slices import Slice, SliceChange, compare_slices, slices_of
 from assay.run.comparison import ComparedRun
 from assay.run.folder import RunFolder
 from assay.run.models import (
     AnswerRow,
     Comparison,
-    MeasuredDataset,
+    PairedResult,
     QueryRow,
     Report,
     ReportFigure,
     RunHeader,
 )
-from assay.run.title import comparison_title, distinguish
+from assay.run.title import distinguish
 
-View = TypeVar("View", QueryView, QuestionView)
-_CORRECTNESS = AnswerFigure("correctness")
+IN_FILE = 20
+"""Queries that a file shows with both rankings."""
+
+_DOTS = 1000
+_DOCUMENTS = 100
+_PREFERRED = 5
+_SAME = 1e-12
+# What differs between any two runs, or is said elsewhere on the page.
+_NOT_COMPARED = frozenset({"label", "tags", "note"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ComparedSide:
-    """A run of a comparison: its name, its report and its rows."""
+    """A run of a comparison: its report, header and rows by query."""
 
     name: str
     report: Report
-    answers: Sequence[AnswerRow]
     header: RunHeader
-    _folder: RunFolder
+    rows: dict[str, QueryRow]
+    answers: dict[str, AnswerRow]
 
     @classmethod
     def read(cls, folder: RunFolder) -> "ComparedSide":
         """From the files of a run."""
-        answers = list(folder.read_answers())
-        return cls(folder.name, folder.read_report(), answers, folder.read_header(), folder)
-
-    def rows(self) -> Iterator[QueryRow]:
-        """One for each query, read anew each time: those of a large run take much memory."""
-        return self._folder.read_rows()
+        return cls(
+            folder.name,
+            folder.read_report(),
+            folder.read_header(),
+            {row.query_id: row for row in folder.read_rows()},
+            {row.query_id: row for row in folder.read_answers()},
+        )
 
     @property
     def compared(self) -> ComparedRun:
         """The run as a comparison needs it."""
-        return ComparedRun.of(self.report, self.rows(), self.answers, self.header)
+        return ComparedRun.of(self.report, self.rows.values(), self.answers.values(), self.header)
+
+    def score(self, query_id: str, figure: ReportFigure) -> float | None:
+        """The figure of one query; None if the run has none."""
+        own = self.answers if isinstance(figure, AnswerFigure) else self.rows
+        row = own.get(query_id)
+        return None if row is None else row.scores.get(figure.key)
 
 
-@dataclass(frozen=True, slots=True)
-class SideView:
-    """A run in the table of all; `label` names what differs between the runs."""
+class QueryChange(NamedTuple):
+    """One query in a and b; `scores` are those of all runs."""
 
-    label: str
-    name: str
-    report: Report
-
-
-@dataclass(frozen=True, slots=True)
-class RowChange(Generic[View]):
-    """One query or question in both runs; `difference` is that of the figure that is compared."""
-
-    difference: float
-    better: bool
-    a: View
-    b: View
+    query_id: str
+    text: str
+    a: float
+    b: float
+    gain: float
+    scores: list[float | None]
+    slices: tuple[Slice, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """Questions by which of two runs answered them right."""
+class DocumentCount(NamedTuple):
+    """A relevant document: how often runs missed it, and where b lost it against a."""
 
-    both: int
-    only_a: int
-    only_b: int
-    neither: int
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerChanges:
-    """Answers that got better and worse; `agreement` where correctness is compared."""
-
-    figure: str
-    agreement: Agreement | None
-    gains: int
-    losses: int
-    better: Sequence[RowChange[QuestionView]]
-    worse: Sequence[RowChange[QuestionView]]
+    doc_id: str
+    missed: int
+    of: int
+    missed_in: list[str]
+    lost_in: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class PairView:
-    """One run against the first: labels, figures, plots, and the queries that changed most.
+@dataclass(frozen=True)
+class ComparePage:
+    """What the templates of a comparison read; the first of `sides` is the reference.
 
-    `ranking` is the first metric of rankings, by which slices and changed queries are found, or
-    empty; `ranked` where it is the headline, `metric`.
+    Attributes:
+        sides: the runs.
+        labels: what to call each.
+        comparisons: of each further run with the first.
+        chosen: which of the comparisons is shown query by query.
+        figure: what queries are compared by.
+        docs: grades, titles and texts.
+        server: whether links lead to other pages.
     """
 
-    a: str
-    b: str
-    metric: str
-    ranking: str
-    comparison: Comparison
-    verdict: str
-    scatter: Markup | None
-    win_loss: Markup
-    ranked: bool
-    higher_is_better: bool
-    better: Sequence[RowChange[QueryView]]
-    worse: Sequence[RowChange[QueryView]]
-    answers: AnswerChanges | None
-    preference: PreferenceView | None = None
-    slices: Sequence[SliceChange] = ()
-    where: str = ""
-    b_name: str = ""
+    sides: Sequence[ComparedSide]
+    labels: Sequence[str]
+    comparisons: Sequence[Comparison]
+    chosen: int
+    figure: ReportFigure
+    docs: JudgedDocuments
+    server: bool = False
+
+    @property
+    def a(self) -> ComparedSide:
+        return self.sides[0]
+
+    @property
+    def b(self) -> ComparedSide:
+        return self.sides[self.chosen + 1]
+
+    @property
+    def b_label(self) -> str:
+        return self.labels[self.chosen + 1]
+
+    @property
+    def comparison(self) -> Comparison:
+        """Of b with a."""
+        return self.comparisons[self.chosen]
+
+    def metrics(self, comparison: Comparison | None = None) -> list[tuple[str, PairedResult, bool]]:
+        """Each compared metric, its result, and whether b is better; significant ones first."""
+        rows = (comparison or self.comparison).metrics.items()
+        found = [
+            (name, row, improvement(parse_figure(name), row.difference) > 0) for name, row in rows
+        ]
+        first, *others = found
+        return [first, *sorted(others, key=lambda one: not one[1].significant)]
+
+    @property
+    def outcome(self) -> str:
+        """`got worse`, `got better`, `got better and worse`, or that nothing differs."""
+        changed = [better for _, row, better in self.metrics() if row.significant]
+        if not changed:
+            same = all(row.wins == row.losses == 0 for _, row, _ in self.metrics())
+            return "scores the same" if same else "does not differ significantly"
+        if len(set(changed)) > 1:
+            return "got better and worse"
+        return "got better" if changed[0] else "got worse"
+
+    @cached_property
+    def queries(self) -> list[QueryChange]:
+        """The queries that both runs have, what got worse first."""
+        own = self.a.answers if isinstance(self.figure, AnswerFigure) else self.a.rows
+        found = []
+        for query_id, row in own.items():
+            a, b = (side.score(query_id, self.figure) for side in (self.a, self.b))
+            if a is None or b is None:
+                continue
+            ranked = self.a.rows.get(query_id)
+            slices = tuple(slices_of(ranked, self.docs.tags(query_id))) if ranked else ()
+            scores = [side.score(query_id, self.figure) for side in self.sides]
+            gain = improvement(self.figure, b - a)
+            found.append(QueryChange(query_id, row.query_text, a, b, gain, scores, slices))
+        return sorted(found, key=lambda change: change.gain)
+
+    @property
+    def worse(self) -> int:
+        """Queries on which b is worse."""
+        return sum(change.gain < -_SAME for change in self.queries)
+
+    @property
+    def better(self) -> int:
+        """Queries on which b is better."""
+        return sum(change.gain > _SAME for change in self.queries)
+
+    @cached_property
+    def slices(self) -> list[SliceChange]:
+        """Slices of queries in a and b, significant changes first."""
+        scores: dict[Slice, list[tuple[float, float]]] = defaultdict(list)
+        for change in self.queries:
+            for found in change.slices:
+                scores[found].append((change.a, change.b))
+        return compare_slices(scores)
+
+    @cached_property
+    def documents(self) -> list[DocumentCount]:
+        """Relevant documents, those first that most runs missed for most queries."""
+        missed: dict[str, list[str]] = defaultdict(list)
+        lost: dict[str, list[str]] = defaultdict(list)
+        of: Counter[str] = Counter()
+        depth = self.docs.top_k
+        for query_id in self.a.rows:
+            rows = [side.rows.get(query_id) for side in self.sides]
+            found = [set(row.retrieved_docs[:depth]) for row in rows if row is not None]
+            b = self.b.rows.get(query_id)
+            for doc_id in self.docs.relevant(query_id):
+                of[doc_id] += len(found)
+                missed[doc_id] += [query_id for ids in found if doc_id not in ids]
+                if b and doc_id in found[0] and doc_id not in b.retrieved_docs[:depth]:
+                    lost[doc_id].append(query_id)
+        counts = [
+            DocumentCount(
+                doc_id,
+                len(missed[doc_id]),
+                of[doc_id],
+                list(dict.fromkeys(missed[doc_id])),
+                lost[doc_id],
+            )
+            for doc_id in of
+            if missed[doc_id]
+        ]
+        return sorted(counts, key=lambda one: (-len(one.lost_in), -one.missed))[:_DOCUMENTS]
+
+    @property
+    def differing(self) -> list[tuple[str, list[str]]]:
+        """The settings that are not the same in all runs, with the value of each."""
+        every = [self._settings(side) for side in self.sides]
+        names = dict.fromkeys(name for own in every for name in own)
+        rows = [(name, [own.get(name, "") for own in every]) for name in names]
+        return [(name, values) for name, values in rows if len(set(values)) > 1]
+
+    def _settings(self, side: ComparedSide) -> dict[str, str]:
+        header, report = side.header, side.report
+        own = {
+            "target": report.target.title,
+            "branch": (header.git.branch if header.git else None) or "",
+            "commit": ((header.git.commit if header.git else None) or "")[:10],
+            "data set": f"{report.dataset.name} {report.dataset.split}",
+            "data": report.dataset.fingerprint[:12],
+            "agent": report.target.agent or "",
+            "embedder": header.embedder or "",
+        }
+        own |= {f"retriever {key}": value for key, value in (header.retriever or {}).items()}
+        shown = shown_settings(report.config)
+        own |= {name: value for name, value in shown.items() if name not in _NOT_COMPARED}
+        return own | report.versions
+
+    def scatter(self) -> Markup:
+        """One dot a query; click one to open it."""
+        low = -1.0 if any(min(c.a, c.b) < 0 for c in self.queries) else 0.0
+        if isinstance(self.figure, AnswerFigure) and self.figure.key == "truthfulness":
+            low = -1.0
+        dots = [(c.a, c.b, c.text or c.query_id, self.link(c.query_id)) for c in self.queries]
+        labels = (f"a {self.labels[0]}", f"b {self.b_label}")
+        higher = self.figure.higher_is_better
+        return charts.scatter(dots[:_DOTS], labels, (low, 1.0), higher)
+
+    def link(self, query_id: str) -> str:
+        """Where a query is shown."""
+        return self.address(query=query_id) if self.server else f"#q-{anchor(query_id)}"
+
+    def address(self, **changes: str) -> str:
+        """This comparison with other parameters."""
+        names = [("run", side.name) for side in self.sides]
+        own = {"ref": self.a.name, "b": self.b.name, "metric": self.figure.slug, **changes}
+        return f"/compare?{urlencode([*names, *((k, v) for k, v in own.items() if v)])}"
+
+    def preferred(self) -> list[tuple[str, list[tuple[AnswerRow, AnswerRow]]]]:
+        """Answers that the judge prefers, by whose they are."""
+        found = self.comparison.preference
+        rows = found.rows if found else []
+        return [
+            (
+                label,
+                [
+                    (self.a.answers[row.query_id], self.b.answers[row.query_id])
+                    for row in [row for row in rows if row.winner == winner][:_PREFERRED]
+                ],
+            )
+            for winner, label in (("a", self.labels[0]), ("b", self.b_label))
+        ]
 
 
-@dataclass(frozen=True, slots=True)
-class ComparisonView:
-    """What the template `comparison_body.html` shows.
-
-    `correctness` has one statistic for each side, or none where they do not compare.
-    """
-
-    title: str
-    sides: Sequence[SideView]
-    metrics: Sequence[str]
-    correctness: Sequence[AnswerStatistic]
-    pairs: Sequence[PairView]
-    dataset: MeasuredDataset
+def compare_page(
+    sides: Sequence[ComparedSide],
+    comparisons: Sequence[Comparison],
+    dataset: Dataset | None = None,
+    *,
+    chosen: int = 0,
+    metric: str = "",
+    excerpt: int | None = EXCERPT,
+    server: bool = False,
+) -> ComparePage:
+    """A comparison of runs with the first of them, in the order of `comparisons`."""
+    labels = [
+        (None if side.header.baseline_of else side.header.label) or name
+        for side, name in zip(sides, distinguish([side.header for side in sides]), strict=True)
+    ]
+    if len(set(labels)) < len(labels):
+        labels = distinguish([side.header for side in sides])
+    names = list(comparisons[chosen].metrics)
+    figure = parse_figure(metric if metric in names else names[0])
+    docs = JudgedDocuments.of(sides[0].report.config, dataset, excerpt=excerpt)
+    return ComparePage(sides, labels, comparisons, chosen, figure, docs, server)
 
 
 def render_comparison_page(
@@ -159,223 +310,17 @@ def render_comparison_page(
     comparisons: Sequence[Comparison],
     dataset: Dataset | None = None,
 ) -> str:
-    """A page that compares runs.
+    """A comparison as one file.
 
     Parameters:
         sides: the runs; the others are compared with the first.
         comparisons: one for each of the others, in their order.
         dataset: adds grades, titles and texts.
     """
-    return render_comparison_view(comparison_view(sides, comparisons, dataset))
+    return render_compare_file(compare_page(sides, comparisons, dataset))
 
 
-def render_comparison_view(view: ComparisonView) -> str:
-    """A comparison as a page of its own."""
-    return render_page("comparison_page.html", compared=view, title=view.title, links=False)
-
-
-def comparison_view(
-    sides: Sequence[ComparedSide],
-    comparisons: Sequence[Comparison],
-    dataset: Dataset | None = None,
-) -> ComparisonView:
-    """The view model of a comparison; parameters as for `render_comparison_page`."""
-    first, *others = sides
-    labels = distinguish([side.header for side in sides])
-    named = [
-        comparison.model_copy(update={"a": labels[0], "b": label})
-        for comparison, label in zip(comparisons, labels[1:], strict=True)
-    ]
-    return ComparisonView(
-        title=comparison_title(labels),
-        sides=[
-            SideView(label, side.name, side.report)
-            for label, side in zip(labels, sides, strict=True)
-        ],
-        metrics=_metrics(sides),
-        correctness=_correctness(sides),
-        pairs=[
-            _pair(first, other, comparison, dataset, f"pair-{place}")
-            for place, (other, comparison) in enumerate(zip(others, named, strict=True), start=1)
-        ],
-        dataset=first.report.dataset,
-    )
-
-
-def _pair(
-    first: ComparedSide,
-    other: ComparedSide,
-    comparison: Comparison,
-    dataset: Dataset | None,
-    prefix: str,
-) -> PairView:
-    metric = parse_figure(next(iter(comparison.metrics)))
-    figures = map(parse_figure, comparison.metrics)
-    ranking = next((each for each in figures if isinstance(each, Metric)), None)
-    scores = PairedScores()
-    better: Sequence[RowChange[QueryView]] = ()
-    worse: Sequence[RowChange[QueryView]] = ()
-    slices: Sequence[SliceChange] = ()
-    if ranking is not None:
-        changes = LargestChanges(ranking)
-        pairs = _noted(paired_by(first.rows(), other.rows(), ranking), ranking, scores, changes)
-        slices = compare_slices(pairs, ranking, dataset)
-        better, worse = _changed_queries(changes, first, other, ranking, dataset)
-    if metric != ranking:
-        scores = PairedScores()
-        for answers in paired_by(first.answers, other.answers, metric):
-            scores.add(answers, metric)
-    return PairView(
-        a=comparison.a,
-        b=comparison.b,
-        metric=str(metric),
-        ranking=str(ranking or ""),
-        comparison=comparison,
-        verdict=verdict(comparison, a=comparison.a, b=comparison.b),
-        scatter=None if metric == _CORRECTNESS else _scatter(scores.drawn, metric, comparison),
-        win_loss=plots.win_loss(
-            scores.differences, f"queries, by difference in {metric}", metric.higher_is_better
-        ),
-        ranked=metric == ranking,
-        higher_is_better=metric.higher_is_better,
-        better=better,
-        worse=worse,
-        answers=_changed_answers(first, other, comparison, dataset, prefix),
-        preference=_preference(first, other, comparison),
-        slices=slices,
-        where=where_it_changed(slices, str(ranking), named=metric != ranking),
-        b_name=other.name,
-    )
-
-
-def _noted(
-    pairs: Iterable[RowPair[QueryRow]],
-    metric: Metric,
-    scores: PairedScores,
-    changes: LargestChanges,
-) -> Iterator[RowPair[QueryRow]]:
-    """The pairs, each noted for the plots: rows of a large run are looked at once."""
-    for pair in pairs:
-        scores.add(pair, metric)
-        changes.add(pair)
-        yield pair
-
-
-def _preference(
-    first: ComparedSide, other: ComparedSide, comparison: Comparison
-) -> PreferenceView | None:
-    if comparison.preference is None:
-        return None
-    rows_a, rows_b = ({row.query_id: row for row in each.answers} for each in (first, other))
-    return preference_view(
-        comparison.preference, rows_a, rows_b, f"a, {comparison.a},", f"b, {comparison.b},"
-    )
-
-
-def _scatter(
-    scores: Sequence[tuple[float, float, str]], metric: ReportFigure, comparison: Comparison
-) -> Markup:
-    return plots.scatter(
-        [(a, b, f"{text}: {figure(a, 3)} and {figure(b, 3)}") for a, b, text in scores],
-        f"{metric} of {comparison.a}",
-        f"{metric} of {comparison.b}",
-        metric.higher_is_better,
-    )
-
-
-def _changed_queries(
-    found: LargestChanges,
-    first: ComparedSide,
-    other: ComparedSide,
-    metric: Metric,
-    dataset: Dataset | None,
-) -> tuple[list[RowChange[QueryView]], list[RowChange[QueryView]]]:
-    """The queries with the largest gains, and those with the largest losses."""
-    judged_a = JudgedDocuments.of(first.report.config, dataset)
-    judged_b = JudgedDocuments.of(other.report.config, dataset)
-
-    def changes(pairs: Sequence[RowPair[QueryRow]], better: bool) -> list[RowChange[QueryView]]:
-        return [
-            RowChange(
-                size, better, query_view(a, metric, judged_a), query_view(b, metric, judged_b)
-            )
-            for size, a, b in pairs
-        ]
-
-    gains, losses = found.found()
-    return changes(gains, True), changes(losses, False)
-
-
-def _changed_answers(
-    first: ComparedSide,
-    other: ComparedSide,
-    comparison: Comparison,
-    dataset: Dataset | None,
-    prefix: str,
-) -> AnswerChanges | None:
-    """None if the comparison has no figure of answers."""
-    compared = _answer_figure(comparison)
-    if compared is None:
-        return None
-    judged_a = JudgedDocuments.of(first.report.config, dataset)
-    judged_b = JudgedDocuments.of(other.report.config, dataset)
-
-    def changes(pairs: Sequence[RowPair[AnswerRow]], better: bool) -> list[RowChange[QuestionView]]:
-        return [
-            RowChange(
-                size,
-                better,
-                question_view(a, judged_a, f"{prefix}-a"),
-                question_view(b, judged_b, f"{prefix}-b"),
-            )
-            for size, a, b in pairs[:SHOWN]
-        ]
-
-    pairs = list(paired_by(first.answers, other.answers, compared))
-    gains, losses = gains_and_losses(pairs, compared)
-    return AnswerChanges(
-        figure=str(compared),
-        agreement=_agreement(pairs) if compared == _CORRECTNESS else None,
-        gains=len(gains),
-        losses=len(losses),
-        better=changes(gains, True),
-        worse=changes(losses, False),
-    )
-
-
-def _answer_figure(comparison: Comparison) -> AnswerFigure | None:
-    """Correctness where it was compared, else the first figure of answers."""
-    figures = [parse_figure(name) for name in comparison.metrics]
-    answers = [each for each in figures if isinstance(each, AnswerFigure)]
-    return _CORRECTNESS if _CORRECTNESS in answers else next(iter(answers), None)
-
-
-def _agreement(pairs: Iterable[RowPair[AnswerRow]]) -> Agreement:
-    right = [(score_of(a, _CORRECTNESS) > 0, score_of(b, _CORRECTNESS) > 0) for _, a, b in pairs]
-    return Agreement(
-        both=right.count((True, True)),
-        only_a=right.count((True, False)),
-        only_b=right.count((False, True)),
-        neither=right.count((False, False)),
-    )
-
-
-def _metrics(sides: Sequence[ComparedSide]) -> list[str]:
-    """The metrics that every run has, the first run's headline first."""
-    return [
-        name
-        for name in sides[0].report.statistics
-        if all(name in side.report.statistics for side in sides)
-    ]
-
-
-def _correctness(sides: Sequence[ComparedSide]) -> list[AnswerStatistic]:
-    """One statistic for each side, where all have one that was decided in the same way."""
-    answers = [side.report.answers for side in sides]
-    found = [
-        each.statistics["correctness"]
-        for each in answers
-        if each is not None and "correctness" in each.statistics
-    ]
-    ways = {(each.correctness_by, each.references) for each in answers if each is not None}
-    return found if len(found) == len(sides) and len(ways) == 1 else []
+def render_compare_file(page: ComparePage) -> str:
+    """A comparison as one file, whichever of its runs is chosen."""
+    title = f"{page.b_label} {page.outcome}, against {page.labels[0]}"
+    return render_page("compare_file.html", compared=page, title=title, shown=IN_FILE)

@@ -1,29 +1,30 @@
-"""The page of a trend: quality, latency and cost over time and against each other, and as files."""
+"""A figure over time as a chart, a page and a file: a line a branch, gates, and what changed."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from html import escape
 
 from markupsafe import Markup
 
-from assay.net.json import JsonObject
+from assay.answers.figures import AnswerFigure, parse_figure
+from assay.report.charts import (
+    Scale,
+    axis_beside,
+    chart,
+    drawing,
+    element,
+    line,
+    point,
+    shortened,
+    text,
+    text_width,
+    without_overlap,
+)
 from assay.report.html_templates import render_page
-from assay.report.numbers import counted
-from assay.report.svg import (
-    framed,
-)
-from assay.report.table_files import Cell, Row
-from assay.report.trend_plots import (
-    SERIES,
-    SMALL,
-    WIDTHS,
-    Link,
-    branches_of,
-    figure_title,
-    figure_words,
-    shown_changes,
-    trend_chart,
-    trend_table,
-)
+from assay.report.numbers import counted, dollars, duration, figure, interval
+from assay.run.listing import RunLine
 from assay.run.trend import (
     COST,
     JUDGE_COST,
@@ -31,171 +32,384 @@ from assay.run.trend import (
     SLOW,
     TargetTrend,
     TrendPoint,
+    TrendSeries,
     build_trend,
     sample_words,
 )
 
-_BESIDE = ("correctness", LATENCY, SLOW, COST, JUDGE_COST)
+SIZES = {"wide": (1200, 380), "narrow": (380, 320)}
+"""The drawings of a chart, by the class that the style sheet shows or hides."""
+
+MAX_SERIES = 6
+MAX_LABELS = 6
+_MAX_DOTS = 150
+_MAX_STOPS = 60
+_MAX_CHANGES = 12
+_LEFT, _RIGHT, _BOTTOM = 54, 16, 30
+_TITLES = {
+    LATENCY: "Median latency",
+    SLOW: "p95 latency",
+    COST: "Cost of the run",
+    JUDGE_COST: "Cost of the judge",
+}
+
+Link = Callable[[RunLine], str]
+
+
+def figure_title(name: str) -> str:
+    """What a chart calls a figure."""
+    if name in _TITLES:
+        return _TITLES[name]
+    found = parse_figure(name)
+    return found.title if isinstance(found, AnswerFigure) else str(found)
+
+
+def figure_words(name: str, value: float | None) -> str:
+    """A value of a figure with its unit."""
+    if name in (LATENCY, SLOW):
+        return duration(None if value is None else value / 1000)
+    return dollars(value) if name in (COST, JUDGE_COST) else figure(value)
+
+
+def run_words(found: TrendPoint) -> str:
+    """What tells a run apart: when, branch, commit, label."""
+    where = f"{found.branch} {(found.line.git_commit or '')[:7]}".strip()
+    return ", ".join(filter(None, (_moment(found.moment), where, found.line.label)))
+
+
+def _moment(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def branches_of(trend: TargetTrend) -> list[str]:
+    """The branches of a trend, the main one first, then the most recently used."""
+    newest = {found.branch: found.moment for found in trend.points}
+    main = ("main", "master", "trunk")
+    return sorted(newest, key=lambda branch: (branch not in main, -newest[branch]))
 
 
 @dataclass(frozen=True, slots=True)
-class BranchState:
-    """Where a branch stands: its newest run, and the comparable one before it, if there is one."""
+class _Frame:
+    """Where a chart draws: its scales, and the places of its runs."""
 
-    branch: str
-    point: TrendPoint
-    value: str
-    low: float | None
-    high: float | None
-    before: TrendPoint | None
-    difference: float | None
+    across: Scale
+    up: Scale
+    places: dict[str, float]
+
+    def at(self, found: TrendPoint, name: str) -> tuple[float, float]:
+        return self.places[found.line.name], self.up(found.values[name].mean)
+
+
+def trend_chart(
+    trend: TargetTrend, size: tuple[int, int], class_: str, *, by_run: bool, link: Link | None
+) -> Markup:
+    """A figure over time: a line for each branch where runs compare, gates, and what changed.
+
+    Parameters:
+        trend: what to draw; it has at least one run.
+        size: of the drawing.
+        class_: the class of the drawing, one of SIZES.
+        by_run: give every run the same room, instead of placing it by its date.
+        link: where a run leads to; None for a page without a server.
+    """
+    width, height = size
+    name, bottom = trend.figure, height - _BOTTOM
+    colors = {branch: number for number, branch in enumerate(branches_of(trend)[:MAX_SERIES])}
+    shown = [series for series in trend.series if series.branch in colors]
+    legend, top = _legend(colors, width)
+    frame = _frame(trend, shown, width, top + 24, bottom, by_run=by_run)
+    parts = [*axis_beside(frame.up, _LEFT, width - _RIGHT, _axis_words(name), 5), *legend]
+    parts += _time_axis(trend, frame, bottom, by_run=by_run)
+    parts += _gate_lines(trend, frame, width)
+    parts += _change_marks(trend, frame, top + 12, bottom)
+    for series in shown:
+        parts += _series_lines(series, name, frame, colors[series.branch])
+    dots = [(series, found) for series in shown for found in series.points]
+    step = -(-len(dots) // _MAX_DOTS)
+    last = {series.points[-1].line.name for series in shown}
+    dots = [d for place, d in enumerate(dots) if not place % step or d[1].line.name in last]
+    for series, found in dots:
+        color, (x, y) = colors[series.branch], frame.at(found, name)
+        state = f"{'' if series.current else ' hollow'}{' failed' * bool(found.line.gates_failed)}"
+        mark = _mark(color, x, y, f"series-{color}{state}")
+        href = link(found.line) if link else ""
+        parts.append(point(mark, _point_words(name, found), href, stop=len(dots) <= _MAX_STOPS))
+    parts += _labels([found for _, found in dots], name, frame)
+    first, newest = (figure_words(name, trend.points[at].values[name].mean) for at in (0, -1))
+    runs = counted(len(trend.points), "run")
+    says = f"{figure_title(name)} over {runs}: from {first} to {newest}"
+    return drawing(width, height, parts, says, f"trend {class_}")
+
+
+def _point_words(name: str, found: TrendPoint) -> str:
+    value = found.values[name]
+    range_ = "" if value.low is None else f" {interval(value.low, value.high)}"
+    gate = ", gate failed" if found.line.gates_failed else ""
+    return (
+        f"{figure_title(name)} {figure_words(name, value.mean)}{range_}, {run_words(found)}{gate}"
+    )
+
+
+def _frame(
+    trend: TargetTrend,
+    shown: Sequence[TrendSeries],
+    width: int,
+    top: float,
+    bottom: float,
+    *,
+    by_run: bool,
+) -> _Frame:
+    name = trend.figure
+    points = sorted((p for series in shown for p in series.points), key=lambda p: p.moment)
+    moments = [float(place) if by_run else p.moment for place, p in enumerate(points)]
+    spare = 0.0 if moments[-1] > moments[0] else 1.0
+    across = Scale(moments[0] - spare, moments[-1] + spare, _LEFT + 14, width - _RIGHT - 14)
+    places = {p.line.name: across(at) for p, at in zip(points, moments, strict=True)}
+    values = [p.values[name] for p in points]
+    ends = [end for v in values for end in (v.mean, v.low, v.high) if end is not None]
+    ends += [p.bounds[name] for p in points if name in p.bounds]
+    low, high = min(ends), max(ends)
+    if name in _TITLES:
+        known = [end for end in ends if end > 0]
+        wide = bool(known) and high / min(known) > 50
+        low, high = (min(known) / 1.3 if wide else 0.0), high * 1.1 or 1.0
+        return _Frame(across, Scale(low, high, bottom, top, logarithmic=wide), places)
+    if name == "truthfulness":
+        return _Frame(across, Scale(-1.0, 1.0, bottom, top), places)
+    room = max(0.08 * (high - low), 0.005)
+    return _Frame(across, Scale(max(0.0, low - room), min(1.0, high + room), bottom, top), places)
+
+
+def _axis_words(name: str) -> Callable[[float], str]:
+    if name in (LATENCY, SLOW):
+        return lambda v: f"{v:g} ms" if v < 1000 else f"{v / 1000:g} s"
+    return (lambda v: f"${v:g}") if name in (COST, JUDGE_COST) else (lambda v: f"{v:g}")
+
+
+def _legend(colors: dict[str, int], width: int) -> tuple[list[str], float]:
+    """Marks and names of the branches in rows, and where they end."""
+    parts, x, y = list[str](), float(_LEFT), 12.0
+    for branch, number in colors.items():
+        name = shortened(branch, 180)
+        room = text_width(name) + 34
+        if x > _LEFT and x + room > width - _RIGHT:
+            x, y = float(_LEFT), y + 18
+        parts += [_mark(number, x + 6, y - 4, f"series-{number}"), text(name, x + 16, y)]
+        x += room
+    return parts, y + 4
+
+
+def _mark(number: int, x: float, y: float, class_: str) -> str:
+    """A shape for each series: colors alone do not tell everybody."""
+    if number % 3 == 0:
+        return element("circle", cx=x, cy=y, r=4.5, class_=f"mark {class_}")
+    if number % 3 == 1:
+        return element("rect", x=x - 4, y=y - 4, width=8, height=8, class_=f"mark {class_}")
+    corners = f"{x:.1f},{y - 5:.1f} {x + 5:.1f},{y + 4:.1f} {x - 5:.1f},{y + 4:.1f}"
+    return element("polygon", points=corners, class_=f"mark {class_}")
+
+
+_DAY = 86400
+_STEPS = (
+    *((n, "%H:%M:%S") for n in (1, 5, 15, 30)),
+    *((60 * n, "%b %d %H:%M") for n in (1, 5, 15, 30, 60, 180, 360, 720)),
+    *((_DAY * n, "%b %d") for n in (1, 2, 7, 14, 28)),
+    *((_DAY * n, "%b %Y") for n in (61, 182, 365, 1826)),
+)
+
+
+def date_ticks(low: float, high: float, most: int) -> list[tuple[float, str]]:
+    """At most so many round times between two times in seconds since 1970, with their words."""
+    span = max(high - low, 1.0)
+    step, form = next((one for one in _STEPS if span / one[0] <= most), _STEPS[-1])
+    first = math.ceil(low / step) * step
+    moments = [first + n * step for n in range(int((high - first) // step) + 1)]
+    return [(at, datetime.fromtimestamp(at, UTC).strftime(form)) for at in moments]
+
+
+def _time_axis(trend: TargetTrend, frame: _Frame, y: float, *, by_run: bool) -> list[str]:
+    across, places = frame.across, frame.places
+    if by_run:
+        runs = [found for found in reversed(trend.points) if found.line.name in places]
+        dates = [
+            (places[r.line.name], (r.line.git_commit or _moment(r.moment)[5:10])[:7]) for r in runs
+        ]
+    else:
+        most = max(2, int((across.end - across.start) / 70))
+        dates = [(across(at), words) for at, words in date_ticks(across.low, across.high, most)]
+    marks = [text(words, x, y + 16, "middle", "tick") for x, words in without_overlap(dates)]
+    return [line(_LEFT, y, across.end + 14, y, "axis"), *marks]
+
+
+def _gate_lines(trend: TargetTrend, frame: _Frame, width: int) -> list[str]:
+    """Each bound from the first run that had it to the last; to the edge if it still holds."""
+    spans: dict[float, list[float]] = {}
+    points = [found for found in trend.points if found.line.name in frame.places]
+    for found in points:
+        if trend.figure in found.bounds:
+            spans.setdefault(found.bounds[trend.figure], []).append(frame.places[found.line.name])
+    last = frame.places[points[-1].line.name]
+    parts = []
+    for bound, places in spans.items():
+        end = width - _RIGHT if places[-1] == last else places[-1] + 8
+        y, words = frame.up(bound), f"gate {_axis_words(trend.figure)(bound)}"
+        parts.append(line(places[0] - 8, y, end, y, "gate"))
+        parts.append(text(words, end, y - 4, "end", "tick gate-words"))
+    return parts
+
+
+def shown_changes(trend: TargetTrend) -> list[tuple[int, str, str]]:
+    """What changed, newest last: the number of its mark, the run, the words."""
+    changes = enumerate(trend.changes[-_MAX_CHANGES:], start=1)
+    return [(number, run_words(found.point), found.words) for number, found in changes]
+
+
+def _change_marks(trend: TargetTrend, frame: _Frame, top: float, bottom: float) -> list[str]:
+    parts, free = [], -math.inf
+    for number, found in enumerate(trend.changes[-_MAX_CHANGES:], start=1):
+        x = frame.places.get(found.point.line.name)
+        if x is None or x < free:
+            continue  # the list below the chart has it; two badges on each other say nothing
+        free = x + 18
+        stem = line(x, top + 4, x, bottom, "change breaks" if found.breaks else "change")
+        badge = element("circle", cx=x, cy=top - 4, r=7.5, class_="badge")
+        words = element("title", escape(f"{number}. {run_words(found.point)}: {found.words}"))
+        parts.append(
+            element("g", words, stem, badge, text(number, x, top, "middle", "badge-number"))
+        )
+    return parts
+
+
+def _series_lines(series: TrendSeries, name: str, frame: _Frame, color: int) -> list[str]:
+    """The line through all runs of a series, with intervals as a band, or as bars of few runs."""
+    parts = []
+    known = [found for found in series.points if found.values[name].low is not None]
+    ends = [(frame.places[found.line.name], found.values[name]) for found in known]
+    if len(known) > 12:
+        edge = [(x, v.high or 0.0) for x, v in ends] + [(x, v.low or 0.0) for x, v in ends[::-1]]
+        band = " ".join(f"{x:.1f},{frame.up(v):.1f}" for x, v in edge)
+        parts.append(element("polygon", points=band, class_=f"spread series-{color}"))
+    else:
+        for x, v in ends:
+            low, high = frame.up(v.low or 0.0), frame.up(v.high or 0.0)
+            parts.append(line(x, low, x, high, f"bar-interval series-{color}"))
+    if len(series.points) > 1:
+        corners = " ".join(
+            f"{x:.1f},{y:.1f}" for x, y in (frame.at(found, name) for found in series.points)
+        )
+        faint = "" if series.current else " earlier"
+        parts.append(element("polyline", points=corners, class_=f"joined series-{color}{faint}"))
+    return parts
+
+
+def _labels(points: Sequence[TrendPoint], name: str, frame: _Frame) -> list[str]:
+    """At most six labels of runs, the newest first, none on a mark or on another label."""
+    newest = {p.line.label: p for p in sorted(points, key=lambda p: p.moment) if p.line.label}
+    marks = [frame.at(found, name) for found in points]
+    boxes: list[tuple[float, float, float]] = []
+    parts = []
+    for label, found in reversed(newest.items()):
+        (x, y), words = frame.at(found, name), shortened(label or "", 110)
+        half = text_width(words, 11.5) / 2
+        center = min(max(x, frame.across.start + half - 14), frame.across.end - half + 14)
+        for base in (y - 9, y + 17):
+            free = (
+                frame.up.end <= base - 11
+                and base <= frame.up.start
+                and all(
+                    abs(center - bx) > half + bh + 4 or abs(base - by) > 14 for bx, by, bh in boxes
+                )
+            )
+            if free and not any(
+                abs(center - mx) < half + 4 and base - 14 < my < base + 5 for mx, my in marks
+            ):
+                boxes.append((center, base, half))
+                parts.append(text(words, center, base, "middle", "run-label"))
+                break
+        if len(parts) == MAX_LABELS:
+            break
+    return parts
 
 
 @dataclass(frozen=True, slots=True)
 class TrendView:
-    """All that the page of a trend shows."""
+    """What the templates of a trend read: the trend, its chart, and each branch's newest runs."""
 
-    target: str
-    dataset: str
-    split: str
-    figure: str
+    trend: TargetTrend
+    chart: Markup
     title: str
-    runs: int
     sample: str
-    main: Markup
-    beside: Sequence[tuple[str, Markup]]
-    compared: int
-    branches: Sequence[BranchState]
+    branches: Sequence[tuple[TrendPoint, TrendPoint | None]]
     changes: Sequence[tuple[int, str, str]]
     notes: Sequence[str]
 
+    @property
+    def newest(self) -> RunLine:
+        """The newest run."""
+        return self.trend.points[-1].line
+
 
 def figures_of_trend(points: Sequence[TrendPoint]) -> list[str]:
-    """The scores that a trend can follow, those of the newest run first."""
-    found = dict.fromkeys(name for each in reversed(points) for name in each.values)
-    return [name for name in found if name not in (LATENCY, SLOW, COST, JUDGE_COST)]
+    """The figures that a trend can follow, those of the newest run first."""
+    return list(dict.fromkeys(name for found in reversed(points) for name in found.values))
 
 
 def trend_view(
-    points: Sequence[TrendPoint], figure: str, *, by_run: bool = False, link: Link | None = None
+    points: Sequence[TrendPoint], name: str, *, by_run: bool = False, link: Link | None = None
 ) -> TrendView:
-    """What the page shows of runs that have a figure; at least one of them has it.
+    """What a page shows of runs that have a figure; at least one of them has it.
 
     Parameters:
         points: the runs of a target on a data set, oldest first.
-        figure: the score to follow.
+        name: the figure to follow.
         by_run: place the runs one by one instead of by date.
         link: where a run leads to; None for a page without a server.
     """
-    trend = build_trend(points, figure)
-    newest = trend.points[-1].line
-
-    def small(name: str) -> Markup:
-        # The numbers of what changed are those of the list below the large chart.
-        other = replace(build_trend(points, name), changes=trend.changes)
-        drawn = trend_chart(other, SMALL, "", by_run=by_run, link=link)
-        return framed([drawn], f"trend-{name}", trend_table(other))
-
-    shown = [name for name in _BESIDE if name != figure and _has(points, name)]
-    drawings = [
-        trend_chart(trend, size, class_, by_run=by_run, link=link)
-        for class_, size in WIDTHS.items()
+    trend = build_trend(points, name)
+    plots = [
+        trend_chart(trend, size, class_, by_run=by_run, link=link) for class_, size in SIZES.items()
+    ]
+    headings = ("Started", "Branch", "Commit", "Label", figure_title(name), "95% interval")
+    rows = [
+        (
+            _moment(found.moment),
+            found.branch,
+            (found.line.git_commit or "")[:7],
+            found.line.label or "",
+            figure_words(name, found.values[name].mean),
+            interval(found.values[name].low, found.values[name].high),
+        )
+        for found in reversed(trend.points)
     ]
     return TrendView(
-        target=newest.target or "",
-        dataset=newest.dataset or "",
-        split=newest.split or "",
-        figure=figure,
-        title=figure_title(figure),
-        runs=len(trend.points),
-        sample=sample_words(newest),
-        main=framed(drawings, f"trend-{figure}", trend_table(trend)),
-        beside=[(figure_title(name), small(name)) for name in shown],
-        compared=len(trend.comparable),
-        branches=list(_branches(trend)),
-        changes=shown_changes(trend),
-        notes=list(_notes(trend)),
+        trend,
+        chart(plots, headings, rows),
+        figure_title(name),
+        sample_words(trend.points[-1].line),
+        list(_branches(trend)),
+        shown_changes(trend),
+        list(_notes(trend)),
     )
 
 
-def _has(points: Sequence[TrendPoint], name: str) -> bool:
-    return bool(build_trend(points, name).points)
-
-
-def _branches(trend: TargetTrend) -> Iterator[BranchState]:
-    """The newest run of each branch, against the comparable run of that branch before it."""
+def _branches(trend: TargetTrend) -> Iterator[tuple[TrendPoint, TrendPoint | None]]:
+    """The newest run of each branch, and the comparable run of that branch before it."""
     for branch in branches_of(trend):
-        series = [each for each in trend.series if each.branch == branch]
-        latest = max(series, key=lambda each: each.points[-1].moment)
-        newest = latest.points[-1]
-        before = latest.points[-2] if len(latest.points) > 1 else None
-        value = newest.values[trend.figure]
-        step = None if before is None else value.mean - before.values[trend.figure].mean
-        words = figure_words(trend.figure, value.mean)
-        yield BranchState(branch, newest, words, value.low, value.high, before, step)
+        series = [found for found in trend.series if found.branch == branch]
+        latest = max(series, key=lambda found: found.points[-1].moment).points
+        yield latest[-1], latest[-2] if len(latest) > 1 else None
 
 
 def _notes(trend: TargetTrend) -> Iterator[str]:
-    branches = branches_of(trend)
-    if len(branches) > SERIES:
-        left = counted(len(branches) - SERIES, "branch", "branches")
-        yield f"The charts show {SERIES} branches; {left} more can be chosen above."
+    more = len(branches_of(trend)) - MAX_SERIES
+    if more > 0:
+        yield f"{counted(more, 'more branch', 'more branches')} can be chosen above."
     if trend.silent:
         yield f"Left out: {counted(trend.silent, 'run')} in which no query was answered."
 
 
-def trend_rows(points: Sequence[TrendPoint], figure: str) -> list[Row]:
-    """One row a run, oldest first, for files; `comparable` numbers the runs that compare."""
-    names = list(dict.fromkeys(name for each in points for name in each.values))
-    groups: dict[object, int] = {}
-    rows: list[Row] = []
-    for each in build_trend(points, figure).points:
-        line = each.line
-        row: dict[str, Cell] = {
-            "run": line.name,
-            "started": line.started,
-            "target": line.target,
-            "agent": line.agent,
-            "dataset": line.dataset,
-            "split": line.split,
-            "fingerprint": line.fingerprint,
-            "track": line.track,
-            "top_k": line.top_k,
-            "queries": line.queries,
-            "failed_queries": line.failed,
-            "seed": line.seed if line.sample is not None else None,
-            "branch": line.branch,
-            "commit": line.git_commit,
-            "label": line.label,
-            "gates_failed": line.gates_failed,
-            "comparable": groups.setdefault(each.key(figure), len(groups) + 1),
-            "gate": each.bounds.get(figure),
-        }
-        for name in names:
-            value = each.values.get(name)
-            row[name] = value.mean if value else None
-            if name not in (LATENCY, SLOW, COST, JUDGE_COST):
-                row |= {f"{name}_low": value.low if value else None}
-                row |= {f"{name}_high": value.high if value else None}
-        rows.append(row)
-    return rows
-
-
-def trend_document(points: Sequence[TrendPoint], figure: str) -> JsonObject:
-    """The same as one JSON document, with what changed between the runs."""
-    changes = build_trend(points, figure).changes
-    return {
-        "figure": figure,
-        "runs": trend_rows(points, figure),
-        "changes": [
-            {"run": each.point.line.name, "what": each.words, "breaks": each.breaks}
-            for each in changes
-        ],
-    }
-
-
-def render_trend_page(points: Sequence[TrendPoint], figure: str, *, by_run: bool = False) -> str:
+def render_trend_page(points: Sequence[TrendPoint], name: str, *, by_run: bool = False) -> str:
     """The page as one file, without links to a server."""
-    view = trend_view(points, figure, by_run=by_run)
-    title = f"{view.title} of {view.target} on {view.dataset} {view.split}"
-    return render_page("trend_page.html", trend=view, title=title, run_link=None)
+    view = trend_view(points, name, by_run=by_run)
+    title = f"{view.title} of {view.newest.target} on {view.newest.dataset}"
+    return render_page("trend_file.html", trend=view, title=title, server=False)

@@ -5,72 +5,121 @@ from the cache that `assay runs` uses too, or from the files of the run.
 """
 
 import json
+import math
+import re
+from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
+import numpy as np
+
+from assay.answers.figures import improvement, parse_figure
 from assay.errors import AssayError, RunError
+from assay.metrics.metric import parse_metric
+from assay.metrics.statistics import student_t
 from assay.run.folder import RunFolder
 from assay.run.listing import (
     ListedRun,
     Signature,
     comparable_key,
+    is_since,
+    parse_since,
     read_summaries,
     run_signatures,
 )
 from assay.run.listing import RunLine as RunLine
 from assay.run.models import Report, RunHeader
+from assay.run.report_file import read_scores
 from assay.run.state import RunState
 from assay.run.trend import TrendPoint, trend_facts, trend_point
 
-FILTERS = ("target", "dataset", "split", "track", "state", "label", "branch")
-ONLY: Mapping[str, Callable[[RunLine], bool]] = {
-    "gate failed": lambda line: bool(line.gates_failed),
-    "has failures": lambda line: bool(line.failed),
-    "ended early": lambda line: line.state not in (RunState.COMPLETE, RunState.RUNNING),
-}
-"""Runs that somebody may look for, by what they are called."""
+MAX_SCORES = 5000
+"""Queries of a run whose scores the index keeps: more would make a list of runs large."""
 
 SORTS: Mapping[str, Callable[[RunLine], Any]] = {
-    "started": attrgetter("name"),
+    "when": attrgetter("name"),
+    "label": lambda line: line.label and line.label.lower(),
     "target": lambda line: line.target and line.target.lower(),
     "dataset": attrgetter("dataset"),
-    "label": attrgetter("label"),
     "branch": attrgetter("branch"),
     "mean": attrgetter("mean"),
     "answers": attrgetter("correctness"),
-    "queries": attrgetter("queries"),
     "failed": attrgetter("failed"),
-    "latency": attrgetter("latency_p50"),
+    "p50": attrgetter("latency_p50"),
+    "p95": attrgetter("latency_p95"),
+    "verdict": lambda line: verdict_of(line)[0],
 }
-"""What a list can be sorted by; runs without a value come last."""
+"""What a list can be sorted by; runs without a value come last. `change` is added by the index."""
 
-_TREND_POINTS = 60
+
+def verdict_of(line: RunLine) -> tuple[str, str]:
+    """What a run came to in two words, and the tone of it: `good`, `bad`, `plain` or empty."""
+    if line.state != RunState.COMPLETE:
+        return line.state, "bad" if line.state == RunState.DAMAGED else "plain"
+    if line.queries and line.failed == line.queries:
+        return "nothing answered", "bad"
+    if line.gates_failed:
+        return "gate failed", "bad"
+    if line.trouble:
+        return "not judged", "plain"
+    return ("passed", "good") if line.gates else ("", "")
 
 
 @dataclass(frozen=True, slots=True)
-class RunPage:
-    """Some lines of a list, and how many it has in all."""
+class RunChange:
+    """A run against the previous comparable run of its target.
 
-    lines: Sequence[RunLine]
-    total: int
+    `significant` is that of a paired t-test at 0.05: quick enough for a list of thousands.
+    """
+
+    previous: str
+    difference: float
+    better: bool
+    significant: bool
+
+
+_TERM = re.compile(r'(?:(?P<key>[a-z]+):)?(?P<value>"[^"]*"|\S+)')
+_FIELDS = ("target", "label", "branch", "dataset", "track", "split", "agent")
 
 
 @dataclass(frozen=True, slots=True)
-class Trend:
-    """One target on one data set, measured in one way, oldest run first."""
+class RunSearch:
+    """`RunSearch.parse("target:bm25 branch:main gate:failed since:7d words")`."""
 
-    target: str
-    dataset: str
-    split: str
-    track: str
-    metric: str
-    runs: int
-    points: Sequence[RunLine]
+    terms: tuple[Callable[[RunLine], bool], ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> "RunSearch":
+        """Every term must hold. Raises `UsageError` for a date that cannot be read."""
+        return cls(tuple(_term(found) for found in _TERM.finditer(text.strip())))
+
+    def __call__(self, line: RunLine) -> bool:
+        return all(term(line) for term in self.terms)
+
+
+def _term(found: re.Match[str]) -> Callable[[RunLine], bool]:
+    key, value = found["key"], found["value"].strip('"').lower()
+    if key in _FIELDS:
+        return lambda line: value in (getattr(line, key) or "").lower()
+    if key == "gate":
+        return lambda line: bool(line.gates) and bool(line.gates_failed) == (value == "failed")
+    if key == "state":
+        return lambda line: line.state.startswith(value)
+    if key == "since":
+        since = parse_since(value)
+        return lambda line: is_since(line, since)
+    words = found[0].strip('"').lower()
+    return lambda line: words in _searched(line)
+
+
+def _searched(line: RunLine) -> str:
+    fields = (line.name, line.label, line.target, line.dataset, line.branch, line.git_commit)
+    return " ".join(filter(None, (*fields, line.note))).lower()
 
 
 class RunIndex:
@@ -80,6 +129,7 @@ class RunIndex:
         self._folder = folder
         self._known: dict[str, ListedRun] = {}
         self._seen: dict[str, Signature] = {}
+        self._changes: dict[str, RunChange] = {}
         self._lock = Lock()
 
     def refresh(self) -> None:
@@ -95,29 +145,31 @@ class RunIndex:
             )
             # Another dictionary, not a changed one: others may be reading the one before.
             self._known = {name: known[name] for name in sorted(found)}
+            self._changes = _changes(line for line, _ in self._known.values())
             self._seen = found
 
-    def find(
-        self,
-        filters: Mapping[str, str] | None = None,
-        *,
-        skip: int = 0,
-        limit: int = 25,
-        sort: str = "-started",
-    ) -> RunPage:
-        """Some runs of the list, newest first unless another order is asked for.
+    def lines(self, matches: Callable[[RunLine], bool] | None = None) -> list[RunLine]:
+        """The runs that match, newest first."""
+        every = [line for line, _ in reversed(self._known.values())]
+        return every if matches is None else [line for line in every if matches(line)]
 
-        Parameters:
-            filters: those of FILTERS, `text` for what name or target hold, `only` for one of ONLY,
-                `since` for a day in ISO 8601.
-            sort: one of SORTS, with a minus in front for the largest first.
-        """
-        lines = self._lines(filters or {})[::-1]  # of equals, the newest first
-        value = SORTS.get(sort.removeprefix("-"), SORTS["started"])
-        known = [line for line in lines if value(line) is not None]
-        known.sort(key=value, reverse=sort.startswith("-"))
-        ordered = [*known, *(line for line in lines if value(line) is None)]
-        return RunPage(ordered[skip : skip + limit], len(lines))
+    def change(self, line: RunLine) -> RunChange | None:
+        """The run against the previous comparable one of its target; None for the first."""
+        return self._changes.get(line.name)
+
+    def sort(self, lines: Iterable[RunLine], by: str) -> list[RunLine]:
+        """Lines by one of SORTS or `change`; a minus in front for the largest first."""
+        name, lines = by.removeprefix("-"), list(lines)
+        value = SORTS.get(name, SORTS["when"])
+        if name == "change":
+            value = self._difference
+        having = [line for line in lines if value(line) is not None]
+        having.sort(key=value, reverse=by.startswith("-"))
+        return [*having, *(line for line in lines if value(line) is None)]
+
+    def _difference(self, line: RunLine) -> float | None:
+        change = self._changes.get(line.name)
+        return change.difference if change else None
 
     def get(self, name: str) -> RunLine | None:
         """The run of that name."""
@@ -147,75 +199,65 @@ class RunIndex:
 
         The run of a baseline is not meant, whose name may come first within one second.
         """
-        own = (line for line in self._lines({"since": since}) if line.process == process)
-        return next((line for line in own if line.baseline_of is None), None)
-
-    def choices(self) -> dict[str, list[str]]:
-        """The values that each filter can have."""
-        lines = self._lines({})
-        found = {name: {getattr(line, name) for line in lines} - {None} for name in FILTERS}
-        return {name: sorted(values) for name, values in found.items()}
-
-    def trends(self, filters: Mapping[str, str] | None = None, *, limit: int = 8) -> list[Trend]:
-        """Those of several runs, the most recently measured first; one for a target and data set.
-
-        Where a target has several kinds of runs on a data set, which do not compare, the trend is
-        that of the newest kind.
-        """
-        series: dict[tuple[object, ...], list[RunLine]] = defaultdict(list)
-        for line in self._lines({**(filters or {}), "state": RunState.COMPLETE}):
-            series[(line.target, *comparable_key(line))].append(line)
-        several = [lines for lines in series.values() if len(lines) > 1]
-        several.sort(key=lambda lines: lines[-1].name)
-        newest = {(lines[0].target, lines[0].dataset, lines[0].split): lines for lines in several}
-        several = sorted(newest.values(), key=lambda lines: lines[-1].name, reverse=True)
-        return [
-            Trend(
-                target=lines[0].target or "",
-                dataset=lines[0].dataset or "",
-                split=lines[0].split or "",
-                track=lines[0].track or "",
-                metric=lines[0].metric or "",
-                runs=len(lines),
-                points=lines[-_TREND_POINTS:],
+        made = self.lines(
+            lambda line: (
+                line.process == process
+                and (line.started or "") >= since
+                and line.baseline_of is None
             )
-            for lines in several[:limit]
-        ]
+        )
+        return made[-1] if made else None
 
-    def datasets(self) -> list[tuple[str, str]]:
-        """Every data set and split that has a complete run."""
-        complete = self._lines({"state": RunState.COMPLETE})
-        return sorted({(line.dataset or "", line.split or "") for line in complete})
+    def groups(self, lines: Iterable[RunLine]) -> list[list[RunLine]]:
+        """Runs of one target that compare with each other, newest run first, newest group first."""
+        found: dict[tuple[object, ...], list[RunLine]] = defaultdict(list)
+        for line in lines:
+            if line.state == RunState.COMPLETE and line.mean is not None:
+                found[line.target, *comparable_key(line)].append(line)
+        return sorted(found.values(), key=lambda group: group[0].name, reverse=True)
 
-    def newest_of_each_target(
-        self, dataset: str, split: str, *, answers: bool = False
-    ) -> list[RunLine]:
+    def newest_of_each_target(self, lines: Iterable[RunLine]) -> list[RunLine]:
         """The newest complete run of each target, for each kind of run that compares.
 
         A run in which nothing was answered stands for its target only if there is no other.
-
-        Parameters:
-            answers: only runs whose answers were compared with references.
         """
-        lines = self._lines({"state": RunState.COMPLETE, "dataset": dataset, "split": split})
-        if answers:
-            lines = [line for line in lines if line.correctness is not None]
-        lines.sort(key=lambda line: (line.failed or 0) < (line.queries or 0))
-        return list({(line.target, *comparable_key(line)): line for line in lines}.values())
+        found: dict[tuple[object, ...], RunLine] = {}
+        for group in self.groups(lines):
+            answered = [line for line in group if (line.failed or 0) < (line.queries or 0)]
+            newest = (answered or group)[0]
+            found[newest.target, *comparable_key(newest)] = newest
+        return sorted(found.values(), key=attrgetter("name"))
 
-    def _lines(self, filters: Mapping[str, str]) -> list[RunLine]:
-        """The runs that pass all filters, oldest first."""
-        equal = [(name, filters[name]) for name in FILTERS if filters.get(name)]
-        only = ONLY.get(filters.get("only", ""))
-        since, text = filters.get("since", ""), filters.get("text", "").lower()
-        return [
-            line
-            for line, _ in self._known.values()
-            if all(getattr(line, name) == value for name, value in equal)
-            and (only is None or only(line))
-            and (line.started or "") >= since
-            and (text in line.name.lower() or text in (line.target or "").lower())
-        ]
+
+def _changes(lines: Iterable[RunLine]) -> dict[str, RunChange]:
+    """Each complete run against the one before it; `lines` are oldest first."""
+    last: dict[tuple[object, ...], RunLine] = {}
+    found = {}
+    for line in lines:
+        answered = (line.failed or 0) < (line.queries or 0)
+        if line.state != RunState.COMPLETE or line.mean is None or not answered:
+            continue
+        key = (line.target, *comparable_key(line))
+        if (before := last.get(key)) is not None:
+            found[line.name] = _change(before, line)
+        last[key] = line
+    return found
+
+
+def _change(before: RunLine, line: RunLine) -> RunChange:
+    difference = (line.mean or 0.0) - (before.mean or 0.0)
+    better = improvement(parse_figure(line.metric or ""), difference) > 0
+    return RunChange(before.name, difference, better, _differs(before.scores, line.scores))
+
+
+def _differs(before: bytes | None, after: bytes | None) -> bool:
+    if not before or not after or len(before) != len(after) or len(after) < 8:
+        return False
+    steps = np.frombuffer(after, np.float32) - np.frombuffer(before, np.float32)
+    spread = float(steps.std(ddof=1)) / math.sqrt(steps.size)
+    if spread == 0:
+        return bool(steps.any())
+    return abs(float(steps.mean())) / spread > student_t(steps.size - 1, 0.025)
 
 
 def damage_of(run: RunFolder) -> str:
@@ -239,9 +281,16 @@ def read_summary(run: RunFolder, signature: Signature) -> ListedRun:
             return replace(line, state=state or RunState.UNFINISHED), None
         report = run.read_report()
         whole = replace(_with_report(line, report), state=state or report.state)
-        return whole, trend_facts(header, report)
+        return replace(whole, scores=_packed_scores(run, report)), trend_facts(header, report)
     except (AssayError, OSError):
         return line, None
+
+
+def _packed_scores(run: RunFolder, report: Report) -> bytes | None:
+    if report.summary.total_queries > MAX_SCORES:
+        return None
+    key = parse_metric(next(iter(report.statistics))).key
+    return array("f", read_scores(run.report_file, key)).tobytes()
 
 
 def _with_header(line: RunLine, header: RunHeader) -> RunLine:
@@ -257,7 +306,7 @@ def _with_header(line: RunLine, header: RunHeader) -> RunLine:
         top_k=header.config.top_k,
         seed=header.config.seed,
         sample=header.config.num_queries,
-        label=header.label,
+        label=None if header.baseline_of else header.label,
         branch=header.git.branch if header.git else None,
         git_commit=header.git.commit if header.git else None,
         git_dirty=header.git.dirty if header.git else None,
@@ -282,6 +331,8 @@ def _with_report(line: RunLine, report: Report) -> RunLine:
         gates=len(report.gates),
         gates_failed=sum(not gate.passed for gate in report.gates),
         latency_p50=report.latency_ms.p50 if report.summary.successful_queries else None,
+        latency_p95=report.latency_ms.p95 if report.summary.successful_queries else None,
+        trouble=report.answers.trouble if report.answers else None,
     )
     correctness = report.answers.statistics.get("correctness") if report.answers else None
     if correctness is None:  # no answers, or no reference to compare them with

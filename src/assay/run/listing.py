@@ -34,7 +34,8 @@ Signature = tuple[int, int, str]
 class RunLine:
     """A run as one line of a list; figures are None if the run has no report.
 
-    `tags` is a JSON object in one text, None where there are none.
+    `tags` is a JSON object in one text, None where there are none. `scores` are the headline scores
+    of the queries as 32-bit floats in the order of the run; None for runs of many queries.
     """
 
     name: str
@@ -67,6 +68,9 @@ class RunLine:
     gates: int | None = None
     gates_failed: int | None = None
     latency_p50: float | None = None
+    latency_p95: float | None = None
+    trouble: str | None = None
+    scores: bytes | None = None
     questions: int | None = None
     correctness: float | None = None
     correctness_low: float | None = None
@@ -123,7 +127,13 @@ ListedRun = tuple[RunLine, bytes | None]
 # The number changes with what is in a column.
 _TABLE = f"lines_{hashlib.sha256(f'2 {_COLUMNS}'.encode()).hexdigest()[:12]}"
 _FIELDS = ("header_time", "report_time", *_COLUMNS)
-_STORED_AS = {str: "'text'", int: "'integer'", bool: "'integer'", float: "'real', 'integer'"}
+_STORED_AS = {
+    str: "'text'",
+    bytes: "'blob'",
+    int: "'integer'",
+    bool: "'integer'",
+    float: "'real', 'integer'",
+}
 # A row with other kinds of values, or figures that are none, was not written by Assay.
 _IS_OURS = " AND ".join(
     f"typeof({each.name}) IN ('null', {_STORED_AS[kind]})"
@@ -293,7 +303,7 @@ class RunSelection:
         return (
             (self.label is None or line.label == self.label)
             and (self.branch is None or line.branch == self.branch)
-            and (self.since is None or _is_since(line, self.since))
+            and (self.since is None or is_since(line, self.since))
             and (not self.failed or something_failed(line))
         )
 
@@ -305,7 +315,8 @@ def something_failed(line: RunLine) -> bool:
     return line.state != RunState.COMPLETE or bool(line.gates_failed) or bool(line.failed)
 
 
-def _is_since(line: RunLine, since: datetime) -> bool:
+def is_since(line: RunLine, since: datetime) -> bool:
+    """Whether a run was started then or later."""
     if line.started is None:
         return False
     try:

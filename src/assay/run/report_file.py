@@ -85,6 +85,11 @@ def read_query_rows(path: Path) -> Iterator[QueryRow]:
         raise _damaged(path, f"it has {number} rows, and its figures are of {total} queries")
 
 
+def read_scores(path: Path, key: str) -> list[float]:
+    """One score of every row, without validating the rows: for lists of many runs."""
+    return [float(row.get(key) or 0.0) for row in _rows(path)]
+
+
 def find_query_row(path: Path, query_id: str) -> QueryRow | None:
     """The row of one query, without reading the others; None where there is none."""
     wanted = orjson.dumps(query_id)

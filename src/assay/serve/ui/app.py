@@ -1,4 +1,4 @@
-"""The web UI: runs, reports, comparisons, leaderboard, evaluations, grading, search and checks.
+"""The web UI in six pages: runs, a run, a comparison, trends, evaluations and grading.
 
 Every page works without JavaScript, which only updates progress and saves clicks. GET changes
 nothing, and nothing is loaded from other hosts.
@@ -41,14 +41,11 @@ from assay.serve.guards import (
     refuse_guesses,
 )
 from assay.serve.readiness import health_routes
-from assay.serve.ui.check import check_routes
 from assay.serve.ui.context import Ui, ui_of
-from assay.serve.ui.evaluation_pages import evaluation_routes
-from assay.serve.ui.judging import UPLOAD_LIMIT, UPLOAD_PATH, Pools, judging_routes
-from assay.serve.ui.leaderboard import leaderboard_routes
-from assay.serve.ui.queries import query_routes
-from assay.serve.ui.runs import run_routes
-from assay.serve.ui.search import SearchService, search_routes
+from assay.serve.ui.evaluate import evaluation_routes
+from assay.serve.ui.grade import UPLOAD_LIMIT, UPLOAD_PATH, Pools, grade_routes
+from assay.serve.ui.run_pages import run_routes
+from assay.serve.ui.runs import run_list_routes
 from assay.serve.ui.trends import trend_routes
 
 BODY_LIMIT = 64 * 1024
@@ -77,7 +74,6 @@ def ui_app(
     *,
     token: str | None = None,
     policy: OutboundPolicy = UNRESTRICTED,
-    dataset: str = "nfcorpus",
     read_only: bool = False,
     named: Mapping[str, RunConfig] | None = None,
 ) -> ASGIApp:
@@ -87,21 +83,19 @@ def ui_app(
         runs: the folder that holds the run folders.
         token: what visitors must know; None is for loopback only.
         policy: which hosts a target or a judge may be at.
-        dataset: what the search box searches.
         read_only: whether visitors may only look: nothing is started, changed or deleted.
         named: the targets of assay.toml with their settings, for the form.
     """
     ui = Ui(runs, policy=policy, read_only=read_only, named=named)
-    search, guesses = SearchService(dataset), GuessLimit()
+    guesses = GuessLimit()
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        app.state.ui, app.state.search, app.state.pools = ui, search, Pools(runs)
+        app.state.ui, app.state.pools = ui, Pools(runs)
         app.state.token, app.state.guesses = token, guesses
         await ui.refresh()
         yield
         await ui.evaluations.close()
-        await search.close()
 
     app = Starlette(
         routes=without_changes(ui_routes()) if read_only else ui_routes(),
@@ -121,17 +115,14 @@ def ui_routes() -> list[BaseRoute]:
     """Every page and form."""
     return [
         *health_routes("ui"),
+        *run_list_routes(),
         *run_routes(),
-        *leaderboard_routes(),
         *trend_routes(),
-        *query_routes(),
-        *judging_routes(),
+        *grade_routes(),
         *evaluation_routes(),
-        *search_routes(),
-        *check_routes(),
         Route(LOGIN, show_login, methods=["GET"]),
         Route(LOGIN, log_in, methods=["POST"]),
-        Route("/static/report.css", _report_style),
+        Route("/static/style.css", _style),
         Mount("/static", StaticFiles(directory=_STATIC)),
     ]
 
@@ -139,10 +130,13 @@ def ui_routes() -> list[BaseRoute]:
 def without_changes(routes: Iterable[BaseRoute]) -> list[BaseRoute]:
     """The same routes, but those that change something, and the forms for it, answer 403."""
     every = list(routes)
-    changing = {"/evaluations/new"} | {
+    open_paths = (LOGIN, "/chosen")  # the latter leads to pages that are refused by themselves
+    changing = {
         route.path
         for route in every
-        if isinstance(route, Route) and route.path != LOGIN and set(route.methods or ()) - _SAFE
+        if isinstance(route, Route)
+        and route.path not in open_paths
+        and set(route.methods or ()) - _SAFE
     }
     return [
         Route(route.path, _refuse_change, methods=list(route.methods or ()))
@@ -184,7 +178,7 @@ async def log_in(request: Request) -> Response:
     return answer
 
 
-async def _report_style(_request: Request) -> Response:
+async def _style(_request: Request) -> Response:
     return Response(style_sheet(), media_type="text/css")
 
 

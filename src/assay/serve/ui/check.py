@@ -4,39 +4,38 @@ Users of the pages on loopback could type the same in a terminal. Beyond loopbac
 must run no code, start no process and read no file here, and every host that it contacts must be
 one that the operator of the server has named. What a target does, its kind says.
 
-An agent is checked against the agent contract for `URL=TASK`, else by a probe of its protocol.
+`try_query` sends one query to the target of an evaluation, and says what came back and why.
 """
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
 from assay.contract.conformance.checks import TargetReport, check_agent, parse_check_target
 from assay.data import load_dataset
+from assay.data.dataset import Dataset
 from assay.data.load import KNOWN, is_available_offline
-from assay.errors import AssayError, TargetError, UsageError
+from assay.errors import UsageError
 from assay.evaluation.plan import check_target_health
 from assay.net.outbound import VARIABLE, OutboundPolicy, split_address
 from assay.net.redact import reveal
+from assay.report.numbers import figure
 from assay.run.config import RunConfig
-from assay.serve.ui.context import ui_of
-from assay.targets.health_check import HealthReport
+from assay.search.explanation import Explanation
+from assay.search.retriever import check_request
+from assay.targets.health_check import HealthReport, query_of
 from assay.targets.opening import check_permitted, parse_target
 from assay.targets.rest import refuse_local
 from assay.targets.target_kinds import (
     TARGET_KINDS,
     RequestSettings,
-    Target,
     provider_addresses,
     provider_files,
 )
 
 LONGEST_S = 240.0
+SHOWN = 10
 # A mapping may have blanks around its expression.
 _REGULAR_EXPRESSION = re.compile(r"=\s*re:")
 
@@ -128,82 +127,81 @@ class TargetRules:
             )
 
 
-def check_routes() -> list[BaseRoute]:
-    """The form, and the check that it starts."""
-    return [
-        Route("/check", check_form_page, methods=["GET"]),
-        Route("/check", check_page, methods=["POST"]),
-    ]
+@dataclass(frozen=True, slots=True)
+class TriedHit:
+    """A document that came back for a tried query; `why` is empty if only the target knows."""
+
+    doc_id: str
+    title: str
+    text: str
+    grade: int | None
+    why: str = ""
 
 
-async def check_form_page(request: Request) -> Response:
-    """The form, filled in from the address."""
-    given = {name: request.query_params.get(name, "") for name in ("target", "query")}
-    return ui_of(request).page(
-        request, "check.html", given=given, contract=None, health=None, problem=""
-    )
+@dataclass(frozen=True, slots=True)
+class TriedQuery:
+    """One query sent to the target of an evaluation: its hits, and what was found on the way."""
+
+    query: str
+    hits: Sequence[TriedHit]
+    health: HealthReport | None = None
+    contract: TargetReport | None = None
 
 
-async def check_page(request: Request) -> Response:
-    """Check an agent. This is a POST because it sends requests to another host."""
-    ui = ui_of(request)
-    given = {"target": "", "query": "", **await ui.form(request)}
-    target, query = given["target"].strip(), given["query"].strip()
-    contract, health, problem = None, None, ""
-    try:
-        TargetRules(ui.policy).check_target(target)
-        async with asyncio.timeout(LONGEST_S):
-            contract, health = await check_target(target, query, ui.policy)
-    except TimeoutError:
-        problem = f"the check was stopped after {LONGEST_S:g} s; is the agent responding?"
-    except AssayError as error:
-        problem = str(error)
-    return ui.page(
-        request,
-        "check.html",
-        status=422 if problem else 200,
-        given=given,
-        contract=contract,
-        health=health,
-        problem=problem,
-    )
+async def try_query(config: RunConfig, query: str, policy: OutboundPolicy) -> TriedQuery:
+    """Ask the target of an evaluation as the run would; by default a query of the data set.
 
-
-async def check_target(
-    target: str, query: str, policy: OutboundPolicy
-) -> tuple[TargetReport | None, HealthReport | None]:
-    """The conformance report for `URL=TASK`, else a health check by the protocol found there.
-
-    Parameters:
-        target: the agent.
-        query: the sample query of a health check; a usual one where it is empty.
-        policy: which addresses may be called.
+    The data set adds titles and grades if it is on this machine. An agent of the contract is also
+    checked against it. Raises `TargetError` if the agent cannot be reached.
     """
-    parsed = parse_target(target)
-    if not _is_contract(parsed):
-        health = await check_target_health(RunConfig(target=target), query=query, policy=policy)
-        parsed = parse_target(health.target)
-        if not _is_contract(parsed):
-            return None, health
-    report = await check_agent(parse_check_target(parsed.address), policy=policy)
-    if report.unreachable:
-        raise TargetError(report.unreachable)
-    return report, None
-
-
-async def check_config(config: RunConfig, policy: OutboundPolicy) -> HealthReport | None:
-    """The health of an evaluation's target, asked as the run would; None for one that is built in.
-
-    The answers are compared with the data set where that is on this machine.
-    """
-    if TARGET_KINDS[parse_target(reveal(config.target)).kind].searches_dataset:
-        return None
-    data = None
-    if is_available_offline(config.dataset):
+    data, target = None, parse_target(reveal(config.target))
+    own = TARGET_KINDS[target.kind].searches_dataset
+    if own or is_available_offline(config.dataset):
         data = await asyncio.to_thread(load_dataset, config.dataset, columns=config.columns)
-    return await check_target_health(config, data, policy=policy)
+    asked = query or query_of(data)
+    if own and data is not None:
+        hits = await asyncio.to_thread(_explained_hits, config, data, target.address, asked)
+        return TriedQuery(asked, hits)
+    health = await check_target_health(config, data, query=asked, policy=policy)
+    contract = None
+    found = parse_target(health.target)
+    if found.kind == "http" and "://" in found.address:
+        contract = await check_agent(parse_check_target(found.address), policy=policy)
+    ids = next((call.doc_ids for call in health.calls if not call.failure), ())
+    grades = _grades(data, config.split, asked)
+    hits = [_hit(data, doc_id, grades) for doc_id in ids[:SHOWN]]
+    return TriedQuery(asked, hits, health, contract)
 
 
-def _is_contract(target: Target) -> bool:
-    """Whether it is `http:URL=TASK`; the conformance checks take no agent by its name."""
-    return target.kind == "http" and "://" in target.address
+def _explained_hits(config: RunConfig, data: Dataset, mode: str, query: str) -> list[TriedHit]:
+    """What a built-in retriever finds, and what each score is made of."""
+    from assay.search.index import open_retriever
+
+    retriever = open_retriever(data, check_request(query, SHOWN, mode))
+    try:
+        found = retriever.explain(query, SHOWN, mode=check_request(query, SHOWN, mode))
+    finally:
+        retriever.close()
+    grades = _grades(data, config.split, query)
+    return [_hit(data, hit.doc_id, grades, _words(why)) for hit, why in found]
+
+
+def _words(why: Explanation) -> str:
+    shares = ", ".join(f"{name} {figure(share, 3)}" for name, share in why.shares.items())
+    terms = sorted(why.terms.items(), key=lambda term: -term[1])
+    matched = ", ".join(f"{word} {figure(weight, 1)}" for word, weight in terms)
+    return "; ".join(filter(None, (shares, f"words: {matched}" if matched else "")))
+
+
+def _grades(data: Dataset | None, split: str, query: str) -> Mapping[str, int]:
+    """The judgments of the query of these words, if the data set has one."""
+    if data is None or split not in data.judgments:
+        return {}
+    ids = (each.id for each in data.queries.values() if each.text == query)
+    return data.judgments[split].get(next(ids, ""), {})
+
+
+def _hit(data: Dataset | None, doc_id: str, grades: Mapping[str, int], why: str = "") -> TriedHit:
+    document = data.documents.get(doc_id) if data else None
+    title, text = (document.title, document.text) if document else ("", "")
+    return TriedHit(doc_id, title, text, grades.get(doc_id), why)

@@ -6,6 +6,7 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -16,7 +17,7 @@ from starlette.responses import HTMLResponse, Response
 
 from assay.data.dataset import Dataset
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
-from assay.report.html_templates import environment, label_cells
+from assay.report.html_templates import environment
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder, find_run_dataset
 from assay.run.index import RunIndex, RunLine, damage_of
@@ -25,7 +26,7 @@ from assay.run.state import RunState
 from assay.serve.ui.evaluations import Evaluations
 
 TEMPLATES = Path(__file__).parent / "templates"
-PER_PAGE = 25
+PER_PAGE = 100
 _DATASETS = 3
 
 
@@ -103,18 +104,20 @@ class Ui:
     def page(
         self, request: Request, template: str, *, status: int = 200, **values: Any
     ) -> HTMLResponse:
-        """A rendered template. Browsers must not cache it: a running run changes every second."""
-        content = (
-            environment(TEMPLATES)
-            .get_template(template)
-            .render(
-                here=request.url.path,
-                form_token=self.form_token,
-                read_only=self.read_only,
-                **values,
-            )
-        )
-        return HTMLResponse(label_cells(content), status, {"cache-control": "no-store"})
+        """A rendered template. Browsers must not cache it: a running run changes every second.
+
+        A script that asks for a part of the page (`fragment`) gets that block alone.
+        """
+        page = environment(TEMPLATES).get_template(template)
+        values |= {
+            "here": request.url.path,
+            "form_token": self.form_token,
+            "read_only": self.read_only,
+            "address": partial(address, request),
+        }
+        block = page.blocks.get(request.headers.get("fragment", ""))
+        content = "".join(block(page.new_context(values))) if block else page.render(values)
+        return HTMLResponse(content, status, {"cache-control": "no-store"})
 
     async def run(self, request: Request) -> tuple[RunLine, RunFolder]:
         """The run that the address names. Only names that the index has are ever opened."""
@@ -191,29 +194,26 @@ class PageSlice:
     next: str | None
 
     @property
-    def first(self) -> int:
-        """The number of the first item, counted from 1."""
-        return min(self.total, self.skip + 1)
-
-    @property
     def last(self) -> int:
         """The number of the last item."""
         return min(self.total, self.skip + PER_PAGE)
 
 
 def slice_of(request: Request, total: int) -> PageSlice:
-    """The page that the address asks for, or the last one where there are fewer."""
+    """The page that the address asks for, or the last one if there are fewer."""
     given = request.query_params.get("page", "1")
     last = max(1, -(-total // PER_PAGE))
     number = min(last, max(1, int(given))) if given.isdecimal() and len(given) < 9 else 1
-
-    def link(page: int) -> str:
-        url = request.url.include_query_params(page=page)
-        return f"{url.path}?{url.query}"
-
     return PageSlice(
         skip=(number - 1) * PER_PAGE,
         total=total,
-        previous=link(number - 1) if number > 1 else None,
-        next=link(number + 1) if number < last else None,
+        previous=address(request, page=str(number - 1)) if number > 1 else None,
+        next=address(request, page=str(number + 1)) if number < last else None,
     )
+
+
+def address(request: Request, **changes: str) -> str:
+    """This address with other parameters; an empty one is left out."""
+    url = request.url.include_query_params(**changes)
+    url = url.remove_query_params([name for name, value in changes.items() if not value])
+    return f"{url.path}?{url.query}" if url.query else url.path

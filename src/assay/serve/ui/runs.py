@@ -1,161 +1,218 @@
-"""The list of runs, the report of a run, and comparisons."""
+"""The list of runs: a grid, a board of targets, groups of comparable runs; what to do with some."""
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import replace
-from functools import lru_cache
-from pathlib import Path
+import io
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import urlencode
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from assay.data.dataset import Dataset
 from assay.errors import UsageError
-from assay.evaluation.reporting import render_report_page
-from assay.report.html import QueryFigures, RunView, hide_password, run_view
-from assay.report.html_comparison import (
-    ComparedSide,
-    ComparisonView,
-    comparison_view,
-    render_comparison_view,
-)
-from assay.run.comparison import compare_with_each
+from assay.evaluation.leaderboard import Board, make_boards
+from assay.report.charts import sparkline
+from assay.report.export import ExportedRun, figures_of, run_rows
+from assay.report.table_files import write_rows
 from assay.run.folder import RunFolder, remove_run
-from assay.run.index import FILTERS, ONLY, RunLine
-from assay.run.listing import comparable_key
+from assay.run.index import RunLine, RunSearch, verdict_of
 from assay.run.state import RunState
-from assay.serve.ui.context import PER_PAGE, DatasetKey, Ui, chosen_runs, download, slice_of, ui_of
-from assay.serve.ui.evaluation_form import repeat_query
-from assay.serve.ui.evaluations import LiveRun, event_stream, follow
-from assay.serve.ui.trends import trend_spark
+from assay.run.trend import TrendValue
+from assay.serve.ui.context import PER_PAGE, Ui, address, chosen_runs, download, slice_of, ui_of
+from assay.serve.ui.grade import grade_runs
 
-COMPARED_LIMIT = 6
-_OFFERED = 100
-_OTHERS = 40
+COMPARED_LIMIT = 20
+COLUMNS: Mapping[str, str] = {
+    "label": "Label",
+    "target": "Target",
+    "dataset": "Data set",
+    "branch": "Branch, commit",
+    "mean": "Score",
+    "interval": "95% interval",
+    "change": "since previous",
+    "failed": "failed",
+    "p95": "p95",
+    "verdict": "verdict",
+    "when": "when",
+    "answers": "answers right",
+    "p50": "p50",
+    "track": "track",
+    "agent": "agent",
+    "note": "note",
+}
+USUAL = tuple(COLUMNS)[:11]
+_GROUPS = 100
+_SPARK = 60
 
 
-def run_routes() -> list[BaseRoute]:
-    """The list, the pages and files of each run, and comparisons."""
+def run_list_routes() -> list[BaseRoute]:
+    """The list, and what is done with chosen runs."""
     return [
         Route("/", runs_page),
-        Route("/runs/{name}", run_page),
-        Route("/runs/{name}/events", run_events),
-        Route("/runs/{name}/report.html", html_file),
-        Route("/runs/{name}/report.json", json_file),
-        Route("/compare", compare_page),
-        Route("/compare.html", comparison_file),
+        Route("/chosen", act_on_chosen, methods=["POST"]),
+        Route("/export", export_runs),
         Route("/delete", confirm_delete, methods=["GET"]),
         Route("/delete", delete_runs, methods=["POST"]),
+        Route("/leaderboard", lambda request: RedirectResponse("/?view=board", 308)),
     ]
 
 
 async def runs_page(request: Request) -> Response:
-    """All runs, filtered and in pages, with the trend of each target."""
+    """The runs that match the search, as a list, a board or groups."""
     ui = ui_of(request)
     await ui.refresh()
-    names = (*FILTERS, "text", "only", "since")
-    asked = {name: request.query_params.get(name, "") for name in names}
-    filters = {name: value for name, value in asked.items() if value}
-    sort = request.query_params.get("sort", "-started")
-    pages = slice_of(request, ui.index.find(filters, limit=0).total)
-    trends = [] if pages.previous else ui.index.trends(filters)
-    lines = ui.index.find(filters, skip=pages.skip, limit=PER_PAGE, sort=sort).lines
-    return ui.page(
-        request,
-        "runs.html",
-        lines=lines,
-        answers=any(line.correctness is not None for line in lines),
-        pages=pages,
-        running=ui.index.find({"state": RunState.RUNNING}).lines,
-        trends=[(trend, trend_spark(trend)) for trend in trends],
-        filters=asked,
-        choices=ui.index.choices(),
-        only=list(ONLY),
-        labels=any(line.label or line.branch for line in lines),
-        sort=sort,
-        sorted_by=lambda column, down: _sort_link(request, sort, column, down),
-        folder=ui.runs,
-    )
+    asked = {name: request.query_params.get(name, "") for name in ("q", "only", "view", "metric")}
+    problem, search = "", RunSearch()
+    try:
+        search = RunSearch.parse(asked["q"])
+    except UsageError as error:
+        problem = str(error).removeprefix("--")
+    found = ui.index.lines(search)
+    chips = {name: [line for line in found if holds(line)] for name, holds in _chips(ui).items()}
+    shown = chips.get(asked["only"], found)
+    values: dict[str, Any] = {
+        "asked": asked,
+        "problem": problem,
+        "chips": {"": len(found)} | {name: len(lines) for name, lines in chips.items()},
+        "running": ui.index.lines(lambda line: line.state == RunState.RUNNING),
+        "total": len(ui.index.lines()),
+        "folder": ui.runs,
+    }
+    if asked["view"] == "board":
+        boards = await asyncio.to_thread(_boards, ui, shown, asked["metric"])
+        return ui.page(request, "board.html", boards=boards, **values)
+    if asked["view"] == "groups":
+        return ui.page(request, "groups.html", groups=_groups(ui, shown), **values)
+    return ui.page(request, "runs.html", **values, **_list(request, ui, shown, asked["metric"]))
 
 
-def _sort_link(request: Request, sort: str, column: str, down: bool) -> str:
+def _chips(ui: Ui) -> dict[str, Callable[[RunLine], bool]]:
+    def got_worse(line: RunLine) -> bool:
+        change = ui.index.change(line)
+        return change is not None and change.significant and not change.better
+
+    return {
+        "gate failed": lambda line: bool(line.gates_failed),
+        "got worse": got_worse,
+        "with answers": lambda line: line.questions is not None or line.trouble is not None,
+        "incomplete": lambda line: line.state != RunState.COMPLETE,
+        "has failures": lambda line: bool(line.failed),
+    }
+
+
+def _list(request: Request, ui: Ui, lines: Sequence[RunLine], metric: str) -> dict[str, Any]:
+    sort = request.query_params.get("sort", "-when")
+    lines = ui.index.sort(lines, sort)
+    values: dict[str, TrendValue] = {}
+    figures = Counter[str]()
+    for point in ui.index.trend_points(lines if metric else lines[:PER_PAGE]):
+        figures.update(point.values.keys())
+        if (name := metric or point.line.metric or "") in point.values:
+            values[point.line.name] = point.values[name]
+    if metric and sort.removeprefix("-") == "mean":
+        sign = -1 if sort.startswith("-") else 1
+        last = TrendValue(float("inf") * sign)
+        lines = sorted(lines, key=lambda line: sign * values.get(line.name, last).mean)
+    pages = slice_of(request, len(lines))
+    lines = lines[pages.skip : pages.last]
+    ends = [end for line in lines for end in _ends(values.get(line.name))]
+    columns = [name for name in request.query_params.getlist("col") if name in COLUMNS] or USUAL
+    headlines = Counter(line.metric for line in lines if line.metric)
+    return {
+        "lines": lines,
+        "pages": pages,
+        "sort": sort,
+        "values": values,
+        "changes": {line.name: ui.index.change(line) for line in lines},
+        "verdict_of": verdict_of,
+        "axis": (int(min(ends, default=0) * 10) / 10, -int(-max(ends, default=1) * 10) / 10),
+        "columns": [name for name in COLUMNS if name in columns],
+        "every_column": COLUMNS,
+        "metric": metric or (headlines.most_common(1)[0][0] if headlines else ""),
+        "metrics": [name for name, _ in figures.most_common(40)],
+        "sort_link": lambda name: _sort_link(request, sort, name),
+    }
+
+
+def _ends(value: TrendValue | None) -> list[float]:
+    if value is None:
+        return []
+    return [value.mean if end is None else end for end in (value.low, value.high)]
+
+
+def _sort_link(request: Request, sort: str, name: str) -> str:
     """The address of this list in another order; the same column again turns it around."""
-    first, second = (f"-{column}", column) if down else (column, f"-{column}")
-    url = request.url.include_query_params(sort=second if sort == first else first)
-    return f"{url.path}?{url.remove_query_params('page').query}"
+    largest_first = name in ("when", "mean", "change", "failed", "answers", "p50", "p95")
+    first, second = (f"-{name}", name) if largest_first else (name, f"-{name}")
+    return address(request, sort=second if sort == first else first, page="")
 
 
-async def run_page(request: Request) -> Response:
-    """The report of a run, or its progress where it is not finished."""
+def _boards(ui: Ui, lines: Sequence[RunLine], metric: str) -> list[tuple[str, list[Board]]]:
+    sets = dict.fromkeys((line.dataset or "", line.split or "") for line in lines)
+    found = []
+    for dataset, split in sets:
+        own = [line for line in lines if (line.dataset, line.split) == (dataset, split)]
+        points = ui.index.trend_points(ui.index.newest_of_each_target(own))
+        boards = [board for board in make_boards(ui.runs, points, metric) if board.places]
+        if boards:
+            found.append((f"{dataset} {split}", boards))
+    return found
+
+
+def _groups(ui: Ui, lines: Sequence[RunLine]) -> list[dict[str, object]]:
+    return [
+        {
+            "lines": group,
+            "newest": group[0],
+            "change": ui.index.change(group[0]),
+            "spark": sparkline([line.mean or 0.0 for line in reversed(group[:_SPARK])]),
+            "compare": _compare_address([line.name for line in group[:COMPARED_LIMIT]]),
+        }
+        for group in ui.index.groups(lines)[:_GROUPS]
+    ]
+
+
+def _compare_address(names: Sequence[str]) -> str:
+    return f"/compare?{urlencode([('run', name) for name in names])}"
+
+
+async def act_on_chosen(request: Request) -> Response:
+    """Compare, grade, export or delete the runs that were chosen in the list."""
     ui = ui_of(request)
-    line, folder = await ui.run(request)
-    dataset = await ui.datasets.of(folder.read_header())
-    if line.state == RunState.RUNNING or not folder.report_file.exists():
-        return await _unfinished(request, ui, line, folder, dataset)
-    view = await asyncio.to_thread(_view, folder, dataset)
-    again = repeat_query(view.report.config, hide_password)
-    others = _comparable(ui, line)
-    return ui.page(request, "run.html", run=view, line=line, others=others, again=again)
+    values = await ui.form_values(request)
+    what, names = dict(values).get("do", ""), chosen_runs(values)
+    await ui.refresh()
+    lines = ui.lines(names)
+    if not lines:
+        raise UsageError("choose runs in the list first")
+    if what == "grade":
+        return await grade_runs(request, names, dict(values).get("query", ""))
+    if what == "compare":
+        change = ui.index.change(lines[0])
+        if len(names) == 1 and change is not None:
+            names = [change.previous, *names]
+        return RedirectResponse(_compare_address(names), 303)
+    where = {"export": "/export", "delete": "/delete"}.get(what, "/")
+    return RedirectResponse(f"{where}?{urlencode([('run', name) for name in names])}", 303)
 
 
-async def run_events(request: Request) -> Response:
-    """The progress of a run, as server-sent events."""
-    ui = ui_of(request)
-    _, folder = await ui.run(request)
-    dataset = await ui.datasets.of(folder.read_header())
-    return event_stream(follow(folder, dataset), f"/runs/{folder.name}")
-
-
-async def html_file(request: Request) -> Response:
-    """The page as a file, rendered again: the one in the folder may lack grades and texts."""
-    ui = ui_of(request)
-    _, folder = await ui.run(request)
-    dataset = await ui.datasets.of(folder.read_header())
-    page = await asyncio.to_thread(render_report_page, folder, dataset)
-    return download(page, f"{folder.name}.html")
-
-
-async def json_file(request: Request) -> Response:
-    """`report.json` as a file."""
-    _, folder = await ui_of(request).run(request)
-    require_report(folder)
-    name = f"{folder.name}.json"
-    return FileResponse(folder.report_file, media_type="application/json", filename=name)
-
-
-async def compare_page(request: Request) -> Response:
-    """The runs that the address names side by side, or a form to choose them."""
-    ui = ui_of(request)
-    names = [line.name for line in await ui.chosen_lines(request)]
-    if len(names) > COMPARED_LIMIT:
-        raise UsageError(f"at most {COMPARED_LIMIT} runs are compared at once, got {len(names)}")
-    if len(names) < 2:
-        lines = ui.index.find({"state": RunState.COMPLETE}, limit=_OFFERED).lines
-        return ui.page(
-            request, "compare_choice.html", lines=lines, chosen=names, limit=COMPARED_LIMIT
-        )
-    view = await _comparison(ui, names)
-    query = request.url.query
-    return ui.page(request, "compare.html", compared=view, links=True, query=query)
-
-
-async def comparison_file(request: Request) -> Response:
-    """The same comparison as one file."""
+async def export_runs(request: Request) -> Response:
+    """The chosen runs as a CSV file: one line a run, each figure with its interval."""
     ui = ui_of(request)
     names = [line.name for line in await ui.chosen_lines(request)]
-    if not 2 <= len(names) <= COMPARED_LIMIT:
-        raise HTTPException(422, f"choose 2 to {COMPARED_LIMIT} runs to compare, got {len(names)}")
-    view = await _comparison(ui, names)
-    return download(await asyncio.to_thread(render_comparison_view, view), "comparison.html")
 
+    def table() -> bytes:
+        runs = [ExportedRun.read(RunFolder(ui.runs / name)) for name in names]
+        stream = io.BytesIO()
+        write_rows(run_rows(runs, figures_of(runs[:1], few=False)), "csv", stream)
+        return stream.getvalue()
 
-async def _comparison(ui: Ui, names: Sequence[str]) -> ComparisonView:
-    folders = [RunFolder(ui.runs / name) for name in names]
-    dataset = await ui.datasets.of(*(folder.read_header() for folder in folders))
-    async with ui.comparing:
-        return await asyncio.to_thread(_compared, folders, dataset)
+    if not names:
+        raise UsageError("choose runs in the list first")
+    return download(await asyncio.to_thread(table), "runs.csv", "text/csv")
 
 
 async def confirm_delete(request: Request) -> Response:
@@ -165,7 +222,7 @@ async def confirm_delete(request: Request) -> Response:
     if not lines:
         return RedirectResponse("/", 303)
     names = [line.name for line in lines]
-    kept = [(line, why) for line in lines if (why := _why_kept(ui, line, names))]
+    kept = [why for line in lines if (why := _why_kept(ui, line, names))]
     return ui.page(request, "delete.html", lines=lines, kept=kept)
 
 
@@ -183,7 +240,7 @@ async def delete_runs(request: Request) -> Response:
 
 
 def _why_kept(ui: Ui, line: RunLine, chosen: Sequence[str]) -> str:
-    """Why a run cannot be deleted together with the chosen ones, in a sentence; empty if it can."""
+    """Why a run cannot be deleted together with the chosen ones; empty if it can."""
     started = ui.evaluations.of_run(line.name)
     if line.state == RunState.RUNNING or (started is not None and not started.ended):
         return f"run {line.name!r} is running; cancel it, or wait until it has ended"
@@ -193,86 +250,3 @@ def _why_kept(ui: Ui, line: RunLine, chosen: Sequence[str]) -> str:
     if of and of not in chosen and ui.index.get(of) is not None:
         return f"run {line.name!r} is the baseline of run {of!r}; delete that one too, or first"
     return ""
-
-
-def require_report(folder: RunFolder) -> None:
-    """Answer 404 for a run that has no report."""
-    if not folder.report_file.exists():
-        raise HTTPException(404, f"run {folder.name!r} has no report yet")
-
-
-async def _unfinished(
-    request: Request, ui: Ui, line: RunLine, folder: RunFolder, dataset: Dataset | None
-) -> Response:
-    view = await asyncio.to_thread(lambda: LiveRun(folder, dataset).look())
-    events = f"/runs/{folder.name}/events" if line.state == RunState.RUNNING else ""
-    return ui.page(
-        request,
-        "running.html",
-        line=line,
-        view=view if events else replace(view, message="stopped before it finished", left=""),
-        events=events,
-        path=folder.path,
-        started=ui.evaluations.of_run(folder.name),
-    )
-
-
-def _comparable(ui: Ui, line: RunLine) -> list[RunLine]:
-    """Other runs on the same judgments: first what compares best, and of that the newest."""
-    filters = {"dataset": line.dataset or "", "split": line.split or ""}
-    found = [
-        other
-        for other in ui.index.find(filters, limit=_OTHERS).lines
-        if other.name != line.name
-        and other.mean is not None
-        and other.fingerprint == line.fingerprint
-    ]
-    key = comparable_key(line)
-    found.sort(
-        key=lambda each: (
-            each.state != RunState.COMPLETE, comparable_key(each) != key, each.target != line.target
-        )
-    )  # fmt: skip
-    return found
-
-
-def _view(folder: RunFolder, dataset: Dataset | None) -> RunView:
-    return _cached_view(str(folder.path), _changed_at(folder), DatasetKey(dataset))
-
-
-def _changed_at(folder: RunFolder) -> int:
-    return max(path.stat().st_mtime_ns for path in folder.path.iterdir())
-
-
-@lru_cache(maxsize=16)
-def _cached_view(path: str, _changed: int, key: DatasetKey) -> RunView:
-    """A report of 100,000 queries takes seconds to read; the second look at it does not."""
-    folder = RunFolder(Path(path))
-    report = folder.read_report()
-    figures = QueryFigures(report.headline[0], key.dataset.queries if key.dataset else {})
-    for row in folder.read_rows():
-        figures.add(row)
-    return run_view(
-        report,
-        figures,
-        name=folder.name,
-        dataset=key.dataset,
-        answers=folder.read_answers(),
-        query_links=f"/runs/{folder.name}/queries/",
-        question_links=f"/runs/{folder.name}/questions",
-    )
-
-
-def _compared(folders: Sequence[RunFolder], dataset: Dataset | None) -> ComparisonView:
-    changed = tuple((str(folder.path), _changed_at(folder)) for folder in folders)
-    return _cached_comparison(changed, DatasetKey(dataset))
-
-
-@lru_cache(maxsize=16)
-def _cached_comparison(changed: tuple[tuple[str, int], ...], key: DatasetKey) -> ComparisonView:
-    """As long as no file of the runs has changed; the view holds few of their rows."""
-    dataset = key.dataset
-    sides = [ComparedSide.read(RunFolder(Path(path))) for path, _ in changed]
-    first, *others = [each.compared for each in sides]
-    comparisons = compare_with_each(first, others)
-    return comparison_view(sides, comparisons, dataset)

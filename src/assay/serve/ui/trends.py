@@ -1,189 +1,116 @@
-"""Trends: a target on a data set over weeks, by branch, as a page and as files."""
+"""Trends: figures over time, by branch; the largest set of comparable runs unless one is chosen."""
 
 import asyncio
-import io
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import urlencode
+from typing import Any
 
-import orjson
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from assay.answers.figures import parse_figure
-from assay.report.plots import sparkline
-from assay.report.table_files import write_rows
-from assay.report.trends import (
-    figures_of_trend,
-    render_trend_page,
-    trend_document,
-    trend_rows,
-    trend_view,
-)
-from assay.run.index import RunLine, Trend
+from assay.report.trends import figure_title, figures_of_trend, render_trend_page, trend_view
+from assay.run.index import RunLine
 from assay.run.state import RunState
 from assay.run.trend import NO_BRANCH, TrendPoint
 from assay.serve.ui.context import Ui, download, ui_of
 
-TREND_RUNS = 5000
+MAX_RUNS = 5000
 """Runs that one trend has at most, the newest of them."""
 
-_LISTED = 200
-_ASKED = ("target", "dataset", "split", "metric", "track", "branch", "label", "since", "until", "x")
+_ASKED = ("target", "dataset", "split", "metric", "branch", "since", "until", "x")
 
 
 def trend_routes() -> list[BaseRoute]:
-    """The list of trends, the page of one, and its files."""
-    return [
-        Route("/trends", trends_page),
-        Route("/trends.html", trend_file),
-        Route("/trends.csv", trend_csv),
-        Route("/trends.json", trend_json),
-    ]
+    """The page, and the page as one file."""
+    return [Route("/trends", trends_page), Route("/trends.html", trend_file)]
 
 
 @dataclass(frozen=True, slots=True)
-class AskedTrend:
-    """The runs that an address asks for, and how they are to be shown.
+class TrendSet:
+    """The complete runs of one target on one data set and split, newest first."""
 
-    Attributes:
-        asked: the fields of the address.
-        points: the runs that its filters leave, oldest first.
-        figure: the score to follow; empty where no run is left.
-        figures: those that can be chosen.
-        choices: the values that each filter can have.
-    """
-
-    asked: Mapping[str, str]
-    points: Sequence[TrendPoint]
-    figure: str
-    figures: Sequence[str]
-    choices: Mapping[str, Sequence[str]]
-
-    @property
-    def by_run(self) -> bool:
-        """Whether runs stand one by one instead of by date."""
-        return self.asked["x"] == "run"
-
-    @property
-    def query(self) -> str:
-        """The part of the address that asks for the same again."""
-        return urlencode({name: value for name, value in self.asked.items() if value})
+    target: str
+    dataset: str
+    split: str
+    lines: Sequence[RunLine]
 
 
 async def trends_page(request: Request) -> Response:
-    """The trend that the address names, or a list of all."""
+    """One chart of the set that the address names, else of the largest."""
     ui = ui_of(request)
     await ui.refresh()
-    if not request.query_params.get("target"):
-        cards = [(trend, trend_spark(trend)) for trend in ui.index.trends(limit=_LISTED)]
-        return ui.page(request, "trends_list.html", trends=cards)
-    found = await asyncio.to_thread(asked_trend, ui, request)
-
-    def link(line: RunLine) -> str:
-        return f"/runs/{line.name}"
-
-    view = None
-    if found.figure:
-        view = await asyncio.to_thread(
-            lambda: trend_view(found.points, found.figure, by_run=found.by_run, link=link)
-        )
-    return ui.page(request, "trend.html", found=found, trend=view, run_link=link)
+    return ui.page(request, "trend.html", **await asyncio.to_thread(_trend, ui, request))
 
 
 async def trend_file(request: Request) -> Response:
-    """The page as one file."""
-    found = await _require(request)
+    """The chart as one file."""
+    ui = ui_of(request)
+    await ui.refresh()
+    found = await asyncio.to_thread(_trend, ui, request)
+    if found["trend"] is None:
+        return ui.page(request, "trend.html", status=404, **found)
+    by_run = found["asked"]["x"] == "run"
     page = await asyncio.to_thread(
-        lambda: render_trend_page(found.points, found.figure, by_run=found.by_run)
+        lambda: render_trend_page(found["points"], found["figure"], by_run=by_run)
     )
     return download(page, "trend.html")
 
 
-async def trend_csv(request: Request) -> Response:
-    """One line a run."""
-    found = await _require(request)
-    stream = io.BytesIO()
-    write_rows(trend_rows(found.points, found.figure), "csv", stream)
-    return download(stream.getvalue(), "trend.csv", "text/csv")
-
-
-async def trend_json(request: Request) -> Response:
-    """The runs and what changed between them."""
-    found = await _require(request)
-    content = orjson.dumps(trend_document(found.points, found.figure), option=orjson.OPT_INDENT_2)
-    return download(content, "trend.json", "application/json")
-
-
-async def _require(request: Request) -> AskedTrend:
-    ui = ui_of(request)
-    await ui.refresh()
-    found = await asyncio.to_thread(asked_trend, ui, request)
-    if not found.figure:
-        raise HTTPException(404, "no run matches: remove a filter")
-    return found
-
-
-def asked_trend(ui: Ui, request: Request) -> AskedTrend:
-    """The trend that an address asks for; 404 where the target has no complete run."""
-    asked = {name: request.query_params.get(name, "") for name in _ASKED}
-    wanted = {name: asked[name] for name in ("target", "dataset", "split")}
-    if not all(wanted.values()):
-        newest = ui.index.find({**wanted, "state": RunState.COMPLETE}, limit=1).lines
-        for line in newest:
-            wanted = {
-                "target": line.target or "",
-                "dataset": line.dataset or "",
-                "split": line.split or "",
-            }
-    lines = ui.index.find({**wanted, "state": RunState.COMPLETE}, limit=TREND_RUNS).lines
-    if not lines:
-        raise HTTPException(
-            404, f"no complete run of {asked['target']!r} on {asked['dataset'] or 'any data set'!r}"
-        )
-    points = ui.index.trend_points(lines)
-    choices = {
-        name: sorted({value for each in points if (value := _facts(each)[name])})
-        for name in ("track", "branch", "label")
+def trend_sets(ui: Ui) -> list[TrendSet]:
+    """Every target on every data set with a complete run, the most comparable runs first."""
+    sets: dict[tuple[str, str, str], list[RunLine]] = {}
+    for line in ui.index.lines(lambda line: line.state == RunState.COMPLETE):
+        sets.setdefault((line.target or "", line.dataset or "", line.split or ""), []).append(line)
+    largest = {
+        key: max((len(group) for group in ui.index.groups(lines)), default=0)
+        for key, lines in sets.items()
     }
-    left = [each for each in points if _matches(each, asked)]
-    figures = figures_of_trend(left)
-    figure = _figure(asked["metric"], figures, left)
-    return AskedTrend(asked | wanted, left, figure, figures, choices)
+    return [TrendSet(*key, sets[key]) for key in sorted(sets, key=lambda key: -largest[key])]
 
 
-def _facts(point: TrendPoint) -> dict[str, str]:
-    line = point.line
-    branch = line.branch or NO_BRANCH
-    return {"track": line.track or "", "branch": branch, "label": line.label or ""}
+def _trend(ui: Ui, request: Request) -> dict[str, Any]:
+    asked = {name: request.query_params.get(name, "") for name in _ASKED}
+    sets = trend_sets(ui)
+    wanted = [
+        one
+        for one in sets
+        if all(asked[name] in ("", getattr(one, name)) for name in ("target", "dataset", "split"))
+    ]
+    if not wanted:
+        empty: list[TrendPoint] = []
+        return {"sets": sets, "chosen": None, "asked": asked, "trend": None, "points": empty}
+    chosen = wanted[0]
+    every = ui.index.trend_points(chosen.lines[:MAX_RUNS])
+    points = [point for point in every if _matches(point, asked)]
+    figures = figures_of_trend(points)
+    figure = asked["metric"] if asked["metric"] in figures else ""
+    if not figure and figures:
+        headline = points[-1].line.metric or ""
+        figure = headline if headline in figures else figures[0]
+    by_run = asked["x"] == "run"
+    view = None
+    if figure:
+        view = trend_view(points, figure, by_run=by_run, link=lambda line: f"/runs/{line.name}")
+    return {
+        "sets": sets,
+        "chosen": chosen,
+        "asked": asked,
+        "trend": view,
+        "points": points,
+        "figure": figure,
+        "figures": figures,
+        "title_of": figure_title,
+        "server": True,
+        "branches": sorted({point.line.branch or NO_BRANCH for point in every}),
+    }
 
 
-def _matches(point: TrendPoint, asked: Mapping[str, str]) -> bool:
+def _matches(point: TrendPoint, asked: dict[str, str]) -> bool:
     day = (point.line.started or "")[:10]
     return (
-        all(not asked[name] or asked[name] == value for name, value in _facts(point).items())
+        asked["branch"] in ("", point.line.branch or NO_BRANCH)
         and (not asked["since"] or day >= asked["since"])
         and (not asked["until"] or day <= asked["until"])
         and (point.line.failed or 0) < (point.line.queries or 0)
-    )
-
-
-def _figure(given: str, figures: Sequence[str], points: Sequence[TrendPoint]) -> str:
-    """The one that is asked for where some run has it; else the headline of most runs."""
-    if given:
-        name = parse_figure(given).slug
-        return name if name in figures else ""
-    headlines = Counter(point.line.metric or "" for point in reversed(points))
-    return headlines.most_common(1)[0][0] if headlines else ""
-
-
-def trend_spark(trend: Trend) -> str:
-    """A trend as a small line."""
-    return sparkline(
-        [point.mean or 0.0 for point in trend.points],
-        [point.low for point in trend.points],
-        [point.high for point in trend.points],
     )

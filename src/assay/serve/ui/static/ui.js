@@ -1,114 +1,156 @@
-// Optional: follows progress and saves clicks. Every page works without it.
+// Optional: panels without a reload, keys, the selection, live progress. Every page works without it.
 "use strict";
+
+const typing = (event) => event.target.matches("input:not([type=checkbox]), textarea, select") || event.ctrlKey || event.metaKey || event.altKey;
+
+// A row opens its panel: the block of that name of the row's own address takes the place of ours.
+async function openPanel(link) {
+  const panel = document.getElementById("panel");
+  const answer = await fetch(link.href, { headers: { fragment: "panel" } }).catch(() => null);
+  if (!answer?.ok) { location.assign(link.href); return; }
+  panel.outerHTML = await answer.text();
+  link.closest("table").querySelectorAll("tr.on").forEach((row) => { row.classList.remove("on"); row.removeAttribute("aria-current"); });
+  const row = link.closest("tr");
+  row.classList.add("on");
+  row.setAttribute("aria-current", "true");
+  row.scrollIntoView({ block: "nearest" });
+  history.replaceState(null, "", link.href.replace(/#panel$/, ""));
+  if (matchMedia("(max-width: 60rem)").matches) document.getElementById("panel").scrollIntoView();
+}
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a[data-panel]");
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  openPanel(link);
+});
+
+// j and k go through the rows of the list, Enter opens one, x chooses it.
+function step(by) {
+  const rows = [...document.querySelectorAll("tr[data-row]")];
+  if (!rows.length) return;
+  const here = rows.findIndex((row) => row.matches("[data-cursor], .on"));
+  const row = rows[Math.max(0, Math.min(rows.length - 1, here + by))];
+  const link = row.querySelector("a[data-panel]");
+  if (link) { openPanel(link); return; }
+  rows[here]?.removeAttribute("data-cursor");
+  row.setAttribute("data-cursor", "");
+  row.scrollIntoView({ block: "nearest" });
+}
+
+const actions = {
+  j: () => step(1),
+  k: () => step(-1),
+  "/": () => document.querySelector("input[type=search]")?.focus(),
+  "?": () => document.getElementById("keys")?.showModal(),
+  x: () => document.querySelector("tr[data-cursor] input[type=checkbox]")?.click(),
+  Enter: () => document.querySelector("tr[data-cursor] a")?.click(),
+};
+let busy = false; // each key does what its button does, once: the next page is for the next key
+window.addEventListener("pageshow", () => { busy = false; });
+document.addEventListener("keydown", (event) => {
+  if (document.querySelector("dialog[open]")) return; // which has its own keys
+  if (busy || event.repeat || typing(event)) {
+    if (event.key === "Escape") event.target.blur?.();
+    return;
+  }
+  const control = [...document.querySelectorAll(`[data-key="${CSS.escape(event.key)}"]`)].find((each) => !each.disabled && each.offsetParent);
+  if (control) { busy = control.matches("[data-leaves]"); event.preventDefault(); control.click(); }
+  else if (actions[event.key] && !(event.key === "Enter" && event.target.matches("a, button, summary"))) { event.preventDefault(); actions[event.key](); }
+});
+
+// The chosen runs are kept for this tab, so that they survive paging, filters and other views.
+function keepChosen(form) {
+  const known = new Set(JSON.parse(sessionStorage.getItem("chosen") ?? "[]"));
+  const bar = form.querySelector(".select-bar");
+  const boxes = () => [...form.querySelectorAll("input[type=checkbox][name=run]")];
+  const show = () => {
+    sessionStorage.setItem("chosen", JSON.stringify([...known]));
+    form.querySelectorAll("input[type=hidden][name=run]").forEach((each) => each.remove());
+    const here = new Set(boxes().map((box) => box.value));
+    for (const name of known) if (!here.has(name)) form.append(Object.assign(document.createElement("input"), { type: "hidden", name: "run", value: name }));
+    for (const box of boxes()) { box.checked = known.has(box.value); box.closest("tr").classList.toggle("on", box.checked); }
+    bar.classList.toggle("some", known.size > 0);
+    bar.querySelector("[data-count]").textContent = `${known.size} chosen, the oldest is the reference`;
+    form.querySelector("[data-all]").checked = here.size > 0 && [...here].every((name) => known.has(name));
+  };
+  form.addEventListener("change", (event) => {
+    const changed = event.target.matches("[data-all]") ? boxes().map((box) => { box.checked = event.target.checked; return box; }) : [event.target];
+    for (const box of changed) if (box.name === "run") box.checked ? known.add(box.value) : known.delete(box.value);
+    show();
+  });
+  bar.querySelector("[data-clear]").addEventListener("click", () => { known.clear(); show(); });
+  document.body.classList.add("scripted");
+  window.addEventListener("pageshow", show);
+  show();
+}
 
 function follow(box) {
   const source = new EventSource(box.dataset.live);
   const fields = new Map([...box.querySelectorAll("[data-field]")].map((each) => [each.dataset.field, each]));
-
-  function show(view) {
+  source.addEventListener("progress", (event) => {
+    const view = JSON.parse(event.data);
     for (const [name, field] of fields) {
       if (!(name in view)) continue;
-      if (name !== "share") {
-        // Written only where it changed: a screen reader announces the message, not every tick.
-        const words = view[name] === null ? "" : String(view[name]);
-        if (field.textContent !== words) field.textContent = words;
-      } else if (view.share === null) field.removeAttribute("value");
-      else field.value = view.share;
+      if (name === "share") { if (view.share === null) field.removeAttribute("value"); else field.value = view.share; continue; }
+      // Written only where it changed: a screen reader announces the message, not every tick.
+      const words = view[name] === null ? "" : String(view[name]);
+      if (field.textContent !== words) field.textContent = words;
     }
-  }
-
-  source.addEventListener("progress", (event) => show(JSON.parse(event.data)));
-  source.addEventListener("final", (event) => {
-    source.close();
-    location.replace(JSON.parse(event.data).location);
   });
-}
-
-function submitOnChange(form) {
-  form.addEventListener("change", (event) => {
-    if (event.target.matches("select")) form.requestSubmit();
-  });
-}
-
-function countChosen(form) {
-  const buttons = [...form.querySelectorAll("button[data-least]")];
-  const words = new Map(buttons.map((button) => [button, button.textContent]));
-  const update = () => {
-    const chosen = form.querySelectorAll("input[name=run]:checked").length;
-    for (const button of buttons) {
-      const enough = chosen >= Number(button.dataset.least);
-      button.disabled = !enough;
-      if (button.dataset.words) button.textContent = enough ? `${button.dataset.words} ${chosen} runs` : words.get(button);
-    }
-  };
-  form.addEventListener("change", update);
-  window.addEventListener("pageshow", update);
-  update();
-}
-
-function showBusy(form) {
-  form.addEventListener("submit", () => {
-    const button = form.querySelector("button");
-    button.disabled = true;
-    button.textContent = "Checking…";
-  });
-}
-
-function walk(table) {
-  const rows = [...table.tBodies[0].rows].map((row) => [...row.querySelectorAll("td button")]);
-  table.addEventListener("keydown", (event) => {
-    const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
-    if (!step) return;
-    const row = rows.findIndex((links) => links.includes(document.activeElement));
-    if (row < 0) return;
-    const next = rows[row + step[0]]?.[rows[row].indexOf(document.activeElement) + step[1]];
-    if (next) { event.preventDefault(); next.focus(); }
-  });
+  source.addEventListener("final", (event) => { source.close(); location.replace(JSON.parse(event.data).location); });
 }
 
 // Says what is wrong with a field as soon as it was changed, in the words of the server.
 function validate(form) {
-  const address = form.getAttribute("data-validate"); // form.dataset is the field of that name
   const touched = new Set();
   let timer = 0, latest = 0;
-  const mark = (name, words) => {
-    const place = form.querySelector(`[data-error="${CSS.escape(name)}"]`);
-    if (place && place.textContent !== words) place.textContent = words;
-    const control = name && form.elements[name];
-    if (control?.setAttribute) words ? control.setAttribute("aria-invalid", "true") : control.removeAttribute("aria-invalid");
-  };
   const ask = async () => {
     const asked = (latest += 1);
-    const answer = await fetch(address, { method: "POST", body: new URLSearchParams(new FormData(form)) }).catch(() => null);
+    const answer = await fetch(form.getAttribute("data-validate"), { method: "POST", body: new URLSearchParams(new FormData(form)) }).catch(() => null);
     if (!answer?.ok || asked !== latest) return;
     const problems = await answer.json();
     for (const place of form.querySelectorAll("[data-error]")) {
       const name = place.dataset.error;
-      mark(name, touched.has(name) || name === "" ? problems[name] ?? "" : place.textContent && (problems[name] ?? ""));
+      const words = touched.has(name) || name === "" || place.textContent ? problems[name] ?? "" : "";
+      if (place.textContent !== words) place.textContent = words;
+      const control = name && form.elements[name];
+      if (control?.setAttribute) words ? control.setAttribute("aria-invalid", "true") : control.removeAttribute("aria-invalid");
     }
   };
-  form.addEventListener("input", (event) => {
-    touched.add(event.target.name);
-    clearTimeout(timer);
-    timer = setTimeout(ask, 300);
-  });
+  form.addEventListener("input", (event) => { touched.add(event.target.name); clearTimeout(timer); timer = setTimeout(ask, 300); });
 }
 
-// Each key does what its button or link does, once: the next page is for the next key.
-function pressByKey(box) {
-  let busy = false;
-  window.addEventListener("pageshow", () => { busy = false; });
-  document.addEventListener("keydown", (event) => {
-    if (busy || event.repeat || event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, textarea, select")) return;
-    const control = box.querySelector(`[data-key="${CSS.escape(event.key.toLowerCase())}"]`);
-    if (control) { busy = true; event.preventDefault(); control.click(); }
-  });
+// Drag across a trend to see a part of it: the dates of the form are set, and it is sent.
+function brush(form) {
+  for (const plot of document.querySelectorAll("svg.trend")) {
+    const runs = [...plot.querySelectorAll("a.point")];
+    let start = null, area = null;
+    const at = (event) => { const box = plot.getBoundingClientRect(); return ((event.clientX - box.left) / box.width) * plot.viewBox.baseVal.width; };
+    plot.addEventListener("pointerdown", (event) => { if (!event.target.closest("a")) { start = at(event); event.preventDefault(); } });
+    plot.addEventListener("pointermove", (event) => {
+      if (start === null) return;
+      area ??= plot.appendChild(document.createElementNS("http://www.w3.org/2000/svg", "rect"));
+      const end = at(event);
+      for (const [name, value] of Object.entries({ class: "brush", x: Math.min(start, end), y: 0, width: Math.abs(end - start), height: plot.viewBox.baseVal.height })) area.setAttribute(name, value);
+    });
+    plot.addEventListener("pointerup", (event) => {
+      const [low, high] = [start, at(event)].sort((a, b) => a - b);
+      area?.remove();
+      area = null;
+      const begun = start !== null;
+      start = null;
+      const days = runs.filter((run) => { const box = run.getBBox(); const x = box.x + box.width / 2; return x >= low && x <= high; }).map((run) => run.textContent.match(/\d{4}-\d\d-\d\d/)?.[0]).filter(Boolean).sort();
+      if (!begun || high - low < 8 || !days.length) return;
+      form.elements.since.value = days[0];
+      form.elements.until.value = days.at(-1);
+      form.requestSubmit();
+    });
+  }
 }
 
 document.querySelectorAll("[data-live]").forEach(follow);
-document.querySelectorAll("form[data-auto]").forEach(submitOnChange);
-document.querySelectorAll("form[data-choose]").forEach(countChosen);
-document.querySelectorAll("form[data-busy]").forEach(showBusy);
-document.querySelectorAll("table[data-walk]").forEach(walk);
-document.querySelectorAll("[data-keys]").forEach(pressByKey);
+document.querySelectorAll("form[data-auto]").forEach((form) => form.addEventListener("change", () => form.requestSubmit()));
+document.querySelectorAll("form[data-chosen]").forEach(keepChosen);
 document.querySelectorAll("form[data-validate]").forEach(validate);
+document.querySelectorAll("form[data-brush]").forEach(brush);

@@ -1,0 +1,160 @@
+"""Slices of queries by length, form, tags and relevant documents.
+
+Which slice a query falls in depends on the query and its judgments alone, so two runs can be
+compared slice by slice.
+"""
+
+import math
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from assay.metrics.statistics import compare_paired, holm, student_t
+from assay.run.models import QueryRow
+
+WORDS, RELEVANT, FORM, TAG = "words", "relevant", "form", "tag"
+OUTCOME, DOC_TYPE = OUTCOMES = ("outcome", "type")
+"""Slices of what became of a query in one run."""
+
+_MAX_TAGS = 14
+_MIN_QUERIES = 5
+"""Smaller slices are not compared: nothing could be told about them."""
+
+_WORD_STEPS = (1, 2, 3, 5, 8, 12)
+_RELEVANT_STEPS = (1, 2, 4, 8, 16, 32, 64)
+_QUESTION = re.compile(
+    r"\?\s*$|^(how|what|which|who|whose|when|where|why|is|are|was|were|do|does|did|can|could|should|"
+    r"will|would|has|have)\b",
+    re.IGNORECASE,
+)
+
+
+class Slice(NamedTuple):
+    """A group of queries: `kind` is what they have in common, `name` which of them."""
+
+    kind: str
+    name: str
+
+    @property
+    def title(self) -> str:
+        """`1 word`, `8–11 words`, `2–3 relevant`, `question`, `tag household`, `type note`."""
+        if self.kind == WORDS:
+            return f"{self.name} word{'' if self.name == '1' else 's'}"
+        titles = {RELEVANT: f"{self.name} relevant", TAG: f"tag {self.name}"}
+        return {**titles, DOC_TYPE: f"type {self.name}"}.get(self.kind, self.name)
+
+    @property
+    def key(self) -> str:
+        """What names a slice in an address."""
+        return f"{self.kind}:{self.name}"
+
+
+def slices_of(row: QueryRow, tags: Iterable[str] = ()) -> Iterator[Slice]:
+    """The slices that a query belongs to; the last are what became of it in this run."""
+    yield Slice(WORDS, _step(len(row.query_text.split()), _WORD_STEPS))
+    yield Slice(RELEVANT, _step(row.total_relevant_docs, _RELEVANT_STEPS))
+    yield Slice(FORM, form_of(row.query_text))
+    for tag in tags:
+        yield Slice(TAG, tag)
+    if row.failure:
+        yield Slice(OUTCOME, f"failed: {row.failure}")
+    elif row.total_relevant_docs:
+        whole = row.relevant_docs_retrieved >= row.total_relevant_docs
+        some = "all found" if whole else "some found"
+        yield Slice(OUTCOME, some if row.relevant_docs_retrieved else "nothing found")
+    if row.doc_types:
+        yield Slice(DOC_TYPE, row.doc_types[0])
+
+
+def form_of(query: str) -> str:
+    """`one word`, `phrase` or `question`."""
+    if _QUESTION.search(query.strip()):
+        return "question"
+    return "one word" if len(query.split()) <= 1 else "phrase"
+
+
+def _step(value: int, steps: Sequence[int]) -> str:
+    """The step that a value falls in, `3–4`; the last step has no end."""
+    place = bisect_right(steps, value)
+    if place == 0:
+        return f"below {steps[0]}"
+    start = steps[place - 1]
+    if place == len(steps):
+        return f"{start}+"
+    return str(start) if steps[place] == start + 1 else f"{start}–{steps[place] - 1}"
+
+
+def ordered(sizes: Mapping[Slice, int]) -> list[Slice]:
+    """Slices in the order to show them; of tags the most frequent, of one kind with one slice none.
+
+    A kind with one slice is the whole run again.
+    """
+    kinds: dict[str, list[Slice]] = defaultdict(list)
+    for found in sizes:
+        kinds[found.kind].append(found)
+    for kind in (WORDS, RELEVANT):
+        kinds[kind].sort(key=lambda found: int(re.findall(r"\d+", found.name)[0]))
+    for kind in (FORM, TAG, *OUTCOMES):
+        kinds[kind].sort(key=lambda found: (-sizes[found], found.name))
+    kinds[TAG] = kinds[TAG][:_MAX_TAGS]
+    chosen = [kinds[kind] for kind in (WORDS, RELEVANT, FORM, TAG, *OUTCOMES)]
+    return [found for names in chosen if len(names) > 1 for found in names]
+
+
+class SliceMean(NamedTuple):
+    """The mean score of a slice with its 95% interval (t distribution)."""
+
+    slice: Slice
+    n: int
+    mean: float
+    low: float | None
+    high: float | None
+
+
+def slice_means(scores: Mapping[Slice, Sequence[float]]) -> list[SliceMean]:
+    """The mean of every slice, in the order to show them."""
+    found = []
+    for key in ordered({key: len(values) for key, values in scores.items()}):
+        values = np.array(scores[key])
+        low = high = None
+        mean = float(values.mean())
+        if values.size > 1:
+            spread = float(values.std(ddof=1)) / math.sqrt(values.size)
+            half = student_t(values.size - 1, 0.025) * spread
+            low, high = max(0.0, mean - half), min(1.0, mean + half)
+        found.append(SliceMean(key, values.size, mean, low, high))
+    return found
+
+
+class SliceChange(NamedTuple):
+    """One slice in two runs: b - a; `significant` is corrected for the number of slices (Holm)."""
+
+    slice: Slice
+    n: int
+    mean_a: float
+    mean_b: float
+    difference: float
+    significant: bool
+
+
+def compare_slices(scores: Mapping[Slice, Sequence[tuple[float, float]]]) -> list[SliceChange]:
+    """Every slice of at least five queries, significant changes first, then the largest.
+
+    A slice of what became of a query in the first run can only get better, so it is not compared.
+    """
+    keys = [
+        key
+        for key in ordered({key: len(values) for key, values in scores.items()})
+        if len(scores[key]) >= _MIN_QUERIES and key.kind not in OUTCOMES
+    ]
+    compared = [compare_paired(*np.array(scores[key]).T) for key in keys]
+    adjusted = holm([one.p_value for one in compared])
+    found = [
+        SliceChange(key, one.n, one.mean_a, one.mean_b, one.difference, p < 0.05)
+        for key, one, p in zip(keys, compared, adjusted, strict=True)
+    ]
+    return sorted(found, key=lambda one: (not one.significant, -abs(one.difference)))

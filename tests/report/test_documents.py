@@ -1,0 +1,96 @@
+"""Documents and answers on pages: marks of a ranking, what was lost, which marks are citations."""
+
+import pytest
+from tests.report.conftest import SCRIPT
+
+from assay import Dataset, Document, Query, Run
+from assay.llm.providers.provider import Spending
+from assay.report.documents import MAX_ANSWER, JudgedDocuments, judge_facts, split_citations
+from assay.run.models import AnswerRow
+
+DATA = Dataset(
+    name="tea",
+    documents={
+        "d1": Document("d1", "Brewing", "Steep green teas for two minutes"),
+        "d2": Document("d2", "", "A " * 400),
+    },
+    queries={"q": Query("q", "how long does the green tea steep?", ("drinks",))},
+    judgments={"test": {"q": {"d1": 2, "d2": 1, "d3": 0}}},
+)
+DOCS = JudgedDocuments(3, "test", DATA)
+
+
+def test_a_ranking_shows_grades_and_faults() -> None:
+    ids = ["d2", "d2", "nowhere", "d1", "d1"]
+    marks = [DOCS.mark("q", doc_id, ids[:place]).text for place, doc_id in enumerate(ids)]
+    assert marks == ["1", "×2", "?", "+", "×2"]
+    assert [DOCS.mark("q", each).tone for each in ("d1", "d2")] == ["highly", "relevant"]
+    assert DOCS.relevant("q") == ["d1", "d2"]
+    assert JudgedDocuments(3, "test", None).mark("q", "d1").text == ""
+
+
+def test_titles_and_texts_are_cut_only_in_files() -> None:
+    assert DOCS.title("d2").startswith("A A A")
+    assert DOCS.text("d2").endswith("…")
+    assert JudgedDocuments(3, "test", DATA, excerpt=None).text("d2") == "A " * 400
+    assert DOCS.title("nowhere") == DOCS.text("nowhere") == ""
+
+
+def test_what_a_ranking_lost_is_told_with_the_words_that_had_found_it() -> None:
+    text = DATA.queries["q"].text
+    assert DOCS.lost("q", text, ["d9", "d1"], ["d9"]) == [("d1", 2, ["green", "tea", "steep"])]
+    assert DOCS.lost("q", text, ["d1"], ["x", "d1"]) == []
+    assert DOCS.lost("q", text, ["x", "y", "z", "d1"], []) == []  # beyond top_k
+
+
+def test_facts_say_whether_the_answer_states_them(
+    answered_run: Run, answered_dataset: Dataset
+) -> None:
+    rows = {row.query_id: row for row in answered_run.answers()}
+    docs = JudgedDocuments(5, "test", answered_dataset)
+    assert docs.facts(rows["q2"]) == [("fact 2", True), ("right", True)]
+    assert [stated for _, stated in docs.facts(rows["q1"])] == [False, False]
+    unknown = JudgedDocuments(5, "test", None).facts(rows["q2"])
+    assert [stated for _, stated in unknown] == [None, None]
+    assert not docs.exists(f"made-up{SCRIPT}")
+
+
+def linked(answer: str, citations: list[str], retrieved: list[str]) -> list[tuple[str, str]]:
+    row = AnswerRow.model_construct(answer=answer, citations=citations, retrieved_docs=retrieved)
+    parts = split_citations(row)
+    assert "".join(words for words, _ in parts) == answer[:MAX_ANSWER]
+    return [part for part in parts if part[1]]
+
+
+@pytest.mark.parametrize(
+    ("answer", "citations", "expected"),
+    [
+        ("So [1] and so [3].", ["a", "c"], [("1", "a"), ("3", "c")]),
+        ("So [1, 3].", ["a", "c"], [("1", "a"), ("3", "c")]),
+        ("So [b] and [x].", ["b", "x"], [("b", "b"), ("x", "x")]),
+        # [2] is c only if what is cited is counted, since b was not cited.
+        ("So [1] and [2].", ["a", "c"], [("1", "a"), ("2", "c")]),
+        ("An array [0] and a list [1, two].", ["a"], []),
+        ("[4] and [1]", ["a"], []),
+        ("[ ] open, [x] done", ["a"], []),
+        ("", [], []),
+        ("[" * 20_000 + "1" + "]" * 20_000, ["a"], []),
+    ],
+)
+def test_a_mark_is_linked_where_it_stands_for_one_document(
+    answer: str, citations: list[str], expected: list[tuple[str, str]]
+) -> None:
+    assert linked(answer, citations, ["a", "b", "c"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("cost", "words"), [(None, "price not known"), (0.0, "$0.00"), (0.004, "$0.0040")]
+)
+def test_what_a_judge_cost_is_told(judged_run: Run, cost: float | None, words: str) -> None:
+    spending = Spending(calls=9, cached=2, input_tokens=1000, output_tokens=30, cost=cost)
+    assert judged_run.report.answers is not None
+    assert judged_run.report.answers.judge is not None
+    judge = judged_run.report.answers.judge.model_copy(update={"spending": spending})
+    facts = dict(judge_facts(judge))
+    assert facts["Cost"] == words
+    assert facts["Calls"] == "9, and 2 from the cache"

@@ -1,0 +1,337 @@
+"""`report.html`: what a person must find in it, and what it must never do."""
+
+import base64
+import hashlib
+import re
+import shlex
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.report.conftest import HANDLER, SCRIPT, query_row, render
+from tests.report.page_reading import Page, assert_harmless, read_page
+
+from assay import Dataset, Run, compare_runs, evaluate, nDCG
+from assay.answers.figures import AnswerFigure
+from assay.data.dataset import ReferenceAnswer
+from assay.evaluation.reporting import render_report_page
+from assay.report.html import IN_FILE, QueryFigures, command_of, render_summary
+from assay.report.html_templates import age, breakable, moment
+from assay.report.numbers import ceiling, figure, interval
+from assay.run.config import JudgeSettings, RunConfig
+from assay.run.models import QueryRow, Report
+from assay.run.provenance import GitRecord
+from assay.run.settings import command_settings
+
+
+@pytest.fixture(scope="module")
+def page(hostile_run: Run) -> Page:
+    return read_page((hostile_run.folder.path / "report.html").read_text())
+
+
+def test_every_run_gets_a_harmless_page_of_its_own_style(page: Page) -> None:
+    assert page.tags("html") == [{"lang": "en"}]
+    assert len(page.tags("h1")) == 1
+    assert_harmless(page)
+    assert SCRIPT in page.text
+    assert HANDLER in page.text
+    policy = next(m["content"] for m in page.tags("meta") if "http-equiv" in m)
+    digest = base64.b64encode(hashlib.sha256(page.style.encode()).digest()).decode()
+    assert policy.startswith(f"default-src 'none'; style-src 'sha256-{digest}'")
+
+
+def test_the_headline_gates_failures_and_invalid_ids_are_told(page: Page, hostile_run: Run) -> None:
+    _, score = hostile_run.report.headline
+    assert f"nDCG@5 {figure(score.mean, 3)} {interval(score.low, score.high)}" in page.text
+    assert f"ceiling {figure(score.ceiling, 3)}" in page.text
+    assert re.search(r"ndcg@5>=0\.9 failed", page.text)
+    assert re.search(r"success_rate>=0\.5 0\.8750 passed", page.text)
+    assert "agent error 5 12.5%" in page.text
+    assert f"refused {SCRIPT}" in page.text  # in the agent's words
+    for kind in ("repeated 5 5", "unknown id 5 5", "beyond top_k 20 20"):
+        assert kind in page.text
+
+
+def test_label_commit_branch_and_note_are_in_the_file(hostile_run: Run) -> None:
+    folder = hostile_run.folder
+    header = folder.read_header()
+    git = GitRecord(commit="c0ffee1" * 5, branch="feature/x")
+    named = {"label": "tuned", "git": git, "note": "larger", "tags": {"chunks": "512"}}
+    folder.write_header(header.model_copy(update=named))
+    try:
+        text = read_page(render_report_page(folder, None)).text
+    finally:
+        folder.write_header(header)
+    for words in ("tuned", "feature/x c0ffee1", "larger", "chunks=512"):
+        assert words in text
+
+
+def test_the_run_of_a_baseline_does_not_take_the_label_of_its_run(hostile_run: Run) -> None:
+    header = hostile_run.folder.read_header()
+    hostile_run.folder.write_header(
+        header.model_copy(update={"label": "tuned", "baseline_of": "another"})
+    )
+    try:
+        page = read_page(render_report_page(hostile_run.folder, None))
+    finally:
+        hostile_run.folder.write_header(header)
+    assert "tuned" not in page.text.split("Settings")[0]
+    assert "baseline of another" in page.text
+
+
+def test_a_run_that_answered_nothing_says_why_first_and_has_no_score(tmp_path: Path) -> None:
+    def broken(query: str, top_k: int) -> list[str]:
+        raise RuntimeError("the index is closed")
+
+    run = evaluate(broken, "notes", out=tmp_path, num_queries=3, retries=0)
+    text = read_page((run.folder.path / "report.html").read_text()).text
+    cause, *_ = re.findall(r"No query was answered.*?the index is closed", text)
+    assert len(cause) < 200
+    assert text.index(cause) < text.index("Metrics")
+    assert "0.000 [" not in text
+    assert "0.00 ms" not in text
+
+
+def test_a_run_that_ended_early_says_how_much_of_it_there_is(hostile_run: Run) -> None:
+    asked = hostile_run.report.summary.total_queries
+    early = {"state": "interrupted", "planned_queries": asked + 1000}
+    page = read_page(render(hostile_run, report=hostile_run.report.model_copy(update=early)))
+    assert f"Only {asked} of {asked + 1000:,} queries were asked" in page.text
+    assert "assay eval --resume x" in page.text
+
+
+def test_a_baseline_stands_in_the_report(hostile_run: Run, plain_run: Run) -> None:
+    comparison = compare_runs(plain_run, hostile_run)
+    report = plain_run.report.model_copy(update={"comparison": comparison})
+    page = read_page(render(plain_run, report=report))
+    assert "Against the baseline" in page.text
+    assert re.search("is significantly|do not differ significantly", page.text)
+
+
+def test_without_the_data_there_are_ids_alone_and_the_page_says_so(hostile_run: Run) -> None:
+    page = read_page(render_report_page(hostile_run.folder, None))
+    assert_harmless(page)
+    assert "The data set is not on this machine" in page.text
+    assert "Title 0" not in page.text
+
+
+def test_a_page_of_many_queries_stays_small(hostile_run: Run, hostile_dataset: Dataset) -> None:
+    rows = list(hostile_run.rows())
+    many = (
+        row.model_copy(update={"query_id": f"{row.query_id}-{n}"})
+        for n in range(200)
+        for row in rows
+    )
+    html = render(hostile_run, hostile_dataset, rows=many)
+    assert len(html) < 150_000
+
+
+def figures_of(*rows: QueryRow) -> QueryFigures:
+    figures = QueryFigures(nDCG @ 5, {})
+    for row in rows:
+        figures.add(row)
+    return figures
+
+
+def test_the_worst_queries_are_answered_ones_and_in_order() -> None:
+    rows = [query_row("a", 0.1), query_row("b", 0.0), query_row("c", 1.0)]
+    rows.append(query_row("e", 0.0, 50, status="failed", failure="timeout"))
+    figures = figures_of(*rows, *(query_row(f"m{i}", 0.5, 3) for i in range(IN_FILE)))
+    assert [row.query_id for row in figures.worst[:3]] == ["b", "a", "m0"]
+    assert len(figures.worst) == IN_FILE
+    assert figures.zeros == 2
+    assert list(figures.failed) == ["timeout"]
+
+
+def test_the_slowest_queries_are_in_the_chart_and_lead_to_their_rows() -> None:
+    rows = [query_row(f"q{i}", 1.0, at=float(i), latency_ms=float(i)) for i in range(1, 600)]
+    chart = figures_of(*rows).latency(lambda query_id: f"#{query_id}")
+    assert chart is not None
+    assert 'href="#q599"' in chart
+    assert 'href="#q1"' not in chart
+    assert "tabindex" in chart  # the list leads to the same places
+    assert figures_of(query_row("q")).latency(str) is None
+
+
+def test_the_command_makes_the_same_run_again(hostile_run: Run) -> None:
+    config = hostile_run.report.config
+    command = shlex.split(command_of(config))
+    assert command[:3] == ["assay", "eval", config.target]
+    assert command[command.index("--retries") + 1] == "0"
+    assert command.count("--gate") == 2
+
+
+def test_the_command_has_every_option_that_was_set() -> None:
+    """None can be forgotten: the command and the command line have the same table of options."""
+    changed = RunConfig(
+        target="x",
+        dataset="notes",
+        split="dev",
+        num_queries=3,
+        seed=1,
+        top_k=7,
+        concurrency=2,
+        timeout=1.5,
+        retries=9,
+        gates=("ndcg@5>=0.1",),
+        track="trained",
+        baseline="builtin:bm25",
+        mapping=("query=q",),
+        request="{}",
+        method="PUT",
+        headers=("A: b",),
+        preset="solr:docs",
+        chunk_separator="#",
+        private=True,
+        embedder="tei:http://127.0.0.1:9",
+        device="cpu",
+        warm_up=1.0,
+        columns=("query=q",),
+        label="tuned",
+        tags=("chunks=512",),
+        compare_to="main",
+        allow_first_run=True,
+        fail_on_regression=True,
+        note="larger",
+        bm25=("k1=1.0,b=0.5,delta=0.5,title_weight=2.0", "language=german,stop_words=none"),
+        reranker="tei:http://127.0.0.1:8080",
+        answers=True,
+        judge="ollama:m",
+        judge_set=JudgeSettings(votes=5, calibration="calibration.jsonl"),
+        no_cache=True,
+        criteria="criteria",
+        max_cost=2.0,
+        counterfactuals=True,
+        poison=("override",),
+        references=("truth.json",),
+        faithfulness="onnx:nli",
+        search="builtin:bm25",
+        searches="trace.jsonl",
+        repeat=3,
+    )
+    command = shlex.split(command_of(changed))
+    for setting in command_settings():
+        assert setting.flag in command, setting.name
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("a2a:https://me:s3cret@host/x", "a2a:https://***@host/x"),
+        ("rest:https://host/x?q={query}&code=s3cret", "code=***"),
+    ],
+)
+def test_a_secret_in_an_address_stays_out_of_the_page(
+    hostile_run: Run, address: str, shown: str
+) -> None:
+    config = replace(hostile_run.report.config, target=address, baseline=address)
+    html = render(hostile_run, report=hostile_run.report.model_copy(update={"config": config}))
+    assert "s3cret" not in html
+    assert shown in html
+
+
+def test_a_notebook_gets_the_figures_without_page_and_script(hostile_run: Run) -> None:
+    page = read_page(render_summary(hostile_run.report, name=hostile_run.name))
+    assert_harmless(page)
+    assert "gate ndcg@5>=0.9 failed" in page.text
+    assert not page.tags("html")
+
+
+def test_moments_ages_and_addresses_are_read_by_people() -> None:
+    assert moment("2026-11-15T05:36:50+00:00") == "2026-11-15 05:36 UTC"
+    assert moment("soon") == age("soon") == age(None) or moment("soon") == "soon"
+    assert re.fullmatch(r"\d+ d", age("2020-01-01T00:00:00+00:00"))
+    assert breakable("a2a:https://x.y/<b>&c") == ("a2a:<wbr>https://<wbr>x.<wbr>y/&lt;b&gt;&amp;c")
+
+
+# --- answers -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def answers_page(answered_run: Run) -> Page:
+    return read_page((answered_run.folder.path / "report.html").read_text())
+
+
+def test_answers_have_their_figures_diagnosis_and_examples(
+    answers_page: Page, answered_run: Run
+) -> None:
+    answers = answered_run.report.answers
+    assert answers is not None
+    assert answers.diagnosis is not None
+    row = answers.statistics["correctness"]
+    assert f"correctness {figure(row.mean, 3)} {interval(row.low, row.high)}" in answers_page.text
+    for name, found in answers.statistics.items():
+        assert f"{AnswerFigure(name).title} {figure(found.mean)}" in answers_page.text
+        assert f"{ceiling(found.ceiling)} {found.n} {found.how}" in answers_page.text
+    assert answers.diagnosis.sentence in answers_page.text
+    pictures = [svg.get("aria-label", "") for svg in answers_page.tags("svg")]
+    assert any(words.startswith("Retrieval against generation") for words in pictures)
+    assert any(words.startswith("Percentage points") for words in pictures)
+    for kind, number in answers.diagnosis.counts.items():
+        assert f"{kind} {number}" in answers_page.text
+
+
+def test_every_link_inside_the_page_leads_somewhere_and_ids_are_unique(answers_page: Page) -> None:
+    """Ids in findings are links, if their answers are in the file."""
+    assert_harmless(answers_page)
+    ids = Counter(each["id"] for _, each in answers_page.elements if "id" in each)
+    assert [name for name, number in ids.items() if number > 1] == []
+    links = {a["href"].removeprefix("#") for a in answers_page.tags("a") if "href" in a}
+    assert any(link.startswith("a-q") for link in links)
+    shown = {name for name in ids if name.startswith("a-") and "-doc-" not in name}
+    assert links <= set(ids)
+    assert len(shown) >= 10
+    assert f"made-up{SCRIPT} (does not exist)" in answers_page.text
+    assert "not retrieved" in answers_page.text
+
+
+def test_a_judge_that_was_asked_is_described(judged_run: Run) -> None:
+    text = read_page((judged_run.folder.path / "report.html").read_text()).text
+    answers = judged_run.report.answers
+    assert answers is not None
+    assert answers.judge is not None
+    assert "Model scripted" in text
+    assert f"Undecided on {answers.judge.undecided} questions" in text
+    assert "The judge voted: true, true" in text
+    trouble = answers.model_copy(update={"trouble": "the budget is spent", "statistics": {}})
+    report = judged_run.report.model_copy(update={"answers": trouble})
+    text = read_page(render(judged_run, report=report)).text
+    assert "The evaluation of the answers is incomplete: the budget is spent" in text
+    assert "no judge" not in text
+
+
+def test_without_references_nothing_is_called_right_or_wrong(
+    hostile_dataset: Dataset, tmp_path: Path
+) -> None:
+    def says(query: str, top_k: int) -> dict[str, object]:
+        return {"doc_ids": ["d1"], "answer": "Perhaps.", "citations": ["d1"]}
+
+    for references in ({}, {"q0": ReferenceAnswer("q0", "with a brush")}):
+        data = replace(hostile_dataset, answers=references)
+        run = evaluate(says, data, out=tmp_path, answers=True)
+        text = read_page((run.folder.path / "report.html").read_text()).text
+        assert "Correctness was not decided" in text
+        assert "Perhaps." in text
+
+
+def test_a_page_of_many_answers_stays_small(answered_run: Run, answered_dataset: Dataset) -> None:
+    rows = list(answered_run.answers())
+    many = (
+        row.model_copy(update={"query_id": f"{row.query_id}-{n}"})
+        for n in range(100)
+        for row in rows
+    )
+    assert len(render(answered_run, answered_dataset, answers=many)) < 200_000
+
+
+def test_a_run_from_before_there_were_answers_is_still_shown(
+    plain_run: Run, hostile_dataset: Dataset
+) -> None:
+    new = ("answers", "judge", "judge_set", "max_cost", "counterfactuals", "ground_truth")
+    written = plain_run.report.model_dump(mode="json", exclude_unset=True)
+    config = plain_run.report.config.to_json()
+    written["config"] = {key: value for key, value in config.items() if key not in new}
+    text = read_page(render(plain_run, hostile_dataset, report=Report.model_validate(written))).text
+    assert "Metrics" in text
+    assert "Answers" not in text

@@ -1,0 +1,90 @@
+"""Slices of queries: which one a query belongs to, and where one run is worse than another."""
+
+import random
+
+import pytest
+from tests.report.conftest import query_row
+
+from assay.report.slices import (
+    FORM,
+    OUTCOME,
+    RELEVANT,
+    TAG,
+    WORDS,
+    Slice,
+    compare_slices,
+    form_of,
+    slice_means,
+    slices_of,
+)
+
+
+def test_a_query_belongs_to_one_slice_of_each_kind_and_to_its_tags() -> None:
+    row = query_row("q", relevant=3, query_text="how long does tea steep?")
+    found = list(slices_of(row, ["drinks", "short"]))
+    assert found == [
+        *[(WORDS, "5–7"), (RELEVANT, "2–3"), (FORM, "question")],
+        *[(TAG, "drinks"), (TAG, "short"), (OUTCOME, "nothing found")],
+    ]
+    assert [one.title for one in found[:4]] == [
+        "5–7 words",
+        "2–3 relevant",
+        "question",
+        "tag drinks",
+    ]
+    assert Slice(WORDS, "1").title == "1 word"
+    failed = query_row("q", status="failed", failure="timeout")
+    assert Slice(OUTCOME, "failed: timeout") in slices_of(failed)
+
+
+@pytest.mark.parametrize(
+    ("query", "form"),
+    [
+        ("statins", "one word"),
+        ("breast cancer risk", "phrase"),
+        ("How safe are statins", "question"),
+        ("statins safe?", "question"),
+        ("", "one word"),
+    ],
+)
+def test_the_form_of_a_query(query: str, form: str) -> None:
+    assert form_of(query) == form
+
+
+def test_a_mean_has_the_interval_of_student_and_a_kind_with_one_slice_is_left_out() -> None:
+    """t for 4 degrees of freedom is 2.776: the values have mean 0.5 and s 0.1."""
+    scores = {
+        Slice(TAG, "a"): [0.4, 0.4, 0.5, 0.6, 0.6],
+        Slice(TAG, "b"): [0.4],
+        Slice(FORM, "phrase"): [0.1, 0.2],
+    }
+    first, second = slice_means(scores)
+    assert first.low == pytest.approx(0.5 - 2.776 * 0.1 / 5**0.5, abs=2e-3)
+    assert (second.mean, second.low) == (0.4, None)
+
+
+def test_the_slice_that_got_worse_is_the_first() -> None:
+    rng = random.Random(1)
+    scores: dict[Slice, list[tuple[float, float]]] = {
+        Slice(TAG, name): [] for name in ("recipes", "travel", "rare")
+    }
+    for number in range(120):
+        tag = "recipes" if number % 3 == 0 else "travel"
+        before = rng.uniform(0.6, 0.9)
+        after = before - 0.4 if tag == "recipes" else before + rng.uniform(-0.05, 0.05)
+        scores[Slice(TAG, tag)].append((before, after))
+    scores[Slice(TAG, "rare")] = [(0.9, 0.1)] * 4  # nothing can be told about four queries
+    scores[Slice(OUTCOME, "nothing found")] = scores[Slice(OUTCOME, "all found")] = [(0.0, 0.9)] * 9
+    first, second = compare_slices(scores)
+    assert (first.slice.name, first.n, first.significant) == ("recipes", 40, True)
+    assert first.difference == pytest.approx(-0.4)
+    assert not second.significant
+
+
+def test_noise_in_many_slices_is_no_finding() -> None:
+    """Twenty tags without any difference: uncorrected, one of them would often seem worse."""
+    rng = random.Random(5)
+    tags = [Slice(TAG, f"tag-{number}") for number in range(20)]
+    found = compare_slices({tag: [(rng.random(), rng.random()) for _ in range(20)] for tag in tags})
+    assert len(found) == 14
+    assert not any(one.significant for one in found)

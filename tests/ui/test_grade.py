@@ -1,0 +1,271 @@
+"""The grading page: made of runs, graded as a form, agreed on, exported and imported."""
+
+import errno
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+from starlette.testclient import TestClient
+from tests.report.page_reading import read_page
+from tests.ui.conftest import SCRIPT
+from tests.ui.test_changes import open_pages
+
+from assay.errors import DataError, UsageError
+from assay.labels.human_grades import GradedPool
+from assay.labels.pool import PassagePair, write_pool
+from assay.serve.ui.grade import read_multipart
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """A folder with a pool `tea` of four documents, whose texts mean harm."""
+    runs = tmp_path / "runs"
+    pairs = [
+        PassagePair(
+            f"q{i // 2}", f"query {i // 2} {SCRIPT}", f"d{i}", f"T{i} text {SCRIPT}", f"T{i}"
+        )
+        for i in range(4)
+    ]
+    write_pool(runs / "pools" / "tea.csv", pairs)
+    return runs
+
+
+@pytest.fixture
+def client(runs: Path) -> Iterator[TestClient]:
+    with open_pages(runs) as client:
+        yield client
+
+
+def token(client: TestClient) -> str:
+    found = re.search(r'name="form_token" value="([^"]+)"', client.get("/grade").text)
+    assert found
+    return found[1]
+
+
+def grade(client: TestClient, grader: str, doc: int, grade: str) -> httpx2.Response:
+    data = {"grader": grader, "query_id": f"q{doc // 2}", "doc_id": f"d{doc}", "grade": grade}
+    return client.post("/grade/tea/grade", data={"form_token": token(client), **data})
+
+
+def test_a_grader_walks_through_the_pool(client: TestClient, runs: Path) -> None:
+    """Without JavaScript: every step is a form or a link."""
+    page = client.get("/grade/tea/grade", params={"grader": "Ann"})
+    shown = read_page(page.text)
+    assert "0 of 4 graded" in shown.text
+    assert f"query 0 {SCRIPT}" in shown.text
+    assert f"text {SCRIPT}" in shown.text
+    assert not re.search(r"<script(?! src=)|<img", page.text)
+    answer = grade(client, "Ann", 0, "3")
+    assert answer.headers["location"] == "/grade/tea/grade?grader=Ann&at=1"
+    assert GradedPool(runs / "pools" / "tea.csv").grades() == {"Ann": {("q0", "d0"): 3}}
+    grade(client, "Ann", 2, "0")
+    assert grade(client, "Ann", 3, "1").headers["location"].endswith("at=1")  # from the start again
+    assert grade(client, "Ann", 1, "2").headers["location"].endswith("grader=Ann")
+    done = client.get("/grade/tea/grade?grader=Ann").text
+    assert "All documents are graded" in done
+    assert 'aria-pressed="true"' in client.get("/grade/tea/grade?grader=Ann&at=2").text
+
+
+def test_undo_leads_to_what_was_taken_back(client: TestClient) -> None:
+    for doc in (0, 1):
+        grade(client, "Ann", doc, "2")
+    undo = {"grader": "Ann", "undo": "1"}
+    answer = client.post("/grade/tea/grade", data={"form_token": token(client), **undo})
+    assert answer.headers["location"] == "/grade/tea/grade?grader=Ann&at=1"
+    assert "1 of 4 graded" in read_page(client.get("/grade/tea/grade?grader=Ann").text).text
+
+
+def test_graders_are_compared_and_their_grades_go_out(client: TestClient) -> None:
+    for doc, (ann, bob) in enumerate([("3", "3"), ("0", "2"), ("1", "1"), ("0", "0")]):
+        grade(client, "Ann", doc, ann)
+        grade(client, "Bob O'Neill", doc, bob)
+    page = read_page(client.get("/grade/tea").text).text
+    assert re.search(r"Ann and Bob O'Neill 4 75\.0% 0\.50 0\.67", page), page
+    assert "Where graders differ" in page
+    table = client.get("/grade/tea/table.csv", params={"grader": "Bob O'Neill"})
+    assert 'filename="tea-Bob-O-Neill.csv"' in table.headers["content-disposition"]
+    assert [line.rpartition(",")[2] for line in table.text.splitlines()] == ["label", *"3210"]
+    qrels = client.get("/grade/tea/labels.qrels").text
+    assert qrels == "q0 0 d0 3\nq0 0 d1 0\nq1 0 d2 1\nq1 0 d3 0\n"
+
+
+def upload(client: TestClient, content: bytes, **fields: str) -> httpx2.Response:
+    data = {"form_token": token(client), **fields}
+    return client.post("/grade/import", data=data, files={"table": ("a b.csv", content)})
+
+
+def test_a_table_comes_in(client: TestClient, runs: Path) -> None:
+    grade(client, "Ann", 0, "3")
+    filled = client.get("/grade/tea/table.csv?grader=Ann").content
+    assert upload(client, filled, name="tea", grader="Bob").status_code == 303
+    assert upload(client, filled, name="coffee", grader="Bob").status_code == 303
+    assert "Ann 1, Bob 1" in read_page(client.get("/grade").text).text
+    assert GradedPool(runs / "pools" / "coffee.csv").grades() == {"Bob": {("q0", "d0"): 3}}
+    large = b"query_id,query,doc_id,passage,label\n" + b"".join(
+        b"q%d,how,d,%s,\n" % (row, b"x" * 1000) for row in range(200)
+    )
+    assert upload(client, large, name="large").status_code == 303
+    assert "200 documents" in read_page(client.get("/grade/large").text).text
+
+
+@pytest.mark.parametrize(
+    ("content", "fields", "words"),
+    [
+        (b"a,b\n1,2\n", {"name": "x"}, "the table:2: has no query"),
+        (b"", {"name": "x"}, "the table"),
+        (b"query,doc_id,passage,label\nq,d,t,2\n", {"name": "x"}, "enter the name of the grader"),
+        (b"query,doc_id,passage,label\nq,d,t,2\n", {"name": "tea", "grader": "A"}, "not in this"),
+        (b"query,doc_id,passage,label\nq,d,t,9\n", {"name": "y", "grader": "A"}, "one of 0, 1"),
+        (b"query,doc_id,passage\nq,d,t\n", {"name": "../x"}, "a pool's name has"),
+        (b"query,doc_id,passage\nq,d,t\n", {"name": "x", "grader": "<b>"}, "a grader's name has"),
+    ],
+)
+def test_a_wrong_table_is_refused_in_words(
+    client: TestClient, runs: Path, content: bytes, fields: dict[str, str], words: str
+) -> None:
+    answer = upload(client, content, **fields)
+    assert answer.status_code == 422
+    assert words in read_page(answer.text).text
+    assert [path.name for path in (runs / "pools").glob("*.csv")] == ["tea.csv"]
+
+
+def test_only_our_forms_grade(client: TestClient) -> None:
+    data = {"grader": "Ann", "query_id": "q0", "doc_id": "d0", "grade": "1"}
+    assert client.post("/grade/tea/grade", data=data).status_code == 403
+    files = {"table": ("a.csv", b"query,doc_id,passage\nq,d,t\n")}
+    assert client.post("/grade/import", data={"name": "x"}, files=files).status_code == 403
+    other = {"origin": "http://evil.example"}
+    assert client.post("/grade/tea/grade", data=data, headers=other).status_code == 403
+    assert client.post("/grade/tea/grade", data={"x": "y" * 100_000}).status_code == 413
+
+
+@pytest.mark.parametrize("name", ["nope", "..%2f..%2fx", "%2e%2e", ".hidden"])
+def test_a_pool_that_is_not_there_is_not_opened(client: TestClient, name: str) -> None:
+    assert client.get(f"/grade/{name}").status_code in (303, 404)
+    assert client.get(f"/grade/{name}/grade?grader=A").status_code == 404
+
+
+@pytest.mark.parametrize("value", ["4", "-1", "", "x"])
+def test_what_is_no_grade_is_refused(client: TestClient, value: str) -> None:
+    assert grade(client, "Ann", 0, value).status_code == 422
+    assert grade(client, "", 0, "1").status_code == 422
+    assert client.get("/grade/tea/grade?grader=Ann&at=99999").status_code == 200
+
+
+def test_a_pool_is_made_of_runs_by_one_button_and_opened_again_by_it(tmp_path: Path) -> None:
+    import assay
+
+    run = assay.evaluate("builtin:bm25", "notes", num_queries=3, out=tmp_path / "runs")
+    with open_pages(tmp_path / "runs") as client:
+        data = {"form_token": token(client), "run": run.name, "do": "grade"}
+        first = client.post("/chosen", data=data).headers["location"]
+        assert re.fullmatch(r"/grade/builtin-bm25-\w{8}/grade\?grader=me", first)
+        assert "0 of" in read_page(client.get(first).text).text
+        assert client.post("/chosen", data=data).headers["location"] == first
+        (path,) = (tmp_path / "runs" / "pools").glob("*.csv")
+        pairs = GradedPool(path).pairs
+        query = pairs[-1].query_id
+        there = client.post("/chosen", data={**data, "query": query}).headers["location"]
+        place = next(place for place, pair in enumerate(pairs) if pair.query_id == query)
+        assert there.endswith(f"&at={place}")
+    returned = {(row.query_id, doc_id) for row in run.rows() for doc_id in row.retrieved_docs}
+    assert {(pair.query_id, pair.doc_id) for pair in pairs} <= returned
+    assert pairs[0].title
+
+
+def test_a_comment_stays_with_its_document(client: TestClient, runs: Path) -> None:
+    data = {"grader": "Ann", "query_id": "q0", "doc_id": "d0", "grade": "2"}
+    for comment in ("only half of it", f"about {SCRIPT}"):
+        sent = {"form_token": token(client), **data, "comment": comment}
+        assert client.post("/grade/tea/grade", data=sent).status_code == 303
+    page = client.get("/grade/tea/grade?grader=Ann&at=0").text
+    assert f"about {SCRIPT}" in {each.get("value") for each in read_page(page).tags("input")}
+    assert f"about {SCRIPT}" in read_page(client.get("/grade/tea").text).text
+    assert GradedPool(runs / "pools" / "tea.csv").comments("Bob") == {}
+
+
+@pytest.mark.parametrize("path", ["/judge", "/judge/tea", "/judge/tea/grade?grader=Ann"])
+def test_earlier_addresses_lead_here(client: TestClient, path: str) -> None:
+    assert client.get(path).headers["location"] == path.replace("/judge", "/grade")
+
+
+def test_read_only_shows_the_agreement_and_no_form(runs: Path) -> None:
+    pool = GradedPool(runs / "pools" / "tea.csv")
+    pool.save("Ann", {pool.name(0): 3})
+    with open_pages(runs, read_only=True) as client:
+        for path in ("/grade", "/grade/tea"):
+            page = client.get(path)
+            assert page.status_code == 200
+            assert 'method="post"' not in page.text
+        assert client.get("/grade/tea/grade?grader=Ann").status_code == 403
+        assert client.get("/grade/tea/labels.qrels").text == "q0 0 d0 3\n"
+
+
+def test_a_damaged_line_is_told_each_time_and_loses_no_grade(tmp_path: Path) -> None:
+    """The first look must not take the place of the lines around it."""
+    write_pool(tmp_path / "p.csv", [PassagePair("q", "query", "d", "text", "")])
+    pool = GradedPool(tmp_path / "p.csv")
+    pool.save("Ann", {("q", "d"): 2})
+    journal = tmp_path / "p.csv.journal.jsonl"
+    good = journal.read_bytes()
+    later = good.replace(b"Ann", b"Bob")
+    for damage in (b'{"grader": 1}\n', good.replace(b'"grade":2', b'"grade":true')):
+        journal.write_bytes(good + damage + later)
+        for _ in range(2):
+            with pytest.raises(DataError, match="has"):
+                pool.grades()
+    journal.write_bytes(good + later)
+    assert set(pool.grades()) == {"Ann", "Bob"}
+
+
+def test_a_grade_that_is_half_on_disk_is_not_said_to_be_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that is nearly full takes a part of a write, and only the next one fails."""
+    write_pool(tmp_path / "p.csv", [PassagePair("q", "query", "d", "text", "")])
+    pool, real = GradedPool(tmp_path / "p.csv"), os.write
+
+    def write(descriptor: int, content: bytes) -> int:
+        if not content.startswith((b"{", b"process")):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(descriptor, content[: len(content) // 2])
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", write)
+        with pytest.raises(DataError, match="not saved"):
+            pool.save("Ann", {("q", "d"): 2})
+    pool.save("Ann", {("q", "d"): 1})
+    assert GradedPool(tmp_path / "p.csv").grades() == {"Ann": {("q", "d"): 1}}
+
+
+def test_graders_are_counted(tmp_path: Path) -> None:
+    """Each is compared with each: a visitor could make the page take hours."""
+    write_pool(tmp_path / "p.csv", [PassagePair("q", "query", "d", "text", "")])
+    pool = GradedPool(tmp_path / "p.csv")
+    record = {"query_id": "q", "doc_id": "d", "grade": 1}
+    lines = [json.dumps({"grader": f"g{n}", **record}) + "\n" for n in range(50)]
+    (tmp_path / "p.csv.journal.jsonl").write_text("".join(lines))
+    pool.save("g3", {("q", "d"): 2})
+    with pytest.raises(UsageError, match="50 people"):
+        pool.save("one more", {("q", "d"): 2})
+
+
+def test_forms_within_forms_are_not_read() -> None:
+    """A parser that goes into them ends in the depth of its stack."""
+    nested = b"".join(
+        b"--b%d\r\nContent-Type: multipart/mixed; boundary=b%d\r\n\r\n" % (n, n + 1)
+        for n in range(3000)
+    )
+    assert read_multipart("multipart/form-data; boundary=b0", nested) == {}
+
+
+def test_a_field_of_an_upload_is_taken_byte_for_byte() -> None:
+    table = b'a,"x\r\ny\rz"\r\n'
+    part = b'--B\r\nContent-Disposition: form-data; name="table"; filename="t"\r\n\r\n'
+    body = part + table + b"\r\n--B--\r\n"
+    assert read_multipart("multipart/form-data; boundary=B", body) == {"table": table}
+    assert read_multipart("multipart/form-data", body) == {}
