@@ -1,7 +1,6 @@
 """Which model is meant, by a word or by the environment."""
 
 import re
-import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -156,17 +155,6 @@ async def test_two_addresses_share_no_replies(
     with ModelServer().running() as other:
         other.text, server.url = "FALSE", other.url
         assert await opened(kind, cache=True).generate("p") == "FALSE"
-
-
-@pytest.mark.parametrize("package", ["ollama"])
-def test_a_client_that_is_not_installed_is_told_with_the_remedy(
-    package: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RAG_EVAL_ANTHROPIC_API_KEY", KEY)
-    monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ProviderError, match=rf"pip install 'agent-assay\[{package}\]'") as caught:
-        open_provider(package)
-    assert caught.value.kind is ProviderFailure.SETTING
 
 
 def test_without_any_setting_answers_are_quotes() -> None:

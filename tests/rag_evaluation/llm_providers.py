@@ -1,9 +1,8 @@
 """The providers under the names and with the arguments that the evaluation's authors gave them."""
 
-from assay.llm.providers.local_models import OllamaModel
 from assay.llm.providers.opening import CachedProvider, open_provider
 from assay.llm.providers.provider import LLMProvider
-from assay.llm.providers.services import AnthropicModel
+from assay.llm.providers.services import AnthropicModel, OllamaModel
 
 __all__ = ["AnthropicProvider", "LLMProvider", "OllamaProvider", "create_llm_provider"]
 

@@ -37,7 +37,7 @@ PROVIDER_KINDS = {
         ProviderKind(
             "ollama",
             "ollama[:MODEL[@URL]]",
-            "assay.llm.providers.local_models:open_ollama",
+            "assay.llm.providers.services:open_ollama",
             free=True,
         ),
         ProviderKind(
@@ -47,7 +47,7 @@ PROVIDER_KINDS = {
         ProviderKind(
             "gguf",
             "gguf[:FILE]",
-            "assay.llm.providers.local_models:open_gguf",
+            "assay.llm.providers.gguf:open_gguf",
             in_process=True,
             free=True,
         ),

