@@ -1,7 +1,8 @@
 """The report of a session: always written, as JSON and as lines for the terminal."""
 
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from math import isfinite
@@ -50,68 +51,18 @@ class CaseResult:
     figures: dict[str, Figure] = field(default_factory=dict)
     reason: str = ""
 
-    @property
-    def name(self) -> str:
-        """The test without its parameters: what its cases have in common."""
-        return self.test.partition("[")[0]
+
+def counts(cases: Iterable[CaseResult]) -> dict[str, int]:
+    """How many cases had each outcome."""
+    return dict(Counter(case.outcome for case in cases))
 
 
-class CaseResults:
-    """The results by test, in the order of collection; of a test that ran again the last one."""
-
-    def __init__(self) -> None:
-        self._cases: dict[str, CaseResult] = {}
-        self.all_collected = True
-
-    @property
-    def complete(self) -> bool:
-        """Whether every case was collected and ran."""
-        return self.all_collected and NOT_RUN not in self.counts()
-
-    def __iter__(self) -> Iterator[CaseResult]:
-        return iter(self._cases.values())
-
-    def __len__(self) -> int:
-        return len(self._cases)
-
-    def expect(self, test: str, query_id: str) -> None:
-        """A case that was collected and has not run yet."""
-        self._cases[test] = CaseResult(test, query_id)
-
-    def add(self, report: pytest.TestReport) -> None:
-        """The result of one phase; setup and teardown count only if they did not pass."""
-        properties: dict[str, Any] = dict(report.user_properties)
-        if QUERY not in properties:
-            return
-        fresh = CaseResult(report.nodeid, str(properties[QUERY]))
-        case = self._cases.setdefault(report.nodeid, fresh)
-        case.seconds += report.duration
-        if report.when != "call" and report.passed:
-            return
-        case.outcome = "error" if report.when != "call" and report.failed else report.outcome
-        case.reason = "" if report.passed else _shorten(_reason(report))
-        case.figures = {
-            name.removeprefix(PREFIX): value
-            for name, value in properties.items()
-            if name.startswith(PREFIX) and name != QUERY
-        }
-
-    def add_uncollected(self, report: pytest.CollectReport) -> None:
-        """A module whose cases could not be found is reported as one that failed."""
-        if report.failed and (reason := report.longreprtext).startswith(NO_CASES):
-            why = _shorten(reason.removeprefix(NO_CASES))
-            self._cases[report.nodeid] = CaseResult(report.nodeid, "", "error", reason=why)
-            self.all_collected = False
-
-    def counts(self) -> dict[str, int]:
-        """How many cases had each outcome."""
-        outcomes = [case.outcome for case in self]
-        return {outcome: outcomes.count(outcome) for outcome in dict.fromkeys(outcomes)}
-
-    def by_test(self) -> dict[str, list[CaseResult]]:
-        """The cases of each test function."""
-        names = dict.fromkeys(case.name for case in self)
-        return {name: [case for case in self if case.name == name] for name in names}
+def by_test(cases: Iterable[CaseResult]) -> dict[str, list[CaseResult]]:
+    """The cases of each test function."""
+    found: dict[str, list[CaseResult]] = {}
+    for case in cases:
+        found.setdefault(case.test.partition("[")[0], []).append(case)
+    return found
 
 
 def means(cases: list[CaseResult]) -> dict[str, float]:
@@ -183,31 +134,49 @@ class SessionReport:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._results = CaseResults()
+        # By test, in the order of collection; of a test that ran again the last result counts.
+        self._cases: dict[str, CaseResult] = {}
+        self._all_collected = True
         self._started = datetime.now(UTC)
         self._clock = time.perf_counter()
         self._message = ""
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Note every case, so that one that never runs is reported."""
-        if self._config.option.collectonly:
-            return
-        for item in session.items:
+        for item in () if self._config.option.collectonly else session.items:
             if item.get_closest_marker(MARKER):
-                self._results.expect(item.nodeid, _query_id(item))
+                self._cases[item.nodeid] = CaseResult(item.nodeid, _query_id(item))
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Note modules whose cases could not be found."""
-        if not self._config.option.collectonly:
-            self._results.add_uncollected(report)
+        """A module whose cases could not be found is reported as one that failed."""
+        if self._config.option.collectonly or not report.failed:
+            return
+        if (reason := report.longreprtext).startswith(NO_CASES):
+            why = _shorten(reason.removeprefix(NO_CASES))
+            self._cases[report.nodeid] = CaseResult(report.nodeid, "", "error", reason=why)
+            self._all_collected = False
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note the result of one phase of a test."""
-        self._results.add(report)
+        """Note the result of one phase; setup and teardown count only if they did not pass."""
+        properties: dict[str, Any] = dict(report.user_properties)
+        if QUERY not in properties:
+            return
+        fresh = CaseResult(report.nodeid, str(properties[QUERY]))
+        case = self._cases.setdefault(report.nodeid, fresh)
+        case.seconds += report.duration
+        if report.when != "call" and report.passed:
+            return
+        case.outcome = "error" if report.when != "call" and report.failed else report.outcome
+        case.reason = "" if report.passed else _shorten(_reason(report))
+        case.figures = {
+            name.removeprefix(PREFIX): value
+            for name, value in properties.items()
+            if name.startswith(PREFIX) and name != QUERY
+        }
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Write the report, also of a session that was interrupted."""
-        if not len(self._results):
+        if not self._cases:
             return
         path = report_path(self._config)
         try:
@@ -219,18 +188,20 @@ class SessionReport:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the results, and where the report is."""
-        if not len(self._results):
+        cases = list(self._cases.values())
+        if not cases:
             return
         terminalreporter.write_sep("=", "evaluation of retrieval and answers")
-        for line in summary_lines(self._results, Settings.of(self._config)):
+        for line in summary_lines(cases, Settings.of(self._config)):
             terminalreporter.write_line(line)
         terminalreporter.write_line(self._message)
-        if set(self._results.counts()) == {"skipped"}:
-            words = f"NOTHING WAS EVALUATED: {counted(len(self._results), 'case')} skipped"
+        if set(counts(cases)) == {"skipped"}:
+            words = f"NOTHING WAS EVALUATED: {counted(len(cases), 'case')} skipped"
             terminalreporter.write_sep("!", words, red=True, bold=True)
 
     def _as_json(self, exit_status: int) -> dict[str, Any]:
         settings = Settings.of(self._config)
+        cases = list(self._cases.values())
         return {
             "target": str(mask_secrets(settings.target)),
             "dataset": settings.dataset,
@@ -238,10 +209,10 @@ class SessionReport:
             "started_at": self._started.isoformat(timespec="seconds"),
             "seconds": time.perf_counter() - self._clock,
             "exit_status": int(exit_status),
-            "complete": self._results.complete,
-            "outcomes": self._results.counts(),
-            "means": {name: means(cases) for name, cases in self._results.by_test().items()},
-            "cases": [asdict(case) for case in self._results],
+            "complete": self._all_collected and NOT_RUN not in counts(cases),
+            "outcomes": counts(cases),
+            "means": {name: means(own) for name, own in by_test(cases).items()},
+            "cases": [asdict(case) for case in cases],
         }
 
 
@@ -259,12 +230,12 @@ def _write(path: Path, report: dict[str, Any]) -> None:
     write_file(path, orjson.dumps(report, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
 
 
-def summary_lines(results: CaseResults, settings: Settings) -> Iterator[str]:
+def summary_lines(results: Sequence[CaseResult], settings: Settings) -> Iterator[str]:
     """The results as lines for the terminal."""
-    outcomes = ", ".join(f"{number} {what}" for what, number in results.counts().items())
+    outcomes = ", ".join(f"{number} {what}" for what, number in counts(results).items())
     target = str(mask_secrets(settings.target))
     yield f"{target} on {settings.dataset}: {counted(len(results), 'case')}: {outcomes}"
-    for test, cases in results.by_test().items():
+    for test, cases in by_test(results).items():
         yield ""
         yield test
         reasons = {(case.outcome, case.reason) for case in cases}
