@@ -182,7 +182,7 @@ class AgentRunResponse(ContractModel):
     """What an agent answers, and what the terminal event of a stream carries."""
 
     status: Literal["ok", "success", "error", "degraded"] = Field(
-        description="ok, error, or degraded where the answer is partial; success is read as ok."
+        description="ok, error, or degraded if the answer is partial; success is read as ok."
     )
     request_id: str = Field(min_length=1, description="Echo of the request.")
     task_type: str | None = Field(default=None, description="Echo of the request.")
@@ -276,7 +276,7 @@ _MESSAGES = {
 
 
 class TaskError(Exception):
-    """Raised by an agent's work to end a run with an error of its own choice.
+    """Raised by an agent's work to end a run with a chosen error.
 
     `message` and `details` reach the caller as they are: they must hold no input text.
     """

@@ -68,12 +68,13 @@ def openapi_document(title: str, operations: Sequence[Operation]) -> JsonObject:
     """The OpenAPI 3.1 document of a server with these operations."""
     references, components = models_json_schema(_models(operations), ref_template=_REFERENCE)
     shapes: JsonObject = components.get("$defs", {})
-    for each in operations:
-        if each.request is not None and issubclass(each.request, ContractModel):
-            _accept_null(references[each.request, "validation"], shapes)
+    for operation in operations:
+        if operation.request is not None and issubclass(operation.request, ContractModel):
+            _accept_null(references[operation.request, "validation"], shapes)
     paths: JsonObject = {}
-    for each in operations:
-        paths.setdefault(each.path, {})[each.method.lower()] = _operation(each, references)
+    for operation in operations:
+        methods = paths.setdefault(operation.path, {})
+        methods[operation.method.lower()] = _operation(operation, references)
     return {
         "openapi": "3.1.0",
         "info": {"title": title, "version": version("agent-assay")},
@@ -146,10 +147,10 @@ def agent_operations(task_type: str) -> list[Operation]:
 
 def _models(operations: Sequence[Operation]) -> list[tuple[type[BaseModel], JsonSchemaMode]]:
     found: dict[tuple[type[BaseModel], JsonSchemaMode], None] = {}
-    for each in operations:
-        if each.request is not None:
-            found[each.request, "validation"] = None
-        for answer in each.answers.values():
+    for operation in operations:
+        if operation.request is not None:
+            found[operation.request, "validation"] = None
+        for answer in operation.answers.values():
             if isinstance(answer.shape, type):
                 found[answer.shape, "serialization"] = None
     return list(found)

@@ -75,7 +75,7 @@ class ReportProgress(Protocol):
 
 
 Work = Callable[[AgentRunRequest, ReportProgress], Awaitable[AgentRunResponse]]
-"""What an agent does for one request. `TaskError` ends it with an error of its own choice."""
+"""What an agent does for one request. `TaskError` ends it with a chosen error."""
 
 
 # --- health ---------------------------------------------------------------------------------------

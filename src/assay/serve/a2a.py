@@ -208,7 +208,7 @@ class SingleMessageHandler(DefaultRequestHandler):
         self, params: SendMessageRequest, context: ServerCallContext
     ) -> Message | Task:
         """`message/send`."""
-        await self._refuse_second(params, context)
+        await self._require_first(params, context)
         answer: Message | Task = await super().on_message_send(params, context)
         return answer
 
@@ -216,12 +216,12 @@ class SingleMessageHandler(DefaultRequestHandler):
         self, params: SendMessageRequest, context: ServerCallContext
     ) -> AsyncGenerator[Event, None]:
         """`message/stream`."""
-        await self._refuse_second(params, context)
+        await self._require_first(params, context)
         async with aclosing(super().on_message_send_stream(params, context)) as events:
             async for event in events:
                 yield event
 
-    async def _refuse_second(self, params: SendMessageRequest, context: ServerCallContext) -> None:
+    async def _require_first(self, params: SendMessageRequest, context: ServerCallContext) -> None:
         """The SDK itself refuses messages to unknown tasks."""
         task_id = params.message.task_id
         if task_id and await self.task_store.get(task_id, context) is not None:

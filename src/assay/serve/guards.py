@@ -167,7 +167,7 @@ def _address(scope: Scope) -> str:
     return str(client[0]) if client else ""
 
 
-async def refuse_guesses(send: Send, limit: GuessLimit) -> None:
+async def send_too_many_guesses(send: Send, limit: GuessLimit) -> None:
     """Answer a caller that has sent too many wrong tokens."""
     headers = {"retry-after": f"{limit.window:.0f}"}
     await refuse(send, 429, "too many wrong tokens from this address; try again later", headers)
@@ -206,7 +206,7 @@ class BearerToken:
         if scope["type"] != "http" or self._is_open(scope):
             await self._app(scope, receive, send)
         elif self._guesses.is_blocked(scope):
-            await refuse_guesses(send, self._guesses)
+            await send_too_many_guesses(send, self._guesses)
         elif self._admits(scope):
             await self._app(scope, receive, send)
         else:
@@ -281,7 +281,7 @@ class BodyLimit:
         limit = self._uploads.get(scope["path"], self._limit)
         declared = dict(scope["headers"]).get(b"content-length", b"0")
         if declared.isdigit() and int(declared[:20]) > limit:
-            await _refuse_body(send, BodyRejected.too_large(limit))
+            await _send_rejection(send, BodyRejected.too_large(limit))
             return
         body = LimitedBody(receive, limit, self._timeout)
         started = False
@@ -296,10 +296,10 @@ class BodyLimit:
         with suppress(BodyRejected):
             await self._app(scope, body.receive, send_unless_rejected)
         if body.rejection is not None and not started:
-            await _refuse_body(send, body.rejection)
+            await _send_rejection(send, body.rejection)
 
 
-async def _refuse_body(send: Send, rejection: BodyRejected) -> None:
+async def _send_rejection(send: Send, rejection: BodyRejected) -> None:
     """A slow client is cut off; one that sends too much may first send the rest, or it would lose
     the response with the connection."""
     headers = {"connection": "close"} if rejection.status == REQUEST_TIMEOUT else None

@@ -151,7 +151,7 @@ def _stop_at_end(pipe: BinaryIO, server: uvicorn.Server) -> None:
 def _config(app: ASGIApp) -> uvicorn.Config:
     """Without uvicorn's access log, which writes whole URLs: `request_log` takes its place.
 
-    `X-Forwarded-For` counts only from proxies that the operator names: otherwise whoever calls
+    `X-Forwarded-For` counts only from proxies that the operator names: otherwise a caller
     through a proxy on this machine could choose the address by which wrong tokens are counted.
     """
     return uvicorn.Config(

@@ -42,8 +42,8 @@ class Loading(Generic[Loaded]):
         return self._task
 
     async def get(self) -> Loaded:
-        """The value, as soon as it is loaded. Raises why loading failed, in words that are safe to
-        show: paths and addresses are in the log alone."""
+        """The value, as soon as it is loaded. Raises why loading failed, without paths and
+        addresses, which are in the log alone."""
         return await asyncio.shield(self._task or self.start())
 
     @property
@@ -55,7 +55,7 @@ class Loading(Generic[Loaded]):
 
     @property
     def status(self) -> str:
-        """`loading`, `ready`, or `failed: ...` in words that are safe to show."""
+        """`loading`, `ready`, or `failed: ...` with a message that is safe to show."""
         if self._task is None or not self._task.done():
             return "loading"
         error = None if self._task.cancelled() else self._task.exception()

@@ -170,10 +170,10 @@ def _unreachable(health: Exchange) -> str | None:
 
 def _unauthorized(seen: AgentObservation) -> str | None:
     """Why access was denied: then no response tells anything about the agent itself."""
-    statuses = {each.status for each in seen.run.values()}
+    statuses = {run.status for run in seen.run.values()}
     if 401 in statuses and statuses <= {401, 403}:
         return "HTTP 401 for a valid request: set AGENT_TOKEN to the agent's bearer token"
-    if statuses == {403} and not any(each.is_web_page for each in seen.run.values()):
+    if statuses == {403} and not any(run.is_web_page for run in seen.run.values()):
         return "HTTP 403 for a valid request: access denied; does the agent need AGENT_TOKEN?"
     return None
 
@@ -183,7 +183,7 @@ def apply_rule(
 ) -> CheckResult:
     """What a rule found; `command` makes the line that repeats a request."""
     answers = SELECTORS[rule.on](seen)
-    found = [(each, problem) for each in answers if (problem := rule.test(each, seen))]
+    found = [(answer, problem) for answer in answers if (problem := rule.test(answer, seen))]
     result = partial(CheckResult, rule.name, rule.level, rule.reference, rule.says)
     if not answers:
         return result(CheckVerdict.NOT_APPLICABLE, f"there was no {rule.on} to look at")

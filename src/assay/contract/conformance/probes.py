@@ -371,7 +371,7 @@ class AgentObservation:
 
     def refused(self, *faults: str) -> list[Exchange]:
         """The responses to requests with one of `faults`, in both ways."""
-        return [each for each in self.refusals if each.sent.fault in faults]
+        return [answer for answer in self.refusals if answer.sent.fault in faults]
 
 
 def endpoint_missing(run: Exchange) -> bool:
@@ -418,7 +418,7 @@ class Prober:
             health=health,
             ready=ready,
             run=run,
-            refusals=tuple([each for way in ways for each in await self._refusals(way)]),
+            refusals=tuple([answer for way in ways for answer in await self._refusals(way)]),
             **after,
         )
 

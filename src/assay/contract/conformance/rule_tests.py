@@ -31,22 +31,23 @@ def _with_events(seen: AgentObservation) -> list[Exchange]:
 
 def _refusals_of_tasks(seen: AgentObservation) -> list[Exchange]:
     """The contract allows a refusal and says how it looks; it does not demand one."""
-    return [each for each in seen.refused("unknown task") if not each.succeeded]
+    return [answer for answer in seen.refused("unknown task") if not answer.succeeded]
 
 
 def _failed_runs(way: str, seen: AgentObservation) -> list[Exchange]:
     """A task may run without its inputs; if it fails, it must fail in the contract's shape."""
     asked = seen.refused("no inputs", "inputs of other types")
-    return [each for each in asked if each.sent.url.endswith(way) and not each.reports_success]
+    return [run for run in asked if run.sent.url.endswith(way) and not run.reports_success]
 
 
 def _errors(seen: AgentObservation) -> list[Exchange]:
-    return [each for each in seen.refusals if not each.reports_success]
+    return [answer for answer in seen.refusals if not answer.reports_success]
 
 
 def _failures(seen: AgentObservation) -> list[Exchange]:
     """Errors in some dialect of the contract; other bodies are the matter of other rules."""
-    return [each for each in _errors(seen) if {"outputs", "request_id"} & set(each.result or ())]
+    named = {"outputs", "request_id"}
+    return [answer for answer in _errors(seen) if named & set(answer.result or ())]
 
 
 def _few_tokens(seen: AgentObservation) -> list[Exchange]:
@@ -232,7 +233,7 @@ def started_ids(answer: Exchange, _seen: AgentObservation) -> str | None:
     for name, data in answer.events.objects:
         if name == "started":
             ids = ("request_id", "task_type")
-            wrong = [each for each in ids if data.get(each) != answer.request[each]]
+            wrong = [name for name in ids if data.get(name) != answer.request[name]]
             return f"{' and '.join(wrong)} not echoed in started" if wrong else None
     return None
 
@@ -284,7 +285,7 @@ def field_types(answer: Exchange, _seen: AgentObservation) -> str | None:
         AgentRunResponse.model_validate({**optional, "request_id": "-", "status": "ok"})
     except ValidationError as error:
         problems = field_problems(error, AgentRunResponse)
-        return "; ".join(f"{each['field']} {each['problem']}" for each in problems)
+        return "; ".join(f"{problem['field']} {problem['problem']}" for problem in problems)
     return None
 
 
@@ -383,7 +384,7 @@ def error_object(answer: Exchange, _seen: AgentObservation) -> str | None:
     body = answer.result or {}
     error = body.get("error")
     if not isinstance(error, dict):
-        return "there is no error object"
+        return "error is missing or not an object"
     wrong = [
         f"error.{name} is missing or empty"
         for name in ("code", "message")

@@ -1,4 +1,4 @@
-"""The six agents as one application: one at the root, or several, each on a path of its own."""
+"""The six agents as one application: one at the root, or several, each on its path."""
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
@@ -113,7 +113,7 @@ def known_tasks(given: Sequence[str]) -> list[str]:
 
 
 def path_of(task: str) -> str:
-    """The path of an agent where several share a process."""
+    """The path of an agent if several share a process."""
     return "/" + task.lower().replace("_", "-")
 
 

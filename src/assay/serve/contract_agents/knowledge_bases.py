@@ -1,8 +1,8 @@
 """The knowledge bases that agents search: the data set of the server, and what was ingested.
 
-An ingested one is a file of chunks, `NAME.jsonl`, each a document of its own. A write makes a new
-file and renames it, so that readers see all of a request or nothing. It is searched like any data
-set; its index is brought up to date by the first search after a write.
+An ingested one is a file of chunks, `NAME.jsonl`, in which each chunk is a document. A write makes
+a new file and renames it, so that readers see all of a request or nothing. It is searched like any
+data set; its index is brought up to date by the first search after a write.
 """
 
 import asyncio

@@ -163,7 +163,7 @@ def green_app(
 
 
 def dataset_loader(dataset: str) -> Callable[[Progress], Awaitable[Dataset]]:
-    """Loads the data set of that name or path in a thread of its own."""
+    """Loads the data set of that name or path in a thread."""
 
     async def load(progress: Progress) -> Dataset:
         return await DaemonThreads().run(partial(load_dataset, dataset, progress=progress))

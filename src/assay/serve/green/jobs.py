@@ -1,4 +1,4 @@
-"""The evaluations of the green agent: a few at once, each in a thread and event loop of its own.
+"""The evaluations of the green agent: a few at once, each in its own thread and event loop.
 
 Neither a slow agent nor a report that takes long to compute delays another evaluation's clock.
 """

@@ -38,7 +38,7 @@ from assay.serve.guards import (
     guarded,
     has_bearer_token,
     refuse,
-    refuse_guesses,
+    send_too_many_guesses,
 )
 from assay.serve.readiness import health_routes
 from assay.serve.ui.context import Ui, ui_of
@@ -227,7 +227,7 @@ class UiAccess:
         elif self._token is None:
             await self._app(scope, receive, answer)
         elif self._guesses.is_blocked(scope) and _gives_token(scope, headers):
-            await refuse_guesses(answer, self._guesses)
+            await send_too_many_guesses(answer, self._guesses)
         elif self._is_open(scope) or self._knows_token(scope, headers):
             await self._app(scope, receive, answer)
         else:
