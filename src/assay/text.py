@@ -69,6 +69,10 @@ _LIST_MARK = re.compile(r"^[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]+(?=\S)", re.MULTIL
 # C0 and C1 controls except tab, line feed and carriage return, which are white space.
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
+# Stop words by language: they show the language of a text, and BM25 leaves them out; `is_stop` has
+# another list, for answers in English. English is NLTK's list, without contractions, which are
+# split at the apostrophe, and without those of their pieces that mean something alone: vitamin D,
+# won, re.
 FUNCTION_WORDS = {
     "english": """a about above after again against ain all am an and any are aren as at be
         because been before being below between both but by can couldn did didn do does doesn
@@ -147,12 +151,6 @@ FUNCTION_WORDS = {
         очень по под при с со так также такой там те тем то того тоже той только том ты у уже
         хотя чего чей чем что чтобы чье чья эта эти это этого этой этом этот я""",
 }
-"""Stop words by language: they show the language of a text, and BM25 leaves them out; `is_stop` has
-another list, for answers in English.
-
-English is NLTK's list, without contractions, which are split at the apostrophe, and without those
-of their pieces that mean something alone: vitamin D, won, re.
-"""
 # Chinese characters stand in Japanese texts too, and kana in no other.
 _SCRIPT_LANGUAGES = {
     "CJK": "chinese", "HIRAGANA": "japanese", "KATAKANA": "japanese", "HANGUL": "korean",

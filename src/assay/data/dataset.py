@@ -11,11 +11,11 @@ from typing import Any, Protocol
 from assay.errors import UsageError, did_you_mean, suggests_keywords
 from assay.text import normalize
 
+# query id -> document id -> grade; a grade of 0 or less is judged and not relevant.
 Judgments = Mapping[str, Mapping[str, int]]
-"""query id -> document id -> grade; a grade of 0 or less is judged and not relevant."""
 
+# The tag of queries that the documents cannot answer: for agents that answer, not for rankings.
 UNANSWERABLE = "unanswerable"
-"""The tag of queries that the documents cannot answer: for agents that answer, not for rankings."""
 
 _SHOWN = 60
 _DIGIT = re.compile(r"\d")

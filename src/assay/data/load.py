@@ -33,8 +33,8 @@ KNOWN = {
     "nfcorpus": "medical questions and abstracts; downloaded once, 2.4 MB, academic use only",
     "notes": "personal and work notes with reference answers; bundled with Assay",
 }
+# Entry points of other packages: a function NAME -> `Dataset` for names `PREFIX:NAME`.
 GROUP = "assay.datasets"
-"""Entry points of other packages: a function NAME -> `Dataset` for names `PREFIX:NAME`."""
 
 
 @dataclass(frozen=True, slots=True)

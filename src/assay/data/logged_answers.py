@@ -13,6 +13,8 @@ from assay.data.table import cell_list, parsed_cell, spelling
 from assay.data.text_file import Record, short_repr
 from assay.errors import DataError
 
+# What a row may hold, and the column names that are known for it, first match first. `actualOutput`
+# is `actual_output`. A column of `_NESTED` that holds an object stands for its keys.
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "question": ("question", "query", "user_input", "input", "query_text"),
     "answer": ("answer", "response", "actual_output", "output"),
@@ -38,10 +40,6 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "answerable": ("answerable",),
     "id": ("id", "query_id"),
 }
-"""What a row may hold, and the column names that are known for it, first match first.
-
-`actualOutput` is `actual_output`. A column of `_NESTED` that holds an object stands for its keys.
-"""
 
 _NESTED = ("input", "inputs", "output", "outputs", "vars", "response")
 _TEXTS = ("text", "content", "page_content", "pageContent", "document.content")

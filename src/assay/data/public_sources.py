@@ -48,6 +48,7 @@ from assay.progress import Progress, silent
 if TYPE_CHECKING:
     from assay.net.client import TokenFor
 
+# The public sets of BEIR with the MD5 that their authors publish; None if it has changed.
 BEIR_MD5 = {
     "arguana": "8ad3e3c2a5867cdced806d6503f29b99",
     "climate-fever": "8b66f0a9126c521bae2bde127b4dc99d",
@@ -66,13 +67,12 @@ BEIR_MD5 = {
     "trec-covid": "ce62140cb23feb9becf6270d0d1fe6d1",
     "webis-touche2020": None,
 }
-"""The public sets of BEIR with the MD5 that their authors publish; None if it has changed."""
 
+# Of NFCorpus, checked each time: figures on another corpus would not be figures on NFCorpus.
 HASHES = {
     "md5": "a89dba18a62ef92f7d323ec890a0d38d",  # the one that BEIR publishes
     "sha256": "efe5be03f8c5b86a5870102d0599d227c8c6e2484328e68c6522560385671b0b",
 }
-"""Of NFCorpus, checked each time: figures on another corpus would not be figures on NFCorpus."""
 
 BEIR_VARIABLE = "ASSAY_BEIR_URL"
 HUB_VARIABLE = "HF_ENDPOINT"

@@ -16,8 +16,8 @@ from assay.data.text_file import Findings, TextFile, plain_file, short_repr, wri
 from assay.errors import DataError, UsageError
 from assay.net.json import parse_json
 
+# What the iteration column begins with if a model made the judgment; its name follows.
 MODEL_MADE = "model:"
-"""What the iteration column begins with if a model made the judgment; its name follows."""
 MAX_GRADE = 1000  # 2^grade, the exponential gain, must stay a number
 _HEADERS = frozenset({"query-id", "query_id", "queryid", "qid", "query", "topic"})
 _FORMS = (

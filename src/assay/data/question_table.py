@@ -23,6 +23,8 @@ from assay.data.table import (
 from assay.data.text_file import Findings, Record, short_repr
 from assay.errors import DataError, UsageError, did_you_mean
 
+# What a row may hold, and the column names that are known for it, first match first. Upper case,
+# spaces and hyphens in a file's names make no difference.
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "query": ("query", "question", "query_text", "user_input", "input", "text"),
     "ids": (
@@ -41,10 +43,6 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "answer": ("answer", "reference", "reference_answer", "ground_truth", "expected_output"),
     "tags": ("tags",),
 }
-"""What a row may hold, and the column names that are known for it, first match first.
-
-Upper case, spaces and hyphens in a file's names make no difference.
-"""
 
 # The column of a model's name in tables of grades, whose other columns are provenance and no tags.
 _JUDGED_BY = "judged_by"

@@ -30,8 +30,8 @@ from assay.extras import require_extras
 from assay.files import require_regular
 from assay.net.json import JsonObject, parse_json
 
+# The formats that `read_table` reads, each but Parquet also as `.gz`.
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
-"""The formats that `read_table` reads, each but Parquet also as `.gz`."""
 
 _WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".ods", ".numbers")
 _ROWS = ("testCases", "test_cases", "results", "rows", "data", "examples")

@@ -24,6 +24,7 @@ from assay.errors import DataError
 from assay.files import MAX_LINE, atomic_write, open_file, require_regular
 from assay.net.json import JsonObject, parse_json
 
+# All that the standard library raises for damaged or hostile files.
 UNREADABLE = (
     OSError,
     EOFError,
@@ -34,7 +35,6 @@ UNREADABLE = (
     zlib.error,
     zipfile.BadZipFile,
 )
-"""All that the standard library raises for damaged or hostile files."""
 
 MAX_MEMBERS = 10_000
 ARCHIVE_MAX_BYTES = 8 * 2**30

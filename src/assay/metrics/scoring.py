@@ -19,11 +19,11 @@ from assay.metrics.graded import Floats, GradedLists, has_relevant
 from assay.metrics.metric import Metric, parse_metric
 from assay.metrics.violations import Inspector, Violations
 
+# query id -> document ids, best first; or query id -> document id -> score.
 Rankings = Mapping[str, Sequence[str] | Mapping[str, float]]
-"""query id -> document ids, best first; or query id -> document id -> score."""
 
+# query id -> document id -> grade; or query id -> the relevant documents, each of grade 1.
 Qrels = Mapping[str, Mapping[str, int] | Collection[str]]
-"""query id -> document id -> grade; or query id -> the relevant documents, each of grade 1."""
 
 _RUN_FORMS = 'a run is {"q1": ["d1", "d2"]}, best first, or {"q1": {"d1": 2.5, "d2": 1.0}}'
 _QRELS_FORMS = 'qrels are {"q1": {"d1": 2, "d2": 0}}, or {"q1": {"d1", "d2"}} for grades of 1'

@@ -13,8 +13,8 @@ from assay.errors import DataError, UsageError
 from assay.net.json import JsonObject
 from assay.text import strip_controls
 
+# Of the notes that Assay makes, unless the user names another.
 CATEGORY = "nfcorpus_rag_eval"
-"""Of the notes that Assay makes, unless the user names another."""
 
 _TITLE_LENGTH = 100
 # Titles are compared as far as the app keeps them when it numbers a cut one.
