@@ -87,8 +87,8 @@ class Fact:
         an answer begins with is none.
         """
         stated, own = normalize(answer or ""), normalize(text)
-        others = [normalize(each) for each in accept]
-        label = any(each in stated for each in others) or (
+        others = [normalize(wording) for wording in accept]
+        label = any(wording in stated for wording in others) or (
             any(map(_DIGIT.search, others)) and not _DIGIT.search(own)
         )
         whole = re.compile(rf"(?<!\w)(?<!\d[.,:/]){re.escape(own)}(?!\w)(?![.,:/]\d)")
@@ -143,7 +143,7 @@ class Dataset:
     judged_by: str = ""
 
     def __repr__(self) -> str:
-        splits = ", ".join(f"{name} ({len(each):,})" for name, each in self.judgments.items())
+        splits = ", ".join(f"{name} ({len(judged):,})" for name, judged in self.judgments.items())
         answers = f", {_counted(self.answers, 'answer', 'answers')}" if self.answers else ""
         return (
             f"<Dataset {self.name}: {_counted(self.documents, 'document', 'documents')}, "
@@ -365,7 +365,7 @@ def sample_dataset(
     }
     answers = {key: each for key, each in dataset.answers.items() if key in chosen}
     needed = {doc_id for grades in judgments.values() for doc_id in grades}
-    needed |= {doc_id for each in answers.values() for doc_id in each.documents}
+    needed |= {doc_id for reference in answers.values() for doc_id in reference.documents}
     kept = _kept_documents(dataset, needed, documents, draw)
     return Dataset(
         f"{dataset.name}-{queries}",

@@ -65,7 +65,7 @@ class Journal:
         Raises `OSError` if they could not be written completely, and `DataError` if the
         journal would get too large to be read.
         """
-        text = b"".join(orjson.dumps(each, option=orjson.OPT_APPEND_NEWLINE) for each in lines)
+        text = b"".join(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in lines)
         if self.size + len(text) > self.limit:
             raise self._too_large()
         descriptor = open_to_append(self.path)

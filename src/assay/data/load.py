@@ -247,7 +247,7 @@ def check_dataset(
 
 def _doubtful(dataset: Dataset) -> Iterator[tuple[str, str]]:
     """What is allowed and probably a mistake, each with an example."""
-    judged = {query_id for each in dataset.judgments.values() for query_id in each}
+    judged = {query_id for judgments in dataset.judgments.values() for query_id in judgments}
     for query in dataset.queries.values():
         answerable = UNANSWERABLE not in query.tags and query.id not in dataset.answers
         if query.id not in judged and answerable:
@@ -260,10 +260,14 @@ def _doubtful(dataset: Dataset) -> Iterator[tuple[str, str]]:
             if grades and not any(grade > 0 for grade in grades.values()):
                 what = f"queries of split {split!r} whose documents are all judged not relevant"
                 yield what, repr(query_id)
-    asked = ((each.id, " ".join(each.text.casefold().split())) for each in dataset.queries.values())
+    asked = (
+        (query.id, " ".join(query.text.casefold().split())) for query in dataset.queries.values()
+    )
     for same in _repeated(asked):
         yield "queries with the text of another one", same
-    for same in _repeated((each.id, each.full_text) for each in dataset.documents.values()):
+    for same in _repeated(
+        (document.id, document.full_text) for document in dataset.documents.values()
+    ):
         yield "documents with the text of another one (a system cannot tell which is meant)", same
     for one, other in combinations(sorted(dataset.judgments), 2):
         for query_id in dataset.judgments[one].keys() & dataset.judgments[other].keys():

@@ -247,7 +247,7 @@ def _walk(row: Record, value: Any, path: str, whole: str) -> Any:
         return value
     if part == key:
         return _walk(row, value, rest, whole)
-    return [_walk(row, each, rest, whole) for each in cell_list(value)]
+    return [_walk(row, item, rest, whole) for item in cell_list(value)]
 
 
 def _text_of(value: Mapping[str, Any]) -> Any:

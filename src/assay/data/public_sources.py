@@ -285,8 +285,8 @@ def _with_judgments(
         return files, local
     # All tables of such a repository are judgments, whatever their folder is called.
     found = sort_files(f"{_JUDGED}{path}" for path in listed)
-    judged = next((each.qrels for each in found.values() if each.qrels), {})
-    paths = [path.removeprefix(_JUDGED) for each in judged.values() for path in each]
+    judged = next((files.qrels for files in found.values() if files.qrels), {})
+    paths = [path.removeprefix(_JUDGED) for members in judged.values() for path in members]
     theirs = _local(beside, commit, paths, progress)
     return replace(files, qrels=judged), local | {f"{_JUDGED}{p}": at for p, at in theirs.items()}
 
@@ -322,7 +322,7 @@ def _read_listing(found: object, name: HubName) -> tuple[str, list[str]]:
             f"the list of files of {str(name)!r} was not understood; is {HUB_VARIABLE} the "
             "address of a hub?"
         )
-    listed = [each.get("rfilename") for each in siblings if isinstance(each, dict)]
+    listed = [sibling.get("rfilename") for sibling in siblings if isinstance(sibling, dict)]
     paths = [path for path in listed if isinstance(path, str)]
     for path in paths:
         _inside(name.folder, path)
@@ -427,17 +427,19 @@ def _open_ir_dataset(name: str) -> Any:
     require_extras(f"ir_datasets:{name}", "ir_datasets")
     import ir_datasets
 
-    known = [str(each) for each in ir_datasets.registry]
+    known = [str(entry) for entry in ir_datasets.registry]
     try:
         source = ir_datasets.load(name)
     except KeyError:
-        hint = did_you_mean(f"ir_datasets:{name}", [f"ir_datasets:{each}" for each in known])
+        hint = did_you_mean(
+            f"ir_datasets:{name}", [f"ir_datasets:{known_name}" for known_name in known]
+        )
         raise UsageError(
             f"the library ir_datasets has no data set {name!r}; it lists them with: "
             f"ir_datasets list{hint}"
         ) from None
     if not source.has_queries() or not source.has_qrels():
-        below = ", ".join([each for each in known if each.startswith(f"{name}/")][:8])
+        below = ", ".join([entry for entry in known if entry.startswith(f"{name}/")][:8])
         raise UsageError(
             f"data set 'ir_datasets:{name}' lacks queries or judgments"
             f"{below and f'; one of these may have both: {below}'}"

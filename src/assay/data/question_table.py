@@ -177,7 +177,7 @@ class _Builder:
         if not ids:
             what = "questions without expected ids, which no ranking is measured on"
             self.findings.note(what, row.place)
-        grades = [_as_grade(row, each) for each in given] or [_grade(row, grade)] * len(ids)
+        grades = [_as_grade(row, value) for value in given] or [_grade(row, grade)] * len(ids)
         return list(zip(ids, grades, strict=True))
 
     def _note_doubtful(self, row: Record, doc_id: str) -> None:

@@ -142,7 +142,7 @@ def rows_of(values: object, source: str = "rows") -> Iterator[Record | DataError
 def parse_columns(given: Iterable[str], keys: Collection[str]) -> dict[str, str]:
     """`question=user_input,answer=response` as a mapping; `UsageError` for an unknown key."""
     columns: dict[str, str] = {}
-    for part in (part.strip() for each in given for part in each.split(",")):
+    for part in (part.strip() for text in given for part in text.split(",")):
         key, equals, name = (word.strip() for word in part.partition("="))
         if not equals or not name or not key:
             raise UsageError(
@@ -218,8 +218,8 @@ def find_columns(
     """
     spelled = {spelling(name): str(name) for name in reversed(list(names))}
     found = {
-        key: (spelled[each] for each in each_known if each in spelled)
-        for key, each_known in known.items()
+        key: (spelled[name] for name in aliases if name in spelled)
+        for key, aliases in known.items()
     }
     return {key: given.get(key) or next(columns, None) for key, columns in found.items()}
 
@@ -256,7 +256,7 @@ def _first_list(value: JsonObject) -> Any:
     """Where other evaluators keep their rows: deepeval in `testCases`, promptfoo in
     `results.results`."""
     found = (value.get(name) for name in _ROWS)
-    return next((each for each in found if each and isinstance(each, list | dict)), None)
+    return next((rows for rows in found if rows and isinstance(rows, list | dict)), None)
 
 
 def read_json(file: TextFile) -> Any:

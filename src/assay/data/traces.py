@@ -119,7 +119,9 @@ def _bounded_spans(rows: Iterable[Record | DataError], wrong: list[DataError]) -
             continue
         lists = {k: cell_list(v) for k, v in row.fields.items() if k.endswith(".documents")}
         for span in spans_of(row.fields | lists):
-            kept += 200 + sum(len(each) for each in span.attributes.values() if type(each) is str)
+            kept += 200 + sum(
+                len(value) for value in span.attributes.values() if type(value) is str
+            )
             yield span
         if kept > _MAX_BYTES:
             raise row.refusal(f"has more than {_MAX_BYTES // 2**20} MB of traces; split the file")
@@ -263,7 +265,7 @@ def _step(span: Span) -> SearchStep | None:
     if not is_retriever and not any(kind in _TOOLS for kind in kinds):
         return None
     documents = list(_documents(span, "retrieval.documents"))
-    pairs = [(each["id"], each.get("score")) for each in documents if each["id"]]
+    pairs = [(document["id"], document.get("score")) for document in documents if document["id"]]
     if not documents:
         result = _first(attributes, ("gen_ai.tool.call.result", "output.value"))
         pairs = list(_ids_in(result))
@@ -298,17 +300,22 @@ def _ids_in(value: Any, depth: int = 0) -> list[tuple[str, Any]]:
     if isinstance(value, dict):
         for key in _LIST_KEYS:
             if isinstance(listed := value.get(key), list) and listed:
-                return [(str(each), None) for each in listed if isinstance(each, str | int)]
+                return [(str(doc_id), None) for doc_id in listed if isinstance(doc_id, str | int)]
         inside: Iterable[Any] = value.values()
     else:
-        documents = [each for each in value if isinstance(each, dict)]
-        named = [(_first(each, _ID_KEYS), _first(each, _SCORE_KEYS)) for each in documents]
+        documents = [item for item in value if isinstance(item, dict)]
+        named = [
+            (_first(document, _ID_KEYS), _first(document, _SCORE_KEYS)) for document in documents
+        ]
         pairs = [(str(doc_id), score) for doc_id, score in named if isinstance(doc_id, str | int)]
         if pairs:
             return pairs
         # MCP has the text of a result, which may be JSON, in a list of parts.
-        inside = (each.get("text") if each.get("type") == "text" else each for each in documents)
-    return next(filter(None, (_ids_in(each, depth + 1) for each in inside)), [])
+        inside = (
+            document.get("text") if document.get("type") == "text" else document
+            for document in documents
+        )
+    return next(filter(None, (_ids_in(item, depth + 1) for item in inside)), [])
 
 
 def _contexts(spans: Sequence[Span]) -> list[JsonObject]:
@@ -327,7 +334,7 @@ def _contexts(spans: Sequence[Span]) -> list[JsonObject]:
 def _documents(span: Span, name: str) -> Iterator[JsonObject]:
     """The documents of a span with `id`, `text` and `score`; one of the first two may be empty."""
     listed = parsed_cell(span.attributes.get(f"gen_ai.{name}", span.attributes.get(name)))
-    found = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+    found = [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
     numbered: dict[int, dict[str, Any]] = {}
     for key, value in span.attributes.items():
         if (match := _DOCUMENT.fullmatch(key)) and match[1] == name:

@@ -93,7 +93,7 @@ class NextcloudAgent:
         except TargetError as error:
             raise type(error)(f"{self.info.name}: {error}") from error
         declared = _declared(tools, self._wanted)
-        found = {match[1] for each in self._known if (match := _TYPED_ID.fullmatch(each))}
+        found = {match[1] for doc_id in self._known if (match := _TYPED_ID.fullmatch(doc_id))}
         types = sorted(found | ({"note"} if self._doc_ids or not found else set()))
         # A tool with these parameters returns each document once, and no other types.
         preferred = {"granularity": "document", "doc_types": orjson.dumps(types).decode()}
