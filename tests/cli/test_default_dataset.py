@@ -29,7 +29,7 @@ def test_offline_it_falls_back_loudly_to_the_bundled_set(run_assay: RunAssay, fo
 def test_offline_a_set_that_was_asked_for_is_not_swapped(run_assay: RunAssay, folder: Path) -> None:
     done = run_assay("eval", "builtin:bm25", "--dataset", "nfcorpus", **offline(folder))
     assert done.returncode == 2
-    assert "set NFCORPUS_ARCHIVE=FILE" in done.stderr
+    assert "NFCORPUS_ARCHIVE=FILE" in done.stderr
     assert "--dataset notes" in done.stderr
 
 

@@ -148,7 +148,7 @@ def test_a_bomb_is_refused(mirror: FileServer) -> None:
 @pytest.mark.parametrize(
     ("name", "ways"),
     [
-        ("beir:scifact", ("again to continue", "scifact.zip elsewhere", "ASSAY_BEIR_URL")),
+        ("beir:scifact", ("again to continue", "the path of scifact.zip", "ASSAY_BEIR_URL")),
         ("nfcorpus", ("NFCORPUS_ARCHIVE=", "--archive", "--dataset notes")),
     ],
 )

@@ -134,10 +134,8 @@ def _download_archive(name: str, progress: Progress) -> tuple[Path, str]:
         return path, download_file(url, path, limits, what=what, progress=progress).md5
     except DownloadError as error:
         raise DownloadError(
-            f"data set 'beir:{name}' is not in the cache and could not be downloaded from "
-            f"{redact_url(url)}: {error}. Run the command again to continue; or download "
-            f"{name}.zip elsewhere and pass its path, or set {BEIR_VARIABLE} to the address of a "
-            "folder that has it"
+            f"'beir:{name}' could not be downloaded from {redact_url(url)}: {error}. Run it again "
+            f"to continue, pass the path of {name}.zip, or name a mirror with {BEIR_VARIABLE}"
         ) from error
 
 
@@ -202,9 +200,8 @@ def _download_nfcorpus(path: Path, progress: Progress) -> None:
             move_into_place(part, path)
     except DownloadError as error:
         raise DownloadError(
-            f"NFCorpus is not in the cache and could not be downloaded from {redact_url(url)}: "
-            f"{error}. Download nfcorpus.zip elsewhere and set NFCORPUS_ARCHIVE=FILE, or pass "
-            "--archive FILE, or use the bundled data set, which needs no network: --dataset notes"
+            f"NFCorpus could not be downloaded from {redact_url(url)}: {error}. Set "
+            "NFCORPUS_ARCHIVE=FILE or pass --archive FILE; --dataset notes needs no network"
         ) from error
 
 

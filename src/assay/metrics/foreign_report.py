@@ -66,8 +66,8 @@ def read_report(value: Any) -> ForeignReport:
     report = next(_reports(value), None)
     if report is None:
         raise DataError(
-            "is not an evaluation report: an object with 'per_query_results', a list that has "
-            "'query_id' and 'retrieved_docs' for each query, is needed to recompute anything"
+            "is not an evaluation report: it needs 'per_query_results' with 'query_id' and "
+            "'retrieved_docs' for each query"
         )
     read = [_row(number, row) for number, row in enumerate(report["per_query_results"], 1)]
     rows = tuple({row.query_id: row for row in reversed(read)}.values())[::-1]  # the first counts
