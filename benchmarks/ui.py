@@ -120,14 +120,14 @@ def main() -> None:
         names = make_runs(folder, arguments.runs, one_target=arguments.trend)
         pages = {
             "list of runs": "/",
-            "list, filtered": "/?target=builtin:bm25&page=3",
+            "list, filtered": "/?q=target:bm25&page=3",
             "board": "/?view=board",
             "report": f"/runs/{names[0]}",
             "comparison": f"/compare?run={names[0]}&run={names[1]}",
         }
         trend = "/trends?target=builtin:bm25&dataset=notes&split=test"
         if arguments.trend:
-            pages = {"trend": trend, "trend as CSV": trend.replace("?", ".csv?", 1)}
+            pages = {"trend": trend, "trend as a file": trend.replace("?", ".html?", 1)}
         with (
             serving(folder, cache) as (url, process),
             httpx.Client(base_url=url, timeout=60) as client,

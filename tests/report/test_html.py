@@ -5,8 +5,10 @@ import hashlib
 import re
 import shlex
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.report.conftest import HANDLER, SCRIPT, query_row, render
@@ -88,7 +90,8 @@ def test_a_run_that_answered_nothing_says_why_first_and_has_no_score(tmp_path: P
     text = read_page((run.folder.path / "report.html").read_text()).text
     cause, *_ = re.findall(r"No query was answered.*?the index is closed", text)
     assert len(cause) < 200
-    assert text.index(cause) < text.index("Metrics")
+    assert text.index(cause) < text.index("Failures")
+    assert "Metrics" not in text
     assert "0.000 [" not in text
     assert "0.00 ms" not in text
 
@@ -267,7 +270,7 @@ def test_answers_have_their_figures_diagnosis_and_examples(
     assert answers.diagnosis.sentence in answers_page.text
     pictures = [svg.get("aria-label", "") for svg in answers_page.tags("svg")]
     assert any(words.startswith("Retrieval against generation") for words in pictures)
-    assert any(words.startswith("Percentage points") for words in pictures)
+    assert any(words.startswith("Loss in points") for words in pictures)
     for kind, number in answers.diagnosis.counts.items():
         assert f"{kind} {number}" in answers_page.text
 
@@ -335,3 +338,25 @@ def test_a_run_from_before_there_were_answers_is_still_shown(
     text = read_page(render(plain_run, hostile_dataset, report=Report.model_validate(written))).text
     assert "Metrics" in text
     assert "Answers" not in text
+
+
+# --- searches ------------------------------------------------------------------------------------
+
+
+def test_the_searches_of_an_agent_have_a_tab_if_they_were_recorded(
+    plain_run: Run, tmp_path: Path
+) -> None:
+    def agent(query: str, top_k: int, search: Callable[..., list[dict[str, Any]]]) -> list[str]:
+        return [hit["doc_id"] for words in (query, "plug") for hit in search(words, top_k=3)][:5]
+
+    run = evaluate(agent, "notes", out=tmp_path, num_queries=8, search="builtin:bm25")
+    page = read_page((run.folder.path / "report.html").read_text())
+    assert_harmless(page)
+    assert "searched for 8 of 8 questions" in page.text
+    assert "2 searches" in page.text
+    assert "✓ note-" in page.text  # evidence is marked
+    pictures = [svg.get("aria-label", "") for svg in page.tags("svg")]
+    assert any(words.startswith("Evidence seen after each search") for words in pictures)
+    assert any(words.startswith("Loss in points") for words in pictures)
+    plain = read_page((plain_run.folder.path / "report.html").read_text())
+    assert "Searches" not in plain.text

@@ -28,10 +28,10 @@ from assay.files import atomic_write
 from assay.metrics.metric import MRR, Metric, Precision, Recall
 from assay.metrics.statistics import SampleSummary, below, summarize
 from assay.metrics.violations import KINDS, Kind, Violations
-from assay.report.html import QueryFigures, render_run
+from assay.report.html import QueryFigures, Searches, render_run
 from assay.report.numbers import figure
 from assay.run.answers import AnswersReport
-from assay.run.calls import Call, CallLog
+from assay.run.calls import Call, CallLog, first_failure
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
 from assay.run.models import (
@@ -137,6 +137,8 @@ def write_report(folder: RunFolder, evaluation: "Evaluation", found: ReportInput
         header=folder.read_header(),
         dataset=shown,
         answers=answer_rows,
+        cause="" if config.private else first_failure(folder.calls_file),
+        searches=Searches.of(folder),
     )
     atomic_write(folder.page_file, page.encode())
     return report
@@ -156,6 +158,8 @@ def render_report_page(folder: RunFolder, dataset: Dataset | None) -> str:
         header=folder.read_header(),
         dataset=dataset,
         answers=folder.read_answers(),
+        cause="" if report.config.private else first_failure(folder.calls_file),
+        searches=Searches.of(folder),
     )
 
 

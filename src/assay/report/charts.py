@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from assay.answers.diagnosis import Quadrants
 from assay.report.numbers import count, counted, difference, duration, figure, interval, share
+from assay.run.searches import CurvePoint
 
 WIDTH, HEIGHT = 440, 200
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 14, 38
@@ -295,18 +296,46 @@ def quadrants_bar(quadrants: Quadrants) -> Markup:
     return chart([plot], ("Retrieval", "Answer", "Questions"), rows)
 
 
-def loss_bar(points: Mapping[str, float]) -> Markup:
-    """What correctness would gain, in percentage points, if one part never failed: one bar."""
+def evidence_curve(points: Sequence[CurvePoint]) -> Markup:
+    """The share of the evidence that was seen after so many searches, with its band."""
+    curve = [(found.at, found.mean, found.low, found.high) for found in points]
+    up = Scale(0, 1, HEIGHT - _BOTTOM, _TOP)
+    across = Scale(0, max(at for at, *_ in curve), _LEFT, WIDTH - _RIGHT)
+    parts = axis_beside(up, _LEFT, WIDTH - _RIGHT, lambda value: f"{value:g}")
+    parts += axis_below(across, up(0), lambda value: f"{value:g}")
+    known = [(at, low, high) for at, _, low, high in curve if low is not None and high is not None]
+    edge = [(at, high) for at, _, high in known] + [(at, low) for at, low, _ in known[::-1]]
+    for class_, name, places in (
+        ("spread series-0", "polygon", edge),
+        ("line", "polyline", [(at, mean) for at, mean, *_ in curve]),
+    ):
+        corners = " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in places)
+        parts.append(element(name, points=corners, class_=class_))
+    for at, mean, low, high in curve:
+        words = (
+            f"after {counted(at, 'search', 'searches')}: {figure(mean, 3)} {interval(low, high)}"
+        )
+        parts.append(point(element("circle", cx=across(at), cy=up(mean), r=3, class_="dot"), words))
+    parts.append(text("searches", (across.start + across.end) / 2, HEIGHT - 4, "middle"))
+    says = f"Evidence seen after each search: {figure(curve[-1][1], 3)} at the end"
+    rows = [(str(at), figure(mean, 3), interval(low, high)) for at, mean, low, high in curve]
+    plot = drawing(WIDTH, HEIGHT, parts, says, "curve")
+    return chart([plot], ("Searches", "Evidence seen", "95% interval"), rows)
+
+
+def loss_bar(points: Mapping[str, float], unit: str = "points", digits: int = 1) -> Markup:
+    """What is lost, split by its cause, as one bar: percentage points, or another unit."""
     shown = {name: value for name, value in points.items() if value > 0}
     total, x, parts = sum(shown.values()) or 1.0, 0.0, []
     for number, (name, value) in enumerate(sorted(shown.items(), key=lambda item: -item[1])):
-        width, words = 600 * value / total, f"{name} {figure(value, 1)} points"
+        width, words = 600 * value / total, f"{name} {figure(value, digits)} {unit}"
         bar = element("rect", x=x, y=2, width=width, height=24, class_=f"share series-{number % 6}")
         parts.append(point(bar, words))
         if width > text_width(words) + 8:
             parts.append(text(words, x + 6, 18, class_="share-words"))
         x += width
-    rows = [(name, figure(value, 1)) for name, value in shown.items()]
+    rows = [(name, figure(value, digits)) for name, value in shown.items()]
     says = ", ".join(f"{name} {value}" for name, value in rows)
-    plot = drawing(600, 28, parts, f"Percentage points: {says}", "loss")
-    return chart([plot], ("Component", "Percentage points"), rows)
+    plot = drawing(600, 28, parts, f"Loss in {unit}: {says}", "loss")
+    legend = element("p", escape(" · ".join(f"{name} {value}" for name, value in rows)), class_="m")
+    return chart([plot, legend], ("Cause", unit), rows)

@@ -22,9 +22,13 @@ from assay.report.documents import RIGHT, UNDECIDED, JudgedDocuments, anchor, ki
 from assay.report.html_templates import render_fragment, render_page
 from assay.report.numbers import duration
 from assay.report.slices import OUTCOME, Slice, SliceMean, slice_means, slices_of
+from assay.run.calls import steps_file
 from assay.run.config import RunConfig
+from assay.run.folder import RunFolder
 from assay.run.models import AnswerRow, QueryRow, Report, RunHeader
+from assay.run.searches import SearchRow
 from assay.run.settings import RunSetting, arguments, settings
+from assay.steps import SearchStep, StepLog
 
 IN_FILE = 20
 """Queries, and answers, that a file shows with their documents: each takes some kilobytes."""
@@ -137,6 +141,20 @@ class QueryFigures:
         return dict(kinds)
 
 
+@dataclass(frozen=True, slots=True)
+class Searches:
+    """The searches of an agent: figures of each question, least evidence first, and its steps."""
+
+    rows: Sequence[SearchRow]
+    steps: Callable[[str], Sequence[SearchStep]]
+
+    @classmethod
+    def of(cls, folder: RunFolder) -> "Searches":
+        """From the files of a run; without rows if its agent was not watched."""
+        rows = sorted(folder.read_searches(), key=lambda row: row.figure("evidence_recall") or 0.0)
+        return cls(rows, StepLog(steps_file(folder.calls_file)).read)
+
+
 @dataclass(frozen=True)
 class RunPage:
     """What the templates of a run read.
@@ -149,6 +167,8 @@ class RunPage:
         docs: grades, titles and texts.
         answers: the rows of the answers; in a file, few of each kind.
         server: whether links lead to other pages.
+        cause: how the first call failed, of a run that answered nothing.
+        searches: what the agent searched for, if that was recorded.
     """
 
     name: str
@@ -158,6 +178,8 @@ class RunPage:
     docs: JudgedDocuments
     answers: Sequence[AnswerRow] = ()
     server: bool = False
+    cause: str = ""
+    searches: Searches | None = None
 
     @property
     def title(self) -> str:
@@ -176,6 +198,11 @@ class RunPage:
             return f"/runs/{self.name}?{query_address('queries', query_id)}"
         shown = any(row.query_id == query_id for row in self.figures.worst)
         return f"#q-{anchor(query_id)}" if shown else ""
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The text of each query."""
+        return {line.query_id: line.text for line in self.figures.lines}
 
     @property
     def command(self) -> str:
@@ -224,6 +251,7 @@ TABS: tuple[tuple[str, str, Callable[[RunPage], object]], ...] = (
     ("overview", "Overview", lambda page: True),
     ("queries", "Queries", lambda page: page.figures.lines),
     ("answers", "Answers", lambda page: page.report.answers),
+    ("searches", "Searches", lambda page: page.report.search and page.searches),
     ("failures", "Failures", lambda page: page.report.failures or page.violations),
     ("settings", "Settings", lambda page: True),
 )
@@ -238,6 +266,8 @@ def render_run(
     header: RunHeader,
     dataset: Dataset | None = None,
     answers: Iterable[AnswerRow] = (),
+    cause: str = "",
+    searches: Searches | None = None,
 ) -> str:
     """The page of a run as one file.
 
@@ -248,9 +278,13 @@ def render_run(
         header: `run.json`, for commit, branch and label.
         dataset: adds grades, titles and texts; without it there are only ids.
         answers: the rows of the answers, where they were evaluated.
+        cause: how the first call failed, for a run that answered nothing.
+        searches: what the agent searched for, if that was recorded.
     """
     docs = JudgedDocuments.of(report.config, dataset)
-    page = RunPage(name, report, header, figures, docs, list(answers))
+    page = RunPage(
+        name, report, header, figures, docs, list(answers), cause=cause, searches=searches
+    )
     return render_page("run_file.html", run=page, title=page.title)
 
 

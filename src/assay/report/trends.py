@@ -254,7 +254,7 @@ def _gate_lines(trend: TargetTrend, frame: _Frame, width: int) -> list[str]:
         end = width - _RIGHT if places[-1] == last else places[-1] + 8
         y, words = frame.up(bound), f"gate {_axis_words(trend.figure)(bound)}"
         parts.append(line(places[0] - 8, y, end, y, "gate"))
-        parts.append(text(words, end, y - 4, "end", "tick gate-words"))
+        parts.append(text(words, max(end, _LEFT + 60), y - 4, "end", "tick gate-words"))
     return parts
 
 
@@ -385,7 +385,7 @@ def trend_view(
         trend,
         chart(plots, headings, rows),
         figure_title(name),
-        sample_words(trend.points[-1].line),
+        sample_words(trend.comparable[-1].line),
         list(_branches(trend)),
         shown_changes(trend),
         list(_notes(trend)),

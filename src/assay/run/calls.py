@@ -316,6 +316,16 @@ class CallLog:
                 yield call if self._private is None else self._private.restore(call)
 
 
+def first_failure(path: Path) -> str:
+    """How the first failed call of a log failed, with the agent's words; empty if none did.
+
+    Calls of a target that was lost are withdrawn from the results, and only the log has them.
+    """
+    calls = (call for _, call, _ in _records(path)) if path.exists() else ()
+    failed = next((call for call in calls if call.failure is not None), None)
+    return f"{failed.failure}: {with_quote(failed.message, failed.said)}" if failed else ""
+
+
 def steps_file(calls: Path) -> Path:
     """Where the searches of a log of calls are: `calls.jsonl` has `steps.jsonl`."""
     return calls.with_name(calls.name.replace("calls", "steps", 1))

@@ -59,10 +59,10 @@ SORTS: Mapping[str, Callable[[RunLine], Any]] = {
 
 def verdict_of(line: RunLine) -> tuple[str, str]:
     """What a run came to in two words, and the tone of it: `good`, `bad`, `plain` or empty."""
-    if line.state != RunState.COMPLETE:
-        return line.state, "bad" if line.state == RunState.DAMAGED else "plain"
     if line.queries and line.failed == line.queries:
         return "nothing answered", "bad"
+    if line.state != RunState.COMPLETE:
+        return line.state, "bad" if line.state == RunState.DAMAGED else "plain"
     if line.gates_failed:
         return "gate failed", "bad"
     if line.trouble:

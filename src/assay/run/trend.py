@@ -5,6 +5,7 @@ way (`comparable_key`); a branch is a series of its own. What starts a new serie
 otherwise within one, is said in words.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -76,7 +77,7 @@ class TrendPoint:
 class TrendSeries:
     """Runs of one branch that compare with each other, oldest first.
 
-    `current` where the newest run of the trend compares with them.
+    `current` if they belong to the largest set of runs that compare with each other.
     """
 
     branch: str
@@ -108,7 +109,7 @@ class TargetTrend:
 
     @property
     def comparable(self) -> list[TrendPoint]:
-        """The runs that compare with the newest, on all branches."""
+        """The largest set of runs that compare with each other, on all branches."""
         return [point for series in self.series if series.current for point in series.points]
 
 
@@ -192,9 +193,10 @@ def build_trend(points: Sequence[TrendPoint], figure: str) -> TargetTrend:
     joined: dict[tuple[object, ...], list[TrendPoint]] = {}
     for each in having:
         joined.setdefault((each.branch, *each.key(figure)), []).append(each)
-    newest = having[-1].key(figure) if having else ()
+    keys = Counter(found.key(figure) for found in reversed(having))  # of equals, the newest
+    largest = keys.most_common(1)[0][0] if keys else ()
     series = [
-        TrendSeries(group[0].branch, group, current=group[0].key(figure) == newest)
+        TrendSeries(group[0].branch, group, current=group[0].key(figure) == largest)
         for group in joined.values()
     ]
     changes = list(_changes(having, figure))

@@ -26,7 +26,7 @@ from assay.run.state import RunState
 from assay.serve.ui.evaluations import Evaluations
 
 TEMPLATES = Path(__file__).parent / "templates"
-PER_PAGE = 100
+PER_PAGE = 50
 _DATASETS = 3
 
 

@@ -230,6 +230,7 @@ class LiveRun:
         self._said: deque[str] = deque(maxlen=_LINES)
         self._total = self._config.num_queries
         self._figures: LiveFigures | None = None
+        self._dataset = dataset
         if dataset is not None:
             self._total = len(draw_queries(dataset, self._config))
             self._figures = LiveFigures(self._config, dataset, self._total, self._note)
@@ -237,7 +238,7 @@ class LiveRun:
     def look(self) -> ProgressView:
         """Read the new calls, and say how far the run is."""
         calls = self._tail.read()
-        self._said.extend(_said(call, self._config) for call in calls[-_LINES:])
+        self._said.extend(_said(call, self._config, self._dataset) for call in calls[-_LINES:])
         again = [call for call in calls if call.asked_again]  # these timed out before
         self._elapsed = max([self._elapsed, *(call.at for call in calls)])
         calls = [call for call in calls if not call.asked_again]
@@ -269,9 +270,14 @@ class LiveRun:
         self._tick = tick
 
 
-def _said(call: Call, config: RunConfig) -> str:
-    """One response of the agent in a line; of a private run without its texts."""
+def _said(call: Call, config: RunConfig, dataset: Dataset | None) -> str:
+    """One response of the agent in a line: query, hits, ids; of a private run without texts."""
     took = f"{call.query_id} · {duration(call.latency_ms / 1000)}"
+    if dataset is not None and not config.private and call.query_id in dataset.queries:
+        grades = dataset.judgments.get(config.split, {}).get(call.query_id, {})
+        hits = sum(grades.get(doc_id, 0) > 0 for doc_id in set(call.doc_ids[: config.top_k]))
+        relevant = sum(grade > 0 for grade in grades.values())
+        took += f" · {dataset.queries[call.query_id].text[:80]} · {hits} of {relevant} found"
     if call.failure is not None:
         words = "" if config.private else call.said or call.message
         return _line(f"{took} · failed, {call.failure}: {words}")

@@ -17,7 +17,7 @@ from assay.data.dataset import Dataset, Query
 from assay.errors import UsageError
 from assay.evaluation.reporting import render_report_page
 from assay.report.documents import EXCERPT, JudgedDocuments, kind_of
-from assay.report.html import QueryFigures, QueryLine, RunPage, hide_password
+from assay.report.html import QueryFigures, QueryLine, RunPage, Searches, hide_password
 from assay.report.html_comparison import (
     ComparedSide,
     ComparePage,
@@ -25,7 +25,7 @@ from assay.report.html_comparison import (
     render_compare_file,
 )
 from assay.report.slices import ordered
-from assay.run.calls import CallLog
+from assay.run.calls import CallLog, first_failure
 from assay.run.comparison import compare_with_each
 from assay.run.folder import RunFolder
 from assay.run.index import RunLine
@@ -329,7 +329,19 @@ def _cached_page(path: str, _changed: int, key: DatasetKey) -> RunPage:
         figures.add(row)
     docs = JudgedDocuments.of(report.config, key.dataset, excerpt=None)
     answers = list(folder.read_answers())
-    return RunPage(folder.name, report, folder.read_header(), figures, docs, answers, server=True)
+    cause = "" if report.config.private else first_failure(folder.calls_file)
+    header = folder.read_header()
+    return RunPage(
+        folder.name,
+        report,
+        header,
+        figures,
+        docs,
+        answers,
+        server=True,
+        cause=cause,
+        searches=Searches.of(folder),
+    )
 
 
 @lru_cache(maxsize=4)

@@ -4,6 +4,7 @@ import asyncio
 import io
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from math import ceil, floor
 from typing import Any
 from urllib.parse import urlencode
 
@@ -128,7 +129,7 @@ def _list(request: Request, ui: Ui, lines: Sequence[RunLine], metric: str) -> di
         "values": values,
         "changes": {line.name: ui.index.change(line) for line in lines},
         "verdict_of": verdict_of,
-        "axis": (int(min(ends, default=0) * 10) / 10, -int(-max(ends, default=1) * 10) / 10),
+        "axis": (floor(min(ends, default=0) * 10) / 10, ceil(max(ends, default=1) * 10) / 10),
         "columns": [name for name in COLUMNS if name in columns],
         "every_column": COLUMNS,
         "metric": metric or (headlines.most_common(1)[0][0] if headlines else ""),
