@@ -173,6 +173,8 @@ def without_error(reply: Reply) -> Reply:
     return reply.with_events(events)
 
 
+NO_ERROR = {"code": "TASK_FAILED", "message": "none"}
+
 BROKEN_AGENTS = [
     # --- sync responses
     Broken("sync leaves out request_id", sync(without("request_id")), "sync-request-id"),
@@ -184,6 +186,8 @@ BROKEN_AGENTS = [
     Broken("sync sends error null", sync(having(error=None)), "response-no-null"),
     Broken("sync sends a nested null", sync(nested_null), "response-no-null"),
     Broken("sync warnings is text", sync(having(warnings="none")), "response-fields"),
+    Broken("success with an error", sync(having(error=NO_ERROR)), "response-no-error"),
+    Broken("too many tokens", sync(having(usage={"output_tokens": 40})), "budget-tokens"),
     Broken("grounding is malformed", sync(having(grounding={"chunks": [{}]})), "response-fields"),
     Broken("sync says it is HTML", on_run("sync", typed("text/html")), "sync-json"),
     Broken("sync is not JSON", on_run("sync", lambda r: r.with_body(b"ok")), "sync-json"),

@@ -1,98 +1,16 @@
-"""Strangers' agents: each with one fault, or with all the freedom that the contract gives."""
+"""Strangers' agents, with all the freedom that the contract gives."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
-from urllib.parse import quote
 
 from tests.contract.plain_agent import Answer, Body, PlainAgent, as_json
-
-# --- one fault each -------------------------------------------------------------------------------
 
 
 class Slow(PlainAgent):
     """No fault yet: runs take long enough for a budget or a client that left to show."""
 
     seconds = 0.8
-
-
-class IgnoresTime(Slow):
-    """Reads budgets and takes its time all the same."""
-
-    async def work(self, request: Body) -> Body:
-        await asyncio.sleep(self.seconds)
-        return self.result(request)
-
-
-class IgnoresTokens(PlainAgent):
-    """Generates 40 tokens where one is allowed."""
-
-    def result(self, request: Body) -> Body:
-        found = super().result(request)
-        found["usage"]["output_tokens"] = 40
-        return found
-
-
-class RefusesBudgets(PlainAgent):
-    """Does not know the field, and forbids what it does not know."""
-
-    def refusal(self, request: Any) -> Answer | None:
-        if isinstance(request, dict) and "budgets" in request:
-            return as_json(self.failure(request, "VALIDATION_ERROR", "an unknown field"), 422)
-        return super().refusal(request)
-
-
-class ErrorOnSuccess(PlainAgent):
-    """Sends an error object with every answer."""
-
-    def result(self, request: Body) -> Body:
-        return {**super().result(request), "error": {"code": "TASK_FAILED", "message": "none"}}
-
-
-class HealthPage(PlainAgent):
-    """A web application's catch-all route answers in its place."""
-
-    def health(self) -> Answer:
-        return Answer(body=b"<!doctype html><title>app</title>", content_type="text/html")
-
-
-class _Quotes(PlainAgent):
-    """Puts the inputs into the message of a refusal, in some writing."""
-
-    def written(self, text: str) -> str:
-        raise NotImplementedError
-
-    def refusal(self, request: Any) -> Answer | None:
-        if isinstance(request, dict) and isinstance(request.get("inputs"), str):
-            said = f"inputs is {self.written(request['inputs'])}"
-            return as_json(self.failure(request | {"inputs": {}}, "VALIDATION_ERROR", said), 422)
-        return super().refusal(request)
-
-
-class QuotesUpperCase(_Quotes):
-    def written(self, text: str) -> str:
-        return text.upper()
-
-
-class QuotesInAHeader(PlainAgent):
-    def refusal(self, request: Any) -> Answer | None:
-        found = super().refusal(request)
-        if found and isinstance(request, dict) and isinstance(request.get("inputs"), str):
-            found.headers.append((b"x-problem", quote(request["inputs"]).encode()))
-        return found
-
-
-class CrashesOnTypes(PlainAgent):
-    """HTTP 500 where a field has the wrong type."""
-
-    def refusal(self, request: Any) -> Answer | None:
-        if isinstance(request, dict) and isinstance(request.get("inputs"), str):
-            return Answer(500, b"Internal Server Error", "text/plain")
-        return super().refusal(request)
-
-
-# --- all that the contract permits ----------------------------------------------------------------
 
 
 class Minimal(PlainAgent):
@@ -184,18 +102,6 @@ class OwnWords(PlainAgent):
         async for piece in super().events(request):
             yield piece
 
-
-PLANTED: dict[type[PlainAgent], set[str]] = {
-    IgnoresTime: {"budget-time"},
-    IgnoresTokens: {"budget-tokens"},
-    RefusesBudgets: {"budget-tokens"},
-    ErrorOnSuccess: {"response-no-error"},
-    HealthPage: {"health"},
-    QuotesUpperCase: {"no-echo"},
-    QuotesInAHeader: {"no-echo"},
-    CrashesOnTypes: {"malformed-request"},
-}
-"""All that the checker may report of each, no more and no less."""
 
 PERMITTED: dict[type[PlainAgent], set[str]] = {
     Minimal: {

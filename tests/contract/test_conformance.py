@@ -14,9 +14,6 @@ from tests.contract.demo_agent import demo_service
 from tests.contract.plain_agent import Answer, Body, PlainAgent
 from tests.contract.planted_agents import (
     PERMITTED,
-    PLANTED,
-    IgnoresTokens,
-    QuotesUpperCase,
     Slow,
 )
 from tests.contract.running import running
@@ -61,11 +58,16 @@ def finding(report: TargetReport, name: str) -> CheckResult:
     return next(each for each in report.findings() if each.name == name)
 
 
+def broken(name: str) -> Tampered:
+    tamper = next(agent.tamper for agent in BROKEN_AGENTS if agent.name == name)
+    return Tampered(agent_app(demo_service()), tamper)
+
+
 def test_every_rule_has_a_name_of_its_own_a_selector_and_an_agent_that_breaks_it() -> None:
     assert len(LEVELS) == len(RULES)
     assert {rule.on for rule in RULES} == set(SELECTORS)
-    broken = {name for each in BROKEN_AGENTS for name in each.rules.split()}
-    assert broken.union(*PLANTED.values()) == set(LEVELS)
+    found = {name for each in BROKEN_AGENTS for name in each.rules.split()}
+    assert found | {"budget-time"} == set(LEVELS)
 
 
 async def test_nothing_is_found_on_agents_that_keep_every_rule() -> None:
@@ -78,23 +80,15 @@ async def test_nothing_is_found_on_agents_that_keep_every_rule() -> None:
         assert report.passed
 
 
-@pytest.mark.parametrize("broken", BROKEN_AGENTS, ids=lambda broken: broken.name)
-async def test_each_fault_is_found_under_its_own_name(broken: Broken) -> None:
-    async with running(Tampered(agent_app(demo_service()), broken.tamper)) as url:
-        report = await check_agent(CheckTarget(url, "RAG_RETRIEVE"), limits=broken.limits)
-    found = set(broken.rules.split())
+@pytest.mark.parametrize("agent", BROKEN_AGENTS, ids=lambda agent: agent.name)
+async def test_each_fault_is_found_under_its_own_name(agent: Broken) -> None:
+    async with running(broken(agent.name)) as url:
+        report = await check_agent(CheckTarget(url, "RAG_RETRIEVE"), limits=agent.limits)
+    found = set(agent.rules.split())
     must = {name for name in found if LEVELS[name] is RuleLevel.MUST}
     assert names(report, CheckVerdict.FAIL) == must
     assert names(report, CheckVerdict.WARN) == found - must
     assert report.passed == (not must)
-
-
-@pytest.mark.parametrize("agent", PLANTED, ids=lambda agent: agent.__name__)
-async def test_a_planted_fault_is_all_that_is_found(agent: type[PlainAgent]) -> None:
-    report = await checked(agent())
-    assert {each.name for each in report.findings()} == PLANTED[agent]
-    must = {name for name in PLANTED[agent] if LEVELS[name] is RuleLevel.MUST}
-    assert names(report, CheckVerdict.FAIL) == must
 
 
 @pytest.mark.parametrize("agent", PERMITTED, ids=lambda agent: agent.__name__)
@@ -102,6 +96,15 @@ async def test_what_the_contract_permits_is_no_failure(agent: type[PlainAgent]) 
     report = await checked(agent())
     assert report.passed
     assert {each.name for each in report.findings()} == PERMITTED[agent]
+
+
+async def test_a_run_that_outlasts_its_budget_is_found() -> None:
+    class IgnoresTime(Slow):
+        async def work(self, request: Body) -> Body:
+            await asyncio.sleep(self.seconds)
+            return self.result(request)
+
+    assert {each.name for each in (await checked(IgnoresTime())).findings()} == {"budget-time"}
 
 
 async def test_one_late_answer_is_not_called_an_ignored_budget() -> None:
@@ -177,8 +180,7 @@ async def test_an_agent_that_is_not_there_or_never_answers_is_given_up_at_once()
 
 
 async def test_a_skipped_rule_is_left_out_and_an_unknown_one_is_an_error() -> None:
-    broken = next(each for each in BROKEN_AGENTS if each.rules == "terminal-last")
-    async with running(Tampered(agent_app(demo_service()), broken.tamper)) as url:
+    async with running(broken("event after the end")) as url:
         report = await check_agent(CheckTarget(url, "RAG_RETRIEVE"), skip=["terminal-last"])
     assert report.passed
     assert "terminal-last" not in {result.name for result in report.results}
@@ -211,20 +213,21 @@ async def test_an_agent_that_denies_access_is_not_checked(status: int) -> None:
 
 
 async def test_a_command_names_a_token_and_own_inputs_by_variables_only() -> None:
-    agent = QuotesUpperCase()
+    agent = broken("sync without status")
     async with running(BearerToken(agent, "s3cret-token")) as url:
         auth = TokenFor(url, "s3cret-token")
-        target = CheckTarget(url.replace("//", "//me:passw0rd@"), agent.task)
+        target = CheckTarget(url.replace("//", "//me:passw0rd@"), "RAG_RETRIEVE")
         report = await check_agent(target, inputs={"query": "Jane Doe, born 1960"}, auth=auth)
-    assert '-H "Authorization: Bearer $TOKEN"' in finding(report, "no-echo").repeat
+    command = finding(report, "sync-canonical").repeat
+    assert '-H "Authorization: Bearer $TOKEN"' in command
+    assert '"$ASSAY_CHECK_INPUTS"' in command
     everything = orjson.dumps(report).decode()
     assert not [secret for secret in ("s3cret", "passw0rd", "Jane") if secret in everything]
 
 
 async def test_the_command_of_a_finding_shows_it_again() -> None:
-    agent = IgnoresTokens()
-    async with running(agent) as url:
-        report = await check_agent(CheckTarget(url, agent.task))
+    async with running(broken("too many tokens")) as url:
+        report = await check_agent(CheckTarget(url, "RAG_RETRIEVE"))
         words = shlex.split(finding(report, "budget-tokens").repeat)
         assert words[:3] == ["curl", "-isS", f"{url}/agents/run/sync"]
         async with httpx.AsyncClient() as http:

@@ -138,20 +138,3 @@ async def test_sources_serve_where_there_are_no_chunks(agents: Agents) -> None:
     inputs = {"claims": ["Statins lower cholesterol."], "groundingPack": pack}
     outputs = await agents.outputs("CLAIM_VERIFY", inputs)
     assert outputs["claim_verdicts"][0]["evidence"][0]["chunkId"] == "s1"
-
-
-@pytest.mark.parametrize(
-    ("inputs", "message"),
-    [
-        ({"groundingPack": PACK}, "inputs.claims is missing"),
-        ({"claims": ["x"]}, "inputs.groundingPack is missing"),
-        ({"claims": [7], "groundingPack": PACK}, "inputs.claims.0 should be a string"),
-        ({"claims": [{"x": "secret"}], "groundingPack": PACK}, "inputs.claims.0"),
-        (asked("x", strictness="secret"), "inputs.strictness should be"),
-    ],
-)
-async def test_wrong_inputs_are_named(agents: Agents, inputs: dict[str, Any], message: str) -> None:
-    answer = await agents.run("CLAIM_VERIFY", inputs)
-    assert answer["error"]["code"] == "VALIDATION_ERROR"
-    assert message in answer["error"]["message"]
-    assert "secret" not in str(answer)

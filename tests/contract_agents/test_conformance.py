@@ -1,6 +1,7 @@
 """Every agent conforms to the contract: the checker finds nothing to say about any of them."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.contract_agents.sample_agents import Agents, make_resources, running_agents
@@ -51,3 +52,43 @@ def test_tasks_are_named_in_any_case_and_all_are_all() -> None:
     assert known_tasks(["all"]) == list(TASKS)
     with pytest.raises(UsageError, match="no agent for 'SUMMARISE'; choose from: RAG_RETRIEVE"):
         known_tasks(["SUMMARISE"])
+
+
+TEA = {"docId": "tea", "text": "Tea is steeped."}
+PACK = {"chunks": [{"chunk_id": "c1", "text": "Tea is steeped."}]}
+LAB: dict[str, Any] = {"documents": [TEA], "knowledgeBase": "lab"}
+
+
+@pytest.mark.parametrize(
+    ("task", "inputs", "message"),
+    [
+        ("RAG_RETRIEVE", {}, "inputs.query is missing"),
+        ("RAG_RETRIEVE", {"query": " \x1c "}, "inputs.query is too short"),
+        ("RAG_RETRIEVE", {"query": "x", "topK": 0}, "inputs.topK should be greater than"),
+        ("RAG_RETRIEVE", {"query": "x", "topK": True}, "inputs.topK should be an integer"),
+        ("RAG_RETRIEVE", {"query": "x", "top_k": 101}, "inputs.top_k should be less than"),
+        ("RAG_RETRIEVE", {"query": "x", "where": "secret"}, "inputs.where should be an object"),
+        ("RAG_RETRIEVE", {"query": "x", "where": {"a": ["secret", 7]}}, "inputs.metadataFilters"),
+        ("RAG_INGEST", {}, "inputs.documents is missing"),
+        ("RAG_INGEST", {**LAB, "documents": [{}]}, "inputs.documents.0.docId is missing"),
+        ("RAG_INGEST", {**LAB, "knowledgeBase": "../up"}, "inputs.knowledgeBase contains"),
+        ("RAG_INGEST", {**LAB, "knowledgeBase": "tiny"}, "knowledgeBase names a data set"),
+        ("RAG_INGEST", {**LAB, "documents": [{"docId": "a"}]}, "documents: none has any text"),
+        ("RAG_INGEST", {**LAB, "chunkConfig": {"chunkSize": 1}}, "chunkConfig.chunkSize should"),
+        ("RAG_INGEST", {**LAB, "chunkConfig": {"chunkOverlap": 900}}, "chunkOverlap should be"),
+        ("LIT_RETRIEVAL", {"query": "x" * 1001}, "inputs.query is too long"),
+        ("LIT_RETRIEVAL", {"query": "x", "max_results": 201}, "inputs.max_results should be less"),
+        ("LIT_RETRIEVAL", {"query": "x", "databases": "secret"}, "databases should be a list"),
+        ("CLAIM_VERIFY", {"groundingPack": PACK}, "inputs.claims is missing"),
+        ("CLAIM_VERIFY", {"claims": ["x"]}, "inputs.groundingPack is missing"),
+        ("CLAIM_VERIFY", {"claims": [{"x": "secret"}], "groundingPack": PACK}, "inputs.claims.0"),
+    ],
+)
+async def test_wrong_inputs_are_named_and_not_quoted(
+    agents: Agents, task: str, inputs: dict[str, Any], message: str
+) -> None:
+    await agents.run("RAG_RETRIEVE", {"query": "tea"})  # so that the data set's name is known
+    answer = await agents.run(task, inputs)
+    assert answer["error"]["code"] == "VALIDATION_ERROR"
+    assert message in answer["error"]["message"]
+    assert "secret" not in str(answer)

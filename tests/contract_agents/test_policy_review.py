@@ -1,13 +1,12 @@
 """POLICY_REVIEW: readable rules, protected information found by its form, and never quoted."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.contract_agents.sample_agents import Agents
 
 from assay.errors import UsageError
-from assay.serve.contract_agents.policy_review import BUILT_IN, Policy, read_policy
+from assay.serve.contract_agents.policy_review import Policy, read_policy
 
 
 @pytest.fixture(scope="module")
@@ -170,9 +169,3 @@ def test_a_file_that_is_wrong_is_refused_at_the_start(
         read_policy(path)
     with pytest.raises(UsageError, match="cannot read the policy rules"):
         read_policy(tmp_path / "none.toml")
-
-
-def test_the_built_in_file_explains_every_key_it_uses() -> None:
-    head = BUILT_IN.read_text(encoding="utf-8").partition("version")[0]
-    keys: list[Any] = ["mode", "risk_tier", "domain", "phi", "kinds", "when", "unless"]
-    assert [key for key in keys if key not in head] == []

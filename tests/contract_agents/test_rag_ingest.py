@@ -1,7 +1,6 @@
 """RAG_INGEST: what was ingested is found, the same again changes nothing, and never half of it."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -73,26 +72,6 @@ async def test_documents_that_cannot_be_taken_are_named_and_the_others_taken(
         {"index": 1, "docId": "void", "problem": "the text is empty"},
         {"index": 2, "docId": "tea", "problem": "another document has the same docId"},
     ]
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({}, "inputs.documents is missing"),
-        (inputs({"text": "x"}), "inputs.documents.0.docId is missing"),
-        (inputs(TEA, base="../up"), "inputs.knowledgeBase contains characters"),
-        (inputs(TEA, base=""), "inputs.knowledgeBase"),
-        (inputs(TEA, base="tiny"), "inputs.knowledgeBase names a data set"),
-        (inputs(document("a", " ")), "inputs.documents: none has any text"),
-        (inputs(TEA, chunkConfig={"chunkSize": 60, "chunkOverlap": 40}), "chunkOverlap should be"),
-        (inputs(TEA, chunkConfig={"chunkSize": 1}), "inputs.chunkConfig.chunkSize should be"),
-    ],
-)
-async def test_wrong_inputs_are_named(agents: Agents, given: dict[str, Any], message: str) -> None:
-    await agents.run("RAG_RETRIEVE", {"query": "tea"})  # so that the data set's name is known
-    answer = await agents.run("RAG_INGEST", given)
-    assert answer["error"]["code"] == "VALIDATION_ERROR"
-    assert message in answer["error"]["message"]
 
 
 @given(
