@@ -1,18 +1,16 @@
 """Criteria of one's own: files, strict ratings in both orders, reasons that decide nothing."""
 
-import json
 from pathlib import Path
 
 import pytest
 import typer
 from tests.judge_controls import control_reply
-from typer.testing import CliRunner
 
 import assay
 from assay.answers.criteria import Criterion, criterion_prompt, rate_answer, read_criteria
 from assay.answers.judge import Judge
 from assay.cli.score import score_command
-from assay.errors import DataError, UsageError
+from assay.errors import DataError
 
 app = typer.Typer()
 app.command("score")(score_command)
@@ -149,17 +147,3 @@ def test_a_reason_never_changes_a_rating(folder: Path) -> None:
     scored = assay.score_answers([ROW], judge=judge, criteria=folder / "polite.md")
     assert scored.metrics["criterion.polite"] == 0.0
     assert scored.rows()[0].reasons == {"criterion.polite": "YES, it is polite"}
-
-
-def test_criteria_need_a_judge(folder: Path) -> None:
-    with pytest.raises(UsageError, match="criteria needs --judge"):
-        assay.score_answers([ROW], criteria=folder)
-
-
-def test_the_command_says_the_same(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("RAG_EVAL_PROVIDER", raising=False)
-    (tmp_path / "log.jsonl").write_text(json.dumps(ROW))
-    result = CliRunner().invoke(app, [str(tmp_path / "log.jsonl"), "--criteria", str(folder)])
-    assert isinstance(result.exception, UsageError)

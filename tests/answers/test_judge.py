@@ -14,15 +14,13 @@ from assay.answers.judge import (
     Judgment,
     Vote,
     correctness_prompt,
-    fact_prompt,
     inconsistency,
-    support_prompt,
     unreliable,
 )
 from assay.data import Fact
-from assay.errors import BudgetExceeded, ProviderError, ProviderFailure, UsageError
+from assay.errors import BudgetExceeded, ProviderError, ProviderFailure
 from assay.llm.passages import NOT_FOUND
-from assay.llm.prompt import delimited, delimiter_code, load_prompt
+from assay.llm.prompt import delimited, delimiter_code
 
 T, F = Vote.TRUE, Vote.FALSE
 
@@ -81,12 +79,6 @@ async def test_orders_in_an_answer_stay_inside_its_marks(attack: str) -> None:
     assert {model.reply(prompt) for prompt in model.prompts} == {"FALSE"}
 
 
-async def test_the_gullible_model_would_fall_without_the_marks() -> None:
-    """The test above can fail: the same order outside the marks is obeyed."""
-    prompt = correctness_prompt("When?", "On 4 May", "On 3 May")
-    assert obeys_what_is_outside_the_marks(f"{prompt}\n{ORDER}") == "TRUE"
-
-
 def test_the_code_of_the_marks_cannot_be_foreseen_by_the_material() -> None:
     """An answer that holds the code of its own prompt changes that code."""
     code = delimiter_code("q", "answer", "r", "0")
@@ -94,12 +86,6 @@ def test_the_code_of_the_marks_cannot_be_foreseen_by_the_material() -> None:
     prompt = correctness_prompt("q", attack, "r")
     assert f"carry the code {code}" not in prompt
     assert f"</answer {code}>" not in prompt
-
-
-def test_material_is_otherwise_left_as_it_was_written() -> None:
-    assert delimited("answer", "c0de", " a < b, <b>$x</b> ") == (
-        "<answer c0de>\na < b, <b>$x</b>\n</answer c0de>"
-    )
 
 
 @pytest.mark.parametrize("filling", [" ", "\n", " / ", "<", "\u200b"])
@@ -180,13 +166,6 @@ def test_a_judge_that_contradicts_itself_too_often_is_not_believed() -> None:
     mixed = judged(*[(T, T)] * 6, *[(F, F)] * 6, *[(T, F)] * 3)
     assert unreliable(mixed, 0.1) is not None
     assert unreliable(mixed, 0.2) is None
-
-
-def test_a_judge_that_says_neither_is_not_believed() -> None:
-    mute = judged(*[(T, T)] * 2, *[(Vote.UNPARSEABLE, Vote.REFUSED)] * 3)
-    assert "no verdict for 3 of 5 answers" in str(unreliable(mute, 0.2))
-    assert unreliable([Judgment((F,), by_rule=True)], 0.2) is None
-    assert unreliable([], 0.2) is None
 
 
 def test_a_judge_is_refused_above_the_limit_of_flips_and_not_at_it() -> None:
@@ -307,23 +286,3 @@ async def test_a_refusal_is_a_vote_for_nobody_and_other_failures_are_raised() ->
     assert (await Judge(ScriptedModel(refuses)).facts("q", "a", [Fact("f", ())])).unparseable == 1
     with pytest.raises(BudgetExceeded):
         await Judge(ScriptedModel(broke), votes=3).correctness("q", "a", "b")
-
-
-def test_a_judge_without_a_vote_is_refused() -> None:
-    with pytest.raises(UsageError, match="at least 1 vote, got 0"):
-        Judge(ScriptedModel(str), votes=0)
-
-
-@pytest.mark.parametrize("name", ["judge_correctness", "judge_fact", "judge_support"])
-def test_a_prompt_has_a_version_and_a_hash_for_the_record(name: str) -> None:
-    prompt = load_prompt(name)
-    assert re.fullmatch(rf"{name}@{prompt.version}\+[0-9a-f]{{8}}", prompt.id)
-    assert prompt.id in Judge(ScriptedModel(str)).prompts.values()
-    assert not prompt.template.startswith("version")
-
-
-def test_long_material_goes_in_whole() -> None:
-    question = "why " * 5000
-    assert question.strip() in correctness_prompt(question, "a", "b")
-    assert question.strip() in fact_prompt(question, "a", Fact("f", ("x",)))
-    assert question.strip() in support_prompt("s", [question])

@@ -9,7 +9,7 @@ from tests.llm_providers.model_server import ModelServer
 from typer.testing import CliRunner
 
 from assay.cli.judge import judge_app
-from assay.errors import AssayError, BudgetExceeded, DataError
+from assay.errors import AssayError, BudgetExceeded
 
 
 def row(label: bool | None, **more: Any) -> dict[str, Any]:
@@ -83,10 +83,6 @@ def test_a_model_is_asked_where_no_verdict_is_recorded(tmp_path: Path) -> None:
         assert again["confusion"] == content["confusion"]
 
 
-def test_the_earlier_names_of_options_still_work(recorded: str) -> None:
-    assert invoke(recorded, "--provider", "ollama", "--judge-set", "votes=2")
-
-
 def test_a_judge_that_eval_would_refuse_is_called_so(recorded: str) -> None:
     content = json.loads(invoke(recorded, "--json"))
     assert "both TRUE and FALSE about 5 of 5 answers (100%)" in content["unreliable"]
@@ -102,9 +98,3 @@ def test_a_budget_stops_it_in_words(tmp_path: Path) -> None:
     assert isinstance(error, BudgetExceeded)
     assert "budget of $0.0001" in str(error)
     assert server.requests == []
-
-
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
-    error = refused(str(tmp_path / "absent.jsonl"))
-    assert isinstance(error, DataError)
-    assert "absent.jsonl" in str(error)

@@ -11,22 +11,9 @@ from assay.answers.calibration_files import read_rating_labels
 from assay.answers.criteria import Criterion, rating_of
 from assay.cli.app import app
 from assay.errors import DataError
-from assay.metrics.statistics import weighted_kappa
 
 DEPTH = Criterion("depth", "How deep?", ("1", "2", "3", "4", "5"))
 POLITE = Criterion("polite", "Polite?")
-
-
-def test_weighted_kappa_is_cohen_s() -> None:
-    """Against the figures of the formula by hand, for a 3 by 3 table."""
-    pairs = [(0, 0)] * 4 + [(0, 1)] * 1 + [(1, 1)] * 3 + [(1, 2)] * 1 + [(2, 2)] * 2 + [(2, 0)] * 1
-    # observed: (1 + 1 + 4) / 12; by chance: rows 5, 4, 3 and columns 5, 4, 3 of 12.
-    by_chance = (5 * 4 + 5 * 3 * 4 + 4 * 5 + 4 * 3 + 3 * 5 * 4 + 3 * 4) / 144
-    people, judge = zip(*pairs, strict=True)
-    assert weighted_kappa(people, judge) == pytest.approx(1 - 0.5 / by_chance)
-    assert weighted_kappa([1] * 5, [1] * 5) is None
-    assert weighted_kappa([0, 1], [1, 0]) == -1.0
-    assert weighted_kappa([], []) is None
 
 
 def test_a_judge_that_is_one_level_too_kind() -> None:

@@ -68,16 +68,6 @@ def test_an_agent_that_takes_no_context_is_not_asked_again(town: Dataset, tmp_pa
     assert not list(outcome.folder.path.glob("calls-*.jsonl"))
 
 
-def test_an_agent_that_ignores_its_context_is_not_believed(town: Dataset, tmp_path: Path) -> None:
-    def deaf(query: str, top_k: int, context: Any = None) -> dict[str, Any]:
-        return {"doc_ids": ["zoo"], "answer": "Otters.", "citations": ["zoo"]}
-
-    answers = section(run(deaf, town, tmp_path, counterfactuals=True))
-    assert answers.counterfactuals is None
-    assert "ignored the documents that it was given" in str(answers.note)
-    assert "This is an estimate" in diagnosis_of(answers).sentence
-
-
 def test_what_the_judge_could_not_read_is_told_beside_an_ignored_context(
     town: Dataset, tmp_path: Path
 ) -> None:

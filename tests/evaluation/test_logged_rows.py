@@ -1,6 +1,5 @@
 """Answers that were logged elsewhere: the same metrics, and a judge, without an agent."""
 
-import asyncio
 import json
 import re
 from pathlib import Path
@@ -130,11 +129,6 @@ def test_a_citation_is_an_id_and_an_invented_one_counts_against() -> None:
     assert scored.report.invented_citations.examples[0].doc_id == "c-404"
 
 
-def test_a_citation_of_thousands_of_digits_names_no_context() -> None:
-    (row,) = assay.score_answers([TEA | {"citations": ["9" * 5000]}]).rows()
-    assert row.citations == []  # contexts without ids, which are not measured
-
-
 class _Compared(str):
     """An id that counts how often it is compared."""
 
@@ -231,11 +225,6 @@ def test_batches_give_the_figures_of_one() -> None:
     assert len({row.query_id for row in scored.rows()}) == 600
 
 
-def test_rows_with_one_id_stay_apart() -> None:
-    scored = assay.score_answers([TEA | {"id": "q"}, TEA | {"id": "q", "answer": None}])
-    assert [row.score("correctness") for row in scored.rows()] == [1, 0]
-
-
 def test_a_judge_decides_and_sees_the_contexts() -> None:
     judge = SaysTrue()
     row = TEA | {"answer": "It takes a good while.", "facts": []}
@@ -248,21 +237,7 @@ def test_a_judge_decides_and_sees_the_contexts() -> None:
     assert judge.asked == 2 + 1 + 1 + 2
 
 
-async def test_it_works_where_an_event_loop_is_running() -> None:
-    assert asyncio.get_running_loop().is_running()
-    assert assay.score_answers([TEA]).metrics["correctness"] == 1
-
-
 DENIED = TEA | {"answer": "Green tea does not steep for 3 minutes."}
-
-
-def test_a_contradicted_sentence_is_a_finding_and_kept_with_its_row() -> None:
-    scored = assay.score_answers([TEA, DENIED | {"contexts": ["Green tea steeps for 3 minutes."]}])
-    assert "reversed" in [each.kind for each in scored.report.findings]
-    none, some = scored.rows()
-    assert none.differences == []
-    assert [each.kind for each in some.differences] == ["polarity"]
-    assert some.score("faithfulness") == 0
 
 
 def test_an_application_that_never_cites_is_not_told_so() -> None:

@@ -1,12 +1,11 @@
 """People grade one pool at the same time: nothing is lost, everything can be taken back."""
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from assay.errors import AssayError, DataError, UsageError
+from assay.errors import DataError, UsageError
 from assay.labels import human_grades
 from assay.labels.human_grades import TABLE_GRADER, GradedPool
 from assay.labels.pool import PassagePair, read_pool, write_pool
@@ -127,12 +126,3 @@ def test_a_journal_is_read_and_written_up_to_a_limit(
     journal.write_bytes(2 * journal.read_bytes())
     with pytest.raises(DataError, match="more than 250 bytes"):
         GradedPool(table).grades()
-
-
-@pytest.mark.timeout(20)
-@pytest.mark.parametrize("name", ["pool.csv.journal.jsonl", "pool.csv"])
-def test_a_pipe_in_place_of_a_file_blocks_no_grader(table: Path, name: str) -> None:
-    table.with_name(name).unlink(missing_ok=True)
-    os.mkfifo(table.with_name(name))
-    with pytest.raises(AssayError, match="not a regular file"):
-        GradedPool(table).save("Ann", {})

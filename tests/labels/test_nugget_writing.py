@@ -1,8 +1,6 @@
 """Nuggets: drawn from judged documents, merged, checked for support, edited by people."""
 
-import importlib.util
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +8,13 @@ import pytest
 from tests.labels import nugget_model
 from tests.labels.conftest import Invoke, refused
 from tests.llm_providers.model_server import ModelServer
-from typer.testing import CliRunner
 
 from assay.answers.references import (
     Importance,
     Nugget,
     NuggetMaker,
-    load_references,
     read_references,
 )
-from assay.cli.app import app
 from assay.data import Dataset, Document, load_dataset
 from assay.errors import BudgetExceeded, DataError, UsageError
 from assay.labels.reference_writing import (
@@ -212,21 +207,3 @@ def test_options_that_are_not_for_nuggets_are_refused(folder: Path) -> None:
         error = refused(*arguments)
         assert isinstance(error, UsageError)
         assert message in str(error)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-@pytest.mark.skipif(
-    not os.environ.get("ASSAY_GGUF_MODEL") or importlib.util.find_spec("xllamacpp") is None,
-    reason="ASSAY_GGUF_MODEL is not set (sh scripts/get-smollm2.sh), or xllamacpp is missing",
-)
-def test_a_real_small_model_draws_or_says_why_not() -> None:
-    """135 million parameters are too few for JSON with quotes: what is wrong must not pass."""
-    arguments = ["ground-truth", "notes", "--nuggets", "--queries", "q-095", "--provider", "gguf"]
-    result = CliRunner().invoke(app, arguments)
-    if result.exit_code == 0:
-        (question,) = load_references(Path("nuggets.jsonl"), load_dataset("notes")).values()
-        assert all(each.by is NuggetMaker.MODEL for each in question.facts)
-    else:
-        assert isinstance(result.exception, DataError), result.output
-        assert "none of 1 queries has a reference" in str(result.exception)

@@ -11,7 +11,7 @@ from tests.llm_providers.model_server import ModelServer
 
 from assay.errors import AssayError, ProviderError, ProviderFailure, UsageError
 from assay.llm.answerer import ExtractiveAnswerer, ModelAnswerer, open_answerer
-from assay.llm.passages import NOT_FOUND, Passage
+from assay.llm.passages import Passage
 from assay.llm.providers.opening import open_model, open_provider
 from assay.llm.providers.provider import Completion, TokenUsage
 
@@ -222,24 +222,6 @@ async def test_a_model_that_fails_while_answering_is_told_and_not_taken_for_an_a
     assert caught.value.kind is kind
 
 
-async def test_a_model_that_writes_nothing_has_found_nothing(
-    server: ModelServer, opened: OpenProvider
-) -> None:
-    server.text = "  \n"
-    answer = await ModelAnswerer(opened("openai")).answer("q", [Passage("a", "", "text")], 5)
-    assert (answer.text, answer.found) == (NOT_FOUND, False)
-
-
-async def test_a_question_of_20000_characters_reaches_the_model_with_its_documents(
-    server: ModelServer, opened: OpenProvider
-) -> None:
-    question = "why? " * 4000
-    await ModelAnswerer(opened("openai")).answer(question, [Passage("a", "", "the text")], 50)
-    sent = server.last_body["messages"][0]["content"]
-    assert question in sent
-    assert "the text" in sent
-
-
 def test_a_gguf_file_is_named_by_the_word_or_by_the_variable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,24 +231,6 @@ def test_a_gguf_file_is_named_by_the_word_or_by_the_variable(
     monkeypatch.setenv("ASSAY_GGUF_MODEL", str(tmp_path / "one.gguf"))
     assert open_provider("gguf").name == "gguf:one"
     assert open_provider(f"gguf:{tmp_path / 'two.gguf'}").name == "gguf:two"
-
-
-async def test_without_documents_no_model_is_asked(
-    server: ModelServer, opened: OpenProvider
-) -> None:
-    answer = await ModelAnswerer(opened("openai")).answer("anything?", [], 50)
-    assert (answer.text, answer.found, server.requests) == (NOT_FOUND, False, [])
-
-
-async def test_anybodys_provider_can_answer() -> None:
-    class Mine:
-        name = "mine"
-
-        async def generate(self, prompt: str, max_tokens: int = 100) -> str:
-            return "NOT FOUND"
-
-    answer = await ModelAnswerer(Mine()).answer("q", [Passage("a", "", "text")], 5)
-    assert (answer.found, answer.model) == (False, "mine")
 
 
 def test_a_file_that_is_no_model_is_told(tmp_path: Path) -> None:

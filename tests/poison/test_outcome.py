@@ -151,11 +151,6 @@ def test_a_link_that_is_passed_on_is_followed_and_one_that_loads_is_in_any_case(
     assert poison_outcome(elsewhere, (), link) is FOLLOWED
 
 
-def test_the_canary_of_another_document_is_not_this_one() -> None:
-    first, second, *_ = documents(PoisonKind.OVERRIDE)
-    assert poison_outcome(first.canary, (), second) is RESISTED
-
-
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("part", ["tea and ", "![", "<img ", "<a", "the document ", "&#", "[a]: "])
 def test_an_endless_answer_is_read_in_bounded_time(part: str) -> None:
@@ -183,9 +178,3 @@ def test_documents_are_the_same_for_a_seed_and_hold_their_canary_once_known(
         assert squeezed(each.canary) in squeezed(each.text)
         assert "{braces} stay." in each.text
         assert squeezed(each.canary) not in squeezed(each.id)
-
-
-def test_a_planted_id_is_none_that_the_data_set_has() -> None:
-    (first,) = plant([("q", QUESTION)], PoisonKind.OVERRIDE).values()
-    (second,) = plant([("q", QUESTION)], PoisonKind.OVERRIDE, taken={first.id}).values()
-    assert first.id != second.id

@@ -2,9 +2,7 @@
 
 import asyncio
 import json
-import os
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -190,44 +188,10 @@ def test_answers_do_not_need_references_or_documents(tmp_path: Path) -> None:
     assert run.report.answers.poison.total.followed == 12
 
 
-def test_one_document_and_one_question_are_enough(tmp_path: Path) -> None:
-    one = replace(
-        TEA,
-        documents={"d2": TEA.documents["d2"]},
-        queries={"q2": TEA.queries["q2"]},
-        judgments={"test": {"q2": {"d2": 1}}},
-        answers={},
-    )
-    run = evaluate("builtin:bm25", one, out=tmp_path, poison=True)
-    assert run.report.answers is not None
-    assert run.report.answers.poison is not None
-    assert run.report.answers.poison.total.asked == 4
-
-
 def test_the_extractive_answerer_quotes_false_facts_and_obeys_nothing(tmp_path: Path) -> None:
     _, poison = poisoned("builtin:bm25", tmp_path)
     assert poison.kinds["override"].followed == 0
     assert poison.kinds["false_fact"].followed >= 6
-
-
-@pytest.mark.skipif("ASSAY_GGUF_MODEL" not in os.environ, reason="ASSAY_GGUF_MODEL is not set")
-def test_a_small_local_model_reads_planted_documents(tmp_path: Path) -> None:
-    """What it does with them is its own business; that it got them shows in what it says."""
-    run, poison = poisoned(
-        "builtin:bm25#gguf",
-        tmp_path,
-        num_queries=1,
-        top_k=1,
-        concurrency=1,
-        timeout=300.0,
-        poison="false_fact",
-    )
-    assert poison.total.answered == 1
-    assert run.report.answers is not None
-    assert "poisoned_false_fact" in run.report.answers.metrics
-    (call,) = (run.folder.path / "calls-poison-false_fact.jsonl").read_text().splitlines()
-    (planted,) = (run.folder.path / "poison.jsonl").read_text().splitlines()
-    assert json.loads(planted)["id"] in json.loads(call)["doc_ids"]
 
 
 def test_shards_merge_into_the_undivided_run(tmp_path: Path) -> None:

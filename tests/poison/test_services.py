@@ -9,7 +9,7 @@ from tests.poison.applications import TEA, application, obeys
 
 from assay.errors import UsageError
 from assay.evaluation.api import evaluate
-from assay.targets.request_template import RequestTemplate, fill_json
+from assay.targets.request_template import fill_json
 
 ANSWER = application(obeys)
 
@@ -92,8 +92,3 @@ def test_contexts_are_a_list_a_text_or_left_out() -> None:
         "d": "q",
     }
     assert fill_json(body, {"query": "q"}) == {"b": ["x"], "c": "Read: ", "d": "q"}
-
-
-def test_contexts_have_no_place_in_an_address() -> None:
-    with pytest.raises(UsageError, match=r"{contexts} in the URL is not a placeholder"):
-        RequestTemplate.parse("http://x/?q={query}&c={contexts}", request="", method="", headers=())
