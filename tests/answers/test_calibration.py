@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from assay.answers.calibration import calibrate_judge, prediction_powered_mean
-from assay.answers.calibration_files import read_labels
+from assay.answers.calibration import calibrate_judge, prediction_powered_mean, read_labels
 from assay.answers.judge import Judgment, Vote
 from assay.errors import DataError, UsageError
 from assay.metrics.statistics import cohen_kappa

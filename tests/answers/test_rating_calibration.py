@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from assay.answers.calibration import calibrate_ratings
-from assay.answers.calibration_files import read_rating_labels
+from assay.answers.calibration import calibrate_ratings, read_rating_labels
 from assay.answers.criteria import Criterion, rating_of
 from assay.cli.app import app
 from assay.errors import DataError

@@ -11,7 +11,7 @@ from tests.llm_providers.model_server import ModelServer, openai_model
 from typer.testing import CliRunner, Result
 
 import assay
-from assay.answers.calibration_files import (
+from assay.answers.calibration import (
     add_record,
     calibration_status,
     make_record,

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.fuzz.mutation import almost
 
-from assay.answers.calibration_files import read_calibrations, read_nugget_labels
+from assay.answers.calibration import read_calibrations, read_nugget_labels
 from assay.answers.judge import parse_words
 from assay.answers.references import read_references, reference_to_json
 from assay.data.dataset import Document, Query

@@ -1,23 +1,32 @@
-"""Agreement of a judge with people, and means corrected by its known errors.
+"""Agreement of a judge with people, and means corrected by its known errors; and its files.
 
 About three kinds of verdicts: whether answers are correct, ratings by a criterion, and which
-nuggets answers state.
+nuggets answers state. `assay judge calibrate LABELS --out FILE` adds a line to FILE: which judge,
+on which questions, how well it agreed. A gate on a judged figure says whether a line fits the judge
+and the data. Questions are kept as hashes: a calibration may be shared where they may not.
 """
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
 from statistics import NormalDist
-from typing import Any
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
+import orjson
 from numpy.typing import ArrayLike
+from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
-from assay.answers.criteria import Criterion, CriterionRating
+from assay.answers.criteria import Criterion, CriterionRating, rating_of
 from assay.answers.judge import Judgment, Vote, correctness_values, flip_rate
 from assay.answers.nuggets import SUPPORT_RANK, NuggetAssignment, Support
-from assay.errors import UsageError
+from assay.answers.references import Importance, Nugget
+from assay.data.text_file import Record, plain_file, records, short_repr, write_file
+from assay.errors import DataError, UsageError
 from assay.metrics.statistics import (
     Estimate,
     cohen_kappa,
@@ -25,6 +34,7 @@ from assay.metrics.statistics import (
     finite,
     weighted_kappa,
 )
+from assay.text import normalize, text_hash
 
 MIN_LABELS = 30
 """Below this many labels the normal approximation is not reliable."""
@@ -36,7 +46,15 @@ and Koch 1977)."""
 _RESAMPLES = 1000
 _UNDECIDED = "undecided"
 _CONFIDENCE = 0.95
-_TRUTHS = {Vote.TRUE.value: True, Vote.FALSE.value: False}
+_TRUTHS = {"true": True, "false": False}
+_VOTES = {"true": Vote.TRUE, "false": Vote.FALSE, "unparseable": Vote.UNPARSEABLE}
+_SAME_WORDS = {"TRUE": "YES", "FALSE": "NO"}
+_HASH_LENGTH = 16
+_Label = TypeVar("_Label")
+_Said = TypeVar("_Said")
+_Count = Annotated[int, Field(strict=True, ge=1)]
+_Name = Annotated[str, StringConstraints(min_length=1)]
+_Share = Annotated[float, Field(strict=True, ge=-1, le=1)]
 
 
 def prediction_powered_mean(labels: ArrayLike, judged: ArrayLike, unlabeled: ArrayLike) -> Estimate:
@@ -303,3 +321,315 @@ def calibrate_assignments(
 
 def _mean_support(labels: Sequence[Support]) -> float:
     return sum(SUPPORT_RANK[each] / 2 for each in labels) / len(labels)
+
+
+@dataclass(frozen=True, slots=True)
+class LabeledRow(Generic[_Label, _Said]):
+    """An answer with a person's label, or None, and what a judge said if it was recorded.
+
+    `reference` is for correctness, `sources` are for criteria.
+    """
+
+    question: str
+    answer: str
+    label: _Label | None
+    recorded: _Said | None = None
+    reference: str | None = None
+    sources: tuple[str, ...] = ()
+
+
+LabeledAnswer = LabeledRow[bool, Judgment]
+LabeledRating = LabeledRow[str, CriterionRating]
+_Row = TypeVar("_Row", bound=LabeledRow[Any, Any])
+
+
+def _read_rows(path: Path, read: Callable[[Record], _Row], label: str) -> list[_Row]:
+    rows = [read(record) for record in records(plain_file(path))]
+    if not any(row.label is not None for row in rows):
+        raise DataError(
+            f"has no line with a label; add 'label', by a person, to some lines: {label}", file=path
+        )
+    return rows
+
+
+def read_labels(path: Path) -> list[LabeledAnswer]:
+    """Read JSON lines of answers, some of them labeled by people.
+
+    Fields: `question`, `answer`, `reference` (null: there is no answer), `label`, and `verdict` or
+    `verdicts` if a judge has judged already. The calibrated judge estimates the
+    lines without a label.
+    """
+    return _read_rows(path, _labeled_answer, "true or false")
+
+
+def _labeled_answer(record: Record) -> LabeledAnswer:
+    given = _recorded(record, "verdict")
+    if given is None and "reference" not in record.fields:
+        raise record.refusal("has no 'reference'; add it, or null if there is no answer")
+    label = record.fields.get("label")
+    if label is not None and _word(label) not in _TRUTHS:
+        raise record.refusal(f"'label' must be true or false, got {short_repr(label)}")
+    return LabeledRow(
+        record.text("question"),
+        record.text("answer"),
+        None if label is None else _TRUTHS[_word(label)],
+        Judgment(tuple(_vote(record, each) for each in given)) if given else None,
+        reference=record.text("reference") or None,
+    )
+
+
+def _recorded(record: Record, name: str) -> list[Any] | None:
+    """What a judge said before, in the field `name` or its plural; else it needs question and
+    answer.
+    """
+    given: Any = record.fields.get(f"{name}s", record.fields.get(name))
+    if given == []:
+        raise record.refusal(f"'{name}s' must hold at least one {name}, got []")
+    if given is not None:
+        return given if isinstance(given, list) else [given]
+    for key in ("question", "answer"):
+        if key not in record.fields:
+            raise record.refusal(f"has no {key!r}, which the judge needs; add it, or a {name!r}")
+    return None
+
+
+def _vote(record: Record, value: Any) -> Vote:
+    vote = _VOTES.get(_word(value))
+    if vote is None:
+        raise record.refusal(f"a verdict is true, false or 'unparseable', got {short_repr(value)}")
+    return vote
+
+
+def _word(value: object) -> str:
+    return str(value).strip().lower()
+
+
+def read_rating_labels(path: Path, criterion: Criterion) -> list[LabeledRating]:
+    """Read JSON lines of answers, some of them labeled by people with a level of the criterion.
+
+    Fields: `question`, `answer`, `contexts` (texts), `label`, and `rating` or `ratings` if a judge
+    has rated already.
+    """
+
+    def read(record: Record) -> LabeledRating:
+        given = _recorded(record, "rating")
+        levels = [_level(record, each, criterion) for each in given or ()]
+        contexts: Any = record.fields.get("contexts") or []
+        if not isinstance(contexts, list) or not all(isinstance(each, str) for each in contexts):
+            raise record.refusal(f"'contexts' must be a list of texts, got {short_repr(contexts)}")
+        label = record.fields.get("label")
+        return LabeledRow(
+            record.text("question"),
+            record.text("answer"),
+            None if label is None else _level(record, label, criterion),
+            rating_of(criterion, levels) if levels else None,
+            sources=tuple(contexts),
+        )
+
+    return _read_rows(path, read, f"one of {', '.join(criterion.levels)}")
+
+
+def _level(record: Record, value: Any, criterion: Criterion) -> str:
+    word = str(value).strip().upper()
+    word = _SAME_WORDS.get(word, word) if "YES" in criterion.levels else word
+    if word not in criterion.levels:
+        levels = ", ".join(criterion.levels)
+        raise record.refusal(f"a level is one of {levels}, got {short_repr(value)}")
+    return word
+
+
+class LabeledNugget(NamedTuple):
+    """A nugget, an answer, and whether a person finds it stated there."""
+
+    question: str
+    answer: str
+    nugget: Nugget
+    label: Support
+
+
+def read_nugget_labels(path: Path) -> list[LabeledNugget]:
+    """Read JSON lines of `question`, `answer`, `nugget` and `label`: support, partial or none."""
+
+    def read(record: Record) -> LabeledNugget:
+        for key in ("question", "answer", "nugget", "label"):
+            if key not in record.fields:
+                raise record.refusal(f"has no {key!r}; a line has question, answer, nugget, label")
+        label = _word(record.fields["label"])
+        if label not in tuple(Support):
+            got = short_repr(record.fields["label"])
+            raise record.refusal(f"'label' must be support, partial or none, got {got}")
+        try:
+            nugget = Nugget(str(record.number), record.text("nugget"), Importance.VITAL)
+        except ValidationError as error:
+            raise record.refusal(f"'nugget': {error.errors()[0]['msg']}") from None
+        return LabeledNugget(record.text("question"), record.text("answer"), nugget, Support(label))
+
+    rows = [read(record) for record in records(plain_file(path))]
+    if not rows:
+        raise DataError("has no line with a label", file=path)
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationRecord:
+    """One calibration.
+
+    Attributes:
+        kind: what was judged: `correctness`, `nuggets`, or `criterion.NAME`.
+        judge: the model, `KIND:MODEL`.
+        votes: how many votes it had.
+        prompts: the ids of the prompts that decide about this kind.
+        labelled: how many labels people gave.
+        agreement: the share on which judge and people agree.
+        kappa: the same beyond chance; None where it does not exist.
+        kappa_low: the lower end of its 95% interval.
+        bias: by how much the judge's mean is above that of the labels; gates subtract it.
+        questions: hashes of the labeled questions, with the number of their labels.
+    """
+
+    kind: _Name
+    judge: _Name
+    votes: _Count
+    prompts: tuple[str, ...]
+    labelled: _Count
+    agreement: Annotated[float, Field(strict=True, ge=0, le=1)]
+    kappa: _Share | None
+    questions: dict[str, _Count]
+    kappa_low: _Share | None = None
+    bias: _Share = 0.0
+    created: str = ""
+    assay: str = ""
+
+    def labels_on(self, questions: Collection[str]) -> int:
+        """How many of its labels are about these questions."""
+        known = {question_hash(each) for each in questions}
+        return sum(number for digest, number in self.questions.items() if digest in known)
+
+
+def question_hash(question: str) -> str:
+    """The same for a question in other white space and case."""
+    return text_hash(normalize(question))[:_HASH_LENGTH]
+
+
+def make_record(
+    kind: str,
+    judge: str,
+    votes: int,
+    prompts: Sequence[str],
+    questions: Sequence[str],
+    agreement: float,
+    kappa: float | None,
+    kappa_low: float | None,
+    bias: float,
+) -> CalibrationRecord:
+    """A record of now; `questions` are those with a label, once for each label."""
+    return CalibrationRecord(
+        kind=kind,
+        judge=judge,
+        votes=votes,
+        prompts=tuple(prompts),
+        labelled=len(questions),
+        agreement=agreement,
+        kappa=kappa,
+        kappa_low=kappa_low,
+        bias=bias,
+        questions=dict(Counter(question_hash(each) for each in questions)),
+        created=datetime.now(UTC).date().isoformat(),
+        assay=version("agent-assay"),
+    )
+
+
+def add_record(path: Path, record: CalibrationRecord) -> None:
+    """Add a line; an earlier one of the same kind, judge and votes is replaced."""
+    earlier = read_calibrations(path) if path.exists() else []
+    kept = [each for each in earlier if _key(each) != _key(record)]
+    lines = (orjson.dumps(asdict(each)) for each in (*kept, record))
+    write_file(path, b"".join(line + b"\n" for line in lines))
+
+
+def _key(record: CalibrationRecord) -> tuple[str, str, int]:
+    return record.kind, record.judge, record.votes
+
+
+def read_calibrations(path: Path) -> list[CalibrationRecord]:
+    """The records of a file; `DataError` names a line that is none."""
+    if not path.is_file():
+        raise DataError("no such file; make it with: assay judge calibrate --out", file=path)
+    return [_read(record) for record in records(plain_file(path))]
+
+
+def _read(record: Record) -> CalibrationRecord:
+    try:
+        return TypeAdapter(CalibrationRecord).validate_python(record.fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise record.refusal(
+            f"is not a calibration record ({short_repr(where)}: {first['msg']}); write it "
+            "with: assay judge calibrate --out"
+        ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationStatus:
+    """Whether a judge was calibrated on some data, and what that found.
+
+    `bias` is by how much its mean is above that of people's labels.
+    """
+
+    calibrated: bool
+    words: str
+    bias: float = 0.0
+
+
+def calibration_status(
+    known: Sequence[CalibrationRecord],
+    kind: str,
+    judge: str,
+    votes: int,
+    prompts: Sequence[str],
+    questions: Collection[str],
+) -> CalibrationStatus:
+    """Look for the record that fits.
+
+    Parameters:
+        known: the records of a file, or none.
+        kind: what the figure is about.
+        judge: the model's name.
+        votes: how many votes it has.
+        prompts: the ids of the prompts that decide.
+        questions: the texts of the data's questions.
+    """
+
+    def no(why: str) -> CalibrationStatus:
+        words = f"the judge {judge} was not calibrated on this data for {kind}: {why}"
+        return CalibrationStatus(False, words)
+
+    of_kind = [each for each in known if each.kind == kind]
+    if not of_kind:
+        return no("there is no calibration; make one with assay judge calibrate --out")
+    of_judge = [each for each in of_kind if each.judge == judge]
+    if not of_judge:
+        others = ", ".join(dict.fromkeys(each.judge for each in of_kind))
+        return no(f"the file has one of {others}")
+    same = [each for each in of_judge if (each.votes, each.prompts) == (votes, tuple(prompts))]
+    if not same:
+        return no("its calibration was made with other prompts or another number of votes")
+    record = same[-1]
+    number = record.labels_on(questions)
+    if not number:
+        return no(f"none of its {record.labelled} labels is about a question of this data")
+    if number < MIN_LABELS:
+        return no(f"only {number} labels are about this data, at least {MIN_LABELS} are needed")
+    if record.kappa is None or record.kappa_low is None:
+        return no("its calibration has no kappa; label right and wrong answers, calibrate again")
+    if record.kappa_low < MIN_KAPPA:
+        return no(
+            f"its kappa, {record.kappa:.2f}, may be as low as {record.kappa_low:.2f}, and at least "
+            f"{MIN_KAPPA} is needed; label more answers, or choose another model"
+        )
+    words = (
+        f"the judge {judge} was calibrated on {number} labels of this data: agreement "
+        f"{record.agreement:.2f}, kappa {record.kappa:.2f} (at least {record.kappa_low:.2f})"
+    )
+    return CalibrationStatus(True, words, record.bias)

@@ -24,8 +24,14 @@ from assay.run.config import JudgeSettings
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from assay.answers.calibration import Calibration, NuggetCalibration, RatingCalibration
-    from assay.answers.calibration_files import LabeledAnswer, LabeledNugget, LabeledRating
+    from assay.answers.calibration import (
+        Calibration,
+        LabeledAnswer,
+        LabeledNugget,
+        LabeledRating,
+        NuggetCalibration,
+        RatingCalibration,
+    )
     from assay.answers.criteria import CriterionRating
     from assay.answers.judge import Judge, Judgment
     from assay.answers.nuggets import NuggetAssignment
@@ -98,8 +104,7 @@ def _calibrate_answers(
     as_json: bool,
 ) -> None:
     """Compare a judge's verdicts about answers with those of people, and print the result."""
-    from assay.answers.calibration import calibrate_judge
-    from assay.answers.calibration_files import read_labels
+    from assay.answers.calibration import calibrate_judge, read_labels
     from assay.answers.judge import correctness_prompts, unreliable
     from assay.evaluation.gates import CORRECTNESS
 
@@ -153,7 +158,7 @@ def _keep(
     bias: float,
 ) -> None:
     """Add the result to a file; `questions` are those with a label, once for each label."""
-    from assay.answers.calibration_files import add_record, make_record
+    from assay.answers.calibration import add_record, make_record
 
     given = (metric, asked.provider, asked.votes, prompts, questions)
     add_record(out, make_record(*given, agreement.mean, *kappa, bias))
@@ -214,8 +219,7 @@ def _calibrate_nuggets(
     labels: Path, opened: JudgeOptions, votes: int, out: Path | None, as_json: bool
 ) -> None:
     """Compare a judge's labels of nuggets with those of people, and print the result."""
-    from assay.answers.calibration import calibrate_assignments
-    from assay.answers.calibration_files import read_nugget_labels
+    from assay.answers.calibration import calibrate_assignments, read_nugget_labels
     from assay.answers.nuggets import PROMPT, assign_by_judge, assign_by_rules
     from assay.evaluation.gates import NUGGETS
     from assay.llm.prompt import load_prompt
@@ -266,8 +270,7 @@ def _calibrate_criterion(
     labels: Path, criterion: Path, opened: JudgeOptions, out: Path | None, as_json: bool
 ) -> None:
     """Compare a judge's ratings by one criterion with those of people, and print the result."""
-    from assay.answers.calibration import calibrate_ratings
-    from assay.answers.calibration_files import read_rating_labels
+    from assay.answers.calibration import calibrate_ratings, read_rating_labels
     from assay.answers.criteria import VOTES, criterion_prompts, rate_answer, read_criteria
 
     (rated, *more) = read_criteria(criterion)

@@ -40,7 +40,7 @@ from assay.run.run_record import GATE_SHAPE, GateResult
 from assay.run.searches import SearchReport, TrialsReport
 
 if TYPE_CHECKING:  # a run without a judge imports nothing of it
-    from assay.answers.calibration_files import CalibrationStatus
+    from assay.answers.calibration import CalibrationStatus
     from assay.run.answers import AnswersReport
 
 _RELATIVE = re.compile(r"(?P<name>[^<>]*[^<>\s])\s*(?P<sign>[<>]=?)\s*(?P<bound>[^\s<>=].*)")
@@ -347,7 +347,7 @@ def figure_calibration(
     kind = _kind(name) if config.judge else None
     if kind is None:
         return None
-    from assay.answers.calibration_files import (
+    from assay.answers.calibration import (
         CalibrationStatus,
         calibration_status,
         read_calibrations,
@@ -369,7 +369,7 @@ def refuse_uncalibrated(
 ) -> None:
     """Raise `GateError` for a gate whose judge is not calibrated, if it is required to be."""
     if config.judge_set.calibration:
-        from assay.answers.calibration_files import read_calibrations
+        from assay.answers.calibration import read_calibrations
 
         read_calibrations(Path(config.judge_set.calibration))  # a wrong file is an error at once
     if not config.judge_set.require_calibrated:
