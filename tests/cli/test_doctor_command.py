@@ -80,7 +80,7 @@ def test_json_has_it_all() -> None:
     ("mode", "words"),
     [
         ("error_500", "agent error: HTTP 500"),
-        ("bare_list", "invalid answer: the answer is a list"),
+        ("wrong_shape", "invalid answer: the answer is an object without"),
         ("garbage", "protocol: the agent sent something that is not a JSON object"),
     ],
 )
