@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, TextContent
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -31,15 +32,23 @@ KINDS = {
 
 
 class Service:
-    """Answers `value` in the form of each kind; `sent` are the headers and body of each call."""
+    """Answers `value` in the form of each kind; `sent` are the headers and body of each call.
 
-    def __init__(self, value: dict[str, Any]) -> None:
+    With `error`, it answers that in the form that each kind has for one. `broken` responds to
+    calls instead of it.
+    """
+
+    def __init__(self, value: dict[str, Any], error: str = "") -> None:
         self.value = value
+        self.error = error
+        self.broken: Response | None = None
         self.sent: list[tuple[dict[str, str], dict[str, Any]]] = []
         server: MCPServer[Any] = MCPServer("every kind")
 
         @server.tool(structured_output=False)
         async def find(query: str, top_k: int = 5) -> CallToolResult:
+            if self.error:
+                raise ToolError(self.error)
             text = TextContent(type="text", text=json.dumps(self.value))
             return CallToolResult(content=[text], structured_content=self.value)
 
@@ -65,6 +74,9 @@ class Service:
             body += message.get("body", b"")
         headers = {name.decode(): value.decode() for name, value in scope["headers"]}
         self.sent.append((headers, json.loads(body) if body else {}))
+        if self.broken is not None and (b"coffee" in body or b"coffee" in scope["query_string"]):
+            await self.broken(scope, receive, send)
+            return
         pending = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def replay() -> Message:
@@ -73,9 +85,11 @@ class Service:
         await self._inner(scope, replay, send)
 
     async def _rest(self, _request: Request) -> Response:
-        return JSONResponse(self.value)
+        return JSONResponse({"error": {"message": self.error}} if self.error else self.value)
 
     async def _chat(self, _request: Request) -> Response:
+        if self.error:
+            return JSONResponse({"error": {"message": self.error}})
         message = {"role": "assistant", "content": self.value.get("answer", "")}
         return JSONResponse({**self.value, "choices": [{"message": message}]})
 
@@ -87,19 +101,26 @@ class Service:
     async def _a2a(self, request: Request) -> Response:
         call = json.loads(await request.body() or b"{}")
         artifact = {"parts": [{"data": self.value}]}
-        task = {"id": "t", "status": {"state": "TASK_STATE_COMPLETED"}, "artifacts": [artifact]}
+        status: dict[str, Any] = {"state": "TASK_STATE_COMPLETED"}
+        if self.error:
+            message = {"parts": [{"text": self.error}]}
+            status = {"state": "TASK_STATE_FAILED", "message": message}
+        task = {"id": "t", "status": status, "artifacts": [artifact]}
         return JSONResponse({"jsonrpc": "2.0", "id": call.get("id"), "result": {"task": task}})
 
     async def _contract(self, request: Request) -> Response:
         call = await request.json()
+        shared = {"request_id": call["request_id"], "task_type": call["task_type"]}
+        if self.error:
+            error = {"code": "TASK_FAILED", "message": self.error}
+            body = {"status": "error", "ok": False, "outputs": {}, "error": error}
+            return JSONResponse({**shared, **body})
         chunks = [
             {"chunk_id": f"{each}__chunk_0", "doc_id": each} for each in self.value["doc_ids"]
         ]
         outputs = {**self.value, "chunks": chunks}
         usage = outputs.pop("usage", {})
-        return JSONResponse(
-            {"status": "ok", "request_id": call["request_id"], "outputs": outputs, "usage": usage}
-        )
+        return JSONResponse({**shared, "status": "ok", "outputs": outputs, "usage": usage})
 
 
 @asynccontextmanager

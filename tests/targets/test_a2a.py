@@ -1,6 +1,5 @@
 """The client against agents that a test writes in a few lines, each on a real port."""
 
-import gzip
 import json
 import logging
 from collections.abc import Callable
@@ -14,7 +13,6 @@ from starlette.routing import Route
 from tests.contract.running import running
 
 from assay.errors import AgentFailure, FailureKind, TargetError
-from assay.serve.guards import BearerToken
 from assay.targets.a2a.agent import A2AAgent
 from assay.targets.a2a.reply import HTTP_JSON, Dialect
 
@@ -144,29 +142,6 @@ async def test_an_agent_that_knows_no_version_is_told_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "kind", "retryable"),
-    [
-        (429, FailureKind.AGENT_ERROR, True),
-        (502, FailureKind.CONNECTION, True),
-        (503, FailureKind.CONNECTION, True),
-        (504, FailureKind.CONNECTION, True),
-        (500, FailureKind.AGENT_ERROR, False),
-        (401, FailureKind.AGENT_ERROR, False),
-        (400, FailureKind.PROTOCOL, False),
-        (204, FailureKind.PROTOCOL, False),
-    ],
-)
-async def test_a_status_has_its_class(status: int, kind: FailureKind, retryable: bool) -> None:
-    broken = await failure(lambda _call: Response(status_code=status))
-    assert (broken.kind, broken.retryable) == (kind, retryable)
-
-
-async def test_retry_after_is_passed_on() -> None:
-    broken = await failure(lambda _call: Response(status_code=503, headers={"Retry-After": "7"}))
-    assert broken.retry_after == 7.0
-
-
-@pytest.mark.parametrize(
     ("code", "kind"),
     [
         (-32700, FailureKind.PROTOCOL),
@@ -194,21 +169,6 @@ async def test_a_redirect_on_the_same_host_is_followed() -> None:
 
     assert await asked(answer) == ["d1"]
     assert seen[0] == seen[1]
-
-
-async def test_redirects_without_end_are_given_up() -> None:
-    broken = await failure(lambda _call: Response(status_code=307, headers={"Location": "/"}))
-    assert "more than 3 redirects" in str(broken)
-
-
-async def test_compression_is_undone_within_the_size_limit() -> None:
-    """A kilobyte of it could unpack to a gigabyte."""
-
-    def answer(call: dict[str, Any]) -> Response:
-        packed = gzip.compress(json.dumps({**done(call), "pad": " " * 50_000_000}).encode())
-        return Response(packed, headers={"Content-Encoding": "gzip"})
-
-    assert "larger than" in str(await failure(answer))
 
 
 def stream(*results: dict[str, Any]) -> Answer:
@@ -271,26 +231,6 @@ async def test_chatty_loggers_are_quiet_and_say_nothing_of_the_question(
         logging.getLogger().setLevel(logging.WARNING)
     assert not [record for record in caplog.records if record.name.startswith(("httpx", "a2a"))]
     assert "secret question" not in caplog.text
-
-
-async def test_a_token_goes_to_the_agent_that_was_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def answer(call: dict[str, Any]) -> Response:
-        return JSONResponse(done(call))
-
-    app = BearerToken(agent_app(answer), "sesame", ["/.well-known/agent-card.json"])
-    async with running(app) as url:
-        for token, kind in (("wrong", FailureKind.AGENT_ERROR), ("sesame", None)):
-            monkeypatch.setenv("AGENT_TOKEN", token)
-            agent = A2AAgent(url)
-            await agent.open()
-            try:
-                if kind is None:
-                    assert (await agent.ask("q", 1)).doc_ids == ("d1",)
-                else:
-                    with pytest.raises(AgentFailure, match="set AGENT_TOKEN"):
-                        await agent.ask("q", 1)
-            finally:
-                await agent.close()
 
 
 async def test_a_token_goes_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:

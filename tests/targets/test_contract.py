@@ -103,12 +103,6 @@ def test_a_task_that_ranks_nothing_is_refused() -> None:
         open_target("http://localhost:1=POLICY_REVIEW", OpenContext(DATA))
 
 
-async def test_nobody_there_is_a_target_that_cannot_be_reached() -> None:
-    agent = ContractAgent("http://127.0.0.1:9", "RAG_RETRIEVE")
-    with pytest.raises(TargetError, match=r"http://127\.0\.0\.1:9/health: connection refused"):
-        await agent.open()
-
-
 ENDLESS: tuple[bytes | float | str, ...] = (b" " * 100_000,) * 20
 DRIPPING: tuple[bytes | float | str, ...] = (b" ", 0.05) * 100
 
@@ -289,14 +283,6 @@ def test_an_answer_comes_with_the_documents_it_cites(
     response = respond({"answer": "Yes. [1]", "chunks": CHUNKS, **outputs}, grounding)
     answer = OutputReader(DATA.documents.values()).read(response)
     assert (answer.answer, answer.citations) == ("Yes. [1]", expected)
-
-
-async def test_the_users_token_goes_to_the_agent_that_the_user_named(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("AGENT_TOKEN", "t0ken")
-    async with opened(BearerToken(DEMO, "t0ken")) as agent:
-        assert (await agent.ask("blood pressure", 1)).doc_ids == ("d1",)
 
 
 async def test_a_server_does_not_give_its_token_to_agents_that_strangers_name(

@@ -105,47 +105,6 @@ async def test_a_call_that_is_given_up_leaves_the_session_usable() -> None:
                     await agent.ask("x", 1)
 
 
-class Flaky:
-    """Answers tool calls with a status, for as long as there are any left."""
-
-    def __init__(self, app: ASGIApp, *statuses: int) -> None:
-        self.app = app
-        self.statuses = list(statuses)
-        self.armed = False
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and self.armed and self.statuses:
-            headers = {"Retry-After": "7"}
-            response = Response("away", self.statuses.pop(0), headers=headers)
-            await response(scope, receive, send)
-            return
-        await self.app(scope, receive, send)
-
-
-@pytest.mark.parametrize(
-    ("status", "kind", "retryable"),
-    [
-        (503, FailureKind.CONNECTION, True),
-        (502, FailureKind.CONNECTION, True),
-        (429, FailureKind.AGENT_ERROR, True),
-        (500, FailureKind.AGENT_ERROR, False),
-        (401, FailureKind.AGENT_ERROR, False),
-        (404, FailureKind.CONNECTION, True),
-    ],
-)
-async def test_a_status_is_classified_and_the_next_call_works(
-    status: int, kind: FailureKind, retryable: bool
-) -> None:
-    flaky = Flaky(app_of(other_server()), status)
-    async with serving(flaky) as url, opened(f"mcp:{url}") as agent:
-        flaky.armed = True
-        with pytest.raises(AgentFailure) as caught:
-            await agent.ask("x", 1)
-        assert (caught.value.kind, caught.value.retryable) == (kind, retryable)
-        assert caught.value.retry_after == (7 if status in (429, 502, 503) else None)
-        assert (await agent.ask("x", 1)).doc_ids == ("MED-3",)
-
-
 @pytest.mark.parametrize("json_response", [True, False])
 async def test_a_server_that_is_started_anew_is_spoken_to_again(json_response: bool) -> None:
     """Its sessions are gone; a client of the older era has to open one again."""
