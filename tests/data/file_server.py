@@ -1,4 +1,4 @@
-"""A server of files, as hubs and mirrors are: ranges, ETags, redirects, and ways to go wrong."""
+"""A server of files, as hubs and mirrors are: redirects, and ways to go wrong."""
 
 import json
 import threading
@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 
 class FileServer(ThreadingHTTPServer):
-    """Serves `files` by path; `seen` are the requests as (path, Range header).
+    """Serves `files` by path; `seen` are the paths that were asked for.
 
     `cut` is how many bytes of a body are sent before the connection ends, and how often;
     `redirected` maps paths to addresses; `statuses` are answered instead of a file.
@@ -18,20 +18,16 @@ class FileServer(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.files: dict[str, bytes] = {}
-        self.seen: list[tuple[str, str | None]] = []
+        self.seen: list[str] = []
         self.tokens: list[str | None] = []
         self.cut: tuple[int, int] = (0, 0)
         self.redirected: dict[str, str] = {}
         self.statuses: dict[str, int] = {}
-        self.etag = '"one"'
         self.length = True
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_port}"
-
-    def paths(self) -> list[str]:
-        return [path for path, _ in self.seen]
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -39,8 +35,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path = unquote(urlsplit(self.path).path)
-        wanted = self.headers.get("Range")
-        self.server.seen.append((path, wanted))
+        self.server.seen.append(path)
         self.server.tokens.append(self.headers.get("Authorization"))
         if path in self.server.redirected:
             self.send_response(302)
@@ -49,32 +44,20 @@ class _Handler(BaseHTTPRequestHandler):
         elif path in self.server.statuses or path not in self.server.files:
             self.send_error(self.server.statuses.get(path, 404))
         else:
-            self._send(self.server.files[path], wanted)
+            self._send(self.server.files[path])
 
-    def _send(self, body: bytes, wanted: str | None) -> None:
-        start = 0
-        if wanted and self.headers.get("If-Range") == self.server.etag:
-            start = int(wanted.removeprefix("bytes=").partition("-")[0])
-        if start and start >= len(body):
-            self.send_response(416)
-            self.send_header("Content-Range", f"bytes */{len(body)}")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-            return
-        self.send_response(206 if start else 200)
-        if start:
-            self.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
-        self.send_header("ETag", self.server.etag)
+    def _send(self, body: bytes) -> None:
+        self.send_response(200)
         if self.server.length:
-            self.send_header("Content-Length", str(len(body) - start))
+            self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         after, times = self.server.cut
         if times:
             self.server.cut = (after, times - 1)
-            self.wfile.write(body[start : start + after])
+            self.wfile.write(body[:after])
             self.close_connection = True
             return
-        self.wfile.write(body[start:])
+        self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
         pass

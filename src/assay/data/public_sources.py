@@ -134,8 +134,8 @@ def _download_archive(name: str, progress: Progress) -> tuple[Path, str]:
         return path, download_file(url, path, limits, what=what, progress=progress).md5
     except DownloadError as error:
         raise DownloadError(
-            f"'beir:{name}' could not be downloaded from {redact_url(url)}: {error}. Run it again "
-            f"to continue, pass the path of {name}.zip, or name a mirror with {BEIR_VARIABLE}"
+            f"'beir:{name}' could not be downloaded from {redact_url(url)}: {error}. Run it again, "
+            f"pass the path of {name}.zip, or name a mirror with {BEIR_VARIABLE}"
         ) from error
 
 
@@ -346,7 +346,7 @@ def _local(name: HubName, commit: str, paths: list[str], progress: Progress) -> 
             terms = f"accept its terms on the hub and set {HUB_TOKEN_VARIABLE}"
             raise DownloadError(
                 f"{path} of data set {str(name)!r} could not be downloaded: {error}; "
-                f"{terms if denied else 'run the command again to continue'}"
+                f"{terms if denied else 'run the command again'}"
             ) from error
     return local
 
