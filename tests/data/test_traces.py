@@ -297,3 +297,5 @@ def test_of_a_tool_and_its_retriever_the_outermost_with_ids_is_the_step() -> Non
     assert [step.doc_ids for step in steps_of(tool, inner)] == [("kept",)]
     silent = span("out", "root", start=2, output__value="Tea steeps for 3 minutes.", **kind)
     assert [step.doc_ids for step in steps_of(silent, inner)] == [("raw",)]
+    around = span("out", "root", start=2, openinference__span__kind="RETRIEVER")
+    assert [step.doc_ids for step in steps_of(around, inner)] == [("raw",)]

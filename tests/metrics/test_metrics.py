@@ -176,6 +176,8 @@ class LastPlace:
     """A metric of a package: how deep in the list the last relevant document is."""
 
     def __call__(self, grades: list[int], ideal: list[int], cutoff: int | None) -> float:
+        assert min(grades, default=0) >= 0
+        assert ideal == sorted(ideal, reverse=True)
         places = [place for place, grade in enumerate(grades, 1) if grade > 0]
         return max(places, default=0) / (cutoff or 10)
 

@@ -130,6 +130,9 @@ async def test_a_note_that_was_made_without_its_text_is_filled(
     server.meddle = emptied
     await upload_documents(many(1), client, mapping_path)
     assert [note.content for note in server.notes.values()] == ["Text 0."]
+    server.add("[d0] Title 0", "", CATEGORY)  # one that came after all
+    assert (await upload_documents(many(1), client, mapping_path)).copies == 1
+    assert [note.content for note in server.notes.values()] == ["Text 0."]
 
 
 async def test_a_failed_upload_is_an_error_that_keeps_what_was_done(

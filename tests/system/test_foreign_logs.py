@@ -171,13 +171,15 @@ def test_the_searches_of_a_trace_are_scored_against_a_data_set(
         return _span(name, "a", values, start)
 
     root = _span("a", "", {"input.value": QUESTION, "output.value": ANSWER}, 1)
-    spans = [search("c", "green tea", ["pot"], 3), search("b", "tea", ["ice", "tea"], 2), root]
+    other = {**_span("z", "", {"input.value": "What else?"}, 1), "traceId": "u"}
+    searches = [search("c", "green tea", ["pot"], 3), search("b", "tea", ["ice", "tea"], 2)]
+    spans = [*searches, root, other]
     path = tmp_path / "spans.json"
     path.write_text(json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}))
     result = assay("score", "spans.json", "--dataset", "questions.csv", "--json")
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout)
-    assert (found["questions"], found["of"], found["unknown"]) == (1, 2, 0)
+    assert (found["questions"], found["of"], found["unknown"]) == (1, 2, 1)
     figures = {name: figure["mean"] for name, figure in found["search"]["figures"].items()}
     assert (figures["calls"], figures["evidence_recall"]) == (2.0, 1.0)
     assert found["search"]["attribution"] == "reported"
@@ -186,5 +188,5 @@ def test_the_searches_of_a_trace_are_scored_against_a_data_set(
     shown = " ".join(assay("score", "spans.json", "--dataset", "questions.csv").stdout.split())
     assert "reported by the agent" in shown
     assert "1 of 2 questions" in shown
-    other = assay("score", "spans.json", "--dataset", "notes")
-    assert (other.returncode, "none of its 1 traces asks a question" in other.stderr) == (2, True)
+    none = assay("score", "spans.json", "--dataset", "notes")
+    assert (none.returncode, "none of its 2 traces asks a question" in none.stderr) == (2, True)
