@@ -249,11 +249,11 @@ def _prepare(dataset: Any, queries: Sequence[str], folder: Path) -> list[tuple[s
     """Write what all engines read, and return Assay's own rows."""
     import numpy
 
+    from assay.search.array_store import ArrayStore
     from assay.search.bm25_index import Bm25Index
     from assay.search.chunks import document_vectors
     from assay.search.embedding import VectorCache, open_embedder
-    from assay.search.folder_store import FolderStore
-    from assay.search.index import build_index, open_index
+    from assay.search.index import open_retriever
 
     documents, embedder = list(dataset.documents.values()), open_embedder()
     cache = VectorCache()
@@ -279,9 +279,9 @@ def _prepare(dataset: Any, queries: Sequence[str], folder: Path) -> list[tuple[s
             return numpy.array([known[text] for text in texts])
 
     def hybrid() -> Ask:
-        store = FolderStore(folder, "assay")
-        build_index(documents, embedder, store)
-        retriever = open_index(store, Known())
+        store = ArrayStore(folder, "assay")
+        open_retriever(dataset, embedder=embedder, store=store).close()
+        retriever = open_retriever(dataset, embedder=Known(), store=store)
         return lambda query, _row: [hit.doc_id for hit in retriever.search(query, DEPTH)]
 
     def words() -> Ask:

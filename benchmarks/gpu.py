@@ -132,24 +132,20 @@ def index(
     """`assay index` of so many documents of 60 words, stage by stage, and queries afterwards."""
     from assay.cli.app import main as assay
     from assay.data import load_dataset
-    from assay.search import folder_store
+    from assay.search import array_store, bm25_index
     from assay.search import index as building
-    from assay.search.bm25 import Bm25Model
     from assay.search.embedding import EmbedderSettings, VectorCache, open_embedder
 
     os.environ["ASSAY_CACHE"] = str(scratch / "cache")
     folder = scratch / "corpus"
     write_corpus(folder, documents, count)
     stages = Stages()
-    stages.wrap(building, "corpus_digest", "reading, hashes")
-    stages.wrap(Bm25Model, "of", "counting words")
+    stages.wrap(bm25_index, "_written", "counting words")
     stages.wrap(building, "fit_metric", "metric")
     stages.wrap(building, "split_documents", "chunks")
     stages.wrap(VectorCache, "embed", "vector cache")
     stages.wrap(TorchEmbedder, "embed", "embedding")
-    stages.wrap(building, "_point", "points, BM25 weights")
-    stages.wrap(folder_store._Writer, "write", "writing")
-    stages.wrap(folder_store._Writer, "commit", "finishing")
+    stages.wrap(array_store.ArrayStore, "write", "writing")
     settings = EmbedderSettings(embedder=f"st:{model}", device=device)
     sys.argv = ["assay", "index", "--dataset", str(folder), "--embedder", settings.embedder]
     sys.argv += ["--device", device]
@@ -161,7 +157,7 @@ def index(
     table = {one: (stages.wall[one], stages.cpu[one]) for one in stages.wall}
     table["rest"] = wall - sum(stages.wall.values()), cpu - sum(stages.cpu.values())
     dataset, embedder = load_dataset(str(folder)), open_embedder(settings)
-    with building.open_index(building.open_store(dataset.name, embedder), embedder) as retriever:
+    with building.open_retriever(dataset, embedder=embedder) as retriever:
         queries = [" ".join(one.split()[:8]) for one in documents[:220]]
         for query in queries[:20]:
             retriever.search(query)

@@ -27,13 +27,13 @@ from pathlib import Path
 
 import numpy as np
 
-from assay.data import Document
+from assay.data import Dataset, load_dataset
 from assay.progress import Progress, silent
-from assay.search.embedding import NO_PROMPTS, VectorCache, Vectors
-from assay.search.folder_store import FolderStore
-from assay.search.index import build_index, open_index
+from assay.search.array_store import ArrayStore
+from assay.search.embedding import NO_PROMPTS, Vectors
+from assay.search.index import build_index, open_retriever
 from assay.search.modes import ZERO_SHOT_MODES, Mode
-from assay.search.qdrant_cluster import ClusterSettings, Quantization
+from assay.search.qdrant_connection import ClusterSettings, Quantization
 from assay.search.retriever import Retriever
 from assay.search.store import Store
 
@@ -75,12 +75,6 @@ class SyntheticCorpus:
         self._size, self._words, self._seed = size, words, seed
         self._clusters = max(1, size // DOCUMENTS_IN_A_CLUSTER)
         self._vocabulary = [f"w{rank}" for rank in range(VOCABULARY)]
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __iter__(self) -> Iterator[Document]:
-        return (Document(f"doc-{row}", "", text) for row, text in enumerate(self.texts()))
 
     def texts(self) -> Iterator[str]:
         rng = np.random.default_rng(self._seed)
@@ -143,15 +137,16 @@ def _measured(options: argparse.Namespace) -> dict[str, float]:
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
         folder = Path(name)
         os.environ["ASSAY_CACHE"] = str(folder / "cache")
+        dataset = _written(corpus, folder / "corpus")
         with _store(folder, settings if options.server else "") as (store, server):
             watch = Watch(server)
-            report = build_index(corpus, embedder, store, watch.tell, cache=VectorCache())
+            report = build_index(dataset, embedder, store, watch.tell)
             watch.wait_for_graph(store)
             result = watch.result() | {"seconds": report.seconds}
             result["disk_mb"] = _disk(folder / ("storage" if server else "index"))
             result["cache_mb"] = _disk(folder / "cache")
             queries = corpus.queries(options.queries)
-            with open_index(store, embedder) as retriever:
+            with open_retriever(dataset, embedder=embedder, store=store) as retriever:
                 for query in queries[:20]:
                     retriever.search(query, FOUND)
                 for mode in ZERO_SHOT_MODES:
@@ -162,6 +157,17 @@ def _measured(options: argparse.Namespace) -> dict[str, float]:
                     result[f"{mode}_p99"] = statistics.quantiles(times, n=100)[98]
                 result["found"] = _found(retriever, corpus, embedder, queries)
     return result
+
+
+def _written(corpus: SyntheticCorpus, folder: Path) -> Dataset:
+    """In a file, from where a large corpus is read."""
+    (folder / "qrels").mkdir(parents=True)
+    with (folder / "corpus.jsonl").open("w") as file:
+        for row, text in enumerate(corpus.texts()):
+            file.write(json.dumps({"_id": f"doc-{row}", "title": "", "text": text}) + "\n")
+    (folder / "queries.jsonl").write_text('{"_id": "q", "text": "c1"}\n')
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\tdoc-0\t1\n")
+    return load_dataset(str(folder))
 
 
 class Watch:
@@ -213,9 +219,9 @@ def _status(process: str, name: str) -> float:
 @contextmanager
 def _store(folder: Path, settings: str) -> Iterator[tuple[Store, int | None]]:
     if not settings:
-        yield FolderStore(folder / "index", "growth"), None
+        yield ArrayStore(folder / "index", "growth"), None
         return
-    from assay.search.server_store import ServerStore
+    from assay.search.qdrant import ServerStore
 
     kinds = settings.split(",")
     kind: Quantization = "int8" if "int8" in kinds else "binary" if "binary" in kinds else "none"
@@ -270,7 +276,7 @@ def _found(
     texts: list[str] = []
     for row, text in enumerate(corpus.texts()):
         texts.append(text)
-        if len(texts) == BATCH or row == len(corpus) - 1:
+        if len(texts) == BATCH or row == corpus._size - 1:
             scores = np.hstack([best, asked @ embedder.embed(texts).T])
             names = np.hstack(
                 [

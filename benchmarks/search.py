@@ -25,11 +25,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from assay.data import Dataset, load_dataset
 from assay.search.embedding import Embedder, VectorCache, open_embedder
-from assay.search.index import build_index, configured_store, open_index
+from assay.search.index import configured_store, open_retriever
 from assay.search.modes import Mode
 from assay.search.retriever import Retriever
 from assay.search.store import Store
@@ -40,9 +41,13 @@ _NOT_COMPILED = "PYTHONDONTWRITEBYTECODE"
 
 # By what earlier commits have, too.
 OPENING = """
-from assay.search.embedding import open_embedder
-from assay.search.index import configured_store, open_index
-with open_index(configured_store("bench"), open_embedder()) as retriever:
+import sys
+from pathlib import Path
+from assay.data import load_dataset
+from assay.search.index import configured_store, open_retriever
+name, archive = sys.argv[1:]
+dataset = load_dataset(name, archive=Path(archive) if archive else None)
+with open_retriever(dataset, store=configured_store("bench")) as retriever:
     assert retriever.search("do statins cause breast cancer?", 5)
 """
 
@@ -61,8 +66,8 @@ def main() -> None:
         embedder = open_embedder()
         print("| what | measured | goal |\n|---|---|---|")
         _index(dataset, embedder, Path(folder))
-        _opening(Path(folder))
-        with open_index(_store(Path(folder)), embedder) as retriever:
+        _opening(Path(folder), options)
+        with open_retriever(dataset, embedder=embedder, store=_store(Path(folder))) as retriever:
             queries = [query.text for query in dataset.queries.values()][: options.queries]
             for mode in ("bm25", "dense", "hybrid"):
                 _latency(retriever, queries, mode)
@@ -102,25 +107,26 @@ def _compare(options: argparse.Namespace) -> None:
 def _measure(dataset: Dataset, options: argparse.Namespace) -> dict[str, float]:
     """What another commit can be compared by, each in its own process."""
     found: dict[str, float] = {}
-    documents = list(dataset.documents.values())
     if not options.cache:
-        documents = documents[:: max(1, len(documents) // options.documents)]
+        step = max(1, len(dataset.documents) // options.documents)
+        dataset = replace(dataset, documents=dict(list(dataset.documents.items())[::step]))
     queries = [query.text for query in dataset.queries.values()][: options.queries]
     with _cache(options.cache) as cache, tempfile.TemporaryDirectory() as folder:
         os.environ["ASSAY_CACHE"] = str(cache)
         embedder = open_embedder()
         store = _store(Path(folder))
         kind = "index with cached vectors" if options.cache else "first index"
-        what = f"{kind} of {len(documents):,} documents, s of CPU"
-        found[what] = _cpu(lambda: build_index(documents, embedder, store))
-        _open(Path(folder))
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        for _ in range(5):
-            _open(Path(folder))
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        found["start Python, open, answer one query, s of CPU"] = spent / 5
-        with open_index(store, embedder) as retriever:
+        what = f"{kind} of {len(dataset.documents):,} documents, s of CPU"
+        found[what] = _cpu(lambda: open_retriever(dataset, embedder=embedder, store=store).close())
+        if options.cache:  # else the data set of another process has other documents
+            _open(Path(folder), options)
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            for _ in range(5):
+                _open(Path(folder), options)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            found["start Python, load, open, answer one query, s of CPU"] = spent / 5
+        with open_retriever(dataset, embedder=embedder, store=store) as retriever:
             for mode in ("bm25", "dense", "hybrid"):
                 _ask_all(retriever, queries[:20], mode)
                 spent = _cpu(lambda mode=mode: _ask_all(retriever, queries, mode))  # type: ignore[misc]
@@ -142,11 +148,10 @@ def _cpu(work: Callable[[], object]) -> float:
 
 
 def _index(dataset: Dataset, embedder: Embedder, folder: Path) -> None:
-    documents = list(dataset.documents.values())
-    count = f"{len(documents):,} documents"
+    count = f"{len(dataset.documents):,} documents"
 
     def build(name: str) -> None:
-        build_index(documents, embedder, _store(folder, name))
+        open_retriever(dataset, embedder=embedder, store=_store(folder, name)).close()
 
     _row(f"first index of {count}", _timed(lambda: build("bench")), "240 s")
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
@@ -155,19 +160,20 @@ def _index(dataset: Dataset, embedder: Embedder, folder: Path) -> None:
     _row("index again, nothing changed", _timed(lambda: build("bench")), "5 s")
 
 
-def _opening(folder: Path) -> None:
-    _open(folder)  # reads the files from disk once
-    seconds = statistics.median(_seconds(lambda: _open(folder)) for _ in range(5))
-    _row("start Python, open, answer one query", f"{seconds:.2f} s", "0.3 s")
+def _opening(folder: Path, options: argparse.Namespace) -> None:
+    _open(folder, options)  # reads the files from disk once
+    seconds = statistics.median(_seconds(lambda: _open(folder, options)) for _ in range(5))
+    _row("start Python, load, open, answer one query", f"{seconds:.2f} s", "0.4 s")
 
 
-def _open(folder: Path) -> None:
+def _open(folder: Path, options: argparse.Namespace) -> None:
     """In a process of its own, from compiled modules: an installation has them, and to compile
     those of a checkout each time takes a third of the whole.
     """
     environment = {name: value for name, value in os.environ.items() if name != _NOT_COMPILED}
     environment["QDRANT_PATH"] = str(folder)
-    subprocess.run([sys.executable, "-c", OPENING], check=True, env=environment)
+    command = [sys.executable, "-c", OPENING, options.dataset, str(options.archive or "")]
+    subprocess.run(command, check=True, env=environment)
 
 
 def _store(folder: Path, name: str = "bench") -> Store:

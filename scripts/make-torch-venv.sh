@@ -9,7 +9,7 @@ set -eu
 PYTHON=${PYTHON:-python3}
 VENV=${1:-.venv-torch}
 
-if "$VENV/bin/python" -c 'import sentence_transformers, qdrant_edge, agent_assay_minilm' >/dev/null 2>&1; then
+if "$VENV/bin/python" -c 'import sentence_transformers, agent_assay_minilm' >/dev/null 2>&1; then
     exit 0
 fi
 sh "$(dirname "$0")/install.sh" "$VENV" ".[torch]" torch==2.13.0 ./packages/agent-assay-minilm

@@ -95,12 +95,11 @@ AREAS = {
         ("net/retry.py",), ("tests/net/test_retry.py", "tests/net/test_circuit_breaker.py")
     ),
     "files": Area(("files.py", "locks.py"), ("tests/test_files.py", "tests/run/test_calls.py")),
-    "flat index": Area(
-        ("search/flat_index.py", "search/filters.py"),
+    "array index": Area(
+        ("search/array_store.py", "search/filters.py"),
         (
-            *("tests/search/test_flat_index.py", "tests/search/test_filters.py"),
+            *("tests/search/test_array_store.py", "tests/search/test_filters.py"),
             *("tests/search/test_index.py", "tests/search/test_retriever.py"),
-            "tests/search/test_hostile_index.py",
         ),
     ),
 }

@@ -38,7 +38,7 @@ PYTEST = "pytest:console_main"
 
 # What the verbs import while they run. Libraries that few of them need are left to those.
 _PACKAGES = ("cli", "evaluation", "report", "targets", "contract", "serve", "nextcloud")
-_MODULES = ("pytest", "assay.search.edge_engine", "assay.search.onnx_embedding")
+_MODULES = ("pytest", "assay.search.array_store", "assay.search.onnx_embedding")
 _NUMBER = 16
 """Bytes of a number on the socket, in ASCII."""
 

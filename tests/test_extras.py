@@ -102,7 +102,6 @@ def test_every_package_of_the_table_is_in_its_extra() -> None:
         "a2a": "a2a-sdk",
         "mlflow": "mlflow-skinny",
         "qdrant_client": "qdrant-client",
-        "qdrant_edge": "qdrant-edge-py",
     }
     for package, extra in PACKAGES.items():
         if package not in brought_along:

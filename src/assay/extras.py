@@ -23,7 +23,6 @@ PACKAGES = {
     "onnxruntime": "search",
     "pyarrow": "data",
     "qdrant_client": "qdrant",
-    "qdrant_edge": "search",
     "ray": "ray",
     "scipy": "tuned",
     "sentence_transformers": "torch",

@@ -13,8 +13,8 @@ from tests.serve.serving import serving
 
 from assay.data import Dataset, Document
 from assay.progress import Progress
-from assay.search.folder_store import FolderStore
-from assay.search.index import build_index, open_index
+from assay.search.array_store import ArrayStore
+from assay.search.index import open_retriever
 from assay.search.modes import Mode
 from assay.serve.contract_agents.apps import TASKS, AgentResources, agents_app, path_of
 from assay.serve.contract_agents.knowledge_bases import KnowledgeBases
@@ -53,14 +53,12 @@ def make_resources(
     dataset = Dataset("tiny", {each.id: each for each in documents}, {}, {})
 
     async def load_documents(_progress: Progress) -> Retrieval:
-        store = FolderStore(folder, "data-set")
-        build_index(documents, words(), store)
-        return Retrieval(dataset, open_index(store, words()), mode)
+        store = ArrayStore(folder, "data-set")
+        return Retrieval(dataset, open_retriever(dataset, embedder=words(), store=store), mode)
 
     def open_base(chunks: Dataset) -> Retrieval:
-        store = FolderStore(folder, chunks.name)
-        build_index(list(chunks.documents.values()), words(), store)
-        return Retrieval(chunks, open_index(store, words()), mode)
+        store = ArrayStore(folder, chunks.name)
+        return Retrieval(chunks, open_retriever(chunks, embedder=words(), store=store), mode)
 
     knowledge = KnowledgeBases(load or load_documents, lambda: folder / "knowledge", open_base)
     return AgentResources(knowledge, read_policy())

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.search.samples import WordEmbedder, contents
+from tests.search.samples import WordEmbedder
 from tests.search.tuning import worlds
 
 QUERIES = 5
@@ -145,17 +145,19 @@ def _prepare_index() -> None:
 
 
 def _index_digest(name: str = "tiny") -> Any:
-    from assay.search.folder_store import FolderStore
-    from assay.search.index import open_index
+    from assay.data import load_dataset
+    from assay.search.array_store import ArrayStore
+    from assay.search.index import open_retriever
 
     names = [each.name for each in Path("index").iterdir() if each.name.startswith(name)]
-    store = FolderStore(Path("index"), names[0] if names else name)  # named after its embedder, too
-    with open_index(store, WordEmbedder()) as retriever:
+    store = ArrayStore(Path("index"), names[0] if names else name)  # named after its embedder, too
+    embedder = WordEmbedder()
+    with open_retriever(load_dataset(name), embedder=embedder, store=store) as retriever:
         found = {
             mode: [(hit.doc_id, hit.score) for hit in retriever.search("text 3", 20, mode=mode)]
             for mode in ("bm25", "dense", "hybrid")
         }
-    return {"contents": contents(store), "found": found}
+    return {"embedded": embedder.seen, "found": found}
 
 
 # ingest -------------------------------------------------------------------------------------------

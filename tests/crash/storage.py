@@ -78,7 +78,6 @@ class FaultyStorage:
         opened = _opening(self, io.open)
         io.open = builtins.open = opened
         _install_sql(self)
-        _install_engine(self)
 
     def covers(self, path: Any) -> bool:
         """Whether a path, or an open file, is below the folder."""
@@ -275,31 +274,3 @@ def _install_sql(storage: FaultyStorage) -> None:
         return opened
 
     sqlite3.connect = connect  # type: ignore[assignment]
-
-
-def _install_engine(storage: FaultyStorage) -> None:
-    import qdrant_edge
-
-    shard = qdrant_edge.EdgeShard
-
-    class EngineShard:
-        """The engine writes by itself: its calls are the steps."""
-
-        def __init__(self, opened: Any) -> None:
-            self._opened = opened
-
-        @staticmethod
-        def create(path: str, *more: Any) -> "EngineShard":
-            storage.step("engine")
-            return EngineShard(shard.create(path, *more))
-
-        @staticmethod
-        def load(path: str, *more: Any) -> "EngineShard":
-            return EngineShard(shard.load(path, *more))
-
-        def __getattr__(self, name: str) -> Any:
-            if name in ("update", "flush", "optimize"):
-                storage.step("engine")
-            return getattr(self._opened, name)
-
-    qdrant_edge.EdgeShard = EngineShard  # type: ignore[assignment,misc]

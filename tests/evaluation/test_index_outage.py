@@ -10,10 +10,10 @@ from tests.search.conftest import QdrantServer, running_server
 from tests.search.samples import WordEmbedder
 
 from assay.data import Dataset
-from assay.errors import AgentFailure, FailureKind, TargetError
+from assay.errors import TargetError
 from assay.evaluation.evaluation import Evaluation, Events
 from assay.run.config import RunConfig
-from assay.search import folder_store, index
+from assay.search import index
 from assay.targets.builtin import BuiltinAgent
 from assay.targets.protocol import AgentAnswer
 
@@ -97,27 +97,3 @@ async def test_an_index_that_comes_back_while_it_is_probed_costs_nothing(
         finally:
             back.__exit__(None, None, None)
     assert (run.state, run.report.failures) == ("complete", {})
-
-
-async def test_an_embedded_index_that_is_damaged_is_an_outage_too(
-    make_dataset: MakeDataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("QDRANT_URL", raising=False)
-    monkeypatch.setattr(folder_store, "FLAT_KB", 0)  # arrays need no engine
-    agent = BuiltinAgent("hybrid", make_dataset(3))
-    await agent.open()
-    try:
-
-        def panic(_request: object) -> None:
-            raise Exception("segment is gone")  # as the engine does
-
-        retriever = agent._close.__self__  # type: ignore[attr-defined]
-        monkeypatch.setattr(
-            retriever._searcher, "_shard", type("Shard", (), {"query": panic, "close": print})
-        )
-        with pytest.raises(AgentFailure, match="segment is gone") as failure:
-            await agent.ask("query 1", 2)
-    finally:
-        await agent.close()
-    assert failure.value.kind is FailureKind.CONNECTION
-    assert failure.value.retryable

@@ -12,16 +12,17 @@ import pytest
 from tests.json_server import Answer, JsonRequest, JsonServer
 from tests.loopback import free_port
 from tests.search.conftest import QdrantServer, qdrant_server
+from tests.search.samples import corpus, indexed
 from typer.testing import CliRunner
 
 from assay.cli.app import app
 from assay.data import Document
 from assay.errors import TargetError
 from assay.ray_cluster import RayCluster
+from assay.search.array_store import ArrayStore
 from assay.search.distributed_index import build_on_cluster
 from assay.search.embedding import EmbedderSettings, VectorCache, open_embedder
-from assay.search.folder_store import FolderStore
-from assay.search.index import build_index, configured_store, open_index
+from assay.search.index import build_index, configured_store
 from assay.search.retriever import Retriever
 
 __all__ = ["qdrant_server"]
@@ -122,15 +123,17 @@ def test_an_index_survives_a_killed_worker(
         url = embeddings.url
         settings = EmbedderSettings(f"openai:letters@{url}")
         store = configured_store(f"ray-{place}")
-        report = build_on_cluster(_DOCUMENTS, settings, store, "ray")
-        assert report.added == len(_DOCUMENTS)
+        report = build_on_cluster(corpus(_DOCUMENTS), settings, store, "ray")
+        assert report.documents == len(_DOCUMENTS)
         assert embeddings.killed
         embedder = open_embedder(settings)
-        found = _ranking(open_index(store, embedder))
+        found = _ranking(indexed(store, embedder, _DOCUMENTS))
         monkeypatch.delenv("QDRANT_URL", raising=False)
-        alone = FolderStore(tmp_path / "alone", "alone")
-        build_index(_DOCUMENTS, embedder, alone, cache=VectorCache(tmp_path / "alone.sqlite3"))
-        expected = _ranking(open_index(alone, embedder))
+        alone = ArrayStore(tmp_path / "alone", "alone")
+        build_index(
+            corpus(_DOCUMENTS), embedder, alone, cache=VectorCache(tmp_path / "alone.sqlite3")
+        )
+        expected = _ranking(indexed(alone, embedder, _DOCUMENTS))
         for ours, theirs in zip(found, expected, strict=True):
             assert [doc_id for doc_id, _ in ours] == [doc_id for doc_id, _ in theirs]
             # The last bit of a cosine depends on who computes it.
@@ -146,9 +149,11 @@ def test_what_is_embedded_is_not_embedded_again(
         url = embeddings.url
         settings = EmbedderSettings(f"openai:letters@{url}")
         # As after an interruption: the first half is in the cache.
-        build_index(_DOCUMENTS[:160], open_embedder(settings), FolderStore(tmp_path / "one", "one"))
+        build_index(
+            corpus(_DOCUMENTS[:160]), open_embedder(settings), ArrayStore(tmp_path / "one", "one")
+        )
         embeddings.texts.clear()
-        build_on_cluster(_DOCUMENTS, settings, FolderStore(tmp_path / "all", "all"), "ray")
+        build_on_cluster(corpus(_DOCUMENTS), settings, ArrayStore(tmp_path / "all", "all"), "ray")
         titles = {document.title for document in _DOCUMENTS}
         texts = [one for one in embeddings.texts if one.startswith("Title") and one not in titles]
     assert sorted(texts) == sorted(
@@ -176,16 +181,16 @@ def test_a_cluster_elsewhere_is_used_through_its_client_port(
     with embeddings.running():
         url = embeddings.url
         settings = EmbedderSettings(f"openai:letters@{url}")
-        store, told = FolderStore(tmp_path / "one", "one"), []
+        store, told = ArrayStore(tmp_path / "one", "one"), []
         report = build_on_cluster(
-            _DOCUMENTS[:20],
+            corpus(_DOCUMENTS[:20]),
             settings,
             store,
             f"ray://127.0.0.1:{_CLIENT_PORT}",
             lambda what, *_: told.append(what),
         )
     assert len(tries) == 2
-    assert report.added == 20
+    assert report.documents == 20
     assert told[0] == "using 2 CPUs and 0 GPUs of Ray"
     assert len(embeddings.texts) >= 20
     assert embeddings.keys == {"Bearer sesame"}

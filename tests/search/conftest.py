@@ -1,4 +1,4 @@
-"""Documents, a quick embedder, and the two engines: every rule of an index is tested on both."""
+"""Documents, a quick embedder, and the two stores: every rule of an index is tested on both."""
 
 import contextlib
 import hashlib
@@ -13,7 +13,7 @@ import pytest
 from tests.loopback import free_port
 from tests.search.samples import WordEmbedder
 
-from assay.search.folder_store import FolderStore
+from assay.search.array_store import ArrayStore
 from assay.search.store import Store
 
 
@@ -96,20 +96,20 @@ def qdrant_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QdrantSe
         yield server
 
 
-ENGINES = ("edge", "server")
+ENGINES = ("arrays", "server")
 
 
 @pytest.fixture(params=ENGINES)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    """An empty place for an index, in the embedded engine and on a server."""
+    """An empty place for an index, in a folder and on a server."""
     return empty_store(request, tmp_path)
 
 
 def empty_store(request: pytest.FixtureRequest, folder: Path) -> Store:
-    """That of the engine `request.param`; `folder` is for the embedded one."""
-    if request.param == "edge":
-        return FolderStore(folder / "index", "test")
-    from assay.search.server_store import ServerStore
+    """That of the engine `request.param`; `folder` is for arrays."""
+    if request.param == "arrays":
+        return ArrayStore(folder / "index", "test")
+    from assay.search.qdrant import ServerStore
 
     server: QdrantServer = request.getfixturevalue("qdrant_server")
     name = hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:12]

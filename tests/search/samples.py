@@ -2,23 +2,21 @@
 
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from assay.data import Document
+from assay.data import Dataset, Document
 from assay.progress import Progress, silent
 from assay.search import embedding
+from assay.search.bm25 import Bm25Settings
 from assay.search.embedding import NO_PROMPTS, Prompts, Vectors
+from assay.search.index import open_retriever
+from assay.search.retriever import Retriever
 from assay.search.store import Store
 
 _DIMENSION = 512
-
-
-def contents(store: Store) -> dict[str, tuple[str, int]]:
-    """Document id to content hash and number of chunks, of the live index."""
-    return {doc_id: (content, chunks) for doc_id, content, chunks in store.entries()}
 
 
 @dataclass
@@ -73,3 +71,18 @@ DOCUMENTS = (
         {"year": 2022, "tags": ["hot", "wet"]},
     ),
 )
+
+
+def corpus(documents: Iterable[Document] = DOCUMENTS, name: str = "test") -> Dataset:
+    """A data set of documents alone."""
+    return Dataset(name, {one.id: one for one in documents}, {}, {})
+
+
+def indexed(
+    store: Store,
+    embedder: embedding.Embedder,
+    documents: Iterable[Document] = DOCUMENTS,
+    bm25: Bm25Settings | None = None,
+) -> Retriever:
+    """A retriever over these documents, its index in `store`."""
+    return open_retriever(corpus(documents), embedder=embedder, store=store, bm25=bm25)

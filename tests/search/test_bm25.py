@@ -9,22 +9,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.search.conftest import QdrantServer
-from tests.search.samples import DOCUMENTS, WordEmbedder
+from tests.search.samples import DOCUMENTS, WordEmbedder, indexed
 
 from assay.data import Dataset, Document, load_dataset
-from assay.errors import SearchError, UsageError
+from assay.errors import UsageError
 from assay.search.analyzer import open_analyzer
 from assay.search.bm25 import (
     QUERY_CHARACTERS,
     Bm25Model,
     Bm25Settings,
-    CorpusCounts,
+    _pack_frequencies,
+    _unpack_frequencies,
     rounded_length,
 )
 from assay.search.bm25_index import Bm25Index
-from assay.search.index import build_index, open_index
-from assay.search.postings import pack_frequencies, unpack_frequencies
-from assay.search.store import Manifest, Store
+from assay.search.store import IndexKey, Manifest, Store
+from assay.search.vector_metric import CorpusMetric
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_title_is_a_field_with_a_weight_and_a_length_of_its_own() -> None:
     """BM25F: the weighted sum of each field's normalized frequency is saturated once."""
     documents = [Document("a", "tea", "tea tea milk"), Document("b", "milk jug", "milk")]
     settings = Bm25Settings(k1=1.5, b=0.5, title_weight=2.0)
-    model = Bm25Model.of(documents, settings)
+    model = Bm25Index(documents, settings).model
     assert (model.average_length, model.average_title) == (2.0, 1.4)
     frequency = 2 / (0.5 + 0.5 * 3 / 2.0) + 2.0 * 1 / (0.5 + 0.5 * 1 / 1.4)
     vector = model.document(documents[0])
@@ -132,7 +132,8 @@ def test_sums_are_exact_in_32_bits_whatever_their_order() -> None:
 
 
 def model_of(texts: list[str], settings: Bm25Settings | None = None) -> Bm25Model:
-    return Bm25Model.of([untitled(text) for text in texts], settings)
+    documents = [Document(f"d{n}", "", text) for n, text in enumerate(texts)]
+    return Bm25Index(documents, settings).model
 
 
 def untitled(text: str) -> Document:
@@ -156,10 +157,9 @@ def test_a_query_is_read_up_to_a_bound() -> None:
 
 def test_a_few_more_documents_leave_the_average_length_as_it_is() -> None:
     texts = ["word " * 200] * 100
-    before = model_of(texts)
-    assert before.same_weights(model_of([*texts, "short", "word " * 900]))
-    assert not before.same_weights(model_of(["word " * 400] * 100))
-    assert not before.same_weights(model_of(texts, Bm25Settings(k1=0.9)))
+    before = model_of(texts).average_length
+    assert before == model_of([*texts, "short", "word " * 900]).average_length
+    assert before != model_of(["word " * 400] * 100).average_length
 
 
 def test_no_documents_have_an_average_length_all_the_same() -> None:
@@ -167,22 +167,9 @@ def test_no_documents_have_an_average_length_all_the_same() -> None:
     assert rounded_length(0.0) == 1.0
 
 
-def test_texts_can_be_added_and_taken_away() -> None:
-    green, black = Document("1", "Tea", "green tea"), Document("2", "", "black tea")
-    coffee = Document("3", "Roasted", "coffee")
-    changed = CorpusCounts().including([green, coffee]).without([coffee]).including([black])
-    assert changed == CorpusCounts().including([green, black])
-
-
 @pytest.mark.parametrize("frequencies", [{}, {0: 1}, {2**32 - 1: 1, 5: 70_000}])
 def test_frequencies_are_packed_and_unpacked(frequencies: dict[int, int]) -> None:
-    assert unpack_frequencies(pack_frequencies(frequencies)) == frequencies
-
-
-@pytest.mark.parametrize("packed", ["", "?", "AAAA", pack_frequencies({1: 2})[:-4]])
-def test_damaged_frequencies_are_refused(packed: str) -> None:
-    with pytest.raises(SearchError, match="rebuild it with: assay index"):
-        unpack_frequencies(packed)
+    assert _unpack_frequencies(_pack_frequencies(frequencies)) == frequencies
 
 
 @pytest.mark.parametrize(
@@ -261,9 +248,8 @@ def _rankings_are_the_same(
     dataset: Dataset, store: Store, settings: Bm25Settings, depths: tuple[int, ...] = (5, 100)
 ) -> None:
     embedder = WordEmbedder(max_tokens=256)
-    build_index(dataset.documents.values(), embedder, store, bm25=settings)
     index = Bm25Index(dataset.documents.values(), settings)
-    with open_index(store, embedder, bm25=settings) as retriever:
+    with indexed(store, embedder, dataset.documents.values(), settings) as retriever:
         assert retriever.manifest.bm25 == index.model
         for query in dataset.queries_in("test"):
             for top_k in depths:
@@ -290,8 +276,8 @@ def test_every_query_of_notes_ranks_alike_in_memory_and_in_qdrant(
 
 
 def test_shards_of_a_server_rank_as_one_index_does(qdrant_server: QdrantServer) -> None:
-    from assay.search.qdrant_cluster import ClusterSettings
-    from assay.search.server_store import ServerStore
+    from assay.search.qdrant import ServerStore
+    from assay.search.qdrant_connection import ClusterSettings
 
     cluster = ClusterSettings(shard_number=3)
     store = ServerStore(qdrant_server.url, "bm25-shards", cluster=cluster)
@@ -313,27 +299,25 @@ def test_every_test_query_of_nfcorpus_ranks_alike_in_memory_and_in_qdrant(store:
 
 def test_ties_at_the_end_of_a_page_go_to_the_lower_id(store: Store, embedder: WordEmbedder) -> None:
     documents = [Document(f"d{n:03}", "", "the same words") for n in reversed(range(300))]
-    build_index(documents, embedder, store)
-    with open_index(store, embedder) as retriever:
+    with indexed(store, embedder, documents) as retriever:
         hits = retriever.search("words", 100, mode="bm25")
     assert [hit.doc_id for hit in hits] == [f"d{n:03}" for n in range(100)]
 
 
-def test_other_settings_build_the_index_again_and_are_refused_where_they_cannot(
-    store: Store, embedder: WordEmbedder
-) -> None:
-    build_index(DOCUMENTS, embedder, store)
+def test_other_settings_build_the_index_again(store: Store, embedder: WordEmbedder) -> None:
+    indexed(store, embedder).close()
     embedder.seen.clear()
-    report = build_index(DOCUMENTS, embedder, store, bm25=Bm25Settings(2.0, 0.5))
-    assert (report.changed, report.unchanged) == (len(DOCUMENTS), 0)
-    assert embedder.seen == []  # vectors come from the cache
-    with pytest.raises(SearchError, match=r"BM25 k1=2, b=0\.5, not with k1=1\.2.*--bm25 k1"):
-        open_index(store, embedder, bm25=Bm25Settings())
-    with open_index(store, embedder) as retriever:
+    with indexed(store, embedder, bm25=Bm25Settings(2.0, 0.5)) as retriever:
         assert retriever.manifest.bm25.settings == Bm25Settings(2.0, 0.5)
+    assert embedder.seen == []  # vectors come from the cache
 
 
-def test_a_manifest_reads_what_it_wrote() -> None:
+@pytest.mark.parametrize("frequencies", [True, False])
+def test_a_manifest_reads_what_it_wrote(frequencies: bool) -> None:
     model = model_of(["tea", "milk"], Bm25Settings(1.0, 0.5))
-    manifest = Manifest("corpus", "words", 3, "policy", 2, "1.0", model)
-    assert Manifest.from_json(json.loads(json.dumps(asdict(manifest))), "here") == manifest
+    key = IndexKey("corpus", "words", "k1=1", "english")
+    manifest = Manifest(key, 2, 3, "1.0", model, CorpusMetric())
+    written = json.loads(json.dumps(manifest.as_json(frequencies=frequencies)))
+    found = Manifest.from_json(written, "here")
+    assert (found.key, found.bm25, found.documents) == (key, model, 2)
+    assert dict(found.bm25.frequencies) == (dict(model.frequencies) if frequencies else {})

@@ -52,14 +52,14 @@ def run(*arguments: str | Path) -> str:
 
 def test_index_tells_what_it_did_and_where(dataset: Path, surroundings: Path) -> None:
     first = json.loads(run("index", "--dataset", dataset, "--json"))
-    assert (first["added"], first["unchanged"]) == (3, 0)
+    assert (first["documents"], first["rebuilt"], first["embedded"]) == (3, True, 3)
     assert first["index"] == str(surroundings / "index" / "drinks")
     assert first["embedder"].startswith("all-MiniLM-L6-v2")
     again = run("index", "--dataset", dataset)
     assert "drinks: 3 documents" in again
     assert first["bm25_language"] == "english"
     assert "BM25 in english" in " ".join(again.split())
-    assert "0 added, 0 changed, 0 removed, 3 unchanged" in again
+    assert "up to date, 0 texts embedded" in again
 
 
 def test_search_indexes_on_first_use_and_shows_a_table(dataset: Path) -> None:
@@ -200,7 +200,9 @@ def test_a_search_with_another_model_than_the_index_builds_its_own(
     run("index", "--dataset", dataset)
     other = f"onnx:{folder}"
     report = json.loads(run("index", "--dataset", dataset, "--embedder", other, "--json"))
-    assert (report["added"], report["changed"]) == (3, 0)  # the other index stays as it was
+    assert (report["rebuilt"], report["embedded"]) == (True, 3)
+    again = json.loads(run("index", "--dataset", dataset, "--json"))
+    assert not again["rebuilt"]  # the other index stays as it was
     assert report["embedder"].startswith("other-model@")
 
 

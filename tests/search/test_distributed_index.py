@@ -6,14 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.search.samples import DOCUMENTS, WordEmbedder
+from tests.search.samples import DOCUMENTS, WordEmbedder, corpus, indexed
 
 from assay.errors import SearchError
+from assay.search.array_store import ArrayStore
 from assay.search.bm25 import Bm25Settings
 from assay.search.distributed_index import IndexPart, read_parts, take_vectors, write_part
 from assay.search.embedding import EmbedderSettings, VectorCache
-from assay.search.folder_store import FolderStore
-from assay.search.index import build_index, open_index
+from assay.search.index import build_index
 
 
 def _part(index: int, count: int) -> IndexPart:
@@ -24,24 +24,24 @@ def _part(index: int, count: int) -> IndexPart:
 def parts(tmp_path: Path) -> list[Path]:
     folders = [tmp_path / f"part-{index}" for index in range(3)]
     for index, folder in enumerate(folders):
-        write_part(DOCUMENTS, _part(index, 3), WordEmbedder(), folder)
+        write_part(corpus(), _part(index, 3), WordEmbedder(), folder)
     return folders
 
 
 def test_parts_make_the_same_index_without_embedding_again(
     parts: list[Path], tmp_path: Path, embedder: WordEmbedder
 ) -> None:
-    whole = FolderStore(tmp_path / "whole", "whole")
-    build_index(DOCUMENTS, embedder, whole, cache=VectorCache(tmp_path / "whole.sqlite3"))
+    whole = ArrayStore(tmp_path / "whole", "whole")
+    build_index(corpus(), embedder, whole, cache=VectorCache(tmp_path / "whole.sqlite3"))
     cache = VectorCache(tmp_path / "merged.sqlite3")
     take_vectors(parts, cache)
     merging = WordEmbedder()
-    merged = FolderStore(tmp_path / "merged", "merged")
-    build_index(DOCUMENTS, merging, merged, cache=cache)
+    merged = ArrayStore(tmp_path / "merged", "merged")
+    build_index(corpus(), merging, merged, cache=cache)
     assert merging.seen == []
     assert sum(part.documents for part in read_parts(parts)) == len(DOCUMENTS)
     hits = [
-        [(hit.doc_id, hit.score) for hit in open_index(store, embedder).search("tea bread")]
+        [(hit.doc_id, hit.score) for hit in indexed(store, embedder).search("tea bread")]
         for store in (whole, merged)
     ]
     assert hits[0] == hits[1]
@@ -49,7 +49,7 @@ def test_parts_make_the_same_index_without_embedding_again(
 
 def test_a_part_that_was_begun_is_not_embedded_again(parts: list[Path]) -> None:
     again = WordEmbedder()
-    write_part(DOCUMENTS, _part(0, 3), again, parts[0])
+    write_part(corpus(), _part(0, 3), again, parts[0])
     assert again.seen == []
 
 
@@ -65,7 +65,7 @@ def test_a_part_that_is_there_twice_is_named(parts: list[Path], tmp_path: Path) 
 
 
 def test_parts_of_other_data_do_not_fit(parts: list[Path], tmp_path: Path) -> None:
-    write_part(DOCUMENTS[1:], _part(1, 3), WordEmbedder(), tmp_path / "other")
+    write_part(corpus(DOCUMENTS[1:]), _part(1, 3), WordEmbedder(), tmp_path / "other")
     with pytest.raises(SearchError, match="not parts of one index: their documents differ"):
         read_parts([parts[0], tmp_path / "other", parts[2]])
 
@@ -74,7 +74,7 @@ def test_parts_fit_wherever_the_data_and_the_model_were(parts: list[Path]) -> No
     elsewhere = replace(
         _part(1, 3), dataset="/scratch/notes", settings=EmbedderSettings("tei:http://node2")
     )
-    write_part(DOCUMENTS, elsewhere, WordEmbedder(), parts[1])
+    write_part(corpus(), elsewhere, WordEmbedder(), parts[1])
     assert [part.dataset for part in read_parts(parts)] == ["notes", "/scratch/notes", "notes"]
 
 

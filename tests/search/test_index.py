@@ -1,144 +1,102 @@
-"""Building an index, by the same rules in the embedded engine and on a server."""
+"""Building an index, by the same rules in a folder and on a server."""
 
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from tests.search.samples import DOCUMENTS, WordEmbedder, contents
+from tests.search.samples import DOCUMENTS, WordEmbedder, corpus, indexed
 
-from assay.data import Document
-from assay.errors import DataError, SearchError
-from assay.search import distributed_index, embedding, vector_metric
+from assay.data import Dataset, Document
+from assay.errors import SearchError
+from assay.search import embedding, vector_metric
 from assay.search import index as index_module
-from assay.search.bm25 import Bm25Settings
 from assay.search.chunks import document_vectors
-from assay.search.embedding import EmbedderSettings, VectorCache
-from assay.search.index import IndexReport, build_index, describe_index, open_index, points_of
-from assay.search.store import Store, point_id
+from assay.search.index import IndexReport, build_index
+from assay.search.store import Store
 
 
-def counts(report: IndexReport) -> tuple[int, int, int, int]:
-    return report.added, report.changed, report.removed, report.unchanged
-
-
-def found(store: Store, query: str, embedder: WordEmbedder) -> list[str]:
-    with open_index(store, WordEmbedder(embedder.name)) as retriever:
+def found(
+    store: Store, query: str, documents: tuple[Document, ...] | list[Document] = DOCUMENTS
+) -> list[str]:
+    with indexed(store, WordEmbedder(), documents) as retriever:
         return [hit.doc_id for hit in retriever.search(query, 10, mode="bm25")]
+
+
+def built(store: Store, documents: object, embedder: WordEmbedder) -> tuple[bool, int]:
+    report = build_index(corpus(documents), embedder, store)  # type: ignore[arg-type]
+    return report.rebuilt, report.embedded
 
 
 def test_an_index_says_what_it_was_made_of(store: Store, embedder: WordEmbedder) -> None:
     assert store.manifest() is None
-    assert counts(build_index(DOCUMENTS, embedder, store)) == (5, 0, 0, 0)
+    report = build_index(corpus(), embedder, store)
+    assert (report.documents, report.rebuilt) == (5, True)
     manifest = store.manifest()
     assert manifest is not None
-    assert (manifest.embedder, manifest.dimension, manifest.documents) == ("words", 512, 5)
-    assert len(contents(store)) == 5
+    assert (manifest.key.embedder, manifest.dimension, manifest.documents) == ("words", 512, 5)
 
 
 def test_the_same_documents_again_embed_and_write_nothing(
     store: Store, embedder: WordEmbedder
 ) -> None:
-    build_index(DOCUMENTS, embedder, store)
+    assert built(store, DOCUMENTS, embedder)[0]
     embedder.seen.clear()
-    assert counts(build_index(DOCUMENTS, embedder, store)) == (0, 0, 0, 5)
+    assert built(store, DOCUMENTS, embedder) == (False, 0)
     assert embedder.seen == []
 
 
 def test_only_what_changed_is_embedded(store: Store, embedder: WordEmbedder) -> None:
-    build_index(DOCUMENTS, embedder, store)
+    built(store, DOCUMENTS, embedder)
     embedder.seen.clear()
     changed = replace(DOCUMENTS[1], text="Coffee grows in Ethiopia.")
     wine = Document("wine", "Red wine", "Wine is pressed from grapes.")
-    report = build_index([*DOCUMENTS[2:], changed, wine], embedder, store)
-    assert counts(report) == (1, 1, 1, 3)
+    now = [*DOCUMENTS[2:], changed, wine]
+    assert built(store, now, embedder) == (True, 2)
     assert sorted(embedder.seen) == [
         "Coffee Coffee grows in Ethiopia.",
         "Red wine Wine is pressed from grapes.",
     ]
-    assert found(store, "Ethiopia", embedder) == ["coffee"]
-    assert found(store, "roasted", embedder) == []
-    assert found(store, "steeped", embedder) == []
-    assert found(store, "grapes", embedder) == ["wine"]
-    assert found(store, "hops", embedder) == ["beer"]
+    words = {"Ethiopia": ["coffee"], "roasted": [], "steeped": [], "hops": ["beer"]}
+    assert {word: found(store, word, now) for word in words} == words
 
 
-def test_a_document_that_got_shorter_leaves_no_chunks_behind(
+def test_metadata_alone_changes_filters_and_embeds_nothing(
     store: Store, embedder: WordEmbedder
 ) -> None:
-    build_index(DOCUMENTS, embedder, store)
-    assert contents(store)["soup"][1] > 2
-    build_index([replace(DOCUMENTS[4], text="Soup.")], embedder, store)
-    assert contents(store).keys() == {"soup"}
-    assert contents(store)["soup"][1] == 1
-    searcher = store.open()
-    assert [one.id for one in searcher.fetch([point_id("soup", i) for i in range(5)])] == [
-        point_id("soup", 0)
-    ]
-    searcher.close()
-
-
-def test_metadata_alone_is_a_change_that_needs_no_embedding(
-    store: Store, embedder: WordEmbedder
-) -> None:
-    build_index(DOCUMENTS, embedder, store)
+    built(store, DOCUMENTS, embedder)
     embedder.seen.clear()
-    newer = replace(DOCUMENTS[0], metadata={"year": 2030})
-    assert counts(build_index([newer, *DOCUMENTS[1:]], embedder, store)) == (0, 1, 0, 4)
-    assert embedder.seen == []
-    with open_index(store, embedder) as retriever:
-        (hit,) = retriever.search("tea", 1, filters={"year": 2030})
+    newer = [replace(DOCUMENTS[0], metadata={"year": 2030}), *DOCUMENTS[1:]]
+    with indexed(store, embedder, newer) as retriever:
+        (hit,) = retriever.search("tea", 1, filters={"year": 2030}, mode="bm25")
     assert hit.doc_id == "tea"
+    assert embedder.seen == []
 
 
 def test_another_embedder_makes_all_vectors_anew(store: Store, embedder: WordEmbedder) -> None:
-    build_index(DOCUMENTS, embedder, store)
+    built(store, DOCUMENTS, embedder)
     other = WordEmbedder("other words")
-    assert counts(build_index(DOCUMENTS, other, store)) == (0, 5, 0, 0)
-    assert len(other.seen) >= 5
-    with pytest.raises(SearchError, match=r"'other words'.*'words'.*assay index"):
-        open_index(store, embedder)
-
-
-def test_an_index_that_was_never_built_says_so(store: Store, embedder: WordEmbedder) -> None:
-    with pytest.raises(SearchError, match=r"there is no index at .* build it: assay index"):
-        open_index(store, embedder)
-
-
-def test_an_empty_corpus_can_be_indexed_and_finds_nothing(
-    store: Store, embedder: WordEmbedder
-) -> None:
-    build_index([], embedder, store)
-    with open_index(store, embedder) as retriever:
-        assert retriever.search("tea") == []
-        assert retriever.search("tea", mode="bm25") == []
-    assert counts(build_index(DOCUMENTS, embedder, store)) == (5, 0, 0, 0)
+    rebuilt, embedded = built(store, DOCUMENTS, other)
+    assert rebuilt
+    assert embedded >= 5
 
 
 def test_documents_that_no_engine_would_take_as_they_are(
     store: Store, embedder: WordEmbedder
 ) -> None:
     strange = [
-        Document(
-            "half a pair", "A \x00 title", "Half a pair \ud83d of tea", {"a.b": "\u0001 \udc00"}
-        ),
+        Document("odd", "A \x00 title", "Half a pair \ud83d of tea", {"a.b": "\u0001 \udc00"}),
         Document("", "", ""),
         Document("中文", "茶", "绿茶 tea", {"list": [1, 2], "nested": {"deep": None}}),
     ]
-    assert counts(build_index(strange, embedder, store)) == (3, 0, 0, 0)
-    assert counts(build_index(strange, embedder, store)) == (0, 0, 0, 3)
-
-
-def test_an_id_that_no_engine_can_keep_is_refused(store: Store, embedder: WordEmbedder) -> None:
-    with pytest.raises(DataError, match="half a surrogate pair"):
-        build_index([Document("\ud83d", "", "tea")], embedder, store)
+    assert built(store, strange, embedder)[0]
+    assert not built(store, strange, embedder)[0]
+    assert sorted(found(store, "tea", strange)) == ["odd", "中文"]
 
 
 def test_a_search_never_sees_half_an_index(store: Store, embedder: WordEmbedder) -> None:
-    """While a new index is being embedded, searches find all of the old one and none of the new."""
-    build_index(DOCUMENTS, embedder, store)
+    """While a new index is embedded, an open one finds all of the old documents."""
     halfway, go_on = threading.Event(), threading.Event()
 
     class Slow(WordEmbedder):
@@ -148,23 +106,25 @@ def test_a_search_never_sees_half_an_index(store: Store, embedder: WordEmbedder)
             return super().embed(texts, progress)
 
     newer = [replace(one, text=f"{one.text} Newer.") for one in DOCUMENTS[:3]]
-    building = threading.Thread(target=build_index, args=(newer, Slow(), store))
-    building.start()
-    try:
-        assert halfway.wait(30)
-        assert sorted(found(store, "water", embedder)) == ["beer", "bread", "tea"]
-        assert found(store, "newer", embedder) == []
-    finally:
-        go_on.set()
-        building.join()
-    assert sorted(found(store, "newer", embedder)) == ["bread", "coffee", "tea"]
-    assert found(store, "hops", embedder) == []
+    with indexed(store, embedder) as retriever:
+        building = threading.Thread(target=build_index, args=(corpus(newer), Slow(), store))
+        building.start()
+        try:
+            assert halfway.wait(30)
+            hits = retriever.search("water", mode="bm25")
+            assert sorted(hit.doc_id for hit in hits) == ["beer", "bread", "tea"]
+            assert retriever.search("newer", mode="bm25") == []
+        finally:
+            go_on.set()
+            building.join()
+    assert sorted(found(store, "newer", newer)) == ["bread", "coffee", "tea"]
+    assert found(store, "hops", newer) == []
 
 
 def test_a_build_that_fails_leaves_the_old_index_and_a_later_one_succeeds(
     store: Store, embedder: WordEmbedder
 ) -> None:
-    build_index(DOCUMENTS, embedder, store)
+    built(store, DOCUMENTS, embedder)
 
     class Failing(WordEmbedder):
         def embed(self, texts, progress=lambda *_: None):  # type: ignore[no-untyped-def]
@@ -172,61 +132,47 @@ def test_a_build_that_fails_leaves_the_old_index_and_a_later_one_succeeds(
 
     newer = [replace(one, text=f"{one.text} Newer.") for one in DOCUMENTS]
     with pytest.raises(SearchError, match="out of reach"):
-        build_index(newer, Failing(), store)
-    assert found(store, "hops", embedder) == ["beer"]
-    assert found(store, "newer", embedder) == []
-    assert counts(build_index(newer, embedder, store)) == (0, 5, 0, 0)
-    assert len(found(store, "newer", embedder)) == 5
+        built(store, newer, Failing())
+    assert built(store, DOCUMENTS, embedder) == (False, 0)
+    assert built(store, newer, embedder)[0]
+    assert len(found(store, "newer", newer)) == 5
 
 
-def test_points_hold_what_a_reader_needs(store: Store, embedder: WordEmbedder) -> None:
-    build_index(DOCUMENTS, embedder, store)
-    searcher = store.open()
-    (one,) = searcher.fetch([point_id("tea", 0)], vectors=True)
-    searcher.close()
-    assert {**one.payload, "content_hash": ""} == {
-        "doc_id": "tea",
-        "title": "Green tea",
-        "text": "Green tea is steeped in hot water.",
-        "chunk_index": 0,
-        "total_chunks": 1,
-        "metadata": {"year": 2019, "kind": "x"},
-        "content_hash": "",
-    }
-    assert list(one.dense) == pytest.approx(
-        embedder.embed(["Green tea Green tea is steeped in hot water."])[0].tolist(), abs=1e-6
-    )
+def test_chunks_are_shown_as_they_were_split(store: Store, embedder: WordEmbedder) -> None:
+    long_title = Document("long", "title " * 20, "A text of its own. " * 10)
+    documents = [*DOCUMENTS, long_title]
+    with indexed(store, embedder, documents) as retriever:
+        hit = retriever.search("saffron from Kashmir", 1)[0]
+        assert hit.text.endswith("saffron from Kashmir.")
+        assert hit.chunk_index == hit.total_chunks - 1 > 0
+        (tea,) = retriever.search("steeped", 1)
+        assert (tea.text, tea.total_chunks) == ("Green tea is steeped in hot water.", 1)
+        (split,) = retriever.search("title title", 1, mode="dense")
+    assert split.doc_id == "long"
+    assert split.total_chunks > 1
+    assert split.text.startswith("title")  # which was split with its text
 
 
 def test_a_document_counts_once_in_bm25_however_many_chunks_it_has(
     store: Store, embedder: WordEmbedder
 ) -> None:
     """An IDF over chunks would rank by how documents were split."""
-    build_index(DOCUMENTS, embedder, store)
-    searcher = store.open()
-    model = searcher.manifest.bm25
-    assert model is not None
-    found = searcher.candidates().lexical(model.query("saffron"))
-    searcher.close()
-    assert list(found) == ["soup"]
+    with indexed(store, embedder) as retriever:
+        model = retriever.manifest.bm25
+        ((hit, why),) = retriever.explain("saffron", 1, mode="bm25")
     weight = model.document(DOCUMENTS[4])
     term = dict(zip(weight.indices, weight.values, strict=True))
     (index,) = model.query("saffron").indices
     # ln(1 + (5 - 1 + 0.5) / (1 + 0.5)), with the 5 documents, not their chunks
-    assert found["soup"] == pytest.approx(term[index] * 1.3862943, rel=1e-3)
+    assert hit.doc_id == "soup"
+    assert sum(why.terms.values()) == pytest.approx(term[index] * 1.3862943, rel=1e-3)
 
 
-def test_document_vectors_are_those_of_the_index(embedder: WordEmbedder, tmp_path: Path) -> None:
-    from assay.search.folder_store import FolderStore
-
-    store = FolderStore(tmp_path, "test")
-    build_index(DOCUMENTS, embedder, store)
+def test_document_vectors_are_those_of_the_index(store: Store, embedder: WordEmbedder) -> None:
+    built(store, DOCUMENTS, embedder)
     embedder.seen.clear()
-    vectors = document_vectors(DOCUMENTS, embedder)
+    assert document_vectors(DOCUMENTS, embedder).shape == (5, 512)
     assert embedder.seen == []
-    assert vectors.shape == (5, 512)
-    (first,) = store.open().fetch([point_id("soup", 0)], vectors=True)
-    assert list(first.dense) == pytest.approx(vectors[4].tolist(), abs=1e-6)
 
 
 class _Tracked(Document):
@@ -243,54 +189,36 @@ class _Tracked(Document):
         _Tracked.alive -= 1
 
 
-class _OnDisk:
+class _OnDisk(dict[str, Document]):
     """Documents that exist only while they are read, as those of a large corpus do."""
 
-    def __init__(self, size: int, version: str = "") -> None:
-        self.size, self.version = size, version
+    class Values:
+        def __len__(self) -> int:
+            return 300
+
+        def __iter__(self) -> Iterator[Document]:
+            for number in range(300):
+                yield _Tracked(f"d{number}", f"Title {number}", f"Text {number}")
 
     def __len__(self) -> int:
-        return self.size
+        return 300
 
-    def __iter__(self) -> Iterator[Document]:
-        for number in range(self.size):
-            text = f"Text {number} {self.version if number % 50 == 0 else ''}"
-            yield _Tracked(f"d{number}", f"Title {number}", text)
+    def values(self) -> Values:  # type: ignore[override]
+        return self.Values()
 
 
-@pytest.fixture
-def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches of 10 documents, which is what may be in memory together."""
+def test_a_corpus_on_the_disk_is_never_in_memory_as_a_whole(
+    store: Store, embedder: WordEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(index_module, "_DOCUMENTS_AT_ONCE", 10)
-    monkeypatch.setattr(distributed_index, "_DOCUMENTS_IN_A_PART", 10)
     monkeypatch.setattr(embedding, "TEXTS_UNTIL_SAVED", 10)
+    monkeypatch.setattr("assay.search.bm25_index.DOCUMENTS_READ", 10)
+    monkeypatch.setattr("assay.search.analyzer.DOCUMENTS_READ", 10)
     sample = vector_metric._titled_sample
     monkeypatch.setattr(vector_metric, "_titled_sample", lambda corpus, *_: sample(corpus, 20, 10))
     monkeypatch.setattr(_Tracked, "most", 0)
-
-
-@pytest.mark.usefixtures("few_at_once")
-def test_a_corpus_on_the_disk_is_never_in_memory_as_a_whole(
-    store: Store, embedder: WordEmbedder
-) -> None:
-    assert counts(build_index(_OnDisk(300), embedder, store)) == (300, 0, 0, 0)
-    assert counts(build_index(_OnDisk(300), embedder, store)) == (0, 0, 0, 300)
-    assert counts(build_index(_OnDisk(280, "newer"), embedder, store)) == (0, 6, 20, 274)
-    manifest = store.manifest()
-    assert manifest is not None
-    assert manifest.metric
-    assert found(store, "newer", embedder)[:2] == ["d0", "d100"]
-    assert _Tracked.most < 30
-
-
-@pytest.mark.usefixtures("few_at_once")
-def test_a_part_of_a_corpus_on_the_disk_is_embedded_a_few_documents_at_a_time(
-    tmp_path: Path, embedder: WordEmbedder
-) -> None:
-    planned = distributed_index.IndexPart(1, 3, "d", "", "", EmbedderSettings(), Bm25Settings(), 0)
-    part = distributed_index.write_part(_OnDisk(100), planned, embedder, tmp_path / "part")
-    assert part.documents == 33
-    assert embedder.seen[0].startswith("Title 1 ")
+    dataset = Dataset("large", _OnDisk(), {}, {})
+    assert build_index(dataset, embedder, store).documents == 300
     assert _Tracked.most < 30
 
 
@@ -299,26 +227,26 @@ def test_two_builders_of_one_index_lose_nothing(store: Store, embedder: WordEmbe
 
     def build(_: int) -> IndexReport:
         together.wait(30)
-        return build_index(DOCUMENTS, WordEmbedder(), store)
+        return build_index(corpus(), WordEmbedder(), store)
 
     with ThreadPoolExecutor(2) as pool:
         reports = list(pool.map(build, range(2)))
-    assert {one.added + one.unchanged for one in reports} == {5}
-    assert contents(store).keys() == {one.id for one in DOCUMENTS}
-    assert sorted(found(store, "water", embedder)) == ["beer", "bread", "tea"]
+    assert {one.documents for one in reports} == {5}
+    assert built(store, DOCUMENTS, embedder) == (False, 0)
+    assert sorted(found(store, "water")) == ["beer", "bread", "tea"]
 
 
 def test_vectors_from_the_cache_are_not_said_to_be_embedded(
-    tmp_path: Path, embedder: WordEmbedder
+    store: Store, embedder: WordEmbedder
 ) -> None:
-    manifest = describe_index(DOCUMENTS, embedder, Bm25Settings())
     said: list[set[str]] = []
 
     def note(what: str, _done: int, _total: int | None) -> None:
         said[-1].add(what)
 
-    cache = VectorCache(tmp_path / "vectors.sqlite3")
-    for _ in range(2):
+    for documents in (DOCUMENTS, DOCUMENTS[1:]):
         said.append(set())
-        list(points_of(DOCUMENTS, embedder, manifest, cache, note, len(DOCUMENTS)))
-    assert said == [{"embedding documents"}, {"indexing documents"}]
+        build_index(corpus(documents), embedder, store, note)
+    assert "embedding documents" in said[0]
+    assert "embedding documents" not in said[1]
+    assert "indexing documents" in said[1]

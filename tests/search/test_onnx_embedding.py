@@ -94,7 +94,7 @@ def test_products_that_may_overflow_are_computed_exactly(
 
 def test_opening_an_index_imports_only_what_a_search_needs() -> None:
     """Each of these costs a tenth of the time until the first result, and httpx a fifth."""
-    heavy = {"httpx", "onnx", "qdrant_edge", "importlib.metadata", "assay.data.load"}
+    heavy = {"httpx", "onnx", "qdrant_client", "importlib.metadata", "assay.data.load"}
     code = (
         f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r});"
         "import assay.search.index;"

@@ -7,17 +7,16 @@ from typing import Any
 
 import pytest
 from tests.json_server import Answer, JsonRequest, JsonServer
-from tests.search.samples import DOCUMENTS, WordEmbedder
+from tests.search.samples import WordEmbedder, indexed
 from typer.testing import CliRunner
 
 import assay
 from assay.cli.app import app
 from assay.errors import SearchError, SearchUnavailable, UsageError
 from assay.search import remote_embedding
+from assay.search.array_store import ArrayStore
 from assay.search.bm25 import QUERY_CHARACTERS
 from assay.search.embedding import EmbedderSettings
-from assay.search.folder_store import FolderStore
-from assay.search.index import build_index, open_index
 from assay.search.remote_embedding import RETRIES
 from assay.search.reranking import open_reranker, with_reranker
 
@@ -52,10 +51,9 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[RerankServer]:
 def test_the_first_documents_are_ordered_by_the_reranker(
     server: RerankServer, tmp_path: Path, embedder: WordEmbedder
 ) -> None:
-    store = FolderStore(tmp_path / "index", "test")
-    build_index(DOCUMENTS, embedder, store)
+    store = ArrayStore(tmp_path / "index", "test")
     settings = EmbedderSettings(reranker=f"tei:{server.url}")
-    with with_reranker(open_index(store, embedder), settings) as retriever:
+    with with_reranker(indexed(store, embedder), settings) as retriever:
         hits = retriever.search("tea water", 2)
     (body,) = server.bodies
     shortest = sorted(body["texts"], key=len)[:2]
@@ -128,10 +126,9 @@ def test_it_is_refused_where_the_target_has_its_own_search() -> None:
 def test_a_search_is_checked_as_without_a_reranker(
     server: RerankServer, tmp_path: Path, embedder: WordEmbedder, top_k: int
 ) -> None:
-    store = FolderStore(tmp_path / "index", "test")
-    build_index(DOCUMENTS, embedder, store)
+    store = ArrayStore(tmp_path / "index", "test")
     settings = EmbedderSettings(reranker=f"tei:{server.url}")
-    with with_reranker(open_index(store, embedder), settings) as retriever:
+    with with_reranker(indexed(store, embedder), settings) as retriever:
         with pytest.raises(UsageError, match=f"top_k must be from 1 to 100, got {top_k}"):
             retriever.search("tea water", top_k)
         assert not server.bodies

@@ -6,13 +6,13 @@ from typing import Any, get_args
 
 import pytest
 from tests.search.conftest import ENGINES, empty_store, isolate
-from tests.search.samples import DOCUMENTS, WordEmbedder
+from tests.search.samples import DOCUMENTS, WordEmbedder, corpus, indexed
 
-from assay.data import Dataset, Document
+from assay.data import Document
 from assay.errors import SearchError, UsageError
-from assay.search.bm25 import QUERY_CHARACTERS, Bm25Settings
+from assay.search.bm25 import QUERY_CHARACTERS
 from assay.search.explanation import JudgedQuery
-from assay.search.index import build_index, open_index, open_retriever
+from assay.search.index import open_retriever
 from assay.search.modes import ZERO_SHOT_MODES, Mode
 from assay.search.retriever import LearnedRanking, Ranked, Retriever
 from assay.search.store import Store
@@ -50,8 +50,7 @@ def retriever(
     with pytest.MonkeyPatch.context() as patch:
         isolate(patch, folder / "cache")
         store = empty_store(request, folder)
-        build_index(DOCUMENTS, WordEmbedder(), store)
-        with open_index(store, WordEmbedder()) as opened:
+        with indexed(store, WordEmbedder()) as opened:
             yield opened.with_ranking(FixedRanker(), IDS)
 
 
@@ -107,8 +106,7 @@ def test_signals_say_which_of_them_found_a_document_and_where(retriever: Retriev
 
 def test_equal_scores_are_in_the_order_of_ids(store: Store, embedder: WordEmbedder) -> None:
     twins = [Document(name, "Twin", "the same words exactly") for name in "dbeca"]
-    build_index(twins, embedder, store)
-    with open_index(store, embedder) as retriever:
+    with indexed(store, embedder, twins) as retriever:
         for mode in ZERO_SHOT_MODES:
             hits = retriever.search("same words", 4, mode=mode)
             assert [hit.doc_id for hit in hits] == list("abcd"), mode
@@ -168,8 +166,7 @@ def test_strange_queries_are_answered(retriever: Retriever, mode: Mode, query: s
 
 
 def test_a_query_is_read_up_to_a_bound(store: Store, embedder: WordEmbedder) -> None:
-    build_index(DOCUMENTS, embedder, store)
-    with open_index(store, embedder) as retriever:
+    with indexed(store, embedder) as retriever:
         retriever.search("tea\x00" * 25_000, mode="dense")
     assert len(embedder.seen[-1]) <= QUERY_CHARACTERS
     assert "\x00" not in embedder.seen[-1]
@@ -205,9 +202,8 @@ def test_a_query_that_the_tuned_ranking_leaves_alone_is_answered_by_hybrid(
 
 
 def test_tuned_without_a_ranker_says_what_to_run(store: Store, embedder: WordEmbedder) -> None:
-    build_index(DOCUMENTS, embedder, store)
     with (
-        open_index(store, embedder) as retriever,
+        indexed(store, embedder) as retriever,
         pytest.raises(SearchError, match="run: assay tune"),
     ):
         retriever.search("tea", mode="tuned")
@@ -217,8 +213,7 @@ def test_many_chunks_do_not_crowd_out_other_documents(store: Store, embedder: Wo
     """A book of 500 near chunks fills every list of nearest chunks; the others are found still."""
     book = Document("book", "Tea", "All about green tea today. " * 1500)
     shelf = [Document(f"note{i}", "", f"green tea note number {i}") for i in range(120)]
-    build_index([book, *shelf], embedder, store)
-    with open_index(store, embedder) as retriever:
+    with indexed(store, embedder, [book, *shelf]) as retriever:
         assert len(retriever.search("all about green tea today", 100, mode="dense")) == 100
         assert retriever.search("all about green tea today", 1)[0].doc_id == "book"
 
@@ -277,18 +272,18 @@ def test_where_little_was_learned_hybrid_has_the_rest_of_the_weight(retriever: R
 
 
 @pytest.mark.parametrize("filters", [None, {"year": {"gte": 2020}}, {"tags": "hot"}, {"year": 1}])
-def test_bm25_alone_finds_shows_and_explains_what_an_index_with_vectors_does(
+def test_bm25_alone_scores_and_explains_as_an_index_with_vectors_does(
     filters: dict[str, object] | None,
 ) -> None:
-    data = Dataset("drinks", {one.id: one for one in DOCUMENTS}, {}, {})
-    embedder, settings = WordEmbedder(), Bm25Settings()
-    query = "saffron and onions in hot water"
-    with open_retriever(data, "bm25", embedder=embedder, bm25=settings) as alone:
+    embedder, query = WordEmbedder(), "saffron and onions in hot water"
+    with open_retriever(corpus(), "bm25") as alone:
         found = alone.explain(query, 3, mode="bm25", filters=filters)
         assert alone.search(query, 3, mode="bm25", filters=filters) == [hit for hit, _ in found]
-    assert not embedder.seen
-    with open_retriever(data, embedder=embedder, bm25=settings) as whole:
-        assert found == whole.explain(query, 3, mode="bm25", filters=filters)
-    soup = [hit for hit, _ in found if hit.doc_id == "soup"]
-    assert all(hit.total_chunks > 1 and "saffron" in hit.text for hit in soup)
-    assert bool(soup) == (filters != {"year": 1})
+        with pytest.raises(UsageError, match="search it with mode bm25"):
+            alone.search(query)
+    with open_retriever(corpus(), embedder=embedder) as whole:
+        same = whole.explain(query, 3, mode="bm25", filters=filters)
+    scores = [[(hit.doc_id, hit.score, why) for hit, why in one] for one in (found, same)]
+    assert scores[0] == scores[1]
+    assert all(hit.total_chunks == 1 for hit, _ in found)  # the whole text, as nothing was split
+    assert any(hit.doc_id == "soup" for hit, _ in found) == (filters != {"year": 1})

@@ -1,20 +1,17 @@
 """The metric of a corpus: what titles and their own texts differ in is damped."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.search.samples import WordEmbedder
+from tests.search.samples import WordEmbedder, indexed
 
 from assay.data import Document
 from assay.progress import Progress, silent
+from assay.search.array_store import ArrayStore
 from assay.search.embedding import VectorCache, Vectors
-from assay.search.folder_store import FolderStore
-from assay.search.index import build_index, open_index
-from assay.search.store import DamagedIndexError, Manifest
 from assay.search.vector_metric import CorpusMetric, fit_metric
 
 TOPICS = ("tea", "bread", "music", "rain")
@@ -109,71 +106,24 @@ def test_the_order_of_documents_does_not_matter(tmp_path: Path) -> None:
     assert fitted(documents(), tmp_path) == fitted(documents()[::-1], tmp_path)
 
 
-def test_a_manifest_keeps_the_metric(tmp_path: Path) -> None:
-    store, some = FolderStore(tmp_path / "index", "c"), documents()
-    build_index(some, StyleEmbedder(), store)
-    manifest = store.manifest()
-    assert manifest is not None
-    assert manifest.metric == fitted(some, tmp_path)
-    assert Manifest.from_json(json.loads(json.dumps(manifest.as_json())), "here") == manifest
-
-
-@pytest.mark.parametrize("damage", [{"directions": "?"}, {"kept": [0.5, 0.5, 0.5]}, {"kept": "x"}])
-def test_a_damaged_metric_is_a_damaged_index(tmp_path: Path, damage: dict[str, object]) -> None:
-    store = FolderStore(tmp_path / "index", "c")
-    build_index(documents(), StyleEmbedder(), store)
-    manifest = store.manifest()
-    assert manifest is not None
-    value = manifest.as_json()
-    with pytest.raises(DamagedIndexError):
-        Manifest.from_json(value | {"metric": value["metric"] | damage}, "here")
-
-
 def test_queries_and_documents_are_compared_in_the_metric(tmp_path: Path) -> None:
     """A short query is as far from every text by its style: the metric brings the topic out."""
-    embedder, store = StyleEmbedder(), FolderStore(tmp_path / "index", "c")
-    build_index(documents(), embedder, store)
-    with open_index(store, embedder) as retriever:
+    embedder, store = StyleEmbedder(), ArrayStore(tmp_path / "index", "c")
+    with indexed(store, embedder, documents()) as retriever:
         for mode in ("dense", "hybrid"):
             hits = retriever.search("tea", 10, mode=mode)
             assert {int(hit.doc_id) % 4 for hit in hits} == {0}
         metric = retriever.manifest.metric
-        assert metric
         best = retriever.search("tea", 1, mode="dense")[0]
+    assert metric == fitted(documents(), tmp_path)
     texts = [f"{one.title} {one.text}".strip() for one in documents() if one.id == best.doc_id]
     query, document = (metric.apply(one) for one in embedder.embed(["tea", *texts]))
     assert best.score == pytest.approx(float(query @ document), abs=1e-5)
 
 
-def test_the_metric_stays_while_a_few_documents_change(tmp_path: Path) -> None:
-    embedder, store = StyleEmbedder(), FolderStore(tmp_path / "index", "c")
-    build_index(documents(), embedder, store)
-    first = store.manifest()
-    report = build_index(documents(43), embedder, store)
-    second = store.manifest()
-    assert first is not None
-    assert second is not None
-    assert (report.added, report.changed) == (3, 0)
-    assert second.metric == first.metric
-
-
-def test_it_is_fitted_again_when_the_corpus_has_more_than_doubled(tmp_path: Path) -> None:
-    embedder, store = StyleEmbedder(), FolderStore(tmp_path / "index", "c")
-    build_index(documents(7), embedder, store)
-    few = store.manifest()
-    build_index(documents(40), embedder, store)
-    many = store.manifest()
-    assert few is not None
-    assert many is not None
-    assert not few.metric
-    assert many.metric
-    with open_index(store, embedder) as retriever:
-        assert int(retriever.search("tea", 1, mode="dense")[0].doc_id) % 4 == 0
-
-
-def test_nothing_is_embedded_for_an_index_that_is_ready(tmp_path: Path) -> None:
-    store = FolderStore(tmp_path / "index", "c")
-    build_index(documents(), StyleEmbedder(), store)
-    again = StyleEmbedder()
-    build_index(documents(), again, store)
-    assert again.seen == []
+def test_it_is_fitted_again_when_the_corpus_changes(tmp_path: Path) -> None:
+    embedder, store = StyleEmbedder(), ArrayStore(tmp_path / "index", "c")
+    with indexed(store, embedder, documents(7)) as few:
+        assert not few.manifest.metric
+    with indexed(store, embedder, documents(40)) as many:
+        assert many.manifest.metric

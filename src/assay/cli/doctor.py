@@ -190,9 +190,9 @@ def _answer_text(call: "SampleCall") -> str:
 
 _PACKAGES = (
     *("agent-assay", "a2a-sdk", "mcp", "httpx", "starlette", "uvicorn"),
-    *("qdrant-edge-py", "onnxruntime", "lightgbm", "PyStemmer", "numpy"),
+    *("onnxruntime", "lightgbm", "PyStemmer", "numpy"),
 )
-_IMPORTED_AS = {"a2a-sdk": "a2a", "qdrant-edge-py": "qdrant_edge"}
+_IMPORTED_AS = {"a2a-sdk": "a2a"}
 _SECRET = ("TOKEN", "PASSWORD", "SECRET", "KEY")
 # Read directly, without an option.
 _PLAIN_VARIABLES = (
@@ -264,9 +264,12 @@ def examine_installation(root: Any, as_json: bool, *, deep: bool = False) -> int
 
 def _check_kept_files() -> dict[str, tuple[str, bool]]:
     """What is in the cache, its state in words, and whether it is damaged."""
-    from assay.search.integrity import check_kept_files
+    from assay.search.array_store import check_kept_files
 
-    return {one.what: (one.state, bool(one.damage)) for one in check_kept_files()}
+    return {
+        what: (damage or "every checksum matches", bool(damage))
+        for what, damage in check_kept_files()
+    }
 
 
 def _option_settings(root: Any, from_file: dict[str, Any]) -> Iterator[Setting]:

@@ -20,7 +20,7 @@ from assay.cli.options import (
 from assay.errors import UsageError
 
 if TYPE_CHECKING:
-    from assay.data.dataset import Corpus, Dataset
+    from assay.data.dataset import Dataset
     from assay.progress import Progress
     from assay.search.bm25 import Bm25Settings
     from assay.search.embedding import Embedder, EmbedderSettings
@@ -57,7 +57,7 @@ def index(
     as_json: JsonOption = False,
     **options: Any,
 ) -> None:
-    """Embed and index the documents of a data set. Only new and changed ones are processed.
+    """Embed and index the documents of a data set. Only new texts are embedded.
 
     The index is kept in QDRANT_PATH (default: in the cache), or on the Qdrant server at
     QDRANT_URL with QDRANT_API_KEY. Searches use the old index until the new one is complete.
@@ -68,7 +68,6 @@ def index(
     from assay.data import load_dataset
     from assay.search.embedding import open_embedder
     from assay.search.index import build_index, open_store
-    from assay.search.index_changes import as_corpus
 
     settings, bm25 = embedder_settings(options), bm25_settings(options)
     if part is not None and not shard:
@@ -78,18 +77,17 @@ def index(
     with progress_bar() as progress:
         data = load_dataset(dataset, archive=archive, progress=progress)
         data.require_documents("an index")
-        documents = as_corpus(data.documents.values())
         if shard:
-            _embed_shard(shard, part, dataset, documents, settings, bm25, progress, as_json)
+            _embed_shard(shard, part, dataset, data, settings, bm25, progress, as_json)
             return
         chosen = open_embedder(settings)
         store = open_store(data.name, chosen)
         if engine:
             from assay.search.distributed_index import build_on_cluster
 
-            report = build_on_cluster(documents, settings, store, engine, progress, bm25=bm25)
+            report = build_on_cluster(data, settings, store, engine, progress, bm25=bm25)
         else:
-            report = build_index(documents, chosen, store, progress, bm25=bm25)
+            report = build_index(data, chosen, store, progress, bm25=bm25)
     show_index(data, store, chosen, report, as_json)
 
 
@@ -101,15 +99,14 @@ def show_index(
     from assay.search.index import live_manifest
 
     made = live_manifest(store)
-    language = made.bm25.language if made and made.bm25 else "unknown"
+    language = made.bm25.language if made else "unknown"
     if as_json:
         facts = {"dataset": data.name, "index": store.where, "embedder": embedder.name}
         print_json(facts | {"bm25_language": language} | asdict(report))
         return
     show(
         f"{data.name}: {count(len(data.documents))} documents in {store.where}, BM25 in {language}",
-        f"{count(report.added)} added, {count(report.changed)} changed, "
-        f"{count(report.removed)} removed, {count(report.unchanged)} unchanged "
+        f"{'built' if report.rebuilt else 'up to date'}, {count(report.embedded)} texts embedded, "
         f"in {duration(report.seconds)}",
     )
 
@@ -118,7 +115,7 @@ def _embed_shard(
     shard: str,
     folder: Path | None,
     dataset: str,
-    documents: "Corpus",
+    data: "Dataset",
     settings: "EmbedderSettings",
     bm25: "Bm25Settings",
     progress: "Progress",
@@ -131,12 +128,12 @@ def _embed_shard(
     index, count = parse_shard(shard)
     folder = folder or Path("index-parts") / f"{index + 1}-of-{count}"
     planned = IndexPart(index, count, dataset, "", "", settings, bm25, 0)
-    part = write_part(documents, planned, open_embedder(settings), folder, progress)
+    part = write_part(data, planned, open_embedder(settings), folder, progress)
     if as_json:
         print_json({"part": str(folder)} | asdict(part))
     else:
         show(
-            f"{folder}: {part.documents:,} of {len(documents):,} documents embedded; when all "
+            f"{folder}: {part.documents:,} of {len(data.documents):,} documents embedded; when all "
             f"{count} parts are there: assay merge {folder.parent}/*"
         )
 
@@ -150,13 +147,11 @@ def merge_index_parts(
     from assay.search.distributed_index import read_parts, take_vectors
     from assay.search.embedding import VectorCache, open_embedder
     from assay.search.index import build_index, open_store
-    from assay.search.index_changes import as_corpus, corpus_digest
 
     first = read_parts(folders)[0]
     with progress_bar() as progress:
         data = load_dataset(dataset or first.dataset, archive=archive, progress=progress)
-        documents = as_corpus(data.documents.values())
-        if corpus_digest(documents) != first.corpus:
+        if data.corpus_fingerprint != first.corpus:
             raise SearchError(
                 f"the parts were made from other documents than {dataset or first.dataset!r} has "
                 "here; pass the data set that they were made from with --dataset"
@@ -165,7 +160,7 @@ def merge_index_parts(
         cache = VectorCache()
         take_vectors(folders, cache)
         store = open_store(data.name, embedder)
-        report = build_index(documents, embedder, store, progress, bm25=first.bm25, cache=cache)
+        report = build_index(data, embedder, store, progress, bm25=first.bm25, cache=cache)
     show_index(data, store, embedder, report, as_json)
 
 

@@ -148,7 +148,7 @@ def _open(
     from assay.search.embedding import open_embedder
     from assay.search.index import open_retriever
 
-    embedder = open_embedder(settings)
+    embedder = None if mode == "bm25" else open_embedder(settings)
     retriever = open_retriever(data, mode, embedder=embedder, bm25=bm25, progress=progress)
     if not settings.reranker:
         return retriever
@@ -159,7 +159,7 @@ def _open(
 
 def _number_that_meets(data: "Dataset", where: JsonObject) -> int:
     from assay.search.filters import conditions, holds
-    from assay.search.index import plain_metadata
+    from assay.search.store import plain_metadata
 
     wanted = conditions(where)
     found = map(plain_metadata, data.documents.values())

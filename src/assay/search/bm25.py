@@ -11,13 +11,14 @@ that every product and sum is exact in 32-bit floats. So the order in which an e
 matter, and every engine returns the same scores and the same ties.
 """
 
+import base64
 import math
 import os
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
-from itertools import chain, islice
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,13 +31,11 @@ from assay.search.analyzer import (
     AUTO,
     DEFAULT_LANGUAGE,
     DEFAULT_STOP_WORDS,
-    DOCUMENTS_READ,
     Analyzer,
     language_named,
     language_of,
     open_analyzer,
 )
-from assay.search.postings import damaged_frequencies, pack_frequencies, unpack_frequencies
 
 # A query is read up to here: it bounds the work for a text that was pasted by mistake.
 QUERY_CHARACTERS = 4000
@@ -46,7 +45,7 @@ WEIGHT_STEPS = 1 << 10
 _QUERY_BITS = 13
 VARIABLE = "ASSAY_BM25"
 _LIMIT = 100.0
-NOT_A_MODEL = (TypeError, KeyError, AttributeError, UsageError)
+NOT_A_MODEL = (TypeError, KeyError, AttributeError, ValueError, UsageError)
 
 
 _Floats = NDArray[np.float64]
@@ -198,55 +197,27 @@ class Bm25Model:
         settings: as chosen.
         documents: how many there are.
         average_length: of their texts, in terms.
-        frequencies: packed text, to be kept in a manifest: see `pack_frequencies`.
         average_title: the average length of their titles.
         language: what they are read in, where the settings leave it open.
         analyzer: which version of the analyzer read them.
+        frequencies: how many documents have each term, by its hash.
     """
 
     settings: Bm25Settings
     documents: int
     average_length: float
-    frequencies: str
     average_title: float = 1.0
     language: str = DEFAULT_LANGUAGE
     analyzer: str = ANALYZER
-
-    @classmethod
-    def of(cls, documents: Iterable[Document], settings: Bm25Settings | None = None) -> "Bm25Model":
-        """The model of these documents."""
-        settings, documents = settings or Bm25Settings(), iter(documents)
-        first = list(islice(documents, DOCUMENTS_READ))
-        counts = CorpusCounts(settings, settings.language_for(first))
-        return counts.including(chain(first, documents)).model()
-
-    def same_weights(self, other: "Bm25Model") -> bool:
-        """Whether document vectors of both can be mixed in one index."""
-        return self._weighting == other._weighting
-
-    @property
-    def _weighting(self) -> tuple[object, ...]:
-        lengths = self.average_length, self.average_title
-        return self.analyzer, self.language, self.settings, lengths
-
-    @cached_property
-    def _having(self) -> dict[int, int]:
-        having = unpack_frequencies(self.frequencies)
-        if max(having.values(), default=0) > self.documents:
-            raise damaged_frequencies("more documents than there are")
-        return having
+    frequencies: Mapping[int, int] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
     def _analyzer(self) -> Analyzer:
         return open_analyzer(self.language, self.settings.stop_words)
 
-    def count(self, document: Document) -> DocumentTerms:
-        """The terms of a document."""
-        return count_document(document, self._analyzer, self.settings)
-
     def document(self, document: Document) -> SparseVector:
         """The vector to index for a document."""
-        found = self.count(document)
+        found = count_document(document, self._analyzer, self.settings)
         weights = self.weights(
             [found.text[term] for term in found.terms],
             [found.title[term] for term in found.terms],
@@ -259,14 +230,11 @@ class Bm25Model:
         """The words of a query or a passage as they are counted, in order."""
         return self._analyzer.terms(text)
 
-    def query(self, text: str, having: Mapping[int, int] | None = None) -> SparseVector:
-        """The vector to search with: each known term once, however often it was written.
-
-        `having`: how many documents have each term, where that is kept beside the model.
-        """
-        having = self._having if having is None else having
+    def query(self, text: str) -> SparseVector:
+        """The vector to search with: each known term once, however often it was written."""
+        having = self.frequencies
         asked = self._analyzer.count_query(text[:QUERY_CHARACTERS])
-        known = {index: having[index] for index in asked if index in having}
+        known = {index: count for index in asked if (count := having.get(index))}
         if not known:
             return SparseVector([], [])
         weights = inverse_frequency(list(known.values()), self.documents)
@@ -300,16 +268,20 @@ class Bm25Model:
         exact = saturated(frequencies, settings)
         return np.asarray(np.maximum(np.rint(exact * WEIGHT_STEPS), 1) / WEIGHT_STEPS)
 
+    def as_json(self, *, frequencies: bool) -> JsonObject:
+        """The form that `from_json` reads. `frequencies`: packed, if nothing else has them."""
+        packed = _pack_frequencies(self.frequencies) if frequencies else ""
+        return asdict(replace(self, frequencies={})) | {"frequencies": packed}
+
     @classmethod
     def from_json(cls, value: JsonObject) -> "Bm25Model":
-        """What `dataclasses.asdict` made of a model; for anything else, one of NOT_A_MODEL."""
-        found = cls(**value | {"settings": Bm25Settings(**value["settings"])})
-        kinds = [type(getattr(found, one.name)) for one in fields(cls)]
-        known = kinds == [Bm25Settings, int, float, str, float, str, str]
-        known = known and isinstance(found.settings.stop_words, str)
-        if not known or min(found.average_length, found.average_title) <= 0:
-            raise TypeError
-        return replace(found, language=language_named(found.language))
+        """What `as_json` made of a model; for anything else, one of NOT_A_MODEL."""
+        packed = value["frequencies"]
+        parts = {
+            "settings": Bm25Settings(**value["settings"]),
+            "frequencies": _unpack_frequencies(packed) if packed else {},
+        }
+        return cls(**value | parts)
 
 
 def count_document(document: Document, analyzer: Analyzer, settings: Bm25Settings) -> DocumentTerms:
@@ -318,67 +290,26 @@ def count_document(document: Document, analyzer: Analyzer, settings: Bm25Setting
     return DocumentTerms(analyzer.count(document.text), title)
 
 
-@dataclass(frozen=True)
-class CorpusCounts:
-    """Sums over the documents of a corpus; documents can be added and taken away.
+def _pack_frequencies(frequencies: Mapping[int, int]) -> str:
+    """Term hashes and how many documents have each, as text of about four characters a term."""
+    table = np.array(sorted(frequencies.items()), np.int64).reshape(-1, 2).T
+    table[0] = np.diff(table[0], prepend=0)
+    # Byte by byte: the high bytes of all numbers together are nearly all zeros.
+    planes = np.ascontiguousarray(table, "<u4").view(np.uint8).reshape(2, -1, 4).transpose(0, 2, 1)
+    return base64.b64encode(zlib.compress(planes.tobytes(), 6)).decode("ascii")
 
-    Parameters:
-        settings: of BM25.
-        language: what the documents are read in.
-        documents: how many they are.
-        terms: of their texts together.
-        title_terms: of their titles.
-        frequencies: how many documents have each term.
-    """
 
-    settings: Bm25Settings = field(default_factory=Bm25Settings)
-    language: str = DEFAULT_LANGUAGE
-    documents: int = 0
-    terms: int = 0
-    title_terms: int = 0
-    frequencies: Mapping[int, int] = field(default_factory=dict)
-
-    def including(self, documents: Iterable[Document]) -> "CorpusCounts":
-        """With these documents."""
-        return self._moved(documents, 1)
-
-    def without(self, documents: Iterable[Document]) -> "CorpusCounts":
-        """After these documents, which were included before, are gone."""
-        return self._moved(documents, -1)
-
-    def model(self) -> Bm25Model:
-        """What BM25 needs to know of these documents."""
-        return Bm25Model(
-            self.settings,
-            self.documents,
-            rounded_length(self.terms / max(1, self.documents)),
-            pack_frequencies(self.frequencies),
-            rounded_length(self.title_terms / max(1, self.documents)),
-            self.language,
-        )
-
-    def _moved(self, documents: Iterable[Document], sign: int) -> "CorpusCounts":
-        analyzer = open_analyzer(self.language, self.settings.stop_words)
-        count, terms, title_terms = self.documents, self.terms, self.title_terms
-        having = dict(self.frequencies)
-        for document in documents:
-            found = count_document(document, analyzer, self.settings)
-            count += sign
-            terms += sign * found.text.total()
-            title_terms += sign * found.title.total()
-            for index in found.terms:
-                having[index] = having.get(index, 0) + sign
-        return replace(
-            self,
-            documents=count,
-            terms=terms,
-            title_terms=title_terms,
-            frequencies={one: n for one, n in having.items() if n > 0},
-        )
+def _unpack_frequencies(packed: str) -> dict[int, int]:
+    try:
+        content = zlib.decompress(base64.b64decode(packed, validate=True))
+        planes = np.frombuffer(content, np.uint8).reshape(2, 4, -1).transpose(0, 2, 1)
+    except zlib.error as error:
+        raise ValueError(f"the term frequencies are damaged ({error})") from None
+    table = np.ascontiguousarray(planes).view("<u4").reshape(2, -1)
+    indices = np.cumsum(table[0], dtype=np.int64)
+    return dict(zip(indices.tolist(), table[1].tolist(), strict=True))
 
 
 def rounded_length(mean: float) -> float:
-    """To a power of the square root of 2, so that a few changed documents leave the vectors of all
-    others as they are.
-    """
+    """To a power of the square root of 2: a mean that hardly differs changes no weight."""
     return round(2 ** (round(2 * math.log2(max(1.0, mean))) / 2), 1)

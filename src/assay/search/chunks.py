@@ -10,7 +10,7 @@ than 256 tokens: dense nDCG@10 0.309, against 0.304 for the first chunk alone; w
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from assay.data.dataset import Document
@@ -32,10 +32,15 @@ _Piece = tuple[_Span, int]
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """`text` is shown; `embedded` is what the vector is made of."""
+    """`text` is shown; `embedded` is what the vector is made of.
+
+    `span`: where it is in the document's text; below zero, counted from -1 down, in title and text
+    of a document whose title is too long to stand before each chunk.
+    """
 
     text: str
     embedded: str
+    span: _Span
 
 
 def split_documents(
@@ -52,7 +57,7 @@ def split_documents(
     ]
     if not (prompt := embedder.prompts.document):
         return split
-    return [[Chunk(one.text, prompt + one.embedded) for one in chunks] for chunks in split]
+    return [[replace(one, embedded=prompt + one.embedded) for one in chunks] for chunks in split]
 
 
 def document_vectors(
@@ -77,14 +82,15 @@ def _split(
 ) -> list[Chunk]:
     room = embedder.max_tokens - _MARKS - _prompt_size(embedder) - title_size
     if sum(size for _, size in sentences) <= room:
-        return [Chunk(text, f"{title} {text}".strip())]
+        return [Chunk(text, f"{title} {text}".strip(), (0, len(text)))]
     if title_size > embedder.max_tokens // 2:
         whole = f"{title} {text}".strip()
         (sentences,) = _sentences([whole], embedder)
-        return _split("", 0, whole, sentences, embedder, most)
+        chunks = _split("", 0, whole, sentences, embedder, most)
+        return [replace(one, span=(-one.span[0] - 1, -one.span[1] - 1)) for one in chunks]
     pieces = [piece for one in sentences for piece in _short(text, one, room // 2, embedder)]
     return [
-        Chunk(text[start:end].strip(), f"{title} {text[unread:end]}".strip())
+        Chunk(text[start:end].strip(), f"{title} {text[unread:end]}".strip(), (start, end))
         for start, unread, end in islice(_packed(text, pieces, room, embedder), most)
     ]
 

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-from assay.data.dataset import Corpus, Document
+from assay.data.dataset import Dataset, Document
 from assay.errors import AssayError, SearchError
 from assay.files import atomic_write, make_private_folder, read_file
 from assay.net.json import parse_object
@@ -21,14 +21,7 @@ from assay.ray_cluster import RayCluster
 from assay.search.bm25 import Bm25Settings
 from assay.search.chunks import split_documents
 from assay.search.embedding import Embedder, EmbedderSettings, VectorCache, Vectors, open_embedder
-from assay.search.index import (
-    IndexReport,
-    build_index,
-)
-from assay.search.index_changes import (
-    batches,
-    corpus_digest,
-)
+from assay.search.index import IndexReport, batches, build_index
 from assay.search.store import Store
 
 PART_FILE = "part.json"
@@ -52,7 +45,7 @@ class IndexPart:
 
 
 def write_part(
-    documents: Corpus,
+    dataset: Dataset,
     part: IndexPart,
     embedder: Embedder,
     folder: Path,
@@ -62,12 +55,12 @@ def write_part(
 
     Returns the part with what was found out about the documents.
     """
-    whole = replace(part, corpus=corpus_digest(documents), embedder=embedder.name)
-    whole = replace(whole, documents=len(range(part.index, len(documents), part.count)))
+    whole = replace(part, corpus=dataset.corpus_fingerprint, embedder=embedder.name)
+    whole = replace(whole, documents=len(range(part.index, len(dataset.documents), part.count)))
     try:
         make_private_folder(folder)
         cache = VectorCache(folder / _VECTORS)
-        mine, done = islice(documents, part.index, None, part.count), 0
+        mine, done = islice(dataset.documents.values(), part.index, None, part.count), 0
         for some in batches(mine, max(_DOCUMENTS_IN_A_PART, embedder.texts_at_once)):
             cache.embed(_texts(some, embedder), embedder)
             done += len(some)
@@ -144,7 +137,7 @@ class ClusterWork:
 
 
 def build_on_cluster(
-    documents: Corpus,
+    dataset: Dataset,
     settings: EmbedderSettings,
     store: Store,
     engine: str,
@@ -160,12 +153,12 @@ def build_on_cluster(
     embedder, cache = open_embedder(settings), VectorCache()
     with RayCluster(engine, {"ASSAY_THREADS": "1"}) as cluster:
         progress(f"using {cluster.cpus} CPUs and {cluster.gpus} GPUs of Ray", 0, None)
-        embed_on_cluster(documents, settings, embedder, cluster, cache, progress)
-    return build_index(documents, embedder, store, progress, bm25=bm25, cache=cache)
+        embed_on_cluster(dataset, settings, embedder, cluster, cache, progress)
+    return build_index(dataset, embedder, store, progress, bm25=bm25, cache=cache)
 
 
 def embed_on_cluster(
-    documents: Corpus,
+    dataset: Dataset,
     settings: EmbedderSettings,
     embedder: Embedder,
     cluster: RayCluster,
@@ -178,7 +171,7 @@ def embed_on_cluster(
 
     def parts() -> Iterator[tuple[object, ...]]:
         nonlocal finished
-        for some in batches(documents, _DOCUMENTS_IN_A_PART):
+        for some in batches(dataset.documents.values(), _DOCUMENTS_IN_A_PART):
             if missing := cache.missing(_texts(some, embedder), embedder):
                 sizes.append(len(some))
                 yield missing, work
@@ -192,7 +185,7 @@ def embed_on_cluster(
             raise vectors
         cache.add(vectors, embedder)
         finished += sizes[place]
-        progress("embedding documents", finished, len(documents))
+        progress("embedding documents", finished, len(dataset.documents))
 
 
 def _embed_texts(texts: Sequence[str], work: ClusterWork) -> dict[str, Vectors]:

@@ -180,6 +180,8 @@ class VectorCache:
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or cache_folder() / "vectors.sqlite3"
+        self.computed = 0
+        """How many texts were embedded, as they were not in the cache."""
         self._database = CacheDatabase(self.path, "vector cache", _TABLE, SearchError)
 
     def embed(
@@ -199,6 +201,7 @@ class VectorCache:
             self._database.use(partial(_write, embedder=embedder, vectors=fresh))
             known |= fresh
             done += len(part)
+            self.computed += len(part)
         if not texts:
             return np.zeros((0, embedder.dimension), np.float32)
         return np.stack([known[key] for key in keys])

@@ -1,57 +1,45 @@
-"""From documents to an index that can be searched: only what changed is embedded and written.
+"""The retriever over a data set, with its index built when it is first needed.
 
-`open_retriever` is the way in: the retriever over a data set, its index built when first needed.
+`open_retriever` is the way in. Every vector that was embedded once comes from the cache: an index
+of changed documents costs the new texts only.
 """
 
 import hashlib
-import json
+import logging
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from assay.data.cache import cache_folder
-from assay.data.dataset import Corpus, Dataset, Document
-from assay.errors import NotTuned, SearchError, TuningDeclined
-from assay.net.json import JsonObject
+from assay.data.dataset import Dataset
+from assay.errors import NotTuned, SearchError, SearchUnavailable, TuningDeclined
 from assay.progress import Progress, silent
-from assay.search.analyzer import ANALYZER
-from assay.search.bm25 import Bm25Model, Bm25Settings
-from assay.search.chunks import POLICY, Chunk, split_documents
-from assay.search.embedding import (
-    BUILTIN_EMBEDDER,
-    Embedder,
-    VectorCache,
-    Vectors,
-    open_embedder,
-)
-from assay.search.index_changes import (
-    IndexChanges,
-    as_corpus,
-    batches,
-    content_hash,
-    corpus_digest,
-    find_changes,
-)
+from assay.search.bm25 import Bm25Settings
+from assay.search.bm25_index import Bm25Index, open_bm25
+from assay.search.chunks import split_documents
+from assay.search.embedding import BUILTIN_EMBEDDER, Embedder, VectorCache, open_embedder
 from assay.search.modes import Mode
 from assay.search.retriever import Retriever
+from assay.search.sealed_folder import DamagedIndexError
 from assay.search.store import (
-    ChunkPayload,
-    DamagedIndexError,
+    EmbeddedDocument,
+    IndexKey,
     Manifest,
-    Point,
+    Searcher,
     Store,
     collection_name,
-    point_id,
 )
-from assay.search.vector_metric import fit_metric
-from assay.text import strip_controls
+from assay.search.vector_metric import NO_METRIC, fit_metric
 
 if TYPE_CHECKING:
-    from assay.search.qdrant_cluster import ClusterSettings  # brings the client of Qdrant
+    from assay.search.qdrant_connection import ClusterSettings  # brings the client of Qdrant
+
+_log = logging.getLogger(__name__)
+_Item = TypeVar("_Item")
 
 # Bounds the memory that a large corpus takes while it is indexed.
 _DOCUMENTS_AT_ONCE = 500
@@ -59,17 +47,55 @@ _DOCUMENTS_AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class IndexReport:
-    """How many documents were written, taken out, and left as they were."""
+    """What building an index took; `embedded`: texts whose vectors were not in the cache."""
 
-    added: int
-    changed: int
-    removed: int
-    unchanged: int
+    documents: int
+    embedded: int
+    rebuilt: bool
     seconds: float
 
 
+def open_retriever(
+    dataset: Dataset,
+    mode: Mode = "hybrid",
+    *,
+    embedder: Embedder | None = None,
+    store: Store | None = None,
+    bm25: Bm25Settings | None = None,
+    progress: Progress = silent,
+) -> Retriever:
+    """open_retriever(dataset, "hybrid").search("green tea")  # indexes what is new
+
+    `mode`: the most that searches will ask for. `bm25` embeds nothing and needs no model; `tuned`
+    adds the ranking of `assay tune`, or learns one from the train split now, which takes minutes.
+    `bm25`: left out, those of the environment, else the defaults.
+    """
+    dataset.require_documents("a search")
+    bm25 = bm25 or Bm25Settings.from_environment()
+    if mode == "bm25":
+        return _open_words(dataset, bm25, progress)
+    embedder = embedder or open_embedder()
+    if mode == "tuned":
+        _require_tunable(dataset, embedder)
+    store = store or open_store(dataset.name, embedder)
+    searcher, _ = _open_index(dataset, embedder, store, progress, bm25, VectorCache())
+    retriever = Retriever(searcher, embedder)
+    if mode != "tuned":
+        return retriever
+    return _with_tuned(retriever, dataset, embedder, progress)
+
+
+def _open_words(dataset: Dataset, bm25: Bm25Settings, progress: Progress) -> Retriever:
+    from assay.search.array_store import ArraySearcher
+
+    words = open_bm25(dataset, bm25, progress)
+    key = IndexKey(dataset.corpus_fingerprint, "", bm25.as_text(), words.model.language)
+    manifest = Manifest(key, len(words.ids), 0, _version(), words.model, NO_METRIC)
+    return Retriever(ArraySearcher(dataset, words, manifest), None)
+
+
 def build_index(
-    documents: Iterable[Document],
+    dataset: Dataset,
     embedder: Embedder,
     store: Store,
     progress: Progress = silent,
@@ -77,180 +103,99 @@ def build_index(
     bm25: Bm25Settings | None = None,
     cache: VectorCache | None = None,
 ) -> IndexReport:
-    """Bring the store's index up to the documents. Searches see the old one until the end.
-
-    Documents are read several times, a few at a time, so that those of a data set on the disk
-    never are in memory together; what can be read only once is kept in a list.
-
-    `bm25`: left out, those of the environment. An index made with others is built again; what
-    was embedded comes from `cache`.
-    """
-    started = time.monotonic()
-    corpus = as_corpus(documents)
-    settings, cache = bm25 or Bm25Settings.from_environment(), cache or VectorCache()
-    manifest = describe_index(corpus, embedder, settings, live_manifest(store))
-    added = changed = removed = 0
-    if not is_ready(store, manifest):
-        with store.lock(progress):
-            manifest = with_metric_of(live_manifest(store), manifest)
-            if not is_ready(store, manifest):  # else another process was quicker
-                if manifest.metric is None:
-                    metric = fit_metric(corpus, embedder, cache, progress)
-                    manifest = replace(manifest, metric=metric)
-                with closing(find_changes(corpus, manifest, store)) as changes:
-                    _write(changes, manifest, embedder, store, cache, progress)
-                added, changed, removed = changes.added, changes.changed, changes.removed
-    unchanged = len(corpus) - added - changed
-    return IndexReport(added, changed, removed, unchanged, time.monotonic() - started)
+    """Bring the store's index up to the documents. Searches see the old one until the end."""
+    started, cache = time.monotonic(), cache or VectorCache()
+    bm25 = bm25 or Bm25Settings.from_environment()
+    searcher, rebuilt = _open_index(dataset, embedder, store, progress, bm25, cache)
+    searcher.close()
+    seconds = time.monotonic() - started
+    return IndexReport(len(dataset.documents), cache.computed, rebuilt, seconds)
 
 
-def _write(
-    changes: IndexChanges,
-    manifest: Manifest,
+def _open_index(
+    dataset: Dataset,
     embedder: Embedder,
     store: Store,
-    cache: VectorCache,
     progress: Progress,
-) -> None:
-    total = changes.added + changes.changed
-    with store.writer(manifest, from_live=changes.from_live) as writer:
-        writer.delete(changes.outdated())
-        for points in points_of(changes.written(), embedder, manifest, cache, progress, total):
-            writer.write(points)
-        writer.commit()
-
-
-def open_index(store: Store, embedder: Embedder, *, bm25: Bm25Settings | None = None) -> Retriever:
-    """The index that is there. `bm25`: an index made with other settings is refused."""
-    searcher = store.open()
-    try:
-        _require_settings(searcher.manifest, bm25)
-        return Retriever(searcher, embedder)
-    except BaseException:
-        searcher.close()
-        raise
-
-
-def _require_settings(manifest: Manifest, wanted: Bm25Settings | None) -> None:
-    model = manifest.bm25
-    if wanted is not None and model.settings != wanted:
-        raise SearchError(
-            f"the index was built with BM25 {model.settings}, not with {wanted}: search with "
-            "those settings, or rebuild the index with these: assay index --bm25 k1=...,b=..."
-        )
-
-
-def describe_index(
-    documents: Corpus,
-    embedder: Embedder,
     bm25: Bm25Settings,
-    live: Manifest | None = None,
-) -> Manifest:
-    """What an index of these documents says about itself.
-
-    `live`: what the index there says; where it is of the same documents, they are not counted
-    again. For the metric see `with_metric_of`.
-    """
-    from importlib.metadata import version  # brings email: opening an index does not need it
-
-    corpus = corpus_digest(documents)
-    model = live.bm25 if live is not None and live.corpus == corpus else None
-    if model is None or (model.settings, model.analyzer) != (bm25, ANALYZER):
-        model = Bm25Model.of(documents, bm25)
-    wanted = Manifest(
-        corpus=corpus,
-        embedder=embedder.name,
-        dimension=embedder.dimension,
-        chunking=POLICY,
-        documents=len(documents),
-        assay=version("agent-assay"),
-        bm25=model,
+    cache: VectorCache,
+) -> tuple[Searcher, bool]:
+    """The index of these documents and settings, and whether it had to be built."""
+    language = bm25.language_for(dataset.documents.values())
+    key = IndexKey(store.fingerprint(dataset), embedder.name, bm25.as_text(), language)
+    words = open_bm25(dataset, bm25, progress) if store.needs_words else None
+    if found := _open_if_intact(store, key, dataset, words):
+        return found, False
+    with store.lock(progress):
+        if found := _open_if_intact(store, key, dataset, words, warn=True):
+            return found, False  # another process was quicker
+        counted = words or open_bm25(dataset, bm25, progress)
+        metric = fit_metric(dataset.documents.values(), embedder, cache, progress)
+        manifest = Manifest(
+            key, len(counted.ids), embedder.dimension, _version(), counted.model, metric
+        )
+        store.write(manifest, _embedded(dataset, embedder, manifest, cache, progress))
+        if found := store.open(key, dataset, words):
+            return found, True
+    raise SearchUnavailable(
+        f"another command has replaced the index at {store.where} in the meantime: run this again"
     )
-    return with_metric_of(live, wanted)
 
 
-def with_metric_of(live: Manifest | None, wanted: Manifest) -> Manifest:
-    """The metric of the live index is kept while most documents stay; where it has none that fits,
-    the metric is still to be fitted.
-    """
-    metric = live.metric if live is not None and live.same_vectors(wanted) else None
-    keep = metric is not None and metric.fits(wanted.documents)
-    return replace(wanted, metric=metric if keep else None)
+def _version() -> str:
+    from importlib.metadata import version  # brings email: only what is written needs it
+
+    return version("agent-assay")
 
 
-def is_ready(store: Store, manifest: Manifest) -> bool:
-    """Whether the live index is that of `manifest`. Opened to see: damage may show only then."""
-    if live_manifest(store) != manifest:
-        return False
+def _open_if_intact(
+    store: Store, key: IndexKey, dataset: Dataset, words: Bm25Index | None, *, warn: bool = False
+) -> Searcher | None:
     try:
-        store.open().close()
-    except DamagedIndexError:
-        return False
-    return True
+        return store.open(key, dataset, words)
+    except DamagedIndexError as error:
+        if warn:
+            _log.warning("%s: it is rebuilt, with vectors from the cache", error.damage)
+        return None
 
 
 def live_manifest(store: Store) -> Manifest | None:
-    """What the live index says of itself; None if it cannot be read, and is to be built again."""
+    """What the live index says of itself; None if it is to be built again."""
     try:
         return store.manifest()
     except DamagedIndexError:
         return None
 
 
-def points_of(
-    documents: Iterable[Document],
+def batches(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
+    """The items, `size` at a time."""
+    left = iter(items)
+    while some := list(islice(left, size)):
+        yield some
+
+
+def _embedded(
+    dataset: Dataset,
     embedder: Embedder,
     manifest: Manifest,
     cache: VectorCache,
     progress: Progress,
-    total: int,
-) -> Iterator[list[Point]]:
-    """The points of documents, some hundred documents at a time.
-
-    `total`: how many documents there are, for `progress`.
-    """
-    bm25, metric = manifest.bm25, manifest.metric
-    done = 0
-    for part in batches(documents, max(_DOCUMENTS_AT_ONCE, embedder.texts_at_once)):
+) -> Iterator[list[EmbeddedDocument]]:
+    """All documents with their vectors, some hundred at a time."""
+    done, total = 0, len(dataset.documents)
+    size = max(_DOCUMENTS_AT_ONCE, embedder.texts_at_once)
+    for part in batches(dataset.documents.values(), size):
         chunks = split_documents(part, embedder)
         texts = [chunk.embedded for one in chunks for chunk in one]
         tracker = _InDocuments(progress, done, len(part), total)
-        vectors = cache.embed(texts, embedder, tracker)
+        vectors = manifest.metric.apply(cache.embed(texts, embedder, tracker))
         done += len(part)
         progress("embedding documents" if tracker.embedded else "indexing documents", done, total)
-        rows = iter(metric.apply(vectors) if metric else vectors)
-        yield [
-            _point(document, index, one, next(rows), bm25)
-            for document, one in zip(part, chunks, strict=True)
-            for index in range(len(one))
-        ]
-
-
-def _point(
-    document: Document, index: int, chunks: Sequence[Chunk], vector: Vectors, bm25: Bm25Model
-) -> Point:
-    words = bm25.document(document) if index == 0 else None
-    return Point(point_id(document.id, index), vector, words, payload_of(document, index, chunks))
-
-
-def payload_of(document: Document, index: int, chunks: Sequence[Chunk]) -> ChunkPayload:
-    """What is kept of the chunk with this number."""
-    return {
-        "doc_id": document.id,
-        "title": strip_controls(document.title),
-        "text": chunks[index].text,
-        "chunk_index": index,
-        "total_chunks": len(chunks),
-        "metadata": plain_metadata(document),
-        "content_hash": content_hash(document),
-    }
-
-
-def plain_metadata(document: Document) -> JsonObject:
-    """The metadata of a document as JSON can hold it, without control characters."""
-    text = json.dumps(dict(document.metadata), ensure_ascii=False, default=str)
-    metadata: JsonObject = json.loads(strip_controls(text))
-    return metadata
+        found, start = [], 0
+        for document, own in zip(part, chunks, strict=True):
+            found.append(EmbeddedDocument(document, own, vectors[start : start + len(own)]))
+            start += len(own)
+        yield found
 
 
 @dataclass
@@ -272,40 +217,6 @@ class _InDocuments:
         self.progress("embedding documents", self.before + int(share * self.part), self.total)
 
 
-def open_retriever(
-    dataset: Dataset,
-    mode: Mode = "hybrid",
-    *,
-    embedder: Embedder | None = None,
-    store: Store | None = None,
-    bm25: Bm25Settings | None = None,
-    progress: Progress = silent,
-) -> Retriever:
-    """Open a retriever for these documents, indexing what is new; quick if nothing changed.
-
-    `mode`: the most that searches will ask for. `bm25` embeds nothing if there is no index with
-    vectors yet; `tuned` adds the ranking of `assay tune`, or learns one from the train split now,
-    which takes minutes. `bm25`: left out, those of the environment, else the defaults.
-    """
-    dataset.require_documents("a search")
-    embedder = embedder or open_embedder()
-    if mode == "tuned":
-        _require_tunable(dataset, embedder)
-    store = store or open_store(dataset.name, embedder)
-    bm25 = bm25 or Bm25Settings.from_environment()
-    if mode == "bm25" and live_manifest(store) is None:
-        from assay.search.bm25_index import open_bm25
-        from assay.search.bm25_searcher import Bm25Searcher
-
-        words = open_bm25(dataset, bm25, progress)
-        return Retriever(Bm25Searcher(dataset, words, embedder), embedder)
-    build_index(dataset.documents.values(), embedder, store, progress, bm25=bm25)
-    retriever = open_index(store, embedder, bm25=bm25)
-    if mode != "tuned":
-        return retriever
-    return _with_tuned(retriever, dataset, embedder, progress)
-
-
 def _require_tunable(dataset: Dataset, embedder: Embedder) -> None:
     from assay.search.tuning.tune import model_path
 
@@ -314,7 +225,7 @@ def _require_tunable(dataset: Dataset, embedder: Embedder) -> None:
 
 
 def check_train_judgments(dataset: Dataset) -> None:
-    """Before anything is embedded to learn from them: `TuningDeclined` where they are too few."""
+    """Before anything is embedded to learn from them: `TuningDeclined` if they are too few."""
     from assay.search.tuning.fit import MIN_QUERIES
 
     documents = dataset.documents
@@ -331,14 +242,9 @@ def check_train_judgments(dataset: Dataset) -> None:
 
 
 def _with_tuned(
-    retriever: Retriever,
-    dataset: Dataset,
-    embedder: Embedder,
-    progress: Progress,
+    retriever: Retriever, dataset: Dataset, embedder: Embedder, progress: Progress
 ) -> Retriever:
-    from assay.search.tuning.tune import (
-        open_tuned,  # brings scipy, for this mode alone
-    )
+    from assay.search.tuning.tune import open_tuned  # brings scipy, for this mode alone
 
     try:
         ranker = open_tuned(dataset, embedder, retriever, progress=progress)
@@ -348,8 +254,8 @@ def _with_tuned(
     return retriever.with_ranking(ranker, list(dataset.documents))
 
 
-def open_store(name: str, embedder: Embedder, *, cluster: "ClusterSettings | None" = None) -> Store:
-    """A Qdrant server where QDRANT_URL is set, else a folder: QDRANT_PATH, or one in the cache.
+def open_store(name: str, embedder: Embedder) -> Store:
+    """A Qdrant server if QDRANT_URL is set, else a folder: QDRANT_PATH, or one in the cache.
 
     The collection is COLLECTION_NAME, else the name of the data set; an embedder other than the
     built-in one has a collection of its own, so that no index replaces another's.
@@ -358,7 +264,7 @@ def open_store(name: str, embedder: Embedder, *, cluster: "ClusterSettings | Non
     collection = collection_name(chosen or name)
     if not (chosen or _is_builtin(embedder.name)):
         collection = f"{collection[:90]}-{hashlib.sha256(embedder.name.encode()).hexdigest()[:8]}"
-    store = configured_store(collection, cluster)
+    store = configured_store(collection)
     if chosen:
         _require_embedder(store, embedder)
     return store
@@ -372,11 +278,11 @@ def _is_builtin(embedder: str) -> bool:
 def _require_embedder(store: Store, embedder: Embedder) -> None:
     """A collection that the user named is never filled again with another model's vectors."""
     live = live_manifest(store)
-    if live is None or live.embedder == embedder.name:
+    if live is None or live.key.embedder == embedder.name:
         return
-    if not (_is_builtin(live.embedder) and _is_builtin(embedder.name)):
+    if not (_is_builtin(live.key.embedder) and _is_builtin(embedder.name)):
         raise SearchError(
-            f"the index in {store.where} belongs to the embedder {live.embedder!r}, not to "
+            f"the index in {store.where} belongs to the embedder {live.key.embedder!r}, not to "
             f"{embedder.name!r}; set COLLECTION_NAME to another name, or unset it"
         )
 
@@ -387,13 +293,13 @@ def configured_store(collection: str, cluster: "ClusterSettings | None" = None) 
     `cluster`: how a server keeps a new one; left out, as the environment says.
     """
     if url := os.environ.get("QDRANT_URL"):
-        from assay.search.qdrant_cluster import ClusterSettings
-        from assay.search.server_store import ServerStore
+        from assay.search.qdrant import ServerStore
+        from assay.search.qdrant_connection import ClusterSettings
 
         key = os.environ.get("QDRANT_API_KEY") or None
         kept = cluster or ClusterSettings.from_environment()
         return ServerStore(url, collection, api_key=key, cluster=kept)
-    from assay.search.folder_store import FolderStore
+    from assay.search.array_store import ArrayStore
 
     path = os.environ.get("QDRANT_PATH")
-    return FolderStore(Path(path) if path else cache_folder() / "index", collection)
+    return ArrayStore(Path(path) if path else cache_folder() / "index", collection)

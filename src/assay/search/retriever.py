@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.errors import SearchError, UsageError
-from assay.search.analyzer import ANALYZER
-from assay.search.bm25 import QUERY_CHARACTERS, Bm25Model, SparseVector
+from assay.search.bm25 import QUERY_CHARACTERS, SparseVector
 from assay.search.embedding import Embedder, Vectors
 from assay.search.explanation import Explanation, FusionTrace, JudgedQuery, term_shares
 from assay.search.filters import FilterCondition, conditions
@@ -22,14 +21,7 @@ from assay.search.fusion import (
     rocchio_feedback,
 )
 from assay.search.modes import MODES, Mode
-from assay.search.store import (
-    Candidates,
-    ChunkPayload,
-    DamagedIndexError,
-    Manifest,
-    Searcher,
-    point_id,
-)
+from assay.search.store import Candidates, Manifest, Searcher, StoredChunk
 from assay.text import strip_controls
 
 
@@ -114,15 +106,14 @@ class Retriever:
     def __init__(
         self,
         searcher: Searcher,
-        embedder: Embedder,
+        embedder: Embedder | None,
         *,
         ranker: Ranker | None = None,
         doc_ids: Sequence[str] = (),
     ) -> None:
         self._searcher, self._embedder = searcher, embedder
         self._ranker, self._doc_ids = ranker, doc_ids
-        _require_embedder(searcher.manifest, embedder)
-        self._bm25 = _bm25_model(searcher.manifest)
+        self._bm25 = searcher.manifest.bm25
 
     def with_ranking(self, ranker: Ranker, doc_ids: Sequence[str]) -> "Retriever":
         """The same index with a tuned mode; `doc_ids`: what the ranker's numbers mean."""
@@ -175,20 +166,20 @@ class Retriever:
         hits = self._hits(ranking)
         doc_ids = [hit.doc_id for hit in hits]
         words = term_shares(self._searcher, self._bm25, text, doc_ids) if mode != "dense" else {}
-        chunks = [point_id(hit.doc_id, hit.chunk_index) for hit in hits]
-        stored = {one.id: one.dense for one in self._searcher.fetch(chunks, vectors=True)}
+        chunks = [(hit.doc_id, hit.chunk_index) for hit in hits]
+        stored = self._searcher.fetch(chunks, vectors=True)
         judged = self._judged(text, doc_ids) if mode == "tuned" and ranking.trace is None else {}
         return [
             (
                 hit,
                 Explanation(
-                    shares=_shares(ranking, hit, mode, stored.get(point, ())),
+                    shares=_shares(ranking, hit, mode, stored[place].vector),
                     terms=words.get(hit.doc_id, {}),
                     feedback=ranking.trace.feedback if ranking.trace else (),
                     judged=judged.get(hit.doc_id, ()),
                 ),
             )
-            for hit, point in zip(hits, chunks, strict=True)
+            for hit, place in zip(hits, chunks, strict=True)
         ]
 
     def _rank(
@@ -204,6 +195,8 @@ class Retriever:
         return self._tuned(text, vector, top_k, where)
 
     def _query_vector(self, text: str) -> Vectors:
+        if self._embedder is None:
+            raise UsageError("this index has words and no vectors: search it with mode bm25")
         vectors = self._embedder.embed([self._embedder.prompts.query + text])
         return np.asarray(vectors[0], np.float32)
 
@@ -294,54 +287,52 @@ class Retriever:
     def _allowed(self, doc_ids: list[str], where: Sequence[FilterCondition]) -> list[str]:
         if not where:
             return doc_ids
-        ids = {point_id(doc_id, 0): doc_id for doc_id in doc_ids}
-        allowed = {ids[one] for one in self._searcher.matching(list(ids), where)}
+        allowed = self._searcher.matching(doc_ids, where)
         return [doc_id for doc_id in doc_ids if doc_id in allowed]
 
     def _lexical_chunks(
         self, order: Sequence[str], candidates: Candidates, query: SparseVector
     ) -> dict[str, int]:
         """BM25 is of whole documents: of their chunks, the one with most of the words is shown."""
-        ids = [
-            point_id(doc_id, chunk)
+        places = [
+            (doc_id, chunk)
             for doc_id in order
             if candidates.chunks_of(doc_id) > 1
             for chunk in range(candidates.chunks_of(doc_id))
         ]
         best: dict[str, tuple[float, int]] = {}
-        for stored in self._searcher.fetch(ids) if ids else ():
-            payload = stored.payload
-            words = self._bm25.score(payload["text"], query)
-            found = (words, -payload["chunk_index"])
-            best[payload["doc_id"]] = max(found, best.get(payload["doc_id"], found))
+        for (doc_id, chunk), stored in self._searcher.fetch(places).items():
+            found = (self._bm25.score(stored.text, query), -chunk)
+            best[doc_id] = max(found, best.get(doc_id, found))
         return {doc_id: -chunk for doc_id, (_, chunk) in best.items()}
 
     def _hits(self, ranking: _Ranking) -> list[SearchHit]:
-        ids = [point_id(doc_id, ranking.chunks.get(doc_id, 0)) for doc_id in ranking.order]
-        payloads = {one.id: one.payload for one in self._searcher.fetch(ids)} if ids else {}
+        places = [(doc_id, ranking.chunks.get(doc_id, 0)) for doc_id in ranking.order]
+        stored = self._searcher.fetch(places)
         return [
-            _hit(payloads[one], ranking.scores[doc_id], ranking.signals)
-            for doc_id, one in zip(ranking.order, ids, strict=True)
-            if one in payloads
+            _hit(stored[place], ranking.scores[place[0]], ranking.signals)
+            for place in places
+            if place in stored
         ]
 
 
-def _hit(payload: ChunkPayload, score: float, ranks: Mapping[str, Mapping[str, int]]) -> SearchHit:
-    doc_id = payload["doc_id"]
+def _hit(chunk: StoredChunk, score: float, ranks: Mapping[str, Mapping[str, int]]) -> SearchHit:
     return SearchHit(
-        doc_id=doc_id,
+        doc_id=chunk.doc_id,
         score=min(1.0, max(0.0, score)),
-        title=payload["title"],
-        text=payload["text"],
-        chunk_index=payload["chunk_index"],
-        total_chunks=payload["total_chunks"],
-        metadata=payload["metadata"],
-        signals={signal: order[doc_id] for signal, order in ranks.items() if doc_id in order},
+        title=chunk.title,
+        text=chunk.text,
+        chunk_index=chunk.chunk_index,
+        total_chunks=chunk.total_chunks,
+        metadata=chunk.metadata,
+        signals={
+            signal: order[chunk.doc_id] for signal, order in ranks.items() if chunk.doc_id in order
+        },
     )
 
 
 def _shares(
-    ranking: _Ranking, hit: SearchHit, mode: Mode, vector: Sequence[float]
+    ranking: _Ranking, hit: SearchHit, mode: Mode, vector: Sequence[float] | Vectors
 ) -> dict[str, float]:
     if ranking.trace is not None and len(vector):
         return ranking.trace.shares(hit.doc_id, np.asarray(vector, np.float32))
@@ -372,20 +363,3 @@ def check_request(query: str, top_k: int, mode: str) -> Mode:
 def readable_query(query: str) -> str:
     """What of a query is searched for: no control characters, and not more than fits."""
     return strip_controls(query[:QUERY_CHARACTERS]).strip()
-
-
-def _bm25_model(manifest: Manifest) -> Bm25Model:
-    if manifest.bm25.analyzer != ANALYZER:
-        raise DamagedIndexError(
-            f"the index was built by Assay {manifest.assay} with a different BM25"
-        )
-    return manifest.bm25
-
-
-def _require_embedder(manifest: Manifest, embedder: Embedder) -> None:
-    if manifest.embedder != embedder.name:
-        raise SearchError(
-            f"the index was built with the embedder {manifest.embedder!r}, not with "
-            f"{embedder.name!r}: search with that one, or rebuild the index with this one: "
-            "assay index --embedder"
-        )

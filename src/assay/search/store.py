@@ -1,59 +1,35 @@
-"""The interface of an index store, which a folder and a Qdrant server implement.
+"""What an index is made of, and the interface of its store: arrays in a folder, or Qdrant.
 
-An index is never changed while it can be searched: a new one is written beside it, as a copy or
-from nothing, and takes its place in one step.
+An index is never changed while it can be searched: a new one is written beside it and takes its
+place in one step.
 """
 
+import hashlib
+import json
 import re
-import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field, fields
-from functools import lru_cache
-from typing import Literal, NamedTuple, Protocol, TypedDict
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple, Protocol
 
-from assay.errors import SearchError
+from assay.data.dataset import Dataset, Document
 from assay.net.json import JsonObject
 from assay.progress import Progress
+from assay.search.analyzer import ANALYZER
 from assay.search.bm25 import NOT_A_MODEL, Bm25Model, SparseVector
+from assay.search.bm25_index import Bm25Index
+from assay.search.chunks import POLICY, Chunk
 from assay.search.embedding import Vectors
 from assay.search.filters import FilterCondition
+from assay.search.sealed_folder import DamagedIndexError
 from assay.search.vector_metric import CorpusMetric
+from assay.text import strip_controls
 
-DENSE = "dense"
-BM25 = "bm25"
-Signal = Literal["dense", "bm25"]
+FORMAT = 5
+"""Of an index: one of another format is built again."""
 
-FORMAT = 4
-"""Of the files of an index: one of another format is built again."""
-
-FLAT_KB = 20_000
-"""An index of so many KB of vectors is kept as arrays: 13,000 chunks of 384 numbers."""
-
-# What a search needs to know of each point that it finds.
-PLACE = ["doc_id", "chunk_index", "total_chunks"]
-
-_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "assay:point")
-
-
-class DamagedIndexError(SearchError):
-    """The index exists but cannot be used: building it again replaces it.
-
-    Attributes:
-        damage: which index, and what is wrong with it.
-    """
-
-    def __init__(self, damage: str) -> None:
-        super().__init__(
-            f"{damage}; rebuild it with: assay index (vectors come from the cache)",
-        )
-        self.damage = damage
-
-
-@lru_cache(maxsize=1 << 16)  # a hash of a hash for each of some hundred candidates of a query
-def point_id(doc_id: str, chunk_index: int) -> str:
-    """The same in every process, so that writing a document again replaces it."""
-    return str(uuid.uuid5(_NAMESPACE, f"{chunk_index}:{doc_id}"))
+Place = tuple[str, int]
+"""A chunk: its document, and its number in that."""
 
 
 def collection_name(name: str) -> str:
@@ -62,114 +38,85 @@ def collection_name(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
-    """What an index was made of, and how."""
+class IndexKey:
+    """Everything that decides whether an index can be used as it is."""
 
     corpus: str
     embedder: str
-    dimension: int
-    chunking: str
+    bm25: str
+    language: str
+    analyzer: str = ANALYZER
+    chunking: str = POLICY
+    format: int = FORMAT
+
+    def digest(self) -> str:
+        """A short name for it."""
+        return hashlib.sha256(repr(self).encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What an index says about itself."""
+
+    key: IndexKey
     documents: int
+    dimension: int
     assay: str
     bm25: Bm25Model
-    format: int = FORMAT
-    metric: CorpusMetric | None = None
-    """None for an index whose vectors are as the model gave them."""
+    metric: CorpusMetric
 
-    def compatible_with(self, other: "Manifest") -> bool:
-        """Whether points of one index can be kept in the other."""
-        return (
-            self.bm25.same_weights(other.bm25)
-            and self.metric == other.metric
-            and self.same_vectors(other)
-        )
-
-    def same_vectors(self, other: "Manifest") -> bool:
-        """Whether both are made with the same model, of the same chunks."""
-        return self._making() == other._making()
-
-    def _making(self) -> tuple[object, ...]:
-        return (self.format, self.embedder, self.dimension, self.chunking)
-
-    def as_json(self) -> JsonObject:
-        """The form that `from_json` reads."""
-        return asdict(self)
+    def as_json(self, *, frequencies: bool) -> JsonObject:
+        """The form that `from_json` reads. `frequencies`: of terms, if nothing else has them."""
+        about = {"documents": self.documents, "dimension": self.dimension, "assay": self.assay}
+        parts = {"bm25": self.bm25.as_json(frequencies=frequencies), "metric": asdict(self.metric)}
+        return {"key": asdict(self.key), **about, **parts}
 
     @classmethod
     def from_json(cls, value: JsonObject, where: str) -> "Manifest":
-        """Raises `DamagedIndexError` for anything but a manifest. `where` is for the message."""
-        if type(found_format := value.get("format")) is int and found_format != FORMAT:
-            raise DamagedIndexError(
-                f"the index at {where} was made by another version of Assay (format "
-                f"{found_format}, not {FORMAT})"
-            )
+        """Raises `DamagedIndexError` for anything but a manifest of this version."""
         try:
-            own = {"bm25", "metric"}
-            parts = {one.name: value[one.name] for one in fields(cls) if one.name not in own}
-            bm25 = Bm25Model.from_json(value["bm25"])
-            found = cls(**parts, bm25=bm25, metric=_metric(value))
-            if any(type(getattr(found, name)) is not kind for name, kind in _KINDS.items()):
-                raise TypeError
-            return found
+            if value["key"]["format"] != FORMAT:
+                raise KeyError
+            own = {
+                "key": IndexKey(**value["key"]),
+                "bm25": Bm25Model.from_json(value["bm25"]),
+                "metric": CorpusMetric(**value["metric"]),
+            }
+            return cls(**value | own)
         except NOT_A_MODEL:
             raise DamagedIndexError(
-                f"the index at {where} is damaged: its manifest cannot be parsed"
+                f"the index at {where} was made by another version of Assay"
             ) from None
 
 
-_KINDS = {
-    **dict.fromkeys(("corpus", "embedder", "chunking", "assay"), str),
-    **dict.fromkeys(("dimension", "documents", "format"), int),
-}
+class EmbeddedDocument(NamedTuple):
+    """A document with its chunks, and their vectors in the metric of the index."""
+
+    document: Document
+    chunks: Sequence[Chunk]
+    vectors: Vectors
 
 
-def _metric(value: JsonObject) -> CorpusMetric | None:
-    parts = value.get("metric")
-    if parts is None:
-        return None
-    return CorpusMetric.from_json(**parts, dimension=value["dimension"])
-
-
-class ChunkPayload(TypedDict):
-    """What an index keeps of a chunk besides its vectors."""
+@dataclass(frozen=True, slots=True)
+class StoredChunk:
+    """A chunk as it is shown."""
 
     doc_id: str
     title: str
     text: str
     chunk_index: int
     total_chunks: int
-    metadata: JsonObject
-    content_hash: str
+    metadata: Mapping[str, Any]
+    vector: Sequence[float] | Vectors = field(default=())
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
-    """One chunk. The BM25 vector is of the whole document, on its first chunk: BM25 reads texts of
-    any length, and its document counts stay those of documents.
-    """
-
-    id: str
-    dense: Vectors
-    bm25: SparseVector | None
-    payload: ChunkPayload
-
-
-class Found(NamedTuple):
-    """A chunk that a signal found; a tuple, as a query makes a thousand of them."""
-
-    doc_id: str
-    chunk_index: int
-    total_chunks: int
-    score: float
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """A chunk as the index returns it."""
-
-    id: str
-    payload: ChunkPayload
-    dense: Sequence[float] = field(default=())
+def plain_metadata(document: Document) -> JsonObject:
+    """The metadata of a document as JSON can hold it, without control characters."""
+    if not document.metadata:
+        return {}
+    text = json.dumps(dict(document.metadata), ensure_ascii=False, default=str)
+    metadata: JsonObject = json.loads(strip_controls(text))
+    return metadata
 
 
 class Candidates(Protocol):
@@ -220,48 +167,16 @@ class Searcher(Protocol):
         """The candidates of one query; `where`: the conditions that they have to meet."""
         ...
 
-    def fetch(self, ids: Sequence[str], *, vectors: bool = False) -> list[Stored]:
-        """The points that exist, in no special order; with dense vectors if asked for."""
+    def fetch(self, places: Sequence[Place], *, vectors: bool = False) -> dict[Place, StoredChunk]:
+        """The chunks that exist; with dense vectors if asked for."""
         ...
 
-    def matching(self, ids: Sequence[str], where: Sequence[FilterCondition]) -> set[str]:
-        """The ids of those points that meet the conditions."""
+    def matching(self, doc_ids: Sequence[str], where: Sequence[FilterCondition]) -> set[str]:
+        """Those of the documents that meet the conditions."""
         ...
 
     def close(self) -> None:
         """Close the index: it cannot be searched afterwards."""
-        ...
-
-
-class PointSearcher(Searcher, Protocol):
-    """A searcher that returns points, of which `PointCandidates` makes documents."""
-
-    def nearest(
-        self,
-        signal: Signal,
-        vector: Vectors | SparseVector,
-        limit: int,
-        *,
-        where: Sequence[FilterCondition] = (),
-        among: Sequence[str] | None = None,
-    ) -> list[Found]:
-        """Best first. `among` are point ids: only these are scored."""
-        ...
-
-
-class IndexWriter(Protocol):
-    """The next index. It replaces the live one when `commit` is called, else it is thrown away."""
-
-    def write(self, points: Sequence[Point]) -> None:
-        """Add points; one of the same id is replaced."""
-        ...
-
-    def delete(self, ids: Iterable[str]) -> None:
-        """Remove points by id."""
-        ...
-
-    def commit(self) -> None:
-        """Put the new index in the place of the live one."""
         ...
 
 
@@ -273,24 +188,27 @@ class Store(Protocol):
         """The place for messages: a folder, or an address without its secrets."""
         ...
 
-    def manifest(self) -> Manifest | None:
-        """The manifest of the live index; None if there is none."""
+    @property
+    def needs_words(self) -> bool:
+        """Whether `open` needs the BM25 index of the documents, as the store keeps no words."""
         ...
 
-    def entries(self) -> Iterator[tuple[str, str, int]]:
-        """Document id, content hash and number of chunks of each chunk of the live index."""
+    def fingerprint(self, dataset: Dataset) -> str:
+        """A hash of everything that the index keeps of the documents."""
+        ...
+
+    def manifest(self) -> Manifest | None:
+        """The manifest of the live index; None if there is none."""
         ...
 
     def lock(self, progress: Progress) -> AbstractContextManager[None]:
         """Waits until no other process writes this index, where the engine can know."""
         ...
 
-    def writer(self, manifest: Manifest, *, from_live: bool) -> AbstractContextManager[IndexWriter]:
-        """The next index, to be described by `manifest`; begun as a copy of the live one, or
-        empty.
-        """
+    def write(self, manifest: Manifest, documents: Iterable[Sequence[EmbeddedDocument]]) -> None:
+        """Write an index; at the end it takes the place of the live one."""
         ...
 
-    def open(self) -> Searcher:
-        """The live index; `SearchError` if there is none."""
+    def open(self, key: IndexKey, dataset: Dataset, words: Bm25Index | None) -> Searcher | None:
+        """The live index; None if there is none, or one of another key."""
         ...

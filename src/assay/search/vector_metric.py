@@ -5,7 +5,7 @@ carry no meaning. They are found over a sample of the corpus and damped, for doc
 alike: within-class covariance normalization (Hatch, Kajarekar and Stolcke 2006), of which the
 strongest directions are kept. No judgment is used.
 
-The metric is fitted once, when an index is first built, and kept in its manifest. A corpus with few
+The metric is fitted when an index is built, and kept in its manifest. A corpus with few
 titles has none: its vectors are used as the model gives them.
 """
 
@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from assay.data.cache import scratch_database
 from assay.data.dataset import Corpus, Document
-from assay.errors import UsageError
 from assay.progress import Progress, silent
 from assay.search.chunks import document_vectors
 from assay.search.embedding import Embedder, VectorCache, Vectors
@@ -32,8 +31,6 @@ DIRECTIONS = 64
 # Titles to fit by, in dimensions of the model: fewer than one each would fit chance.
 _MIN_SAMPLE, _MAX_SAMPLE = 1, 4
 _TITLE_CHARACTERS = 300
-# A metric is fitted again when the corpus has grown or shrunk by this much.
-_GROWTH = 2.0
 
 
 @dataclass(frozen=True)
@@ -41,39 +38,18 @@ class CorpusMetric:
     """Directions and how much of each is kept, from 0 to 1.
 
     Parameters:
-        documents: how many the corpus had when this was fitted.
-        directions: packed as text, to be kept in a manifest; empty where nothing is damped.
+        directions: packed as text, to be kept in a manifest; empty if nothing is damped.
         kept: for each direction.
     """
 
-    documents: int
     directions: str = ""
-    kept: tuple[float, ...] = ()
+    kept: Sequence[float] = ()
 
     @classmethod
-    def of(cls, documents: int, directions: Vectors, kept: Sequence[float]) -> "CorpusMetric":
+    def of(cls, directions: Vectors, kept: Sequence[float]) -> "CorpusMetric":
         """Rounded to 16 bits: what is used is what is kept."""
         packed = base64.b64encode(directions.astype("<f2").tobytes()).decode("ascii")
-        return cls(documents, packed, tuple(round(float(one), 6) for one in kept))
-
-    @classmethod
-    def from_json(
-        cls, documents: int, directions: str, kept: Sequence[float], *, dimension: int
-    ) -> "CorpusMetric":
-        """What a manifest has; `UsageError` where it is something else."""
-        found = cls(documents, directions, tuple(kept))
-        try:
-            axes, lost = found._axes
-        except ValueError as error:
-            raise UsageError(f"not a corpus metric: {error}") from None
-        numbers = np.isfinite(axes).all() and np.isfinite(lost).all() and type(documents) is int
-        if not numbers or (found and axes.shape[1] != dimension):
-            raise UsageError("not a corpus metric: no numbers, or of another dimension")
-        return found
-
-    def fits(self, documents: int) -> bool:
-        """Whether a corpus of this many documents is still the one that it was fitted on."""
-        return self.documents <= _GROWTH * documents and documents <= _GROWTH * self.documents
+        return cls(packed, [round(float(one), 6) for one in kept])
 
     def __bool__(self) -> bool:
         return bool(self.kept)
@@ -94,6 +70,9 @@ class CorpusMetric:
         return axes, np.float32(1) - np.array(self.kept, np.float32)
 
 
+NO_METRIC = CorpusMetric()
+
+
 def fit_metric(
     documents: Corpus,
     embedder: Embedder,
@@ -105,11 +84,11 @@ def fit_metric(
         documents, _MIN_SAMPLE * embedder.dimension, _MAX_SAMPLE * embedder.dimension
     )
     if not sample:
-        return CorpusMetric(len(documents))
+        return NO_METRIC
     prompt = embedder.prompts.document
     titles = [prompt + strip_controls(one.title.strip()[:_TITLE_CHARACTERS]) for one in sample]
     texts = document_vectors(sample, embedder, progress, cache=cache)
-    return _fitted(len(documents), cache.embed(titles, embedder, progress) - texts)
+    return _fitted(cache.embed(titles, embedder, progress) - texts)
 
 
 def _titled_sample(documents: Corpus, fewest: int, most: int) -> list[Document]:
@@ -127,10 +106,10 @@ def _titled_sample(documents: Corpus, fewest: int, most: int) -> list[Document]:
     return sorted((one for one in documents if one.id in chosen), key=lambda one: one.id)
 
 
-def _fitted(documents: int, differences: Vectors) -> CorpusMetric:
+def _fitted(differences: Vectors) -> CorpusMetric:
     within = differences.astype(np.float64).T @ differences.astype(np.float64)
     if (total := float(np.trace(within))) < 1e-9:
-        return CorpusMetric(documents)
+        return NO_METRIC
     sizes, axes = np.linalg.eigh(within * (len(within) / total))
     count = min(DIRECTIONS, len(sizes) // 2)
     strongest, rest = sizes[-count:][::-1], float(sizes[:-count].mean())
@@ -139,4 +118,4 @@ def _fitted(documents: int, differences: Vectors) -> CorpusMetric:
     highest = np.abs(directions).argmax(1)
     directions = directions * np.sign(directions[np.arange(count), highest])[:, None]
     kept = np.sqrt((rest + RIDGE) / (strongest + RIDGE))
-    return CorpusMetric.of(documents, directions.astype(np.float32), kept.tolist())
+    return CorpusMetric.of(directions.astype(np.float32), kept.tolist())

@@ -112,7 +112,7 @@ class BuiltinAgent:
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         """Search, and answer if answers were requested."""
         assert self._search is not None, "call open() before ask()"
-        from assay.search.store import DamagedIndexError
+        from assay.search.sealed_folder import DamagedIndexError
 
         try:
             doc_ids = await self._threads.run(self._search, query, top_k)
@@ -141,7 +141,7 @@ class BuiltinAgent:
         from assay.search.bm25_index import open_bm25
 
         index = open_bm25(self._dataset, self._bm25, self._progress)
-        settings = {"mode": "bm25", "bm25": self._described(index.weighting.language)}
+        settings = {"mode": "bm25", "bm25": self._described(index.model.language)}
         chosen = self._reranker()
         self.info = replace(self.info, retriever=settings | chosen)
         if not chosen:
@@ -192,7 +192,7 @@ class BuiltinAgent:
             retriever = with_reranker(retriever, self._embedder)
         self._close = retriever.close
         model = retriever.manifest.bm25
-        words = self._described(model.language) if model else str(self._bm25)
+        words = self._described(model.language)
         settings = {"mode": mode, "bm25": words, "embedder": embedder.name} | self._reranker()
         self.info = replace(self.info, retriever=settings)
         if learned_from := retriever.learned_from:

@@ -1,9 +1,11 @@
-"""A Qdrant server: addresses, keys, aliases, and what happens when it goes away."""
+"""Real Qdrant servers: addresses, keys, aliases, failover, and nodes that die."""
 
 import contextlib
+import logging
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +13,31 @@ import httpx
 import pytest
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
+from tests.search.cluster import running_cluster
 from tests.search.conftest import QdrantServer, running_server
-from tests.search.samples import DOCUMENTS, WordEmbedder
+from tests.search.samples import DOCUMENTS, WordEmbedder, corpus, indexed
 
+from assay.data import Dataset, Document
 from assay.errors import SearchError, SearchUnavailable, UsageError
+from assay.evaluation.evaluation import Evaluation
 from assay.progress import Progress, silent
+from assay.run.config import RunConfig
+from assay.search import index
 from assay.search.embedding import Vectors
-from assay.search.index import build_index, open_index
-from assay.search.qdrant_cluster import (
+from assay.search.index import build_index
+from assay.search.qdrant import ServerStore
+from assay.search.qdrant_connection import (
     ClusterSettings,
     FailoverClient,
+    Quantization,
     ask_each,
     connect,
     require_version,
     server_errors,
 )
-from assay.search.server_store import ServerStore
+from assay.search.retriever import Retriever
+from assay.targets.builtin import BuiltinAgent
+from assay.targets.protocol import AgentAnswer
 
 
 def test_nobody_at_the_address_is_told_with_what_to_do() -> None:
@@ -45,18 +56,17 @@ def test_a_server_that_dies_between_two_queries_loses_nothing(
 ) -> None:
     with running_server(tmp_path) as server:
         store = ServerStore(server.url, "test")
-        build_index(DOCUMENTS, embedder, store)
-        retriever = open_index(store, embedder)
+        retriever = indexed(store, embedder)
         assert retriever.search("tea", 1)[0].doc_id == "tea"
         server.kill()
         with pytest.raises(SearchError, match="does not respond"):
             retriever.search("tea", 1)
         with pytest.raises(SearchError, match="does not respond"):
-            build_index(DOCUMENTS[1:], embedder, store)
+            build_index(corpus(DOCUMENTS[1:]), embedder, store)
     with running_server(tmp_path) as server:
         store = ServerStore(server.url, "test")
-        assert build_index(DOCUMENTS, embedder, store).unchanged == len(DOCUMENTS)
-        with open_index(store, embedder) as retriever:
+        assert not build_index(corpus(), embedder, store).rebuilt
+        with indexed(store, embedder) as retriever:
             assert retriever.search("tea", 1)[0].doc_id == "tea"
 
 
@@ -64,9 +74,8 @@ def test_an_open_index_is_never_mixed_with_the_one_that_replaces_it(
     qdrant_server: QdrantServer, embedder: WordEmbedder
 ) -> None:
     store = ServerStore(qdrant_server.url, "replaced")
-    build_index(DOCUMENTS, embedder, store)
-    with open_index(store, embedder) as retriever:
-        build_index(DOCUMENTS[2:], embedder, ServerStore(qdrant_server.url, "replaced"))
+    with indexed(store, embedder) as retriever:
+        build_index(corpus(DOCUMENTS[2:]), embedder, ServerStore(qdrant_server.url, "replaced"))
         with pytest.raises(SearchUnavailable, match="another command has replaced the index"):
             retriever.search("tea", 3)
 
@@ -76,8 +85,8 @@ def test_servers_that_are_not_one_cluster_are_refused(
 ) -> None:
     """The second has an older index of the same name, which must not answer for the first."""
     with running_server(tmp_path) as other:
-        build_index(DOCUMENTS[2:], embedder, ServerStore(other.url, "apart"))
-        build_index(DOCUMENTS, embedder, ServerStore(qdrant_server.url, "apart"))
+        build_index(corpus(DOCUMENTS[2:]), embedder, ServerStore(other.url, "apart"))
+        build_index(corpus(), embedder, ServerStore(qdrant_server.url, "apart"))
         with pytest.raises(SearchUnavailable, match="server 1 of the 2 in QDRANT_URL is not"):
             ServerStore(f"{qdrant_server.url},{other.url}", "apart")
 
@@ -120,8 +129,7 @@ def test_a_server_that_dies_in_the_middle_of_a_query_is_told_and_can_be_asked_ag
     wire = Wire(qdrant_server.url)
     with contextlib.closing(wire):
         store = ServerStore(wire.url, "wired")
-        build_index(DOCUMENTS, embedder, store)
-        with open_index(store, embedder) as retriever:
+        with indexed(store, embedder) as retriever:
             before = retriever.search("tea", 3)
             wire.cut.set()
             with pytest.raises(SearchError, match="does not respond"):
@@ -210,7 +218,7 @@ def test_a_key_is_needed_where_the_server_wants_one_and_never_told(
 ) -> None:
     with running_server(tmp_path, QDRANT__SERVICE__API_KEY="right-key") as server:
         store = ServerStore(server.url, "test", api_key="right-key")
-        build_index(DOCUMENTS, embedder, store)
+        build_index(corpus(), embedder, store)
         for key in (None, "wrong-key"):
             with pytest.raises(SearchError, match="QDRANT_API_KEY") as caught:
                 ServerStore(server.url, "test", api_key=key).manifest()
@@ -221,7 +229,6 @@ def test_settings_of_a_cluster_are_passed_through(
     qdrant_server: QdrantServer,
     embedder: WordEmbedder,
     monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setenv("QDRANT_SHARD_NUMBER", "2")
     monkeypatch.setenv("QDRANT_REPLICATION_FACTOR", "1")
@@ -230,26 +237,20 @@ def test_settings_of_a_cluster_are_passed_through(
     settings = ClusterSettings.from_environment()
     assert settings == ClusterSettings(2, 1, 1, on_disk=True)
     store = ServerStore(qdrant_server.url, "sharded", cluster=settings)
-    build_index(DOCUMENTS, embedder, store)
+    build_index(corpus(), embedder, store)
     params: Any = QdrantClient(qdrant_server.url).get_collection("sharded").config.params
     assert (params.shard_number, params.replication_factor) == (2, 1)
     assert params.write_consistency_factor == 1
     assert params.vectors["dense"].on_disk
     assert params.sparse_vectors["bm25"].index.on_disk
-    with open_index(store, embedder) as retriever:
+    with indexed(store, embedder) as retriever:
         assert retriever.search("tea", 1)[0].doc_id == "tea"
-    assert caplog.text == ""
-
-    # An index that is there stays as it is, which is told to those who ask for another.
-    other = ClusterSettings(3, 1, quantization="int8")
-    build_index(DOCUMENTS, embedder, ServerStore(qdrant_server.url, "sharded", cluster=other))
-    assert "shard number 2 and not 3, quantization none and not int8: such" in caplog.text
 
 
 def test_copies_need_as_many_nodes(qdrant_server: QdrantServer, embedder: WordEmbedder) -> None:
     twice = ServerStore(qdrant_server.url, "twice", cluster=ClusterSettings(replication_factor=2))
     with pytest.raises(SearchError, match=r"factor of 2 needs 2 nodes, and Qdrant at .* has 1"):
-        build_index(DOCUMENTS, embedder, twice)
+        build_index(corpus(), embedder, twice)
 
 
 def test_a_build_whose_collection_another_one_removed_is_to_be_repeated(
@@ -260,12 +261,12 @@ def test_a_build_whose_collection_another_one_removed_is_to_be_repeated(
 
     class Late(WordEmbedder):
         def embed(self, texts: Sequence[str], progress: Progress = silent) -> Vectors:
-            build_index(DOCUMENTS[1:], embedder, quicker)
+            build_index(corpus(DOCUMENTS[1:]), embedder, quicker)
             return super().embed(texts, progress)
 
     with pytest.raises(SearchUnavailable, match="another command has replaced the index"):
-        build_index(DOCUMENTS, Late(), store)
-    assert build_index(DOCUMENTS, embedder, store).added == 1
+        build_index(corpus(), Late(), store)
+    assert build_index(corpus(), embedder, store).rebuilt
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "two"])
@@ -284,7 +285,7 @@ def test_a_collection_of_someone_else_is_left_alone(
     client.create_collection("theirs", vectors_config={})
     store = ServerStore(qdrant_server.url, "theirs")
     with pytest.raises(SearchError, match=r"did not create.*COLLECTION_NAME"):
-        build_index(DOCUMENTS, embedder, store)
+        build_index(corpus(), embedder, store)
     assert client.collection_exists("theirs")
 
 
@@ -296,7 +297,7 @@ def test_only_the_live_collection_is_kept(
     for name in (killed, *others):
         client.create_collection(name, vectors_config={})
     for documents in (DOCUMENTS, DOCUMENTS[1:], DOCUMENTS[2:]):
-        build_index(documents, embedder, ServerStore(qdrant_server.url, "kept"))
+        build_index(corpus(documents), embedder, ServerStore(qdrant_server.url, "kept"))
     names = {one.name for one in client.get_collections().collections}
     assert killed not in names
     assert names >= others
@@ -308,3 +309,164 @@ def test_a_server_too_old_for_manifests_is_refused() -> None:
     require_version("2.0.0-dev", "http://here")
     with pytest.raises(SearchError, match=r"is 1\.9\.2; Assay needs 1\.16"):
         require_version("1.9.2", "http://here")
+
+
+MakeDataset = Callable[[int], Dataset]
+_MANY = [
+    Document(f"d{n}", f"Title {n}", f"word{n % 7} tea word{n % 11} water {n}") for n in range(60)
+]
+_QUERIES = ("tea water", "word3 word5", "title 12")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[list[QdrantServer]]:
+    with running_cluster(tmp_path / "cluster") as servers:
+        yield servers
+
+
+def _store(servers: list[QdrantServer], name: str, shards: int, copies: int = 2) -> ServerStore:
+    settings = ClusterSettings(shards, copies, 1)
+    return ServerStore(",".join(each.url for each in servers), name, cluster=settings)
+
+
+def _ranking(retriever: Retriever) -> list[list[tuple[str, float]]]:
+    return [[(hit.doc_id, hit.score) for hit in retriever.search(query)] for query in _QUERIES]
+
+
+@pytest.mark.slow
+def test_shards_change_no_score_and_any_node_may_die(
+    cluster: list[QdrantServer], embedder: WordEmbedder, caplog: pytest.LogCaptureFixture
+) -> None:
+    rankings = {}
+    for shards in (1, 3):
+        store = _store(cluster, f"in-{shards}", shards)
+        retriever = indexed(store, embedder, _MANY)
+        rankings[shards] = _ranking(retriever)
+    assert rankings[1] == rankings[3]
+    assert caplog.text == ""
+
+    cluster[0].kill()  # the one that is asked
+    assert _ranking(retriever) == rankings[3]
+    with caplog.at_level(logging.WARNING):
+        indexed(store, embedder, _MANY)
+    assert "1 of 3 nodes of the Qdrant cluster cannot be reached" in caplog.text
+    assert "2 of 3 shards have fewer than 2 copies" in caplog.text
+
+    # Documents change while it is away: nothing is lost, and the rest goes on.
+    retriever = indexed(store, embedder, _MANY[:-1])
+    assert all(hit.doc_id != "d59" for hit in retriever.search("title 59", 60))
+
+    cluster[1].kill()  # now some points have no copy left
+    with pytest.raises(SearchUnavailable, match="too many nodes of the Qdrant cluster"):
+        retriever.search("tea")
+
+
+@pytest.mark.slow
+def test_a_server_outside_the_cluster_is_refused_when_a_node_is_gone(
+    cluster: list[QdrantServer], tmp_path: Path, embedder: WordEmbedder
+) -> None:
+    """It was away when the index was opened, so that nothing could be compared."""
+    with running_cluster(tmp_path / "other", 1) as (stranger,):
+        wire = Wire(stranger.url)
+        wire.cut.set()
+        with contextlib.closing(wire):
+            urls = f"{cluster[0].url},{wire.url}"
+            store = ServerStore(urls, "outside", cluster=ClusterSettings(1, 1))
+            with indexed(store, embedder) as retriever:
+                cluster[0].kill()
+                wire.cut.clear()
+                with pytest.raises(SearchUnavailable, match=r"server 2 of the 2 .* not a node"):
+                    retriever.search("tea", 3)
+
+
+class KillsANode(BuiltinAgent):
+    """Ends a node when it is asked for the sixth time."""
+
+    node: QdrantServer
+    asked = 0
+
+    async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        self.asked += 1
+        if self.asked == 6:
+            self.node.kill()
+        return await super().ask(query, top_k)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("which", [0, 2], ids=["contact node", "other node"])
+async def test_an_evaluation_survives_a_node(
+    cluster: list[QdrantServer],
+    which: int,
+    make_dataset: MakeDataset,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(index, "open_embedder", WordEmbedder)
+    monkeypatch.setenv("QDRANT_URL", ",".join(each.url for each in cluster))
+    monkeypatch.setenv("QDRANT_SHARD_NUMBER", "3")
+    monkeypatch.setenv("QDRANT_REPLICATION_FACTOR", "2")
+    data = make_dataset(30)
+    plan = Evaluation.plan(RunConfig(target="builtin:hybrid", concurrency=2), data)
+    undisturbed = await plan.start(BuiltinAgent("hybrid", data), tmp_path / "runs")
+    agent = KillsANode("hybrid", data)
+    agent.node = cluster[which]
+    run = await plan.start(agent, tmp_path / "runs")
+    assert (run.state, run.report.failures) == ("complete", {})
+    assert run.report.metrics == undisturbed.report.metrics
+
+
+class KillsWhileEmbedding(WordEmbedder):
+    """Ends a node in the middle of an index."""
+
+    node: QdrantServer
+    calls = 0
+
+    @property
+    def texts_at_once(self) -> int:
+        return 20
+
+    def embed(self, texts: Sequence[str], progress: Progress = silent) -> Vectors:
+        self.calls += 1
+        if self.calls == 2:
+            self.node.kill()
+        return super().embed(texts, progress)
+
+
+@pytest.mark.slow
+def test_an_index_is_built_while_a_node_dies(
+    cluster: list[QdrantServer],
+    qdrant_server: QdrantServer,
+    monkeypatch: pytest.MonkeyPatch,
+    embedder: WordEmbedder,
+) -> None:
+    monkeypatch.setattr(index, "_DOCUMENTS_AT_ONCE", 20)
+    dying = KillsWhileEmbedding()
+    dying.node = cluster[0]
+    store = _store(cluster, "dying", 3)
+    assert build_index(corpus(_MANY), dying, store).documents == len(_MANY)
+    assert dying.calls >= 2
+    whole = ServerStore(qdrant_server.url, "whole")
+    expected = _ranking(indexed(whole, embedder, _MANY))
+    assert _ranking(indexed(store, embedder, _MANY)) == expected
+
+
+@pytest.mark.parametrize("kind", ["int8", "binary"])
+def test_compressed_vectors_are_scored_by_the_whole_ones(
+    qdrant_server: QdrantServer, embedder: WordEmbedder, kind: Quantization
+) -> None:
+    plain = ServerStore(qdrant_server.url, "plain")
+    small = ServerStore(
+        qdrant_server.url,
+        f"small-{kind}",
+        cluster=replace(ClusterSettings(), quantization=kind, on_disk=True),
+    )
+    found = [
+        [(hit.doc_id, round(hit.score, 5)) for hit in indexed(each, embedder).search("tea")]
+        for each in (plain, small)
+    ]
+    assert found[0] == found[1]
+
+
+def test_an_unknown_compression_is_refused() -> None:
+    with pytest.raises(UsageError, match="QDRANT_QUANTIZATION must be one of none, int8, binary"):
+        ClusterSettings(quantization="int4")  # type: ignore[arg-type]

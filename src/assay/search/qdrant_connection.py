@@ -1,6 +1,4 @@
-"""Qdrant servers and clusters: connections with failover, how a cluster keeps an index (shards,
-copies, compression), and what of it is missing.
-"""
+"""Connections to Qdrant servers and clusters: failover, errors, settings of a new collection."""
 
 import logging
 import os
@@ -16,19 +14,11 @@ from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedR
 
 from assay.errors import GATEWAY_ERRORS, SearchError, SearchUnavailable, UsageError
 from assay.net.redact import redact_url
-from assay.search.store import DENSE
 
 Quantization = Literal["none", "int8", "binary"]
-
-RESCORED = models.SearchParams(
-    quantization=models.QuantizationSearchParams(rescore=True, oversampling=3.0)
-)
-"""Where vectors are compressed, three times as many are found by these and scored by the whole
-ones; without effect on collections that are not compressed."""
-
 _ACTIVE = models.ReplicaState.ACTIVE
 _TIMEOUT_S = 60
-# Where other servers can be asked instead: for what costs a server nothing, and for a search.
+# If other servers can be asked instead: for what costs a server nothing, and for a search.
 _STATUS_S, _READ_S = 5, 10
 _STATUS = ("info", "cluster_status")
 _READS = ("query_points", "retrieve", "scroll")
@@ -287,36 +277,6 @@ class ClusterSettings:
             given in ("1", "true", "yes"),
         )
 
-    def warn_of_others(self, client: QdrantClient, collection: str, where: str) -> None:
-        """A collection that exists keeps its settings: tell which are not those asked for."""
-        if self == ClusterSettings():
-            return
-        params = client.get_collection(collection).config.params
-        dense = cast(dict[str, models.VectorParams], params.vectors)[DENSE]
-        scalar = isinstance(dense.quantization_config, models.ScalarQuantization)
-        kept = {
-            "shard number": (self.shard_number, params.shard_number),
-            "replication factor": (self.replication_factor, params.replication_factor),
-            "write consistency": (self.write_consistency_factor, params.write_consistency_factor),
-            "quantization": (
-                self.quantization if self.quantization != "none" else None,
-                "int8" if scalar else "binary" if dense.quantization_config else "none",
-            ),
-            "vectors on disk": (self.on_disk or None, bool(dense.on_disk)),
-        }
-        others = [
-            f"{name} {has} and not {wanted}"
-            for name, (wanted, has) in kept.items()
-            if wanted is not None and wanted != has
-        ]
-        if others:
-            _log.warning(
-                "the index at %s has %s: such settings count for a new index; set COLLECTION_NAME "
-                "to build one beside it",
-                where,
-                ", ".join(others),
-            )
-
     def require_nodes(self, client: QdrantClient, url: str) -> None:
         """Qdrant would make fewer copies, and none later when the other nodes are there."""
         wanted = self.replication_factor or 1
@@ -340,74 +300,34 @@ class ClusterSettings:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterState:
-    """What a cluster holds of a collection.
-
-    `short` are the shards of which fewer copies can be reached than the collection asks for, `lost`
-    those of them that have none.
-    """
-
-    nodes: int
-    unreachable: tuple[str, ...]
-    shards: int
-    copies: int
-    short: int
-    lost: int
-
-    @property
-    def warning(self) -> str | None:
-        """What is missing, and what to do; None if nothing is."""
-        if not (self.unreachable or self.short):
-            return None
-        words = []
-        if self.unreachable:
-            words.append(
-                f"{len(self.unreachable)} of {self.nodes} nodes of the Qdrant cluster cannot be "
-                f"reached ({', '.join(self.unreachable)})"
-            )
-        if self.short:
-            words.append(
-                f"{self.short} of {self.shards} shards have fewer than {self.copies} copies"
-            )
-        if self.lost:
-            words.append(f"{self.lost} have none, so searches fail")
-        if self.unreachable:
-            return "; ".join(words) + ". Start the missing nodes: they catch up by themselves"
-        return "; ".join(words) + (
-            ". Nodes that were away are catching up; if it stays so, a node was removed: place its "
-            "shards on others with Qdrant's replicate_shard"
-        )
-
-
-def read_state(client: QdrantClient, collection: str) -> ClusterState | None:
-    """The state of a collection in its cluster; None for a server that is alone."""
+def missing_copies(client: QdrantClient, collection: str) -> str | None:
+    """What is missing of a collection in its cluster, and what to do; None if nothing is."""
     answers = ask_each(client, "cluster_status")
     nodes = [each for each in answers if isinstance(each, models.ClusterStatusOneOf1)]
     if not nodes:
         return None
     peers = {int(peer): info.uri for peer, info in nodes[0].peers.items()}
     silent = peers.keys() - {each.peer_id for each in nodes}
-    # Only a node that leads notices soon that another one is away. We notice as well, where it is
-    # one of those in QDRANT_URL.
+    # Only a node that leads notices soon that another one is away. We notice as well, if it is one
+    # of those in QDRANT_URL.
     away = {uri for each in nodes for uri, sent in each.message_send_failures.items() if sent.count}
     if answers.count(None) >= len(silent):
         away |= {peers[peer] for peer in silent}
     info = client.collection_cluster_info(collection)
-    copies: dict[int, int] = dict.fromkeys(range(info.shard_count), 0)
+    copies = dict.fromkeys(range(info.shard_count), 0)
     for local in info.local_shards:
-        copies[local.shard_id] = copies.get(local.shard_id, 0) + (local.state == _ACTIVE)
+        copies[local.shard_id] += local.state == _ACTIVE
     for remote in info.remote_shards:
-        reached = remote.state == _ACTIVE and peers.get(remote.peer_id) not in away
-        copies[remote.shard_id] = copies.get(remote.shard_id, 0) + reached
+        copies[remote.shard_id] += remote.state == _ACTIVE and peers.get(remote.peer_id) not in away
     wanted = client.get_collection(collection).config.params.replication_factor or 1
-    return ClusterState(
-        nodes=len(peers),
-        unreachable=tuple(sorted(uri.rstrip("/") for uri in away if uri in peers.values())),
-        shards=len(copies),
-        copies=wanted,
-        short=sum(count < wanted for count in copies.values()),
-        lost=sum(count == 0 for count in copies.values()),
+    short = sum(count < wanted for count in copies.values())
+    gone = sorted(uri.rstrip("/") for uri in away if uri in peers.values())
+    if not (gone or short):
+        return None
+    return (
+        f"{len(gone)} of {len(peers)} nodes of the Qdrant cluster cannot be reached "
+        f"({', '.join(gone)}); {short} of {len(copies)} shards have fewer than {wanted} copies. "
+        "Start the missing nodes: they catch up by themselves"
     )
 
 

@@ -1,0 +1,214 @@
+"""The index in a folder: exact, complete or not there, and noticed when it is damaged."""
+
+import contextlib
+import errno
+import json
+import os
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.search.samples import DOCUMENTS, WordEmbedder, corpus, indexed
+from typer.testing import CliRunner
+
+from assay.cli.app import app
+from assay.data import Document
+from assay.errors import SearchError, UsageError
+from assay.search import array_store, sealed_folder
+from assay.search.array_store import ArrayStore, check_kept_files
+from assay.search.embedding import VectorCache
+from assay.search.index import build_index
+from assay.search.sealed_folder import DamagedIndexError, check_folder, seal, writing_folder
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ArrayStore:
+    return ArrayStore(tmp_path / "index", "test")
+
+
+def live(store: ArrayStore) -> Path:
+    (folder,) = (one for one in Path(store.where).iterdir() if one.is_dir())
+    return folder
+
+
+def ranking(store: ArrayStore) -> list[tuple[str, float]]:
+    with indexed(store, WordEmbedder()) as retriever:
+        return [(hit.doc_id, hit.score) for hit in retriever.search("brewed water", 5)]
+
+
+def flip(path: Path, place: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1 << (place % 8)
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("name", ["vectors.f32", "chunks.npy", "spans.npy", "manifest.json"])
+@pytest.mark.parametrize("damage", ["bit", "shorter", "gone"])
+def test_damage_is_noticed_and_mended_with_vectors_from_the_cache(
+    store: ArrayStore, name: str, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    right, path = ranking(store), live(store) / name
+    if damage == "bit":
+        flip(path, path.stat().st_size // 2)
+    elif damage == "shorter":
+        path.write_bytes(path.read_bytes()[:-1])
+    else:
+        path.unlink()
+    embedder = WordEmbedder()
+    indexed(store, embedder).close()
+    assert embedder.seen == []
+    if path.name != "manifest.json" or damage != "gone":  # without one, there is no index
+        assert caplog.text.count("it is rebuilt, with vectors from the cache") == 1
+    assert ranking(store) == right
+
+
+def test_an_index_of_an_earlier_version_is_rebuilt_with_a_line_that_says_so(
+    store: ArrayStore, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Path(store.where)
+    (home / "0123456789ab").mkdir(parents=True)
+    (home / "current").write_text("0123456789ab")
+    right = ranking(store)
+    assert "was made by an earlier version: it is rebuilt" in caplog.text
+    assert not (home / "current").exists()
+    monkeypatch.setattr("assay.search.store.FORMAT", 99)
+    with pytest.raises(DamagedIndexError, match="was made by another version of Assay"):
+        store.manifest()
+    monkeypatch.undo()
+    assert ranking(store) == right
+    assert len([one for one in home.iterdir() if one.is_dir()]) == 1
+
+
+def test_a_large_index_is_hashed_on_demand(
+    store: ArrayStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranking(store)
+    monkeypatch.setattr(sealed_folder, "HASHED_WHEN_OPENED", 0)
+    folder = live(store)
+    flip(folder / "vectors.f32", 100)
+    check_folder(folder)  # by size alone
+    with pytest.raises(DamagedIndexError, match=r"vectors\.f32 does not match its checksum"):
+        check_folder(folder, every=True)
+
+
+def test_a_folder_that_was_not_sealed_does_not_take_its_place(tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    with writing_folder(place) as part:
+        (part / "file").write_text("first")
+        seal(part, {"version": 1})
+    with contextlib.suppress(RuntimeError), writing_folder(place) as part:
+        (part / "file").write_text("second")
+        raise RuntimeError
+    assert check_folder(place) == {"version": 1}
+    assert (place / "file").read_text() == "first"
+    assert [one.name for one in tmp_path.iterdir()] == ["place"]
+
+
+def test_a_full_disk_leaves_the_old_index_and_says_what_to_do(
+    store: ArrayStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = ranking(store)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(array_store, "seal", full)
+    with pytest.raises(SearchError, match=r"No space left.*previous one is intact. Free some"):
+        indexed(store, WordEmbedder(), DOCUMENTS[1:])
+    monkeypatch.undo()
+    assert ranking(store) == right
+
+
+def test_a_private_run_keeps_no_index(store: ArrayStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASSAY_PRIVATE", "1")
+    with pytest.raises(UsageError, match="a private run keeps no index"):
+        indexed(store, WordEmbedder())
+
+
+def test_files_are_for_their_owner_alone(store: ArrayStore) -> None:
+    ranking(store)
+    assert {one.stat().st_mode & 0o077 for one in live(store).iterdir()} == {0}
+
+
+def test_vectors_shared_among_threads_are_compared_alike(
+    store: ArrayStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents = [Document(f"d{n}", "", f"tea {n} water {n % 7}") for n in range(60)]
+
+    def hits() -> list[tuple[str, float]]:
+        with indexed(store, WordEmbedder(), documents) as retriever:
+            return [(hit.doc_id, hit.score) for hit in retriever.search("tea water 3", 60)]
+
+    alone = hits()
+    monkeypatch.setattr(array_store, "_SHARED_FROM", 1)
+    assert hits() == alone
+
+
+def test_every_document_is_compared_exactly(store: ArrayStore) -> None:
+    embedder = WordEmbedder()
+    documents = [Document(f"d{n:03}", "", f"word{n} word{n % 13} tea") for n in range(200)]
+    with indexed(store, embedder, documents) as retriever:
+        hits = retriever.search("word7 tea", 100, mode="dense")
+    query, *rows = embedder.embed(["word7 tea", *(one.text for one in documents)])
+    scores = {one.id: float(row @ query) for one, row in zip(documents, rows, strict=True)}
+    expected = sorted(scores, key=lambda one: (-np.float32(scores[one]), one))[:100]
+    assert [hit.doc_id for hit in hits] == expected
+
+
+def test_a_flipped_bit_anywhere_in_the_vector_cache_changes_no_vector(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    texts = [f"text number {i}" for i in range(20)]
+    right = WordEmbedder().embed(texts)
+    path = tmp_path / "vectors.sqlite3"
+    VectorCache(path).embed(texts, WordEmbedder())
+    content = path.read_bytes()
+    errors = []
+    for place in range(0, len(content), max(1, len(content) // 100)):
+        for leftover in tmp_path.glob("vectors*"):
+            leftover.unlink()
+        path.write_bytes(content)
+        flip(path, place)
+        try:
+            assert np.array_equal(VectorCache(path).embed(texts, WordEmbedder()), right), place
+        except SearchError as error:
+            errors.append(str(error))
+    assert len(errors) <= 5
+    assert all("vector cache" in error for error in errors)
+    assert "vectors in the cache are damaged: they are computed again" in caplog.text
+
+
+def test_doctor_finds_damage_in_all_that_is_kept(surroundings: Path) -> None:
+    store = ArrayStore(surroundings / "index", "test")
+    build_index(corpus(), WordEmbedder(), store)
+    good = dict(check_kept_files())
+    assert good["index test"] == good["vector cache"] == ""
+    flip(live(store) / "vectors.f32", 100)
+    with sqlite3.connect(surroundings / "vectors.sqlite3") as database:
+        database.execute("UPDATE vectors SET vector = zeroblob(2048)")
+    database.close()
+    result = CliRunner().invoke(app, ["doctor", "--deep", "--json"])
+    assert result.exit_code == 1
+    found = json.loads(result.stdout)["kept_files"]
+    assert "vectors.f32 does not match its checksum" in found["index test"]
+    assert "vectors do not match their checksums" in found["vector cache"]
+
+
+def test_doctor_goes_on_after_what_cannot_be_read(surroundings: Path) -> None:
+    build_index(corpus(), WordEmbedder(), ArrayStore(surroundings / "index", "test"))
+    for path in surroundings.glob("vectors.sqlite3*"):
+        path.unlink()
+    os.mkfifo(surroundings / "vectors.sqlite3")
+    (surroundings / "tuned").mkdir()
+    (surroundings / "tuned" / "one.model").write_bytes(b"no model")
+    found = dict(check_kept_files())
+    assert found["vector cache"]
+    assert found["tuned model one.model"]
+    assert found["index test"] == ""
+
+
+def test_deep_is_about_the_installation() -> None:
+    result = CliRunner().invoke(app, ["doctor", "http://127.0.0.1:9", "--deep"])
+    assert result.exit_code != 0
+    assert "pass it without a URL" in str(result.exception)
