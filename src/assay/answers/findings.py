@@ -8,7 +8,7 @@ worth reading.
 import math
 from collections.abc import Sequence
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from assay.answers.case import AnswerCase
 from assay.answers.checks import Check, check_lists
@@ -16,13 +16,13 @@ from assay.answers.stored import StoredModel
 from assay.text import strip_controls
 
 _SIGNIFICANT = 0.05
-_MAX_EXAMPLES = 5
+_MAX_IDS = 100
 _MAX_QUOTE = 120
 _SEVERITIES = ("wrong", "unsafe", "form")
 
 
 class AnswerFinding(StoredModel):
-    """One check with how many answers it holds for; `examples` are query ids.
+    """One check with how many answers it holds for; `query_ids` are those of the first hundred.
 
     `sure` is False for hits that the check's false-alarm rate may explain: worth reading.
     """
@@ -31,7 +31,7 @@ class AnswerFinding(StoredModel):
     number: int
     of: int
     words: str
-    examples: list[str] = Field(default=[])
+    query_ids: list[str] = Field(default=[], validation_alias=AliasChoices("query_ids", "examples"))
     sure: bool = True
     severity: str = "wrong"
 
@@ -81,7 +81,7 @@ def _finding(check: Check, hits: dict[str, str], of: int, *, quote: bool) -> Ans
         number=number,
         of=of,
         words=f"{count} {check.what} {check.says}" + (f": {short}" if short else ""),
-        examples=list(hits)[:_MAX_EXAMPLES],
+        query_ids=list(hits)[:_MAX_IDS],
         sure=binomial_tail(number, of, check.false_rate) < _SIGNIFICANT,
         severity=check.severity,
     )

@@ -145,7 +145,7 @@ def _findings(answers: "AnswersReport") -> Iterator[tuple[str, str]]:
     label = ""
     for finding in shown:
         before, label = label, "findings" if finding.sure else "worth reading"
-        ids = ", ".join(finding.examples[:_EXAMPLES])
+        ids = ", ".join(finding.query_ids[:_EXAMPLES])
         yield "" if label == before else label, f"{finding.words} ({ids})" if ids else finding.words
     if more := len(answers.findings) - len(shown):
         yield "", f"and {counted(more, 'more finding')}: see the page of the run"
