@@ -147,6 +147,20 @@ def test_a_cache_that_cannot_be_written_is_a_problem(tmp_path: Path) -> None:
     assert "ASSAY_CACHE" in json.loads(done.stdout)["problems"][0]
 
 
+def test_another_package_called_assay_is_a_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "assay_it-1.0.dist-info"
+    other.mkdir()
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: assay-it\nVersion: 1.0\n")
+    (other / "top_level.txt").write_text("assay\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    done = run("--json", variables={"ASSAY_CACHE": str(tmp_path)})
+    assert done.exit_code == 1
+    (problem,) = json.loads(done.stdout)["problems"]
+    assert problem.startswith("assay-it also installs the package 'assay': pip uninstall assay-it")
+
+
 @pytest.mark.parametrize(
     ("target", "remedy"),
     [

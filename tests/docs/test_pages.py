@@ -2,8 +2,8 @@
 
     title="NAME"      the block is a file in the reader's folder
     sh                each line is a command; one that ends in `&` is a service
-    sh fails          each line exits with 1
-    sh shown          needs what is not here: only its command and options are looked up
+    <!-- fails -->    above it: each line exits with 1
+    <!-- shown -->    above it: it needs what is not here; commands and options are looked up
     python            runs; `print(x)  # 0.5` prints 0.5, `x  # 0.5` is 0.5
     pycon             a doctest
     text              is in what the last command or code printed
@@ -72,13 +72,16 @@ READERS_COMMANDS = {
     "kubectl",
 }
 LANGUAGES = {"sh", "python", "pycon", "text", "json", "toml", "yaml", "http", "sql"}
-_BLOCK = re.compile(r"^([ ]*)```(\w*)([^\n]*)\n(.*?)^\1```", flags=re.DOTALL | re.MULTILINE)
+_BLOCK = re.compile(
+    r"^([ ]*)(?:<!-- (\w+) -->\n\1)?```(\w*)([^\n]*)\n(.*?)^\1```", flags=re.DOTALL | re.MULTILINE
+)
 _PORT = re.compile(r"(?:localhost|127\.0\.0\.1):(\d{4})")
 
 
 @dataclass(frozen=True)
 class Block:
     language: str
+    mark: str
     words: str
     text: str
 
@@ -91,8 +94,8 @@ class Block:
 def read_blocks(page: Path) -> list[Block]:
     text = page.read_text(encoding="utf-8")
     return [
-        Block(language, words, re.sub(rf"^{indent}", "", body, flags=re.MULTILINE))
-        for indent, language, words, body in _BLOCK.findall(text)
+        Block(language, mark, words, re.sub(rf"^{indent}", "", body, flags=re.MULTILINE))
+        for indent, mark, language, words, body in _BLOCK.findall(text)
     ]
 
 
@@ -116,13 +119,13 @@ class Reader:
             commands = [line for line in lines if line and not line.startswith("#")]
             self.printed = ""
             for command in commands:
-                self.run(command, block.words.strip())
+                self.run(command, block.mark)
         elif block.language == "python":
             self.printed = self.execute(block.text)
         elif block.language == "pycon":
             parsed = doctest.DocTestParser().get_doctest(block.text, self.names, "page", None, 0)
             assert doctest.DocTestRunner().run(parsed, clear_globs=False).failed == 0
-        elif block.language == "text" and self.printed and block.words.strip() != "shown":
+        elif block.language == "text" and self.printed and block.mark != "shown":
             self.compare(block.text)
         elif block.language in ("json", "toml", "yaml"):
             parse(block)
@@ -344,7 +347,7 @@ def test_every_block_of_the_page_does_what_it_says(
         text = _PORT.sub(local, block.text)
         for port in own:
             text = text.replace(port, reader.env["PAGE_PORT"])
-        reader.follow(Block(block.language, block.words, text))
+        reader.follow(Block(block.language, block.mark, block.words, text))
 
 
 def served_ports(block: Block) -> set[str]:

@@ -227,6 +227,16 @@ class Installation:
     problems: list[str]
 
 
+def _other_owners() -> list[str]:
+    """Distributions that install a package of our name: whichever came last is imported."""
+    owners = metadata.packages_distributions().get("assay", [])
+    others = sorted({name for name in owners if not name.startswith("agent-assay")})
+    return [
+        f"{name} also installs the package 'assay': pip uninstall {name}, then install agent-assay"
+        for name in others
+    ]
+
+
 def examine_installation(root: Any, as_json: bool, *, deep: bool = False) -> int:
     """Print what is set up here; the exit code.
 
@@ -240,6 +250,7 @@ def examine_installation(root: Any, as_json: bool, *, deep: bool = False) -> int
     problems = [problem] * bool(problem)
     plugins = list(installed_plugins())
     problems += [plugin.error for plugin in plugins if plugin.error]
+    problems += _other_owners()
     problems += [f"{what}: {state}" for what, (state, damaged) in checked.items() if damaged]
     found = Installation(
         settings=list(_option_settings(root.command, root.default_map or {})),
