@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -315,7 +315,8 @@ class Evaluation:
         late_asked = every_query_is_asked(folder)
         if todo:
             query = warm_up_query(self.dataset, self.queries)
-            found = await warm_up(agent, query, config, say=events.message, stop=events.stop)
+            with searches.question(query) if searches else nullcontext():
+                found = await warm_up(agent, query, config, say=events.message, stop=events.stop)
             note_warm_up(folder, found, config.concurrency)
         serial = False
         if todo and searches is not None:

@@ -264,7 +264,8 @@ class SearchRecorder:
                 "the agent did not search in the warm-up; if the address of its tool is fixed, "
                 f"point it at {self.url}/search or {self.url}/mcp"
             )
-        self.unattributed = 0  # of the warm-up
+        self.unattributed = 0  # the searches of the warm-up count for nothing
+        self._last.clear()
         serial = any(step.source == "one at a time" for step in steps)
         if serial:
             messages.append("searches carry no trace of their question: asking one at a time")
@@ -281,8 +282,6 @@ class SearchRecorder:
                 return session.steps, failure
             except TimeoutError:
                 return session.steps, AgentFailure(FailureKind.TIMEOUT, "no answer in time")
-            finally:
-                self._last.pop(session.key, None)
         return session.steps, None
 
 

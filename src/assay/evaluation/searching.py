@@ -47,8 +47,7 @@ _MAX_DEPTH = 100
 _TITLE_DEPTH = 10
 _CURVE_CALLS = 20
 _TOKEN_BUDGETS = (1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000)
-_SIGNED = {"loop_gain"}
-_UNBOUNDED = {"calls"}
+_UNBOUNDED = {"calls", "loop_gain"}
 
 
 def read_evidence(path: Path) -> dict[str, Groups]:
@@ -307,7 +306,8 @@ def _figures(
         values = [row.figures[name] for row in rows if name in row.figures]
         if not values:
             continue
-        bounds = None if name in _UNBOUNDED else (-1.0, 1.0) if name in _SIGNED else (0.0, 1.0)
+        # A difference is resampled as in a comparison: a bounded interval would be too wide.
+        bounds = None if name in _UNBOUNDED else (0.0, 1.0)
         summary = summarize(values, seed=seed, bounds=bounds)
         found[name] = SearchFigure(
             mean=summary.mean,

@@ -465,6 +465,7 @@ class RunConfig:
         low=1,
         high=100,
         request_field="num_trials",
+        request_high=10,
     )
     shard_index: int = _data(
         0,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from assay.search.bm25 import Bm25Settings
     from assay.search.embedding import EmbedderSettings
 
-_Search = Callable[[str, int], list[str]]
+_Search = Callable[[str, int], list[tuple[str, float]]]
 _ANSWER_TOKENS = 500
 
 
@@ -115,14 +115,15 @@ class BuiltinAgent:
         from assay.search.sealed_folder import DamagedIndexError
 
         try:
-            doc_ids = await self._threads.run(self._search, query, top_k)
+            found = await self._threads.run(self._search, query, top_k)
         except (SearchUnavailable, DamagedIndexError) as error:
             # The index is gone, which says nothing about a query: an outage, as of any agent.
             raise AgentFailure(FailureKind.CONNECTION, str(error)) from error
         except AssayError as error:
             raise AgentFailure(FailureKind.AGENT_ERROR, str(error)) from error
+        doc_ids = tuple(doc_id for doc_id, _ in found)
         if self._answers is None:
-            return AgentAnswer(doc_ids=tuple(doc_ids))
+            return AgentAnswer(doc_ids=doc_ids, scores=tuple(score for _, score in found))
         return await self._answers.from_documents(query, doc_ids)
 
     @property
@@ -145,18 +146,18 @@ class BuiltinAgent:
         chosen = self._reranker()
         self.info = replace(self.info, retriever=settings | chosen)
         if not chosen:
-            return lambda query, top_k: [doc_id for doc_id, _ in index.search(query, top_k)]
+            return lambda query, top_k: list(index.search(query, top_k))
         from assay.search.reranking import RERANK_DEPTH, open_reranker, reranked
         from assay.search.retriever import SearchHit
 
         device = self._embedder.device if self._embedder else "auto"
         reranker = open_reranker(chosen["reranker"], device)
 
-        def search(query: str, top_k: int) -> list[str]:
+        def search(query: str, top_k: int) -> list[tuple[str, float]]:
             found = index.search(query, max(top_k, RERANK_DEPTH))
             documents = [(self._dataset.documents[doc_id], score) for doc_id, score in found]
             hits = [SearchHit(one.id, score, one.title, one.text) for one, score in documents]
-            return [hit.doc_id for hit in reranked(hits, reranker, query, top_k)]
+            return [(hit.doc_id, hit.score) for hit in reranked(hits, reranker, query, top_k)]
 
         return search
 
@@ -200,8 +201,8 @@ class BuiltinAgent:
             details = "; ".join(filter(None, [learned, self.info.details]))
             self.info = replace(self.info, details=details, learned_from=learned_from)
 
-        def search(query: str, top_k: int) -> list[str]:
-            return [hit.doc_id for hit in retriever.search(query, top_k, mode=mode)]
+        def search(query: str, top_k: int) -> list[tuple[str, float]]:
+            return [(hit.doc_id, hit.score) for hit in retriever.search(query, top_k, mode=mode)]
 
         return search
 

@@ -77,6 +77,15 @@ PROFILE = AgentProfile(
             example='{"participants": {"retrieval_agent": "http://localhost:9010"}, '
             '"config": {"num_queries": 10, "top_k": 5, "random_seed": 42}}',
         ),
+        Skill(
+            id="agentic_search",
+            name="Evaluate an agent that searches many times",
+            description="The agent gets search_url and mcp_server_url with each question; its "
+            "searches are recorded, and the report says what they were worth.",
+            tags=("evaluation", "retrieval", "agentic search"),
+            example='{"participants": {"retrieval_agent": "http://localhost:9010"}, '
+            '"config": {"num_queries": 10, "search": "bm25", "num_trials": 3}}',
+        ),
     ),
 )
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -52,13 +52,14 @@ WebAddress = Annotated[str, AfterValidator(_web_address)]
 
 class _PlatformConfig(BaseModel):
     """The keys of a request that are not options of a run; `num_instances` means `num_queries`
-    and wins."""
+    and wins, `search` is the built-in tool whose use is recorded."""
 
     model_config = ConfigDict(extra="allow")
 
     mcp_server_url: WebAddress | None = None
     verbose: bool = False
     num_instances: Integer | None = Field(default=None, ge=1)
+    search: Literal["bm25", "dense", "hybrid"] | None = None
 
     def settings(self) -> dict[str, Any]:
         """The settings of a run that the request holds, by their names in `RunConfig`."""
@@ -66,7 +67,7 @@ class _PlatformConfig(BaseModel):
             setting.name: getattr(self, key)
             for key, setting in request_settings().items()
             if key in self.model_fields_set
-        }
+        } | ({"search": f"builtin:{self.search}"} if self.search else {})
 
 
 def _request_field(setting: RunSetting) -> tuple[Any, Any]:
