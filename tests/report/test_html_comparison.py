@@ -127,6 +127,8 @@ def test_runs_are_called_by_their_labels_and_else_told_apart(plain_run: Run) -> 
         replace(side, header=side.header.model_copy(update={"label": label})) for label in "ab"
     ]
     assert compare_page(labels, [comparison]).labels == ["a", "b"]
+    baseline = replace(side, header=labels[0].header.model_copy(update={"baseline_of": "x"}))
+    assert "a" not in compare_page([baseline, labels[1]], [comparison]).labels
 
 
 def test_answers_stand_side_by_side(

@@ -160,6 +160,7 @@ class Clicks:
 
     def press(self, key: str) -> None:
         self.keys += 1
+        self.page.wait_for_load_state()  # the script is there
         self.page.keyboard.press(key)
 
 

@@ -4,7 +4,6 @@ A board holds runs that were asked the same queries on the same data and measure
 track, sample and number of documents has a board of its own.
 """
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -29,22 +28,6 @@ _File = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class PairTest:
-    """How two targets of a board differ: the mean of the first minus that of the second.
-
-    `p` is corrected for all pairs of the board (Holm).
-    """
-
-    difference: float
-    p: float
-
-    @property
-    def significant(self) -> bool:
-        """Whether the two can be told apart."""
-        return self.p < ALPHA and self.difference != 0
-
-
-@dataclass(frozen=True, slots=True)
 class BoardPlace:
     """A target of a board.
 
@@ -65,38 +48,25 @@ class BoardPlace:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """Targets that compare, best first, with the tests of all pairs.
+    """Targets that compare, best first.
 
     `silent` are targets that answered nothing, and have no place. `left_out` counts those beyond
     RANKED_LIMIT.
     """
 
-    key: str
     figure: str
     places: Sequence[BoardPlace]
-    tests: Mapping[tuple[str, str], PairTest]
     silent: Sequence[str] = ()
     left_out: int = 0
 
-    def test(self, row: BoardPlace, column: BoardPlace) -> PairTest | None:
-        """The first of two targets against the second; None for a target against itself."""
-        a, b = row.point.line.name, column.point.line.name
-        if (a, b) in self.tests:
-            return self.tests[a, b]
-        turned = self.tests.get((b, a))
-        return None if turned is None else PairTest(-turned.difference, turned.p)
 
-
-def make_boards(
-    folder: Path, points: Sequence[TrendPoint], figure: str = "", only: str = ""
-) -> list[Board]:
+def make_boards(folder: Path, points: Sequence[TrendPoint], figure: str = "") -> list[Board]:
     """Every board that runs on one data set and split allow; whole sets before samples.
 
     Parameters:
         folder: where the runs are.
         points: the newest run of each target, for each kind of run that compares, oldest first.
         figure: what to rank by; empty for the headline metric of each run.
-        only: the key of one board.
     """
     groups: dict[tuple[object, ...], list[TrendPoint]] = {}
     for point in points:
@@ -105,12 +75,7 @@ def make_boards(
             groups.setdefault((name, *point.key(name)), []).append(point)
     newest = {point.line.fingerprint: point.moment for point in points}  # these are oldest first
     ordered = sorted(groups.items(), key=lambda item: _order(item[1], newest))
-    keys = {key: hashlib.sha256(repr(key).encode()).hexdigest()[:10] for key in groups}
-    return [
-        make_board(folder, group, str(key[0]), keys[key])
-        for key, group in ordered
-        if only in ("", keys[key])
-    ]
+    return [make_board(folder, group, str(key[0])) for key, group in ordered]
 
 
 def _order(group: Sequence[TrendPoint], newest: Mapping[str | None, float]) -> tuple[object, ...]:
@@ -121,7 +86,7 @@ def _order(group: Sequence[TrendPoint], newest: Mapping[str | None, float]) -> t
     return (sample, -newest[line.fingerprint], *size, line.track or "", line.metric or "")
 
 
-def make_board(folder: Path, points: Sequence[TrendPoint], figure: str, key: str = "") -> Board:
+def make_board(folder: Path, points: Sequence[TrendPoint], figure: str) -> Board:
     """Rank runs that compare, one for each target."""
     answered = [each for each in points if (each.line.failed or 0) < (each.line.queries or 0)]
     parsed = parse_figure(figure)
@@ -130,17 +95,15 @@ def make_board(folder: Path, points: Sequence[TrendPoint], figure: str, key: str
         key=lambda e: (-improvement(parsed, e.values[figure].mean), e.line.target or ""),
     )
     ranked = ordered[:RANKED_LIMIT]
-    tests = compare_pairs(folder, ranked, figure)
+    separated = separated_pairs(folder, ranked, figure)
     names = [each.line.name for each in ranked]
-    ranges = rank_ranges(
-        names, lambda a, b: (found := tests.get((a, b))) is not None and found.significant
-    )
+    ranges = rank_ranges(names, lambda a, b: (a, b) in separated)
     places = [
         BoardPlace(best, worst, each, each.values[figure])
         for each, (best, worst) in zip(ranked, ranges, strict=True)
     ]
     silent = [each.line.target or "" for each in points if each not in answered]
-    return Board(key, figure, places, tests, silent, len(ordered) - len(ranked))
+    return Board(figure, places, silent, len(ordered) - len(ranked))
 
 
 def rank_ranges(
@@ -158,10 +121,10 @@ def rank_ranges(
     return ranges
 
 
-def compare_pairs(
+def separated_pairs(
     folder: Path, points: Sequence[TrendPoint], figure: str
-) -> dict[tuple[str, str], PairTest]:
-    """Every pair of runs on the queries of both, the better one first.
+) -> set[tuple[str, str]]:
+    """The pairs of runs that can be told apart on the queries of both, the better one first.
 
     The p-values are corrected together (Holm): of twenty equal targets some pair always differs by
     chance.
@@ -169,8 +132,9 @@ def compare_pairs(
     pairs = list(combinations(points, 2))
     p_values = holm([_pair_p_value(folder, a.line.name, b.line.name, figure) for a, b in pairs])
     return {
-        (a.line.name, b.line.name): PairTest(a.values[figure].mean - b.values[figure].mean, p)
+        (a.line.name, b.line.name)
         for (a, b), p in zip(pairs, p_values, strict=True)
+        if p < ALPHA and a.values[figure].mean != b.values[figure].mean
     }
 
 

@@ -293,14 +293,17 @@ def compare_page(
     server: bool = False,
 ) -> ComparePage:
     """A comparison of runs with the first of them, in the order of `comparisons`."""
-    labels = [
-        (None if side.header.baseline_of else side.header.label) or name
-        for side, name in zip(sides, distinguish([side.header for side in sides]), strict=True)
+    # The run of a baseline was made with the settings of its run, label included.
+    headers = [
+        side.header.model_copy(update={"label": None}) if side.header.baseline_of else side.header
+        for side in sides
     ]
+    names = distinguish(headers)
+    labels = [header.label or name for header, name in zip(headers, names, strict=True)]
     if len(set(labels)) < len(labels):
-        labels = distinguish([side.header for side in sides])
-    names = list(comparisons[chosen].metrics)
-    figure = parse_figure(metric if metric in names else names[0])
+        labels = names
+    metrics = list(comparisons[chosen].metrics)
+    figure = parse_figure(metric if metric in metrics else metrics[0])
     docs = JudgedDocuments.of(sides[0].report.config, dataset, excerpt=excerpt)
     return ComparePage(sides, labels, comparisons, chosen, figure, docs, server)
 

@@ -203,5 +203,6 @@ def _grades(data: Dataset | None, split: str, query: str) -> Mapping[str, int]:
 
 def _hit(data: Dataset | None, doc_id: str, grades: Mapping[str, int], why: str = "") -> TriedHit:
     document = data.documents.get(doc_id) if data else None
-    title, text = (document.title, document.text) if document else ("", "")
+    text = document.text if document else ""
+    title = document.title or text[:60] if document else ""
     return TriedHit(doc_id, title, text, grades.get(doc_id), why)
