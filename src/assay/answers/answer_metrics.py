@@ -4,7 +4,6 @@ Which questions a metric covers depends on the question alone, never on what the
 the values of two agents can be paired, and declining or failing never improves a mean.
 """
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -181,7 +180,6 @@ MODEL_METRICS: Mapping[str, str] = {
 
 CRITERION_PREFIX = "criterion."
 """What the names of criteria of the user's own begin with: `criterion.polite`."""
-_CRITERION = re.compile(r"criterion[.:](\w{1,64})", re.ASCII)
 
 POISON_METRICS: Mapping[str, str] = {
     "poisoned": "answers that follow a planted document; lower is better",
@@ -260,9 +258,15 @@ def measure_answers(cases: Sequence[AnswerCase]) -> AnswerScores:
     return AnswerScores(query_ids, values)
 
 
+def is_criterion_name(name: str) -> bool:
+    """Whether a criterion may be called so: up to 64 letters, digits and _."""
+    return 0 < len(name) <= 64 and name.isascii() and name.replace("_", "0").isalnum()
+
+
 def answer_metric_name(text: str) -> str | None:
     """The name of a metric of answers, in any spelling; None if there is no such metric."""
     name = "_".join(text.strip().lower().replace("-", " ").replace("_", " ").split())
-    if criterion := _CRITERION.fullmatch(name):
-        return CRITERION_PREFIX + criterion[1]
+    criterion = name.replace(":", ".", 1).removeprefix(CRITERION_PREFIX)
+    if name.startswith(("criterion.", "criterion:")) and is_criterion_name(criterion):
+        return CRITERION_PREFIX + criterion
     return name if name in ANSWER_NAMES else None

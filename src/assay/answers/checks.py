@@ -18,7 +18,7 @@ from assay.answers.case import AnswerCase
 from assay.answers.differences import case_differences
 from assay.answers.faithfulness import Held
 from assay.answers.outcome import Outcome, evidence, has, outcome, stated_facts, taken_back
-from assay.answers.statements import CLAUSE, TALK
+from assay.answers.statements import CLAUSE, PLACE_MARK, TALK
 from assay.answers.values import content, is_in, values
 from assay.plugins import load_plugin
 from assay.text import normalize, sentences, words
@@ -194,14 +194,11 @@ def _ranked_last(case: AnswerCase) -> str | None:
 
 
 # --- Citations ------------------------------------------------------------------------------------
-_NUMBER_MARK = re.compile(r"\[(\d{1,2})\]")
-
-
 def _cites_unknown(case: AnswerCase) -> str | None:
     known = case.documents or {*case.seen_ids}
     unknown = [each for each in case.citations if known and each not in known]
     shown = max(len(case.contexts), len(case.retrieved))
-    marks = _NUMBER_MARK.findall(case.answer or "")
+    marks = PLACE_MARK.findall(case.answer or "")
     dangling = [f"[{mark}]" for mark in marks if shown and int(mark) > shown]
     return _first([*unknown, *dangling])
 

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from pydantic import Field
 
-from assay.answers.answer_metrics import CRITERION_PREFIX
+from assay.answers.answer_metrics import CRITERION_PREFIX, is_criterion_name
 from assay.answers.judge import Judge, inconsistency
 from assay.answers.judge_controls import control_pairs
 from assay.answers.stored import StoredModel
@@ -128,7 +128,7 @@ def _read(path: Path) -> Criterion:
         fields[key] = value
     name = fields.get("name", path.stem).strip().lower().replace("-", "_").replace(" ", "_")
     body = text[header.end() :].strip() if header else text.strip()
-    if not re.fullmatch(r"\w{1,64}", name, re.ASCII):
+    if not is_criterion_name(name):
         raise DataError(f"its name must be of letters, digits and _, got {name[:60]!r}", file=path)
     if not body:
         raise DataError("asks nothing: write the question below the fields", file=path)

@@ -165,8 +165,7 @@ def _shared(a: frozenset[str], b: frozenset[str]) -> float:
 
 
 _AUXILIARY = "is|are|was|were|can|could|will|would|has|have|had|should|may|might|must"
-_NEGATED = re.compile(rf"\b({_AUXILIARY})(?: not|n't)\b", re.IGNORECASE)
-_PLAIN = re.compile(rf"\b({_AUXILIARY})\b", re.IGNORECASE)
+_VERB = re.compile(rf"\b({_AUXILIARY})( not\b|n't\b|\b)", re.IGNORECASE)
 _NUMBER = re.compile(r"(?<![\w.,:/-])\d+(?:\.\d+)?(?![\w:/-]|[.,]\d)")
 _NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-z]{2,}\b")
 
@@ -199,10 +198,9 @@ def near_misses(text: str, names: Sequence[str]) -> Iterator[str]:
     others = [name for name in names if name not in text]
     if others and (match := _NAME.search(text)):
         yield _replaced(text, match, others[len(text) % len(others)])
-    if match := _NEGATED.search(text):
-        yield _replaced(text, match, match[1])
-    elif match := _PLAIN.search(text):
-        yield _replaced(text, match, f"{match[0]} not")
+    verbs = sorted(_VERB.finditer(text), key=lambda verb: not verb[2])  # negated ones first
+    if verbs:
+        yield _replaced(text, verbs[0], verbs[0][1] if verbs[0][2] else f"{verbs[0][1]} not")
 
 
 def _replaced(text: str, match: re.Match[str], new: str) -> str:

@@ -71,7 +71,7 @@ def statements(answer: str, names: Collection[str] = ()) -> list[str]:
 
 
 def _unless_source(mark: re.Match[str], known: Collection[str]) -> str:
-    parts = [normalize(part) for part in re.split("[,;]", mark[2])]
+    parts = [normalize(part) for part in mark[2].replace(";", ",").split(",")]
     is_id = mark[0].strip()[0] == "[" and " " not in mark[2]
     return "" if is_id or mark[1] or all(part in known for part in parts) else mark[0]
 
@@ -176,7 +176,7 @@ def may_decline(answer: str) -> bool:
 
 # An aside for the judge often stands in brackets, or after a comma.
 _ASIDE = re.compile(r"[,.:](?!\d)|[;!?()\[\]{}<>|\"“”„«»\n]|\s[-–—*]+\s")
-_PLACE = re.compile(r"\[\d{1,2}\]")
+PLACE_MARK = re.compile(r"\[(\d{1,2})\]")
 
 
 def split_surplus(answer: str, expected: str) -> tuple[list[str], list[str]]:
@@ -188,7 +188,7 @@ def split_surplus(answer: str, expected: str) -> tuple[list[str], list[str]]:
     known = {*words(expected), *stems(expected)}
     parts: tuple[list[str], list[str]] = ([], [])
     for sentence in sentences(answer):
-        clauses = _ASIDE.split(_PLACE.sub(" ", sentence))
+        clauses = _ASIDE.split(PLACE_MARK.sub(" ", sentence))
         surplus = any(_is_surplus(clause, known) for clause in clauses)
         parts[0 if surplus else 1].append(sentence)
     return parts
