@@ -50,7 +50,7 @@ from assay.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 GENERATED = {"cli.md", "python-reference.md", "settings.md"}
-LATER = {"contract.md", "scaling.md", "search.md"}
+LATER = {"contract.md", "search.md"}
 PAGES = [
     ROOT / "README.md",
     *sorted(page for page in (ROOT / "docs").glob("*.md") if page.name not in GENERATED | LATER),

@@ -112,8 +112,9 @@ class StoredChunk:
 
 def plain_metadata(document: Document) -> JsonObject:
     """The metadata of a document as JSON can hold it, without control characters."""
-    if not document.metadata:
-        return {}
+    values = document.metadata.values()
+    if all(type(one) is int or (type(one) is str and one.isprintable()) for one in values):
+        return dict(document.metadata)  # the usual ones, without a way through JSON
     text = json.dumps(dict(document.metadata), ensure_ascii=False, default=str)
     metadata: JsonObject = json.loads(strip_controls(text))
     return metadata
