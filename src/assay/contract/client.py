@@ -35,8 +35,8 @@ from assay.net.sse import Event, EventReader, EventTooLarge
 ENDPOINTS_VARIABLE = "AGENT_ENDPOINTS_JSON"
 TERMINAL_EVENTS = frozenset({"final", "complete", "done"})
 MAX_BYTES = 8_000_000
+# How long a stream may stay open after its terminal event.
 LINGER_S = 2.0
-"""How long a stream may stay open after its terminal event."""
 
 _REQUIRED = frozenset({"request_id", "status", "outputs", "task_type"})
 

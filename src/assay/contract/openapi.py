@@ -26,8 +26,8 @@ JSON_TYPE = "application/json"
 EVENTS_TYPE = "text/event-stream"
 
 _REFERENCE = "#/components/schemas/{model}"
+# A model, or a JSON schema for what has none.
 Shape = type[BaseModel] | JsonObject
-"""A model, or a JSON schema for what has none."""
 
 STATUS_SHAPE: JsonObject = {
     "type": "object",

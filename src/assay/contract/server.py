@@ -74,8 +74,8 @@ class ReportProgress(Protocol):
     def __call__(self, step: str, *, percent: float | None = None, **counts: int) -> None: ...
 
 
+# What an agent does for one request. `TaskError` ends it with a chosen error.
 Work = Callable[[AgentRunRequest, ReportProgress], Awaitable[AgentRunResponse]]
-"""What an agent does for one request. `TaskError` ends it with a chosen error."""
 
 
 # --- health ---------------------------------------------------------------------------------------
@@ -433,8 +433,8 @@ async def _no_such_endpoint(http: Request, error: Exception) -> Response:
     return rejection.to_http()
 
 
+# For an application that has `agent_routes`.
 EXCEPTION_HANDLERS: Mapping[Any, ExceptionHandler] = {HTTPException: _no_such_endpoint}
-"""For an application that has `agent_routes`."""
 
 
 class _Endpoints:

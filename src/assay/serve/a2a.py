@@ -63,8 +63,8 @@ from assay.serve.readiness import Loaded, Loading, health_routes
 
 INTERNAL_ERROR = "internal error; see the server's log"
 ONE_MESSAGE = "a task takes one message; send it without a task id to start a new task"
+# How many status messages of a task are kept, besides its current one.
 MAX_HISTORY = 20
-"""How many status messages of a task are kept, besides its current one."""
 
 RequestModel = TypeVar("RequestModel", bound=BaseModel)
 
@@ -236,8 +236,8 @@ _CACHE_CONTROL = "public, max-age=60"
 
 # Host names and addresses only: the header ends up in a document.
 _HOST = re.compile(r"[A-Za-z0-9._-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
+# How long streams have to send their last event when the server stops.
 STREAM_GRACE_S = 4.0
-"""How long streams have to send their last event when the server stops."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,11 +20,11 @@ from assay.net.variables import SERVER_TOKEN_VARIABLE
 from assay.serve.guards import server_token
 from assay.serve.request_log import set_up_logging
 
+# The key under which an application's lifespan may yield the function that ends its long work.
 END_WORK = "end_work"
-"""The key under which an application's lifespan may yield the function that ends its long work."""
 
+# Names the proxies, as uvicorn reads it: addresses or networks, separated by commas.
 PROXIES_VARIABLE = "FORWARDED_ALLOW_IPS"
-"""Names the proxies, as uvicorn reads it: addresses or networks, separated by commas."""
 
 _GRACE_S = 5
 _BACKLOG = 2048

@@ -39,8 +39,8 @@ from assay.targets.mcp.agent import McpSession
 from assay.targets.mcp.connection import open_http
 from assay.targets.protocol import AgentAnswer
 
+# Finds the ids of at most so many documents for a query, best first, and may answer from them.
 Find = Callable[[str, int], Awaitable[list[str] | AgentAnswer]]
-"""Finds the ids of at most so many documents for a query, best first, and may answer from them."""
 
 Load = Callable[[Progress], Awaitable[Find]]
 Stop = Callable[[], Awaitable[None]] | None
@@ -64,6 +64,7 @@ PROFILE = AgentProfile(
         ),
     ),
 )
+# What the card names as well if the agent answers.
 ANSWERS = Skill(
     id="answers",
     name="Answer from documents",
@@ -72,7 +73,6 @@ ANSWERS = Skill(
     tags=("answers", "citations", "rag"),
     example='{"query": "How much calcium do adults need?", "top_k": 5}',
 )
-"""What the card names as well if the agent answers."""
 
 
 class QueryRequest(BaseModel):
@@ -200,11 +200,11 @@ def _results(found: list[str] | AgentAnswer, top_k: int) -> JsonObject:
 
 
 TOOL = "search_nfcorpus"
+# How many documents a search server returns at most, unless its tool states another maximum.
 MAX_RESULTS = 100
-"""How many documents a search server returns at most, unless its tool states another maximum."""
 
+# A request waits no longer for the search server: evaluators give up after 30 to 60 s.
 MAX_WAIT_S = 20.0
-"""A request waits no longer for the search server: evaluators give up after 30 to 60 s."""
 
 _RETRY_DELAYS_S = (0.5, 1.0, 2.0, 5.0)
 

@@ -29,14 +29,14 @@ def _searchable(query: str) -> str:
     return query
 
 
+# For a query in a pydantic model: refuses one that holds nothing but control characters, so that
+# the caller learns which field is empty instead of that a search failed.
 SEARCHABLE = AfterValidator(_searchable)
-"""For a query in a pydantic model: refuses one that holds nothing but control characters, so that
-the caller learns which field is empty instead of that a search failed."""
 
+# A query of a request.
 QueryText = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=1, max_length=10_000), SEARCHABLE
 ]
-"""A query of a request."""
 
 
 class SupportsSearch(Protocol):

@@ -27,8 +27,8 @@ from assay.net.redact import redact_url
 from assay.net.retry import parse_retry_after
 from assay.net.sse import Event, EventReader, EventTooLarge
 
+# For one response: those of all requests are held until the rules have seen them.
 MAX_BODY_BYTES = 4_000_000
-"""For one response: those of all requests are held until the rules have seen them."""
 INPUTS_VARIABLE = "ASSAY_CHECK_INPUTS"
 TOKEN_IN_COMMANDS = "$TOKEN"
 

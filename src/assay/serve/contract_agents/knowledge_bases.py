@@ -28,14 +28,14 @@ from assay.search.modes import Mode
 from assay.serve.readiness import Loading
 from assay.serve.retrieval import Retrieval
 
+# Names of ingested knowledge bases: they become parts of file names.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-"""Names of ingested knowledge bases: they become parts of file names."""
 
+# Means the data set that the server serves, unless something was ingested under this name.
 DEFAULT = "default"
-"""Means the data set that the server serves, unless something was ingested under this name."""
 
+# About what English text has with the tokenizers of common models.
 CHARACTERS_PER_TOKEN = 4
-"""About what English text has with the tokenizers of common models."""
 
 _MAX_OPEN = 8
 

@@ -31,8 +31,8 @@ from assay.contract.server import ReportProgress
 from assay.errors import UsageError
 from assay.files import read_text_file
 
+# The `resource_id` of a review that named no resource.
 UNNAMED = "unnamed"
-"""The `resource_id` of a review that named no resource."""
 
 BUILT_IN = Path(__file__).parent / "policy_rules.toml"
 

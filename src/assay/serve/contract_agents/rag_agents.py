@@ -55,8 +55,8 @@ from assay.serve.retrieval import SEARCHABLE, QueryText
 from assay.text import strip_controls
 
 MAX_DOCUMENTS = 1000
+# The name, in `databases`, of the literature that the server was started with.
 INDEX = "index"
-"""The name, in `databases`, of the literature that the server was started with."""
 
 _ANSWER_TOKENS = 500
 _TRUNCATED = "maxTokens"

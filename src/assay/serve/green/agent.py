@@ -105,6 +105,7 @@ _VIEW: JsonObject = {
 }
 _UNKNOWN = ResponseDoc("There is no such task, or no longer.", ERROR_SHAPE)
 _TASK = {200: ResponseDoc("The evaluation.", _VIEW), 404: _UNKNOWN}
+# What `/openapi.json` describes.
 OPERATIONS = (
     Operation(
         "POST",
@@ -130,7 +131,6 @@ OPERATIONS = (
     ),
     *health_operations(),
 )
-"""What `/openapi.json` describes."""
 
 
 def green_app(

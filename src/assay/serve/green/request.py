@@ -26,9 +26,9 @@ from assay.serve.a2a import TaskRefused, read_request
 from assay.targets.a2a.card import base_address
 
 DEFAULT_QUERIES = 100
+# What the environment of the server decides if a request does not; `concurrency` is an option of
+# `assay serve green`.
 SERVER_DEFAULTS = ("timeout", "track", "answers", "warm_up")
-"""What the environment of the server decides if a request does not; `concurrency` is an option
-of `assay serve green`."""
 MAX_URL_LENGTH = 2048
 _AGENT = f"participants.{ROLE}"
 _MAX_NAMES = 10

@@ -54,6 +54,7 @@ _COUNT = ResponseDoc(
     "How many searches were made.",
     {"type": "object", "properties": {"search_call_count": {"type": "integer"}}},
 )
+# What `/openapi.json` describes.
 OPERATIONS = (
     Operation(
         "POST",
@@ -83,7 +84,6 @@ OPERATIONS = (
     ),
     *health_operations(),
 )
-"""What `/openapi.json` describes."""
 
 _BODY_LIMIT = 1024 * 1024
 # `guarded` checks Host and Origin, for REST as well: the SDK would check /mcp alone.

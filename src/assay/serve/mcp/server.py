@@ -237,8 +237,8 @@ def all_problems(error: ValidationError) -> str:
 # --- answers --------------------------------------------------------------------------------------
 
 SAMPLING = "sampling"
+# `model_used` if nothing was found, so that no model was asked.
 NO_MODEL = "none"
-"""`model_used` if nothing was found, so that no model was asked."""
 
 _SAMPLING_KEY = "answer"
 _MULTI_ROUND_VERSION = "2026-07-28"
