@@ -20,6 +20,7 @@ A message says what was wrong, what was got and what to do about it. The command
 message alone; a traceback means a bug in Assay.
 """
 
+import re
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from enum import StrEnum
@@ -73,9 +74,17 @@ def suggests_keywords(
 
 
 class AssayError(Exception):
-    """A mistake in the input or the environment, with a message for the user who can fix it."""
+    """A mistake in the input or the environment, with a message for the user who can fix it.
+
+    `code` is the id of its class, such as `usage` or `target-loading`: messages may change.
+    """
 
     exit_code = 2
+    code = "assay"
+
+    def __init_subclass__(cls) -> None:
+        words = re.findall("[A-Z][a-z]+", cls.__name__.removesuffix("Error"))
+        cls.code = "-".join(words).lower()
 
 
 class UsageError(AssayError):

@@ -9,7 +9,7 @@ from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.llm.passages import ContextChunk
 from assay.net.json import shorten
 from assay.run.config import RunConfig
-from assay.targets.mapping import AnswerReader, Received, parse_mapping, refuse_arguments
+from assay.targets.mapping import AnswerReader, Received, parse_mapping, validate_keys
 from assay.targets.protocol import AgentAnswer
 
 HITS = {"hits": {"total": 2, "hits": [{"_id": "d1", "_score": 2.5}, {"_id": 7, "_score": 1}]}}
@@ -214,7 +214,7 @@ def test_the_earlier_form_and_values_with_commas_are_told_apart() -> None:
 
 def test_arguments_of_a_tool_are_refused_for_other_targets() -> None:
     with pytest.raises(UsageError, match=r"query=.* names an argument of an MCP tool, which rest:"):
-        refuse_arguments({"query": "q"}, "rest")
+        validate_keys({"query": "q"}, "rest")
 
 
 def test_runs_from_before_the_option_was_repeatable_still_open() -> None:

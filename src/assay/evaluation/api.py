@@ -21,7 +21,7 @@ from assay.net.gather import run_coroutine
 from assay.privacy import private_mode
 from assay.run.config import RunConfig
 from assay.run.settings import settings
-from assay.targets.protocol import Agent, Asked
+from assay.targets.protocol import Agent, Askable
 from assay.targets.python_call import as_agent, python_name
 from assay.targets.retrievers import InvokableRetriever, NodeRetriever
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _WARNING = "warning: "
 
-TargetLike = str | Asked | Callable[..., Any] | InvokableRetriever | NodeRetriever
+TargetLike = str | Askable | Callable[..., Any] | InvokableRetriever | NodeRetriever
 
 
 def evaluate(

@@ -18,7 +18,7 @@ from assay.net.http import fetch
 from assay.net.json import JsonObject, parse_object, shorten
 from assay.net.redact import redact_url
 from assay.targets.detection import IdDetector, known_form, marked_ids, marked_sources
-from assay.targets.mapping import AnswerReader, Received, refuse_arguments
+from assay.targets.mapping import AnswerReader, Received, validate_keys
 from assay.targets.opening import redact_target
 from assay.targets.protocol import AgentAnswer
 from assay.targets.request_template import (
@@ -29,7 +29,7 @@ from assay.targets.request_template import (
     fill_url,
     read_body_template,
 )
-from assay.targets.rest import NOT_JSON_EVENT, RestAgent, error_in, refuse_local
+from assay.targets.rest import NOT_JSON_EVENT, RestAgent, error_in, require_public
 from assay.targets.target_kinds import OpenContext, Target
 
 _PATH = "/chat/completions"
@@ -66,9 +66,9 @@ class ChatAgent(RestAgent):
         """`openai:URL`, with `#MODEL` after it or not."""
         given = context.request
         if context.policy is not None and context.policy.public_only:
-            refuse_local(given, target.address)
+            require_public(given, target.address)
         mapping = dict(context.mapping or {})
-        refuse_arguments(mapping, target.kind)
+        validate_keys(mapping, target.kind)
         check_url(target.address)
         extra = read_body_template(given.body) or {}
         if not isinstance(extra, dict):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _REGEX = "re:"
 # Longer than this, looking for a text in all documents takes too long.
 _SEARCHED = 50_000_000
-_SHORTEST_QUOTE = 20
+_MIN_QUOTE = 20
 # What separates documents from chunks in ids that are in use, to suggest the option.
 _SEPARATORS = ("__chunk_", "_chunk_", "-chunk-", "#chunk", "::", "#", "|", "/", ":", "__", "_", "-")
 
@@ -128,7 +128,7 @@ class _TextLocator:
 
     def find(self, text: str) -> str | None:
         wanted = _folded(text)
-        place = self._all.find(wanted) if len(wanted) >= _SHORTEST_QUOTE else -1
+        place = self._all.find(wanted) if len(wanted) >= _MIN_QUOTE else -1
         return None if place < 0 else self._ids[bisect_right(self._starts, place) - 1]
 
 

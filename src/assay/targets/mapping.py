@@ -42,8 +42,8 @@ _FIELDS = ("results", "doc_id")  # of the first version: a path to the list, a f
 _KEYS = (*EXPRESSIONS, *ARGUMENTS, *_FIELDS)
 _NAMES = (*ARGUMENTS, "doc_id")  # a comma in these is a second mapping that is misspelled
 _REGEX = "re:"
-_LONGEST = 2000
-_MOST_SUGGESTIONS = 20  # of one run: a suggestion looks through a whole answer
+_MAX_LENGTH = 2000
+_MAX_SUGGESTIONS = 20  # of one run: a suggestion looks through a whole answer
 _PLACEHOLDER = 'an expression such as items[].[id || `"none"`][]'
 _PLAIN_PATH = re.compile(r"[\w-]+(?:\.[\w-]+)*")
 
@@ -123,7 +123,7 @@ def _is_mapping(piece: str) -> bool:
     return bool(sign and value.strip() and known)
 
 
-def refuse_arguments(mapping: Mapping[str, str], kind: str) -> None:
+def validate_keys(mapping: Mapping[str, str], kind: str) -> None:
     """Raise `UsageError` for keys that only MCP tools have, in the mapping of another target."""
     for key in mapping:
         if key in ARGUMENTS or key.startswith(CONSTANT):
@@ -167,7 +167,7 @@ class AnswerReader:
         """The failure with the mapping that finds ids of the data set in what was received."""
         self.last = received
         self._suggestions += 1
-        if self._suggestions > _MOST_SUGGESTIONS:
+        if self._suggestions > _MAX_SUGGESTIONS:
             return failure
         suggestion = suggest_mapping(received.value, received.text, self.known)
         if not suggestion or suggestion == f"ids={self.mapping.get('ids')}":
@@ -301,8 +301,10 @@ class AnswerReader:
 
 
 def _compile(key: str, text: str) -> _Evaluate:
-    if len(text) > _LONGEST:
-        raise UsageError(f"--map {key}=... has {len(text)} characters; at most {_LONGEST} are read")
+    if len(text) > _MAX_LENGTH:
+        raise UsageError(
+            f"--map {key}=... has {len(text)} characters; at most {_MAX_LENGTH} are read"
+        )
     if text.startswith(_REGEX):
         return _compile_pattern(key, text.removeprefix(_REGEX))
     try:

@@ -131,7 +131,7 @@ class Agent(Protocol):
         ...
 
 
-class Asked(Protocol):
+class Askable(Protocol):
     """What an object of the caller's needs at least to be evaluated; every `Agent` has it."""
 
     def ask(self, query: str, top_k: int, /) -> Any:

@@ -39,7 +39,7 @@ _URL_VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
 _HEADER_VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_]\w*)\}|\$([A-Za-z_]\w*)")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _URL_VALUES = re.compile(r"[?&]([^=&#?\s]+)=([^&#\s]+)")
-_MOST_BODY_BYTES = 1_000_000
+_MAX_BODY_BYTES = 1_000_000
 _FORM = "application/x-www-form-urlencoded"
 
 Contexts = Sequence[Mapping[str, str]]
@@ -202,7 +202,7 @@ def read_body_template(request: str) -> Any:
         source = f"--request {text}"
         path = Path(text[1:]).expanduser()
         try:
-            text = read_text_file(path, encoding="utf-8-sig", limit=_MOST_BODY_BYTES)
+            text = read_text_file(path, encoding="utf-8-sig", limit=_MAX_BODY_BYTES)
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "it is not UTF-8"
             raise UsageError(f"{source}: cannot read the file: {reason}") from None

@@ -20,7 +20,7 @@ from assay.net.outbound import UNRESTRICTED
 from assay.net.redact import quote, redact_url
 from assay.net.sse import EventReader
 from assay.targets.http_agent import HttpAgent
-from assay.targets.mapping import AnswerReader, Received, refuse_arguments
+from assay.targets.mapping import AnswerReader, Received, validate_keys
 from assay.targets.opening import redact_target
 from assay.targets.protocol import AgentAnswer, AgentInfo
 from assay.targets.readiness import ready_url
@@ -126,9 +126,9 @@ class RestAgent(HttpAgent):
         """`rest:URL` with the request, headers and preset of the context."""
         given = context.request
         if context.policy is not None and context.policy.public_only:  # before anything is read
-            refuse_local(given, target.address)
+            require_public(given, target.address)
         mapping = dict(context.mapping or {})
-        refuse_arguments(mapping, target.kind)
+        validate_keys(mapping, target.kind)
         url, body = target.address, given.body
         if given.preset:
             preset = find_preset(given.preset)
@@ -282,7 +282,7 @@ def _status_failure(reply: HttpReply, url: str) -> AgentFailure | None:
     return failure
 
 
-def refuse_local(given: RequestSettings, url: str) -> None:
+def require_public(given: RequestSettings, url: str) -> None:
     """Raise `UsageError` for what reads this machine's files or environment for a stranger."""
     if given.body.lstrip().startswith("@"):
         raise UsageError("--request @FILE reads a file on this server; write the JSON itself")

@@ -26,7 +26,7 @@ from assay.search.explanation import Explanation
 from assay.search.retriever import check_request
 from assay.targets.health_check import HealthReport, query_of
 from assay.targets.opening import check_permitted, parse_target
-from assay.targets.rest import refuse_local
+from assay.targets.rest import require_public
 from assay.targets.target_kinds import (
     TARGET_KINDS,
     RequestSettings,
@@ -98,7 +98,7 @@ class TargetRules:
         """Visitors from other machines read no file and no variable of this one."""
         if not self.policy.public_only:
             return
-        refuse_local(request, "")
+        require_public(request, "")
         if any(_REGULAR_EXPRESSION.search(each) for each in (*mapping, f"={chunk_separator}")):
             raise UsageError(
                 "a regular expression can keep this server busy, so visitors may not send one; "

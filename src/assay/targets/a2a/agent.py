@@ -44,7 +44,7 @@ from assay.targets.a2a.reply import (
 from assay.targets.answer_fields import find_usage, read_answer
 from assay.targets.detection import json_values, marked_ids
 from assay.targets.http_agent import HttpAgent
-from assay.targets.mapping import AnswerReader, Received, refuse_arguments
+from assay.targets.mapping import AnswerReader, Received, validate_keys
 from assay.targets.protocol import CURRENT_SEARCH, AgentAnswer, AgentInfo
 from assay.targets.readiness import ready_url
 from assay.targets.request_template import WireCall
@@ -55,7 +55,7 @@ _MIN_PIECES = 4
 _MAX_PIECE_LENGTH = 40
 PLAIN_TEXT_HINT = "for an agent that takes a question in plain text, use a2a:URL#text"
 _FIRST_POLL = 0.1
-_LONGEST_POLL = 2.0
+_MAX_POLL_SECONDS = 2.0
 
 _log = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ class A2AAgent(HttpAgent):
         """`a2a:URL`, with `#stream` for answers as a stream and `#text` for queries as text."""
         ways = parse_fragment_options(target.fragment)
         mapping = context.mapping or {}
-        refuse_arguments(mapping, target.kind)
+        validate_keys(mapping, target.kind)
         return cls(
             target.address,
             mapping=mapping,
@@ -171,7 +171,7 @@ class A2AAgent(HttpAgent):
             if reply.task_id is None:
                 raise bad_reply("an unfinished task without an id")
             await asyncio.sleep(pause)
-            pause = min(pause * 2, _LONGEST_POLL)
+            pause = min(pause * 2, _MAX_POLL_SECONDS)
             try:
                 await self._exchange(dialect, dialect.task(reply.task_id), reply)
             except UnknownMethod:

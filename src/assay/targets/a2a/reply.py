@@ -144,7 +144,7 @@ _WRAPPERS = {
 _REFUSALS = ("failed", "rejected", "canceled", "auth-required", "input-required")
 _UNDERWAY = ("submitted", "working")
 _CODE = re.compile(r"[A-Z][A-Z0-9_]{2,39}(?![A-Za-z0-9_])")
-_MOST_ARTIFACTS = 1000
+_MAX_ARTIFACTS = 1000
 _MAX_METADATA = 20
 _UNKNOWN_METHOD = (-32601, -32009)  # the second: this version of the protocol is not supported
 _BAD_REQUEST = (-32700, -32600, -32602)
@@ -234,7 +234,7 @@ class A2AReply:
         parts = _parts(artifact)
         if append and key in self._artifacts:
             _append(self._artifacts[key], parts)
-        elif len(self._artifacts) < _MOST_ARTIFACTS:
+        elif len(self._artifacts) < _MAX_ARTIFACTS:
             self._artifacts[key] = parts
 
 

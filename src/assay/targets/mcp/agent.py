@@ -115,7 +115,7 @@ Connect = Callable[[], AbstractAsyncContextManager[Any]]
 _OPEN_SECONDS = 60.0
 _CLIENT = Implementation(name="assay", version="1")
 _SESSION_GONE = 404
-_MOST_TOOL_PAGES = 20
+_MAX_TOOL_PAGES = 20
 
 
 class McpAgent:
@@ -355,7 +355,7 @@ class _Connection:
 async def _list_tools(client: Client) -> list[Tool]:
     tools: list[Tool] = []
     cursor: str | None = None
-    for _ in range(_MOST_TOOL_PAGES):
+    for _ in range(_MAX_TOOL_PAGES):
         page = await client.list_tools(cursor=cursor)
         tools += page.tools
         cursor = page.next_cursor
