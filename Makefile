@@ -63,7 +63,7 @@ docs: $(READY) ## write the pages and schemas that are made from the code
 	@for name in help api schemas rules llms; do $(BIN)/python scripts/render_$$name.py; done
 
 site: $(READY) ## build the docs as a site into build/site; broken links fail
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@$(BIN)/python scripts/site.py
 
 dist: $(READY) ## build sdist and wheel, check them, run the README's examples from the installed wheel
 	@$(BIN)/python scripts/dist.py
