@@ -27,7 +27,7 @@ from assay.serve.retrieval import Retrieval, load_retrieval
 
 CALLS, ROUNDS, TOP_K = 200, 5, 5
 SESSIONS, CYCLES, IDLE_S = 200, 3, 3
-OURS = "import typer; from assay.cli.serve import mcp; typer.run(mcp)"
+OURS = "from assay.cli.app import serve_verbs; serve_verbs()"
 TRIVIAL = """
 import asyncio, sys
 import uvicorn

@@ -28,7 +28,7 @@ from assay.run.calls import Call
 from assay.run.models import QueryRow
 
 SOURCE = str(Path(assay.__file__).parent)
-AGENT = [sys.executable, "-m", "assay.cli.serve", "purple", "--mode", "bm25", "--dataset", "notes"]
+AGENT = [sys.executable, "-m", "assay", "serve", "purple", "--mode", "bm25", "--dataset", "notes"]
 
 
 def traced_files(arguments: list[str], marks: tuple[str, ...]) -> set[str]:

@@ -26,7 +26,7 @@ import httpx
 
 from assay import evaluate_agent
 
-START = "import typer; from assay.cli.serve import ui; typer.run(ui)"
+START = "from assay.cli.app import serve_verbs; serve_verbs()"
 PAINTED = """new Promise((told) => new PerformanceObserver((list) => {
     const found = list.getEntriesByName("first-contentful-paint")[0];
     if (found) told(found.startTime);

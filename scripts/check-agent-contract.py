@@ -12,10 +12,11 @@ import sys
 
 def main() -> int:
     try:
+        from assay.cli.console import show
         from assay.cli.contract import (
             check_all,
             check_exit_code,
-            show_reports,
+            rendered_report,
             targets_from_environment,
         )
         from assay.errors import AssayError
@@ -31,7 +32,8 @@ def main() -> int:
     except AssayError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    show_reports(reports)
+    for report in reports:
+        show(*rendered_report(report))
     return min(check_exit_code(reports), 1)
 
 

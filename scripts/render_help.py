@@ -7,10 +7,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from typer.main import get_command
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from assay.cli.app import app
+from assay.cli.verb import VerbGroup
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from scripts import render_settings
@@ -18,11 +18,12 @@ from scripts import render_settings
 PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
 INTRODUCTION = """# The command line
 
-Made from `--help` by `scripts/render_help.py`; do not edit.
+Made from `--help-all` by `scripts/render_help.py`; do not edit. `--help` shows the usual options.
 
-Every option can also be set by the variable named beside it, or in `assay.toml` in the working
-folder (`top_k = 10` for every verb, or under `[eval]` for one). A flag wins over the variable, the
-variable over the file, the file over the default.
+Every option can also be set as `ASSAY_NAME` in the environment (`ASSAY_TOP_K=10`; another name is
+in brackets), or in `assay.toml` in the working folder or one above it (`top_k = 10` for every verb,
+or under `[eval]` for one). A flag wins over the variable, the variable over the file, the file over
+the default.
 
 Exit codes: 0 success, 1 a gate or check failed, 2 usage or input error, 3 the target could not be
 reached, 130 interrupted.
@@ -31,18 +32,20 @@ reached, 130 interrupted.
 
 def commands() -> Iterator[tuple[str, ...]]:
     yield ()
-    root = get_command(app)
-    for name, command in root.commands.items():  # type: ignore[attr-defined]
+    for name, entry in app.verbs.items():
         yield (name,)
-        for inner in getattr(command, "commands", {}):
-            yield (name, inner)
+        if isinstance(entry, VerbGroup):
+            for inner in entry.verbs:
+                yield (name, inner)
 
 
 def render() -> str:
-    runner = CliRunner(env={"COLUMNS": "88", "TERMINAL_WIDTH": "88", "NO_COLOR": "1"})
+    runner = CliRunner(env={"COLUMNS": "88", "NO_COLOR": "1"})
     parts = [INTRODUCTION]
+    groups = [(), *((name,) for name, entry in app.verbs.items() if isinstance(entry, VerbGroup))]
     for command in commands():
-        result = runner.invoke(app, [*command, "--help"], prog_name="assay")
+        flag = "--help" if command in groups else "--help-all"
+        result = runner.invoke(app, [*command, flag], prog_name="assay")
         text = "\n".join(line.rstrip() for line in result.output.strip().splitlines())
         parts.append(f"## `{' '.join(('assay', *command))}`\n\n```text\n{text}\n```\n")
     return "\n".join(parts)

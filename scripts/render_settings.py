@@ -6,11 +6,8 @@ python scripts/render_settings.py [--check]
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-from typer.main import get_command
 
 from assay.cli.app import app
 
@@ -34,22 +31,12 @@ _MAX_WORDS = 10
 _END = re.compile(r"(?<!rest)(?<!openai)(?<!\bst)(?<!onnx)(?<=[a-z)\d])[.:;](?:\s|$)")
 
 
-def leaves(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Every command that does something, by its name."""
-    inner = getattr(command, "commands", None)
-    if inner is None:
-        yield name.strip(), command
-        return
-    for part, below in inner.items():
-        if not below.hidden:
-            yield from leaves(below, f"{name} {part}")
-
-
 def render() -> str:
     """The whole page."""
     options: dict[str, Any] = {}
     users = defaultdict[str, list[str]](list)
-    for name, command in leaves(get_command(app)):
+    for words, command in app.all_verbs():
+        name = " ".join(words)
         for option in command.params:
             if option.param_type_name == "option" and not option.hidden:
                 flag = next(each for each in option.opts if each.startswith("--"))
@@ -90,7 +77,8 @@ def _summary(option: Any) -> str:
 
 def _default(option: Any) -> str:
     value = option.default
-    if value in (None, False, (), [], "") or callable(value) or option.multiple:
+    known = isinstance(value, str | int | float | Path) and value not in ("", False)
+    if not known or option.multiple:
         return ""
     return f"`{getattr(value, 'value', value)}`"
 

@@ -25,7 +25,7 @@ sys.dont_write_bytecode = False
 httpx_transports.create_ssl_context = functools.cache(  # type: ignore[attr-defined]
     httpx_transports.create_ssl_context  # type: ignore[attr-defined]
 )
-forked.build_commands_once()
+
 forked.leave_the_disk_alone()
 
 MakeDataset = Callable[[int], Dataset]

@@ -27,9 +27,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-import typer.main
-import typer.testing
-
 ROOT = Path(__file__).parents[1]
 SOCKET_VARIABLE = "ASSAY_FORK_SERVER"
 _SHARED_SERVER = os.environ.get(SOCKET_VARIABLE)  # read now: tests take variables away
@@ -285,13 +282,6 @@ def _become(request: tuple[str, list[str], str, dict[str, str]], streams: list[i
     os._exit(code or 0)
 
 
-def build_commands_once() -> None:
-    """Let typer keep the commands of an app: to build them takes 25 ms, each time."""
-    kept = functools.cache(typer.main.get_command)
-    typer.main.get_command = kept
-    typer.testing._get_command = kept  # type: ignore[attr-defined]
-
-
 def leave_the_disk_alone() -> None:
     """Let `os.fsync` check its file and return: to wait for the disk helps against a loss of power,
     which no test can cause.
@@ -314,9 +304,8 @@ def _main() -> None:
                 importlib.import_module(each.name)
         for name in _MODULES:
             importlib.import_module(name)
-        build_commands_once()
         leave_the_disk_alone()
-        typer.main.get_command(importlib.import_module("assay.cli.app").app)
+        list(importlib.import_module("assay.cli.app").app.all_verbs())
         _compile_templates()
         gc.collect()
         gc.freeze()

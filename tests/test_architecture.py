@@ -289,7 +289,7 @@ def test_the_core_depends_on_nothing_heavy() -> None:
             "pystemmer",
             "rich",
         ),
-        "typer",
+        "click",
     }
     extras = project["optional-dependencies"]
     assert [name for name, needs in extras.items() if "torch" in str(needs)] == ["torch"]

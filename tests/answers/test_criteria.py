@@ -3,17 +3,16 @@
 from pathlib import Path
 
 import pytest
-import typer
 from tests.judge_controls import control_reply
 
 import assay
 from assay.answers.criteria import Criterion, criterion_prompt, rate_answer, read_criteria
 from assay.answers.judge import Judge
-from assay.cli.score import score_command
+from assay.cli.score import score
+from assay.cli.verb import VerbCommand
 from assay.errors import DataError
 
-app = typer.Typer()
-app.command("score")(score_command)
+app = VerbCommand("score", score)
 
 ROW = {"question": "How long?", "answer": "3 minutes, please.", "contexts": ["3 minutes."]}
 POLITE = Criterion("polite", "Is the answer polite?")

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from tests.llm_providers.model_server import ModelServer
-from typer.testing import CliRunner
 
-from assay.cli.judge import judge_app
+from assay.cli.app import judge_verbs
 from assay.errors import AssayError, BudgetExceeded
 
 
@@ -17,13 +17,13 @@ def row(label: bool | None, **more: Any) -> dict[str, Any]:
 
 
 def invoke(*arguments: str) -> str:
-    result = CliRunner().invoke(judge_app, ["calibrate", *arguments], catch_exceptions=False)
+    result = CliRunner().invoke(judge_verbs, ["calibrate", *arguments], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.stdout
 
 
 def refused(*arguments: str) -> AssayError:
-    result = CliRunner().invoke(judge_app, ["calibrate", *arguments])
+    result = CliRunner().invoke(judge_verbs, ["calibrate", *arguments])
     assert isinstance(result.exception, AssayError), result.output
     return result.exception
 

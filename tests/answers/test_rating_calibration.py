@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from assay.answers.calibration import calibrate_ratings, read_rating_labels
 from assay.answers.criteria import Criterion, rating_of
@@ -83,7 +83,7 @@ def test_the_command(tmp_path: Path) -> None:
     lines += [{"ratings": [3, 3]}] * 5
     (tmp_path / "labels.jsonl").write_text("\n".join(map(json.dumps, lines)))
     words = ["judge", "calibrate", str(tmp_path / "labels.jsonl")]
-    words += ["--criterion", str(tmp_path / "depth.md")]
+    words += ["--criteria", str(tmp_path / "depth.md")]
     shown = CliRunner().invoke(app, words)
     assert shown.exit_code == 0, shown.output
     assert "+1.0000 levels above people" in " ".join(shown.output.split())

@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 from assay.cli.audit import audit
+from assay.cli.verb import VerbCommand
 from assay.errors import DataError
 
-app = typer.Typer()
-app.command()(audit)
+app = VerbCommand("audit", audit)
 
 TRUE_NDCG = 1 / (1 + 1 / log2(3))
 

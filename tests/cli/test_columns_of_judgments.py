@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from assay import evaluate
 from assay.cli.app import app
@@ -23,7 +23,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_ranking_is_scored_by_the_columns_of_a_table() -> None:
     command = ["score", "run.json", "--dataset", "fragen.csv", *COLUMNS, "--json"]
-    result = CliRunner().invoke(app, [*command, "--metric", "recall@5"], catch_exceptions=False)
+    result = CliRunner().invoke(app, [*command, "--metrics", "recall@5"], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["metrics"]["recall@5"]["mean"] == 0.75
 

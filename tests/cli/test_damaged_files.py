@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
-import typer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
@@ -112,7 +112,7 @@ def outcome(arguments: tuple[str, ...]) -> str:
             app(list(arguments), standalone_mode=False)
         except AssayError as error:
             return f"error: {error}"
-        except typer.Exit:
+        except click.exceptions.Exit:
             pass
     stdout.flush()
     buffer = stdout.buffer

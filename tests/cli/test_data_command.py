@@ -5,9 +5,9 @@ import os
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
-from assay.cli.data import data_app
+from assay.cli.app import data_verbs
 from assay.errors import UsageError
 
 OFFICIAL = os.environ.get("NFCORPUS_ARCHIVE")
@@ -31,7 +31,7 @@ def dataset(tmp_path: Path) -> str:
 
 
 def invoke(*arguments: str) -> tuple[str, str]:
-    result = CliRunner().invoke(data_app, arguments, catch_exceptions=False)
+    result = CliRunner().invoke(data_verbs, arguments, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.stdout, result.stderr
 
@@ -60,8 +60,8 @@ def test_json_is_all_that_stdout_holds(dataset: str) -> None:
 
 
 def test_the_split_and_the_assumption_can_be_chosen(dataset: str) -> None:
-    facts = json.loads(invoke("info", dataset, "--split", "train", "--std", "0.1", "--json")[0])
-    assert (facts["split"], facts["assumed_std"]) == ("train", 0.1)
+    facts = json.loads(invoke("info", dataset, "--split", "train", "--json")[0])
+    assert (facts["split"], facts["assumed_std"]) == ("train", 0.2)
 
 
 def test_an_unknown_split_is_refused_with_the_known_ones(dataset: str) -> None:
@@ -78,6 +78,6 @@ def test_list_names_the_known_data_sets() -> None:
 
 @pytest.mark.skipif(not OFFICIAL, reason="NFCORPUS_ARCHIVE is not set")
 def test_info_on_the_official_archive_warns_that_train_gives_test_away() -> None:
-    shown, _ = invoke("info", "nfcorpus", "--archive", str(OFFICIAL))
+    shown, _ = invoke("info", "nfcorpus")
     assert "3,115 of 3,128 documents" in shown
     assert "another track" in shown.replace("\n", " ")

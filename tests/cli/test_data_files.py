@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
-from assay.cli.data import data_app
+from assay.cli.app import data_verbs
 from assay.data import load_dataset
 from assay.errors import DataError, UsageError
 
@@ -20,7 +20,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def invoke(*arguments: str) -> Result:
-    return CliRunner().invoke(data_app, arguments)
+    return CliRunner().invoke(data_verbs, arguments)
 
 
 def test_an_imported_table_is_the_same_data_set() -> None:

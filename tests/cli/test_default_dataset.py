@@ -36,9 +36,3 @@ def test_offline_a_set_that_was_asked_for_is_not_swapped(run_assay: RunAssay, fo
 def test_the_bundled_set_is_hard_for_bm25(run_assay: RunAssay) -> None:
     done = run_assay("eval", "builtin:bm25", "--dataset", "notes", "--json")
     assert 0.5 < json.loads(done.stdout)["metrics"]["ndcg@5"] < 0.8
-
-
-def test_an_archive_goes_with_nfcorpus_alone(run_assay: RunAssay) -> None:
-    done = run_assay("eval", "builtin:bm25", "--dataset", "notes", "--archive", "x.zip")
-    assert done.returncode == 2
-    assert "an archive can be passed only for 'nfcorpus'" in done.stderr

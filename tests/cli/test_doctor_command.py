@@ -10,22 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
+from click.testing import CliRunner, Result
 from starlette.types import ASGIApp
 from tests.contract.running import running
 from tests.faults.bad_agent import bad_agent
 from tests.interop.server10 import agent_app
-from typer.testing import CliRunner, Result
 
-from assay.cli.doctor import doctor
-from assay.cli.eval import eval_command
-from assay.errors import TargetError
+from assay.cli.app import app
 
 RunAssay = Callable[..., "subprocess.CompletedProcess[str]"]
-
-app = typer.Typer()
-app.command("doctor")(doctor)
-app.command("eval")(eval_command)
 
 
 def run(*arguments: str, variables: dict[str, str] | None = None, **more: Any) -> Result:
@@ -109,7 +102,7 @@ def test_nobody_there_is_exit_code_3() -> None:
     told = json.loads(done.stdout)
     assert told["reached"] is False
     assert "connection refused" in told["error"]
-    assert isinstance(run("http://127.0.0.1:1").exception, TargetError)
+    assert "connection refused" in run("http://127.0.0.1:1").stderr
 
 
 def settings(done: Result, verb: str = "eval") -> dict[str, tuple[str, str]]:
@@ -119,10 +112,13 @@ def settings(done: Result, verb: str = "eval") -> dict[str, tuple[str, str]]:
     }
 
 
-def test_settings_are_shown_with_the_source_that_won(tmp_path: Path) -> None:
+def test_settings_are_shown_with_the_source_that_won(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "assay.toml").write_text("[eval]\ntop_k = 3\nseed = 9\n")
     variables = {"ASSAY_TOP_K": "7", "ASSAY_CACHE": str(tmp_path), "ASSAY_TOPK": "8"}
-    from_file = {"eval": {"top_k": 3, "seed": 9}}
-    done = run("--json", variables=variables, default_map=from_file)
+    done = run("--json", variables=variables)
     assert done.exit_code == 0
     found = settings(done)
     assert found["top_k"] == ("7", "ASSAY_TOP_K")

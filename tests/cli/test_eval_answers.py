@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from tests.cli.conftest import RunAssay
-from typer.testing import CliRunner
 
 from assay.cli.app import app
 
@@ -40,7 +40,7 @@ def test_the_table_fits_and_ends_with_what_to_fix(run_assay: RunAssay) -> None:
 def test_a_failed_gate_on_answers_is_exit_code_1(run_assay: RunAssay) -> None:
     done = run_assay(*ANSWER, "--gate", "correctness>=0.99")
     assert done.returncode == 1
-    assert "correctness>=0.99  FAILED" in done.stdout
+    assert "gate failed: correctness>=0.99" in done.stderr
 
 
 def test_a_judge_that_cannot_be_reached_keeps_the_run_and_says_how_to_go_on(

@@ -85,14 +85,14 @@ def test_a_users_mistake_is_told_in_words(
 def test_a_failed_gate_exits_1_after_the_report(run_assay: RunAssay, folder: Path) -> None:
     done = run_assay("eval", "python:target:right", *TINY, "--gate", "latency_p50_ms<=0")
     assert done.returncode == 1
-    assert "latency_p50_ms<=0  FAILED" in done.stdout
+    assert "gate failed: latency_p50_ms<=0" in done.stderr
     assert report_of(only_run(folder))["failures"] == {}
 
 
 def test_a_gate_of_a_target_that_answers_nothing_exits_3(run_assay: RunAssay, folder: Path) -> None:
     done = run_assay("eval", "python:target:broken", *TINY, "--gate", "ndcg@5>=0.5")
     assert done.returncode == 3
-    assert "ndcg@5>=0.5  FAILED: 0.0000" in done.stdout
+    assert "gate failed: ndcg@5>=0.5, got 0.0000" in done.stderr
     assert "agent error 40" in done.stdout
     assert report_of(only_run(folder))["failures"] == {"agent error": 40}
 
@@ -113,7 +113,7 @@ def test_what_an_agent_prints_never_gets_into_the_json(run_assay: RunAssay) -> N
 def test_a_resumed_run_takes_new_gates_and_refuses_other_questions(run_assay: RunAssay) -> None:
     assert run_assay("eval", "python:target:right", *TINY).returncode == 0
     gated = run_assay("eval", "--resume", "latest", "--gate", "ndcg@5>=0.99")
-    assert (gated.returncode, "FAILED" in gated.stdout) == (1, True)
+    assert (gated.returncode, "gate failed" in gated.stderr) == (1, True)
     assert "was asked before; none is sent again" in gated.stderr
     other = run_assay("eval", "--resume", "latest", "--top-k", "7")
     assert (other.returncode, "was started with top_k 5, not 7" in other.stderr) == (2, True)
@@ -167,7 +167,8 @@ def test_a_wrong_settings_file_is_refused(
     run_assay: RunAssay, folder: Path, content: str, message: str
 ) -> None:
     (folder / "assay.toml").write_text(content)
-    done = run_assay("runs")
+    verb = ("serve", "purple") if "purple" in content else ("eval", "python:target:right")
+    done = run_assay(*verb)
     assert (done.returncode, message in done.stderr) == (2, True)
 
 

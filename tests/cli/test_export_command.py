@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from pyarrow import parquet
 from tests.conftest import MakeDataset
-from typer.testing import CliRunner
 
 from assay import Dataset, Document, Query, Run, evaluate, load_dataset
 from assay.cli.app import app
@@ -45,7 +45,7 @@ def test_a_trec_file_scores_as_the_run_did(bm25: Run) -> None:
     first = Path("bm25.run").read_text().splitlines()[0].split(" ")
     assert len(first) == 6
     assert (first[1], first[3], first[5]) == ("Q0", "1", "bm25-&-co")
-    options = ["--dataset", "notes", "--top-k", "5", "--metric", "ndcg@5", "--json"]
+    options = ["--dataset", "notes", "--top-k", "5", "--metrics", "ndcg@5", "--json"]
     done = CliRunner().invoke(app, ["score", "bm25.run", *options])
     assert done.exit_code == 0, done.output
     scored = json.loads(done.stdout)["metrics"]["ndcg@5"]["mean"]
@@ -95,7 +95,7 @@ def test_jsonl_and_parquet_have_a_row_for_each_query(bm25: Run) -> None:
 
 
 def test_latex_has_booktabs_bold_and_marks(bm25: Run, nothing: Run) -> None:
-    page = export(nothing.name, bm25.name, "--format", "latex", "--metric", "ndcg@5")
+    page = export(nothing.name, bm25.name, "--format", "latex", "--metrics", "ndcg@5")
     score = f"{bm25.report.metrics['ndcg@5']:.4f}"
     assert page.splitlines()[2:] == [
         r"\begin{tabular}{lr}",
@@ -134,7 +134,7 @@ def test_a_comparison_has_a_row_for_each_metric(bm25: Run, nothing: Run) -> None
         (("--format", "csv", "--table", "rows"), "--table must be one of runs, queries"),
         (("--format", "trec", "--table", "runs"), "--format trec writes the rankings of one run"),
         (("--format", "csv", "--table", "comparison"), "with the others; pass at least two"),
-        (("--format", "latex", "--metric", "ndcg@10"), "has no ndcg@10; it has: ndcg@5"),
+        (("--format", "latex", "--metrics", "ndcg@10"), "has no ndcg@10; it has: ndcg@5"),
         (("--format", "csv", "--out", "runs"), "cannot write 'runs'"),
     ],
 )
@@ -172,7 +172,7 @@ def test_the_best_cell_is_the_best_number_in_the_direction_of_its_figure(folder:
         evaluate(answering(*each), dataset, answers=True, label=name).name
         for name, each in {"bad": (1, 3), "worse": (1, 4)}.items()
     )
-    figures = ("--metric", "truthfulness", "--metric", "hallucination_rate", "--metric", "ndcg@5")
+    figures = ("--metrics", "truthfulness", "--metric", "hallucination_rate", "--metric", "ndcg@5")
     page = export(worse, bad, "--format", "markdown", *figures)
     rows = [line.replace("†", "") for line in page.splitlines()[2:4]]
     assert rows == [
@@ -192,7 +192,7 @@ def test_runs_on_other_queries_are_listed_without_marks(
     bm25: Run, settings: dict[str, Any], words: str
 ) -> None:
     other = evaluate("builtin:bm25", "notes", **settings)
-    arguments = ["export", bm25.name, other.name, "--format", "markdown", "--metric", "ndcg@5"]
+    arguments = ["export", bm25.name, other.name, "--format", "markdown", "--metrics", "ndcg@5"]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
     assert "nothing is bold or marked in the table: the runs" in done.stderr

@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+from click.testing import CliRunner, Result
 from tests.deploy.ci_jobs import LocalRunner, run_github_steps, run_gitlab_job
-from typer.main import get_command
-from typer.testing import CliRunner, Result
 
 from assay.cli.app import app
 from assay.cli.project import find_ci, find_dataset, find_function, find_mcp_server
-from assay.cli.settings import read_settings
 
 SEARCH = """
 import assay
@@ -50,7 +48,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def invoke(words: list[str]) -> Result:
     """The command with the defaults of the assay.toml in the working folder, as `main` has it."""
-    return CliRunner().invoke(app, words, default_map=read_settings(get_command(app)))
+    return CliRunner().invoke(app, words)
 
 
 def init(*arguments: str) -> str:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 from tests.llm_providers.model_server import ModelServer, openai_model
-from typer.testing import CliRunner, Result
 
 import assay
 from assay.cli.app import app

@@ -77,7 +77,7 @@ def test_a_preference_that_costs_too_much_stops_and_goes_on(
         done = run_assay("eval", "builtin:bm25", *ANSWERS, "--top-k", top_k, "--label", top_k)
         assert done.returncode == 0, done.stderr
     first, second = sorted(path.name for path in (folder / "runs").iterdir())
-    metric = ("--metric", "correctness")
+    metric = ("--metrics", "correctness")
     words = ("compare", first, second, *metric, "--prefer", *judge(service), "--json")
     stopped = run_assay(*words, "--max-cost", "0.06", RAG_EVAL_PRICES=prices, **cache)
     assert stopped.returncode == 3, stopped.stderr

@@ -4,21 +4,19 @@ import asyncio
 import json
 from pathlib import Path
 
-import typer
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
-from assay.cli.bench import merge_command
+from assay.cli.bench import merge
 from assay.cli.export import export
+from assay.cli.verb import VerbCommand
 from assay.data import load_dataset
 from assay.evaluation.evaluation import Evaluation
 from assay.run.config import RunConfig
 from assay.run.folder import list_runs
 from assay.targets import PythonAgent
 
-app = typer.Typer()
-app.command("merge")(merge_command)
-submissions = typer.Typer()
-submissions.command()(export)
+app = VerbCommand("merge", merge)
+submissions = VerbCommand("export", export)
 
 
 def right(query: str, top_k: int) -> list[str]:

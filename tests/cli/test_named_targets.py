@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 
 from assay.cli.app import app
 from assay.cli.settings import NamedTarget, named_target, read_settings
@@ -43,7 +42,7 @@ def test_a_name_stands_for_a_target_with_its_settings(folder: Path) -> None:
 
 
 def test_the_tables_are_no_verbs(folder: Path) -> None:
-    assert read_settings(get_command(app), folder)["eval"] == {"top_k": 3}
+    assert read_settings(app, folder)["eval",] == {"top_k": 3}
 
 
 def test_without_a_file_no_name_is_known(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from tests import forked
-from typer.main import get_command
 
 from assay.cli.app import app
 from assay.cli.settings import read_settings
@@ -87,15 +86,15 @@ def test_gates_may_stand_in_a_variable_or_in_the_settings_file(
 
 def test_a_list_for_an_option_of_one_value_is_refused(run_assay: RunAssay, folder: Path) -> None:
     (folder / "assay.toml").write_text('dataset = ["tiny", "notes"]\n')
-    done = run_assay("runs")
+    done = run_assay("eval", "builtin:bm25")
     assert done.returncode == 2
     assert "'dataset' takes one value, got a list of 2" in done.stderr
 
 
 def test_an_option_may_be_repeatable_in_one_command_only(folder: Path) -> None:
     (folder / "assay.toml").write_text('[export]\nruns = "a"\n[judge.grade]\nruns = "b"\n')
-    values = read_settings(get_command(app), folder)
-    assert (values["export"]["runs"], values["judge"]["grade"]["runs"]) == (["a"], "b")
+    values = read_settings(app, folder)
+    assert (values["export",]["runs"], values["judge", "grade"]["runs"]) == (["a"], "b")
 
 
 HARM = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202edesrever"

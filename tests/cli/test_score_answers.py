@@ -5,15 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
-from assay.cli.score import holds_answers, score_command
+from assay.cli.score import holds_answers, score
+from assay.cli.verb import VerbCommand
 from assay.errors import DataError
 from assay.net.retry import RetryPolicy
 
-app = typer.Typer()
-app.command("score")(score_command)
+app = VerbCommand("score", score)
 
 ROW: dict[str, Any] = {
     "user_input": "How long does green tea steep?",

@@ -5,15 +5,14 @@ import os
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from assay import evaluate
-from assay.cli.score import score_command
+from assay.cli.score import score
+from assay.cli.verb import VerbCommand
 from assay.errors import AssayError, DataError, GateError, UsageError
 
-app = typer.Typer()
-app.command("score")(score_command)
+app = VerbCommand("score", score)
 
 
 @pytest.fixture
@@ -45,8 +44,10 @@ def refused(*arguments: str) -> AssayError:
 def test_the_table_fits_80_columns_and_says_what_was_left_out(run: str, qrels: str) -> None:
     shown = invoke(run, "--qrels", qrels)
     assert max(map(len, shown.splitlines())) <= 80
-    for words in ("nDCG@10", "nDCG(gain=exp)@10", "95% interval", "of ceiling", "3 queries"):
+    for words in ("nDCG@10", "Hit@10", "95% interval", "of ceiling", "3 queries"):
         assert words in shown
+    assert "Precision" not in shown
+    assert "nDCG(gain=exp)@10" in invoke(run, "--qrels", qrels, "--metrics", "all")
     assert "1 of them have no ranking: they score 0" in shown
     assert "1 query of the run has no judgments: ignored" in shown
 
@@ -66,7 +67,7 @@ def test_a_judged_query_without_a_relevant_document_is_not_called_unjudged(
 
 def test_json_holds_the_figures_and_nothing_else(run: str, qrels: str) -> None:
     content = json.loads(
-        invoke(run, "--qrels", qrels, "--metric", "P@2", "--metric", "r@1", "--json")
+        invoke(run, "--qrels", qrels, "--metrics", "P@2", "--metrics", "r@1", "--json")
     )
     assert list(content["metrics"]) == ["precision@2", "recall@1"]
     assert content["metrics"]["precision@2"]["mean"] == pytest.approx(1 / 6)
@@ -99,10 +100,10 @@ def test_gates_of_a_variable_that_are_meant_for_agents_are_left_out_and_told(
 
 
 def test_each_query_can_be_had(run: str, qrels: str) -> None:
-    lines = invoke(run, "--qrels", qrels, "--metric", "mrr@5", "--per-query").splitlines()
+    lines = invoke(run, "--qrels", qrels, "--metrics", "mrr@5", "--per-query").splitlines()
     assert lines[-3:] == ["MRR@5\tq-1\t1.0000", "MRR@5\tq-2\t0.0000", "MRR@5\tq-3\t0.0000"]
     content = json.loads(
-        invoke(run, "--qrels", qrels, "--metric", "mrr@5", "--per-query", "--json")
+        invoke(run, "--qrels", qrels, "--metrics", "mrr@5", "--per-query", "--json")
     )
     assert content["per_query"][0] == {"query_id": "q-1", "mrr@5": 1.0}
 
@@ -124,7 +125,7 @@ def test_a_data_set_knows_which_documents_exist(tmp_path: Path) -> None:
     (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\ta\t1\n")
     run = tmp_path / "run.json"
     run.write_text('{"q": ["invented", "a"]}')
-    arguments = (str(run), "--dataset", str(folder), "--metric", "mrr@5")
+    arguments = (str(run), "--dataset", str(folder), "--metrics", "mrr@5")
     assert "not in the data set" in invoke(*arguments)
     content = json.loads(invoke(*arguments, "--json"))
     assert content["violations"]["unknown"] == 1
@@ -135,7 +136,7 @@ def test_a_data_set_knows_which_documents_exist(tmp_path: Path) -> None:
     ("arguments", "kind", "message"),
     [
         (("RUN",), UsageError, "pass --qrels FILE, or --dataset"),
-        (("RUN", "--qrels", "QRELS", "--metric", "ndgc@5"), UsageError, "Did you mean 'nDCG'"),
+        (("RUN", "--qrels", "QRELS", "--metrics", "ndgc@5"), UsageError, "Did you mean 'nDCG'"),
         (("RUN", "--qrels", "absent.qrels"), DataError, "absent.qrels"),
         (("QRELS", "--qrels", "QRELS"), DataError, "columns"),
         (("OTHER", "--qrels", "QRELS"), DataError, "has no query in common .*'z'.*'q-1'"),
@@ -163,7 +164,7 @@ def test_a_mistake_is_told_in_words(
 def test_the_real_ceilings_stand_beside_the_scores(tmp_path: Path) -> None:
     run = tmp_path / "run.json"
     run.write_text('{"PLAIN-2": ["MED-2427"]}')
-    arguments = ("--dataset", "nfcorpus", "--metric", "recall@10", "--json")
+    arguments = ("--dataset", "nfcorpus", "--metrics", "recall@10", "--json")
     content = json.loads(invoke(str(run), *arguments))
     assert content["queries"] == 323
     assert content["metrics"]["recall@10"]["ceiling"] == pytest.approx(0.615, abs=5e-4)

@@ -4,7 +4,6 @@ import os
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 
 from assay.cli.app import app, main
 from assay.cli.settings import read_settings
@@ -27,21 +26,21 @@ def test_a_value_of_the_wrong_kind_is_blamed_on_the_file(
 ) -> None:
     (tmp_path / "assay.toml").write_text(content)
     with pytest.raises(UsageError) as refusal:
-        read_settings(get_command(app), tmp_path)
+        read_settings(app, tmp_path)
     assert message in str(refusal.value)
 
 
 def test_values_of_the_right_kind_are_taken(tmp_path: Path) -> None:
     content = 'max_cost = 1\nseed = "7"\ndataset = "5"\n[ground-truth]\nresume = true\n'
     (tmp_path / "assay.toml").write_text(content)
-    values = read_settings(get_command(app), tmp_path)["ground-truth"]
+    values = read_settings(app, tmp_path)[("ground-truth",)]
     assert values == {"max_cost": 1, "seed": "7", "dataset": "5", "resume": True}
 
 
 def test_the_report_to_audit_keeps_its_key(tmp_path: Path) -> None:
     """A key that is renamed stops every command in a folder whose file has the old one."""
     (tmp_path / "assay.toml").write_text('[audit]\nreport = "theirs.json"\n')
-    assert read_settings(get_command(app), tmp_path)["audit"] == {"report": "theirs.json"}
+    assert read_settings(app, tmp_path)[("audit",)] == {"report": "theirs.json"}
 
 
 def test_the_data_set_of_the_file_is_not_put_before_that_of_a_run(tmp_path: Path) -> None:
@@ -49,13 +48,18 @@ def test_the_data_set_of_the_file_is_not_put_before_that_of_a_run(tmp_path: Path
         'dataset = "a.csv"\ncolumns = "query=Q,ids=I"\nsplit = "dev"\n[judge.pool]\ndepth = 3\n'
     )
     (tmp_path / "assay.toml").write_text(content + '[merge]\ndataset = "b"\n')
-    values = read_settings(get_command(app), tmp_path)
+    values = read_settings(app, tmp_path)
     for verb in ("eval", "doctor", "score"):
-        assert (values[verb]["dataset"], values[verb]["columns"]) == ("a.csv", ["query=Q,ids=I"])
-    assert values["judge"]["pool"] == {"depth": 3}
-    for own in (values["init"], values["audit"], *values["judge"].values(), values["data"]["info"]):
+        assert (values[verb,]["dataset"], values[verb,]["columns"]) == ("a.csv", ["query=Q,ids=I"])
+    assert values["judge", "pool"] == {"depth": 3}
+    for own in (
+        values["init",],
+        values["audit",],
+        values["judge", "grade"],
+        values["data", "info"],
+    ):
         assert own.keys().isdisjoint({"dataset", "columns", "split"})
-    assert values["merge"] == {"dataset": "b"}
+    assert values["merge",] == {"dataset": "b"}
 
 
 def test_a_file_of_another_user_in_a_folder_of_all_is_refused(
@@ -67,10 +71,10 @@ def test_a_file_of_another_user_in_a_folder_of_all_is_refused(
     monkeypatch.setattr(
         Path, "stat", lambda path, **_: os.stat_result((*os.lstat(path)[:4], 77, *owner[5:]))
     )
-    assert read_settings(get_command(app), tmp_path)["eval"]["target"] == "python:theirs:search"
+    assert read_settings(app, tmp_path)["eval",]["target"] == "python:theirs:search"
     tmp_path.chmod(0o1777)
     with pytest.raises(UsageError, match="belongs to another user"):
-        read_settings(get_command(app), tmp_path)
+        read_settings(app, tmp_path)
 
 
 @pytest.mark.parametrize("verb", [("runs",), ("doctor", "--json"), ("data", "list"), ("--help",)])

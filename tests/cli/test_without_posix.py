@@ -13,7 +13,7 @@ import pytest
 
 PRELUDE = """
 import asyncio, asyncio.subprocess, os, selectors, signal, socket, subprocess, sys, types
-import anyio, httpx, jinja2, jmespath, numpy, orjson, pydantic, rich.console, Stemmer, typer.testing
+import anyio, httpx, jinja2, jmespath, numpy, orjson, pydantic, rich.console, Stemmer, click.testing
 
 POSIX = {"fcntl", "resource", "pwd", "grp", "termios", "tty", "pty", "readline", "syslog"}
 

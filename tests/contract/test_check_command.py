@@ -10,15 +10,15 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-import typer
+from click.testing import CliRunner, Result
 from tests.contract.broken_agents import BROKEN_AGENTS, sync
 from tests.contract.demo_agent import demo_service
 from tests.contract.running import running
 from tests.contract.tampering import Tampered
 from tests.loopback import free_port
-from typer.testing import CliRunner, Result
 
-from assay.cli.contract import check_agents
+from assay.cli.contract import check
+from assay.cli.verb import VerbCommand
 from assay.contract.conformance.rules import RULES
 from assay.contract.server import agent_app
 from assay.errors import UsageError
@@ -32,9 +32,8 @@ BAD = Tampered(
 
 
 async def invoke(*arguments: str) -> Result:
-    app = typer.Typer()
-    app.command("check")(check_agents)
-    return await asyncio.to_thread(CliRunner().invoke, app, list(arguments))
+    command = VerbCommand("check", check)
+    return await asyncio.to_thread(CliRunner().invoke, command, list(arguments))
 
 
 async def script(targets: str | None) -> "subprocess.CompletedProcess[str]":

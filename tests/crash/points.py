@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests import forked
 from tests.crash.data_scenarios import Scenario
 from tests.crash.scenarios import SCENARIOS
 from tests.crash.storage import ERRORS, KILLS, Fault, FaultyStorage, applies
@@ -255,7 +254,7 @@ def main() -> int:
 
     judge, url = _serve_judge()
     _environment(url)
-    forked.build_commands_once()
+
     gc.disable()  # a collection would copy every page of the parent into each fork
     embedding.open_embedder = lambda *_: WordEmbedder()
     failed = False

@@ -149,7 +149,7 @@ def test_a_bomb_is_refused(mirror: FileServer) -> None:
     ("name", "ways"),
     [
         ("beir:scifact", ("Run it again", "the path of scifact.zip", "ASSAY_BEIR_URL")),
-        ("nfcorpus", ("NFCORPUS_ARCHIVE=", "--archive", "--dataset notes")),
+        ("nfcorpus", ("NFCORPUS_ARCHIVE=", "--dataset notes")),
     ],
 )
 def test_a_download_that_breaks_off_names_the_ways_out(

@@ -76,7 +76,7 @@ async def test_the_scenario_runs_from_its_commands_to_one_result(tmp_path: Path)
     environment = {**os.environ, "ASSAY_DATASET": "notes", "ASSAY_OUT": str(tmp_path)}
     processes = [
         subprocess.Popen(
-            [sys.executable, "-m", "assay.cli.serve", *shlex.split(command)[2:]],
+            [sys.executable, "-m", "assay", *shlex.split(command)[1:]],
             env=environment,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -12,7 +12,7 @@ from tests.conftest import MakeDataset
 
 import assay
 from assay import MRR, Dataset, Run, nDCG
-from assay.cli.eval import eval_command
+from assay.cli.eval import evaluate as eval_command
 from assay.errors import RunError, UsageError
 from assay.evaluation.api import evaluate
 from assay.run.folder import list_runs

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from tests.conftest import MakeDataset
-from typer.testing import CliRunner
 
 from assay import Dataset, Run, evaluate
 from assay.cli.app import app

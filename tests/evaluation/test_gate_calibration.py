@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 from tests.llm_providers.model_server import ModelServer, openai_model
-from typer.testing import CliRunner, Result
 
 import assay
 from assay.answers.calibration import (

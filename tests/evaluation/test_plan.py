@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from tests.conftest import MakeDataset
 from tests.run.test_options import FULL
-from typer.testing import CliRunner
 
 import assay
 from assay.cli.app import app

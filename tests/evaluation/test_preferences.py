@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import assay
 from assay.answers.criteria import AnswerPair, Preference, prefer, preference_prompt
@@ -179,9 +179,7 @@ def test_runs_without_texts_are_refused(runs: tuple[Run, Run], tmp_path: Path) -
 def chosen(monkeypatch: pytest.MonkeyPatch) -> Chooses:
     """`--judge ollama`, without one."""
     judge = Chooses()
-    monkeypatch.setattr(
-        "assay.cli.dataset_and_judge.judge_spec", lambda given, cost=None: given or ""
-    )
+    monkeypatch.setattr("assay.cli.runs.judge_spec", lambda given, cost=None: given or "")
     opened = prefer_answers
 
     async def prefer_with(pairs: Any, config: Any, **rest: Any) -> PreferenceReport:
@@ -214,7 +212,7 @@ def test_a_criterion_of_your_own_says_what_is_better(
 ) -> None:
     (tmp_path / "short.md").write_text("The shorter answer is better.")
     words = ["compare", str(runs[0].folder), str(runs[1].folder), "--prefer", "--judge", "ollama"]
-    done = CliRunner().invoke(app, [*words, "--prefer-by", str(tmp_path / "short.md"), "--json"])
+    done = CliRunner().invoke(app, [*words, "--prefer", str(tmp_path / "short.md"), "--json"])
     assert json.loads(done.stdout)["preference"]["criterion"] == "The shorter answer is better."
 
 

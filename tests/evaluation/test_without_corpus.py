@@ -3,20 +3,19 @@
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import assay
-from assay.cli.data import data_app
-from assay.cli.eval import eval_command
+from assay.cli.app import data_verbs
+from assay.cli.eval import evaluate
+from assay.cli.verb import VerbCommand
 from assay.errors import UsageError
 from assay.evaluation.run import load_run
 
 TABLE = "Frage,docs,lang\nWie lange zieht Tee?,tea-1;tea-7,de\nHow hot is the water?,tea-7,en\n"
 OPTIONS = ["--dataset", "questions.csv", "--columns", "query=Frage,ids=docs"]
 
-app = typer.Typer()
-app.command("eval")(eval_command)
+app = VerbCommand("eval", evaluate)
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_spreadsheet_measures_a_service_without_a_corpus() -> None:
     result = CliRunner().invoke(app, ["python:tea_service:search", *OPTIONS])
     assert result.exit_code == 0, result.output
-    assert "has questions and ids but no documents" in result.stderr
+    assert "has no documents: misspelled ids" in result.stderr
     report = load_run("latest").report
     assert report.metrics["recall@5"] == 0.75
     assert report.violations["unknown"].ids == 0
@@ -76,6 +75,6 @@ def test_what_needs_texts_says_so(extra: list[str]) -> None:
 
 
 def test_info_describes_the_spreadsheet() -> None:
-    result = CliRunner().invoke(data_app, ["info", *OPTIONS[1:]], catch_exceptions=False)
+    result = CliRunner().invoke(data_verbs, ["info", *OPTIONS[1:]], catch_exceptions=False)
     assert "none: for a service that has its own" in result.stdout
     assert "lang=de 1, lang=en 1" in result.stdout

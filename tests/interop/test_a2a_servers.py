@@ -29,8 +29,8 @@ def resolve(host, *arguments, **options):
     docker = host in ("host.docker.internal", b"host.docker.internal")
     return plain("{PURPLE_HOST}" if docker else host, *arguments, **options)
 socket.getaddrinfo = resolve
-from assay.cli.serve import serve_app
-serve_app()
+from assay.cli.app import serve_verbs
+serve_verbs()
 """
 
 SEED_CURL = """

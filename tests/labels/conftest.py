@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from tests.llm_providers.model_server import ModelServer
-from typer.testing import CliRunner
 
 from assay.cli.app import app
 from assay.data import Dataset, Document, Query

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from tests.llm_providers.model_server import ModelServer, openai_model
-from typer.testing import CliRunner
 
 from assay.cli.app import app
 from assay.data import Document, Fact, load_dataset

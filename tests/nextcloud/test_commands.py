@@ -86,7 +86,7 @@ def test_from_upload_to_cleanup(server: NotesServer, folder: Path, run: Run) -> 
     refused = run("cleanup")
     assert (refused.returncode, len(server.notes)) == (2, 60)
     assert "60 notes of category 'nfcorpus_rag_eval'" in refused.stderr
-    assert json.loads(run("cleanup", "--yes", "--json").stdout)["deleted"] == 60
+    assert json.loads(run("cleanup", "--force", "--json").stdout)["deleted"] == 60
     assert not server.notes
     assert not (folder / "note_mapping.json").exists()
 

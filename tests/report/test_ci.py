@@ -6,8 +6,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from click.testing import CliRunner
 from tests.conftest import MakeDataset
-from typer.testing import CliRunner
 
 from assay import Run, evaluate
 from assay.cli.app import app

@@ -204,7 +204,7 @@ def test_a_toy_option_in_one_place_is_seen_everywhere(tmp_path: Path) -> None:
 _LOOK = """
 import pathlib
 import orjson
-from typer.testing import CliRunner
+from click.testing import CliRunner
 from assay.cli.app import app
 from assay.errors import RunError, UsageError
 from assay.report.html import command_of
@@ -213,7 +213,7 @@ from assay.run.models import RunHeader
 from assay.run.settings import arguments, form_fields, read_form, require_same, resumed
 
 runner = CliRunner(env={"COLUMNS": "100", "NO_COLOR": "1"})
-shown = runner.invoke(app, ["eval", "--help"]).output
+shown = runner.invoke(app, ["eval", "--help-all"]).output
 assert "--toy" in shown and "A toy setting." in shown, shown
 print("help")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import orjson
 import pytest
+from click.testing import CliRunner
 from tests.conftest import MakeDataset
-from typer.testing import CliRunner
 
 from assay import evaluate
 from assay.cli.app import app

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.testclient import TestClient
 from tests.serve.serving import serving
-from typer.testing import CliRunner
 
 from assay.cli.app import app as command
 from assay.data import Dataset

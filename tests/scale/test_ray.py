@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from tests.json_server import Answer, JsonRequest, JsonServer
 from tests.loopback import free_port
 from tests.search.conftest import QdrantServer, qdrant_server
 from tests.search.samples import corpus, indexed
-from typer.testing import CliRunner
 
 from assay.cli.app import app
 from assay.data import Document
@@ -237,7 +237,7 @@ def test_shards_on_a_cluster_equal_the_whole_run(
         "40",
         "--json",
     ]
-    on_ray = CliRunner().invoke(app, [*arguments, "--engine", "ray", "--shards", "4"])
+    on_ray = CliRunner().invoke(app, [*arguments, "--engine", "ray", "--shard", "4"])
     assert on_ray.exit_code == 0, on_ray.stderr
     assert marker.exists()
     here = CliRunner().invoke(app, arguments)
@@ -263,7 +263,7 @@ def test_a_bench_runs_its_targets_at_once(cluster: str, monkeypatch: pytest.Monk
 def test_errors_of_a_part_name_what_to_do(cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_ADDRESS", cluster)
     command = ["eval", "rest:http://127.0.0.1:9/?q={query}", "--dataset", "notes", "--engine"]
-    result = CliRunner().invoke(app, [*command, "ray", "--shards", "2", "--warm-up", "0"])
+    result = CliRunner().invoke(app, [*command, "ray", "--shard", "2", "--warm-up", "0"])
     assert "all 2 shards failed, the first because" in str(result.exception)
 
 
@@ -274,7 +274,7 @@ def test_one_failed_shard_is_named_with_the_remedy(
     monkeypatch.setenv("RAY_ADDRESS", cluster)
     monkeypatch.syspath_prepend(str(tmp_path))
     command = ["eval", "python:ray_weak:answer", "--dataset", "notes", "--num-queries", "4"]
-    result = CliRunner().invoke(app, [*command, "--engine", "ray", "--shards", "4"])
+    result = CliRunner().invoke(app, [*command, "--engine", "ray", "--shard", "4"])
     message = str(result.exception)
     assert "1 of 4 shards failed" in message
     assert "again with --shard I/4" in message

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from assay import ray_cluster
 from assay.cli.app import app
@@ -145,8 +145,8 @@ def test_shards_that_came_before_the_end_are_kept(
 
 def test_options_that_belong_together_are_refused_alone() -> None:
     for words, message in (
-        (["eval", "builtin:bm25", "--dataset", "notes", "--shards", "2"], "needs --engine ray"),
-        (["index", "--dataset", "notes", "--part", "x"], "without --shard I/N; add it"),
+        (["eval", "builtin:bm25", "--dataset", "notes", "--shard", "2"], "write I/N with I from 1"),
+        (["index", "--dataset", "notes", "--out", "x"], "without --shard I/N; add it"),
         (["index", "--dataset", "notes", "--shard", "1/2", "--engine", "ray"], "pass one of them"),
     ):
         assert message in str(CliRunner().invoke(app, words).exception)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from tests.search.samples import DOCUMENTS, WordEmbedder, corpus, indexed
-from typer.testing import CliRunner
 
 from assay.cli.app import app
 from assay.data import Document

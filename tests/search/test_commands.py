@@ -11,17 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
-from assay.cli.index import index
-from assay.cli.search import search
+from assay.cli.app import app
 from assay.errors import AssayError, SearchError, UsageError
 from assay.search.bm25 import Bm25Settings
-
-app = typer.Typer()
-app.command("index")(index)
-app.command("search")(search)
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from tests.json_server import Answer, JsonRequest, JsonServer
 from tests.search.samples import WordEmbedder, indexed
-from typer.testing import CliRunner
 
 import assay
 from assay.cli.app import app

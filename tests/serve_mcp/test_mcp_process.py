@@ -15,7 +15,7 @@ from mcp import Client, StdioServerParameters, stdio_client
 from mcp.client.session import ClientRequestContext
 from mcp_types import CreateMessageRequestParams, CreateMessageResult, TextContent
 
-COMMAND = ["-c", "import typer; from assay.cli.serve import mcp; typer.run(mcp)"]
+COMMAND = ["-m", "assay", "serve", "mcp"]
 ERAS = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 CANARY = "canary-7f3a"
 

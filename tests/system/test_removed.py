@@ -8,7 +8,7 @@ from tests.system.conftest import Assay
     ("call", "instead"),
     [
         (("data", "rekey", "old", "new"), "replace the old ids in qrels"),
-        (("completion", "bash"), "run: assay --install-completion"),
+        (("completion", "bash"), "run: eval"),
         (("run-agent", "http://localhost:8000", "X"), "call an agent with curl"),
         (("serve", "hostile"), "it is a fixture of the tests now"),
         (("nextcloud", "sync"), "use a data set of your own"),
@@ -25,6 +25,6 @@ def test_a_removed_verb_names_its_replacement(
 
 
 def test_the_shell_completes_verbs_and_options(assay: Assay) -> None:
-    asked = {"_ASSAY_COMPLETE": "complete_bash", "COMP_CWORD": "2"}
-    assert assay(COMP_WORDS="assay data ch", **asked).stdout.split() == ["check"]
-    assert "--top-k" in assay(COMP_WORDS="assay eval --top", **asked).stdout.split()
+    asked = {"_ASSAY_COMPLETE": "bash_complete", "COMP_CWORD": "2"}
+    assert assay(COMP_WORDS="assay data ch", **asked).stdout.split() == ["plain,check"]
+    assert "plain,--top-k" in assay(COMP_WORDS="assay eval --top", **asked).stdout.split()

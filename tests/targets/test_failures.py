@@ -5,11 +5,11 @@ import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from starlette.responses import JSONResponse, Response
 from tests.serve.serving import serving
 from tests.targets.every_kind import DATA, KINDS, Service, opened
 from tests.tiny_dataset import tiny_dataset
-from typer.testing import CliRunner
 
 from assay.cli.app import app as command
 from assay.errors import AgentFailure, FailureKind, TargetError

@@ -1,96 +1,151 @@
-"""The command line: one module for each verb, put together here."""
+"""The command line: the table of verbs, and what becomes of errors."""
 
 import errno
 import sys
-from typing import Annotated
+from importlib.metadata import version
 
-import typer
+import click
 
-from assay.cli import eval as eval_verb
-from assay.cli import runs as runs_verbs
-from assay.cli.audit import audit
-from assay.cli.bench import bench_command, merge_command
 from assay.cli.console import say
-from assay.cli.contract import check_agents
-from assay.cli.data import data_app
-from assay.cli.doctor import doctor
-from assay.cli.export import export
-from assay.cli.ground_truth import ground_truth
-from assay.cli.help import verbs
-from assay.cli.index import index, tune
-from assay.cli.init import init
-from assay.cli.judge import judge_app
-from assay.cli.nextcloud import nextcloud_app
-from assay.cli.old_options import current_spelling, rename_variables
-from assay.cli.score import score_command
-from assay.cli.search import search
-from assay.cli.serve import serve_app
-from assay.cli.settings import read_settings
+from assay.cli.old_options import rename_variables
+from assay.cli.verb import VerbEntry, VerbGroup
 from assay.errors import AssayError
 from assay.extras import missing_extra
 
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
+_MEASURE, _RUNS, _DATA = "Measure", "Look at runs", "Data and judgments"
+_SEARCH, _SET_UP = "Search and serve", "Set up"
+_EXAMPLES = """\
+Examples:
+  assay eval builtin:bm25 --dataset notes           the built-in search, on bundled data
+  assay doctor http://localhost:8000/search         what is read from your service
+  assay compare main latest                         the newest run against that of a branch
+"""
 
-app = verbs(
-    "assay", "Measure retrieval agents: how good they are, where they fail and what changed."
-)
+
+def _entry(place: str, line: str, section: str = "") -> VerbEntry:
+    return VerbEntry(f"assay.cli.{place}", section, line)
 
 
-def _version(wanted: bool) -> None:
+class _App(VerbGroup):
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        formatter.write(f"\n{_EXAMPLES}")
+
+
+def _version(context: click.Context, _param: click.Parameter, wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
-
         print(version("agent-assay"))
-        raise typer.Exit
+        context.exit()
 
 
-@app.callback()
-def options(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", help="Show the version and exit.", callback=_version, is_eager=True
+data_verbs = VerbGroup(
+    "data",
+    "List, describe, check, import, sample and make data sets.",
+    {
+        "list": _entry("data:list_datasets", "List the data sets that Assay knows by name."),
+        "info": _entry("data:info", "Describe a data set: counts, grades, ceilings."),
+        "check": _entry("data:check_data", "List the errors in a data set, with line numbers."),
+        "import": _entry("data:import_dataset", "Convert a data set to a folder in BEIR format."),
+        "sample": _entry("data:sample", "Draw a small data set from a large one."),
+        "questions": _entry(
+            "labels:questions", "Have a model write questions and answers about documents."
         ),
-    ] = False,
-) -> None:
-    """Measure retrieval agents: how good they are, where they fail and what changed."""
-
-
-_MEASURE = "Measure"
-_RUNS = "Look at runs"
-_DATA = "Data and judgments"
-_SEARCH = "Search and serve"
-_SET_UP = "Set up"
-
-app.command("eval", rich_help_panel=_MEASURE)(eval_verb.eval_command)
-app.command("bench", rich_help_panel=_MEASURE)(bench_command)
-app.command("score", rich_help_panel=_MEASURE)(score_command)
-app.command("check", rich_help_panel=_MEASURE)(check_agents)
-app.command("doctor", rich_help_panel=_MEASURE)(doctor)
-app.command("audit", rich_help_panel=_MEASURE)(audit)
-app.command("runs", rich_help_panel=_RUNS)(runs_verbs.runs_command)
-app.command("report", rich_help_panel=_RUNS)(runs_verbs.report)
-app.command("compare", rich_help_panel=_RUNS)(runs_verbs.compare)
-app.command("export", rich_help_panel=_RUNS)(export)
-app.command("merge", rich_help_panel=_RUNS)(merge_command)
-app.add_typer(data_app, name="data", rich_help_panel=_DATA)
-app.command("ground-truth", rich_help_panel=_DATA)(ground_truth)
-app.add_typer(judge_app, name="judge", rich_help_panel=_DATA)
-app.command("search", rich_help_panel=_SEARCH)(search)
-app.command("index", rich_help_panel=_SEARCH)(index)
-app.command("tune", rich_help_panel=_SEARCH)(tune)
-app.add_typer(serve_app, name="serve", rich_help_panel=_SEARCH)
-app.add_typer(nextcloud_app, name="nextcloud", rich_help_panel=_SEARCH)
-app.command("init", rich_help_panel=_SET_UP)(init)
+    },
+    section=_DATA,
+)
+judge_verbs = VerbGroup(
+    "judge",
+    "Calibrate judges; grade documents by model or by people.",
+    {
+        "calibrate": _entry(
+            "judge_calibrate:calibrate", "Measure how well a judge agrees with people."
+        ),
+        "grade": _entry("judge:grade", "Have a model grade unjudged passages of runs from 0 to 3."),
+        "pool": _entry("judge:pool", "Collect the unjudged documents of runs into a table."),
+    },
+    section=_DATA,
+)
+serve_verbs = VerbGroup(
+    "serve",
+    "Start a server: agent, evaluator, MCP, contract or web UI.",
+    {
+        "purple": _entry("serve:purple", "Serve the reference retrieval agent over A2A."),
+        "green": _entry("serve:green", "Serve the evaluator over A2A."),
+        "mcp": _entry("serve:mcp", "Serve search over MCP and plain HTTP."),
+        "agent": _entry("serve:agent", "Serve agents that implement the HTTP agent contract."),
+        "ui": _entry("serve:ui", "Serve the web UI."),
+    },
+    section=_SEARCH,
+)
+nextcloud_verbs = VerbGroup(
+    "nextcloud",
+    "Upload a data set to Nextcloud as notes. Set NEXTCLOUD_HOST, NEXTCLOUD_USERNAME and "
+    "NEXTCLOUD_PASSWORD.",
+    {
+        "upload": _entry("nextcloud:upload", "Upload each document as a note."),
+        "cleanup": _entry("nextcloud:cleanup", "Delete the uploaded notes of the category."),
+    },
+    section=_SEARCH,
+)
+app = _App(
+    "assay",
+    "Measure retrieval agents: how good they are, where they fail and what changed.",
+    {
+        "eval": _entry(
+            "eval:evaluate", "Evaluate an agent: send it queries, score what it returns.", _MEASURE
+        ),
+        "bench": _entry(
+            "bench:bench", "Evaluate every target of a suite on every data set.", _MEASURE
+        ),
+        "score": _entry("score:score", "Score a run file or logged answers.", _MEASURE),
+        "check": _entry(
+            "contract:check", "Check that agents conform to the HTTP agent contract.", _MEASURE
+        ),
+        "doctor": _entry("doctor:doctor", "Diagnose an agent or this installation.", _MEASURE),
+        "audit": _entry(
+            "audit:audit", "Recompute the scores of a report from its rankings.", _MEASURE
+        ),
+        "runs": _entry("runs:runs", "List the runs of a folder, newest last.", _RUNS),
+        "report": _entry("runs:report", "Show the report of a run.", _RUNS),
+        "compare": _entry(
+            "runs:compare", "Compare runs query by query, each with the first.", _RUNS
+        ),
+        "export": _entry(
+            "export:export", "Export runs as tables, as TREC runs or for AgentBeats.", _RUNS
+        ),
+        "merge": _entry("bench:merge", "Merge the shards of one evaluation into one run.", _RUNS),
+        "ground-truth": _entry("labels:ground_truth", "Write reference answers or nuggets.", _DATA),
+        "data": data_verbs,
+        "judge": judge_verbs,
+        "search": _entry(
+            "search:search", "Search a data set with the reference retriever.", _SEARCH
+        ),
+        "index": _entry("search:index", "Embed and index the documents of a data set.", _SEARCH),
+        "tune": _entry(
+            "search:tune", "Learn a ranking from the train judgments of a data set.", _SEARCH
+        ),
+        "serve": serve_verbs,
+        "nextcloud": nextcloud_verbs,
+        "init": _entry("init:init", "Write an assay.toml and a CI job for this project.", _SET_UP),
+    },
+    params=[
+        click.Option(
+            ["--version"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_version,
+            help="Show the version and exit.",
+        )
+    ],
+)
 
 
 def main() -> None:
     """Run the command line; errors become messages and exit codes."""
     try:
-        command = typer.main.get_command(app)  # takes a while: built once
-        arguments = current_spelling(sys.argv[1:])
         rename_variables()
-        command(arguments, default_map=read_settings(command), prog_name="assay")
+        app(prog_name="assay")
     except AssayError as error:
         say(f"error: {error}")
         sys.exit(error.exit_code)

@@ -2,16 +2,15 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-import typer
+import click
+import orjson
 
-from assay.cli.console import print_json, show
 from assay.cli.options import (
-    ArchiveOption,
     ColumnsOption,
-    JsonOption,
     JudgedDatasetOption,
     JudgmentSource,
     QrelsOption,
@@ -19,33 +18,36 @@ from assay.cli.options import (
     SplitOption,
     load_judgments,
 )
+from assay.cli.verb import Result, argument
+from assay.data.load import KNOWN
 from assay.errors import DataError, UsageError
-
-if TYPE_CHECKING:
-    from assay.metrics.audit import AuditResult, ClaimAudit
+from assay.files import read_file
+from assay.metrics.audit import AuditResult, ClaimAudit, audit_report
+from assay.metrics.foreign_report import read_report
+from assay.net.json import parse_json
+from assay.report.numbers import count, counted, figure
+from assay.run.folder import find_run
 
 _DEFAULT = "nfcorpus"
 _SHOWN = 5
 
 
 def audit(
-    context: typer.Context,
+    context: click.Context,
     report: Annotated[
         str,
-        typer.Argument(
-            help="An evaluation report in JSON, with the retrieved list of each query; or a run: "
-            "its folder, its name, a prefix of its name or latest.",
-            metavar="REPORT.json|RUN",
+        argument(
+            "REPORT.json|RUN",
+            "An evaluation report in JSON, with the retrieved list of each query; or a run: its "
+            "folder, its name, a prefix of its name or latest.",
         ),
     ],
     qrels: QrelsOption = None,
     dataset: JudgedDatasetOption = None,
     split: SplitOption = "test",
-    archive: ArchiveOption = None,
     columns: ColumnsOption = None,
     folder: RunsOption = Path("runs"),
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Recompute the scores of a report from its rankings. Explains each difference.
 
     Judgments come from --qrels, else --dataset, else the data set and split named in the report,
@@ -54,9 +56,6 @@ def audit(
     Exit codes: 0 success, 1 a figure is wrong or the report contradicts itself, 2 usage or input
     error.
     """
-    from assay.metrics.audit import audit_report
-    from assay.metrics.foreign_report import read_report
-
     if columns and (qrels is not None or dataset is None):
         raise UsageError("--columns names columns of a table: add --dataset FILE")
     file = _report_file(report, folder)
@@ -68,14 +67,12 @@ def audit(
         source = context.get_parameter_source("split")
         if foreign.split and (source is None or source.name == "DEFAULT"):
             split = foreign.split
-    judging = load_judgments(qrels, dataset, split, archive, columns or ())
+    judging = load_judgments(qrels, dataset, split, columns or ())
     with _errors_name_file(file):
         result = audit_report(content, judging.judgments)
-    if as_json:
-        print_json(_as_json(result, judging))
-    else:
-        show(*_lines(result, judging))
-    raise typer.Exit(0 if result.correct else 1)
+    return Result(
+        _as_json(result, judging), _lines(result, judging), exit_code=0 if result.correct else 1
+    )
 
 
 def _report_file(name: str, runs: Path) -> Path:
@@ -85,17 +82,10 @@ def _report_file(name: str, runs: Path) -> Path:
         return path / "report.json"
     if path.exists() or path.suffix:
         return path
-    from assay.run.folder import find_run
-
     return find_run(name, runs).report_file
 
 
 def _read(path: Path) -> Any:
-    import orjson
-
-    from assay.files import read_file
-    from assay.net.json import parse_json
-
     try:
         return parse_json(read_file(path).removeprefix(b"\xef\xbb\xbf"))
     except OSError as error:
@@ -114,8 +104,6 @@ def _errors_name_file(file: Path) -> Iterator[None]:
 
 def _available_dataset(name: str | None) -> str | None:
     """The data set that a report names, if it can be loaded on this machine."""
-    from assay.data.load import KNOWN
-
     if name is None:
         return None
     return next((each for each in KNOWN if each == name.lower()), None) or (
@@ -123,9 +111,7 @@ def _available_dataset(name: str | None) -> str | None:
     )
 
 
-def _lines(result: "AuditResult", judging: JudgmentSource) -> Iterator[str]:
-    from assay.report.numbers import count, counted
-
+def _lines(result: AuditResult, judging: JudgmentSource) -> Iterator[str]:
     failed = f", of which {count(result.failed)} failed" if result.failed else ""
     queries = counted(result.queries, "query", "queries")
     yield f"{queries}{failed}, judged by {judging.source}"
@@ -141,10 +127,8 @@ def _lines(result: "AuditResult", judging: JudgmentSource) -> Iterator[str]:
         yield f"contradicts itself: {contradiction}"
 
 
-def sentence(claim: "ClaimAudit") -> str:
+def sentence(claim: ClaimAudit) -> str:
     """What the report claims, what its lists give, and how the difference arose."""
-    from assay.report.numbers import figure
-
     claimed, right = figure(claim.claimed), figure(claim.recomputed)
     opening = f"claims {claim.metric} {claimed}; its own lists give {right}: "
     if claim.flaws is None:
@@ -158,9 +142,7 @@ def sentence(claim: "ClaimAudit") -> str:
     return f"{opening}correct"
 
 
-def _disagreements(claim: "ClaimAudit") -> Iterator[str]:
-    from assay.report.numbers import counted, figure
-
+def _disagreements(claim: ClaimAudit) -> Iterator[str]:
     wrong = claim.disagreements
     for each in wrong[:_SHOWN]:
         yield f"  {each.query_id}: says {figure(each.claimed)}, is {figure(each.recomputed)}"
@@ -168,9 +150,7 @@ def _disagreements(claim: "ClaimAudit") -> Iterator[str]:
         yield f"  and {counted(len(wrong) - _SHOWN, 'more query', 'more queries')} (all: --json)"
 
 
-def _as_json(result: "AuditResult", judging: JudgmentSource) -> dict[str, Any]:
-    from dataclasses import asdict
-
+def _as_json(result: AuditResult, judging: JudgmentSource) -> dict[str, Any]:
     claims = [
         {
             **asdict(claim),

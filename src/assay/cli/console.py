@@ -28,6 +28,12 @@ def print_json(value: Any) -> None:
     sys.stdout.flush()
 
 
+class Unwrapped(str):
+    """A line that is copied, such as a command: one line, however narrow the terminal is."""
+
+    __slots__ = ()
+
+
 def show(*renderables: "RenderableType", wide: bool = False) -> None:
     """A result for people: 80 columns where the output is not a terminal.
 
@@ -38,12 +44,10 @@ def show(*renderables: "RenderableType", wide: bool = False) -> None:
     width = None if sys.stdout.isatty() else 200 if wide else 80
     console = SafeConsole(highlight=False, width=width)
     for renderable in renderables:
-        console.print(renderable, markup=False)
-
-
-def show_unwrapped(line: str) -> None:
-    """A result that is copied, such as a command: on one line, however narrow the terminal is."""
-    print(printable(line), flush=True)
+        if isinstance(renderable, Unwrapped):
+            print(printable(renderable), flush=True)
+        else:
+            console.print(renderable, markup=False)
 
 
 def say(message: str) -> None:

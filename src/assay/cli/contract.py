@@ -1,34 +1,48 @@
 """`assay check`: do agents conform to the HTTP agent contract?"""
 
+import asyncio
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import orjson
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
 
-from assay.cli.console import print_json, say, show, show_unwrapped, write_output
-from assay.cli.options import JsonOption, option, switch
+from assay.cli.console import Unwrapped, say, write_output
+from assay.cli.verb import Result, argument, option, switch
+from assay.contract.conformance.checks import (
+    CheckResult,
+    CheckVerdict,
+    TargetReport,
+    check_agent,
+    parse_check_target,
+    report_json,
+    report_junit,
+    select_rules,
+)
+from assay.contract.conformance.rules import RuleLevel
 from assay.errors import UsageError
+from assay.net.client import token_for
+from assay.net.json import parse_json
+from assay.net.outbound import UNRESTRICTED
+from assay.net.redact import redact_url
+from assay.net.variables import AGENT_TOKEN_VARIABLE
 
 if TYPE_CHECKING:
-    from rich.table import Table
-    from rich.text import Text
+    from rich.console import RenderableType
 
-    from assay.contract.conformance.checks import CheckResult, TargetReport
-    from assay.contract.conformance.rules import RuleLevel
     from assay.net.json import JsonObject
 
 TARGETS_VARIABLE = "AGENT_CONTRACT_TARGETS"
 
 
-def check_agents(
+def check(
     targets: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="URL=TASK",
-            help=f"Agents to check. Default: {TARGETS_VARIABLE}, separated by commas.",
-            show_default=False,
-        ),
+        argument("URL=TASK", f"Agents to check. Default: {TARGETS_VARIABLE}, apart by commas."),
     ] = None,
     inputs: Annotated[
         str | None,
@@ -51,13 +65,13 @@ def check_agents(
             "recommends it) or ours (Assay's own rules).",
             "ASSAY_CHECK_LEVEL",
             "LEVEL",
+            choices=tuple(level.value for level in RuleLevel),
         ),
     ] = "must",
-    as_json: JsonOption = False,
     junit: Annotated[
         Path | None, option("Also write the findings as JUnit XML.", metavar="FILE")
     ] = None,
-) -> None:
+) -> Result:
     """Check that agents conform to the HTTP agent contract.
 
     AGENT_TOKEN, if set, is sent as a bearer token.
@@ -70,16 +84,9 @@ def check_agents(
         raise UsageError(f"pass an agent as URL=TASK, or set {TARGETS_VARIABLE}")
     reports = check_all(given, inputs=parse_inputs(inputs), skip=skip or [], level=level)
     if junit is not None:
-        from assay.contract.conformance.checks import report_junit
-
         write_output(junit, report_junit(reports).encode())
-    if as_json:
-        from assay.contract.conformance.checks import report_json
-
-        print_json(report_json(reports))
-    else:
-        show_reports(reports, all_checks=all_checks)
-    raise typer.Exit(check_exit_code(reports))
+    text = (part for report in reports for part in rendered_report(report, all_checks=all_checks))
+    return Result(report_json(reports), text, check_exit_code(reports))
 
 
 def targets_from_environment() -> list[str]:
@@ -94,21 +101,13 @@ def check_all(
     inputs: "JsonObject | None" = None,
     skip: list[str],
     level: str = "must",
-) -> "list[TargetReport]":
+) -> list[TargetReport]:
     """Check all targets, one after the other."""
-    import asyncio
-
-    from assay.contract.conformance.checks import check_agent, parse_check_target, select_rules
-    from assay.net.client import token_for
-    from assay.net.outbound import UNRESTRICTED
-    from assay.net.redact import redact_url
-    from assay.net.variables import AGENT_TOKEN_VARIABLE
-
     parsed = [parse_check_target(target) for target in targets]
     select_rules(skip)
-    threshold = parse_level(level)
+    threshold = RuleLevel(level)
 
-    async def run() -> "list[TargetReport]":
+    async def run() -> list[TargetReport]:
         reports = []
         for target in parsed:
             say(f"checking {target.task_type} at {redact_url(target.url)}")
@@ -121,29 +120,15 @@ def check_all(
     return asyncio.run(run())
 
 
-def check_exit_code(reports: "list[TargetReport]") -> int:
+def check_exit_code(reports: list[TargetReport]) -> int:
     """0 when every check passed, 1 when one failed, 3 when an agent could not be reached."""
     if any(report.unreachable for report in reports):
         return 3
     return 0 if all(report.passed for report in reports) else 1
 
 
-def parse_level(text: str) -> "RuleLevel":
-    """The value of `--level`."""
-    from assay.contract.conformance.rules import RuleLevel
-
-    try:
-        return RuleLevel(text.strip().lower())
-    except ValueError:
-        raise UsageError(f"--level must be one of {', '.join(RuleLevel)}, got {text!r}") from None
-
-
 def parse_inputs(text: str | None) -> "JsonObject | None":
     """The value of `--inputs`."""
-    import orjson
-
-    from assay.net.json import parse_json
-
     if text is None:
         return None
     try:
@@ -155,48 +140,34 @@ def parse_inputs(text: str | None) -> "JsonObject | None":
     return value
 
 
-def show_reports(reports: "list[TargetReport]", *, all_checks: bool = False) -> None:
-    """Print what was found on each agent; `all_checks` lists the checks that passed, too."""
-    from rich.text import Text
-
-    from assay.contract.conformance.checks import CheckVerdict
-
-    for report in reports:
-        show(Text.assemble((report.task_type, "bold"), f" at {report.url}"))
-        for result in report.findings():
-            _show_finding(result, complete=all_checks or result.verdict is CheckVerdict.FAIL)
-        if all_checks:
-            show(_others(report))
-        show(_summary(report), "")
+def rendered_report(
+    report: TargetReport, *, all_checks: bool = False
+) -> "Iterator[RenderableType]":
+    """What was found on an agent; `all_checks` lists the checks that passed, too."""
+    yield Text.assemble((report.task_type, "bold"), f" at {report.url}")
+    for result in report.findings():
+        yield from _finding(result, complete=all_checks or result.verdict is CheckVerdict.FAIL)
+    if all_checks:
+        yield _others(report)
+    yield from (_summary(report), "")
 
 
-def _show_finding(result: "CheckResult", *, complete: bool) -> None:
+def _finding(result: CheckResult, *, complete: bool) -> "Iterator[RenderableType]":
     """What is wrong and what helps; `complete` adds the rule and the command."""
-    from rich.padding import Padding
-    from rich.text import Text
-
-    from assay.contract.conformance.checks import CheckVerdict
-
     style = "bold red" if result.verdict is CheckVerdict.FAIL else "yellow"
-    show(Text.assemble((f"{result.verdict:<4}", style), f"  {result.level:<6}  {result.name}"))
+    yield Text.assemble((f"{result.verdict:<4}", style), f"  {result.level:<6}  {result.name}")
     code = f" (the agent's error code: {result.code})" if result.code else ""
     lines = [f"seen: {result.detail}{code}"]
     if complete:
         lines.insert(0, f"{result.rule} ({result.reference})")
     if result.remedy:
         lines.append(f"fix: {result.remedy}")
-    show(Padding(Text("\n".join(lines)), (0, 0, 0, 2), expand=False))
+    yield Padding(Text("\n".join(lines)), (0, 0, 0, 2), expand=False)
     if complete and result.repeat:
-        # On one line however long, so that it can be copied.
-        show_unwrapped(f"  repeat: {result.repeat}")
+        yield Unwrapped(f"  repeat: {result.repeat}")
 
 
-def _others(report: "TargetReport") -> "Table":
-    from rich.table import Table
-    from rich.text import Text
-
-    from assay.contract.conformance.checks import CheckVerdict
-
+def _others(report: TargetReport) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     for _ in ("verdict", "level", "name"):
         table.add_column(no_wrap=True)
@@ -208,9 +179,7 @@ def _others(report: "TargetReport") -> "Table":
     return table
 
 
-def _summary(report: "TargetReport") -> "Text":
-    from rich.text import Text
-
+def _summary(report: TargetReport) -> Text:
     if report.unreachable is not None:
         return Text.assemble(("unreachable", "bold red"), f"  {report.unreachable}")
     counts = report.counts()

@@ -1,89 +1,170 @@
-"""`assay data`: the contents of a data set, what a score on it can show, and new questions."""
+"""`assay data`: the contents of a data set, what a score on it can show, and new ones."""
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from rich.text import Text
 
-from assay.cli.console import print_json, progress_bar, say, show
-from assay.cli.data_files import check_data, import_dataset, sample
-from assay.cli.help import verbs
-from assay.cli.made_questions import questions
-from assay.cli.options import ArchiveOption, ColumnsOption, JsonOption, option
+from assay.cli.console import Unwrapped, progress_bar, warn
+from assay.cli.options import ColumnsOption
+from assay.cli.verb import Result, argument, option, switch
+from assay.data.beir import read_documents, write_new_beir
+from assay.data.dataset import Dataset, sample_dataset
+from assay.data.load import KNOWN, SOURCES, check_dataset, load_dataset
+from assay.data.text_file import Findings
+from assay.metrics.describe import CUTOFFS, DatasetFacts, describe_dataset
+from assay.report.console import figures_table, labeled
+from assay.report.numbers import count, counted, figure, percent
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from assay.metrics.describe import DatasetFacts
-
-data_app = verbs("data", "List, describe, check, import, sample and make data sets.")
-
 _LABEL_WIDTH = 22
+Source = Annotated[
+    str,
+    argument(
+        "SRC",
+        "A table of questions (.csv, .tsv, .jsonl, .parquet), a BEIR or MTEB folder, a BEIR zip, "
+        "nfcorpus, notes, beir:NAME, hf:ORG/NAME or ir_datasets:NAME.",
+    ),
+]
+NewFolder = Annotated[
+    Path, option("The new folder, in BEIR format.", "ASSAY_DATA_OUT", "DIR", "--out")
+]
+Split = Annotated[str, option("Which split of the judgments to use.", "ASSAY_SPLIT", "NAME")]
 
-data_app.command("import")(import_dataset)
-data_app.command("check")(check_data)
-data_app.command("sample")(sample)
-data_app.command("questions")(questions)
 
-
-@data_app.command("list")
-def list_datasets(as_json: JsonOption = False) -> None:
+def list_datasets() -> Result:
     """List the data sets that Assay knows by name."""
-    from assay.data.load import KNOWN, SOURCES
-
-    if as_json:
-        print_json(KNOWN)
-        return
-    show(*(_fact(name, what) for name, what in KNOWN.items()))
-    show(*(_fact(f"{prefix}:NAME", each.what) for prefix, each in SOURCES.items()))
-    say("Every command also takes the path of a folder or zip in BEIR format, or of a table.")
+    text = [_fact(name, what) for name, what in KNOWN.items()]
+    text += [_fact(f"{prefix}:NAME", source.what) for prefix, source in SOURCES.items()]
+    note = "Every command also takes the path of a folder or zip in BEIR format, or of a table."
+    return Result(KNOWN, text, notes=[note])
 
 
-@data_app.command("info")
-def info(
-    name: Annotated[
-        str,
-        typer.Argument(
-            help="nfcorpus, notes, beir:NAME, hf:ORG/NAME, ir_datasets:NAME, or the path of a "
-            "BEIR or MTEB folder, a BEIR zip or a table.",
-            metavar="NAME|PATH",
-        ),
-    ],
+def info(source: Source, columns: ColumnsOption = None, split: Split = "test") -> Result:
+    """Describe a data set: counts, grades, ceilings, queries needed."""
+    facts = describe_dataset(_load(source, columns), split)
+    return Result(facts, _rendered(facts))
+
+
+def import_dataset(
+    source: Source,
+    out: NewFolder,
     columns: ColumnsOption = None,
-    split: Annotated[
-        str, option("Which split of the judgments to describe.", "ASSAY_SPLIT", "NAME")
-    ] = "test",
-    archive: ArchiveOption = None,
-    std: Annotated[
-        float | None,
+    corpus: Annotated[
+        Path | None,
         option(
-            "Standard deviation of the paired per-query differences "
-            "between two systems, if you have measured it. Default: 0.2.",
-            "ASSAY_STD",
-            "SD",
-            min=0.0,
+            "The documents: a table with doc_id, text and optionally title.",
+            "ASSAY_CORPUS",
+            "FILE",
         ),
     ] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Describe a data set: counts, grades, ceilings, queries needed."""
-    from assay.data import load_dataset
-    from assay.metrics.describe import ASSUMED_STD, describe_dataset
+) -> Result:
+    """Convert a data set to a folder in BEIR format."""
+    dataset = _load(source, columns)
+    if corpus is not None:
+        expected, findings = dataset.known_ids, Findings()
+        documents = read_documents([corpus.expanduser()], findings)
+        dataset = replace(
+            dataset, documents=documents, warnings=(*dataset.warnings, *findings.messages)
+        )
+        lacking = expected - dataset.documents.keys()
+        if lacking:
+            every = "; all of them: is it another collection?" if lacking == expected else ""
+            warn(
+                f"expected ids that {corpus} does not have: {len(lacking):,}, for example "
+                f"{min(lacking)!r}{every}"
+            )
+    for warning in dataset.warnings:
+        warn(warning)
+    write_new_beir(dataset, out)
+    return _written(dataset, out)
 
+
+def check_data(
+    source: Source,
+    columns: ColumnsOption = None,
+    strict: Annotated[bool, switch("--strict", "Exit with 1 for warnings as well.")] = False,
+) -> Result:
+    """List the errors in a data set, with line numbers.
+
+    Exit codes: 0 no errors, 1 errors, 2 usage error or no such data set.
+    """
     with progress_bar() as progress:
-        dataset = load_dataset(name, archive=archive, columns=columns or (), progress=progress)
-    facts = describe_dataset(dataset, split, std=ASSUMED_STD if std is None else std)
-    if as_json:
-        print_json(asdict(facts))
-    else:
-        show(*_rendered(facts))
+        found = check_dataset(source, columns=columns or (), progress=progress)
+
+    lines = [f"error: {message}" for message in found.errors]
+    if found.error_count > len(found.errors):
+        lines.append(f"and {count(found.error_count - len(found.errors))} more errors")
+    lines += [f"warning: {message}" for message in found.warnings]
+    read = (
+        f"{counted(found.error_count, 'error')}, {counted(len(found.warnings), 'warning')}: "
+        f"{count(found.queries)} queries, {count(found.judgments)} judgments and "
+        f"{count(found.documents)} documents were read"
+    )
+    failed = found.error_count or (strict and found.warnings)
+    return Result(found, [*map(Unwrapped, lines), read], exit_code=1 if failed else 0)
 
 
-def _rendered(facts: "DatasetFacts") -> Iterator["RenderableType"]:
-    from rich.text import Text
+def sample(
+    source: Source,
+    out: NewFolder,
+    queries: Annotated[
+        int,
+        option("How many queries to keep.", "ASSAY_NUM_QUERIES", "N", "--num-queries", "-n", min=1),
+    ] = 50,
+    documents: Annotated[
+        int,
+        option(
+            "How many documents to keep: all that are judged for the queries, then others.",
+            "ASSAY_SAMPLE_DOCUMENTS",
+            "N",
+            min=0,
+        ),
+    ] = 1000,
+    split: Split = "test",
+    seed: Annotated[int, option("Random seed of the sample.", "ASSAY_SEED", "S", min=0)] = 42,
+    columns: ColumnsOption = None,
+) -> Result:
+    """Draw a small data set from a large one."""
+    dataset = _load(source, columns)
+    small = sample_dataset(dataset, queries, split=split, documents=documents, seed=seed)
+    write_new_beir(small, out)
+    result = _written(small, out)
+    if len(small.documents) == len(dataset.documents):
+        return result
+    note = "note: scores on fewer documents are higher; compare them only with each other"
+    return replace(result, notes=[*result.notes, note])
 
+
+def _load(source: str, columns: list[str] | None) -> Dataset:
+    with progress_bar() as progress:
+        return load_dataset(source, columns=columns or (), progress=progress)
+
+
+def _written(dataset: Dataset, out: Path) -> Result:
+    judgments = sum(len(each) for split in dataset.judgments.values() for each in split.values())
+    sizes = {
+        "queries": len(dataset.queries),
+        "judgments": judgments,
+        "documents": len(dataset.documents),
+        "answers": len(dataset.answers),
+    }
+    words = [
+        counted(sizes["queries"], "query", "queries"),
+        counted(judgments, "judgment"),
+        counted(sizes["documents"], "document"),
+    ]
+    note = f"evaluate on it with: assay eval TARGET --dataset {out}"
+    text = [Unwrapped(f"{out}: {', '.join(words)}")]
+    return Result({"folder": str(out), **sizes}, text, notes=[note])
+
+
+def _rendered(facts: DatasetFacts) -> Iterator["RenderableType"]:
     yield Text(f"data set {facts.name}", style="bold")
     for label, words in _content(facts):
         yield _fact(label, words)
@@ -93,7 +174,7 @@ def _rendered(facts: "DatasetFacts") -> Iterator["RenderableType"]:
         yield _ceilings(facts)
     yield from ("", Text("queries needed to distinguish two systems"), _resolution(facts))
     yield Text(
-        f"assumed: paired differences with a standard deviation of {facts.assumed_std:g} (--std); "
+        f"assumed: paired differences with a standard deviation of {facts.assumed_std:g}; "
         "power 0.8, significance 0.05",
         style="dim",
     )
@@ -101,9 +182,7 @@ def _rendered(facts: "DatasetFacts") -> Iterator["RenderableType"]:
         yield from ("", Text(f"warning: {warning}", style="yellow"))
 
 
-def _content(facts: "DatasetFacts") -> Iterator[tuple[str, str]]:
-    from assay.report.numbers import count, percent
-
+def _content(facts: DatasetFacts) -> Iterator[tuple[str, str]]:
     if facts.documents:
         empty = count(facts.empty_documents)
         yield "documents", f"{count(facts.documents)}, of which empty: {empty}"
@@ -125,11 +204,7 @@ def _content(facts: "DatasetFacts") -> Iterator[tuple[str, str]]:
     yield "fingerprint", facts.fingerprint[:16]
 
 
-def _splits(facts: "DatasetFacts") -> "Table":
-    from rich.text import Text
-
-    from assay.report.numbers import count
-
+def _splits(facts: DatasetFacts) -> "Table":
     table = _table("split", "queries", "with relevant", "judgments")
     table.add_column("grade: judgments", overflow="fold")
     for name, split in facts.splits.items():
@@ -139,19 +214,14 @@ def _splits(facts: "DatasetFacts") -> "Table":
     return table
 
 
-def _ceilings(facts: "DatasetFacts") -> "Table":
-    from assay.metrics.describe import CUTOFFS
-    from assay.report.numbers import figure
-
+def _ceilings(facts: DatasetFacts) -> "Table":
     table = _table("metric", *(f"@{k}" for k in CUTOFFS))
     for metric in ("Recall", "Precision"):
         table.add_row(metric, *(figure(facts.ceilings[f"{metric}@{k}"]) for k in CUTOFFS))
     return table
 
 
-def _resolution(facts: "DatasetFacts") -> "Table":
-    from assay.report.numbers import count, figure
-
+def _resolution(facts: DatasetFacts) -> "Table":
     has = f"{facts.split} has {count(facts.splits[facts.split].measurable)}"
     table = _table("difference", "queries", has)
     for row in facts.resolution:
@@ -161,12 +231,8 @@ def _resolution(facts: "DatasetFacts") -> "Table":
 
 
 def _fact(label: str, words: str) -> "Table":
-    from assay.report.console import labeled
-
     return labeled(label, words, width=_LABEL_WIDTH)
 
 
 def _table(first: str, *figures: str) -> "Table":
-    from assay.report.console import figures_table
-
     return figures_table((first, _LABEL_WIDTH), *figures)

@@ -1,5 +1,7 @@
 """`assay doctor`: the health of an agent, or of this installation."""
 
+import asyncio
+import logging
 import os
 import platform
 import sys
@@ -10,24 +12,30 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+import click
+from rich.table import Table
+from rich.text import Text
 
-from assay.cli.console import print_json, show
-from assay.cli.help import all_commands
-from assay.cli.options import (
-    JsonOption,
+from assay.cli.options import make_config, read_values, use_named_target
+from assay.cli.settings import read_settings
+from assay.cli.verb import (
+    Result,
+    VerbGroup,
+    argument,
     is_on_command_line,
     option,
-    read_values,
-    settings_with_help,
     switch,
-    use_named_target,
-    with_options,
+    with_settings,
 )
+from assay.data import load_dataset
+from assay.data.cache import cache_folder
+from assay.data.public_sources import archive_state, cached_archive
 from assay.errors import DataError, TargetError, UsageError
+from assay.evaluation.plan import check_target_health, refuse_unused_settings
 from assay.extras import PACKAGES
 from assay.plugins import Plugin, installed_plugins
 from assay.privacy import private_mode
+from assay.report.console import labeled
 from assay.report.numbers import counted
 from assay.run.config import RunConfig
 from assay.run.settings import settings
@@ -54,16 +62,16 @@ _HELP = {
 }
 
 
-@with_options(settings_with_help(_SETTINGS, _HELP))
+@with_settings(_SETTINGS, _HELP)
 def doctor(
-    context: typer.Context,
+    context: click.Context,
     url: Annotated[
         str | None,
-        typer.Argument(
-            help="The agent's URL, plain or with its protocol (http://host:9010, a2a:URL), "
-            "or any other target. If omitted: show the current settings, the kinds of targets, the "
-            "versions and the local data sets.",
-            metavar="URL",
+        argument(
+            "URL",
+            "The agent's URL, plain or with its protocol (http://host:9010, a2a:URL), or any other "
+            "target. If omitted: show the current settings, the kinds of targets, the versions and "
+            "the local data sets.",
         ),
     ] = None,
     query: Annotated[
@@ -81,59 +89,42 @@ def doctor(
             "models, and report damage.",
         ),
     ] = False,
-    as_json: JsonOption = False,
     **options: Any,
-) -> None:
+) -> Result:
     """Diagnose an agent or this installation. Each problem comes with its remedy.
 
     Exit codes: 0 success, 1 something must be fixed, 2 usage or input error, 3 the agent could not
     be reached.
     """
     if url is None:
-        raise typer.Exit(examine_installation(context.find_root(), as_json, deep=deep))
+        found = examine_installation(context.find_root().command, deep=deep)
+        return Result(found, _rendered_installation(found), 1 if found.problems else 0)
     if deep:
         raise UsageError("--deep checks the files of this installation: pass it without a URL")
     url = use_named_target(context, url, options)
-    values = read_values(context, [settings()[name] for name in _SETTINGS], options)
+    values = read_values(context, _SETTINGS, options)
     named = options["dataset"] or ""
-    config = RunConfig(target=url or "", **{**values, "dataset": named or "none"})
-    from assay.evaluation.plan import refuse_unused_settings
-
-    flags = [each for each in _SETTINGS if is_on_command_line(context, settings()[each].param)]
+    config = make_config(context, {**values, "dataset": named or "none"}, target=url or "")
+    flags = [name for name in _SETTINGS if is_on_command_line(context, settings()[name].param)]
     refuse_unused_settings(config, flags)
-    raise typer.Exit(_examine_agent(config, query, bool(named), as_json))
+    return _examine_agent(config, query or "", bool(named))
 
 
-def _examine_agent(config: RunConfig, query: str | None, with_data: bool, as_json: bool) -> int:
-    import asyncio
-    import logging
-
-    from assay.data import load_dataset
-    from assay.evaluation.plan import check_target_health
-
+def _examine_agent(config: RunConfig, query: str, with_data: bool) -> Result:
     # The agent's warnings are in the list of problems already.
     logging.getLogger("assay.targets.a2a.agent").setLevel(logging.ERROR)
     with private_mode(config.private):
         data = load_dataset(config.dataset, columns=config.columns) if with_data else None
     try:
-        found = asyncio.run(check_target_health(config, data, query=query or ""))
+        found = asyncio.run(check_target_health(config, data, query=query))
     except TargetError as error:
-        if not as_json:
-            raise
-        print_json({"url": redact_target(config.target), "reached": False, "error": str(error)})
-        return error.exit_code
-    if as_json:
-        print_json({**asdict(found), "reached": True, "healthy": found.healthy})
-    else:
-        show(*_rendered(found))
-    return 0 if found.healthy else 1
+        value = {"url": redact_target(config.target), "reached": False, "error": str(error)}
+        return Result(value, exit_code=error.exit_code, notes=[f"error: {error}"])
+    value = {**asdict(found), "reached": True, "healthy": found.healthy}
+    return Result(value, _rendered(found), 0 if found.healthy else 1)
 
 
 def _rendered(found: "HealthReport") -> Iterator["RenderableType"]:
-    from rich.text import Text
-
-    from assay.report.console import labeled
-
     yield Text(found.target, style="bold")
     for label, words in _facts(found):
         yield labeled(label, words)
@@ -237,14 +228,14 @@ def _other_owners() -> list[str]:
     ]
 
 
-def examine_installation(root: Any, as_json: bool, *, deep: bool = False) -> int:
-    """Print what is set up here; the exit code.
+def examine_installation(root: click.Command, *, deep: bool = False) -> Installation:
+    """What is set up here.
 
     Parameters:
-        root: the context of the whole command line, which knows every verb and assay.toml.
-        as_json: print JSON.
+        root: the whole command line, which knows every verb.
         deep: read and hash everything in the cache.
     """
+    assert isinstance(root, VerbGroup)
     cache, problem = _cache()
     checked = _check_kept_files() if deep and not problem else {}
     problems = [problem] * bool(problem)
@@ -252,9 +243,9 @@ def examine_installation(root: Any, as_json: bool, *, deep: bool = False) -> int
     problems += [plugin.error for plugin in plugins if plugin.error]
     problems += _other_owners()
     problems += [f"{what}: {state}" for what, (state, damaged) in checked.items() if damaged]
-    found = Installation(
-        settings=list(_option_settings(root.command, root.default_map or {})),
-        unread_variables=_unread(root.command),
+    return Installation(
+        settings=list(_option_settings(root)),
+        unread_variables=_unread(root),
         targets={
             kind.name: {"syntax": kind.syntax, "description": kind.description}
             for kind in TARGET_KINDS.values()
@@ -266,11 +257,6 @@ def examine_installation(root: Any, as_json: bool, *, deep: bool = False) -> int
         kept_files={what: state for what, (state, _) in checked.items()},
         problems=problems,
     )
-    if as_json:
-        print_json(asdict(found))
-    else:
-        show(*_rendered_installation(found))
-    return 1 if problems else 0
 
 
 def _check_kept_files() -> dict[str, tuple[str, bool]]:
@@ -283,14 +269,12 @@ def _check_kept_files() -> dict[str, tuple[str, bool]]:
     }
 
 
-def _option_settings(root: Any, from_file: dict[str, Any]) -> Iterator[Setting]:
-    for path, command in sorted(all_commands(root), key=itemgetter(0)):
-        own = from_file
-        for name in path:
-            own = own.get(name, {})
+def _option_settings(root: VerbGroup) -> Iterator[Setting]:
+    from_file = read_settings(root)
+    for path, command in sorted(root.all_verbs(), key=itemgetter(0)):
         for parameter in command.params:
-            if parameter.name not in ("help", "as_json"):
-                yield _setting(" ".join(path), parameter, own)
+            if parameter.name not in ("help_all", "as_json"):
+                yield _setting(" ".join(path), parameter, from_file[path])
 
 
 def _setting(verb: str, parameter: Any, from_file: dict[str, Any]) -> Setting:
@@ -301,7 +285,8 @@ def _setting(verb: str, parameter: Any, from_file: dict[str, Any]) -> Setting:
         value = str(from_file[parameter.name])
         return Setting(verb, parameter.name, _shown(parameter.name, value), "assay.toml")
     default = parameter.default
-    return Setting(verb, parameter.name, "" if default is None else str(default), "default")
+    known = isinstance(default, str | int | float | Path)  # not click's mark for no default
+    return Setting(verb, parameter.name, str(default) if known else "", "default")
 
 
 def _shown(name: str, value: str) -> str:
@@ -309,10 +294,10 @@ def _shown(name: str, value: str) -> str:
     return "(set, not shown)" if hidden else value[:200]
 
 
-def _unread(root: Any) -> list[str]:
+def _unread(root: VerbGroup) -> list[str]:
     """Variables that look like ours but set nothing: most often a typo."""
     known = set(_PLAIN_VARIABLES)
-    for _, command in all_commands(root):
+    for _, command in root.all_verbs():
         known.update(*map(_variables, command.params))
     return sorted(name for name in os.environ if name.startswith("ASSAY_") and name not in known)
 
@@ -335,8 +320,6 @@ def _versions() -> Iterator[tuple[str, str]]:
 
 def _cache() -> tuple[str, str]:
     """The cache folder, and what is wrong with it."""
-    from assay.data.cache import cache_folder
-
     try:
         return str(cache_folder()), ""
     except DataError as error:
@@ -344,8 +327,6 @@ def _cache() -> tuple[str, str]:
 
 
 def _datasets(cache_problem: str) -> Iterator[tuple[str, str]]:
-    from assay.data.public_sources import archive_state, cached_archive
-
     yield "notes", "bundled with Assay"
     named = os.environ.get("NFCORPUS_ARCHIVE")
     if named:
@@ -357,11 +338,6 @@ def _datasets(cache_problem: str) -> Iterator[tuple[str, str]]:
 
 
 def _rendered_installation(found: Installation) -> Iterator[Any]:
-    from rich.table import Table
-    from rich.text import Text
-
-    from assay.report.console import labeled
-
     yield Text("current settings", style="bold")
     table = Table(box=None, pad_edge=False, header_style="dim")
     for heading in ("verb", "option", "value", "set by"):

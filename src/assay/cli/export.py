@@ -5,16 +5,22 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
-import typer
+import click
+import orjson
 
 from assay.cli.console import output_file, warn, write_output
-from assay.cli.options import RunsOption, option, refuse_unused
+from assay.cli.options import RunsOption, require_used
+from assay.cli.verb import argument, option
 from assay.errors import RunError, UsageError
+from assay.evaluation.merge import submission_of
+from assay.report import export as formats
+from assay.report.export import TABLES, ExportedRun
+from assay.report.table_files import write_rows
+from assay.report.terminal import split_metrics
+from assay.run.folder import RunFolder, find_run
 
 if TYPE_CHECKING:
-    from assay.report.export import ExportedRun
     from assay.report.table_files import Format
-    from assay.run.folder import RunFolder
 
 FORMATS: "tuple[Format, ...]" = ("csv", "markdown", "latex", "trec", "parquet", "jsonl")
 _AGENTBEATS = "agentbeats"
@@ -22,13 +28,10 @@ _ROWS_BY_DEFAULT = ("trec", "parquet", "jsonl")
 
 
 def export(
-    context: typer.Context,
+    context: click.Context,
     runs: Annotated[
         list[str],
-        typer.Argument(
-            help="Runs: a folder, a name, a prefix of a name, latest, a label or a branch.",
-            metavar="RUN",
-        ),
+        argument("RUN", "Runs: a folder, a name, a prefix of a name, latest, a label or a branch."),
     ],
     form: Annotated[
         str,
@@ -44,12 +47,13 @@ def export(
             metavar="NAME",
         ),
     ] = None,
-    metric: Annotated[
+    metrics: Annotated[
         list[str] | None,
         option(
-            "A metric to write, such as ndcg@10. Repeatable. Default: what all runs have; "
-            "nDCG, recall and MRR in markdown and latex.",
-            metavar="NAME@K",
+            "The metrics to write, such as ndcg@10,map. Default: what all runs have; nDCG, recall "
+            "and MRR in markdown and latex.",
+            "ASSAY_METRICS",
+            "NAME@K,…",
         ),
     ] = None,
     out: Annotated[
@@ -62,11 +66,8 @@ def export(
     --format agentbeats writes the result file of a run, or of all its shards, for the platform's
     leaderboards; AGENTBEATS_AGENT_ID names the agent there.
     """
-    from assay.report.export import TABLES, ExportedRun
-    from assay.run.folder import find_run
-
     if form == _AGENTBEATS:
-        refuse_unused(context, ("metric", "table"), "on a result file of AgentBeats; leave it out")
+        require_used(context, ("metrics", "table"), "on a result file of AgentBeats; leave it out")
         content = _agentbeats([find_run(each, folder) for each in runs])
         write_output(out, content) if out else sys.stdout.buffer.write(content)
         return
@@ -75,30 +76,27 @@ def export(
         names = ", ".join((*FORMATS, _AGENTBEATS))
         raise UsageError(f"--format must be one of {names}, got {form!r}")
     kind = table or ("queries" if form in _ROWS_BY_DEFAULT else "runs")
-    _refuse_impossible(form, kind, len(runs), TABLES)
+    _require_possible(form, kind, len(runs), TABLES)
     if kind == "queries":
-        refuse_unused(context, ("metric",), "on rows of queries and on a TREC run; leave it out")
+        require_used(context, ("metrics",), "on rows of queries and on a TREC run; leave it out")
+    chosen_metrics = split_metrics(metrics or ())
     found = [ExportedRun.read(find_run(each, folder)) for each in runs]
     if out is None:
-        _export(found, chosen, kind, metric or [], sys.stdout.buffer)
+        _export(found, chosen, kind, chosen_metrics, sys.stdout.buffer)
         sys.stdout.buffer.flush()
         return
     with output_file(out) as stream:
-        _export(found, chosen, kind, metric or [], stream)
+        _export(found, chosen, kind, chosen_metrics, stream)
 
 
-def _agentbeats(runs: "list[RunFolder]") -> bytes:
-    import orjson
-
-    from assay.evaluation.merge import submission_of
-
+def _agentbeats(runs: list[RunFolder]) -> bytes:
     document = submission_of(runs, os.environ.get("AGENTBEATS_AGENT_ID"))
     if document["status"] != "completed":
         warn("not every query was asked, so the result is partial")
     return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
-def _refuse_impossible(form: str, table: str, runs: int, tables: tuple[str, ...]) -> None:
+def _require_possible(form: str, table: str, runs: int, tables: tuple[str, ...]) -> None:
     if table not in tables:
         raise UsageError(f"--table must be one of {', '.join(tables)}, got {table!r}")
     if form == "trec" and (table != "queries" or runs > 1):
@@ -112,11 +110,8 @@ def _refuse_impossible(form: str, table: str, runs: int, tables: tuple[str, ...]
 
 
 def _export(
-    runs: "list[ExportedRun]", form: "Format", table: str, metrics: list[str], stream: BinaryIO
+    runs: list[ExportedRun], form: "Format", table: str, metrics: list[str], stream: BinaryIO
 ) -> None:
-    from assay.report import export as formats
-    from assay.report.table_files import write_rows
-
     if form == "trec":
         formats.write_trec(runs[0], stream)
     elif table == "queries":

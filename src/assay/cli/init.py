@@ -8,10 +8,8 @@ from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from assay.cli.console import print_json, say, show_unwrapped
-from assay.cli.options import JsonOption, option, setting_option, switch
+from assay.cli.console import Unwrapped, say
+from assay.cli.verb import Result, argument, option, setting_option, switch
 from assay.errors import UsageError, did_you_mean
 from assay.files import PROJECT_FILE
 
@@ -159,10 +157,10 @@ _EXTRAS = {
 def init(
     target: Annotated[
         str | None,
-        typer.Argument(
-            help="What to measure: a URL (with {query} in it, or the address of an agent) or any "
-            "other target. Default: an MCP configuration or a search function of the project.",
-            metavar="TARGET",
+        argument(
+            "TARGET",
+            "What to measure: a URL (with {query} in it, or the address of an agent) or any other "
+            "target. Default: an MCP configuration or a search function of the project.",
         ),
     ] = None,
     dataset: Annotated[
@@ -173,7 +171,7 @@ def init(
             metavar="NAME|PATH",
         ),
     ] = None,
-    columns: Annotated[list[str] | None, setting_option("columns", envvar=None)] = None,
+    columns: Annotated[list[str] | None, setting_option("columns", variable=None)] = None,
     ci: Annotated[
         str | None,
         option(
@@ -185,8 +183,7 @@ def init(
     force: Annotated[
         bool, switch("--force", "Replace files that exist; each is kept as FILE.bak.")
     ] = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Write an assay.toml and a CI job for this project.
 
     Finds a search function f(query, top_k), an MCP configuration and questions in the working
@@ -205,28 +202,26 @@ def init(
         place, text = _job(system, folder, measured)
         files[place] = text
     written = _write(files, folder, force)
-    if as_json:
-        print_json({"target": measured.value, "dataset": data.value, "written": written})
-        return
-    say(f"target: {measured.value} ({measured.why})")
-    say(f"dataset: {data.value} ({data.why})")
+    notes = [f"target: {measured.value} ({measured.why})", f"dataset: {data.value} ({data.why})"]
     if data.value == _EXAMPLE and dataset is None:
-        for table in islice(other_tables(folder), 3):
-            say(f"not understood as questions: {table}; name its columns: --columns query=…,ids=…")
+        notes += [
+            f"not understood as questions: {table}; name its columns: --columns query=…,ids=…"
+            for table in islice(other_tables(folder), 3)
+        ]
     elif dataset is None:
         every = islice(find_datasets(folder, columns or []), 6)
-        if others := [each.value for each in every if each.value != data.value]:
-            say(f"other questions that were found: {', '.join(others)}; --dataset chooses")
-    for name in written:
-        say(f"wrote {name}")
+        if others := [found.value for found in every if found.value != data.value]:
+            notes.append(f"other questions that were found: {', '.join(others)}; --dataset chooses")
+    notes += [f"wrote {name}" for name in written]
     if system is None:
-        say("no CI system was found: --ci github or --ci gitlab writes a job for one")
+        notes.append("no CI system was found: --ci github or --ci gitlab writes a job for one")
     if _git_takes_runs(folder):
-        say("runs/ holds your questions and results: add it to .gitignore, or git commits it")
+        notes.append("runs/ holds your questions and results: add it to .gitignore")
     if any(name.startswith(".gitlab/") for name in written):
-        say("include the job in .gitlab-ci.yml:  include: {local: .gitlab/assay.yml}")
-    show_unwrapped("assay doctor app")
-    show_unwrapped("assay eval app")
+        notes.append("include the job in .gitlab-ci.yml:  include: {local: .gitlab/assay.yml}")
+    value = {"target": measured.value, "dataset": data.value, "written": written}
+    commands = [Unwrapped("assay doctor app"), Unwrapped("assay eval app")]
+    return Result(value, commands, notes=notes)
 
 
 def _git_takes_runs(folder: Path) -> bool:

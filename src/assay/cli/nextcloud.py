@@ -6,26 +6,25 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
-from assay.cli.console import print_json, progress_bar, show, warn
-from assay.cli.help import verbs
-from assay.cli.options import ArchiveOption, DatasetOption, JsonOption, option, switch
+from assay.cli.console import progress_bar, warn
+from assay.cli.options import DatasetOption
+from assay.cli.verb import Result, option, switch
+from assay.data import load_dataset
+from assay.data.note_mapping import read_note_mapping
 from assay.errors import UsageError
+from assay.nextcloud.client import Account, NotesClient
 from assay.nextcloud.note import CATEGORY
+from assay.nextcloud.upload import CleanupPlan, clean_up, plan_cleanup, upload_documents
+from assay.nextcloud.wait import WaitReport, sample_documents, wait_until_found
+from assay.report.numbers import count, counted, duration
+from assay.targets.opening import open_target
+from assay.targets.target_kinds import OpenContext
 
 if TYPE_CHECKING:
     from assay.data import Dataset
-    from assay.nextcloud.client import NotesClient
-    from assay.nextcloud.upload import CleanupPlan
-    from assay.nextcloud.wait import WaitReport
     from assay.progress import Progress
 
-Result = TypeVar("Result")
-
-nextcloud_app = verbs(
-    "nextcloud",
-    "Upload a data set to Nextcloud as notes. Set NEXTCLOUD_HOST, NEXTCLOUD_USERNAME and "
-    "NEXTCLOUD_PASSWORD.",
-)
+_Result = TypeVar("_Result")
 
 Category = Annotated[str, option("The notes' category.", "ASSAY_NEXTCLOUD_CATEGORY", "CATEGORY")]
 NoteMapping = Annotated[
@@ -35,10 +34,8 @@ NoteMapping = Annotated[
 MAPPING = Path("note_mapping.json")
 
 
-@nextcloud_app.command("upload")
 def upload(
     dataset: DatasetOption = "nfcorpus",
-    archive: ArchiveOption = None,
     category: Category = CATEGORY,
     mapping: NoteMapping = MAPPING,
     wait: Annotated[
@@ -54,8 +51,7 @@ def upload(
         float,
         option("With --wait: give up after this many seconds.", "ASSAY_WAIT_TIMEOUT", "S", min=0),
     ] = 600.0,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Upload each document as a note. Existing notes are kept or updated.
 
     An interrupted upload continues where it stopped. It succeeds only when every document has its
@@ -64,12 +60,8 @@ def upload(
     Exit codes: 0 uploaded (and found), 1 not all were found before the timeout, 2 usage or input
     error, 3 Nextcloud or the target could not be reached.
     """
-    from assay.data import load_dataset
-    from assay.nextcloud.upload import upload_documents
-    from assay.report.numbers import count, counted, duration
-
     with progress_bar() as progress:
-        data = load_dataset(dataset, archive=archive, progress=progress)
+        data = load_dataset(dataset, progress=progress)
         data.require_documents("an upload")
         report = _with_notes(
             lambda client: upload_documents(
@@ -83,24 +75,21 @@ def upload(
             f"that are no longer in the data set and {counted(report.foreign, 'other note')}: "
             "a search can return them, and they count as unknown documents"
         )
-    if as_json:
-        facts = {"dataset": data.name, "category": category, "mapping": str(mapping)}
-        waited = {"wait": asdict(found)} if found else {}
-        print_json(facts | asdict(report) | waited)
-        return
-    show(
+    facts = {"dataset": data.name, "category": category, "mapping": str(mapping)}
+    text = [
         f"{data.name}: {count(report.documents)} documents are notes in category {category!r}",
         f"{count(report.created)} created, {count(report.updated)} updated, "
         f"{count(report.adopted)} matched to existing notes, {count(report.unchanged)} unchanged, "
         f"{counted(report.copies, 'copy', 'copies')} deleted in {duration(report.seconds)}",
         f"note mapping: {mapping}",
-    )
+    ]
     if found:
         what = counted(found.found, "document is", "documents are")
-        show(f"{what} found by {wait}, after {duration(found.seconds)}")
+        text.append(f"{what} found by {wait}, after {duration(found.seconds)}")
+    waited = {"wait": asdict(found)} if found else {}
+    return Result(facts | asdict(report) | waited, text)
 
 
-@nextcloud_app.command("cleanup")
 def cleanup(
     category: Category = CATEGORY,
     mapping: NoteMapping = MAPPING,
@@ -111,39 +100,32 @@ def cleanup(
             "Delete every note of the category, even those that Assay did not upload.",
         ),
     ] = False,
-    yes: Annotated[bool, switch("--yes", "Confirm the deletion.")] = False,
-    as_json: JsonOption = False,
-) -> None:
+    force: Annotated[bool, switch("--force", "Confirm the deletion.")] = False,
+) -> Result:
     """Delete the uploaded notes of the category."""
-    from assay.nextcloud.upload import clean_up, plan_cleanup
-    from assay.report.numbers import counted
 
-    async def plan_and_delete(client: "NotesClient") -> "CleanupPlan":
+    async def plan_and_delete(client: NotesClient) -> CleanupPlan:
         plan = await plan_cleanup(client, mapping, category, everything=everything)
-        if plan.delete and not yes:
+        if plan.delete and not force:
             raise UsageError(
                 f"this would delete {counted(len(plan.delete), 'note')} of category {category!r} "
-                f"at {client.account.host}; confirm with --yes"
+                f"at {client.account.host}; confirm with --force"
             )
         await clean_up(plan, client, mapping, progress)
         return plan
 
     with progress_bar() as progress:
         plan = _with_notes(plan_and_delete)
-    if as_json:
-        print_json({"category": category, "deleted": len(plan.delete), "left": plan.left})
-        return
-    show(f"{counted(len(plan.delete), 'note')} deleted, {counted(plan.left, 'other')} left alone")
+    deleted = counted(len(plan.delete), "note")
+    return Result(
+        {"category": category, "deleted": len(plan.delete), "left": plan.left},
+        [f"{deleted} deleted, {counted(plan.left, 'other')} left alone"],
+    )
 
 
 async def _wait(
     target: str, data: "Dataset", mapping: Path, timeout: float, progress: "Progress"
-) -> "WaitReport":
-    from assay.data.note_mapping import read_note_mapping
-    from assay.nextcloud.wait import sample_documents, wait_until_found
-    from assay.targets.opening import open_target
-    from assay.targets.target_kinds import OpenContext
-
+) -> WaitReport:
     documents = sample_documents(data.documents, read_note_mapping(mapping))
     agent = open_target(target, OpenContext(data, note_mapping=mapping, progress=progress))
     await agent.open()
@@ -153,13 +135,11 @@ async def _wait(
         await agent.close()
 
 
-def _with_notes(work: "Callable[[NotesClient], Awaitable[Result]]") -> Result:
+def _with_notes(work: Callable[[NotesClient], Awaitable[_Result]]) -> _Result:
     """Run `work` with a client for the account of the environment."""
-    from assay.nextcloud.client import Account, NotesClient
-
     account = Account.from_environment()
 
-    async def run() -> Result:
+    async def run() -> _Result:
         async with NotesClient(account) as client:
             return await work(client)
 

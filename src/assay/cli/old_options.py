@@ -6,6 +6,30 @@ from typing import Any
 
 from assay.cli.console import say
 
+# Verbs and options of earlier versions, with what to do instead.
+REMOVED = {
+    "submission": "use: assay export RUN --format agentbeats",
+    "--matrix": "the page of assay compare --html lists the queries that changed",
+    "--overlap": "export both runs with --format trec for another tool",
+    "rekey": "replace the old ids in qrels/*.tsv (docs/labels.md)",
+    "completion": 'run: eval "$(_ASSAY_COMPLETE=bash_source assay)"',
+    "bench": "to measure a judge, label answers and use: assay judge calibrate",
+    "labels": "a graded table is a data set, --dataset POOL.csv; the web UI exports qrels",
+    "--qrels": "read TREC collections as --dataset ir_datasets:NAME",
+    "--judge-max-flips": "at most 20% of the verdicts may flip",
+    "--export": "edit the lines of nuggets.jsonl; a changed fact counts as yours",
+    "--import": "edit the lines of nuggets.jsonl; a changed fact counts as yours",
+    "--kinds": "a model writes the questions; name it with --provider",
+    "--questions": "use: assay data questions DOCUMENTS --provider SPEC",
+    "run-agent": "call an agent with curl (docs/contract.md)",
+    "--sarif": "use --junit or --json",
+    "--session-idle": "a session of assay serve mcp is dropped after 1800 idle seconds",
+    "--max-sessions": "assay serve mcp has at most 1000 sessions",
+    "hostile": "it is a fixture of the tests now: tests/hostile",
+    "sync": "use a data set of your own, or: assay eval nextcloud:URL",
+    "status": "run: assay nextcloud upload, which reports it",
+    "wait": "run: assay nextcloud upload --wait TARGET",
+}
 # Not imported: every command reads this, and most need nothing of answers.
 POISON_KINDS = frozenset(["all", "override", "false_fact", "fake_citation", "exfiltration"])
 # The option of today, and what becomes of the value; without {}, it was a switch.
@@ -30,6 +54,14 @@ _RENAMED = {
     "--require-calibrated": ("--judge-set", "require_calibrated"),
     "--no-require-calibrated": ("--judge-set", "require_calibrated=no"),
     "--poison-kind": ("--poison", "{}"),
+    "--prefer-by": ("--prefer", "{}"),
+    "--metric": ("--metrics", "{}"),
+    "--count": ("--num-queries", "{}"),
+    "--part": ("--out", "{}"),
+    "--splits": ("--split", "{}"),
+    "--shards": ("--shard", "{}"),
+    "--criterion": ("--criteria", "{}"),
+    "--yes": ("--force", ""),
 }
 # The verbs in which it was renamed, if an option of the old name goes on in others.
 _ONLY = {"--nuggets": ("eval", "score"), "--out": ("runs", "report", "compare")}
@@ -44,10 +76,13 @@ def current_spelling(arguments: Sequence[str]) -> list[str]:
     """
     found: list[str] = []
     index = ""
-    waiting = iter(_with_poison_kinds(arguments))
+    waiting = iter(_with_bare_values(arguments))
     for word in waiting:
         flag, equals, value = word.partition("=")
-        if flag == "--reasons":
+        if flag == "--archive":
+            os.environ["NFCORPUS_ARCHIVE"] = value if equals else next(waiting, "")
+            say("warning: --archive FILE is now the variable NFCORPUS_ARCHIVE=FILE")
+        elif flag == "--reasons":
             say("warning: --reasons is not needed any more: a judge rates with its reason")
         elif flag == _INDEX:
             index = value if equals else next(waiting, "")
@@ -57,17 +92,21 @@ def current_spelling(arguments: Sequence[str]) -> list[str]:
             name, form = _RENAMED[flag]
             if "{}" in form:
                 value = value if equals else next(waiting, "")
-            found += [name, _new_value(name, form, value)]
+            found += [name, _new_value(name, form, value)] if form else [name]
             _warn(flag, name, form)
     return _with_index(found, index) if index else found
 
 
-def _with_poison_kinds(arguments: Sequence[str]) -> Iterator[str]:
-    """`--poison` without a kind as `--poison=all`: an option always has a value."""
+def _with_bare_values(arguments: Sequence[str]) -> Iterator[str]:
+    """`--poison` as `--poison=all`, `--prefer` as `--prefer=default`: an option has a value."""
     for place, word in enumerate(arguments):
         following = "".join(arguments[place + 1 : place + 2])
-        is_bare = word == "--poison" and not POISON_KINDS.issuperset(following.split(","))
-        yield "--poison=all" if is_bare else word
+        if word == "--poison" and not POISON_KINDS.issuperset(following.split(",")):
+            yield "--poison=all"
+        elif word == "--prefer" and following != "default" and not following.endswith(".md"):
+            yield "--prefer=default"
+        else:
+            yield word
 
 
 def _new_value(name: str, form: str, value: str) -> str:
@@ -76,7 +115,8 @@ def _new_value(name: str, form: str, value: str) -> str:
 
 
 def _warn(old: str, name: str, form: str) -> None:
-    say(f"warning: {old} is now {name} {form.format('VALUE')}; the old name will be removed")
+    new = f"{name} {form.format('VALUE')}".strip()
+    say(f"warning: {old} is now {new}; the old name will be removed")
 
 
 def _with_index(arguments: list[str], index: str) -> list[str]:

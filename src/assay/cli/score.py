@@ -6,58 +6,75 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
+import click
 import orjson
-import typer
 
-from assay.cli.after_run import say_gates
-from assay.cli.console import print_json, progress_bar, say, show, warn, write_output
+from assay.cli.console import Unwrapped, progress_bar, say, warn, write_output
 from assay.cli.options import (
-    ArchiveOption,
-    JsonOption,
     JudgedDatasetOption,
     JudgmentSource,
+    MetricsOption,
     QrelsOption,
     SplitOption,
+    judge_spec,
+    load_judgments,
+    make_config,
+    read_values,
+    require_used,
+)
+from assay.cli.verb import (
+    Result,
+    argument,
     is_given,
     is_on_command_line,
-    load_judgments,
     option,
-    read_values,
-    refuse_unused,
     switch,
-    with_options,
+    with_settings,
 )
+from assay.data import load_dataset, read_run
+from assay.data.load import is_table
+from assay.data.logged_answers import COLUMNS, column_paths, looks_logged
+from assay.data.table import (
+    SUFFIXES,
+    parse_columns,
+    read_table,
+    require_readable_table,
+    table_suffix,
+)
+from assay.data.text_file import Record
+from assay.data.traces import holds_traces, read_log
 from assay.errors import DataError, UsageError, did_you_mean
+from assay.evaluation.gates import Gate, parse_gate, refuse_impossible
+from assay.metrics.metric import AP, MRR, CappedRecall, Hit, Judged, Metric, Precision, Recall, nDCG
+from assay.metrics.scoring import Scores, as_metrics, score_rankings
+from assay.metrics.statistics import SampleSummary, below, summarize
+from assay.metrics.violations import KINDS
 from assay.net.json import JsonObject
+from assay.report.console import labeled
+from assay.report.numbers import count, counted, figure
+from assay.report.terminal import ScoreLine, gate_verdict, scores_table, split_metrics, usual_names
+from assay.run.run_record import GateResult
 from assay.run.settings import settings
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from assay.evaluation.gates import Gate
-    from assay.metrics.metric import Metric
-    from assay.metrics.scoring import Scores
-    from assay.metrics.statistics import SampleSummary
     from assay.run.config import RunConfig
-    from assay.run.run_record import GateResult
 
-_SETTINGS = [
-    settings()[name]
-    for name in (
-        "judge",
-        "judge_set",
-        "max_cost",
-        "no_cache",
-        "gates",
-        "criteria",
-        "references",
-        "faithfulness",
-    )
-]
-_OF_RANKINGS = ("qrels", "dataset", "split", "archive", "metric", "top_k", "per_query")
-_OF_ANSWERS = {"rows_out", "strict"} | {each.param for each in _SETTINGS} - {"gate"}
+_NAMES = (
+    "judge",
+    "judge_set",
+    "max_cost",
+    "no_cache",
+    "gates",
+    "criteria",
+    "references",
+    "faithfulness",
+)
+_OF_RANKINGS = ("qrels", "dataset", "split", "metrics", "top_k", "per_query")
+_OF_ANSWERS = {"rows_out", "strict", *_NAMES} - {"gates"}
 _WRONG = {
     "duplicate": "repeated; duplicates score nothing",
     "unknown": "not in the data set; they score nothing",
@@ -65,15 +82,15 @@ _WRONG = {
 }
 
 
-@with_options(_SETTINGS)
-def score_command(
-    context: typer.Context,
+@with_settings(_NAMES)
+def score(
+    context: click.Context,
     run: Annotated[
         Path,
-        typer.Argument(
-            help="A TREC run file, a JSON file of ranked document ids, or logged answers: CSV, "
-            "JSON lines, JSON or Parquet with question, contexts, answer, reference, citations.",
-            metavar="FILE",
+        argument(
+            "FILE",
+            "A TREC run file, a JSON file of ranked document ids, or logged answers: CSV, JSON "
+            "lines, JSON or Parquet with question, contexts, answer, reference, citations.",
         ),
     ],
     columns: Annotated[
@@ -97,15 +114,7 @@ def score_command(
     qrels: QrelsOption = None,
     dataset: JudgedDatasetOption = None,
     split: SplitOption = "test",
-    archive: ArchiveOption = None,
-    metric: Annotated[
-        list[str] | None,
-        option(
-            "ndcg@10, recall@100, map, ... Repeatable. Default: the standard set.",
-            "ASSAY_METRIC",
-            "NAME@K",
-        ),
-    ] = None,
+    metrics: MetricsOption = None,
     top_k: Annotated[
         int | None,
         option("Score only the first K documents of each query.", "ASSAY_TOP_K", "K", min=1),
@@ -113,9 +122,8 @@ def score_command(
     per_query: Annotated[
         bool, switch("--per-query", "Also print each query: metric, query, value.")
     ] = False,
-    as_json: JsonOption = False,
     **options: Any,
-) -> None:
+) -> Result:
     """Score a run file or logged answers. No agent is called. Prints means with confidence
     intervals and ceilings, and any problems in the file.
 
@@ -132,9 +140,6 @@ def score_command(
         )
     if run.is_dir():
         raise UsageError(f"{run} is a folder; pass a file, or see a run with: assay report {run}")
-    from assay.data.load import is_table
-    from assay.data.table import require_readable_table
-
     require_readable_table(run)
 
     if not is_given(context, "columns") and (
@@ -142,62 +147,85 @@ def score_command(
     ):
         columns = None  # those of assay.toml are of its own data set
     if dataset is not None and qrels is None and _is_trace_file(run):
-        raise typer.Exit(_score_traces(run, dataset, split, archive, top_k, as_json))
+        return _score_traces(run, dataset, split, top_k)
     of_table = bool(columns) and dataset is not None and qrels is None and is_table(dataset)
     if holds_answers(run) or (columns and not of_table):
-        refuse_unused(context, _OF_RANKINGS, f"on logged answers, which {run} holds; leave it out")
+        require_used(context, _OF_RANKINGS, f"on logged answers, which {run} holds; leave it out")
         config = _judge_config(context, options)
-        raise typer.Exit(_score_answers(run, config, columns or (), rows_out, strict, as_json))
-    from assay.data import read_run
-    from assay.evaluation.gates import refuse_impossible
-    from assay.metrics.scoring import as_metrics, score_rankings
-    from assay.run.run_record import GateResult
+        return _score_answers(run, config, columns or (), rows_out, strict)
+    return _score_ranking(
+        context,
+        run,
+        options,
+        _Judging(qrels, dataset, split, columns or ()),
+        metrics,
+        top_k,
+        per_query,
+    )
 
-    metrics = as_metrics(metric) if metric else _usual(top_k)
-    texts = read_values(context, _SETTINGS, options)["gates"]
+
+class _Judging(NamedTuple):
+    """Where the judgments come from."""
+
+    qrels: Path | None
+    dataset: str | None
+    split: str
+    columns: Sequence[str]
+
+
+def _score_ranking(
+    context: click.Context,
+    run: Path,
+    options: dict[str, Any],
+    source: _Judging,
+    names: list[str] | None,
+    top_k: int | None,
+    per_query: bool,
+) -> Result:
+    wanted = split_metrics(names or ())
+    metrics = as_metrics(wanted) if wanted and wanted != ["all"] else _standard(top_k)
+    texts = read_values(context, ["gates"], options)["gates"]
     gates = _gates(texts, top_k, strict=is_on_command_line(context, "gate"))
     metrics = list(dict.fromkeys([*metrics, *gates.values()]))
-    if qrels is None and dataset is None and (names := _table_columns(run)):
+    if source.qrels is None and source.dataset is None and (found := _table_columns(run)):
         raise UsageError(
-            f"{run} has no columns question and answer, only {names}; for logged answers, name "
+            f"{run} has no columns question and answer, only {found}; for logged answers, name "
             "them: --columns question=NAME,answer=NAME; a ranking needs --qrels FILE "
             "or --dataset NAME"
         )
-    refuse_unused(context, _OF_ANSWERS, f"on a ranking, which {run} holds; leave it out")
-    judging = load_judgments(qrels, dataset, split, archive, columns or ())
+    require_used(context, _OF_ANSWERS, f"on a ranking, which {run} holds; leave it out")
+    judging = load_judgments(*source)
     rankings = read_run(run)
     _require_common_query(run, rankings, judging)
     scores = score_rankings(rankings, judging.judgments, metrics, known=judging.known, top_k=top_k)
     for gate, of in gates.items():
         refuse_impossible(gate, scores.mean_ceiling(of))
-    summaries = {each: _summary(scores, each) for each in metrics}
+    summaries = {metric: _summary(scores, metric) for metric in metrics}
     facts = _Facts(rankings, scores, judging)
     means = {gate: summaries[metric].mean for gate, metric in gates.items()}
     checked = [
         GateResult(gate=gate.text, value=mean, passed=gate.passes(mean))
         for gate, mean in means.items()
     ]
-    if as_json:
-        content = _as_json(judging.source, scores, summaries, facts, per_query)
-        content |= {"judged_by": judging.judged_by} if judging.judged_by else {}
-        print_json(content | ({"gates": _gates_json(checked)} if checked else {}))
-    else:
-        show(_table(scores, summaries), *_notes(judging.source, scores, facts, top_k))
-        if judging.judged_by:
-            show(judging.judged_by)
-        if per_query:
-            _print_rows(scores)
-    say_gates(checked)
-    raise typer.Exit(0 if all(gate.passed for gate in checked) else 1)
+    content = _as_json(judging.source, scores, summaries, facts, per_query)
+    content |= {"judged_by": judging.judged_by} if judging.judged_by else {}
+    content |= {"gates": _gates_json(checked)} if checked else {}
+    shown = summaries
+    if not wanted:
+        usual = usual_names([metric.slug for metric in metrics])
+        shown = {metric: row for metric, row in summaries.items() if metric.slug in usual}
+    text = [_table(scores, shown), *_notes(judging.source, scores, facts, top_k)]
+    text += [judging.judged_by] if judging.judged_by else []
+    text += _per_query_lines(scores) if per_query else []
+    passed = all(gate.passed for gate in checked)
+    return Result(content, text, 0 if passed else 1, map(gate_verdict, checked))
 
 
-def _gates(texts: Sequence[str], top_k: int | None, strict: bool) -> dict["Gate", "Metric"]:
+def _gates(texts: Sequence[str], top_k: int | None, strict: bool) -> dict[Gate, Metric]:
     """Each gate with its metric: a ranking has neither answers nor latencies.
 
     Unless `strict`, others are left out: a variable or a file may mean them for `assay eval`.
     """
-    from assay.evaluation.gates import parse_gate
-
     gates = {}
     for text in texts:
         try:
@@ -219,7 +247,7 @@ class _Facts:
     """How the queries of the run match those of the judgments."""
 
     def __init__(
-        self, rankings: Mapping[str, Sequence[str]], scores: "Scores", judging: JudgmentSource
+        self, rankings: Mapping[str, Sequence[str]], scores: Scores, judging: JudgmentSource
     ) -> None:
         scored = set(scores.query_ids)
         ignored = rankings.keys() - scored
@@ -228,22 +256,18 @@ class _Facts:
         self.ignored = {"relevant document": judged, "judgments": len(ignored) - judged}
 
 
-def _summary(scores: "Scores", metric: "Metric") -> "SampleSummary":
+def _summary(scores: Scores, metric: Metric) -> SampleSummary:
     """As `assay eval` has it: the same resamples, and no end that no system could reach."""
-    from assay.metrics.statistics import below, summarize
-
     seed = settings()["seed"].default
     summary = summarize(scores.values[metric], seed=seed)
     return replace(summary, high=below(summary.high, scores.mean_ceiling(metric)))
 
 
-def _usual(top_k: int | None) -> list["Metric"]:
-    from assay.metrics.metric import AP, MRR, CappedRecall, Judged, Precision, Recall, nDCG
-
+def _standard(top_k: int | None) -> list[Metric]:
     k = top_k or 10
     deep = [Recall @ 100] if top_k is None else []
     first = [nDCG @ k, nDCG(gain="exp") @ k, Recall @ k, *deep, CappedRecall @ k]
-    return [*first, Precision @ k, MRR @ k, AP, Judged @ k]
+    return [*first, Precision @ k, MRR @ k, Hit @ k, AP, Judged @ k]
 
 
 def _require_common_query(
@@ -259,19 +283,14 @@ def _require_common_query(
         )
 
 
-def _table(scores: "Scores", summaries: Mapping["Metric", "SampleSummary"]) -> "Table":
-    from assay.report.terminal import ScoreLine, scores_table
-
+def _table(scores: Scores, summaries: Mapping[Metric, SampleSummary]) -> "Table":
     return scores_table(
         ScoreLine(str(metric), each.mean, each.low, each.high, scores.mean_ceiling(metric))
         for metric, each in summaries.items()
     )
 
 
-def _notes(source: str, scores: "Scores", facts: _Facts, top_k: int | None) -> Iterator[str]:
-    from assay.metrics.violations import KINDS
-    from assay.report.numbers import count, counted
-
+def _notes(source: str, scores: Scores, facts: _Facts, top_k: int | None) -> Iterator[str]:
     queries = counted(len(scores.query_ids), "query", "queries")
     yield f"\n{queries} with a relevant document in {source}"
     if facts.absent:
@@ -289,25 +308,21 @@ def _notes(source: str, scores: "Scores", facts: _Facts, top_k: int | None) -> I
             yield f"{counted(total, 'id')} in {where} {words}: {example}"
 
 
-def _print_rows(scores: "Scores") -> None:
+def _per_query_lines(scores: Scores) -> Iterator[Unwrapped]:
     """Plain lines, as trec_eval -q prints them: for other programs, so never wrapped."""
-    from assay.report.numbers import figure
-
-    print()
+    yield Unwrapped("")
     for metric, values in scores.values.items():
         for query_id, value in zip(scores.query_ids, values.tolist(), strict=True):
-            print(metric, query_id, figure(value), sep="\t")
+            yield Unwrapped(f"{metric}\t{query_id}\t{figure(value)}")
 
 
 def _as_json(
     source: str,
-    scores: "Scores",
-    summaries: Mapping["Metric", "SampleSummary"],
+    scores: Scores,
+    summaries: Mapping[Metric, SampleSummary],
     facts: _Facts,
     per_query: bool,
 ) -> dict[str, Any]:
-    from assay.metrics.violations import KINDS
-
     content: dict[str, Any] = {
         "judgments": source,
         "queries": len(scores.query_ids),
@@ -328,11 +343,6 @@ def _as_json(
 
 def holds_answers(path: Path) -> bool:
     """Whether a file holds rows of answers, by its first row; else it is a ranking."""
-    from assay.data.logged_answers import looks_logged
-    from assay.data.table import SUFFIXES, read_table, table_suffix
-    from assay.data.text_file import Record
-    from assay.data.traces import holds_traces
-
     kind = table_suffix(path)
     if kind not in SUFFIXES or kind == ".parquet":
         return kind == ".parquet"
@@ -349,53 +359,38 @@ def holds_answers(path: Path) -> bool:
 
 
 def _is_trace_file(path: Path) -> bool:
-    from assay.data.table import SUFFIXES, table_suffix
-    from assay.data.traces import holds_traces
-
     try:
         return table_suffix(path) in SUFFIXES and holds_traces(path)
     except DataError:
         return False
 
 
-def _score_traces(
-    path: Path,
-    dataset: str,
-    split: str,
-    archive: Path | None,
-    top_k: int | None,
-    as_json: bool,
-) -> int:
-    """Print what the searches of traces were worth; the exit code."""
-    from assay.data import load_dataset
+def _score_traces(path: Path, dataset: str, split: str, top_k: int | None) -> Result:
+    """What the searches of traces were worth."""
     from assay.evaluation.traced_searches import score_traces
-    from assay.report.console import labeled
     from assay.report.terminal_searches import search_lines
 
     with progress_bar() as progress:
-        data = load_dataset(dataset, archive=archive, progress=progress)
+        data = load_dataset(dataset, progress=progress)
     found = score_traces(path, data, split=split, top_k=top_k or 10)
     traced = len(found.rankings.query_ids)
     counts = {"questions": traced, "of": found.questions}
     counts |= {"repeated": found.repeated, "unknown": found.unknown}
-    if as_json:
-        search = found.search.model_dump(mode="json")
-        print_json({"file": str(path), **counts, "search": search, "metrics": found.rankings.means})
-        return 0
-    summaries = {each: _summary(found.rankings, each) for each in found.rankings.metrics}
-    show(_table(found.rankings, summaries))
-    show(*(labeled(name, words) for name, words in search_lines(found.search)))
-    show(f"{traced} of {found.questions} questions of {data.name} {split} have a trace")
+    search = found.search.model_dump(mode="json")
+    value = {"file": str(path), **counts, "search": search, "metrics": found.rankings.means}
+    summaries = {metric: _summary(found.rankings, metric) for metric in found.rankings.metrics}
+    text: list[Any] = [_table(found.rankings, summaries)]
+    text += [labeled(name, words) for name, words in search_lines(found.search)]
+    text.append(f"{traced} of {found.questions} questions of {data.name} {split} have a trace")
     if found.unknown or found.repeated:
-        show(f"traces left out: {found.unknown} of other questions, {found.repeated} repeated")
-    return 0
+        text.append(
+            f"traces left out: {found.unknown} of other questions, {found.repeated} repeated"
+        )
+    return Result(value, text)
 
 
 def _table_columns(path: Path) -> str:
     """The column names of a table's first row, which may raise; empty where it is no table."""
-    from assay.data.logged_answers import column_paths
-    from assay.data.table import SUFFIXES, read_table, table_suffix
-
     if table_suffix(path) not in SUFFIXES:
         return ""
     try:
@@ -409,34 +404,18 @@ def _table_columns(path: Path) -> str:
     return ", ".join(repr(name[:40]) for name in islice(column_paths(row.fields), 10))
 
 
-def _judge_config(context: typer.Context, options: dict[str, Any]) -> "RunConfig":
-    from assay.cli.dataset_and_judge import judge_spec
+def _judge_config(context: click.Context, options: dict[str, Any]) -> "RunConfig":
     from assay.evaluation.answers.logged_rows import LOG_TOP_K
-    from assay.run.config import RunConfig, without_unneeded
 
-    values = read_values(context, _SETTINGS, options)
+    values = read_values(context, _NAMES, options)
     values["judge"] = judge_spec(options["judge"], options["max_cost"])
-    given = {
-        name: value
-        for name, value in values.items()
-        if is_on_command_line(context, settings()[name].param)
-    }
-    values = without_unneeded({"answers": True, **values}) | given
-    return RunConfig(target="", top_k=LOG_TOP_K, **values)
+    return make_config(context, values, target="", answers=True, top_k=LOG_TOP_K)
 
 
 def _score_answers(
-    path: Path,
-    config: "RunConfig",
-    columns: Sequence[str],
-    out: Path | None,
-    strict: bool,
-    as_json: bool,
-) -> int:
-    """Score the rows of a file, print the result, and return the exit code."""
-    from assay.data.logged_answers import COLUMNS
-    from assay.data.table import parse_columns
-    from assay.data.traces import read_log
+    path: Path, config: "RunConfig", columns: Sequence[str], out: Path | None, strict: bool
+) -> Result:
+    """Score the rows of a file."""
     from assay.evaluation.answers.logged_rows import score_rows
     from assay.report.terminal_answers import render_answers
 
@@ -451,15 +430,13 @@ def _score_answers(
     if out is not None:
         lines = (orjson.dumps(row.model_dump(mode="json")) for row in scored.rows())
         write_output(out, b"".join(line + b"\n" for line in lines), source=path)
-    if as_json:
-        content: JsonObject = {"file": str(path), "answers": scored.report.model_dump(mode="json")}
-        content |= {"gates": _gates_json(scored.gates), "skipped": list(scored.skipped)}
-        print_json(content)
-    else:
-        show(render_answers(scored.report))
-    say_gates(scored.gates)
-    return 3 if scored.report.trouble else 0 if scored.gates_passed else 1
+    content: JsonObject = {"file": str(path), "answers": scored.report.model_dump(mode="json")}
+    content |= {"gates": _gates_json(scored.gates), "skipped": list(scored.skipped)}
+    exit_code = 3 if scored.report.trouble else 0 if scored.gates_passed else 1
+    return Result(
+        content, [render_answers(scored.report)], exit_code, map(gate_verdict, scored.gates)
+    )
 
 
-def _gates_json(gates: Sequence["GateResult"]) -> list[JsonObject]:
+def _gates_json(gates: Sequence[GateResult]) -> list[JsonObject]:
     return [gate.model_dump(mode="json", exclude_unset=True) for gate in gates]

@@ -1,41 +1,57 @@
-"""`assay search`: the documents that the reference retriever finds for a query."""
+"""`assay search`, `assay index` and `assay tune`: the built-in retriever on a data set."""
 
 import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+import click
 
-from assay.cli.console import print_json, progress_bar, say, show
+from assay.cli.console import progress_bar
 from assay.cli.options import (
-    EMBEDDER,
-    ArchiveOption,
+    RETRIEVER_HELP,
     DatasetOption,
-    JsonOption,
+    EngineOption,
+    SearchModeOption,
     bm25_settings,
     embedder_settings,
-    option,
-    refuse_unused,
-    retriever_settings,
-    switch,
-    with_options,
+    require_used,
 )
+from assay.cli.verb import Result, argument, option, switch, with_settings
+from assay.data import load_dataset
+from assay.errors import SearchError, UsageError
 from assay.net.json import JsonObject
+from assay.report.numbers import count, duration, figure
+from assay.run.settings import parse_shard
+from assay.search import embedding
+from assay.search.filters import conditions, holds, parse_filter
+from assay.search.index import (
+    build_index,
+    check_train_judgments,
+    live_manifest,
+    open_retriever,
+    open_store,
+)
+from assay.search.retriever import BM25_MIDPOINT, check_request
+from assay.search.store import plain_metadata
+from assay.targets.opening import parse_target
+from assay.targets.target_kinds import unused_in_mode
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
     from rich.table import Table
 
-    from assay.data import Dataset
+    from assay.data.dataset import Dataset
     from assay.progress import Progress
     from assay.search.bm25 import Bm25Settings
-    from assay.search.embedding import EmbedderSettings
+    from assay.search.embedding import Embedder, EmbedderSettings
     from assay.search.explanation import Explanation
+    from assay.search.index import IndexReport
     from assay.search.modes import Mode
     from assay.search.retriever import Retriever, SearchHit
-
+    from assay.search.store import Store
 
 _LONGEST_ID = 20
 # Width of a terminal that has space for a passage beside the title.
@@ -46,23 +62,15 @@ _BEFORE = 20
 _QUERY_SHOWN = 80
 
 
-@with_options(retriever_settings(*EMBEDDER, "reranker", "bm25"))
+@with_settings(("embedder", "device", "reranker", "bm25"), RETRIEVER_HELP)
 def search(
-    context: typer.Context,
-    query: Annotated[str, typer.Argument(help="The query, in quotes.", metavar="QUERY")],
+    context: click.Context,
+    query: Annotated[str, argument("QUERY", "The query, in quotes.")],
     dataset: DatasetOption = "nfcorpus",
     top_k: Annotated[
         int, option("How many documents to return, 1 to 100.", "ASSAY_TOP_K", "K")
     ] = 10,
-    mode: Annotated[
-        str,
-        option(
-            "bm25 (keywords), dense (embeddings), hybrid (both) or tuned (learned "
-            "from the train judgments; takes minutes the first time).",
-            "ASSAY_MODE",
-            "MODE",
-        ),
-    ] = "hybrid",
+    mode: SearchModeOption = "hybrid",
     filters: Annotated[
         str | None,
         option(
@@ -74,7 +82,6 @@ def search(
             "--filter",
         ),
     ] = None,
-    archive: ArchiveOption = None,
     explain: Annotated[
         bool,
         switch(
@@ -83,9 +90,8 @@ def search(
             "feedback documents, for tuned the judged queries.",
         ),
     ] = False,
-    as_json: JsonOption = False,
     **options: Any,
-) -> None:
+) -> Result:
     """Search a data set with the reference retriever. A new or changed one is indexed first,
     without embeddings for bm25.
 
@@ -95,19 +101,13 @@ def search(
     tuned: words, meaning and judgments (relevant for similar queries). A terminal of 110 columns or
     more also shows the best matching passage.
     """
-    from assay.data import load_dataset
-    from assay.search.filters import parse_filter
-    from assay.search.retriever import check_request
-    from assay.targets.opening import parse_target
-    from assay.targets.target_kinds import unused_in_mode
-
     chosen_mode = check_request(query, top_k, mode)
     unused = unused_in_mode(parse_target(f"builtin:{mode}"), options["reranker"] or "")
-    refuse_unused(context, unused, f"with --mode {mode}; leave it out")
+    require_used(context, unused, f"with --mode {mode}; leave it out")
     settings, bm25 = embedder_settings(options), bm25_settings(options)
     where = None if filters is None else dict(parse_filter(filters))
     with progress_bar() as progress:
-        data = load_dataset(dataset, archive=archive, progress=progress)
+        data = load_dataset(dataset, progress=progress)
         retriever = _open(data, chosen_mode, settings, bm25, progress)
     with retriever:
         if explain:
@@ -115,19 +115,18 @@ def search(
             hits, why = [hit for hit, _ in explained], [one for _, one in explained]
         else:
             hits, why = retriever.search(query, top_k, mode=chosen_mode, filters=where), []
-    if as_json:
-        print_json({"query": query, "mode": mode, "results": _as_json(hits, why)})
-    elif hits:
-        show(_Results(query, hits))
-        for rank, (hit, one) in enumerate(zip(hits, why, strict=False), 1):
-            show(*_explained(rank, hit, one, data))
-    elif where and not _number_that_meets(data, where):
-        show(f"no document of {data.name} meets the filter {json.dumps(where, ensure_ascii=False)}")
-    else:
-        show(f"nothing in {data.name} matches {query!r}")
-    if where and 0 < len(hits) < top_k:
+    text: list[Any] = [_Results(query, hits)] if hits else []
+    for rank, (hit, one) in enumerate(zip(hits, why, strict=False), 1):
+        text += _explained(rank, hit, one, data)
+    notes = []
+    if where and len(hits) < top_k:
         met = _number_that_meets(data, where)
-        say(f"{met:,} of {len(data.documents):,} documents meet the filter")
+        notes = [f"{met:,} of {len(data.documents):,} documents meet the filter"] if hits else []
+        if not met:
+            shown = json.dumps(where, ensure_ascii=False)
+            text = [f"no document of {data.name} meets the filter {shown}"]
+    value = {"query": query, "mode": mode, "results": _as_json(hits, why)}
+    return Result(value, text or [f"nothing in {data.name} matches {query!r}"], notes=notes)
 
 
 def _as_json(hits: "Sequence[SearchHit]", why: "Sequence[Explanation]") -> list[JsonObject]:
@@ -145,10 +144,7 @@ def _open(
     progress: "Progress",
 ) -> "Retriever":
     """The retriever for a mode; the index is built or brought up to date."""
-    from assay.search.embedding import open_embedder
-    from assay.search.index import open_retriever
-
-    embedder = None if mode == "bm25" else open_embedder(settings)
+    embedder = None if mode == "bm25" else embedding.open_embedder(settings)
     retriever = open_retriever(data, mode, embedder=embedder, bm25=bm25, progress=progress)
     if not settings.reranker:
         return retriever
@@ -158,9 +154,6 @@ def _open(
 
 
 def _number_that_meets(data: "Dataset", where: JsonObject) -> int:
-    from assay.search.filters import conditions, holds
-    from assay.search.store import plain_metadata
-
     wanted = conditions(where)
     found = map(plain_metadata, data.documents.values())
     return sum(all(holds(one, metadata) for one in wanted) for metadata in found)
@@ -168,9 +161,6 @@ def _number_that_meets(data: "Dataset", where: JsonObject) -> int:
 
 def _explained(rank: int, hit: "SearchHit", why: "Explanation", data: "Dataset") -> list[str]:
     """A few lines for one document."""
-    from assay.report.numbers import figure
-    from assay.search.retriever import BM25_MIDPOINT
-
     parts = " + ".join(f"{name} {figure(share)}" for name, share in why.shares.items())
     lines = [f"\n{rank}. {hit.doc_id}: {figure(hit.score)} = {parts}"]
     if hit.total_chunks > 1:
@@ -205,8 +195,6 @@ def _table(query: str, hits: Sequence["SearchHit"], *, with_passages: bool) -> "
     from rich.table import Table
     from rich.text import Text
 
-    from assay.report.numbers import figure
-
     signals = list(dict.fromkeys(signal for hit in hits for signal in hit.signals))
     longest = min(_LONGEST_ID, max(len(hit.doc_id) for hit in hits))
     table = Table(box=None, pad_edge=False, header_style="dim", expand=True)
@@ -236,3 +224,194 @@ def _passage(query: str, text: str) -> str:
         return text
     start = text.find(" ", found.start() - _BEFORE) + 1
     return f"… {text[min(start, found.start()) :]}"
+
+
+@with_settings(("embedder", "device", "bm25"), RETRIEVER_HELP)
+def index(
+    dataset: DatasetOption = "nfcorpus",
+    engine: EngineOption = None,
+    shard: Annotated[
+        str | None,
+        option(
+            "Only embed this part of the documents, such as 2/4, into --out; `assay merge` "
+            "builds the index from all parts.",
+            "ASSAY_SHARD",
+            "I/N",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        option("With --shard: the folder for this part. Default: index-parts/I-of-N.", None, "DIR"),
+    ] = None,
+    **options: Any,
+) -> Result:
+    """Embed and index the documents of a data set. Only new texts are embedded.
+
+    The index is kept in QDRANT_PATH (default: in the cache), or on the Qdrant server at
+    QDRANT_URL with QDRANT_API_KEY. Searches use the old index until the new one is complete.
+    Shards, copies, quantization and vectors on disk of a new index on a server are set by
+    QDRANT_SHARD_NUMBER, QDRANT_REPLICATION_FACTOR, QDRANT_WRITE_CONSISTENCY_FACTOR,
+    QDRANT_QUANTIZATION (int8 or binary) and QDRANT_ON_DISK.
+    """
+    settings, bm25 = embedder_settings(options), bm25_settings(options)
+    if out is not None and not shard:
+        raise UsageError("--out has no effect without --shard I/N; add it")
+    if shard and engine:
+        raise UsageError("--shard and --engine are two ways to divide the work; pass one of them")
+    with progress_bar() as progress:
+        data = load_dataset(dataset, progress=progress)
+        data.require_documents("an index")
+        if shard:
+            return _embed_shard(shard, out, dataset, data, settings, bm25, progress)
+        chosen = embedding.open_embedder(settings)
+        store = open_store(data.name, chosen)
+        if engine:
+            from assay.search.distributed_index import build_on_cluster
+
+            report = build_on_cluster(data, settings, store, engine, progress, bm25=bm25)
+        else:
+            report = build_index(data, chosen, store, progress, bm25=bm25)
+    return _index_result(data, store, chosen, report)
+
+
+def _index_result(
+    data: "Dataset", store: "Store", embedder: "Embedder", report: "IndexReport"
+) -> Result:
+    """What an index holds now and what was changed in it."""
+    made = live_manifest(store)
+    language = made.bm25.language if made else "unknown"
+    facts = {"dataset": data.name, "index": store.where, "embedder": embedder.name}
+    return Result(
+        facts | {"bm25_language": language} | asdict(report),
+        [
+            f"{data.name}: {count(len(data.documents))} documents in {store.where}, BM25 in "
+            f"{language}",
+            f"{'built' if report.rebuilt else 'up to date'}, {count(report.embedded)} texts "
+            f"embedded, in {duration(report.seconds)}",
+        ],
+    )
+
+
+def _embed_shard(
+    shard: str,
+    folder: Path | None,
+    dataset: str,
+    data: "Dataset",
+    settings: "EmbedderSettings",
+    bm25: "Bm25Settings",
+    progress: "Progress",
+) -> Result:
+    from assay.search.distributed_index import IndexPart, write_part
+
+    index, parts = parse_shard(shard)
+    folder = folder or Path("index-parts") / f"{index + 1}-of-{parts}"
+    planned = IndexPart(index, parts, dataset, "", "", settings, bm25, 0)
+    part = write_part(data, planned, embedding.open_embedder(settings), folder, progress)
+    text = (
+        f"{folder}: {part.documents:,} of {len(data.documents):,} documents embedded; when all "
+        f"{parts} parts are there: assay merge {folder.parent}/*"
+    )
+    return Result({"part": str(folder)} | asdict(part), [text])
+
+
+def merge_index_parts(folders: list[Path], dataset: str | None) -> Result:
+    """Build the index whose parts are in `folders`."""
+    from assay.search.distributed_index import read_parts, take_vectors
+
+    first = read_parts(folders)[0]
+    with progress_bar() as progress:
+        data = load_dataset(dataset or first.dataset, progress=progress)
+        if data.corpus_fingerprint != first.corpus:
+            raise SearchError(
+                f"the parts were made from other documents than {dataset or first.dataset!r} has "
+                "here; pass the data set that they were made from with --dataset"
+            )
+        embedder = embedding.open_embedder(first.settings)
+        cache = embedding.VectorCache()
+        take_vectors(folders, cache)
+        store = open_store(data.name, embedder)
+        report = build_index(data, embedder, store, progress, bm25=first.bm25, cache=cache)
+    return _index_result(data, store, embedder, report)
+
+
+@with_settings(("embedder", "device"), RETRIEVER_HELP)
+def tune(
+    dataset: DatasetOption = "nfcorpus",
+    seed: Annotated[int, option("Random seed of the training.", "ASSAY_TUNE_SEED", "S")] = 0,
+    splits: Annotated[
+        str,
+        option(
+            "train, or train,dev: the dev judgments are then added to the model after all "
+            "choices and measurements are made.",
+            "ASSAY_TUNE_SPLITS",
+            "NAMES",
+            "--split",
+        ),
+    ] = "train",
+    mode: Annotated[
+        str,
+        option(
+            "tuned learns a ranking; bm25 only picks BM25's parameters on the train split, and "
+            "prints the option that sets them.",
+            metavar="MODE",
+            choices=("tuned", "bm25"),
+        ),
+    ] = "tuned",
+    **options: Any,
+) -> Result:
+    """Learn a ranking from the train judgments of a data set. The test split is not used.
+
+    What is printed is nDCG@10 on held-out queries: each was ranked by trees that had not seen its
+    judgments. Expect this of new queries, and more on the train split, which the model has seen.
+
+    The model is kept in the cache, where builtin:tuned and `assay serve ... --mode tuned` find
+    it. One that does not beat hybrid on held-out queries is not saved: exit code 2.
+    """
+    if mode == "bm25":
+        return _pick_bm25(dataset, seed)
+    from assay.search.tuning.tune import (
+        check_splits,
+        describe_gain,
+        learn,
+        model_path,
+        save_if_better,
+    )
+
+    learned = check_splits(splits)
+    with progress_bar() as progress:
+        data = load_dataset(dataset, progress=progress)
+        check_train_judgments(data)
+        chosen = embedding.open_embedder(embedder_settings(options))
+        path = model_path(data, chosen, seed=seed)
+        with open_retriever(data, embedder=chosen, progress=progress) as retriever:
+            ranker = learn(data, chosen, retriever, seed=seed, splits=learned, progress=progress)
+    save_if_better(ranker, path)
+    held_out = asdict(ranker.held_out) | {"seed_spread": ranker.held_out.seed_spread}
+    return Result(
+        {"model": str(path), "about": ranker.about, "held_out": held_out},
+        [
+            f"{data.name}: learned from {' and '.join(ranker.splits)}, trained track",
+            describe_gain(ranker.held_out),
+            f"model: {path}",
+        ],
+    )
+
+
+def _pick_bm25(dataset: str, seed: int) -> Result:
+    from assay.search.bm25_choice import choose_bm25
+
+    with progress_bar() as progress:
+        data = load_dataset(dataset, progress=progress)
+        found = choose_bm25(data, seed=seed, progress=progress)
+    compared = (
+        f"nDCG@10 {found.ndcg_10:.4f} with {found.best}, {found.default_ndcg_10:.4f} with the "
+        f"defaults (standard error of the difference {found.standard_error:.4f})"
+    )
+    advice = (
+        f"use: --bm25 {found.chosen.as_text()}"
+        if found.better
+        else f"keep the defaults ({found.chosen}): the difference may be chance"
+    )
+    title = f"{data.name}: {found.queries} train queries, trained track"
+    value = {"dataset": data.name, "better": found.better, **asdict(found)}
+    return Result(value, [title, compared, advice])

@@ -8,10 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from assay.cli.console import say
-from assay.cli.help import verbs
 from assay.cli.options import (
     CardUrlOption,
     DatasetOption,
@@ -20,16 +17,12 @@ from assay.cli.options import (
     OutOption,
     PortOption,
     SearchModeOption,
-    option,
-    switch,
 )
 from assay.cli.settings import named_configs
-from assay.errors import AssayError, UsageError
+from assay.cli.verb import argument, option, switch
+from assay.errors import UsageError
 
-serve_app = verbs("serve", "Start a server: agent, evaluator, MCP, contract or web UI.")
 
-
-@serve_app.command("purple")
 def purple(
     mode: SearchModeOption = "hybrid",
     dataset: DatasetOption = "nfcorpus",
@@ -39,7 +32,8 @@ def purple(
     ] = None,
     answers: Annotated[
         bool,
-        option(
+        switch(
+            "--answers",
             "Answer from what is found, with citations: by quoting, or with the model that "
             "RAG_EVAL_PROVIDER names.",
             "ASSAY_ANSWERS",
@@ -49,7 +43,7 @@ def purple(
     is_open: OpenOption = False,
     port: PortOption = 9010,
     card_url: CardUrlOption = None,
-    stop_with_stdin: Annotated[bool, typer.Option(hidden=True)] = False,
+    stop_with_stdin: Annotated[bool, switch("--stop-with-stdin", "", hidden=True)] = False,
 ) -> None:
     """Serve the reference retrieval agent over A2A. It takes a query and returns ranked ids.
 
@@ -91,7 +85,6 @@ def purple(
         serve_on(app, listener, stop_with=sys.stdin.buffer if stop_with_stdin else None)
 
 
-@serve_app.command("green")
 def green(
     dataset: DatasetOption = "nfcorpus",
     out: OutOption = Path("runs"),
@@ -176,7 +169,6 @@ def green(
         serve_on(app, listener, beside=beside)
 
 
-@serve_app.command("mcp")
 def mcp(
     mode: SearchModeOption = "hybrid",
     dataset: DatasetOption = "nfcorpus",
@@ -227,16 +219,14 @@ def mcp(
         serve_on(search_app(dataset, mode, host, allow_hosts, record), listener)
 
 
-@serve_app.command("agent")
 def agent(
     tasks: Annotated[
         list[str],
-        typer.Argument(
-            metavar="TASK",
-            help="RAG_RETRIEVE, RAG_INGEST, RAG_ANSWER, LIT_RETRIEVAL, POLICY_REVIEW, "
-            "CLAIM_VERIFY, or all. One task is served at the root; several are each "
-            "served under a path such as /rag-retrieve.",
-            show_default=False,
+        argument(
+            "TASK",
+            "RAG_RETRIEVE, RAG_INGEST, RAG_ANSWER, LIT_RETRIEVAL, POLICY_REVIEW, CLAIM_VERIFY, or "
+            "all. One task is served at the root; several are each served under a path such as "
+            "/rag-retrieve.",
         ),
     ],
     mode: SearchModeOption = "hybrid",
@@ -275,7 +265,6 @@ def agent(
         serve_on(app, listener)
 
 
-@serve_app.command("ui")
 def ui(
     runs: Annotated[Path, option("Folder of the runs.", "ASSAY_OUT", "DIR")] = Path("runs"),
     allow_hosts: Annotated[
@@ -332,11 +321,3 @@ def ui(
 
         pages = partial(ui_app, runs, token=token, policy=policy)
         serve_on(pages(read_only=read_only, named=named_configs()), listener)
-
-
-if __name__ == "__main__":  # how Assay starts a server of its own: agents.purple_process
-    try:
-        serve_app()
-    except AssayError as error:
-        say(f"error: {error}")
-        sys.exit(error.exit_code)

@@ -201,7 +201,7 @@ def _download_nfcorpus(path: Path, progress: Progress) -> None:
     except DownloadError as error:
         raise DownloadError(
             f"NFCorpus could not be downloaded from {redact_url(url)}: {error}. Set "
-            "NFCORPUS_ARCHIVE=FILE or pass --archive FILE; --dataset notes needs no network"
+            "NFCORPUS_ARCHIVE=FILE; --dataset notes needs no network"
         ) from error
 
 

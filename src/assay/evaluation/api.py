@@ -45,6 +45,7 @@ def evaluate(
     top_k: int = 5,
     concurrency: int = 8,
     timeout: float = 60.0,
+    retries: int = 3,
     gates: str | Sequence[str] = (),
     baseline: TargetLike | None = None,
     compare_to: str | PathLike[str] | Run = "",
@@ -85,6 +86,7 @@ def evaluate(
         top_k: how many documents to ask for.
         concurrency: how many queries are in flight at once.
         timeout: seconds for one attempt at a query.
+        retries: how often to ask again after a temporary failure.
         gates: one condition such as `ndcg@5>=0.30`, or several; see `Run.gates_passed`.
         baseline: a second target of any kind, run on the same queries; see `Run.comparison`.
         compare_to: an earlier run on the same data to compare with, as a `Run`, or by its folder,
@@ -112,8 +114,8 @@ def evaluate(
             or an object with `on_start(folder)` and `on_finish(run)`. What one raises is a warning.
         resume: a run to finish, by its folder, its name or `latest`; its own settings are used.
         out: where run folders go.
-        options: any other option of `assay eval --help-all`, by its name: `retries=0`,
-            `preset="solr:docs"`, `bm25={"k1": 0.9}`, `counterfactuals=True`.
+        options: any other option of `assay eval --help-all`, by its name:
+            `warm_up=0`, `preset="solr:docs"`, `bm25={"k1": 0.9}`, `counterfactuals=True`.
 
     Raises:
         UsageError: an argument is wrong, or has no meaning without another one.

@@ -195,8 +195,7 @@ def user_errors() -> Iterator[None]:
 
 def missing_data(error: DownloadError) -> str:
     """The message with pytest's options in place of those of the command line."""
-    words = str(error).replace(" or pass --archive FILE", "")
-    return redact_credentials(words.replace("--dataset ", "--assay-dataset "))
+    return redact_credentials(str(error).replace("--dataset ", "--assay-dataset "))
 
 
 @dataclass(frozen=True, slots=True)

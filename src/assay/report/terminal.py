@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from assay.answers.figures import improvement, parse_figure
-from assay.errors import AssayError
+from assay.errors import AssayError, UsageError
 from assay.metrics.metric import parse_metric
 from assay.report.console import SafeConsole, facts_table, figures_table
 from assay.report.numbers import (
@@ -55,16 +55,35 @@ class ScoreLine:
     ceiling: float
 
 
-def render_report(report: "Report", *, path: str) -> RenderableType:
+_USUAL = ("ndcg@", "recall@", "mrr@", "hit@")
+
+
+def split_metrics(names: Iterable[str]) -> list[str]:
+    """The names in the values of `--metrics`, which may be separated by commas."""
+    return [part.strip() for text in names for part in text.split(",") if part.strip()]
+
+
+def usual_names(names: Iterable[str]) -> list[str]:
+    """nDCG, Recall, MRR and Hit, if they are there, else all; each once, at its first depth."""
+    known = list(names)
+    usual = [next((name for name in known if name.startswith(start)), "") for start in _USUAL]
+    return [name for name in usual if name] or known
+
+
+def render_report(
+    report: "Report", *, path: str, metrics: Iterable[str] = (), gates: bool = True
+) -> RenderableType:
     """What a run measured: scores, failures, latency, gates, answers and the comparison.
 
     Parameters:
         report: the figures of the run.
         path: where the run is, as the last fact.
+        metrics: names of those to show, or "all"; by default nDCG, Recall, MRR and Hit.
+        gates: whether to list the gates.
     """
     parts: list[RenderableType] = [Text(_title(report), style="bold"), Text()]
-    parts += [scores_table(_score_lines(report)), Text()]
-    parts.append(facts_table([*_facts(report), ("run", path)]))
+    parts += [scores_table(_score_lines(report, split_metrics(metrics))), Text()]
+    parts.append(facts_table([*_facts(report, gates=gates), ("run", path)]))
     if report.answers:
         parts += [Text(), render_answers(report.answers)]
     if report.comparison:
@@ -183,12 +202,21 @@ def _title(report: "Report") -> str:
     return f"{target} on {where}, {report.track} track{made}"
 
 
-def _score_lines(report: "Report") -> Iterator[ScoreLine]:
-    for name, row in report.statistics.items():
+def _score_lines(report: "Report", wanted: Sequence[str]) -> Iterator[ScoreLine]:
+    known = report.statistics
+    names: Iterable[str] = known if "all" in wanted else usual_names(known)
+    if wanted and "all" not in wanted:
+        depth = report.config.top_k
+        names = [parse_metric(text if "@" in text else f"{text}@{depth}").slug for text in wanted]
+        for text, name in zip(wanted, names, strict=True):
+            if name not in known:
+                raise UsageError(f"the run has no {text}; it has {', '.join(known)}")
+    for name in names:
+        row = known[name]
         yield ScoreLine(str(parse_figure(name)), row.mean, row.low, row.high, row.ceiling)
 
 
-def _facts(report: "Report") -> Iterator[tuple[str, str]]:
+def _facts(report: "Report", *, gates: bool = True) -> Iterator[tuple[str, str]]:
     from assay.run.state import RunState
 
     if report.target.called or report.target.agent:
@@ -230,7 +258,7 @@ def _facts(report: "Report") -> Iterator[tuple[str, str]]:
         yield from trial_lines(report.trials)
     yield "latency", _latency(report)
     yield from _pacing(report)
-    for gate in report.gates:
+    for gate in report.gates if gates else ():
         word = "passed" if gate.passed else "FAILED"
         why = f"; {gate.reason}" if gate.reason else ""
         note = f"; {gate.note}" if gate.note else ""

@@ -46,6 +46,9 @@ _DROPPED = (
     "ASSAY_ANSWERS",
 )
 
+# An agent of ours has the settings that it is given here, whatever assay.toml says.
+_SERVE = "from assay.cli.app import app; app(default_map={'serve': {'purple': {}}})"
+
 
 class PurpleProcess:
     """The purple agent, started when it is opened.
@@ -150,8 +153,8 @@ class PurpleProcess:
         """Start it and return the address that it listens on."""
         data = folder / "data" / re.sub(r"[^\w-]+", "-", self._dataset.name)
         await asyncio.to_thread(write_beir, self._dataset, data)
-        command = [sys.executable, "-P", "-m", "assay.cli.serve", "purple", "--stop-with-stdin"]
-        command += ["--mode", self._mode, "--dataset", str(data)]
+        command = [sys.executable, "-P", "-c", _SERVE, "serve", "purple"]
+        command += ["--stop-with-stdin", "--mode", self._mode, "--dataset", str(data)]
         command += ["--host", "127.0.0.1", "--port", "0"]
         command += ["--answers"] if self._answers else []
         environment = {name: each for name, each in os.environ.items() if name not in _DROPPED}

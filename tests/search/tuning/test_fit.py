@@ -70,7 +70,7 @@ def test_of_a_large_split_some_queries_are_drawn(monkeypatch: pytest.MonkeyPatch
 
 def test_a_dev_split_without_judgments_cannot_be_remembered() -> None:
     data = worlds.learnable(train=36, dev=0)
-    with pytest.raises(DataError, match=r"dev split has no judged queries.*--splits train"):
+    with pytest.raises(DataError, match=r"dev split has no judged queries.*--split train"):
         fit(data, worlds.by_vectors(data), splits=("train", "dev"))
 
 

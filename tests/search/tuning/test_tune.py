@@ -10,7 +10,7 @@ import pytest
 from tests.search.samples import WordEmbedder
 from tests.search.tuning import worlds
 
-from assay.cli.index import tune as tune_command
+from assay.cli.search import tune as tune_command
 from assay.data import Dataset, Document, Query
 from assay.errors import NotTuned, TuningDeclined, UsageError
 from assay.search.bm25 import Bm25Settings
@@ -212,7 +212,7 @@ def test_a_model_of_another_bm25_is_learned_again(
 
 @pytest.mark.parametrize("text", ["", "dev", "train,test", "train dev", "dev,train"])
 def test_splits_that_cannot_be_learned_from_are_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="--splits must be train or train,dev, got"):
+    with pytest.raises(UsageError, match="--split must be train or train,dev, got"):
         check_splits(text)
     assert check_splits("train, dev") == ("train", "dev")
 

@@ -195,7 +195,7 @@ async def prefer_runs(
     if by is not None:
         (found, *more) = read_criteria(by)
         if more:
-            raise UsageError(f"--prefer-by takes one criterion, {by} has {len(more) + 1}")
+            raise UsageError(f"--prefer takes one criterion, {by} has {len(more) + 1}")
         better = found.text
     pairs = answer_pairs(*folders)
     return await prefer_answers(

@@ -209,7 +209,7 @@ def fit(
     """
     if "dev" in splits and not data.judged("dev"):
         raise DataError(
-            "the dev split has no judged queries to learn from: tune with --splits train"
+            "the dev split has no judged queries to learn from: tune with --split train"
         )
     train, dev = (_drawn_queries(data, split, seed) for split in ("train", "dev"))
     progress("reading texts", 0, 1)

@@ -31,7 +31,7 @@ def open_tuned(
 ) -> TunedRanker:
     """The model of this data set, these settings and this code; learned now if there is none.
 
-    Which splits it learned from is in `about.splits`: `assay tune --splits` decides that.
+    Which splits it learned from is in `about.splits`: `assay tune --split` decides that.
     """
     # A query needs many small products: for these, threads of BLAS cost far more than they give.
     threadpool_limits(1, user_api="blas")
@@ -161,11 +161,11 @@ def _cost(unfamiliar: TuningGain) -> str:
 
 
 def check_splits(text: str) -> tuple[str, ...]:
-    """`train`, or `train,dev`, as `assay tune --splits` takes it."""
+    """`train`, or `train,dev`, as `assay tune --split` takes it."""
     for allowed in (TRAIN, (*TRAIN, "dev")):
         if tuple(part.strip() for part in text.split(",")) == allowed:
             return allowed
-    raise UsageError(f"--splits must be train or train,dev, got {text!r}")
+    raise UsageError(f"--split must be train or train,dev, got {text!r}")
 
 
 def model_path(dataset: Dataset, embedder: Embedder, *, seed: int = 0) -> Path:

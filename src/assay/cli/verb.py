@@ -1,0 +1,487 @@
+"""Verbs as functions: `@verb` reads a signature, prints what the function returns, and exits.
+
+    def compare(
+        runs: Annotated[list[str], argument("RUN", "The runs to compare.")],
+        metric: Annotated[str | None, option("Compare by this metric.", None, "NAME@K")] = None,
+    ) -> Result:
+        "Compare runs query by query."
+        found = ...
+        return Result(found, [render(found)], exit_code=0 if found.same else 1)
+
+`--json` prints `Result.value`, else `Result.text` is shown. `VerbGroup` imports the module of a
+verb when it is called, so `assay --help` imports none of them.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from types import NoneType
+from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
+
+import click
+
+from assay.cli.console import print_json, say, show
+from assay.cli.old_options import REMOVED, current_spelling
+from assay.errors import UsageError, closest, did_you_mean
+from assay.run.option import Group
+from assay.run.settings import RunSetting, settings
+
+GROUPS: tuple[str, ...] = get_args(Group)
+_MORE, _REST = "Other options", "Options"
+_FEW = 12
+"""Up to here the options of a verb are one list."""
+_SETTINGS_RULE = (
+    "Every option can also be set as ASSAY_NAME in the environment (ASSAY_TOP_K=10, several values "
+    "separated by ;) and as a key of assay.toml (top_k = 10)."
+)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a verb returns.
+
+    Parameters:
+        value: what `--json` prints.
+        text: what is shown otherwise: texts and renderables.
+        exit_code: of the process.
+        notes: lines for stderr, after the result.
+        wide: whether lines may be long: a list of names to copy.
+    """
+
+    value: Any = None
+    text: Iterable[Any] = ()
+    exit_code: int = 0
+    notes: Iterable[str] = ()
+    wide: bool = False
+
+    def show(self, as_json: bool) -> None:
+        """Print it: the value, or the text; then the notes."""
+        if as_json:
+            print_json(self.value)
+        else:
+            show(*self.text, wide=self.wide)
+        for note in self.notes:
+            say(note)
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """How a parameter of a verb is offered."""
+
+    help: str
+    variable: str | None = None
+    metavar: str | None = None
+    flags: tuple[str, ...] = ()
+    group: str = ""
+    usual: bool = True
+    min: float | None = None
+    max: float | None = None
+    choices: tuple[str, ...] = ()
+    separator: str = ";"
+    is_argument: bool = False
+    hidden: bool = False
+
+
+def option(
+    help: str, variable: str | None = None, metavar: str | None = None, *flags: str, **rules: Any
+) -> Param:
+    """An option; `flags` if they do not follow from the name of the parameter."""
+    return Param(help, variable, metavar, flags, **rules)
+
+
+def switch(flag: str, help: str, variable: str | None = None, **rules: Any) -> Param:
+    """An option without a value, and without a `--no-` form."""
+    return Param(help, variable, None, (flag,), **rules)
+
+
+def argument(metavar: str, help: str, variable: str | None = None) -> Param:
+    """An argument; one of type `list[str]` takes several words."""
+    return Param(help, variable, metavar, is_argument=True)
+
+
+def setting_option(name: str, help: str = "", **rules: Any) -> Param:
+    """The option of a setting of `assay eval`, for a verb that makes no run."""
+    setting = settings()[name]
+    found = _setting_param(setting, conditions=False)
+    return replace(found, group="", usual=True, **{"help": help or found.help, **rules})
+
+
+def _setting_param(setting: RunSetting, *, conditions: bool) -> Param:
+    flags: tuple[str, ...] = (setting.flag,)
+    if setting.kind is bool:
+        flags = (f"{setting.flag}/{setting.flag.replace('--', '--no-', 1)}",)
+    rule = setting.option
+    return Param(
+        setting.help if conditions else rule.help,
+        setting.env,
+        rule.metavar,
+        flags,
+        group=rule.group,
+        usual=rule.usual,
+        separator=rule.separator,
+    )
+
+
+Verb = Callable[..., Result | None]
+
+
+def with_settings(
+    names: Iterable[str], help: Mapping[str, str] | None = None, *, conditions: bool = False
+) -> Callable[[Verb], Verb]:
+    """Give a verb the options of these settings of `assay eval`; it gets them as `**options`.
+
+    Parameters:
+        names: of the settings.
+        help: for those that the verb uses otherwise than `assay eval`.
+        conditions: whether the help of an option names the one that it needs.
+    """
+
+    def decorate(function: Verb) -> Verb:
+        found = {}
+        for name in names:
+            param = _setting_param(settings()[name], conditions=conditions)
+            found[name] = replace(param, help=(help or {}).get(name, param.help))
+            if not conditions:
+                found[name] = replace(found[name], group="", usual=True)
+        function.__settings__ = found  # type: ignore[attr-defined]
+        return function
+
+    return decorate
+
+
+class _Option(click.Option):
+    """An option whose variable may hold several values, apart by the separator."""
+
+    def __init__(self, *args: Any, param: Param, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.param = param
+
+    def value_from_envvar(self, ctx: click.Context) -> Any:
+        value = self.resolve_envvar_value(ctx)
+        if value is None or not self.multiple:
+            return value
+        return [part.strip() for part in value.split(self.param.separator) if part.strip()]
+
+
+def _click_param(name: str, param: Param, hint: Any, default: Any) -> click.Parameter:
+    kind, several = _kind(hint)
+    if param.is_argument:
+        required = default is inspect.Parameter.empty
+        return click.Argument(
+            [name],
+            nargs=-1 if several else 1,
+            required=required,
+            default=None if required or several else default,
+            metavar=_argument_metavar(param.metavar or name.upper(), several, required),
+            envvar=param.variable,
+            type=_click_type(kind, param),
+        )
+    flags = list(param.flags) or [f"--{name.replace('_', '-')}"]
+    rules: dict[str, Any] = {"envvar": param.variable, "help": param.help, "hidden": param.hidden}
+    if kind is bool:
+        return _Option([*flags, name], param=param, is_flag=True, default=bool(default), **rules)
+    missing = default is inspect.Parameter.empty
+    return _Option(
+        [*flags, name],
+        param=param,
+        multiple=several,
+        required=missing,
+        default=None if missing or several else default,
+        metavar=param.metavar,
+        type=_click_type(kind, param),
+        **rules,
+    )
+
+
+def _argument_metavar(name: str, several: bool, required: bool) -> str:
+    words = f"{name}..." if several else name
+    return words if required else f"[{words}]"
+
+
+def _kind(hint: Any) -> tuple[type, bool]:
+    """The type of one value, and whether there may be several."""
+    if get_origin(hint) is Annotated:
+        hint = get_args(hint)[0]
+    kinds = [each for each in get_args(hint) if each is not NoneType]
+    if get_origin(hint) is list:
+        return kinds[0], True
+    if len(kinds) == 1:  # X | None
+        return _kind(kinds[0])
+    return hint, False
+
+
+def _click_type(kind: type, param: Param) -> "click.ParamType[Any]":
+    if param.choices:
+        return _Choice(param.choices)
+    if kind is int:
+        low, high = param.min, param.max
+        return click.IntRange(
+            None if low is None else int(low), None if high is None else int(high)
+        )
+    if kind is float:
+        return click.FloatRange(param.min, param.max)
+    return click.Path(path_type=Path) if kind is Path else click.STRING
+
+
+class _Choice(click.Choice[str]):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in self.choices:
+            flag = param.opts[0] if param else ""
+            raise UsageError(f"{flag} must be one of {', '.join(self.choices)}, got {value!r}")
+        return str(value)
+
+
+class VerbCommand(click.Command):
+    """A verb: its help in sections, its defaults from assay.toml, one hint for a wrong option."""
+
+    def __init__(self, name: str, function: Verb) -> None:
+        self.function = function
+        hints = get_type_hints(function, include_extras=True)
+        params: list[click.Parameter] = []
+        self.has_json = hints.get("return") is Result
+        for setting, param in getattr(function, "__settings__", {}).items():
+            params.append(_setting_click_param(settings()[setting], param))
+        for each in inspect.signature(function).parameters.values():
+            if each.kind is not inspect.Parameter.VAR_KEYWORD and each.name != "context":
+                param = get_args(hints[each.name])[1]
+                params.append(_click_param(each.name, param, hints[each.name], each.default))
+        if self.has_json:
+            json = switch("--json", "Print the result as JSON on stdout.", group=GROUPS[0])
+            params.append(_click_param("as_json", json, bool, False))
+        self.has_more = any(not _is_usual(param) for param in params)
+        everything = click.Option(
+            ["--help-all"], is_flag=True, is_eager=True, expose_value=False, hidden=True,
+            callback=_show_all,
+        )  # fmt: skip
+        super().__init__(
+            name, params=[*params, everything], callback=self._call, help=inspect.getdoc(function)
+        )
+
+    def _call(self, **given: Any) -> None:
+        context = click.get_current_context()
+        as_json = given.pop("as_json") if self.has_json else False
+        for param in self.params:
+            if isinstance(param, _Option) and param.multiple:
+                given[param.name or ""] = list(given[param.name or ""])
+        if "context" in inspect.signature(self.function).parameters:
+            given["context"] = context
+        result = self.function(**given)
+        if result is None:
+            return
+        result.show(as_json)
+        context.exit(result.exit_code)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does, with defaults from assay.toml and one hint about an unknown option."""
+        from assay.cli.settings import verb_defaults
+
+        if ctx.default_map is None:
+            ctx.default_map = verb_defaults(self, ctx)
+        flags = [flag for param in self.params for flag in param.opts]
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            raise _no_option(error, flags, ctx) from None
+        except click.UsageError as error:
+            if "extra argument" in error.message and "--dataset" in flags:
+                message = f"{error.message}; a data set is named by --dataset"
+                raise click.UsageError(message, ctx) from None
+            raise
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Arguments, then the options of each section in the order of `GROUPS`."""
+        everything = ctx.meta.get("help_all", False)
+        arguments, sections = [], dict[str, list[tuple[str, str]]]()
+        for param in self.params:
+            if isinstance(param, click.Argument):
+                arguments.append((param.make_metavar(ctx).strip("[]"), self._argument_help(param)))
+            elif (
+                isinstance(param, _Option) and not param.hidden and (everything or _is_usual(param))
+            ):
+                record = (_flags_and_value(param), _help_text(param))
+                sections.setdefault(param.param.group or _REST, []).append(record)
+        _write(formatter, "Arguments", arguments)
+        if sum(map(len, sections.values())) <= _FEW:
+            sections = {_REST: [row for rows in sections.values() for row in rows]}
+        row = ("--help", "Show this message and exit.")
+        if self.has_more:
+            row = ("--help, --help-all", "Show the usual options, or all.")
+        sections.setdefault(_REST, []).append(row)
+        if GROUPS[0] not in sections:
+            _write(formatter, _REST, sections.pop(_REST))
+        for group in sorted(sections, key=_rank):
+            _write(formatter, _MORE if group == _REST else group, sections[group])
+
+    def _argument_help(self, argument: click.Argument) -> str:
+        hints = get_type_hints(self.function, include_extras=True)
+        param: Param = get_args(hints[argument.name or ""])[1]
+        return param.help
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The rule about variables and assay.toml, once."""
+        if self.has_more:
+            formatter.write_paragraph()
+            formatter.write_text(_SETTINGS_RULE)
+
+
+def _setting_click_param(setting: RunSetting, param: Param) -> click.Parameter:
+    kind: Any = list[str] if setting.repeatable else setting.kind
+    default = setting.default
+    if setting.nullable or setting.option.optional or default in ("", ()):
+        default = None
+    return _click_param(setting.param, param, kind, default)
+
+
+def _is_usual(param: click.Parameter) -> bool:
+    return not isinstance(param, _Option) or param.param.usual
+
+
+def _show_all(context: click.Context, _param: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        context.meta["help_all"] = True
+        click.echo(context.get_help(), color=context.color)
+        context.exit()
+
+
+def _flags_and_value(option: _Option) -> str:
+    flags = ", ".join((*option.opts, *option.secondary_opts))
+    return flags if option.is_flag else f"{flags} {option.metavar or 'TEXT'}"
+
+
+def _help_text(option: _Option) -> str:
+    """The help, with the variable only if it does not follow from the flag."""
+    words, variable = option.param.help, option.param.variable
+    by_rule = f"ASSAY_{option.opts[0].lstrip('-').upper().replace('-', '_')}"
+    if variable and variable not in (by_rule, "ASSAY_OUT"):
+        words += f" [{variable}]"
+    if option.required:
+        words += " Required."
+    return words
+
+
+def _write(formatter: click.HelpFormatter, title: str, rows: Sequence[tuple[str, str]]) -> None:
+    if rows:
+        with formatter.section(title):
+            formatter.write_dl(rows)
+
+
+def _rank(group: str) -> tuple[int, str]:
+    return (GROUPS.index(group), "") if group in GROUPS else (len(GROUPS), group)
+
+
+def _no_option(
+    error: click.NoSuchOption, flags: Iterable[str], ctx: click.Context
+) -> click.UsageError:
+    """The error with the one flag that resembles it most, or what to do if it was removed."""
+    # The dashes make all flags resemble each other.
+    plain = {flag.lstrip("-"): flag for flag in flags}
+    near = closest(error.option_name.lstrip("-"), plain, cutoff=0.7)
+    hint = f". Did you mean {plain[near]!r}?" if near else ""
+    if instead := REMOVED.get(error.option_name):
+        hint = f"; it was removed: {instead}"
+    return click.UsageError(f"No such option: {error.option_name}{hint}", ctx)
+
+
+class VerbEntry(NamedTuple):
+    """Where a verb is, the section of `assay --help` that it is in, and its line there."""
+
+    place: str
+    section: str
+    line: str
+
+
+class VerbGroup(click.Group):
+    """Verbs whose modules are imported when they are called."""
+
+    def __init__(
+        self,
+        name: str,
+        help: str,
+        verbs: "Mapping[str, VerbEntry | VerbGroup]",
+        *,
+        section: str = "",
+        **rules: Any,
+    ) -> None:
+        super().__init__(name, help=help, no_args_is_help=True, **rules)
+        self.verbs, self.section = verbs, section
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of the verbs, in their order."""
+        return list(self.verbs)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The verb, whose module is imported now."""
+        found = self.verbs.get(cmd_name)
+        if not isinstance(found, VerbEntry):
+            return found
+        if cmd_name not in self.commands:
+            module, _, function = found.place.partition(":")
+            made = VerbCommand(cmd_name, getattr(import_module(module), function))
+            self.commands[cmd_name] = made
+        return self.commands[cmd_name]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The verbs with one line each, by section."""
+        width = max(len(name) for name in self.verbs)
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name, found in self.verbs.items():
+            line = found.line if isinstance(found, VerbEntry) else found.help or ""
+            section = found.section or "Commands"
+            sections.setdefault(section, []).append((name.ljust(width), line))
+        for section, rows in sections.items():
+            _write(formatter, section, rows)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does; spellings of the last release become today's."""
+        if ctx.parent is None:
+            args = current_spelling(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            flags = [flag for param in self.params for flag in param.opts]
+            raise _no_option(error, flags, ctx) from None
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """As click does, with a hint about an unknown verb."""
+        name = args[0]
+        if name not in self.verbs and not name.startswith("-"):
+            hint = did_you_mean(name, self.verbs, cutoff=0.5) or "."
+            message = f"No such command {name!r}{hint}"
+            if instead := REMOVED.get(name):
+                message = f"'{name}' was removed; {instead}."
+            raise click.UsageError(message, ctx)
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click does, but an interruption is reported."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interruption:
+            say(str(interruption) or "interrupted")
+            ctx.exit(130)
+
+    def all_verbs(self, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+        """Every verb here and in the groups, with the words that call it; imports all of them."""
+        for name in self.verbs:
+            command = self.get_command(click.Context(self), name)
+            if isinstance(command, VerbGroup):
+                yield from command.all_verbs((*path, name))
+            else:
+                yield (*path, name), command
+
+
+def is_given(context: click.Context, name: str) -> bool:
+    """Whether it is given by a flag or a variable, not by a default or assay.toml."""
+    return _source(context, name) in ("COMMANDLINE", "ENVIRONMENT")
+
+
+def is_on_command_line(context: click.Context, name: str) -> bool:
+    """Whether it is given by a flag or an argument: a variable may be meant for another run."""
+    return _source(context, name) == "COMMANDLINE"
+
+
+def _source(context: click.Context, name: str) -> str:
+    source = context.get_parameter_source(name)
+    return "" if source is None else source.name
