@@ -325,7 +325,7 @@ def test_a_page_of_many_answers_stays_small(answered_run: Run, answered_dataset:
         for n in range(100)
         for row in rows
     )
-    assert len(render(answered_run, answered_dataset, answers=many)) < 200_000
+    assert len(render(answered_run, answered_dataset, answers=many)) < 150_000
 
 
 def test_a_run_from_before_there_were_answers_is_still_shown(

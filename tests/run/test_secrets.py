@@ -76,8 +76,8 @@ def shown_by(run: Run, out: Path) -> Iterator[tuple[str, str]]:
         result = CliRunner().invoke(command, words)
         yield " ".join(words[:1]), result.output
     run_page = f"/runs/{run.folder.name}"
-    pages = ["/", run_page, f"{run_page}/queries", f"{run_page}/report.json", "/leaderboard"]
-    pages += ["/evaluations/new", f"/evaluations/new?run={run.folder.name}"]
+    pages = ["/", run_page, f"{run_page}?tab=queries", f"{run_page}/report.json", "/?view=board"]
+    pages += ["/evaluate", f"/evaluate?run={run.folder.name}", f"{run_page}?tab=settings"]
     with TestClient(ui_app(out), base_url="http://127.0.0.1") as client:
         for page in pages:
             answer = client.get(page)

@@ -20,7 +20,7 @@ from assay.text import is_stop, stem, words
 LISTED = 10
 """Documents shown of each list: beyond that, neither people nor most metrics look."""
 
-EXCERPT = 240
+EXCERPT = 200
 """Characters of a document in a file; on the server, panels show whole texts."""
 
 FOR_TEMPLATES = (

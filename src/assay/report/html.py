@@ -30,7 +30,7 @@ from assay.run.searches import SearchRow
 from assay.run.settings import RunSetting, arguments, settings
 from assay.steps import SearchStep, StepLog
 
-IN_FILE = 20
+IN_FILE = 12
 """Queries, and answers, that a file shows with their documents: each takes some kilobytes."""
 
 _BINS = 20

@@ -33,11 +33,11 @@ from assay.run.models import (
 )
 from assay.run.title import distinguish
 
-IN_FILE = 20
+IN_FILE = 12
 """Queries that a file shows with both rankings."""
 
 _DOTS = 1000
-_DOCUMENTS = 100
+_DOCUMENTS = 60
 _PREFERRED = 5
 _SAME = 1e-12
 # What differs between any two runs, or is said elsewhere on the page.
