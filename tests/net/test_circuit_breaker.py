@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from assay.net.retry import CircuitBreaker, CircuitLost, CircuitOpen
+from assay.net.retry import CircuitBreaker, CircuitLost
 
 
 async def fail(circuit: CircuitBreaker, times: int) -> None:
@@ -73,94 +73,3 @@ async def test_a_probe_that_is_canceled_while_it_waits_makes_room_for_another() 
     probe.cancel()
     circuit.record(await asyncio.wait_for(waiting, 5), outage=False)
     assert not circuit.is_open
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-class Outage(Exception):
-    pass
-
-
-def call(breaker: CircuitBreaker, error: Exception | None = None) -> str:
-    """How a call that ends in `error` looks to its caller."""
-    try:
-        with breaker.call(lambda error: True if isinstance(error, Outage) else None):
-            if error is not None:
-                raise error
-    except CircuitOpen as refused:
-        return f"open for {refused.retry_after:g} s"
-    except (Outage, ValueError):
-        return "failed"
-    return "ok"
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def opened(clock: Clock) -> CircuitBreaker:
-    breaker = CircuitBreaker(threshold=5, pauses=(30,), repeat_last_pause=True, clock=clock)
-    for _ in range(5):
-        call(breaker, Outage())
-    return breaker
-
-
-def test_a_client_fails_fast_while_it_is_open(opened: CircuitBreaker, clock: Clock) -> None:
-    clock.now = 29
-    assert call(opened) == "open for 1 s"
-
-
-def test_after_the_pause_a_success_closes_it(opened: CircuitBreaker, clock: Clock) -> None:
-    clock.now = 30
-    assert [call(opened), opened.is_open, call(opened)] == ["ok", False, "ok"]
-
-
-def test_after_the_pause_a_failure_opens_it_again(opened: CircuitBreaker, clock: Clock) -> None:
-    for now in (30, 60, 90):
-        clock.now = now
-        assert call(opened, Outage()) == "failed"
-        assert call(opened) == "open for 30 s"
-    assert not opened.lost
-
-
-def test_only_one_probe_at_a_time(opened: CircuitBreaker, clock: Clock) -> None:
-    clock.now = 30
-    with opened.call(lambda _error: True):
-        assert call(opened) == "open for 0 s"
-    assert call(opened) == "ok"
-
-
-@pytest.mark.parametrize("unrelated", [ValueError(), asyncio.CancelledError()])
-def test_a_probe_that_says_nothing_leaves_room_for_another(
-    opened: CircuitBreaker, clock: Clock, unrelated: BaseException
-) -> None:
-    clock.now = 30
-    with (
-        pytest.raises(type(unrelated)),
-        opened.call(lambda error: None),
-    ):
-        raise unrelated
-    assert opened.is_open
-    assert call(opened) == "ok"
-
-
-@pytest.mark.parametrize("unrelated", [ValueError(), asyncio.CancelledError()])
-def test_a_call_from_before_the_outage_lets_no_second_probe_out(
-    clock: Clock, unrelated: BaseException
-) -> None:
-    breaker = CircuitBreaker(threshold=5, pauses=(30,), repeat_last_pause=True, clock=clock)
-    early, probe = breaker.call(lambda error: None), breaker.call(lambda error: None)
-    early.__enter__()
-    for _ in range(5):
-        call(breaker, Outage())
-    clock.now = 30
-    probe.__enter__()
-    early.__exit__(type(unrelated), unrelated, None)
-    assert call(breaker) == "open for 0 s"
