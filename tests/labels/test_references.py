@@ -84,7 +84,7 @@ def test_whoever_edits_a_fact_has_written_it() -> None:
         (json.dumps({"facts": []}), "line 1: query_id: Field required"),
         (json.dumps(LINE | {"facts": ["Tea"]}), "line 1: facts.0: "),
         (json.dumps(LINE | {"facts": [FACT | {"importance": "big"}]}), "'vital' or 'okay'"),
-        (json.dumps(LINE | {"facts": [FACT | {"text": " "}]}), "must be a fact in words"),
+        (json.dumps(LINE | {"facts": [FACT | {"text": " "}]}), "must be a fact, not blank"),
         (json.dumps(LINE | {"facts": [FACT | {"text": "a" * 501}]}), "at most 500 characters"),
         (json.dumps(LINE | {"facts": [FACT] * 201}), "at most 200 items"),
         (

@@ -14,7 +14,7 @@ from assay.answers.faithfulness import answer_relevance, faithfulness
 from assay.answers.outcome import fact_recall
 from assay.metrics.graded import Floats
 
-FEW_UNDECIDED = 0.1
+MAX_UNDECIDED = 0.1
 """Up to this share of questions may be undecided if nothing is to fix, or a gate decides."""
 
 
@@ -43,7 +43,7 @@ def unknown_citations(cited: Sequence[str], known: Collection[str]) -> list[str]
 
 @dataclass(frozen=True, repr=False)
 class AnswerMetric:
-    """A metric of answers. `how` says in words what it counts, for every table that shows it."""
+    """A metric of answers. `how` says what it counts, for every table that shows it."""
 
     name: str
     how: str
@@ -221,7 +221,7 @@ class AnswerScores:
     values: dict[str, Floats]
 
     def mean(self, metric: str) -> float:
-        """The mean over the covered questions; 0 where there are none."""
+        """The mean over the covered questions; 0 if there are none."""
         values = self.values[metric]
         return float(values.mean()) if values.size else 0.0
 

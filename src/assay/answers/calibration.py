@@ -481,7 +481,7 @@ class CalibrationRecord:
         prompts: the ids of the prompts that decide about this kind.
         labelled: how many labels people gave.
         agreement: the share on which judge and people agree.
-        kappa: the same beyond chance; None where it does not exist.
+        kappa: the same beyond chance; None if it does not exist.
         kappa_low: the lower end of its 95% interval.
         bias: by how much the judge's mean is above that of the labels; gates subtract it.
         questions: hashes of the labeled questions, with the number of their labels.

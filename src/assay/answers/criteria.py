@@ -41,7 +41,7 @@ _HEADER = re.compile(r"---[ \t]*\n(.*?\n)?---[ \t]*(?:\n|$)", re.DOTALL)
 _RANGE = re.compile(r"(\d)\s*(?:-|–|to)\s*(\d{1,2})")
 _CHOICES = ("FIRST", "SECOND", "TIE")
 BETTER = (
-    "It says what the reference says, where there is one, and what the question asks for, "
+    "It says what the reference says, if there is one, and what the question asks for, "
     "completely and with nothing that is wrong. Where both do, the plainer one is better."
 )
 """What is preferred where the user gives no criterion."""
@@ -76,7 +76,7 @@ class Criterion:
 
 @dataclass(frozen=True, slots=True)
 class CriterionRating:
-    """The votes about one answer, None where a reply was not one of the levels.
+    """The votes about one answer, None if a reply was not one of the levels.
 
     `value` is their mean. For yes and no they must agree. Where nothing was decided it is None.
     """
@@ -234,7 +234,7 @@ def _blocks(code: str, question: str, answer: str, vote: int) -> tuple[str, str]
 
 
 class AnswerPair(NamedTuple):
-    """Two answers to one question; None where an agent gave none."""
+    """Two answers to one question; None if an agent gave none."""
 
     query_id: str
     question: str

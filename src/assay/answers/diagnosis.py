@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from assay.answers.answer_metrics import FEW_UNDECIDED
+from assay.answers.answer_metrics import MAX_UNDECIDED
 from assay.answers.case import AnswerCase
 from assay.answers.differences import case_differences
 from assay.answers.findings import AnswerFinding
@@ -245,7 +245,7 @@ def _sentence(
         unknown = f"{undecided} of {len(cases)} questions are undecided{why}."
     if said:
         return f"{said} {unknown}".strip()
-    if undecided > FEW_UNDECIDED * len(cases):
+    if undecided > MAX_UNDECIDED * len(cases):
         return f"{unknown} The other {decided} are right."
     right = f"{decided} of {len(cases)}" if undecided else f"all {decided}"
     if findings:

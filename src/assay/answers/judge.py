@@ -81,7 +81,7 @@ def parse_vote(reply: str) -> Vote:
 
 @dataclass(frozen=True, slots=True)
 class Judgment:
-    """The votes about one answer; `by_rule` where no model had to be asked.
+    """The votes about one answer; `by_rule` if no model had to be asked.
 
     With `both_orders`, every second vote was given with the reference first. `replies` are the
     judge's own words, one for each vote; a verdict by rule has none.
@@ -110,7 +110,7 @@ class Judgment:
 
     @property
     def verdicts(self) -> tuple[bool | None, ...]:
-        """What the majority says in each of the orders; None where there is none."""
+        """What the majority says in each of the orders; None if there is none."""
         return tuple(map(_majority, self.orders))
 
     @property
@@ -166,7 +166,7 @@ def quote_unreadable(replies: Iterable[str], expected: str = "TRUE or FALSE") ->
 
 MAX_FLIPS = 0.2
 """The share of answers about which a judge may say both TRUE and FALSE."""
-_FEWEST_BY_CHANCE = 4.0
+_MIN_BY_CHANCE = 4.0
 _QUOTED = 60
 
 
@@ -231,7 +231,7 @@ def _like_coins(asked: Sequence[Judgment]) -> bool:
     # Within two standard deviations of what chance gives; one slip among verdicts that are nearly
     # all the same proves nothing.
     spread = math.sqrt(expected * (1 - by_chance))
-    return expected >= _FEWEST_BY_CHANCE and seen > expected - 2 * spread
+    return expected >= _MIN_BY_CHANCE and seen > expected - 2 * spread
 
 
 class FactState(StrEnum):
@@ -298,7 +298,7 @@ class Judge:
     (await judge.correctness(question, answer, reference)).verdict  # True, False or None
 
     Every second vote shows the reference first, so an odd number is raised by one; every second
-    pair asks in other words. Every vote has a prompt of its own, by the code in its marks: a cache
+    pair asks in other words. Every vote has another prompt, by the code in its marks: a cache
     never answers one vote with another, and the same judging a second time is answered from the
     cache. A refusal is a vote for neither side; other failures of the provider are raised.
     """

@@ -220,7 +220,7 @@ def assignment_prompt(question: str, answer: str, nuggets: Sequence[str], vote: 
 
 
 def nugget_scores(assigned: Sequence[NuggetAssignment]) -> dict[str, float]:
-    """The metrics of one answer by name; those of vital nuggets only where there are any.
+    """The metrics of one answer by name; those of vital nuggets only if there are any.
 
     `nugget_recall_weighted` counts a vital nugget once and any other half; the strict ones give
     nothing for partial support.

@@ -70,7 +70,7 @@ def _fact_text(text: str) -> str:
     if is_instruction(text):
         raise ValueError("reads as an instruction to the judge and not as a fact; delete it")
     if not (plain := " ".join(text.split())):
-        raise ValueError("must be a fact in words")
+        raise ValueError("must be a fact, not blank")
     return plain
 
 

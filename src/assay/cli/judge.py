@@ -26,7 +26,7 @@ from assay.labels.model_grades import (
     qrels_beside,
 )
 from assay.labels.pool import (
-    FEW_LABELS,
+    MIN_GRADED,
     GradeAgreement,
     GradingPool,
     choose_pairs,
@@ -310,8 +310,8 @@ class _Summary:
         agreement = self.agreement()
         if agreement is None:
             yield "no passage has a person's label, so it is not known how good these grades are"
-        elif agreement.labelled < FEW_LABELS:
-            yield f"only {agreement.labelled} labels: below {FEW_LABELS} the agreement says little"
+        elif agreement.labelled < MIN_GRADED:
+            yield f"only {agreement.labelled} labels: below {MIN_GRADED} the agreement says little"
 
 
 def _write_dataset(found: GradingSources, result: GradingResult, folder: Path) -> None:

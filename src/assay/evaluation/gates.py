@@ -16,8 +16,8 @@ from assay.answers.answer_metrics import (
     ANSWER_METRICS,
     ANSWER_NAMES,
     CRITERION_PREFIX,
-    FEW_UNDECIDED,
     JUDGED_METRICS,
+    MAX_UNDECIDED,
     MODEL_METRICS,
     NUGGET_METRICS,
     OUTCOME_METRICS,
@@ -244,7 +244,7 @@ def check_answer_gate(gate: Gate, answers: "AnswersReport") -> GateResult:
     value = answers.metrics.get(gate.name)
     result = GateResult(gate=gate.text, value=value, passed=False)
     undecided, of = _undecided(gate.name, answers)
-    if undecided > FEW_UNDECIDED * of:
+    if undecided > MAX_UNDECIDED * of:
         return result.failed_because(f"{undecided} of {of} answers are undecided")
     return result.model_copy(update={"passed": value is not None and gate.passes(value)})
 
@@ -310,7 +310,7 @@ def _ceiling_of_answers(
     decided = gate.name == "correctness" or gate.name in OUTCOME_METRICS
     if not decided or undecided == len(cases):
         raise UsageError(f"gate {gate.text!r} needs a judge; add --judge")
-    if undecided > FEW_UNDECIDED * len(cases):
+    if undecided > MAX_UNDECIDED * len(cases):
         raise UsageError(
             f"gate {gate.text!r}: {undecided} of {len(cases)} questions cannot be decided, because "
             "their references have no key facts; add --judge, or facts to the references"

@@ -46,7 +46,7 @@ _ALL_THE_SAME = 20
 
 @dataclass(frozen=True, slots=True)
 class PassageGrade:
-    """What the model said about a pair, once for each vote; None where it could not be read."""
+    """What the model said about a pair, once for each vote; None if it could not be read."""
 
     pair: PassagePair
     votes: tuple[int | None, ...]

@@ -22,7 +22,7 @@ GRADES = (0, 1, 2, 3)
 MAX_PASSAGE = 8_000
 """Characters of a passage that are shown; spreadsheets cut cells at 32,767."""
 POOL_COLUMNS = ("query_id", "query", "doc_id", "title", "passage", "label")
-FEW_LABELS = 30
+MIN_GRADED = 30
 """Below this many labels a kappa says little."""
 _NO_TEXT = Document("", "", "")
 _SEED = 42
@@ -212,7 +212,7 @@ class GradeAgreement:
         labelled: pairs with both a label and a grade.
         agreement: the share of pairs that both call relevant, or both not.
         kappa: the same beyond chance (Cohen 1960); None if both always say the same one thing.
-        weighted_kappa: of the grades themselves, with quadratic weights (Cohen 1968); None where
+        weighted_kappa: of the grades themselves, with quadratic weights (Cohen 1968); None if
             labels are on another scale than 0 to 3.
         confusion: counts by label, then by grade.
     """
@@ -258,7 +258,7 @@ def grade_agreement(
 class GraderAgreement:
     """Two graders on the documents that both graded.
 
-    `kappa` is about relevant or not, `weighted_kappa` about the grades; None where both always give
+    `kappa` is about relevant or not, `weighted_kappa` about the grades; None if both always give
     the same one.
     """
 

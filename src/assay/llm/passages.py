@@ -21,7 +21,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class ContextChunk:
-    """A text that an agent showed to its model; ids are empty where the agent gives none."""
+    """A text that an agent showed to its model; ids are empty if the agent gives none."""
 
     text: str
     id: str = ""

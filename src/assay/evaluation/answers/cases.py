@@ -62,7 +62,7 @@ def _marked(call: Call) -> tuple[str, ...]:
 
 
 def with_ground_truth(dataset: Dataset, path: Path) -> Dataset:
-    """The data set with the reference answers of a ground-truth file in place of its own."""
+    """The data set with the reference answers of a ground-truth file."""
     references = [
         # It rests on the documents that it was written from; a person's may not say which.
         ReferenceAnswer(each.query_id, each.answer, (), each.sources)
@@ -129,7 +129,7 @@ def _places(names: Sequence[str]) -> dict[str, int]:
 
 
 def _reference(row: LoggedAnswer) -> str | None:
-    """None where declining is right: the log says so, or its reference declines."""
+    """None if declining is right: the log says so, or its reference declines."""
     if row.answerable is False:
         return None
     if row.answerable is None and row.reference and abstained(row.reference):
@@ -151,7 +151,7 @@ def _resolve(cited: str, places: Mapping[str, int], ids: Sequence[str]) -> str:
 def _relevant(
     row: LoggedAnswer, query_id: str, places: Mapping[str, int], ids: Sequence[str]
 ) -> Iterator[str]:
-    """The ids of the contexts that were needed. One that was not retrieved has an id of its own."""
+    """The ids of the contexts that were needed. One that was not retrieved has another id."""
     texts = [normalize(each.text) for each in row.contexts]
     for number, wanted in enumerate(row.relevant, start=1):
         if wanted in places:

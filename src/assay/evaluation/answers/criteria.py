@@ -103,8 +103,8 @@ class RatedCriterion:
             said = f"the judge gave {mute} of {len(asked)} answers no rating that is one of "
             return self.failure or said + ", ".join(levels)
         places = [[levels.index(vote) for vote in votes if vote is not None] for votes in asked]
-        apart = 0 if len(levels) == 2 else 1
-        flips = sum(max(each) - min(each) > apart for each in places if len(each) > 1)
+        tolerance = 0 if len(levels) == 2 else 1
+        flips = sum(max(each) - min(each) > tolerance for each in places if len(each) > 1)
         if flips <= MAX_FLIPS * len(asked):
             return None
         return (

@@ -1,7 +1,7 @@
 """`assay.score_answers`: the metrics of answers, and a judge, over rows that were logged elsewhere.
 
 No agent is called. Rows are measured in batches as they are read, so that their contexts need not
-be in memory together. They are kept where there is a judge, who is asked at the end, and up to a
+be in memory together. They are kept if there is a judge, who is asked at the end, and up to a
 limit for the findings, which compare answers with each other.
 """
 
