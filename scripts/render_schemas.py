@@ -20,6 +20,7 @@ from assay.contract.envelope import (
     Usage,
 )
 from assay.run.models import AnswerRow, Comparison, ReportFile, RunHeader
+from assay.run.settings import project_schema
 
 FOLDER = Path(__file__).parents[1] / "docs" / "schemas"
 RUN_FILES: dict[str, type[BaseModel]] = {
@@ -73,6 +74,7 @@ def rendered() -> dict[str, bytes]:
     for model, mode in CONTRACT.items():
         schema = model.model_json_schema(mode=mode, schema_generator=_AbsentNotNull)
         found[f"{model.__name__}.json"] = schema
+    found["assay.schema.json"] = project_schema()
     draft = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
     return {name: orjson.dumps(draft | schema, option=options) for name, schema in found.items()}

@@ -292,3 +292,47 @@ def request_settings() -> dict[str, RunSetting]:
         for setting in settings().values()
         if setting.option.request_field
     }
+
+
+_JSON_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number"}
+
+
+def option_schema(setting: RunSetting) -> dict[str, Any]:
+    """The JSON Schema of a setting in assay.toml."""
+    text = {"type": "string"}
+    if setting.is_part:
+        parts = field_types(setting.kind)
+        keys = {name: {"type": _JSON_TYPES[kind]} for name, (kind, _) in parts.items()}
+        table = {"type": "object", "properties": keys, "additionalProperties": False}
+        found: dict[str, Any] = {"anyOf": [text, table]}
+    elif setting.kind is tuple:
+        found = {"anyOf": [text, {"type": "array", "items": text}, {"type": "object"}]}
+    else:
+        found = {"type": _JSON_TYPES[setting.kind]}
+    limits = {"minimum": setting.option.low, "maximum": setting.option.high}
+    found |= {name: bound for name, bound in limits.items() if bound is not None}
+    if setting.option.choices:
+        found["enum"] = list(setting.option.choices)
+    return {**found, "description": setting.option.help}
+
+
+def project_schema() -> dict[str, Any]:
+    """The JSON Schema of assay.toml: options of a run at the top, in `[eval]`, `[target.NAME]`.
+
+    Tables and keys of other verbs are allowed without a check.
+    """
+    options = {setting.param: option_schema(setting) for setting in command_settings()}
+    table = {"type": "object", "properties": options}
+    named = {
+        "type": "object",
+        "properties": {"target": {"type": "string"}, **options},
+        "required": ["target"],
+        "additionalProperties": False,
+    }
+    targets = {"type": "object", "additionalProperties": {"$ref": "#/$defs/target"}}
+    return {
+        "title": "assay.toml",
+        "type": "object",
+        "properties": {**options, "eval": table, "target": targets},
+        "$defs": {"target": named},
+    }

@@ -1,0 +1,38 @@
+"""What a command does not need it does not import: starting up stays quick."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_LIST = "print(*sorted(name for name in sys.modules if name.startswith('assay.')))"
+_SCORE = "import assay; assay.score({'q': ['d']}, {'q': {'d': 1}}, ['ndcg@5'])"
+_HELP = "from assay.cli.app import app\ntry: app(['--help'])\nexcept SystemExit: pass"
+_RUN = (
+    "import assay; assay.evaluate(lambda query, top_k: [], 'notes', num_queries=1, out='runs', "
+    "listeners=())"
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "absent"),
+    [
+        (_SCORE, ("answers", "evaluation", "labels", "llm", "search", "serve", "targets")),
+        (_HELP, ("answers", "data", "evaluation", "labels", "report", "serve", "targets")),
+        (_RUN, ("labels", "llm.providers.opening", "search.embedding", "search.index", "serve")),
+    ],
+    ids=["score", "help", "run"],
+)
+def test_it_imports_nothing_of(code: str, absent: tuple[str, ...], tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys\n{code}\nprint()\n{_LIST}"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    modules = done.stdout.splitlines()[-1].split()
+    prefixes = tuple(f"assay.{name}" for name in absent)
+    assert [name for name in modules if name.startswith(prefixes)] == []
+    assert "assay" in done.stdout
