@@ -1,7 +1,9 @@
 """Real Qdrant servers: addresses, keys, aliases, failover, and nodes that die."""
 
 import contextlib
+import json
 import logging
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -11,12 +13,14 @@ from typing import Any
 
 import httpx
 import pytest
+from click.testing import CliRunner
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 from tests.search.cluster import running_cluster
 from tests.search.conftest import QdrantServer, running_server
 from tests.search.samples import DOCUMENTS, WordEmbedder, corpus, indexed
 
+from assay.cli.app import app
 from assay.data import Dataset, Document
 from assay.errors import SearchError, SearchUnavailable, UsageError
 from assay.evaluation.evaluation import Evaluation
@@ -470,3 +474,15 @@ def test_compressed_vectors_are_scored_by_the_whole_ones(
 def test_an_unknown_compression_is_refused() -> None:
     with pytest.raises(UsageError, match="QDRANT_QUANTIZATION must be one of none, int8, binary"):
         ClusterSettings(quantization="int4")  # type: ignore[arg-type]
+
+
+def test_doctor_says_which_server_keeps_the_index(
+    qdrant_server: QdrantServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QDRANT_URL", qdrant_server.url)
+    found = json.loads(CliRunner().invoke(app, ["doctor", "--json"]).stdout)
+    assert re.fullmatch(rf"Qdrant [\d.]+ at {qdrant_server.url}, 1 node", found["index"])
+    monkeypatch.setenv("QDRANT_URL", "http://127.0.0.1:9")
+    result = CliRunner().invoke(app, ["doctor", "--json"])
+    assert result.exit_code == 1
+    assert "http://127.0.0.1:9 does not respond" in json.loads(result.stdout)["problems"][0]

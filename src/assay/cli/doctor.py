@@ -30,9 +30,9 @@ from assay.cli.verb import (
 from assay.data import load_dataset
 from assay.data.cache import cache_folder
 from assay.data.public_sources import archive_state, cached_archive
-from assay.errors import DataError, TargetError, UsageError
+from assay.errors import AssayError, DataError, TargetError, UsageError
 from assay.evaluation.plan import check_target_health, refuse_unused_settings
-from assay.extras import PACKAGES
+from assay.extras import PACKAGES, missing_extra
 from assay.plugins import Plugin, installed_plugins
 from assay.privacy import private_mode
 from assay.report.console import labeled
@@ -213,6 +213,8 @@ class Installation:
     versions: dict[str, str]
     cache: str
     datasets: dict[str, str]
+    index: str
+    """Where searches keep their index: a folder, or a Qdrant server."""
     kept_files: dict[str, str]
     """Of `--deep`: each index, cache and model, and whether its checksums match."""
     problems: list[str]
@@ -238,7 +240,8 @@ def examine_installation(root: click.Command, *, deep: bool = False) -> Installa
     assert isinstance(root, VerbGroup)
     cache, problem = _cache()
     checked = _check_kept_files() if deep and not problem else {}
-    problems = [problem] * bool(problem)
+    index, unreachable = _index_place(cache)
+    problems = [one for one in (problem, unreachable) if one]
     plugins = list(installed_plugins())
     problems += [plugin.error for plugin in plugins if plugin.error]
     problems += _other_owners()
@@ -254,9 +257,25 @@ def examine_installation(root: click.Command, *, deep: bool = False) -> Installa
         versions=dict(_versions()),
         cache=cache,
         datasets=dict(_datasets(problem)),
+        index=index,
         kept_files={what: state for what, (state, _) in checked.items()},
         problems=problems,
     )
+
+
+def _index_place(cache: str) -> tuple[str, str]:
+    """Where the index is, and what is wrong with the server of QDRANT_URL, or ""."""
+    url = os.environ.get("QDRANT_URL")
+    if not url:
+        return os.environ.get("QDRANT_PATH") or f"{cache}/index", ""
+    try:
+        from assay.search.qdrant_connection import describe_server
+
+        return describe_server(url, os.environ.get("QDRANT_API_KEY") or None), ""
+    except ImportError as error:
+        return "QDRANT_URL", str(missing_extra(error) or error)
+    except AssayError as error:
+        return "QDRANT_URL", str(error)
 
 
 def _check_kept_files() -> dict[str, tuple[str, bool]]:
@@ -363,6 +382,7 @@ def _rendered_installation(found: Installation) -> Iterator[Any]:
     for name, version in found.versions.items():
         yield labeled(name, version)
     yield from ("", Text("data", style="bold"), labeled("cache", found.cache))
+    yield labeled("index", found.index)
     for name, state in found.datasets.items():
         yield labeled(name, state)
     for name, state in found.kept_files.items():

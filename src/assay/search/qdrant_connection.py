@@ -51,6 +51,22 @@ def connect(urls: str, api_key: str | None) -> QdrantClient:
     return cast(QdrantClient, FailoverClient(clients, probes))
 
 
+def describe_server(urls: str, api_key: str | None) -> str:
+    """`Qdrant 1.17.0 at http://localhost:6333, 3 nodes`; raises what a search would."""
+    shown = shown_addresses(urls)
+    client = connect(urls, api_key)
+    try:
+        with server_errors(shown):
+            version = client.info().version
+            require_version(version, shown)
+            require_one_cluster(client)
+            status = client.cluster_status()
+    finally:
+        client.close()
+    nodes = len(status.peers) if isinstance(status, models.ClusterStatusOneOf1) else 1
+    return f"Qdrant {version} at {shown}, {nodes} node{'s' * (nodes > 1)}"
+
+
 def shown_addresses(urls: str) -> str:
     """The addresses without users and passwords, for messages. Raises `UsageError`."""
     return ", ".join(map(_address, _split(urls)))
