@@ -50,6 +50,7 @@ class LlamaIndexRetriever:
         ([(SimpleNamespace(id="d1", metadata={}), 0.3)], ["d1"]),
         (LangChainRetriever().invoke("x"), ["d1", "d2", "3"]),
         (LlamaIndexRetriever().retrieve("x"), ["d1", "d2"]),
+        ([SimpleNamespace(id=None, metadata={"source": "kb/d1.md"})], ["d1"]),
     ],
 )
 def test_documents_pairs_and_numbers_are_ids(value: object, doc_ids: list[str]) -> None:

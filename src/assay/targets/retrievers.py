@@ -10,6 +10,7 @@ from numbers import Integral, Real
 from typing import Any, Protocol
 
 from assay.errors import AgentFailure, FailureKind
+from assay.targets.detection import known_form
 
 _METHODS = ("retrieve", "invoke", "query")
 DOCUMENT_KEYS = ("context", "source_documents", "documents", "docs")
@@ -202,7 +203,10 @@ def _id_of(item: Any, known: Container[str]) -> Any:
     if isinstance(item, Mapping):
         return item
     candidates = [text for text in map(_text, _candidates(item)) if text is not None]
-    return next((each for each in candidates if each in known), next(iter(candidates), item))
+    exact = [text for text in candidates if text in known]
+    # A loader's metadata has the path of a file: kb/KB-1.md is the document KB-1.
+    named = (known_form(text, known) for text in candidates)
+    return next(iter(exact), None) or next(filter(None, named), next(iter(candidates), item))
 
 
 def _candidates(item: Any) -> list[Any]:
