@@ -438,7 +438,7 @@ class RunConfig:
         same_in_shards=True,
         group="Output",
     )
-    search: str = _option(
+    search: str = _usual(
         "",
         "Record the searches of the agent: the search tool that it uses through Assay, a target "
         "such as builtin:hybrid, rest:URL or mcp:URL. The agent gets its address as search_url.",
@@ -446,7 +446,6 @@ class RunConfig:
         label="Search tool to record",
         placeholder="none",
         same_in_shards=True,
-        group="Usual options",
     )
     searches: str = _option(
         "",
@@ -462,6 +461,7 @@ class RunConfig:
         "Ask every question this many times, and report how far the trials agree.",
         metavar="N",
         label="Trials",
+        usual=True,
         low=1,
         high=100,
         request_field="num_trials",
