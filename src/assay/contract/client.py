@@ -126,7 +126,9 @@ async def run_stream(
                 raise _protocol("the stream stays open after its terminal event") from None
             except (EventTooLarge, ResponseTooLarge):
                 raise too_large(max_bytes) from None
-            except (httpx.RemoteProtocolError, httpx.ReadError):
+            except (httpx.RemoteProtocolError, httpx.ReadError) as error:
+                if terminal is None and isinstance(error, httpx.ReadError):
+                    raise
                 chunk, events = b"", []  # cut off; if the result has come, nothing is missing
             for event in events:
                 if terminal is not None:
