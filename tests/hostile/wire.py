@@ -112,27 +112,11 @@ async def no_answer(call: HostileCall) -> None:
     call.out.close()
 
 
-async def reset(call: HostileCall) -> None:
-    """Break the connection before the first byte."""
-    call.reset()
-
-
 async def reset_in_body(call: HostileCall) -> None:
     """Break the connection in the middle of the body."""
     await call.send(call.head("Content-Length: 5000"), call.body[:20])
     await asyncio.sleep(0.2)  # the caller reads what was sent; a reset may overtake it
     call.reset()
-
-
-async def half_close(call: HostileCall) -> None:
-    """End the connection on our side before the first byte, and keep it open."""
-    await call.half_close()
-
-
-async def half_close_in_headers(call: HostileCall) -> None:
-    """End the connection on our side within the headers."""
-    await call.send(b"HTTP/1.1 200 OK\r\nContent-")
-    await call.half_close()
 
 
 async def half_close_in_body(call: HostileCall) -> None:
@@ -146,25 +130,12 @@ async def silence(_call: HostileCall) -> None:
     await asyncio.sleep(MAX_SECONDS)
 
 
-async def slow_headers(call: HostileCall) -> None:
-    """A header every second."""
-    await call.send(b"HTTP/1.1 200 OK\r\n")
-    await call.repeat(b"X-Wait: yes\r\n", pause=1.0)
-
-
 async def slow_body(call: HostileCall) -> None:
     """A byte every second."""
     await call.send(call.head(f"Content-Length: {len(call.body)}"))
     for place in range(len(call.body)):
         await call.send(call.body[place : place + 1])
         await asyncio.sleep(1.0)
-
-
-async def silence_in_body(call: HostileCall) -> None:
-    """Half of the body, then nothing."""
-    half = len(call.body) // 2
-    await call.send(call.head(f"Content-Length: {len(call.body)}"), call.body[:half])
-    await asyncio.sleep(MAX_SECONDS)
 
 
 async def endless_headers(call: HostileCall) -> None:
@@ -195,11 +166,6 @@ def raw_head(*lines: str) -> Act:
         await call.send(head.encode("latin-1") + b"\r\n\r\n" + call.body)
 
     return act
-
-
-async def bare_body(call: HostileCall) -> None:
-    """HTTP/0.9: the body without a head."""
-    await call.send(call.body + b"\r\n\r\n")
 
 
 def wrong_length(more: int) -> Act:
@@ -276,17 +242,6 @@ async def endless_chunks(call: HostileCall) -> None:
     await call.repeat(b"%x\r\n%s\r\n" % (_PIECE, b" " * _PIECE))
 
 
-async def tiny_chunks(call: HostileCall) -> None:
-    """Chunks of one byte without an end, which cost far more to read than they hold."""
-    await call.send(call.head("Transfer-Encoding: chunked"))
-    await call.repeat(b"1\r\n \r\n" * 1000, pause=0.1)
-
-
-def headers(count: int, size: int) -> Act:
-    """The right answer with `count` headers of `size` bytes."""
-    return lambda call: call.send_body(call.body, *(f"X-{n}: {'x' * size}" for n in range(count)))
-
-
 # --- statuses and redirects -----------------------------------------------------------------------
 
 
@@ -345,13 +300,6 @@ async def cut_event(call: HostileCall) -> None:
     """The stream ends within its event."""
     cut = call.right.frame(call.json).removesuffix(call.right.closing)[:-12]
     await call.send(call.head(kind=_STREAM), cut)
-
-
-async def reset_in_stream(call: HostileCall) -> None:
-    """The connection breaks before the event is complete."""
-    await call.send(call.head(kind=_STREAM), call.right.frame(call.json)[:20])
-    await asyncio.sleep(0.2)
-    call.reset()
 
 
 async def carriage_returns(call: HostileCall) -> None:
