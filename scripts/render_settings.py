@@ -26,7 +26,7 @@ values of a repeatable option are separated by `;`.
 [cli.md](cli.md) has the full text of every command,
 [judge.md](judge.md#choosing-a-model) the variables of models.
 """
-_MAX_WORDS = 10
+_MAX_WORDS = 7
 # A sentence, or what stands before a colon, unless it is the colon of a target ("rest: target").
 _END = re.compile(r"(?<!rest)(?<!openai)(?<!\bst)(?<!onnx)(?<=[a-z)\d])[.:;](?:\s|$)")
 

@@ -63,6 +63,7 @@ READERS_COMMANDS = {
     "uvx",
     "curl",
     "docker",
+    "docker-compose",
     "git",
     "sh",
     "export",
