@@ -33,7 +33,7 @@ def sections(text: str) -> dict[str, list[str]]:
 def test_the_usual_options_of_eval_come_first_and_the_rest_with_help_all() -> None:
     shown, every = sections(invoke("eval", "--help")), sections(invoke("eval", "--help-all"))
     usual = ["--dataset", "--num-queries", "--top-k", "--gate", "--baseline", "--compare-to"]
-    first = [*usual, "--answers,", "--judge", "--metrics", "--resume", "--json"]
+    first = [*usual, "--answers,", "--judge", "--search", "--metrics", "--resume", "--json"]
     assert shown["Usual options"] == first
     assert set(first) <= set(every["Usual options"])
     assert list(every) == ["Arguments", *GROUPS, "Other options"]
