@@ -10,7 +10,6 @@ from click.testing import CliRunner, Result
 
 from assay.cli.audit import audit
 from assay.cli.verb import VerbCommand
-from assay.errors import DataError
 
 app = VerbCommand("audit", audit)
 
@@ -48,18 +47,6 @@ def test_a_right_report_is_called_correct_with_exit_code_0(tmp_path: Path, qrels
     assert invoke(str(tmp_path), "--qrels", qrels).stdout == result.stdout  # the folder of a run
 
 
-def test_a_run_can_be_named_as_in_other_commands(
-    tmp_path: Path, qrels: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "runs" / "20260101-000000-a"
-    folder.mkdir(parents=True)
-    (folder / "run.json").write_text("{}")
-    write(folder, TRUE_NDCG)
-    monkeypatch.chdir(tmp_path)
-    for name in ("latest", "20260101"):
-        assert "its own lists give 0.6131: correct" in invoke(name, "--qrels", qrels).stdout
-
-
 def test_a_wrong_report_is_explained_with_exit_code_1(tmp_path: Path, qrels: str) -> None:
     result = invoke(write(tmp_path, 1.0, each=1.0), "--qrels", qrels)
     assert result.exit_code == 1
@@ -87,27 +74,6 @@ def test_json_holds_every_disagreement(tmp_path: Path, qrels: str) -> None:
     assert claim["flaws"] == ["the ideal ranking was taken from the retrieved documents"]
     assert len(claim["disagreements"]) == 8
     assert claim["verdict"].startswith("claims nDCG@5 1.0000; its own lists give 0.6131")
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("{", r"report\.json:1: is not valid JSON"),
-        ("[]", r"report\.json: is not an evaluation report"),
-        ('{"per_query_results": [{"query_id": 3}]}', r"report\.json: per_query_results: entry 1"),
-        (None, r"report\.json: cannot be read: No such file"),
-    ],
-)
-def test_a_broken_report_is_refused_with_its_name(
-    content: str | None, message: str, tmp_path: Path, qrels: str
-) -> None:
-    path = tmp_path / "report.json"
-    if content is not None:
-        path.write_text(content)
-    result = invoke(str(path), "--qrels", qrels)
-    assert isinstance(result.exception, DataError)
-    with pytest.raises(DataError, match=message):
-        raise result.exception
 
 
 def test_the_judgments_are_those_of_the_data_set_that_the_report_names(

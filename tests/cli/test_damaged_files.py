@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 from tests.tiny_dataset import tiny_dataset
 
-from assay import compare_runs, evaluate_agent, load_dataset
+from assay import compare_runs, evaluate_agent
 from assay.cli.app import app
 from assay.data.beir import write_beir
 from assay.data.dataset import Fact, ReferenceAnswer
@@ -281,7 +281,3 @@ def test_a_damaged_report_is_mended_by_resuming_its_run(folder: Path, runs: Path
         (run / name).write_text("{")
     outcome(("eval", "--resume", "b", "--out", str(runs)))
     assert RunFolder(run).read_report().statistics == whole
-
-
-def test_the_data_set_of_the_tests_loads(runs: Path) -> None:
-    assert len(load_dataset("tiny").answers) == 8

@@ -1,16 +1,12 @@
 """`assay data info` and `assay data list`."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from assay.cli.app import data_verbs
-from assay.errors import UsageError
-
-OFFICIAL = os.environ.get("NFCORPUS_ARCHIVE")
 
 
 @pytest.fixture
@@ -64,20 +60,8 @@ def test_the_split_and_the_assumption_can_be_chosen(dataset: str) -> None:
     assert (facts["split"], facts["assumed_std"]) == ("train", 0.2)
 
 
-def test_an_unknown_split_is_refused_with_the_known_ones(dataset: str) -> None:
-    with pytest.raises(UsageError, match=r"no split 'dev'; it has: .*test, train"):
-        invoke("info", dataset, "--split", "dev")
-
-
 def test_list_names_the_known_data_sets() -> None:
     assert list(json.loads(invoke("list", "--json")[0])) == ["nfcorpus", "notes"]
     shown, said = invoke("list")
     assert "nfcorpus" in shown
     assert "BEIR" in said
-
-
-@pytest.mark.skipif(not OFFICIAL, reason="NFCORPUS_ARCHIVE is not set")
-def test_info_on_the_official_archive_warns_that_train_gives_test_away() -> None:
-    shown, _ = invoke("info", "nfcorpus")
-    assert "3,115 of 3,128 documents" in shown
-    assert "another track" in shown.replace("\n", " ")

@@ -31,8 +31,3 @@ def test_offline_a_set_that_was_asked_for_is_not_swapped(run_assay: RunAssay, fo
     assert done.returncode == 2
     assert "NFCORPUS_ARCHIVE=FILE" in done.stderr
     assert "--dataset notes" in done.stderr
-
-
-def test_the_bundled_set_is_hard_for_bm25(run_assay: RunAssay) -> None:
-    done = run_assay("eval", "builtin:bm25", "--dataset", "notes", "--json")
-    assert 0.5 < json.loads(done.stdout)["metrics"]["ndcg@5"] < 0.8

@@ -96,15 +96,6 @@ def test_ids_that_earn_nothing_are_pointed_out(mode: str, words: str) -> None:
     assert words in done.output
 
 
-def test_nobody_there_is_exit_code_3() -> None:
-    done = run("http://127.0.0.1:1", "--json")
-    assert done.exit_code == 3
-    told = json.loads(done.stdout)
-    assert told["reached"] is False
-    assert "connection refused" in told["error"]
-    assert "connection refused" in run("http://127.0.0.1:1").stderr
-
-
 def settings(done: Result, verb: str = "eval") -> dict[str, tuple[str, str]]:
     listed = json.loads(done.stdout)["settings"]
     return {

@@ -37,12 +37,6 @@ def test_the_table_fits_and_ends_with_what_to_fix(run_assay: RunAssay) -> None:
     assert "with the right documents:" in done.stdout
 
 
-def test_a_failed_gate_on_answers_is_exit_code_1(run_assay: RunAssay) -> None:
-    done = run_assay(*ANSWER, "--gate", "correctness>=0.99")
-    assert done.returncode == 1
-    assert "gate failed: correctness>=0.99" in done.stderr
-
-
 def test_a_judge_that_cannot_be_reached_keeps_the_run_and_says_how_to_go_on(
     run_assay: RunAssay, folder: Path
 ) -> None:

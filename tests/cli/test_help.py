@@ -8,7 +8,6 @@ from click.testing import CliRunner
 
 from assay.cli.app import app
 from assay.cli.verb import GROUPS, VerbEntry, VerbGroup
-from assay.errors import closest, did_you_mean
 from assay.run.settings import command_settings
 
 
@@ -49,13 +48,6 @@ def test_an_option_is_in_the_section_that_the_table_gives_it() -> None:
         assert setting.flag in flags, setting.flag
 
 
-def test_the_rule_about_variables_is_printed_once() -> None:
-    for flag in ("--help", "--help-all"):
-        text = invoke("eval", flag)
-        assert text.count("ASSAY_NAME") == 1
-        assert "env var" not in text
-
-
 def test_every_line_of_the_list_of_verbs_is_the_beginning_of_its_help() -> None:
     """They are written twice, so that the list imports no verb."""
     for words, command in app.all_verbs():
@@ -81,13 +73,6 @@ def test_every_verb_is_listed_by_what_it_is_for_and_three_examples_follow() -> N
     assert sorted(listed) == sorted(app.verbs)
     assert examples == ["assay"] * 3
     assert "Commands" not in shown
-
-
-def test_the_nearest_name_is_found_whatever_its_case() -> None:
-    assert closest("NDGC", ["nDCG", "MRR"]) == "nDCG"
-    assert closest("zzz", ["nDCG", "MRR"]) is None
-    assert did_you_mean("notse", ["notes", "nfcorpus"]) == ". Did you mean 'notes'?"
-    assert did_you_mean("x", ["notes"]) == ""
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -265,14 +264,3 @@ def test_the_gitlab_job_measures(project: Path, tmp_path: Path) -> None:
     assert "gate passed: success_rate" in runner.output
     for path in (*job["artifacts"]["paths"], job["artifacts"]["reports"]["junit"]):
         assert (project / path).exists(), path
-
-
-def test_the_commands_that_are_printed_work(project: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "assay", "init"], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.splitlines() == ["assay doctor app", "assay eval app"]
-    for command in done.stdout.splitlines():
-        result = invoke(command.split()[1:])
-        assert result.exit_code == 0, result.output
-    assert "on questions test" in result.stdout

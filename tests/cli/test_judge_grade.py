@@ -1,9 +1,7 @@
 """`assay judge grade`: runs and pools, files that say who judged, and models that are refused."""
 
 import csv
-import importlib.util
 import json
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -134,27 +132,3 @@ def test_sources_that_cannot_be_graded_are_refused(
     result = invoke(*arguments)
     assert isinstance(result.exception, AssayError)
     assert message in str(result.exception)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-@pytest.mark.skipif(
-    not os.environ.get("ASSAY_GGUF_MODEL") or importlib.util.find_spec("xllamacpp") is None,
-    reason="ASSAY_GGUF_MODEL is not set (sh scripts/get-smollm2.sh), or xllamacpp is missing",
-)
-def test_a_real_small_model_grades_or_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """135 million parameters do not tell passages apart: it must not be believed in silence."""
-    monkeypatch.chdir(tmp_path)
-    Path("pool.csv").write_text(
-        "query,doc_id,passage,label\ngreen tea,d1,Green tea steeps three minutes.,1\n"
-        "full moon,d2,The moon is full every 29.5 days.,1\n"
-    )
-    result = CliRunner().invoke(app, ["judge", "grade", "pool.csv", "--judge", "gguf", "--json"])
-    if result.exit_code == 3:
-        assert "not graded: the model" in result.stderr
-    else:
-        summary = json.loads(result.stdout)
-        assert summary["graded"] + summary["unreadable"] == 2
-        assert "only 2 labels" in result.stderr or "no passage has" in result.stderr

@@ -36,26 +36,6 @@ def make_shards(folder: Path) -> list[str]:
     return names
 
 
-def test_shards_become_one_run_beside_them(folder: Path) -> None:
-    out = folder / "runs"
-    names = make_shards(folder)
-    done = CliRunner().invoke(app, [*names, "--out", str(out), "--json"])
-    assert done.exit_code == 0, done.output
-    report = json.loads(done.stdout)
-    assert report["summary"]["total_queries"] == 40
-    assert report["state"] == "complete"
-    merged = [run for run in list_runs(out) if run.name not in names]
-    assert [run.read_header().merged_from for run in merged] == [names]
-    assert "40 of 40 answered" in merged[0].summary_file.read_text()
-
-
-def test_a_table_is_shown_to_people(folder: Path) -> None:
-    names = make_shards(folder)
-    done = CliRunner().invoke(app, [*names, "--out", str(folder / "runs")])
-    assert done.exit_code == 0
-    assert "nDCG@5" in done.stdout
-
-
 def test_a_submission_is_written_and_merged_again(folder: Path) -> None:
     names = make_shards(folder)
     file = folder / "results.json"

@@ -77,14 +77,6 @@ def test_rows_are_written_with_their_figures(log: Path, tmp_path: Path) -> None:
     assert [line["correctness"] for line in lines] == [1.0, 0.0]
 
 
-def test_columns_are_mapped(tmp_path: Path) -> None:
-    path = tmp_path / "mine.csv"
-    path.write_text("q,a,docs\nHow long?,Three minutes.,\"['Three minutes it is.']\"\n")
-    result = invoke(path, "--columns", "question=q,answer=a,contexts=docs", "--json")
-    assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)["answers"]["metrics"]["faithfulness"] == 1.0
-
-
 def test_a_judge_that_answers_no_call_leaves_no_verdict(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,7 +1,6 @@
 """`assay score`: what is printed, what is JSON, what is refused."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -158,16 +157,6 @@ def test_a_mistake_is_told_in_words(
     assert isinstance(error, kind)
     with pytest.raises(kind, match=message):
         raise error
-
-
-@pytest.mark.skipif("NFCORPUS_ARCHIVE" not in os.environ, reason="NFCORPUS_ARCHIVE is not set")
-def test_the_real_ceilings_stand_beside_the_scores(tmp_path: Path) -> None:
-    run = tmp_path / "run.json"
-    run.write_text('{"PLAIN-2": ["MED-2427"]}')
-    arguments = ("--dataset", "nfcorpus", "--metrics", "recall@10", "--json")
-    content = json.loads(invoke(str(run), *arguments))
-    assert content["queries"] == 323
-    assert content["metrics"]["recall@10"]["ceiling"] == pytest.approx(0.615, abs=5e-4)
 
 
 def test_intervals_are_those_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

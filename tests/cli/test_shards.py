@@ -8,26 +8,12 @@ from pathlib import Path
 import pytest
 import yaml
 from tests import forked
-from tests.cli.conftest import RunAssay
 
 from assay.errors import UsageError
 from assay.run.config import RunConfig
 from assay.run.settings import arguments, parse_shard
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-EVAL = ("eval", "builtin:bm25", "--dataset", "notes", "--json")
-
-
-def test_shards_merged_equal_the_whole_to_the_last_digit(run_assay: RunAssay, folder: Path) -> None:
-    whole = run_assay(*EVAL, "--out", "whole")
-    assert whole.returncode == 0, whole.stderr
-    for shard in ("1/3", "2/3", "3/3"):
-        done = run_assay(*EVAL, "--shard", shard, "--out", "shards")
-        assert done.returncode == 0, done.stderr
-    names = sorted(each.name for each in (folder / "shards").iterdir() if each.is_dir())
-    merged = run_assay("merge", *names, "--out", "shards", "--json")
-    assert merged.returncode == 0, merged.stderr
-    assert json.loads(merged.stdout)["metrics"] == json.loads(whole.stdout)["metrics"]
 
 
 @pytest.mark.parametrize("text", ["0/3", "4/3", "1", "1/0", "a/b", "1/", "-1/3", "1/3/5"])
