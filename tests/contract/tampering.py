@@ -1,7 +1,6 @@
 """A good agent whose answers are changed on their way out: one seeded fault at a time."""
 
 import asyncio
-import gzip
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,7 +12,6 @@ from assay.net.sse import EventReader, format_event
 
 CUT = "cut"
 OPEN = "open"
-_BOMB = gzip.compress(b" " * 50_000_000, compresslevel=1)
 
 
 @dataclass(frozen=True)
@@ -61,11 +59,6 @@ class Reply:
 
     def with_events(self, events: list[tuple[str, dict[str, Any]]]) -> "Reply":
         return self.with_body(*(format_event(name, data).encode() for name, data in events))
-
-
-def bombed(reply: Reply) -> Reply:
-    """50 MB that are 0.2 MB on the wire."""
-    return replace(reply, pieces=(_BOMB,), headers=((b"content-encoding", b"gzip"),))
 
 
 Tamper = Callable[[Reply], Reply]

@@ -8,13 +8,11 @@ from pydantic import BaseModel, ValidationError
 
 from assay.contract.envelope import (
     AgentRunRequest,
-    AgentRunResponse,
     Budgets,
     ErrorCode,
     GroundingChunk,
     GroundingPack,
     TaskError,
-    error_response,
     read_inputs,
     succeeded,
     validation_error_response,
@@ -25,18 +23,6 @@ CANARY = "canary-5f1c"
 
 def request(**fields: Any) -> AgentRunRequest:
     return AgentRunRequest.model_validate({"request_id": "r1", "task_type": "T", **fields})
-
-
-def test_only_the_id_and_the_task_are_required() -> None:
-    assert orjson.loads(request().to_wire()) == {
-        "request_id": "r1",
-        "task_type": "T",
-        "mode": "DEMO",
-        "risk_tier": "NON_SENSITIVE",
-        "domain_id": "clinical",
-        "inputs": {},
-        "budgets": {},
-    }
 
 
 def test_budgets_have_the_names_of_both_dialects() -> None:
@@ -54,7 +40,13 @@ def test_fields_that_are_not_known_are_ignored() -> None:
     assert request(added_next_year=1) == request()
 
 
-@pytest.mark.parametrize("bad", ["", "a\nb", "x" * 257, "\x7f", "\x85", "\u2028", 5, None])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        *("", " ", "\u00a0 \t", "a\nb", "x" * 257, "\x7f", "\x85", "\u2028"),
+        *("\u200b", "a\u202eb", "\ufeffa", 5, None),
+    ],
+)
 def test_an_id_that_could_break_a_log_line_is_refused(bad: Any) -> None:
     with pytest.raises(ValidationError):
         request(request_id=bad)
@@ -74,19 +66,6 @@ def test_a_response_never_holds_null() -> None:
 def test_a_number_that_json_cannot_say_is_an_error_and_not_a_null(value: float) -> None:
     with pytest.raises(ValueError, match="NaN"):
         succeeded(request(), {"scores": [value]}).to_wire()
-
-
-@pytest.mark.parametrize(
-    ("status", "ok"), [("ok", True), ("success", True), ("degraded", True), ("error", False)]
-)
-def test_ok_says_whether_there_is_a_result(status: Any, ok: bool) -> None:
-    assert AgentRunResponse(status=status, request_id="r1").to_wire()["ok"] is ok
-
-
-def test_an_error_has_a_code_a_message_and_no_outputs() -> None:
-    wire = error_response(ErrorCode.TASK_FAILED, "it failed", request_id="r1").to_wire()
-    assert wire["error"] == {"code": "TASK_FAILED", "message": "it failed"}
-    assert (wire["status"], wire["ok"], wire["outputs"]) == ("error", False, {})
 
 
 @pytest.mark.parametrize(
@@ -125,10 +104,6 @@ class Paper(BaseModel):
 class PaperInputs(BaseModel):
     query: str
     papers: dict[str, Paper] = {}
-
-
-def test_inputs_of_a_task_are_read_by_its_own_model() -> None:
-    assert read_inputs(PaperInputs, request(inputs={"query": "q"})).query == "q"
 
 
 def test_wrong_inputs_are_named_from_inputs_on() -> None:

@@ -1,13 +1,12 @@
 """An A2A agent that misbehaves on purpose: the path of its address says how.
 
-    http://127.0.0.1:PORT/first_502      a card, and an agent whose first answers are errors
+    http://127.0.0.1:PORT/error_500      a card, and an agent whose answers are errors
 
 What a single response can do wrong is in `tests/hostile`; here is what a whole run makes of it. The
 dataset is that of `tiny_dataset`: query "query 7" has documents d7 (grade 2) and d8 (grade 1).
 """
 
 import json
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,25 +14,18 @@ from typing import Any
 from tests.json_server import Answer, JsonRequest, JsonServer
 
 METADATA = "http://169.254.169.254/latest/meta-data/"
-DEATH = 12
-"""How many calls the mode `dies` answers before nothing comes any more."""
 
 
 class BadAgent(JsonServer):
-    """Serves every mode; `asked` counts questions by mode and query."""
+    """Serves every mode."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked: Counter[tuple[str, int]] = Counter()
-
-    def answer(self, request: JsonRequest) -> Answer | None:
+    def answer(self, request: JsonRequest) -> Answer:
         if request.method == "GET":
             return self._card(*request.path.strip("/").partition("/")[::2])
         question = json.loads(request.body["params"]["message"]["parts"][0]["text"])
         number = int(question["query"].split()[1])
         # Below the path of a mode whose card was rebased stands the mode that really answers.
         mode = request.path.rstrip("/").rpartition("/")[2]
-        self.asked[mode, number] += 1
         return self._mode(mode, request.body["id"], number)
 
     def _card(self, mode: str, rest: str) -> Answer:
@@ -52,31 +44,20 @@ class BadAgent(JsonServer):
         interface = {"protocolBinding": "JSONRPC", "protocolVersion": "1.0", "url": url}
         return 200, {}, {"name": mode, "supportedInterfaces": [interface]}
 
-    def _mode(self, mode: str, call_id: object, number: int) -> Answer | None:
+    def _mode(self, mode: str, call_id: object, number: int) -> Answer:
         right = [f"d{number}", f"d{number + 1}"]
-        first = self.asked[mode, number] == 1
-        dead = mode == "dies" and sum(self.asked.values()) > DEATH
-        if dead or (mode == "first_reset" and first):
-            return None
         if mode == "error_500":
             return 500, {}, b"Internal Server Error: query text in a stack trace"
-        if mode == "first_502" and first:
-            return 502, {"Retry-After": "0"}, b"bad gateway"
         if mode == "garbage":
             return 200, {}, b'{"jsonrpc": "2.0", "result": {"task": '
         answers: dict[str, Any] = {
             "wrong_shape": {"documents": right},
-            "numbers": {"doc_ids": [1, 2]},
             "duplicates": {"doc_ids": right[:1] * 5},
-            "unknown": {"doc_ids": ["nonsense", "d-1", "D0"]},
             "too_many": {"doc_ids": right + [f"d{place}" for place in range(1000, 1500)]},
         }
         data = answers.get(mode, {"doc_ids": right})
         task: dict[str, Any] = {"id": "t", "status": {"state": "TASK_STATE_COMPLETED"}}
         task["artifacts"] = [{"artifactId": "a", "parts": [{"data": data}]}]
-        if mode == "failed_task":
-            message = {"parts": [{"text": "INDEX_MISSING: the secret index"}]}
-            task = {"id": "t", "status": {"state": "TASK_STATE_FAILED", "message": message}}
         return 200, {}, {"jsonrpc": "2.0", "id": call_id, "result": {"task": task}}
 
 

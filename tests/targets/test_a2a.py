@@ -1,7 +1,6 @@
 """The client against agents that a test writes in a few lines, each on a real port."""
 
 import json
-import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from tests.contract.running import running
 
-from assay.errors import AgentFailure, FailureKind, TargetError
+from assay.errors import AgentFailure, FailureKind
 from assay.targets.a2a.agent import A2AAgent
 from assay.targets.a2a.reply import HTTP_JSON, Dialect
 
@@ -158,19 +157,6 @@ async def test_an_error_is_told_by_its_code_alone(code: object, kind: FailureKin
     assert "secret" not in str(broken)
 
 
-async def test_a_redirect_on_the_same_host_is_followed() -> None:
-    seen = []
-
-    def answer(call: dict[str, Any]) -> Response:
-        seen.append(call["id"])
-        if len(seen) == 1:
-            return Response(status_code=307, headers={"Location": "/?moved=1"})
-        return JSONResponse(done(call))
-
-    assert await asked(answer) == ["d1"]
-    assert seen[0] == seen[1]
-
-
 def stream(*results: dict[str, Any]) -> Answer:
     """Bodies come with CRLF, comments and an id, as servers write them."""
 
@@ -210,27 +196,6 @@ async def test_an_error_may_come_in_the_middle_of_a_stream() -> None:
         return Response(content, media_type="text/event-stream")
 
     assert str(await failure(answer, streaming=True)) == "error -32603"
-
-
-async def test_nobody_there_is_told_with_the_address_and_no_password() -> None:
-    agent = A2AAgent("http://user:pass@127.0.0.1:1/purple")
-    with pytest.raises(TargetError, match="connection refused") as told:
-        await agent.open()
-    await agent.close()
-    assert "http://127.0.0.1:1/purple:" in str(told.value)
-    assert "pass" not in str(told.value)
-
-
-async def test_chatty_loggers_are_quiet_and_say_nothing_of_the_question(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    logging.getLogger().setLevel(logging.DEBUG)
-    try:
-        await asked(lambda call: JSONResponse(done(call)))
-    finally:
-        logging.getLogger().setLevel(logging.WARNING)
-    assert not [record for record in caplog.records if record.name.startswith(("httpx", "a2a"))]
-    assert "secret question" not in caplog.text
 
 
 async def test_a_token_goes_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,26 +137,6 @@ def test_answers_are_measured_against_what_the_model_was_shown(tmp_path: Path) -
     assert shows("It closes at 22:00 in summer.")["faithfulness"] == 0.0
 
 
-def test_unknown_ids_that_are_chunks_say_what_to_add(tmp_path: Path) -> None:
-    run = evaluate(lambda query, top_k: ["pool#1", "bus#1"], TOWN, out=tmp_path)
-    unknown = run.report.violations["unknown"]
-    assert unknown.ids == 2
-    assert unknown.hint == "these look like chunks of documents; add --chunk-separator '#'"
-    better = evaluate(lambda q, k: ["pool#1", "bus#1"], TOWN, out=tmp_path, chunk_separator="#")
-    assert better.report.violations["unknown"].hint is None
-    assert better.metrics["ndcg@5"] == 1.0
-
-
-@pytest.mark.parametrize(
-    ("spelled", "how"),
-    [("PooL", "in another case"), ("pool%20", "")],
-)
-def test_unknown_ids_in_another_spelling_are_told(tmp_path: Path, spelled: str, how: str) -> None:
-    run = evaluate(lambda query, top_k: ["bus", spelled], TOWN, out=tmp_path)
-    hint = f"some are documents of the data set {how}: return the ids as the data set has them"
-    assert run.report.violations["unknown"].hint == (hint if how else None)
-
-
 def test_repeated_ids_say_how_chunks_are_mapped(tmp_path: Path) -> None:
     run = evaluate(lambda query, top_k: ["pool", "pool", "bus"], TOWN, out=tmp_path)
     repeated = run.report.violations["duplicate"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.contract.demo_agent import demo_service
 from tests.contract.running import running
-from tests.contract.tampering import CUT, OPEN, Reply, Tamper, Tampered, bombed
+from tests.contract.tampering import CUT, OPEN, Reply, Tamper, Tampered
 
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, GroundingPack, succeeded
 from assay.contract.server import AgentService, ReportProgress, agent_app
@@ -21,7 +21,6 @@ from assay.net.outbound import OutboundPolicy
 from assay.serve.guards import BearerToken
 from assay.targets import open_target
 from assay.targets.contract import ContractAgent, OutputReader
-from assay.targets.probe import ProbedAgent
 from assay.targets.target_kinds import OpenContext
 
 URL = "https://www.ncbi.nlm.nih.gov/pubmed/"
@@ -35,30 +34,10 @@ DEMO = agent_app(demo_service())
 LIMITS: Any = {"linger_s": 0.05, "max_bytes": 100_000}
 
 
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        ("http:http://h:8000=RAG_RETRIEVE", "http:http://h:8000=RAG_RETRIEVE"),
-        ("https://h/a/b=X", "http:https://h/a/b=X"),
-        ("http:https://h=X#stream", "http:https://h=X#stream"),
-    ],
-)
-def test_how_a_target_is_written(text: str, name: str) -> None:
-    assert open_target(text, OpenContext(DATA)).info.name == name
-
-
 @pytest.mark.parametrize("text", ["http:http://h:8000", "http:http://h=", "http:=X"])
 def test_a_target_without_a_task(text: str) -> None:
     with pytest.raises(UsageError, match="names no task; write http:URL=TASK"):
         open_target(text, OpenContext(DATA))
-
-
-def test_a_bare_address_is_still_probed() -> None:
-    assert isinstance(open_target("http://localhost:1", OpenContext(DATA)), ProbedAgent)
-    agent = open_target("http://localhost:1=RAG_RETRIEVE", OpenContext(DATA, track="trained"))
-    assert isinstance(agent, ContractAgent)
-    assert (agent.info.protocol, agent.info.track) == ("http", "trained")
-    assert agent.info.name == "http:http://localhost:1=RAG_RETRIEVE"
 
 
 @asynccontextmanager
@@ -103,19 +82,16 @@ def test_a_task_that_ranks_nothing_is_refused() -> None:
         open_target("http://localhost:1=POLICY_REVIEW", OpenContext(DATA))
 
 
-ENDLESS: tuple[bytes | float | str, ...] = (b" " * 100_000,) * 20
 DRIPPING: tuple[bytes | float | str, ...] = (b" ", 0.05) * 100
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda r: r.with_body(*ENDLESS), "larger than"),
-        (bombed, "larger than"),
         (lambda r: r.with_body(*DRIPPING), "no complete response within 2 s"),
         (lambda r: r.with_body(OPEN), "no complete response within 2 s"),
     ],
-    ids=["endless", "gzip bomb", "dripping", "silent"],
+    ids=["dripping", "silent"],
 )
 async def test_a_hostile_health_endpoint_ends_the_opening(
     change: Tamper, said: str, monkeypatch: pytest.MonkeyPatch
@@ -167,7 +143,6 @@ FAILURES: list[tuple[str, Tamper, FailureKind, str]] = [
     ("stream", lambda r: r.with_body(r.body, OPEN), PROTOCOL, "stays open after its terminal"),
     ("stream", lambda r: r.with_body(b"junk\n\n"), PROTOCOL, "has no events"),
     ("stream", _content_type("application/json"), PROTOCOL, "expected content type"),
-    ("stream", lambda r: r.with_body(b": x\n\n" * 100_000), INVALID, "larger than"),
     ("stream", lambda r: r.with_events([("final", {})]), PROTOCOL, "no outputs object"),
     ("sync", _content_type("text/html"), PROTOCOL, "expected content type"),
     ("sync", lambda r: r.with_body(b"{"), PROTOCOL, "not a JSON object"),
@@ -176,10 +151,6 @@ FAILURES: list[tuple[str, Tamper, FailureKind, str]] = [
     ("sync", lambda r: r.with_json({**r.json, "request_id": "x"}), PROTOCOL, "request_id differs"),
     ("sync", lambda r: r.with_json({**r.json, "task_type": "X"}), PROTOCOL, "task_type differs"),
     ("sync", lambda r: r.with_json(r.json, 307), PROTOCOL, "redirects"),
-    ("sync", lambda r: r.with_body(b" " * 200_000), INVALID, "larger than"),
-    ("sync", bombed, INVALID, "larger than"),
-    ("sync", lambda r: r.with_json({}, 500), FailureKind.AGENT_ERROR, "HTTP 500"),
-    ("sync", lambda r: r.with_json({}, 503), FailureKind.CONNECTION, "HTTP 503"),
     ("sync", lambda r: r.with_json(r.json, 503), FailureKind.AGENT_ERROR, "HTTP 503"),
     ("sync", lambda r: r.with_json({}, 404), FailureKind.AGENT_ERROR, "HTTP 404"),
     ("sync", lambda r: r.with_json({}, 401), FailureKind.AGENT_ERROR, "set AGENT_TOKEN"),
@@ -201,20 +172,6 @@ async def test_each_failure_is_called_what_it_is(
             await agent.ask("green tea", 2)
     assert caught.value.kind == kind
     assert caught.value.retryable == (said == "HTTP 503")
-
-
-async def test_a_run_that_fails_is_told_by_its_code_alone() -> None:
-    async def work(_request: AgentRunRequest, _report: ReportProgress) -> AgentRunResponse:
-        raise RuntimeError("green tea")
-
-    app = agent_app(AgentService("broken", "RAG_RETRIEVE", work))
-    async with opened(app) as agent:
-        for _ in range(8):  # when to stop asking is the evaluation's to say
-            with pytest.raises(
-                AgentFailure, match=r"ended with an error \(TASK_FAILED\)"
-            ) as caught:
-                await agent.ask("green tea", 2)
-    assert caught.value.kind is FailureKind.AGENT_ERROR
 
 
 async def test_both_dialects_are_sent_at_once() -> None:

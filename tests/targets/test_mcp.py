@@ -7,8 +7,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from starlette.applications import Starlette
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from tests.serve.serving import serving
 from tests.serve_mcp.serving import load_tiny
@@ -77,26 +76,6 @@ async def test_many_questions_share_one_session(options: dict[str, Any]) -> None
     assert opening <= 1
 
 
-@pytest.mark.parametrize(
-    ("tool", "kind", "words"),
-    [
-        ("fails", FailureKind.AGENT_ERROR, "the tool answered with an error"),
-        ("large", FailureKind.INVALID_ANSWER, "larger than 1,000,000 bytes"),
-    ],
-)
-@pytest.mark.parametrize("json_response", [True, False])
-async def test_failures_are_classified_and_end_one_call_only(
-    tool: str, kind: FailureKind, words: str, json_response: bool
-) -> None:
-    app = app_of(other_server(), json_response=json_response)
-    async with serving(app) as url, opened(f"mcp:{url}#{tool}") as agent:
-        for _ in range(2):
-            with pytest.raises(AgentFailure, match=words) as caught:
-                await agent.ask("a-query", 1)
-            assert (caught.value.kind, caught.value.retryable) == (kind, False)
-            assert "a-query" not in str(caught.value)
-
-
 async def test_a_call_that_is_given_up_leaves_the_session_usable() -> None:
     async with serving(app_of(other_server())) as url, opened(f"mcp:{url}#hangs") as agent:
         for _ in range(2):
@@ -160,8 +139,9 @@ async def test_a_token_is_sent_from_the_environment(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("target", "words"),
     [
-        ("mcp:http://127.0.0.1:9", "connection refused"),
-        ("mcp-stdio:no-such-command-here", "No such file"),
+        ("mcp:http://127.0.0.1:9", "connection refused; is the server running"),
+        ("mcp:http://127.0.0.1:1/sse", "deprecated transport: start the server with streamable"),
+        ("mcp-stdio:no-such-command-here", "No such file.*check what follows mcp-stdio:"),
         (
             f"mcp-stdio:{sys.executable} -c 'raise SystemExit(\"no index\")'",
             "stderr ends with: no i",
@@ -189,19 +169,6 @@ async def test_opening_can_be_interrupted() -> None:
         async with asyncio.timeout(0.2):
             await agent.open()
     await agent.close()
-
-
-async def test_an_address_without_mcp_is_a_target_error() -> None:
-    async def hello(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            await Response("hello")(scope, receive, send)
-        else:
-            await Starlette()(scope, receive, send)
-
-    async with serving(hello) as url:
-        with pytest.raises(TargetError, match="does not speak MCP"):
-            async with opened(f"mcp:{url}"):
-                pass
 
 
 @pytest.mark.parametrize("target", ["mcp:", "mcp:ftp://x", "mcp-stdio:", "mcp-stdio:'unclosed"])
@@ -289,18 +256,3 @@ async def test_a_restricted_client_checks_addresses_and_keeps_the_token(
     async with open_http(httpx2.MockTransport(handle)) as http:
         await http.post("http://127.0.0.1/mcp")
     assert seen == [None, "Bearer secret-token"]
-
-
-@pytest.mark.parametrize(
-    ("target", "words"),
-    [
-        ("mcp:http://127.0.0.1:1/mcp", "connection refused; is the server running"),
-        ("mcp:http://127.0.0.1:1/sse", "deprecated transport: start the server with streamable"),
-        ("mcp-stdio:no-such-command-anywhere", "check what follows mcp-stdio:"),
-    ],
-)
-async def test_what_to_try_is_said_where_no_session_can_be_opened(target: str, words: str) -> None:
-    with pytest.raises(TargetError) as caught:
-        async with opened(target):
-            pass
-    assert words in str(caught.value)

@@ -128,13 +128,3 @@ def test_other_shapes_are_invalid_answers(result: CallToolResult, message: str) 
     with pytest.raises(AgentFailure, match=message) as caught:
         read(result)
     assert caught.value.kind is FailureKind.INVALID_ANSWER
-
-
-def test_an_error_of_the_tool_is_the_agents_and_is_not_quoted() -> None:
-    result = CallToolResult(
-        content=[TextContent(type="text", text="no such table: secret")], is_error=True
-    )
-    with pytest.raises(AgentFailure) as caught:
-        read(result)
-    assert caught.value.kind is FailureKind.AGENT_ERROR
-    assert "secret" not in str(caught.value)

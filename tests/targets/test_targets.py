@@ -1,8 +1,6 @@
 """One table of targets: how a target is read, and what everything else learns from its kind."""
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -163,6 +161,8 @@ def test_an_agent_named_by_the_environment_is_contacted_where_that_says(
         "a2a:allowed.example",
         "mcp:http://127.0.0.1/#http://allowed.example",
         "nextcloud:http://127.0.0.1",
+        "http://169.254.169.254/latest",
+        "http://allowed.example@evil.example",
         "python:os:system",
         "mcp-stdio:server http://allowed.example",
         "purple:hybrid",
@@ -257,14 +257,6 @@ def test_every_kind_of_the_table_can_be_loaded() -> None:
             assert parse_target(example).kind == kind.name
 
 
-def test_the_table_loads_nothing_heavy() -> None:
-    code = "import sys, assay.targets.opening; print(*sys.modules)"
-    loaded = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout.split()
-    assert {"httpx", "mcp", "numpy", "pydantic"}.isdisjoint(loaded)
-
-
 class OwnAgent:
     """What a user may write: the methods, and no base class."""
 
@@ -318,20 +310,8 @@ async def test_python_objects_are_agents() -> None:
         as_agent(OwnAgent)
 
 
-def test_an_object_with_the_methods_of_an_agent_can_be_evaluated(tmp_path: Path) -> None:
-    own = OwnAgent()
-    run = evaluate(own, "notes", num_queries=2, out=tmp_path)
-    assert run.report.target.name == "mine"
-    assert own.is_open is False
-
-
 def test_a_run_folder_is_not_named_after_a_secret(toy: None, tmp_path: Path) -> None:
     evaluate("toy:server/?api_key=hunter2", "notes", num_queries=1, out=tmp_path)
     (folder,) = (path.name for path in tmp_path.iterdir() if path.is_dir())
     assert "hunter2" not in folder
     assert "server" in folder
-
-
-def test_the_context_has_defaults_for_everything_but_the_data() -> None:
-    context = OpenContext(NOTHING)
-    assert (context.track, context.mapping, context.answers) == ("undeclared", None, False)
