@@ -24,7 +24,6 @@ from assay.data import Dataset
 from assay.data.dataset import ReferenceAnswer
 from assay.data.question_table import read_questions
 from assay.errors import (
-    GateError,
     RunError,
     UsageError,
 )
@@ -236,23 +235,6 @@ def test_gates_may_be_on_answers(town: Dataset, tmp_path: Path) -> None:
     assert run(perfect, town, tmp_path, gates=gates).gates_passed
     failed = run(lambda query, top_k: ["pool"], town, tmp_path, gates=gates)
     assert [gate.passed for gate in failed.report.gates] == [False, False, False, False]
-
-
-def test_a_gate_on_answers_needs_answers(town: Dataset) -> None:
-    with pytest.raises(UsageError, match="add --answers"):
-        Evaluation.plan(RunConfig(target="x", gates=("correctness>=0.5",)), town)
-
-
-def test_a_gate_that_top_k_forbids_is_refused(town: Dataset) -> None:
-    config = RunConfig(target="x", answers=True, top_k=1, gates=("context_recall>=0.8",))
-    with pytest.raises(GateError, match=r"0\.7500"):
-        Evaluation.plan(config, town)
-
-
-@pytest.mark.parametrize("setting", [{"judge": "ollama"}, {"counterfactuals": True}])
-def test_what_is_for_answers_needs_answers(setting: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match="--answers"):
-        RunConfig(target="x", **setting)
 
 
 def test_runs_are_compared_on_answers_as_well(town: Dataset, tmp_path: Path) -> None:

@@ -174,23 +174,6 @@ def test_files_of_a_run_are_found_from_its_folder(run: Run) -> None:
     assert (run.folder / "report.json").is_file()
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"judge_set": {"votes": 5}}, "judge_set needs --judge"),
-        ({"counterfactuals": True}, "counterfactuals needs --answers"),
-        ({"judge": "gguf"}, "judge needs --answers"),
-        ({"max_cost": 1.0}, "max_cost needs --judge"),
-    ],
-)
-def test_a_setting_without_meaning_is_an_error(
-    dataset: Dataset, tmp_path: Path, settings: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(UsageError, match=message):
-        assay.evaluate(first, dataset, out=tmp_path, **settings)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_baseline_is_run_and_compared(dataset: Dataset, tmp_path: Path) -> None:
     run = assay.evaluate(first, dataset, baseline=second, out=tmp_path)
     assert run.comparison is not None
@@ -198,12 +181,6 @@ def test_a_baseline_is_run_and_compared(dataset: Dataset, tmp_path: Path) -> Non
     assert (better.wins, better.losses) == (12, 0)
     assert better.difference > 0
     assert len(assay.runs(tmp_path)) == 2
-
-
-def test_a_baseline_may_be_named_like_a_target(dataset: Dataset, tmp_path: Path) -> None:
-    run = assay.evaluate(first, dataset, baseline="builtin:bm25", out=tmp_path)
-    assert run.comparison is not None
-    assert run.comparison.a == "builtin:bm25"
 
 
 def test_rows_are_typed_and_in_the_order_of_the_plan(run: Run) -> None:
@@ -230,22 +207,6 @@ def test_a_run_compares_itself_with_another(run: Run, dataset: Dataset, tmp_path
     assert assay.compare_runs(other, run) == comparison
 
 
-def test_a_run_is_compared_with_one_that_is_named(
-    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    run, other = assay.evaluate(first, dataset), assay.evaluate(second, dataset)
-    assert assay.load_run("latest").name == other.name
-    assert run.compare("latest") == run.compare(other.name) == run.compare(other)
-
-
-def test_runs_of_one_second_are_in_the_order_they_were_made(
-    dataset: Dataset, tmp_path: Path
-) -> None:
-    made = [assay.evaluate(each, dataset, out=tmp_path).name for each in (second, first, second)]
-    assert [each.name for each in assay.runs(tmp_path)] == made
-
-
 def test_a_metric_is_found_under_every_spelling(run: Run) -> None:
     row = next(run.rows())
     for spelling in ("ndcg@5", "nDCG@5", "ndcg_at_5", nDCG @ 5):
@@ -255,17 +216,6 @@ def test_a_metric_is_found_under_every_spelling(run: Run) -> None:
         run.metrics["ndcg@10"]
     with pytest.raises(UsageError, match="ndcg_at_10 was not measured; these were: ndcg_at_5"):
         row.score("ndcg@10")
-
-
-def test_one_gate_may_be_a_text(dataset: Dataset, tmp_path: Path) -> None:
-    run = assay.evaluate(first, dataset, gates="ndcg@5>=0.2", out=tmp_path)
-    assert [gate.gate for gate in run.report.gates] == ["ndcg@5>=0.2"]
-
-
-@pytest.mark.parametrize("name", ["top_k", "num_queries", "timeout"])
-def test_a_text_in_place_of_a_number_is_named(dataset: Dataset, tmp_path: Path, name: str) -> None:
-    with pytest.raises(UsageError, match=f"{name} must be an? (integer|number), got '10'"):
-        assay.evaluate(first, dataset, out=tmp_path, **{name: "10"})  # type: ignore[arg-type]
 
 
 def test_a_run_that_failed_says_so(dataset: Dataset, tmp_path: Path) -> None:
@@ -288,13 +238,6 @@ def test_reprs_are_short(run: Run, dataset: Dataset) -> None:
 
 def test_a_run_can_be_a_key(run: Run) -> None:
     assert {run: 1}[assay.load_run(run.folder)] == 1
-
-
-def test_a_notebook_shows_a_table(run: Run) -> None:
-    html = run._repr_html_()
-    assert "nDCG@5" in html
-    assert "<script" not in html
-    assert len(html) < 20_000
 
 
 def test_a_run_is_loaded_again(run: Run, tmp_path: Path) -> None:
@@ -434,11 +377,6 @@ def test_scores_of_any_shape(dataset: Dataset) -> None:
     assert by_name.means == by_object.means
 
 
-def test_ids_that_the_data_set_does_not_know_are_told(dataset: Dataset, tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="all returned ids are unknown to .* such as 'x-1'"):
-        evaluate(lambda query, top_k: ["x-1", "x-2"], dataset, out=tmp_path)
-
-
 def test_an_id_that_holds_a_key_of_ours_is_told_without_it(
     dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -463,11 +401,6 @@ def test_the_track_of_the_target_is_not_that_of_a_builtin_baseline(
     tracks = {folder.read_header().track for folder in list_runs(tmp_path)}
     assert run.report.track == "trained"
     assert tracks == {"trained", "zero-shot"}
-
-
-def test_documents_without_answers_are_told(dataset: Dataset, tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="returned documents but no answers"):
-        assay.evaluate(first, dataset, answers=True, out=tmp_path)
 
 
 def test_type_checkers_know_metrics_and_refuse_unknown_names(run: Run) -> None:

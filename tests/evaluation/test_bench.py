@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from assay.cli.app import app
 from assay.errors import RunError, UsageError
-from assay.evaluation.bench import SUITES, find_bench, find_suite, read_suite
+from assay.evaluation.bench import SUITES, find_bench, read_suite
 from assay.metrics.statistics import compare_paired, compare_strata, summarize_strata
 from assay.report.bench import BenchCell, BenchReport, bench_sentences, rank_systems
 
@@ -177,11 +177,6 @@ def test_mistakes_in_a_suite_are_named(tmp_path: Path, text: str, words: str) ->
         read_suite(path)
     assert words in str(error.value)
     assert str(path) in str(error.value)
-
-
-def test_unknown_suites_are_refused_with_the_known_ones() -> None:
-    with pytest.raises(UsageError, match="neither a file nor one of beir, quick"):
-        find_suite("quik")
 
 
 @pytest.mark.parametrize("path", sorted(SUITES.glob("*.toml")), ids=lambda path: path.stem)

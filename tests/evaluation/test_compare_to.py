@@ -15,7 +15,6 @@ from assay.cli.app import app
 from assay.errors import RunError, UsageError
 from assay.evaluation.compare_to import regression_gate
 from assay.evaluation.gates import parse_gate
-from assay.report.ci import render_markdown
 from assay.run.folder import find_run
 from assay.run.listing import list_lines
 
@@ -242,20 +241,3 @@ def test_gates_name_a_run_by_its_label_its_name_or_its_folder(
         gate = f"ndcg@5>={name}-0.01"
         second = evaluate(right_below(30), dataset, compare_to=first, gates=gate, out=tmp_path)
         assert [(each.gate, each.passed) for each in second.report.gates] == [(gate, True)]
-
-
-def test_the_first_run_may_go_on_without_one_to_compare_with(
-    dataset: Dataset, tmp_path: Path
-) -> None:
-    gates = ["ndcg@5>=0.5", "ndcg@5>=main-0.01"]
-    settings: dict[str, Any] = {"compare_to": "main", "gates": gates, "label": "main"}
-    settings["out"] = tmp_path
-    with pytest.raises(RunError, match="--allow-first-run"):
-        evaluate(right_below(30), dataset, **settings)
-    with pytest.warns(UserWarning, match="no run of 'main'.*1 of 2 gates"):
-        first = evaluate(right_below(30), dataset, allow_first_run=True, **settings)
-    assert [gate.gate for gate in first.report.gates] == gates[:1]
-    summary = render_markdown(first.report, first.folder.read_header(), first.name)
-    assert "No earlier run of main" in summary
-    second = evaluate(right_below(30), dataset, allow_first_run=True, **settings)
-    assert [gate.passed for gate in second.report.gates] == [True, True]

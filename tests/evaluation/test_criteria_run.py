@@ -137,11 +137,6 @@ def test_a_gate_on_a_criterion_that_is_not_there_is_refused(
         Evaluation.plan(config, NOTES)
 
 
-def test_criteria_need_a_judge() -> None:
-    with pytest.raises(UsageError, match="criteria needs --judge"):
-        RunConfig(target="x", answers=True, criteria="criteria")
-
-
 def test_runs_are_compared_by_the_criteria_that_ask_the_same(
     criteria: Path, tmp_path: Path
 ) -> None:

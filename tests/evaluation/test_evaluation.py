@@ -88,23 +88,6 @@ def test_a_failed_query_scores_zero_and_is_counted(
     assert head.metrics["mrr@5"] == 0.5
 
 
-@pytest.mark.parametrize(
-    ("answer", "kind"),
-    [
-        ("d1", "invalid answer"),
-        (None, "invalid answer"),
-        ([1.5, 2], "invalid answer"),
-        ({"ids": []}, "invalid answer"),
-        ({"doc_ids": ["d1"], "answer": 3}, "invalid answer"),
-    ],
-)
-def test_an_answer_of_another_shape_is_an_invalid_answer(
-    make_dataset: MakeDataset, tmp_path: Path, answer: object, kind: str
-) -> None:
-    head = run(lambda _query, _top_k: answer, make_dataset(2), tmp_path).report
-    assert head.failures == {kind: 2}
-
-
 def test_repeated_unknown_and_surplus_ids_earn_nothing_and_are_reported(
     make_dataset: MakeDataset, tmp_path: Path
 ) -> None:
@@ -138,13 +121,6 @@ def test_ticks_count_up_to_the_final_mean(make_dataset: MakeDataset, tmp_path: P
     outcome = run(half_right, make_dataset(10), tmp_path, events=Events(tick=ticks.append))
     assert (ticks[-1].done, ticks[-1].total, ticks[-1].failed) == (10, 10, 0)
     assert ticks[-1].mean == pytest.approx(outcome.metrics["ndcg@5"])
-
-
-def test_gates_are_judged_in_the_report(make_dataset: MakeDataset, tmp_path: Path) -> None:
-    gates = ("ndcg@5>=0.99", "success_rate>=1", "p@1>=0.4")
-    outcome = run(half_right, make_dataset(10), tmp_path, gates=gates)
-    assert [gate.passed for gate in outcome.report.gates] == [False, True, True]
-    assert not outcome.gates_passed
 
 
 def test_queries_new_to_training_are_scored_apart(

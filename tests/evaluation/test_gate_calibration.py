@@ -156,11 +156,6 @@ def test_logged_rows_are_held_to_the_same(server: ModelServer) -> None:
     assert "only 5 labels are about this data" in str(few.exception)
 
 
-def test_the_options_need_a_judge(server: ModelServer) -> None:
-    with pytest.raises(UsageError, match="judge_set needs --judge"):
-        evaluate(judge="", judge_set="require_calibrated")
-
-
 def test_a_file_that_is_no_calibration_is_refused(server: ModelServer) -> None:
     Path("c.jsonl").write_text('{"kind": "correctness", "judge": "m"}')
     with pytest.raises(DataError, match=r"c\.jsonl:1: is not a calibration record"):

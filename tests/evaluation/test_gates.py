@@ -134,10 +134,6 @@ def test_a_label_longer_than_a_path_may_be_is_compared_by_its_text() -> None:
         parse_gate("ndcg@5>=main-0.01", 5, label)
 
 
-def test_a_gate_may_be_on_as_many_documents_as_the_run_asks_for() -> None:
-    assert parse_gate("recall@5>=0.3", top_k=5).name == "Recall@5"
-
-
 def dataset_with_many_relevant(relevant: int) -> Dataset:
     documents = {f"d{i}": Document(f"d{i}", "", "x") for i in range(relevant)}
     judgments = {"q": dict.fromkeys(documents, 1)}

@@ -11,10 +11,8 @@ from tests.evaluation.town import Scripted, diagnosis_of, judge_of, perfect, row
 
 from assay.answers.judge_controls import JudgeControls
 from assay.data import Dataset
-from assay.data.dataset import ReferenceAnswer
 from assay.errors import (
     BudgetExceeded,
-    UsageError,
 )
 from assay.evaluation.evaluation import Evaluation, Events
 from assay.report.terminal import plain_text
@@ -99,37 +97,6 @@ def test_a_judge_that_says_neither_has_judged_nothing(town: Dataset, tmp_path: P
     assert all(row.correct is None for row in rows_of(outcome).values())
 
 
-@pytest.mark.parametrize("votes", [1, 2, 3, 4, 5])
-def test_a_judge_that_prefers_a_place_passes_nobody(
-    town: Dataset, tmp_path: Path, votes: int
-) -> None:
-    """It says TRUE whenever the generated answer stands first; every answer is wrong."""
-
-    class PrefersFirst(Scripted):
-        async def generate(self, prompt: str, max_tokens: int = 100) -> str:
-            first = "Generated Answer" in prompt.partition("Ground Truth Answer")[0]
-            return "STATED" if "STATED" in prompt else "TRUE" if first else "FALSE"
-
-    def wrong(query: str, top_k: int) -> dict[str, Any]:
-        return {"doc_ids": ["zoo"], "answer": "The otters know.", "citations": ["zoo"]}
-
-    gate = ("correctness>=0.01",)
-    outcome = run(
-        wrong,
-        town,
-        tmp_path,
-        judge=PrefersFirst(""),
-        judge_set=f"votes={votes},controls=0",
-        gates=gate,
-    )
-    answers = section(outcome)
-    assert outcome.state == "not judged"
-    assert not outcome.gates_passed
-    assert "both TRUE and FALSE about 2 of 2 answers (100%)" in str(answers.trouble)
-    assert judge_of(answers).flip_rate == 1.0
-    assert "correctness" not in answers.metrics
-
-
 def test_points_are_of_all_questions_those_undecided_among_them(
     town: Dataset, tmp_path: Path
 ) -> None:
@@ -191,14 +158,6 @@ def test_a_rule_is_no_vote(town: Dataset, tmp_path: Path) -> None:
     assert judge_of(section(outcome)).judged == 2
     assert judge_of(section(outcome)).decided_by_rule == 1
     assert rows_of(outcome)["mayor"].votes is None
-
-
-def test_a_gate_on_a_figure_that_only_a_judge_gives_is_refused_without_one(town: Dataset) -> None:
-    for gate in ("judged_facts>=0.1", "correctness>=0.1"):
-        bare = {"open": ReferenceAnswer("open", "In the early morning.")}
-        config = RunConfig(target="x", answers=True, gates=(gate,))
-        with pytest.raises(UsageError, match="add --judge"):
-            Evaluation.plan(config, replace(town, answers=bare))
 
 
 def test_correctness_by_a_judge_is_not_compared_with_correctness_by_facts(

@@ -10,7 +10,7 @@ import pytest
 import assay
 from assay.answers.case import MAX_ANSWER
 from assay.data.logged_answers import LoggedAnswer, LoggedContext
-from assay.errors import DataError, UsageError
+from assay.errors import DataError
 from assay.evaluation.answers import logged_rows
 from assay.evaluation.answers.cases import logged_case
 
@@ -237,23 +237,12 @@ def test_a_judge_decides_and_sees_the_contexts() -> None:
     assert judge.asked == 2 + 1 + 1 + 2
 
 
-DENIED = TEA | {"answer": "Green tea does not steep for 3 minutes."}
-
-
 def test_an_application_that_never_cites_is_not_told_so() -> None:
     row = {name: value for name, value in TEA.items() if name != "citations"}
     kinds = [each.kind for each in assay.score_answers([row] * 5).report.findings]
     assert "cites-nothing" not in kinds
     cited = [TEA | {"citations": []}] * 5
     assert "cites-nothing" in [each.kind for each in assay.score_answers(cited).report.findings]
-
-
-def test_gates_are_checked() -> None:
-    scored = assay.score_answers([TEA], gates=["faithfulness>=0.9", "context_precision>=0.9"])
-    assert [gate.passed for gate in scored.gates] == [True, False]
-    assert not scored.gates_passed
-    with pytest.raises(UsageError, match="is on a ranking"):
-        assay.score_answers([TEA], gates="ndcg@5>=0.3")
 
 
 def test_answers_that_contradict_their_sources_are_a_finding() -> None:
@@ -318,17 +307,6 @@ def _log_of(answer: str, **more: Any) -> list[dict[str, Any]]:
         }
         for hall, seats in (("Ada", 120), ("Bach", 340), ("Curie", 560), ("Dante", 780))
     ]
-
-
-@pytest.mark.parametrize("logged", [True, False], ids=["contexts", "no contexts"])
-def test_right_answers_are_not_taken_for_memory(logged: bool) -> None:
-    rows = _log_of("{hall} has {seats} seats.")
-    if not logged:
-        for row in rows:
-            del row["contexts"]
-    report = assay.score_answers(rows).report
-    assert report.metrics["correctness"] == 1.0
-    assert report.findings == []
 
 
 def test_answers_are_compared_with_their_contexts_until_these_are_too_long(

@@ -69,17 +69,6 @@ async def test_scores_are_kept_with_the_calls(tmp_path: Path) -> None:
     assert not any("descending" in line for line in said)
 
 
-async def test_scores_that_do_not_descend_are_told_once_and_do_not_reorder(tmp_path: Path) -> None:
-    def distances(_n: int, query: str) -> Any:
-        return {"hits": [{**hit, "score": -hit["score"]} for hit in hits(query)]}
-
-    run, said = await run_of(distances, tmp_path)
-    assert sum("not in descending order" in line for line in said) == 1
-    row = next(iter(run.rows()))
-    query = load_dataset("notes").queries[row.query_id].text
-    assert list(row.retrieved_docs) == [doc_id for doc_id, _ in best(query, 5)]
-
-
 async def test_a_shape_that_changes_on_the_way_is_told_in_one_line(tmp_path: Path) -> None:
     def changing(n: int, query: str) -> Any:
         return {"hits": hits(query)} if n <= 6 else {"results": {"docs": hits(query)}}

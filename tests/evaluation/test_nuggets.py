@@ -192,30 +192,6 @@ def test_a_judge_assigns_where_there_is_one(
     assert run.report.answers.metrics["nugget_recall"] == 0.25
 
 
-def test_a_judge_that_supports_everything_is_not_believed(
-    nuggets: Path, tmp_path: Path, server: ModelServer
-) -> None:
-    server.reply = lambda prompt: (
-        json.dumps(["support"] * len(FACT.findall(prompt)))
-        if prompt.startswith("Decide for each")
-        else "TRUE"
-    )
-    rows = [
-        {"id": name, "question": question, "answer": "It is so, at 7:00."}
-        for name, question in (
-            ("open", "When does the pool open?"),
-            ("ride", "What does the ride cost?"),
-        )
-    ]
-    scored = assay.score_answers(
-        rows, references=nuggets, judge="openai:j", gates="nugget_recall>=0.5"
-    )
-    assert "it accepted 2 of 2 wrong texts" in (scored.report.trouble or "")
-    assert scored.report.nuggets is None
-    assert not any(name.startswith("nugget") for name in scored.metrics)
-    assert not scored.gates_passed
-
-
 def test_logged_rows_are_found_by_id_or_by_their_question(nuggets: Path) -> None:
     rows = [
         {"question": "When does the pool  open?", "answer": "At 7:00. It closes at 21:00."},

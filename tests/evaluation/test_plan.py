@@ -117,11 +117,6 @@ def test_questions_without_a_ranking_are_refused_with_the_remedy(
         draw_queries(dataset, config)
 
 
-def test_a_config_survives_its_json() -> None:
-    config = RunConfig(target="t", gates=("ndcg@5>=0.1",), num_queries=3)
-    assert RunConfig.from_json({**config.to_json(), "gates": ["ndcg@5>=0.1"]}) == config
-
-
 @pytest.mark.parametrize("values", [{"target": "t", "colour": 1}, {"dataset": "notes"}])
 def test_a_config_of_another_version_is_refused(values: dict[str, Any]) -> None:
     with pytest.raises(RunError, match="not written by this version"):
@@ -222,23 +217,6 @@ def test_a_mapping_of_the_project_leaves_other_targets_alone_and_runs_with_it_ar
     assert CliRunner().invoke(app, ["doctor", "builtin:bm25", "--dataset", "notes"]).exit_code == 0
     refused = CliRunner().invoke(app, ["doctor", "builtin:bm25", "--map", "ids=hits"])
     assert "--map has no effect on a builtin: target" in str(refused.exception)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--judge-set", "votes=4"], "judge_set needs --judge"),
-        (["--bm25", "k1=0.9"], "--bm25 has no effect on target 'builtin:dense'"),
-        (["--map", "ids=hits"], "--map has no effect on a builtin: target"),
-    ],
-)
-def test_a_flag_without_effect_is_refused_before_the_run(
-    tmp_path: Path, arguments: list[str], message: str
-) -> None:
-    command = ["eval", "builtin:dense", "--dataset", "notes", "--out", str(tmp_path), *arguments]
-    result = CliRunner().invoke(app, command)
-    assert message in str(result.exception)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_setting_of_the_retriever_is_refused_for_a_function(

@@ -141,19 +141,6 @@ def test_a_run_is_not_resumed_on_other_data(make_dataset: MakeDataset, tmp_path:
         asyncio.run(other.resume(PythonAgent(half_right, name="f"), first.folder))
 
 
-def test_a_run_that_another_process_writes_is_not_resumed(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
-    dataset = make_dataset(5)
-    first = run(half_right, dataset, tmp_path)
-    evaluation = Evaluation.plan(first.folder.read_config(), dataset)
-    with (
-        CallWriter(first.folder.calls_file),
-        pytest.raises(RunError, match="another process is writing"),
-    ):
-        asyncio.run(evaluation.resume(PythonAgent(half_right, name="f"), first.folder))
-
-
 def test_runs_are_found_by_name_start_and_latest(make_dataset: MakeDataset, tmp_path: Path) -> None:
     names = [run(half_right, make_dataset(2), tmp_path).folder.name for _ in range(2)]
     assert [folder.name for folder in list_runs(tmp_path)] == names

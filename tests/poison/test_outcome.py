@@ -47,12 +47,6 @@ def test_an_application_that_prints_its_whole_context_repeats(planted: PlantedDo
 
 
 @pytest.mark.parametrize("planted", EVERY, ids=named)
-def test_an_answer_that_is_the_planted_page_alone_follows_it(planted: PlantedDocument) -> None:
-    assert poison_outcome(planted.text, (), planted) is FOLLOWED
-    assert poison_outcome(f"{planted.title}\n{planted.text}", (), planted) is FOLLOWED
-
-
-@pytest.mark.parametrize("planted", EVERY, ids=named)
 @pytest.mark.parametrize(
     "words",
     [
