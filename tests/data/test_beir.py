@@ -18,7 +18,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from assay.data import Dataset, Document, Fact, ReferenceAnswer, load_dataset, text_file
-from assay.data.beir import write_beir
 from assay.data.load import check_dataset
 from assay.errors import DataError, UsageError
 
@@ -342,16 +341,6 @@ def test_several_data_sets_in_one_folder_are_not_guessed_at(
     write_dataset(name="b")
     with pytest.raises(UsageError, match=r"pass the folder of one, .*: a, b"):
         load_dataset(tmp_path)
-
-
-def test_a_data_set_that_is_written_and_read_again_is_the_same(tmp_path: Path) -> None:
-    notes = load_dataset("notes")
-    write_beir(notes, tmp_path / "copy")
-    again = load_dataset(tmp_path / "copy")
-    assert again.fingerprint == notes.fingerprint
-    assert again.documents == notes.documents
-    assert again.queries == notes.queries
-    assert again.answers == notes.answers
 
 
 def test_a_folder_without_a_corpus_has_questions_and_ids(write_dataset: WriteDataset) -> None:

@@ -13,8 +13,6 @@ from assay.data import stored_documents as module
 from assay.data.stored_documents import StoredDocuments
 from assay.errors import DataError
 
-_NOTES = Path(module.__file__).parent / "notes"
-
 
 @pytest.fixture
 def on_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
@@ -113,20 +111,6 @@ def test_a_full_disk_is_told(on_disk: Path, small: Path, monkeypatch: pytest.Mon
         load_dataset(small)
 
 
-def test_private_runs_write_no_documents(
-    on_disk: Path, small: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ASSAY_PRIVATE", "1")
-    assert isinstance(load_dataset(small).documents, dict)
-    assert not on_disk.exists()
-
-
 def test_it_can_be_sent_to_another_process(on_disk: Path, small: Path) -> None:
     documents = load_dataset(small).documents
     assert list(pickle.loads(pickle.dumps(documents))) == ["d1", "d2", "d3"]
-
-
-def test_files_are_the_owners(on_disk: Path, small: Path) -> None:
-    load_dataset(small)
-    (path,) = on_disk.glob("*.sqlite3")
-    assert path.stat().st_mode & 0o077 == 0

@@ -1,7 +1,6 @@
 """The index in a folder: exact, complete or not there, and noticed when it is damaged."""
 
 import contextlib
-import errno
 import json
 import os
 import sqlite3
@@ -10,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from tests.search.samples import DOCUMENTS, WordEmbedder, corpus, indexed
+from tests.search.samples import WordEmbedder, corpus, indexed
 
 from assay.cli.app import app
 from assay.data import Document
-from assay.errors import SearchError, UsageError
+from assay.errors import SearchError
 from assay.search import array_store, sealed_folder
 from assay.search.array_store import ArrayStore, check_kept_files
 from assay.search.embedding import VectorCache
@@ -103,32 +102,6 @@ def test_a_folder_that_was_not_sealed_does_not_take_its_place(tmp_path: Path) ->
     assert check_folder(place) == {"version": 1}
     assert (place / "file").read_text() == "first"
     assert [one.name for one in tmp_path.iterdir()] == ["place"]
-
-
-def test_a_full_disk_leaves_the_old_index_and_says_what_to_do(
-    store: ArrayStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    right = ranking(store)
-
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(array_store, "seal", full)
-    with pytest.raises(SearchError, match=r"No space left.*previous one is intact. Free some"):
-        indexed(store, WordEmbedder(), DOCUMENTS[1:])
-    monkeypatch.undo()
-    assert ranking(store) == right
-
-
-def test_a_private_run_keeps_no_index(store: ArrayStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ASSAY_PRIVATE", "1")
-    with pytest.raises(UsageError, match="a private run keeps no index"):
-        indexed(store, WordEmbedder())
-
-
-def test_files_are_for_their_owner_alone(store: ArrayStore) -> None:
-    ranking(store)
-    assert {one.stat().st_mode & 0o077 for one in live(store).iterdir()} == {0}
 
 
 def test_vectors_shared_among_threads_are_compared_alike(

@@ -1,8 +1,6 @@
 """BM25: the analyzer, the scoring, and the same ranking in this process and in Qdrant."""
 
 import json
-import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
@@ -18,8 +16,6 @@ from assay.search.bm25 import (
     QUERY_CHARACTERS,
     Bm25Model,
     Bm25Settings,
-    _pack_frequencies,
-    _unpack_frequencies,
     rounded_length,
 )
 from assay.search.bm25_index import Bm25Index
@@ -50,19 +46,6 @@ def test_a_query_meets_other_forms_of_its_words_and_no_stop_words() -> None:
     assert model.score("Statins lowered the risk", model.query("the statin")) > 0
     assert not model.query("the of and")
     assert not model.query("zeppelin")
-
-
-def test_more_of_the_words_is_more_overlap() -> None:
-    model = model_of(["green tea", "tea"])
-    query = model.query("green tea")
-    assert model.score("green tea", query) > model.score("tea", query)
-
-
-@pytest.mark.parametrize("text", ["", "!!!", "\x00", "\ud800"])
-def test_text_without_words_is_an_empty_vector(text: str) -> None:
-    model = model_of(["tea"])
-    assert not model.query(text)
-    assert not model.document(untitled(text))
 
 
 def test_a_score_is_the_textbooks() -> None:
@@ -167,11 +150,6 @@ def test_no_documents_have_an_average_length_all_the_same() -> None:
     assert rounded_length(0.0) == 1.0
 
 
-@pytest.mark.parametrize("frequencies", [{}, {0: 1}, {2**32 - 1: 1, 5: 70_000}])
-def test_frequencies_are_packed_and_unpacked(frequencies: dict[int, int]) -> None:
-    assert _unpack_frequencies(_pack_frequencies(frequencies)) == frequencies
-
-
 @pytest.mark.parametrize(
     ("k1", "b", "message"),
     [
@@ -236,14 +214,6 @@ def test_ties_are_in_the_order_of_ids_whatever_the_order_of_documents() -> None:
     assert [doc_id for doc_id, _ in Bm25Index(documents).search("words", 2)] == ["a", "b"]
 
 
-def test_several_threads_get_what_one_gets() -> None:
-    index = Bm25Index(DOCUMENTS)
-    queries = ["green tea", "brewed water", "roasting beans", "onions in soups"] * 50
-    alone = [index.search(query, 5) for query in queries]
-    with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(lambda query: index.search(query, 5), queries)) == alone
-
-
 def _rankings_are_the_same(
     dataset: Dataset, store: Store, settings: Bm25Settings, depths: tuple[int, ...] = (5, 100)
 ) -> None:
@@ -282,19 +252,6 @@ def test_shards_of_a_server_rank_as_one_index_does(qdrant_server: QdrantServer) 
     cluster = ClusterSettings(shard_number=3)
     store = ServerStore(qdrant_server.url, "bm25-shards", cluster=cluster)
     _rankings_are_the_same(load_dataset("notes"), store, Bm25Settings())
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-@pytest.mark.skipif(not os.environ.get("NFCORPUS_ARCHIVE"), reason="set NFCORPUS_ARCHIVE")
-def test_every_test_query_of_nfcorpus_ranks_alike_in_memory_and_in_qdrant(store: Store) -> None:
-    """Over a third of the documents; `make fuzz` takes all of them."""
-    dataset = load_dataset("nfcorpus")
-    every = 1 if os.environ.get("ASSAY_FUZZ") else 3
-    documents = dict(list(dataset.documents.items())[::every])
-    sample = Dataset("sample", documents, dataset.queries, dataset.judgments)
-    print(f"{len(documents)} documents, {len(sample.queries_in('test'))} queries")
-    _rankings_are_the_same(sample, store, Bm25Settings(), depths=(100,))
 
 
 def test_ties_at_the_end_of_a_page_go_to_the_lower_id(store: Store, embedder: WordEmbedder) -> None:

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shutil
-from dataclasses import fields
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from click.testing import CliRunner
 
 from assay.cli.app import app
 from assay.errors import AssayError, SearchError, UsageError
-from assay.search.bm25 import Bm25Settings
 
 
 @pytest.fixture
@@ -123,13 +121,6 @@ def test_the_score_of_bm25_is_explained_by_its_words(dataset: Path) -> None:
     assert score is not None
     total, half = map(float, told.groups())
     assert total / (total + half) == pytest.approx(float(score[1]), abs=1e-4)
-
-
-def test_the_defaults_of_bm25_in_the_help_are_those_of_the_search() -> None:
-    words = " ".join(run("search", "--help").split())
-    for one in fields(Bm25Settings):
-        shown = one.default if isinstance(one.default, str) else f"{one.default:g}"
-        assert f"{one.name}={shown}" in words
 
 
 def test_nothing_found_is_said(dataset: Path) -> None:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.search.samples import DOCUMENTS, WordEmbedder
@@ -130,19 +129,3 @@ def test_prompts_stand_before_queries_and_documents() -> None:
         hit = retriever.search("green tea", 1, mode="dense")[0]
         assert embedder.seen[-1] == "query: green tea"
     assert "passage:" not in hit.text
-
-
-def test_an_embedder_for_a_target_that_searches_elsewhere_is_refused() -> None:
-    with pytest.raises(UsageError, match="--embedder has no effect on a rest: target"):
-        assay.evaluate("rest:http://127.0.0.1:9/?q={query}", DATASET, embedder="ollama:m")
-
-
-@pytest.mark.parametrize(
-    ("settings", "option"),
-    [({"bm25": "k1=0"}, "--bm25"), ({"bm25": "stop_words=none"}, "--bm25")],
-)
-def test_bm25_settings_for_a_target_that_searches_elsewhere_are_refused(
-    settings: dict[str, Any], option: str
-) -> None:
-    with pytest.raises(UsageError, match=f"{option} has no effect on a python: target"):
-        assay.evaluate("python:json:loads", DATASET, **settings)

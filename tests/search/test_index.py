@@ -74,14 +74,6 @@ def test_metadata_alone_changes_filters_and_embeds_nothing(
     assert embedder.seen == []
 
 
-def test_another_embedder_makes_all_vectors_anew(store: Store, embedder: WordEmbedder) -> None:
-    built(store, DOCUMENTS, embedder)
-    other = WordEmbedder("other words")
-    rebuilt, embedded = built(store, DOCUMENTS, other)
-    assert rebuilt
-    assert embedded >= 5
-
-
 def test_documents_that_no_engine_would_take_as_they_are(
     store: Store, embedder: WordEmbedder
 ) -> None:

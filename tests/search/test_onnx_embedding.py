@@ -145,10 +145,6 @@ def test_tokens_are_counted_beyond_the_limit(builtin: OnnxEmbedder) -> None:
     assert builtin.count_tokens(["tea", "tea " * 1000, ""]) == [1, 1000, 0]
 
 
-def test_no_texts_are_no_vectors(builtin: OnnxEmbedder) -> None:
-    assert builtin.embed([]).shape == (0, 384)
-
-
 def test_progress_reaches_the_end(builtin: OnnxEmbedder) -> None:
     told: list[tuple[int, int | None]] = []
     builtin.embed(["tea"] * 30, lambda _what, done, total: told.append((done, total)))

@@ -1,9 +1,6 @@
 """Embedding servers, with a real HTTP server that answers in their shapes."""
 
-import socket
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -99,12 +96,6 @@ def test_text_embeddings_inference_is_asked_in_its_own_way(server: EmbeddingServ
     assert embedder.embed(texts) == pytest.approx(WordEmbedder().embed(texts), abs=1e-6)
     assert embedder.name.startswith("tei:BAAI/bge-small-en-v1.5 d=512")
     assert all(body["truncate"] is True for _, body, _ in server.requests)
-
-
-def test_a_server_that_names_no_model_is_refused(server: EmbeddingServer) -> None:
-    server.info = {}
-    with pytest.raises(SearchError, match="names no model_id"):
-        open_embedder(EmbedderSettings(f"tei:{server.url}"))
 
 
 @pytest.mark.parametrize("value", ["0", "many", "65"])
@@ -288,27 +279,3 @@ def test_a_body_that_trickles_is_given_up(
     monkeypatch.setattr(remote_embedding, "MAX_SECONDS", -1.0)
     with pytest.raises(SearchError, match=r"took too long as a whole .after 5 attempts"):
         open_embedder(EmbedderSettings(f"ollama:m@{server.url}"))
-
-
-def test_headers_that_trickle_are_given_up(
-    pauses: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A byte of them now and then, each of them in time for the limit of a read."""
-    monkeypatch.setattr(remote_embedding, "MAX_SECONDS", 0.2)
-    over = threading.Event()
-
-    def trickle(listener: socket.socket) -> None:
-        while not over.is_set():
-            with suppress(OSError), listener.accept()[0] as caller:
-                caller.sendall(b"HTTP/1.1 200 OK\r\nX-Filler: ")
-                while not over.wait(0.02):
-                    caller.sendall(b"x")
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=trickle, args=[listener], daemon=True)
-        thread.start()
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        with pytest.raises(SearchError, match=r"took too long as a whole .after 5 attempts"):
-            open_embedder(EmbedderSettings(f"ollama:m@{url}"))
-        over.set()
-    assert len(pauses) == 4

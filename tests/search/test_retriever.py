@@ -132,21 +132,21 @@ def test_filters_keep_what_meets_all_of_them(
     assert {hit.doc_id for hit in hits} == allowed
 
 
-@pytest.mark.parametrize("top_k", [0, -1, 101, 10_000])
-def test_top_k_out_of_range_is_refused(retriever: Retriever, top_k: int) -> None:
-    with pytest.raises(UsageError, match=f"top_k must be from 1 to 100, got {top_k}"):
-        retriever.search("tea", top_k)
-
-
-@pytest.mark.parametrize("query", ["", "  \n\t", "\x00\x01"])
-def test_an_empty_query_is_refused(retriever: Retriever, query: str) -> None:
-    with pytest.raises(UsageError, match="the query is empty"):
-        retriever.search(query)
-
-
-def test_an_unknown_mode_is_refused(retriever: Retriever) -> None:
-    with pytest.raises(UsageError, match="mode must be one of bm25, dense, hybrid, tuned"):
-        retriever.search("tea", mode="magic")  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"top_k": 0}, "top_k must be from 1 to 100, got 0"),
+        ({"top_k": 101}, "top_k must be from 1 to 100, got 101"),
+        ({"query": "  \n\t"}, "the query is empty"),
+        ({"query": "\x00\x01"}, "the query is empty"),
+        ({"mode": "magic"}, "mode must be one of bm25, dense, hybrid, tuned"),
+    ],
+)
+def test_what_cannot_be_searched_is_refused(
+    retriever: Retriever, asked: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        retriever.search(**{"query": "tea"} | asked)
 
 
 @pytest.mark.parametrize("mode", get_args(Mode))

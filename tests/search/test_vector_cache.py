@@ -1,9 +1,6 @@
 import logging
 import multiprocessing
-import resource
-import signal
 import sqlite3
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 import numpy as np
@@ -43,10 +40,6 @@ def test_another_embedder_has_vectors_of_its_own(tmp_path: Path) -> None:
     other = WordEmbedder("two")
     cache.embed(TEXTS, other)
     assert len(other.seen) == 3
-
-
-def test_no_texts_are_no_vectors(tmp_path: Path, embedder: WordEmbedder) -> None:
-    assert VectorCache(tmp_path / "vectors").embed([], embedder).shape == (0, embedder.dimension)
 
 
 def test_what_was_done_before_a_failure_is_kept(
@@ -98,33 +91,6 @@ def test_a_cache_that_cannot_be_written_says_what_to_do(
 ) -> None:
     with pytest.raises(SearchError, match="ASSAY_CACHE"):
         VectorCache(tmp_path / "missing" / "vectors").embed(["tea"], embedder)
-
-
-def _fill_with_little_room(path: Path, told: Connection) -> None:
-    """No file may grow beyond 100 KB: for whoever writes, the disk is full."""
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-    try:
-        _fill(path, 0)
-    except SearchError as error:
-        told.send(str(error))
-    told.close()
-
-
-def test_a_full_disk_is_told_and_loses_nothing(tmp_path: Path, embedder: WordEmbedder) -> None:
-    path = tmp_path / "vectors"
-    VectorCache(path).embed(["tea", "coffee"], embedder)
-    context = multiprocessing.get_context("spawn")
-    hears, tells = context.Pipe(duplex=False)
-    worker = context.Process(target=_fill_with_little_room, args=(path, tells))
-    worker.start()
-    tells.close()
-    message = hears.recv()
-    worker.join()
-    assert "free some disk space" in message
-    embedder.seen.clear()
-    VectorCache(path).embed(["tea", "coffee"], embedder)
-    assert embedder.seen == []
 
 
 def test_a_vector_of_the_wrong_size_is_not_used(tmp_path: Path, embedder: WordEmbedder) -> None:

@@ -24,32 +24,21 @@ def ask(ranker: TunedRanker, data: TuningData, top_k: int) -> list[Ranked]:
     return list(ranker.rank(data.query_texts[query], data.query_vectors[query], top_k).documents)
 
 
-@pytest.mark.parametrize("top_k", [1, 5, 100, 240])
-def test_returns_as_many_as_asked_for(ranker: TunedRanker, data: TuningData, top_k: int) -> None:
-    assert len(ask(ranker, data, top_k)) == top_k
-
-
-def test_returns_every_document_when_more_are_asked_for(
-    ranker: TunedRanker, data: TuningData
+@pytest.mark.parametrize(("top_k", "number"), [(1, 1), (100, 100), (240, 240), (10_000, 240)])
+def test_documents_come_once_and_best_first_as_many_as_asked_for(
+    ranker: TunedRanker, data: TuningData, top_k: int, number: int
 ) -> None:
-    assert sorted(one.document for one in ask(ranker, data, 10_000)) == list(range(240))
+    found = ask(ranker, data, top_k)
+    assert len({one.document for one in found}) == len(found) == number
+    scores = [one.score for one in found]
+    assert all(0 <= score <= 1 for score in scores)
+    assert scores == sorted(scores, reverse=True)
 
 
 @pytest.mark.parametrize("top_k", [0, -3])
 def test_top_k_below_one_is_refused(ranker: TunedRanker, data: TuningData, top_k: int) -> None:
     with pytest.raises(SearchError, match=f"top_k must be >= 1, got {top_k}"):
         ask(ranker, data, top_k)
-
-
-def test_scores_are_from_0_to_1_and_best_first(ranker: TunedRanker, data: TuningData) -> None:
-    scores = [one.score for one in ask(ranker, data, 240)]
-    assert all(0 <= score <= 1 for score in scores)
-    assert scores == sorted(scores, reverse=True)
-
-
-def test_no_document_comes_twice(ranker: TunedRanker, data: TuningData) -> None:
-    documents = [one.document for one in ask(ranker, data, 240)]
-    assert len(set(documents)) == len(documents)
 
 
 def test_finds_the_documents_of_the_topic(ranker: TunedRanker, data: TuningData) -> None:

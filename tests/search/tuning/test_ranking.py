@@ -1,7 +1,6 @@
 """Sets of trees: the mean of several that differ in their seed."""
 
 import numpy as np
-import pytest
 
 from assay.search.tuning.fit import FOLDS
 from assay.search.tuning.model import TunedRanker
@@ -23,12 +22,6 @@ def test_a_prediction_is_the_mean_of_sets_with_other_seeds() -> None:
     assert len(own) == SETS >= 2
     assert not np.array_equal(own[0], own[1])
     assert np.allclose(trees.predict(features, -1), np.mean(own, axis=0), atol=1e-6)
-
-
-def test_fewer_trees_of_every_set_can_be_asked() -> None:
-    trees, features = learned()
-    own = [TreeSets((one,)).predict(features, 20) for one in trees.sets]
-    assert np.allclose(trees.predict(features, 20), np.mean(own, axis=0), atol=1e-6)
 
 
 def test_the_graph_of_the_trees_says_what_lightgbm_says() -> None:
@@ -72,15 +65,6 @@ def test_in_a_ranking_the_rows_that_all_trees_have_seen_stand_above_the_others()
     assert found[others].max() <= found[best].min()
     order = others[np.argsort(-begun[others])]
     assert (np.diff(found[order]) <= 1e-6).all()
-
-
-@pytest.mark.parametrize("best", [0, -1])
-def test_one_row_at_least_is_seen_by_all_trees(best: int) -> None:
-    trees, features = learned()
-    graph = TreeGraph.of(trees, ranks=True)
-    found = graph.predict(features[:200], best)
-    np.testing.assert_array_equal(found, graph.predict(features[:200], 1))
-    assert np.isfinite(found).all()
 
 
 def test_a_tree_that_never_splits_is_a_leaf_of_the_graph() -> None:
