@@ -19,7 +19,6 @@ from assay.net.client import (
     MAX_BYTES_EXTENSION,
     BoundedDecoder,
     EncodingRefused,
-    GuardedTransport,
     ResponseTooLarge,
     TokenFor,
     open_client,
@@ -215,24 +214,6 @@ def test_the_token_of_the_first_variable_that_is_set_is_sent_where_the_user_poin
         with pytest.raises(UsageError, match="THIRD contains characters that are not") as caught:
             token_for(URL, UNRESTRICTED, "THIRD")
         assert wrong not in str(caught.value)
-
-
-async def test_every_permitted_address_is_tried() -> None:
-    tried: list[str] = []
-
-    def handle(request: httpx.Request) -> httpx.Response:
-        tried.append(request.url.host)
-        if len(tried) < 2:
-            raise httpx.ConnectError("refused")
-        return httpx.Response(200)
-
-    async def resolve(_host: str, _port: int) -> list[str]:
-        return ["93.184.216.34", "93.184.216.35"]
-
-    policy = OutboundPolicy(public_only=True)
-    transport = GuardedTransport(policy, httpx.MockTransport(handle), resolve)
-    assert (await transport.handle_async_request(httpx.Request("GET", URL))).status_code == 200
-    assert tried == ["93.184.216.34", "93.184.216.35"]
 
 
 def test_the_name_of_a_certificate_is_the_host_unless_that_is_an_address() -> None:

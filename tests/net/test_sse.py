@@ -9,12 +9,6 @@ from hypothesis import strategies as st
 
 from assay.net.sse import Event, EventReader, EventTooLarge, format_event
 
-# Texts made mostly of what is hard to get right: line ends, field names, characters of many bytes.
-HARD = st.text(st.sampled_from("\r\n: abdetvn\u00e9\U0001f600\ufeff\0")) | st.text()
-STREAMS = st.lists(
-    HARD.map(lambda text: text.encode("utf-8", "surrogatepass"))
-    | st.sampled_from([b"\r", b"\n", b"\r\n", b"data: x", b"event: a", b": c", b"\xff", b"id: 1"])
-).map(b"".join)
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\r\n"), min_size=1)
 JSON = st.recursive(
     st.none()
@@ -31,21 +25,6 @@ def read(*chunks: bytes) -> tuple[list[Event], EventReader]:
     events = [event for chunk in chunks for event in reader.feed(chunk)]
     reader.close()
     return events, reader
-
-
-@given(STREAMS, st.data())
-def test_any_split_of_the_bytes_gives_the_same_events(stream: bytes, data: st.DataObject) -> None:
-    cuts = data.draw(st.lists(st.integers(0, len(stream))).map(sorted))
-    edges = zip([0, *cuts], [*cuts, len(stream)], strict=True)
-    whole, whole_reader = read(stream)
-    parts, parts_reader = read(*(stream[start:end] for start, end in edges))
-    assert parts == whole
-    assert parts_reader.problems == whole_reader.problems
-
-
-@given(STREAMS)
-def test_byte_by_byte_gives_the_same_events(stream: bytes) -> None:
-    assert read(*(bytes([byte]) for byte in stream))[0] == read(stream)[0]
 
 
 @given(NAMES, st.dictionaries(st.text(st.characters(codec="utf-8")), JSON))

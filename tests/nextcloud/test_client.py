@@ -163,9 +163,3 @@ def test_a_host_that_is_no_plain_address_is_refused(host: str) -> None:
     with pytest.raises(UsageError) as refusal:
         Account(host, USER, PASSWORD)
     assert "pw" not in str(refusal.value)
-
-
-def test_missing_settings_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NEXTCLOUD_HOST", "https://cloud.example.org")
-    with pytest.raises(UsageError, match="not set: NEXTCLOUD_USERNAME, NEXTCLOUD_PASSWORD"):
-        Account.from_environment()

@@ -99,14 +99,6 @@ def test_waiting_in_vain_ends_with_1_and_the_names(run: Run) -> None:
     assert ": 'd" in done.stderr
 
 
-def test_a_wrong_password_is_a_sentence_without_the_password(run: Run) -> None:
-    done = run("upload", "--dataset", "tiny", NEXTCLOUD_PASSWORD="wrong-password")
-    assert done.returncode == 2
-    assert done.stderr.count("error:") == 1
-    assert "password rejected" in done.stderr
-    assert "wrong-password" not in done.stderr + done.stdout
-
-
 def test_a_nextcloud_that_is_not_there_ends_with_3(run: Run) -> None:
     done = run("upload", "--dataset", "tiny", NEXTCLOUD_HOST="http://127.0.0.1:9")
     assert (done.returncode, "cannot be reached" in done.stderr) == (3, True)

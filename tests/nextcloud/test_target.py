@@ -130,13 +130,6 @@ async def test_our_own_server_speaks_the_same_tools() -> None:
     assert answer.citations == ("MED-1",)
 
 
-async def test_a_refused_connection_is_reported() -> None:
-    agent = open_target(NOWHERE, OpenContext(DATA))
-    with pytest.raises(TargetError, match=r"nextcloud:http://127\.0\.0\.1:9: connection refused"):
-        await agent.open()
-    await agent.close()
-
-
 def test_another_fragment_is_refused() -> None:
     with pytest.raises(UsageError, match="only '#answer' may follow"):
         open_target(f"{NOWHERE}#tool", OpenContext(DATA))

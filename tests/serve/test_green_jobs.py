@@ -9,7 +9,6 @@ import pytest
 
 from assay.data import Dataset
 from assay.errors import AgentFailure, FailureKind, UsageError
-from assay.serve.green import jobs as green_jobs
 from assay.serve.green.jobs import EvaluationJob, JobQueue, JobState
 from assay.serve.green.request import EvaluationSpec, parse_eval_request, to_spec
 from assay.targets.protocol import AgentAnswer, AgentInfo
@@ -68,43 +67,6 @@ async def test_a_task_id_runs_once(tiny: Dataset, out: Path) -> None:
             jobs.submit(order(tiny), tiny, "t1")
     assert gate.opened == 1
     assert len(list(out.glob("*/run.json"))) == 1
-
-
-async def test_a_job_that_waits_in_line_can_be_canceled_and_never_runs(
-    tiny: Dataset, out: Path
-) -> None:
-    async with line(out, running=1, waiting=1) as (jobs, gate):
-        first = jobs.submit(order(tiny), tiny)
-        await gate.begun.wait()
-        second = jobs.submit(order(tiny), tiny)
-        assert jobs.is_full()
-        second.cancel()
-        assert await end_of(second) is JobState.CANCELED
-        assert second.describe() == "canceled before it began"
-        assert not jobs.is_full()
-        gate.open_gate.set()
-        assert await end_of(first) is JobState.COMPLETED
-    assert gate.opened == 1
-    assert len(list(out.glob("*/run.json"))) == 1
-
-
-async def test_the_oldest_finished_jobs_are_forgotten_first(
-    tiny: Dataset, out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(green_jobs, "KEPT", 2)
-    async with line(out) as (jobs, gate):
-        gate.open_gate.set()
-        done = []
-        for _ in range(3):
-            done.append(jobs.submit(order(tiny), tiny))
-            await end_of(done[-1])
-        assert [jobs.get(job.id) is job for job in done] == [False, True, True]
-
-
-async def test_nothing_is_taken_in_after_the_end(tiny: Dataset, out: Path) -> None:
-    async with line(out) as (jobs, _):
-        await jobs.close()
-        assert jobs.is_full()
 
 
 class Failing(Gate):

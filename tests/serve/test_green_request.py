@@ -53,13 +53,6 @@ def test_unknown_keys_are_named_briefly_whatever_they_are(tiny: Dataset) -> None
     assert len(warning) < 600
 
 
-def test_what_other_participants_are_is_not_looked_at(tiny: Dataset) -> None:
-    participants = {"retrieval_agent": AGENT, "jane-roe": 7, "judge": "nowhere"}
-    asked = parse_eval_request({"participants": participants})
-    (warning,) = to_spec(asked, tiny, "tiny", 8).warnings
-    assert warning == "participants: not evaluated: 'jane-roe', 'judge'"
-
-
 @pytest.mark.parametrize("url", ["http://h/" + "x" * 3000, "http://user:secret@h/", None, 7])
 def test_an_address_that_cannot_be_called_is_refused_and_not_repeated(
     tiny: Dataset, url: Any

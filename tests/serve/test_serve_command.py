@@ -180,14 +180,6 @@ def test_whoever_follows_an_evaluation_hears_of_its_end_on_sigterm(tmp_path: Pat
         assert process.wait(timeout=30) in (0, -signal.SIGTERM)
 
 
-@pytest.mark.parametrize("port", ["-5", "65536", "http"])
-def test_a_port_that_is_none_is_told_in_words(port: str) -> None:
-    done = forked.run(forked.ASSAY, "serve", "green", "--port", port)
-    assert done.returncode == 2
-    assert "--port" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 @pytest.mark.parametrize(
     "command",
     [["purple"], ["green"], ["mcp"], ["agent", "RAG_RETRIEVE"], ["ui"]],

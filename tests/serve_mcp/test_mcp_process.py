@@ -123,18 +123,3 @@ async def test_logs_and_progress_hold_nothing_of_queries_or_documents(
     assert [line for line in lines if CANARY in line] == []
     assert [line for line in lines if '"level":"debug"' in line] == []
     assert set(steps) == {"searching", "answering", "done"}
-
-
-async def test_the_address_is_there_before_the_documents(
-    tmp_path: Path, http: httpx.AsyncClient
-) -> None:
-    async with started("--dataset", str(tmp_path)) as (url, _lines):
-        async with asyncio.timeout(30):
-            while (answer := await http.get(f"{url}/health/ready")).json().get("index") in (
-                None,
-                "loading",
-            ):
-                await asyncio.sleep(0.05)
-        assert answer.status_code == 503
-        assert "corpus.jsonl" in answer.json()["index"]
-        assert (await http.get(f"{url}/health")).status_code == 200

@@ -1,10 +1,8 @@
 """REST beside MCP: the seed's request, health, counts, and the token that guards them all."""
 
 import httpx
-import httpx2
 import pytest
 from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
 from tests.serve.serving import serving
 from tests.serve_mcp.serving import load_tiny
 
@@ -86,14 +84,3 @@ async def test_what_there_is_not_is_refused_as_everything_else(
     assert set(answer.json()) == {"error"}
     assert ("allow" in answer.headers) == (status == 405)
     assert "canary" not in answer.text
-
-
-async def test_with_the_token_mcp_works() -> None:
-    headers = {"Authorization": "Bearer s3cret"}
-    async with (
-        serving(mcp_app(load_tiny, token="s3cret")) as url,
-        httpx2.AsyncClient(headers=headers) as http,
-        Client(streamable_http_client(f"{url}/mcp", http_client=http)) as client,
-    ):
-        found = await client.call_tool("search_nfcorpus", {"query": "coffee"})
-    assert "MED-3" in str(found.structured_content)

@@ -149,13 +149,6 @@ def test_a_pool_that_is_not_there_is_not_opened(client: TestClient, name: str) -
     assert client.get(f"/grade/{name}/grade?grader=A").status_code == 404
 
 
-@pytest.mark.parametrize("value", ["4", "-1", "", "x"])
-def test_what_is_no_grade_is_refused(client: TestClient, value: str) -> None:
-    assert grade(client, "Ann", 0, value).status_code == 422
-    assert grade(client, "", 0, "1").status_code == 422
-    assert client.get("/grade/tea/grade?grader=Ann&at=99999").status_code == 200
-
-
 def test_a_pool_is_made_of_runs_by_one_button_and_opened_again_by_it(tmp_path: Path) -> None:
     import assay
 

@@ -32,25 +32,6 @@ def test_beyond_loopback_what_is_built_in_or_named_may(target: str) -> None:
     OPEN.check_target(target)
 
 
-@pytest.mark.parametrize(
-    "target",
-    [
-        "python:os:system",
-        "python:http://purple-agent:9010",
-        "mcp-stdio:rm -rf http://purple-agent",
-        "http://169.254.169.254/latest",
-        "a2a:http://localhost:9010",
-        "http:http://tools:9999=RAG_RETRIEVE",
-        "http://purple-agent@evil.example",
-        "nonsense",
-        "",
-    ],
-)
-def test_beyond_loopback_nothing_else_may(target: str) -> None:
-    with pytest.raises(UsageError):
-        OPEN.check_target(target)
-
-
 def test_beyond_loopback_only_known_data_sets_are_read() -> None:
     AT_HOME.check_dataset("/etc")
     OPEN.check_dataset("notes")
