@@ -98,14 +98,6 @@ def test_a_run_that_passes_leaves_summary_junit_page_and_outputs(project: Path) 
     assert sum("ndcg@5" in (case.get("name") or "") for case in cases) == 1
 
 
-def test_a_gate_that_fails_fails_the_job_with_exit_code_1(project: Path) -> None:
-    action = Action(project)
-    code = action.run(target="python:mine:worse", dataset="questions.csv", gates="ndcg@5>=0.9")
-    assert code == 1
-    assert action.outputs["exit-code"] == "1"
-    assert "| **FAILED** |" in action.summary
-
-
 def test_a_pull_request_is_compared_with_the_main_branch(project: Path) -> None:
     with_git(project)
     action = Action(project)

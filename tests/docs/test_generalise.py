@@ -133,20 +133,3 @@ def test_a_tuning_that_declines_is_a_result(
     assert list(script.table(report))[2] == f"| teas | 9 | 0.6000 | {cell} |"
     assert script.exit_code(report, 3) == code
     assert script.exit_code(report, 1) == 1
-
-
-@pytest.mark.parametrize("inside", ["empty", "teas"])
-def test_a_folder_without_data_sets_is_told(
-    script: ModuleType, folder: Path, inside: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert script.main([str(folder / inside)]) == 2
-    told = capsys.readouterr().err
-    assert f"no data set in {folder / inside}; did you mean its parent?" in told
-
-
-def test_a_folder_that_is_none_is_refused(
-    script: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        script.main([str(tmp_path / "nowhere")])
-    assert "is not a folder" in capsys.readouterr().err

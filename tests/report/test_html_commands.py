@@ -71,14 +71,6 @@ def test_compare_writes_a_page_of_two_runs_and_of_more(
     assert pair[1] in page.text
 
 
-def test_a_page_that_cannot_be_written_is_said_in_words(
-    pair: list[str], run_assay: RunAssay
-) -> None:
-    done = run_assay("report", pair[0], "--html", "runs")  # which is a folder
-    assert done.returncode == 2
-    assert done.stderr.startswith("error: cannot write 'runs'")
-
-
 def test_without_the_data_the_page_is_made_and_a_warning_says_what_is_missing(
     folder: Path, pair: list[str], run_assay: RunAssay
 ) -> None:

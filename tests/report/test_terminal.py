@@ -250,13 +250,6 @@ def test_verdicts() -> None:
     )
 
 
-def test_names_from_elsewhere_cannot_control_the_terminal() -> None:
-    target = {"name": "a2a:\x1b]0;owned\x07", "protocol": "A2A", "details": ""}
-    text = shown(target=target)
-    assert "\x1b" not in text
-    assert "\x07" not in text
-
-
 def test_a_table_of_scores_alone() -> None:
     text = plain_text(scores_table([ScoreLine("nDCG@10", 0.5, None, None, 0.0)]))
     assert " ".join(text.split()).endswith("nDCG@10 0.5000 – 0.0000 –")

@@ -217,14 +217,3 @@ def test_a_run_in_a_state_of_another_version_opens(
     folder.report_file.write_text(written.replace('"state": "complete"', '"state": "paused"', 1))
     assert folder.read_report().state == folder.state() == "paused"
     assert [line.state for line in list_lines(tmp_path)] == ["paused"]
-
-
-@pytest.mark.parametrize(("content", "why"), [("{", "is damaged"), ("[]", "not a JSON object")])
-def test_a_damaged_header_is_told_with_what_to_do(
-    made: Callable[..., RunFolder], content: str, why: str
-) -> None:
-    run = made()
-    run.header_file.write_text(content)
-    with pytest.raises(RunError, match=rf"{why}.*restore it from a copy of the run"):
-        run.read_header()
-    assert run.is_baseline() is False

@@ -128,12 +128,6 @@ def test_what_the_command_leaves_out_is_not_inherited() -> None:
     assert unset_variables(FULL) == frozenset()
 
 
-def test_secrets_are_masked_in_the_command() -> None:
-    config = replace(PLAIN, baseline="a2a:http://u:secret@host/")
-    words = arguments(config)
-    assert ("--baseline", "a2a:http://***@host/") in words
-
-
 @pytest.mark.parametrize(
     ("field", "text", "message"),
     [

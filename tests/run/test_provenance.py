@@ -16,7 +16,7 @@ from assay.cli.app import app
 from assay.errors import UsageError
 from assay.evaluation.merge import merge, merged_config
 from assay.run.config import RunConfig
-from assay.run.index import RunIndex, RunLine
+from assay.run.index import RunLine
 from assay.run.listing import RunSelection, parse_since, something_failed
 from assay.run.provenance import read_git
 
@@ -247,13 +247,3 @@ def test_since_is_a_time_or_an_age(text: str, moment: str) -> None:
 def test_since_refuses_what_is_no_time() -> None:
     with pytest.raises(UsageError, match="--since 'soon' is not a time"):
         parse_since("soon")
-
-
-def test_a_trend_never_mixes_samples(make_dataset: MakeDataset, tmp_path: Path) -> None:
-    dataset = make_dataset(12)
-    for settings in ({}, {"seed": 7}, {"num_queries": 6, "seed": 1}, {"num_queries": 6, "seed": 2}):
-        evaluate(right, dataset, out=tmp_path, **settings)  # type: ignore[arg-type]
-    index = RunIndex(tmp_path)
-    index.refresh()
-    groups = index.groups(index.lines())
-    assert sorted([line.queries for line in group] for group in groups) == [[6], [6], [12, 12]]

@@ -5,7 +5,6 @@ from pathlib import Path
 import jsonschema
 import orjson
 import pytest
-from tests import forked
 from tests.conftest import MakeDataset
 
 import assay
@@ -96,12 +95,6 @@ def test_a_full_disk_leaves_no_rows_behind(tmp_path: Path, monkeypatch: pytest.M
     writer.close()  # twice, or after the folder was removed
 
 
-def test_a_cut_report_is_called_damaged(run: Run) -> None:
-    run.folder.report_file.write_bytes(run.folder.report_file.read_bytes()[:300])
-    with pytest.raises(RunError, match="damaged"):
-        read_report_head(run.folder.report_file)
-
-
 @pytest.mark.parametrize("formatted", [False, True])
 def test_one_row_is_found_alone(run: Run, formatted: bool) -> None:
     path, rows = run.folder.report_file, list(run.rows())
@@ -137,32 +130,6 @@ def edit(run: Run, file: str, **changes: object) -> None:
     path.write_bytes(orjson.dumps({key: value[key] for key in value if key not in gone}))
 
 
-@pytest.mark.parametrize("number", [1, None])
-def test_runs_of_older_formats_open_compare_and_resume(
-    run: Run, make_dataset: MakeDataset, tmp_path: Path, number: int | None
-) -> None:
-    """Format 1 had a number in run.json alone; before that there was none. Settings that are
-    younger than the run get their defaults."""
-    edit(run, "run.json", format=number)
-    edit(run, "report.json", format=None, failure_examples=None)
-    header = orjson.loads((run.folder.path / "run.json").read_bytes())
-    config = {key: header["config"][key] for key in ("target", "dataset", "split", "seed", "top_k")}
-    edit(run, "run.json", config=config)
-    edit(run, "report.json", config=config)
-    old = assay.load_run(run.folder)
-    assert old.metrics == run.metrics
-    other = assay.evaluate(lambda query, top_k: ["d1"], make_dataset(7), out=tmp_path)
-    assert other.compare(old).metrics["ndcg@5"].n == 7
-
-
-@pytest.mark.parametrize("file", ["run.json", "report.json"])
-def test_a_newer_format_is_refused_with_the_remedy(run: Run, file: str) -> None:
-    edit(run, file, format=FORMAT + 1)
-    folder = RunFolder(run.folder.path)
-    with pytest.raises(RunError, match=r"newer Assay \(format 3, this one reads up to 2\)"):
-        folder.read_header() if file == "run.json" else folder.read_report()
-
-
 @pytest.mark.parametrize("file", ["run.json", "report.json"])
 def test_a_setting_of_a_newer_version_is_not_called_damage(run: Run, file: str) -> None:
     config = orjson.loads((run.folder.path / file).read_bytes())["config"]
@@ -178,11 +145,6 @@ def test_both_files_carry_the_format_and_can_be_read_by_people(run: Run) -> None
         content = (run.folder.path / file).read_bytes()
         assert content.startswith(b'{\n  "')
         assert file == "comparison.json" or orjson.loads(content)["format"] == FORMAT
-
-
-def test_the_published_schemas_are_those_of_the_models() -> None:
-    done = forked.run("scripts.render_schemas:main", "--check")
-    assert done.returncode == 0, done.stderr + " run: .venv/bin/python scripts/render_schemas.py"
 
 
 def test_a_run_is_valid_by_its_published_schema(run: Run) -> None:
