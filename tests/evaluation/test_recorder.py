@@ -244,6 +244,20 @@ async def test_two_fixed_agents_at_once_are_counted_as_unattributed(recorder_add
         assert (one.steps, two.steps, recorder.unattributed) == ([], [], 2)
 
 
+async def test_a_search_with_another_trace_is_not_credited(recorder_address: str) -> None:
+    settings = config("rest:http://127.0.0.1:1/x?q={query}")
+    stranger = {"traceparent": f"00-{'ab' * 16}-{'cd' * 8}-01"}
+    async with open_recorder(settings, DATASET, lambda _message: None) as recorder:
+        with recorder.question(Query("q1", "a")) as session:
+            await over_rest(f"{recorder.url}/search", stranger)("word1")
+            kept = recorder.search
+            with pytest.raises(SearchRefused, match="query must be"):
+                await kept(session, "token", "\ud800")
+        assert (session.steps, recorder.unattributed) == ([], 1)
+        with pytest.raises(SearchRefused, match="this question has ended"):
+            await kept(session, "token", "word1")
+
+
 async def test_an_mcp_tool_behind_the_recorder_is_passed_through(recorder_address: str) -> None:
     server: MCPServer[Any] = MCPServer("library")
 
@@ -296,11 +310,12 @@ async def test_a_tool_that_fails_is_said_to_the_agent() -> None:
 
 
 async def test_an_address_that_cannot_be_used_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(ADDRESS_VARIABLE, "9020")
     settings = config("rest:http://127.0.0.1:1/x?q={query}")
-    with pytest.raises(UsageError, match="ASSAY_RECORDER must be like"):
-        async with open_recorder(settings, DATASET, lambda _message: None):
-            pass
+    for address in ("9020", "http://127.0.0.1:99999", "https://127.0.0.1:9020"):
+        monkeypatch.setenv(ADDRESS_VARIABLE, address)
+        with pytest.raises(UsageError, match="ASSAY_RECORDER must be like"):
+            async with open_recorder(settings, DATASET, lambda _message: None):
+                pass
 
 
 async def test_agents_that_report_their_searches_need_no_recorder(tmp_path: Path) -> None:

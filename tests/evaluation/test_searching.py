@@ -1,5 +1,6 @@
 """Planted agents: each fault of an agent that searches shows in its own figure."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from assay.errors import UsageError
 from assay.evaluation.driver import run_evaluation
 from assay.evaluation.merge import merge, merged_config
 from assay.evaluation.run import Run
-from assay.evaluation.searching import read_evidence
+from assay.evaluation.searching import SearchedCalls, measure_searches, read_evidence
+from assay.run.calls import CallLog
 from assay.run.config import RunConfig
 from assay.run.searches import SearchReport
 from assay.targets.python_call import as_agent
@@ -183,9 +185,6 @@ async def test_a_document_that_the_tool_cannot_find_is_the_tool_s_fault(tmp_path
     def broken(query: str, top_k: int) -> list[str]:
         return ["a0"]
 
-    from assay.evaluation.searching import SearchedCalls, measure_searches
-    from assay.run.calls import CallLog
-
     run = await measured(stops_early, tmp_path)
     searched = SearchedCalls(
         run.report.config, HOPS, list(HOPS.queries.values()), CallLog(run.folder.calls_file)
@@ -193,6 +192,36 @@ async def test_a_document_that_the_tool_cannot_find_is_the_tool_s_fault(tmp_path
     tool = as_agent(broken, name="python:broken")
     rows = await measure_searches(searched, tool)
     assert {reason for row in rows for reason in row.missing.values()} == {"not findable"}
+
+
+@pytest.mark.parametrize("fault", ["fails", "hangs"])
+async def test_a_tool_that_fails_when_it_is_asked_again_decides_nothing(
+    fault: str, tmp_path: Path
+) -> None:
+    async def broken(query: str, top_k: int) -> list[str]:
+        if fault == "hangs":
+            await asyncio.sleep(60)
+        raise RuntimeError("gone")
+
+    run = await measured(stops_early, tmp_path, timeout=0.2)
+    log = CallLog(run.folder.calls_file)
+    searched = SearchedCalls(run.report.config, HOPS, list(HOPS.queries.values())[:3], log)
+    rows = await measure_searches(searched, as_agent(broken, name="python:broken"))
+    assert not any(row.missing or "loop_gain" in row.figures for row in rows)
+
+
+async def test_one_search_of_a_tool_that_repeats_itself_gains_nothing(tmp_path: Path) -> None:
+    async def once(query: str, top_k: int, search: Search) -> list[str]:
+        return ids(await search(query, top_k=5))
+
+    run = await measured(once, tmp_path, search="python:tests.evaluation.test_searching:repeating")
+    assert run.report.search is not None
+    assert run.report.search.figures["loop_gain"].mean == 0
+
+
+def repeating(query: str, top_k: int) -> list[str]:
+    """A tool that returns one document four times before the next."""
+    return [*[f"a{number(query)}"] * 4, f"b{number(query)}"][:top_k]
 
 
 async def test_answers_are_told_apart_by_what_was_seen(tmp_path: Path) -> None:
@@ -244,9 +273,10 @@ async def test_evidence_in_groups(tmp_path: Path) -> None:
     path = tmp_path / "evidence.jsonl"
     path.write_text('{"query_id": "q1", "groups": [["d1", "d9"], ["d4"]]}\n')
     assert read_evidence(path) == {"q1": [{"d1", "d9"}, {"d4"}]}
-    path.write_text('{"query_id": "q1", "groups": [[]]}\n')
-    with pytest.raises(UsageError, match=r"evidence.jsonl:1: not a line of evidence"):
-        read_evidence(path)
+    for groups in ("[[]]", '["d1"]', '"d1"', "[]"):
+        path.write_text(f'{{"query_id": "q1", "groups": {groups}}}\n')
+        with pytest.raises(UsageError, match=r"evidence.jsonl:1: not a line of evidence"):
+            read_evidence(path)
 
 
 async def test_shards_are_merged_with_their_searches(tmp_path: Path) -> None:
@@ -262,3 +292,8 @@ async def test_shards_are_merged_with_their_searches(tmp_path: Path) -> None:
     assert merged.report.search.figures == whole.report.search.figures
     assert merged.report.search.blame == whole.report.search.blame
     assert merged.report.trials == whole.report.trials
+
+
+async def test_the_page_of_repeated_trials_shows_the_searches_of_the_first(tmp_path: Path) -> None:
+    run = await measured(repeats, tmp_path, repeat=2)
+    assert ">4 searches<" in run.folder.page_file.read_text()

@@ -215,7 +215,7 @@ def mcp(
         from assay.serve.mcp.app import search_app
 
         if record is not None:
-            record.touch()  # who reads it may be there before the first search
+            record.touch(mode=0o600)  # who reads it may be there before the first search
         serve_on(search_app(dataset, mode, host, allow_hosts, record), listener)
 
 

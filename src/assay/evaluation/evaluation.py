@@ -269,7 +269,9 @@ class Evaluation:
 
         searched = SearchedCalls(self.config, self.dataset, found.asked, found.log)
         if recorder is not None or not folder.searches_file.exists():
-            tool = recorder.tool if recorder else None
+            # A run that is stopped does not wait for a search tool.
+            stopped = found.state == RunState.INTERRUPTED
+            tool = recorder.tool if recorder and not stopped else None
             folder.write_searches(await measure_searches(searched, tool))
         report = summarize_searches(
             searched,
@@ -313,16 +315,16 @@ class Evaluation:
         before = [] if self._forgets else self.asks
         live.catch_up(call for call in log.read(before) if call)
         late_asked = every_query_is_asked(folder)
+        serial = False
         if todo:
             query = warm_up_query(self.dataset, self.queries)
             with searches.question(query) if searches else nullcontext():
                 found = await warm_up(agent, query, config, say=events.message, stop=events.stop)
-            note_warm_up(folder, found, config.concurrency)
-        serial = False
-        if todo and searches is not None:
-            messages, serial = await searches.rehearse(agent, query, config)
-            for message in messages:
-                events.message(message)
+            if searches is not None:
+                messages, serial = await searches.rehearse(agent, query, config)
+                for message in messages:
+                    events.message(message)
+            note_warm_up(folder, found, 1 if serial else config.concurrency)
         # One that runs here, such as a Python function, has no token of ours to refuse.
         may_refuse = isinstance(agent, ReportsReadiness) and len(todo) > MAX_REJECTED
         recorder = CallRecorder(

@@ -134,7 +134,8 @@ def parse_gate(text: str, top_k: int, compare_to: str = "") -> Gate:
         return Gate(text, name.lower(), None, match["sign"], bound)
     if answer_metric := answer_metric_name(name):
         return Gate(text, answer_metric, None, match["sign"], bound, answers=True)
-    if hint := did_you_mean(name, (*ANSWER_NAMES, *SUMMARY_FIGURES), cutoff=0.8):
+    known = (*ANSWER_NAMES, *SUMMARY_FIGURES, *SEARCH_FIGURES)
+    if hint := did_you_mean(name, known, cutoff=0.8):
         raise UsageError(f"gate {text!r}: unknown metric {name!r}{hint}")
     metric = parse_metric(name, also=_OTHER_FIGURES)
     if metric.cutoff is not None and metric.cutoff > top_k:

@@ -40,6 +40,7 @@ from assay.targets.protocol import (
     AgentAnswer,
     PassesThrough,
     SearchAddress,
+    is_unicode,
 )
 
 if TYPE_CHECKING:
@@ -145,7 +146,8 @@ class SearchRecorder:
         for session in self._open.values():
             if session.trace_id == trace_id:
                 return session, "traceparent"
-        if len(self._open) == 1:
+        # A search with another trace belongs to somebody else, even if one question is open.
+        if len(self._open) == 1 and not trace_id:
             return next(iter(self._open.values())), "one at a time"
         self.unattributed += 1
         return None, "one at a time"
@@ -154,7 +156,11 @@ class SearchRecorder:
         self, session: SearchSession | None, source: SearchSource, query: object, top_k: object = 5
     ) -> list[dict[str, Any]]:
         """Search, and record it: a list of `{"doc_id", "score", "title", "text"}`."""
-        if not isinstance(query, str) or not 0 < len(query) <= MAX_QUERY:
+        if self.tool is None:
+            raise SearchRefused(404, "searches are recorded elsewhere; use --search TARGET instead")
+        if session is not None and session.token not in self._open:
+            raise SearchRefused(404, "this question has ended; use the search of the next one")
+        if not isinstance(query, str) or not 0 < len(query) <= MAX_QUERY or not is_unicode(query):
             raise SearchRefused(422, f"query must be a string of 1 to {MAX_QUERY} characters")
         if isinstance(top_k, bool) or not isinstance(top_k, int) or not 1 <= top_k <= MAX_TOP_K:
             raise SearchRefused(422, f"top_k must be an integer from 1 to {MAX_TOP_K}")
@@ -362,7 +368,11 @@ async def _listening(
     import uvicorn
 
     wanted = urlsplit(os.environ.get(ADDRESS_VARIABLE) or DEFAULT_ADDRESS)
-    if wanted.scheme != "http" or not wanted.hostname or not wanted.port:
+    try:
+        port = wanted.port
+    except ValueError:  # above 65535
+        port = None
+    if wanted.scheme != "http" or not wanted.hostname or not port:
         raise UsageError(
             f"{ADDRESS_VARIABLE} must be like {DEFAULT_ADDRESS}, got {wanted.geturl()!r}"
         )
@@ -371,10 +381,11 @@ async def _listening(
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     host = "127.0.0.1" if local else "0.0.0.0"  # agents in containers need more than loopback
     try:
-        listener.bind((host, wanted.port))
+        listener.bind((host, port))
     except OSError as error:
         if ADDRESS_VARIABLE in os.environ:
-            raise UsageError(f"cannot listen on port {wanted.port}: {error.strerror}") from None
+            raise UsageError(f"cannot listen on port {port}: {error.strerror}") from None
+        say(f"port {port} is taken, so searches are recorded on another")
         listener.bind((host, 0))
     url = f"http://{wanted.hostname}:{listener.getsockname()[1]}"
     settings = uvicorn.Config(

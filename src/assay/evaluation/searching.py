@@ -40,6 +40,8 @@ from assay.run.searches import (
 )
 from assay.targets.protocol import Agent
 
+Ids = tuple[str, ...]
+
 EVIDENCE_FILE = "evidence.jsonl"
 MAX_BLAMED = 300
 """Missing documents that are looked for on the tool; a sample of them if there are more."""
@@ -56,9 +58,10 @@ def read_evidence(path: Path) -> dict[str, Groups]:
     for number, line in enumerate(read_lines(path) if path.is_file() else (), start=1):
         try:
             record = parse_json(line)
-            groups = [frozenset(map(str, group)) for group in record["groups"]]
-            if not groups or not all(groups):
-                raise ValueError("an empty group")
+            groups = [frozenset(group) for group in record["groups"]]
+            lists = [record["groups"], *record["groups"]]
+            if not all(isinstance(each, list) and each for each in lists):
+                raise ValueError("not lists of ids")
             found[str(record["query_id"])] = groups
         except (KeyError, TypeError, ValueError):
             shape = '{"query_id": "q1", "groups": [["d1", "d9"], ["d4"]]}'
@@ -140,28 +143,40 @@ class SearchedCalls:
 
 @dataclass
 class _Replay:
-    """Searches on the tool, each once; a search that fails finds nothing."""
+    """Searches on the tool, each once; one that fails is None, and says nothing."""
 
     tool: Agent
     concurrency: int
-    _known: dict[tuple[str, int], "asyncio.Task[tuple[str, ...]]"] = field(default_factory=dict)
+    timeout: float
+    _known: dict[tuple[str, int], "asyncio.Task[Ids | None]"] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._free = asyncio.Semaphore(self.concurrency)
 
-    async def search(self, query: str, top_k: int) -> tuple[str, ...]:
-        """The ids that the tool finds, best first."""
+    async def search(self, query: str, top_k: int) -> "Ids | None":
+        """The ids that the tool finds, best first, each once."""
         key = (query, max(1, min(top_k, _MAX_DEPTH)))
         if key not in self._known:
             self._known[key] = asyncio.create_task(self._ask(*key))
         return await self._known[key]
 
-    async def _ask(self, query: str, top_k: int) -> tuple[str, ...]:
+    async def plain(self, question: str, call: Call) -> "Ids | None":
+        """What the plain question finds: as many different documents as the agent was shown.
+
+        It is asked as deep as the agent looked, since a tool may return a document twice.
+        """
+        shown = [doc_id for step in call.steps for doc_id in step.doc_ids]
+        found = await self.search(question, len(shown)) if shown else ()
+        return None if found is None else found[: len(set(shown))]
+
+    async def _ask(self, query: str, top_k: int) -> "Ids | None":
         async with self._free:
             try:
-                return (await self.tool.ask(query, top_k)).doc_ids[:top_k]
-            except AgentFailure:
-                return ()
+                async with asyncio.timeout(self.timeout):
+                    answer = await self.tool.ask(query, top_k)
+            except (AgentFailure, TimeoutError):
+                return None
+        return tuple(dict.fromkeys(answer.doc_ids[:top_k]))
 
 
 async def measure_searches(searched: SearchedCalls, tool: Agent | None) -> list[SearchRow]:
@@ -170,7 +185,8 @@ async def measure_searches(searched: SearchedCalls, tool: Agent | None) -> list[
     With the tool, the plain question is asked once for the loop gain, and missing documents are
     looked for; without it, as with searches that an agent only reports, both are left out.
     """
-    replay = None if tool is None else _Replay(tool, searched.config.concurrency)
+    config = searched.config
+    replay = None if tool is None else _Replay(tool, config.concurrency, config.timeout)
     figures: dict[str, list[dict[str, float]]] = {query.id: [] for query in searched.asked}
     for trial in searched.config.trials:
         calls = searched.calls_of(trial)
@@ -181,9 +197,8 @@ async def measure_searches(searched: SearchedCalls, tool: Agent | None) -> list[
             found = path.figures()
             if call.query_id in losses:
                 found["search_loss"], found["selection_loss"] = losses[call.query_id]
-            if replay is not None:
-                once = found_share(plain[call.query_id], path.evidence)
-                found["loop_gain"] = found["evidence_recall"] - once if call.steps else 0.0
+            if (once := plain.get(call.query_id)) is not None and call.steps:
+                found["loop_gain"] = found["evidence_recall"] - found_share(once, path.evidence)
             figures[call.query_id].append(found)
     blamed = {} if replay is None else await _blame(searched, replay)
     return [
@@ -200,19 +215,13 @@ def _means(trials: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 async def _plain_searches(
     searched: SearchedCalls, calls: Sequence[Call], replay: _Replay | None
-) -> dict[str, tuple[str, ...]]:
+) -> "Mapping[str, Ids | None]":
     """What one search with the plain question shows, as many documents as the agent was shown."""
     if replay is None:
         return {}
     texts = {query.id: query.text for query in searched.asked}
-    sizes = [len(searched.trajectory(call).seen) for call in calls]
-    found = await asyncio.gather(
-        *(
-            replay.search(texts[call.query_id], size)
-            for call, size in zip(calls, sizes, strict=True)
-        )
-    )
-    return {call.query_id: ids[:size] for call, ids, size in zip(calls, found, sizes, strict=True)}
+    found = await asyncio.gather(*(replay.plain(texts[call.query_id], call) for call in calls))
+    return {call.query_id: ids for call, ids in zip(calls, found, strict=True)}
 
 
 async def _blame(searched: SearchedCalls, replay: _Replay) -> dict[str, dict[str, Blame]]:
@@ -223,7 +232,7 @@ async def _blame(searched: SearchedCalls, replay: _Replay) -> dict[str, dict[str
         missing = random.Random(searched.config.seed).sample(missing, MAX_BLAMED)
     budget = max((len(call.steps) for call in calls), default=0)
     texts = {query.id: query.text for query in searched.asked}
-    reasons = await asyncio.gather(
+    reasons: list[Blame | None] = await asyncio.gather(
         *(
             _reason(call, doc_id, texts[call.query_id], budget, searched.dataset, replay)
             for call, doc_id in missing
@@ -231,7 +240,8 @@ async def _blame(searched: SearchedCalls, replay: _Replay) -> dict[str, dict[str
     )
     found: dict[str, dict[str, Blame]] = {}
     for (call, doc_id), reason in zip(missing, reasons, strict=True):
-        found.setdefault(call.query_id, {})[doc_id] = reason
+        if reason is not None:
+            found.setdefault(call.query_id, {})[doc_id] = reason
     return found
 
 
@@ -243,17 +253,19 @@ def _missing(path: Trajectory) -> list[str]:
 
 async def _reason(
     call: Call, doc_id: str, question: str, budget: int, dataset: Dataset, replay: _Replay
-) -> Blame:
+) -> Blame | None:
+    """The first reason that holds; None if the tool fails, which decides nothing."""
     document = dataset.documents.get(doc_id)
     if document is not None:
         title = document.title or " ".join(document.text.split()[:12])
-        if doc_id not in await replay.search(title, _TITLE_DEPTH):
-            return "not findable"
-    shown = len({each for step in call.steps for each in step.doc_ids})
-    if call.steps and doc_id in await replay.search(question, shown):
+        by_title = await replay.search(title, _TITLE_DEPTH)
+        if by_title is None or doc_id not in by_title:
+            return None if by_title is None else "not findable"
+    if doc_id in (await replay.plain(question, call) or ()):
         return "reformulated away"
     for step in call.steps:
-        if step.query and doc_id in await replay.search(step.query, 2 * len(step.doc_ids)):
+        deeper = await replay.search(step.query, 2 * len(step.doc_ids)) if step.query else ()
+        if doc_id in (deeper or ()):
             return "cut too early"
     return "stopped early" if len(call.steps) < budget else "never asked for"
 

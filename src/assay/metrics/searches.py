@@ -124,7 +124,7 @@ class VarianceSplit:
     @property
     def advice(self) -> str:
         """What makes the mean more certain, for the same number of calls."""
-        if self.within == 0:
+        if self.within < 1e-12:  # rounding of equal scores
             return "trials do not differ: one is enough"
         if self.within / self.trials < self.between:
             return "more questions, not more trials"

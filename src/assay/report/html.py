@@ -143,7 +143,10 @@ class QueryFigures:
 
 @dataclass(frozen=True, slots=True)
 class Searches:
-    """The searches of an agent: figures of each question, least evidence first, and its steps."""
+    """The searches of an agent: figures of each question, least evidence first, and its steps.
+
+    With several trials, the steps are those of the first.
+    """
 
     rows: Sequence[SearchRow]
     steps: Callable[[str], Sequence[SearchStep]]
@@ -152,7 +155,8 @@ class Searches:
     def of(cls, folder: RunFolder) -> "Searches":
         """From the files of a run; without rows if its agent was not watched."""
         rows = sorted(folder.read_searches(), key=lambda row: row.figure("evidence_recall") or 0.0)
-        return cls(rows, StepLog(steps_file(folder.calls_file)).read)
+        log, first = StepLog(steps_file(folder.calls_file)), folder.read_config().trials[0]
+        return cls(rows, lambda query_id: log.read(query_id, first))
 
 
 @dataclass(frozen=True)
