@@ -15,7 +15,8 @@ into() {
     sh "$(dirname "$0")/install.sh" --target "$target" "$@"
 }
 
-if [ ! -f "$FOLDER/complete" ]; then
+# The folder of an earlier version lacks the clients.
+if [ ! -f "$FOLDER/complete" ] || [ ! -d "$FOLDER/langchain" ]; then
     rm -rf "$FOLDER"
     mkdir -p "$FOLDER/npm"
     npm install --prefix "$FOLDER/npm" --no-audit --no-fund --ignore-scripts --loglevel=error \
