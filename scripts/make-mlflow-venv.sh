@@ -9,7 +9,7 @@ set -eu
 PYTHON=${PYTHON:-python3}
 VENV=${1:-.venv-mlflow}
 
-if "$VENV/bin/python" -c 'import mlflow, typer' >/dev/null 2>&1; then
+if "$VENV/bin/python" -c 'import mlflow, assay' >/dev/null 2>&1; then
     exit 0
 fi
 sh "$(dirname "$0")/install.sh" "$VENV" ".[mlflow]"
