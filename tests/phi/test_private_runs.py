@@ -38,7 +38,6 @@ from assay.serve.green.request import parse_eval_request, to_spec
 from assay.serve.listening import bind, url_of
 from assay.serve.ui.app import ui_app
 from assay.serve.ui.evaluation_form import read_config
-from assay.serve.ui.evaluations import child_arguments
 from assay.targets.python_call import as_agent
 
 ROOT = Path(__file__).parents[2]
@@ -368,7 +367,6 @@ def test_every_run_of_a_private_process_is_private(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("ASSAY_PRIVATE", "1")
     form = read_config({"target": "builtin:bm25"})
     assert form.private
-    assert "--private" in child_arguments(form, Path("runs"))
     participants = {"retrieval_agent": "http://agent.example:9009"}
     request = parse_eval_request({"participants": participants, "config": {}})
     assert to_spec(request, DATA, "ward", 1).config.private

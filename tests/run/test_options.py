@@ -20,7 +20,6 @@ from assay.run.settings import (
     require_same,
     resumed,
     settings,
-    unset_variables,
 )
 
 PLAIN = RunConfig(target="builtin:bm25")
@@ -119,13 +118,6 @@ def test_settings_without_meaning_are_left_out_of_the_command() -> None:
     flags = dict(arguments(PLAIN))
     assert flags["--no-answers"] is None
     assert not {"--judge", "--judge-set", "--max-cost", "--references"} & set(flags)
-
-
-def test_what_the_command_leaves_out_is_not_inherited() -> None:
-    assert {"ASSAY_NUM_QUERIES", "ASSAY_GATE", "ASSAY_MAX_COST", "ASSAY_BASELINE"} <= (
-        unset_variables(PLAIN)
-    )
-    assert unset_variables(FULL) == frozenset()
 
 
 @pytest.mark.parametrize(

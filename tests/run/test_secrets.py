@@ -28,7 +28,7 @@ from assay.report.terminal import plain_text, render_report
 from assay.run.config import RunConfig
 from assay.run.settings import arguments, resumed
 from assay.serve.ui.app import ui_app
-from assay.serve.ui.evaluations import child_arguments
+from assay.serve.ui.evaluations import child_input
 
 CANARY = "hunter2-canary-9f8e7d6c"
 MakeDataset = Callable[[int], Dataset]
@@ -171,9 +171,10 @@ def test_a_run_is_resumed_with_its_target_given_again(
 
 def test_a_process_for_the_run_gets_the_full_target() -> None:
     target = f"rest:http://h/s?q={{query}}&code={CANARY}"
-    words = child_arguments(RunConfig(target=target, baseline=target), Path("runs"))
-    assert words[-1] == target
-    assert f"--baseline={target}" in words
+    given = RunConfig(target=target, baseline=target, headers=(f"Authorization: Bearer {CANARY}",))
+    read = RunConfig.from_json(json.loads(child_input(given, Path("runs")))["config"])
+    assert full_text(read.target) == full_text(read.baseline) == target
+    assert (read, full_text(read.headers[0])) == (given, full_text(given.headers[0]))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import errno
 import sys
+from collections.abc import Callable
 from importlib.metadata import version
 
 import click
@@ -141,9 +142,12 @@ app = _App(
 )
 
 
-def main() -> None:
-    """Run the command line; errors become messages and exit codes."""
+def main(command: Callable[[], object] | None = None) -> None:
+    """Run the command line, or a function; errors become messages and exit codes."""
     try:
+        if command is not None:
+            command()
+            return
         rename_variables()
         app(prog_name="assay")
     except AssayError as error:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import click
 
@@ -25,6 +25,7 @@ from assay.cli.options import (
 )
 from assay.cli.verb import argument, is_on_command_line, option, switch, with_settings
 from assay.errors import AssayError, UsageError
+from assay.net.json import parse_json
 from assay.privacy import private_mode
 from assay.run.config import RunConfig
 from assay.run.settings import command_settings, parse_shard, resumed
@@ -162,6 +163,19 @@ def evaluate(
     _write_ci_files(run, junit, markdown, html)
     _say_where(run)
     context.exit(run.exit_code if finished else 130)
+
+
+def evaluate_stdin() -> NoReturn:
+    """Carry out a run whose settings stdin has as JSON: how the web UI starts one."""
+    given = parse_json(sys.stdin.buffer.read())
+    config = RunConfig.from_json(given["config"])
+    listeners = [name for name in os.environ.get("ASSAY_LISTENER", "").split(";") if name]
+    with private_mode(config.private):
+        data = choose_dataset(config.dataset, config.columns)
+        out = Path(given["runs"])
+        run, finished = run_in_terminal(config, data, out=out, listeners=listeners)
+    _print_run(run, True, ())
+    sys.exit(run.exit_code if finished else 130)
 
 
 def _new_config(

@@ -7,14 +7,14 @@ command line, `assay.toml` and its JSON Schema, the web form, the command that r
 setting names it with `needs`, or is a key of a nested part such as `JudgeSettings`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from assay.errors import RunError, UsageError
 from assay.llm.provider_kinds import PROVIDER_FORMS
-from assay.net.redact import mask_secrets
+from assay.net.redact import full_text, mask_secrets
 from assay.privacy import is_private
 from assay.run.option import (
     Option,
@@ -536,9 +536,12 @@ class RunConfig:
             raise UsageError(f"{fitting[0]} and {fitting[1]} both hold {kind}; pass one of them")
         return fitting[0] if fitting else ""
 
-    def to_json(self) -> dict[str, Any]:
-        """The settings as `run.json` keeps them."""
-        return asdict(self)
+    def to_json(self, *, full: bool = False) -> dict[str, Any]:
+        """The settings as `run.json` keeps them; `full` with secrets, for a process to start."""
+        values = asdict(self)
+        if full:
+            values |= {name: _map(full_text, getattr(self, name)) for name in MAY_HOLD_SECRETS}
+        return values
 
     @classmethod
     def unknown_settings(cls, values: Mapping[str, Any]) -> list[str]:
@@ -609,9 +612,13 @@ def without_unneeded(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def masked(value: Any) -> Any:
     """The value of a setting, a text or a tuple of texts, with its secrets masked."""
+    return _map(mask_secrets, value)
+
+
+def _map(change: Callable[[str], str], value: Any) -> Any:
     if isinstance(value, str):
-        return mask_secrets(value)
-    return tuple(map(masked, value)) if isinstance(value, tuple) else value
+        return change(value)
+    return tuple(map(change, value)) if isinstance(value, tuple) else value
 
 
 def parse_tags(tags: Iterable[str]) -> dict[str, str]:

@@ -13,7 +13,6 @@ from typing import Any
 
 from assay.errors import RunError, UsageError, did_you_mean
 from assay.llm.passages import EXTRACTIVE
-from assay.net.redact import full_text
 from assay.run.config import (
     MAY_HOLD_SECRETS,
     RunConfig,
@@ -129,13 +128,12 @@ def form_settings() -> list[RunSetting]:
     return [setting for setting in settings().values() if setting.option.label is not None]
 
 
-def arguments(config: RunConfig, *, full: bool = False) -> list[tuple[str, str | None]]:
+def arguments(config: RunConfig) -> list[tuple[str, str | None]]:
     """Flags with their values that repeat this run; a flag without a value is a switch.
 
     Every setting that means something is spelled out, whatever the environment says. Secrets are
-    masked unless the `full` command is asked for, which is for a process to start, not to show.
+    masked.
     """
-    shown = full_text if full else str
     words: list[tuple[str, str | None]] = []
     for setting in command_settings():
         value = getattr(config, setting.name)
@@ -144,14 +142,13 @@ def arguments(config: RunConfig, *, full: bool = False) -> list[tuple[str, str |
         if setting.kind is bool:
             words.append((setting.flag if value else setting.flag.replace("--", "--no-", 1), None))
         elif setting.kind is tuple:
-            words += [(setting.flag, shown(each)) for each in value]
+            words += [(setting.flag, str(each)) for each in value]
         elif setting.name == "judge":  # left out, the environment would choose one
-            words.append((setting.flag, shown(value) or EXTRACTIVE))
+            words.append((setting.flag, str(value) or EXTRACTIVE))
         elif setting.is_part:
             words += [(setting.flag, text)] if (text := str(value)) else []
         elif value is not None and (value != "" or setting.default != ""):
-            text = shown(value) if isinstance(value, str) else setting.format(value)
-            words.append((setting.flag, text))
+            words.append((setting.flag, setting.format(value)))
     if config.num_shards > 1:
         words.append(("--shard", f"{config.shard_index + 1}/{config.num_shards}"))
     return words
@@ -195,15 +192,6 @@ def _table_value(setting: RunSetting, value: Any, where: str) -> Any:
     if setting.kind is tuple and isinstance(value, dict):
         value = [f"{key}={text}" for key, text in value.items()]
     return convert(where, value, (setting.kind, False))
-
-
-def unset_variables(config: RunConfig) -> frozenset[str]:
-    """The variables of settings that `arguments` leaves out: a child must not inherit these."""
-    flags = [flag for flag, _ in arguments(config)]
-    given = {*flags, *(flag.replace("--no-", "--", 1) for flag in flags)}
-    return frozenset(
-        setting.env for setting in command_settings() if setting.env and setting.flag not in given
-    )
 
 
 def _has_meaning(setting: RunSetting, config: RunConfig) -> bool:

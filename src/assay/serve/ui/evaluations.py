@@ -6,7 +6,6 @@ Progress is read from the run folder, so that runs started in a terminal are fol
 """
 
 import asyncio
-import json
 import os
 import re
 import signal
@@ -30,12 +29,11 @@ from assay.evaluation.plan import draw_queries
 from assay.evaluation.results import LiveFigures, Tick
 from assay.locks import is_locked
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
-from assay.net.redact import full_text, redact_secrets
+from assay.net.redact import redact_secrets
 from assay.report.numbers import count, counted, duration, figure
 from assay.run.calls import Call, CallTail
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
-from assay.run.settings import arguments, unset_variables
 
 LIMIT = 4
 KEPT = 50
@@ -44,9 +42,10 @@ _GRACE_S = 10.0
 _CANCEL_S = 60.0
 _INTERVAL_S = 0.5
 _PING_S = 15
-# Everyone on the machine can read the command line of a process: what it is to do may hold a key.
+# Everyone on the machine can read the command line of a process, and settings may hold a key.
 _START = (
-    "import json, sys; sys.argv[1:] = json.load(sys.stdin); from assay.cli.app import main; main()"
+    "from assay.cli.app import main; from assay.cli.eval import evaluate_stdin; "
+    "main(evaluate_stdin)"
 )
 _LINE_END = re.compile(rb"[\r\n]+")
 _LONGEST_LINE = 4096
@@ -130,8 +129,6 @@ class Evaluations:
             self._starting -= 1
 
     async def _start(self, config: RunConfig) -> StartedEvaluation:
-        dropped = unset_variables(config)
-        environment = {key: value for key, value in os.environ.items() if key not in dropped}
         since = datetime.now(UTC).isoformat(timespec="seconds")
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -141,13 +138,13 @@ class Evaluations:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
-            env={**environment, **self._policy.environment, "NO_COLOR": "1"},
+            env={**os.environ, **self._policy.environment, "NO_COLOR": "1"},
             start_new_session=True,  # Ctrl-C at the server is ours to pass on
         )
         started = StartedEvaluation(uuid.uuid4().hex[:12], config, process, since)
         self._started[started.id] = started
         assert process.stdin is not None
-        process.stdin.write(json.dumps(child_arguments(config, self._runs)).encode())
+        process.stdin.write(child_input(config, self._runs))
         process.stdin.close()
         reader = asyncio.create_task(_read_lines(started))
         self._readers.add(reader)
@@ -172,16 +169,9 @@ class Evaluations:
             del self._started[evaluation_id]
 
 
-def child_arguments(config: RunConfig, runs: Path) -> list[str]:
-    """The command line of the process.
-
-    Each option is one `--flag=value` word and the target follows `--`, so that no value can be
-    taken for another option.
-    """
-    options = [
-        flag if value is None else f"{flag}={value}" for flag, value in arguments(config, full=True)
-    ]
-    return ["eval", f"--out={runs}", *options, "--", full_text(config.target)]
+def child_input(config: RunConfig, runs: Path) -> bytes:
+    """What the process reads: the settings of its run, with secrets, and the folder of runs."""
+    return orjson.dumps({"config": config.to_json(full=True), "runs": str(runs)})
 
 
 async def _read_lines(started: StartedEvaluation) -> None:
