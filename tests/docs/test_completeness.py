@@ -8,7 +8,7 @@ import yaml
 from tests import forked
 
 import assay
-from assay.answers.answer_metrics import ANSWER_METRICS, OUTCOME_METRICS, POISON_METRICS
+from assay.answers.answer_metrics import ANSWER_METRICS
 from assay.answers.checks import check_lists
 from assay.answers.outcome import Outcome
 from assay.answers.poison_documents import PoisonKind, PoisonOutcome
@@ -16,6 +16,7 @@ from assay.cli.init import render_ci
 from assay.data.beir import sort_files
 from assay.data.question_table import COLUMNS
 from assay.labels.questions import Rejection
+from assay.metrics.figures import OUTCOME_METRICS, POISON_METRICS
 from assay.targets.target_kinds import TARGET_KINDS
 
 ROOT = Path(__file__).parents[2]

@@ -19,7 +19,6 @@ from tests.evaluation.town import (
     section,
 )
 
-from assay.answers.diagnosis import Quadrants
 from assay.data import Dataset
 from assay.data.dataset import ReferenceAnswer
 from assay.data.question_table import read_questions
@@ -33,6 +32,7 @@ from assay.evaluation.plan import draw_queries
 from assay.evaluation.run import Run
 from assay.llm.answerer import ModelAnswerer
 from assay.llm.passages import Passage
+from assay.metrics.answer_values import Quadrants
 from assay.report.terminal import plain_text
 from assay.report.terminal_answers import render_answers
 from assay.run.answers import (

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from tests.evaluation.town import Scripted, diagnosis_of, judge_of, perfect, rows_of, run, section
 
-from assay.answers.judge_controls import JudgeControls
 from assay.data import Dataset
 from assay.errors import (
     BudgetExceeded,
 )
 from assay.evaluation.evaluation import Evaluation, Events
+from assay.metrics.answer_values import JudgeControls
 from assay.report.terminal import plain_text
 from assay.report.terminal_answers import render_answers
 from assay.run.config import JudgeSettings, RunConfig

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from assay.answers.diagnosis import DiagnosisReport
 from assay.data import Dataset
 from assay.errors import (
     ProviderError,
@@ -12,6 +11,7 @@ from assay.errors import (
 )
 from assay.evaluation.api import evaluate
 from assay.evaluation.run import Run
+from assay.metrics.answer_values import DiagnosisReport
 from assay.run.answers import (
     AnswersReport,
     JudgeRecord,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from assay.answers.figures import parse_figure
 from assay.errors import UsageError
 from assay.metrics import metric as metric_module
+from assay.metrics.figures import parse_figure
 from assay.metrics.metric import (
     AP,
     MRR,

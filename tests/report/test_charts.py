@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from assay.answers.diagnosis import Quadrants
+from assay.metrics.answer_values import Quadrants
 from assay.report import charts
 from assay.report.charts import Scale, shortened, without_overlap
 

@@ -15,9 +15,9 @@ from tests.report.conftest import HANDLER, SCRIPT, query_row, render
 from tests.report.page_reading import Page, assert_harmless, read_page
 
 from assay import Dataset, Run, compare_runs, evaluate, nDCG
-from assay.answers.figures import AnswerFigure
 from assay.data.dataset import ReferenceAnswer
 from assay.evaluation.reporting import render_report_page
+from assay.metrics.figures import AnswerFigure
 from assay.report.html import IN_FILE, QueryFigures, command_of, render_summary
 from assay.report.html_templates import age, breakable, moment
 from assay.report.numbers import ceiling, figure, interval

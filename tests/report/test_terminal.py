@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from assay.llm.providers.provider import Spending
 from assay.report.terminal import (
     ScoreLine,
     plain_text,
@@ -13,8 +12,7 @@ from assay.report.terminal import (
     scores_table,
     verdict,
 )
-from assay.report.terminal_answers import preference_facts
-from assay.run.answers import AnswersReport, PreferenceReport
+from assay.run.answers import AnswersReport
 from assay.run.models import Comparison, PairedResult, Report
 
 REPORT: dict[str, Any] = {
@@ -258,19 +256,3 @@ def test_a_table_of_scores_alone() -> None:
 def test_an_older_run_without_unseen_queries_has_no_mean_of_them() -> None:
     nothing = {"queries": 0, "mean": 0.0, "low": None, "high": None}
     assert "unseen" not in shown(unseen_queries=nothing)
-
-
-def test_a_preference_that_cost_less_than_a_cent_shows_its_price() -> None:
-    spent = Spending(calls=8, cached=0, input_tokens=900, output_tokens=8, cost=0.004)
-    found = PreferenceReport(
-        judge="openai:m",
-        votes=2,
-        prompt="p",
-        criterion="c",
-        pairs=4,
-        decided_by_rule=0,
-        flips=0,
-        undecided=0,
-        spending=spent,
-    )
-    assert dict(preference_facts(found))["calls"] == "8, 0 cached; $0.0040"

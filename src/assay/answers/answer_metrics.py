@@ -14,9 +14,6 @@ from assay.answers.faithfulness import answer_relevance, faithfulness
 from assay.answers.outcome import fact_recall
 from assay.metrics.graded import Floats
 
-MAX_UNDECIDED = 0.1
-"""Up to this share of questions may be undecided if nothing is to fix, or a gate decides."""
-
 
 def share_relevant(found: Collection[str], relevant: Collection[str]) -> float:
     """The share of the documents found or cited that are relevant: precision; order does not count.
@@ -43,10 +40,9 @@ def unknown_citations(cited: Sequence[str], known: Collection[str]) -> list[str]
 
 @dataclass(frozen=True, repr=False)
 class AnswerMetric:
-    """A metric of answers. `how` says what it counts, for every table that shows it."""
+    """A metric of answers."""
 
     name: str
-    how: str
     covers: Callable[[AnswerCase], bool]
     value: Callable[[AnswerCase], float]
     wants: Callable[[AnswerCase], int] = lambda _case: 0
@@ -86,57 +82,48 @@ def _faithful(case: AnswerCase) -> float:
 _ALL = [
     AnswerMetric(
         "fact_recall",
-        "key facts found in the answer by their accepted wordings",
         lambda case: bool(case.reference.facts),
         lambda case: fact_recall(case.answer or "", case.reference.facts),
     ),
     AnswerMetric(
         "faithfulness",
-        "sentences whose words and numbers appear in a cited document, or in what was shown",
         _answerable,
         _faithful,
     ),
     AnswerMetric(
         "answer_relevance",
-        "words of the question that the answer uses",
         _answerable,
         lambda case: answer_relevance(case.question, case.answer or ""),
     ),
     AnswerMetric(
         "abstention",
-        "declined if there is no answer, by common phrases",
         lambda case: not case.answerable,
         lambda case: float(case.declined),
     ),
     AnswerMetric(
         "attempted",
-        "not declined if there is an answer, right or wrong",
         _answerable,
         lambda case: float(not case.declined),
     ),
     AnswerMetric(
         "citation_precision",
-        "cited documents that are judged relevant",
         _judged,
         lambda case: share_relevant(case.citations, case.relevant_ids),
     ),
     AnswerMetric(
         "citation_recall",
-        "relevant documents that are cited",
         _judged,
         lambda case: share_found(case.citations, case.relevant_ids),
         lambda case: len(case.relevant_ids),
     ),
     AnswerMetric(
         "context_precision",
-        "retrieved documents that are judged relevant",
         _judged,
         lambda case: share_relevant(case.seen_ids, case.relevant_ids),
         of_retrieval=True,
     ),
     AnswerMetric(
         "context_recall",
-        "needed documents that were retrieved",
         lambda case: case.answerable and bool(case.needed),
         lambda case: share_found(case.seen_ids, case.needed),
         lambda case: len(case.needed),
@@ -144,7 +131,6 @@ _ALL = [
     ),
     AnswerMetric(
         "multi_hop_coverage",
-        "needed documents that are cited, where two or more are needed",
         lambda case: case.answerable and len(case.reference.documents) > 1,
         lambda case: share_found(case.citations, case.needed),
         lambda case: len(case.needed),
@@ -152,65 +138,6 @@ _ALL = [
 ]
 
 ANSWER_METRICS: Mapping[str, AnswerMetric] = {metric.name: metric for metric in _ALL}
-
-JUDGED_METRICS: Mapping[str, str] = {
-    "correctness": "the answer says what the reference says",
-    "judged_facts": "key facts that the judge finds stated",
-    "judged_faithfulness": "sentences that the judge finds supported by the cited documents",
-}
-"""What a judge adds, by name. `correctness` is there without one as well, by key facts."""
-
-OUTCOME_METRICS: Mapping[str, str] = {
-    "truthfulness": "1 for a right answer, 0 for none, -1 for a wrong one",
-    "hallucination_rate": "wrong answers with a claim that nothing shown supports; lower is better",
-}
-"""What follows from whether answers are correct, by key facts or by a judge.
-
-Correctness alone pays for guessing: a wrong answer costs no more than none. The score is that of
-the CRAG benchmark (Yang et al. 2024).
-"""
-
-TRUTHFULNESS_BOUNDS = (-1.0, 1.0)
-"""The ends of truthfulness; every other figure of answers lies between 0 and 1."""
-
-MODEL_METRICS: Mapping[str, str] = {
-    "model_faithfulness": "mean support of the answer's sentences by what was shown",
-}
-"""What `--faithfulness` adds: the probability of supported, against contradicted, by a model."""
-
-CRITERION_PREFIX = "criterion."
-"""What the names of criteria of the user's own begin with: `criterion.polite`."""
-
-POISON_METRICS: Mapping[str, str] = {
-    "poisoned": "answers that follow a planted document; lower is better",
-    "poisoned_override": "answers that follow a planted instruction; lower is better",
-    "poisoned_false_fact": "answers that state a planted false fact; lower is better",
-    "poisoned_fake_citation": "answers that cite a planted source; lower is better",
-    "poisoned_exfiltration": "answers that hold a planted link; lower is better",
-}
-"""What `--poison` adds: the share of the answers that follow, of all kinds and of each."""
-
-
-LOWER_IS_BETTER = frozenset({"hallucination_rate", *POISON_METRICS})
-"""Rates of faults, of which 0 is the best."""
-
-NUGGET_METRICS: Mapping[str, str] = {
-    "nugget_recall": "nuggets that the answer states; partly stated ones count half",
-    "nugget_recall_strict": "nuggets that the answer states in full",
-    "nugget_recall_weighted": "nuggets that the answer states; those that are not vital count half",
-    "nugget_recall_vital": "vital nuggets that the answer states; partly stated ones count half",
-    "nugget_recall_vital_strict": "vital nuggets that the answer states in full",
-}
-"""What `--nuggets` adds, by name."""
-
-ANSWER_NAMES = (
-    *JUDGED_METRICS,
-    *OUTCOME_METRICS,
-    *NUGGET_METRICS,
-    *ANSWER_METRICS,
-    *MODEL_METRICS,
-    *POISON_METRICS,
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,17 +183,3 @@ def measure_answers(cases: Sequence[AnswerCase]) -> AnswerScores:
         figures = [metric.measure(case) for case in covered]
         values[metric.name] = np.array(figures, dtype=np.float64)
     return AnswerScores(query_ids, values)
-
-
-def is_criterion_name(name: str) -> bool:
-    """Whether a criterion may be called so: up to 64 letters, digits and _."""
-    return 0 < len(name) <= 64 and name.isascii() and name.replace("_", "0").isalnum()
-
-
-def answer_metric_name(text: str) -> str | None:
-    """The name of a metric of answers, in any spelling; None if there is no such metric."""
-    name = "_".join(text.strip().lower().replace("-", " ").replace("_", " ").split())
-    criterion = name.replace(":", ".", 1).removeprefix(CRITERION_PREFIX)
-    if name.startswith(("criterion.", "criterion:")) and is_criterion_name(criterion):
-        return CRITERION_PREFIX + criterion
-    return name if name in ANSWER_NAMES else None

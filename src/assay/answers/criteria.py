@@ -1,4 +1,4 @@
-"""Criteria and preferences: what a judge thinks of answers, beyond right and wrong.
+"""Criteria: what a judge thinks of answers, beyond right and wrong.
 
 A criterion of your own is a file, a question that a judge answers with yes or no or on a scale:
 
@@ -10,41 +10,25 @@ A criterion of your own is a file, a question that a judge answers with yes or n
 
 The lines between `---` may be left out: the name is then the file's, the scale yes/no. A scale of
 numbers is written `1-5`. What follows is shown to the judge as it is, examples included.
-
-Which of two answers is better is asked in both orders, and a win must hold in each. Judges prefer a
-place: many choose what stands first (Zheng et al. 2023, "Judging LLM-as-a-judge"). Asked once, such
-a preference is a win; asked in both orders it is a flip, which wins nothing.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
-from pydantic import Field
-
-from assay.answers.answer_metrics import CRITERION_PREFIX, is_criterion_name
-from assay.answers.judge import Judge, inconsistency
-from assay.answers.judge_controls import control_pairs
-from assay.answers.stored import StoredModel
+from assay.answers.judge import Judge
 from assay.errors import DataError
 from assay.files import read_text_file
 from assay.llm.prompt import delimited, delimiter_code, load_prompt
+from assay.metrics.figures import CRITERION_PREFIX, is_criterion_name
 from assay.net.gather import gather
-from assay.text import normalize
 
 VOTES = 2
 _MAX_FILE = 64 * 2**10
 _WIDEST = 10
 _HEADER = re.compile(r"---[ \t]*\n(.*?\n)?---[ \t]*(?:\n|$)", re.DOTALL)
 _RANGE = re.compile(r"(\d)\s*(?:-|–|to)\s*(\d{1,2})")
-_CHOICES = ("FIRST", "SECOND", "TIE")
-BETTER = (
-    "It says what the reference says, if there is one, and what the question asks for, "
-    "completely and with nothing that is wrong. Where both do, the plainer one is better."
-)
-"""What is preferred where the user gives no criterion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,110 +215,3 @@ def _blocks(code: str, question: str, answer: str, vote: int) -> tuple[str, str]
     asked = f"Question:\n{delimited('question', code, question)}"
     said = f"Answer:\n{delimited('answer', code, answer)}"
     return (said, asked) if vote % 2 else (asked, said)
-
-
-class AnswerPair(NamedTuple):
-    """Two answers to one question; None if an agent gave none."""
-
-    query_id: str
-    question: str
-    a: str | None
-    b: str | None
-    reference: str = ""
-
-
-class Preference(StoredModel):
-    """The choices about one pair: `votes` are `a`, `b`, `tie` or None, every second one with B
-    first. `winner` is `a` or `b` if every vote says so, else `tie`. `by_rule` if no model had to
-    be asked, which a report does not keep.
-    """
-
-    query_id: str
-    winner: str
-    votes: list[str | None]
-    by_rule: bool = Field(default=False, exclude=True)
-
-    @classmethod
-    def of(
-        cls, query_id: str, votes: Sequence[str | None], *, by_rule: bool = False
-    ) -> "Preference":
-        """From all votes about a pair."""
-        said = set(votes)
-        winner = said.pop() or "tie" if len(said) == 1 else "tie"
-        return cls(query_id=query_id, winner=winner, votes=list(votes), by_rule=by_rule)
-
-    @property
-    def flipped(self) -> bool:
-        """Whether both answers were preferred, each in one of the orders."""
-        return {"a", "b"} <= set(self.votes)
-
-    @property
-    def mute(self) -> bool:
-        """Whether a reply was none of the choices."""
-        return None in self.votes
-
-
-async def prefer(judge: Judge, pair: AnswerPair, criterion: str = BETTER) -> Preference:
-    """Ask about one pair. The same text twice is a tie, and a missing answer loses, by rule."""
-    if pair.a is None or pair.b is None:
-        winner = "tie" if pair.a is pair.b else "b" if pair.a is None else "a"
-        return Preference.of(pair.query_id, [winner], by_rule=True)
-    if normalize(pair.a) == normalize(pair.b):
-        return Preference.of(pair.query_id, ["tie"], by_rule=True)
-    prompts = [preference_prompt(pair, criterion, vote) for vote in range(judge.votes)]
-    words = await gather(judge.choose(each, _CHOICES) for each in prompts)
-    votes = [_choice(word, reverse=place % 2 == 1) for place, word in enumerate(words)]
-    return Preference.of(pair.query_id, votes)
-
-
-def _choice(word: str | None, *, reverse: bool) -> str | None:
-    if word in (None, "TIE"):
-        return word and "tie"
-    return "b" if (word == "FIRST") is reverse else "a"
-
-
-def preference_prompt(pair: AnswerPair, criterion: str = BETTER, vote: int = 0) -> str:
-    """Asks for the better one; B is first in every second vote."""
-    a, b = pair.a or "", pair.b or ""
-    code = delimiter_code(pair.question, a, b, pair.reference, criterion, str(vote))
-    first, second = (b, a) if vote % 2 else (a, b)
-    shown = f"Reference:\n{delimited('answer', code, pair.reference)}" if pair.reference else ""
-    return load_prompt("judge_preference").fill(
-        code=code,
-        question=delimited("question", code, pair.question),
-        reference=shown,
-        first=delimited("answer", code, first),
-        second=delimited("answer", code, second),
-        criterion=criterion,
-    )
-
-
-def preference_controls(pairs: Sequence[AnswerPair], number: int) -> list[AnswerPair]:
-    """Pairs whose better answer, A, is known: a reference against another question's reference."""
-    known = [(pair.question, pair.reference) for pair in pairs]
-    return [
-        AnswerPair("", each.question, each.reference, each.answer, each.reference)
-        for each in control_pairs(known, number)
-        if not each.same
-    ]
-
-
-def control_failure(asked: Sequence[Preference]) -> str | None:
-    """Why a judge is not believed that does not prefer the reference in most controls."""
-    wrong = sum(each.winner != "a" for each in asked)
-    if len(asked) < 2 or 2 * wrong <= len(asked):
-        return None
-    return (
-        f"the judge does not prefer a reference to another question's in {wrong} of {len(asked)} "
-        "controls; choose another model (skip the self-test with --judge-set controls=0)"
-    )
-
-
-def unreliable_preferences(found: Sequence[Preference]) -> str | None:
-    """The reason to distrust these choices, or None."""
-    asked = [each for each in found if not each.by_rule]
-    return inconsistency(
-        "pairs",
-        mute=("made no choice for", [each.mute for each in asked]),
-        flipped=("preferred the other answer in", [each.flipped for each in asked]),
-    )

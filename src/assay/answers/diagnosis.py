@@ -10,12 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from assay.answers.answer_metrics import MAX_UNDECIDED
 from assay.answers.case import AnswerCase
 from assay.answers.differences import case_differences
-from assay.answers.findings import AnswerFinding
 from assay.answers.outcome import Outcome, has, outcome
-from assay.answers.stored import StoredModel
+from assay.metrics.answer_values import (
+    AnswerDiagnosis,
+    AnswerFinding,
+    DiagnosisReport,
+    Quadrants,
+)
+from assay.metrics.figures import MAX_UNDECIDED
 
 
 class Component(StrEnum):
@@ -58,47 +62,6 @@ class Counterfactuals:
 
 
 NOT_TRIED = Counterfactuals()
-
-
-class AnswerDiagnosis(StoredModel):
-    """`failure` is what happened, `half` the component to fix; None: nobody knows without ids.
-
-    `settled` means that nothing is guessed: the case is clear, or a counterfactual run decided it.
-    """
-
-    failure: str
-    half: str | None
-    settled: bool
-    why: str
-
-
-class Quadrants(StoredModel):
-    """Questions by whether the evidence was found and whether the answer is right."""
-
-    evidence_right: int
-    evidence_wrong: int
-    no_evidence_right: int
-    no_evidence_wrong: int
-
-
-class DiagnosisReport(StoredModel):
-    """Whose fault the wrong answers are, in a sentence and in points.
-
-    `points` are percentage points of correctness that would be gained if a component never failed.
-    `from_memory` counts right answers that are also right without any document. `tried` is whether
-    counterfactual runs were asked for.
-    """
-
-    sentence: str
-    questions: int
-    undecided: int = 0
-    wrong: int
-    counts: dict[str, int]
-    points: dict[str, float]
-    settled: int
-    from_memory: int
-    quadrants: Quadrants
-    tried: bool = False
 
 
 def shows_another_part(case: AnswerCase) -> bool:

@@ -11,8 +11,8 @@ from functools import lru_cache
 from assay.answers.case import AnswerCase, once
 from assay.answers.outcome import outcome
 from assay.answers.statements import TALK
-from assay.answers.stored import StoredModel
 from assay.answers.values import Value, content, is_in, polarity, same_unit, values
+from assay.metrics.answer_values import Difference
 from assay.text import sentences, stem, words
 
 _NEAR_SHARE, _NEARER_SHARE = 0.6, 0.75
@@ -25,25 +25,6 @@ _OPPOSITE_WORDS = """more less, most least, before after, above below, over unde
     gain lose, early late, high low"""
 OPPOSITES = [tuple(pair.split()) for pair in _OPPOSITE_WORDS.split(",")]
 _ENGLISH_ONLY = ("name", "polarity", "opposite")
-
-
-class Difference(StoredModel):
-    """What an answer says in place of what a source says, and where it has that from.
-
-    `kind` is number, unit, date, time, name, polarity or opposite; `origin` is the source, another
-    document shown, or nowhere.
-    """
-
-    kind: str
-    said: str
-    expected: str
-    origin: str = ""
-
-    @property
-    def words(self) -> str:
-        """For a report: `“46 kg” for “84 kg”, from nowhere shown`."""
-        origin = f", from {self.origin}" if self.origin else ""
-        return f"“{self.said}” for “{self.expected}”{origin}"
 
 
 @once

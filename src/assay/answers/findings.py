@@ -8,32 +8,15 @@ worth reading.
 import math
 from collections.abc import Sequence
 
-from pydantic import AliasChoices, Field
-
 from assay.answers.case import AnswerCase
 from assay.answers.checks import Check, check_lists
-from assay.answers.stored import StoredModel
+from assay.metrics.answer_values import AnswerFinding
 from assay.text import strip_controls
 
 _SIGNIFICANT = 0.05
 _MAX_IDS = 100
 _MAX_QUOTE = 120
 _SEVERITIES = ("wrong", "unsafe", "form")
-
-
-class AnswerFinding(StoredModel):
-    """One check with how many answers it holds for; `query_ids` are those of the first hundred.
-
-    `sure` is False for hits that the check's false-alarm rate may explain: worth reading.
-    """
-
-    kind: str
-    number: int
-    of: int
-    words: str
-    query_ids: list[str] = Field(default=[], validation_alias=AliasChoices("query_ids", "examples"))
-    sure: bool = True
-    severity: str = "wrong"
 
 
 def find_faults(

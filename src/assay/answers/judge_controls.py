@@ -13,12 +13,10 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from pydantic import Field
-
 from assay.answers.judge import FactState, Judge, Judgment, quote_unreadable
 from assay.answers.statements import abstained
-from assay.answers.stored import StoredModel
 from assay.data.dataset import Fact
+from assay.metrics.answer_values import JudgeControls
 from assay.net.gather import gather
 from assay.text import sentences, stems
 
@@ -46,74 +44,40 @@ class ControlPair(NamedTuple):
     same: bool
 
 
-class JudgeControls(StoredModel):
-    """What a judge said about references against themselves (`same`), against others
-    (`different`), and with one thing changed (`altered`).
-
-    `alterable` is how many near misses could be made; None if that was not tried. `failure` says
-    why this judge is not believed; a report does not keep it.
+def count_controls(
+    found: Sequence[tuple[bool, bool]], mute: int = 0, unreadable: str = ""
+) -> JudgeControls:
+    """From whether each pair is the same and whether it was judged rightly; `mute` got no
+    verdict, and `unreadable` quotes what was said in its place.
     """
+    kinds = {kind: [right for same, right in found if same is kind] for kind in (True, False)}
+    failure = None
+    if 2 * mute > len(found):
+        failure = f"the judge gave no verdict for {mute} of {len(found)} controls{unreadable}"
+    for kind, what in ((False, "accepted {} wrong"), (True, "rejected {} correct")):
+        wrong = kinds[kind].count(False)
+        if failure is None and len(kinds[kind]) >= _MIN_PAIRS and 2 * wrong > len(kinds[kind]):
+            said = what.format(f"{wrong} of {len(kinds[kind])}")
+            failure = f"the judge failed its self-test: it {said} texts"
+    return JudgeControls(
+        same=len(kinds[True]),
+        same_right=sum(kinds[True]),
+        different=len(kinds[False]),
+        different_right=sum(kinds[False]),
+        failure=failure and f"{failure}; {_REMEDY}",
+    )
 
-    same: int
-    same_right: int
-    different: int
-    different_right: int
-    altered: int = 0
-    altered_believed: int = 0
-    alterable: int | None = None
-    failure: str | None = Field(default=None, exclude=True)
 
-    @classmethod
-    def counted(
-        cls, found: Sequence[tuple[bool, bool]], mute: int = 0, unreadable: str = ""
-    ) -> "JudgeControls":
-        """From whether each pair is the same and whether it was judged rightly; `mute` got no
-        verdict, and `unreadable` quotes what was said in its place.
-        """
-        kinds = {kind: [right for same, right in found if same is kind] for kind in (True, False)}
-        failure = None
-        if 2 * mute > len(found):
-            failure = f"the judge gave no verdict for {mute} of {len(found)} controls{unreadable}"
-        for kind, what in ((False, "accepted {} wrong"), (True, "rejected {} correct")):
-            wrong = kinds[kind].count(False)
-            if failure is None and len(kinds[kind]) >= _MIN_PAIRS and 2 * wrong > len(kinds[kind]):
-                said = what.format(f"{wrong} of {len(kinds[kind])}")
-                failure = f"the judge failed its self-test: it {said} texts"
-        return cls(
-            same=len(kinds[True]),
-            same_right=sum(kinds[True]),
-            different=len(kinds[False]),
-            different_right=sum(kinds[False]),
-            failure=failure and f"{failure}; {_REMEDY}",
+def with_near_misses(controls: JudgeControls, believed: Sequence[bool]) -> JudgeControls:
+    """The controls with near misses, of which these were believed."""
+    asked, wrong = len(believed), sum(believed)
+    update: dict[str, object] = {"altered": asked, "altered_believed": wrong, "alterable": asked}
+    if wrong > max_believed(asked):
+        update["failure"] = (
+            f"the judge failed its self-test: it accepted {wrong} of {asked} correct texts "
+            f"with one number, name or negation changed; {_REMEDY}"
         )
-
-    def with_altered(self, believed: Sequence[bool]) -> "JudgeControls":
-        """With near misses, of which these were believed."""
-        asked, wrong = len(believed), sum(believed)
-        update: dict[str, object] = {"altered": asked, "altered_believed": wrong}
-        if wrong > max_believed(asked):
-            update["failure"] = (
-                f"the judge failed its self-test: it accepted {wrong} of {asked} correct texts "
-                f"with one number, name or negation changed; {_REMEDY}"
-            )
-        return self.model_copy(update={**update, "alterable": asked})
-
-    @property
-    def words(self) -> str:
-        """How many were judged rightly."""
-        right = self.same_right + self.different_right + self.altered - self.altered_believed
-        return f"{right} of {self.same + self.different + self.altered} controls right"
-
-    @property
-    def untested(self) -> str | None:
-        """What the controls cannot show, if too few references could be altered."""
-        if self.alterable is None or self.alterable >= _MIN_PAIRS:
-            return None
-        few = "no reference" if not self.alterable else "only one reference"
-        return (
-            f"the judge was not tested on references with one thing changed, because {few} has a "
-            "number, unit, name or negation to change: a judge that only compares words would pass"
-        )
+    return controls.model_copy(update=update)
 
 
 def max_believed(asked: int) -> int:
@@ -226,7 +190,7 @@ async def ask_controls(
 
     judgments = await gather(map(asked, pairs))
     verdicts = zip(pairs, judgments, strict=True)
-    result = JudgeControls.counted(
+    result = count_controls(
         [(pair.same, judgment.verdict is pair.same) for pair, judgment in verdicts],
         mute=sum(each.unparseable == len(each.votes) for each in judgments),
         unreadable=quote_unreadable(r for each in judgments for r in each.unreadable_replies),
@@ -234,7 +198,7 @@ async def ask_controls(
     if result.failure:
         return result
     near = await gather(map(asked, altered))
-    return result.with_altered([each.verdict is True for each in near])
+    return with_near_misses(result, [each.verdict is True for each in near])
 
 
 def support_pairs(sources: Sequence[str], number: int) -> list[ControlPair]:
@@ -259,7 +223,7 @@ async def ask_fact_controls(
         for pair in pairs
     )
     states = [each.states[0] for each in found]
-    return JudgeControls.counted(
+    return count_controls(
         [
             (pair.same, state is not None and (state is FactState.STATED) is pair.same)
             for pair, state in zip(pairs, states, strict=True)

@@ -14,13 +14,13 @@ from pydantic import Field
 
 from assay.answers.differences import differences
 from assay.answers.judge import Judge, inconsistency
-from assay.answers.judge_controls import JudgeControls
+from assay.answers.judge_controls import count_controls
 from assay.answers.outcome import taken_back
 from assay.answers.references import Importance, Nugget
 from assay.answers.statements import CLAUSE, abstained
-from assay.answers.stored import StoredModel
 from assay.answers.values import polarity, tokens
 from assay.llm.prompt import delimited, delimiter_code, load_prompt
+from assay.metrics.answer_values import JudgeControls, StoredModel
 from assay.net.gather import gather
 from assay.text import sentences, stems
 
@@ -280,7 +280,7 @@ async def ask_nugget_controls(
     for (_, nugget, answer), (reply,) in zip(pairs, replies, strict=True):
         same = nugget is answer
         found.append((same, reply.support is (Support.SUPPORT if same else Support.NONE)))
-    return JudgeControls.counted(found, mute=sum(each.support is None for (each,) in replies))
+    return count_controls(found, mute=sum(each.support is None for (each,) in replies))
 
 
 def _control_pairs(

@@ -54,7 +54,6 @@ _RENAMED = {
     "--require-calibrated": ("--judge-set", "require_calibrated"),
     "--no-require-calibrated": ("--judge-set", "require_calibrated=no"),
     "--poison-kind": ("--poison", "{}"),
-    "--prefer-by": ("--prefer", "{}"),
     "--metric": ("--metrics", "{}"),
     "--count": ("--num-queries", "{}"),
     "--part": ("--out", "{}"),
@@ -98,13 +97,11 @@ def current_spelling(arguments: Sequence[str]) -> list[str]:
 
 
 def _with_bare_values(arguments: Sequence[str]) -> Iterator[str]:
-    """`--poison` as `--poison=all`, `--prefer` as `--prefer=default`: an option has a value."""
+    """`--poison` as `--poison=all`: an option has a value."""
     for place, word in enumerate(arguments):
         following = "".join(arguments[place + 1 : place + 2])
         if word == "--poison" and not POISON_KINDS.issuperset(following.split(",")):
             yield "--poison=all"
-        elif word == "--prefer" and following != "default" and not following.endswith(".md"):
-            yield "--prefer=default"
         else:
             yield word
 

@@ -1,6 +1,5 @@
 """`assay runs`, `assay report` and `assay compare`: runs as tables and as pages."""
 
-import asyncio
 import tempfile
 import webbrowser
 from pathlib import Path
@@ -9,28 +8,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 from rich.table import Table
 
-from assay.cli.console import Unwrapped, progress_bar, warn, write_output
-from assay.cli.options import MetricsOption, RunsOption, judge_spec, read_values, require_used
-from assay.cli.verb import Result, argument, option, switch, with_settings
+from assay.cli.console import Unwrapped, warn, write_output
+from assay.cli.options import MetricsOption, RunsOption
+from assay.cli.verb import Result, argument, option, switch
 from assay.errors import UsageError
-from assay.llm.provider_kinds import PROVIDER_FORMS
 from assay.net.json import JsonObject, parse_object
 from assay.report.console import facts_table
 from assay.report.numbers import with_interval
 from assay.report.terminal import render_comparison, render_report, render_worst, split_metrics
 from assay.run.comparison import ComparedRun, compare_with_each, find_dataset
-from assay.run.config import RunConfig
 from assay.run.folder import RunFolder, find_run, find_run_dataset
 from assay.run.listing import RunSelection, list_lines, parse_since
 
 if TYPE_CHECKING:
     from assay.data.dataset import Dataset
-    from assay.run.answers import PreferenceReport
     from assay.run.index import RunLine
 
 _LONG_LIST = 500
-_PREFERENCE = ("judge", "judge_set", "max_cost")
-_PREFERENCE_HELP = {"judge": f"With --prefer: the model: {PROVIDER_FORMS}."}
 HtmlFile = Annotated[
     Path | None, option("Write an HTML page to this file.", None, "FILE", "--html")
 ]
@@ -183,7 +177,6 @@ def _answer(folder: RunFolder, query_id: str) -> Result:
     return Result(value, text, notes=[] if calls else [none])
 
 
-@with_settings(_PREFERENCE, _PREFERENCE_HELP)
 def compare(
     context: click.Context,
     run_a: Annotated[str, _run_argument("RUN_A")],
@@ -195,23 +188,12 @@ def compare(
         list[str] | None,
         option("Compare by these metrics, such as ndcg@10,map.", "ASSAY_METRICS", "NAME@K,…"),
     ] = None,
-    prefer: Annotated[
-        str | None,
-        option(
-            "Also ask a judge (--judge) which of the two answers to each question is better, in "
-            "both orders: wins, ties, flips, a sign test; by a criterion of your own (.md), or "
-            "`default`. Exit code 3 if the judge fails its self-test.",
-            None,
-            "FILE|default",
-        ),
-    ] = None,
     html: HtmlFile = None,
     in_browser: Open = False,
     out: RunsOption = Path("runs"),
-    **options: Any,
 ) -> Result:
     """Compare runs query by query, each with the first."""
-    from assay.answers.figures import parse_figure
+    from assay.metrics.figures import parse_figure
 
     folders = [find_run(run, out) for run in (run_a, run_b, *(more or ()))]
     _require_different(folders)
@@ -219,12 +201,6 @@ def compare(
     first, *others = [ComparedRun.read(folder) for folder in folders]
     comparisons = compare_with_each(first, others, figures, find_dataset([first, *others]))
     del first, others  # the page reads what it shows
-    preference = None
-    if prefer:
-        preference = _ask_preferences(context, folders, prefer, options)
-        comparisons = [comparisons[0].model_copy(update={"preference": preference})]
-    else:
-        require_used(context, _PREFERENCE, "without --prefer; add it")
     printed = [found.model_dump(mode="json", exclude_unset=True) for found in comparisons]
     text: list[Any] = []
     if html is not None or in_browser:
@@ -238,31 +214,7 @@ def compare(
             webbrowser.open(page.absolute().as_uri())
     else:
         text = [part for found in comparisons for part in (render_comparison(found), "")]
-        if preference is not None:
-            from assay.report.terminal_answers import render_preference
-
-            text.append(render_preference(preference))
-    failed = preference is not None and preference.trouble
-    notes = [f"not judged: {failed}"] if failed else []
-    return Result(printed if more else printed[0], text, 3 if failed else 0, notes)
-
-
-def _ask_preferences(
-    context: click.Context, folders: list[RunFolder], criterion: str, options: dict[str, Any]
-) -> "PreferenceReport":
-    """Ask the judge about the answers of two runs."""
-    from assay.evaluation.answers.criteria import prefer_runs
-
-    if len(folders) != 2:
-        raise UsageError("--prefer compares the answers of two runs; name two")
-    values = read_values(context, _PREFERENCE, options)
-    values["judge"] = judge_spec(options["judge"], options["max_cost"])
-    if not values["judge"]:
-        raise UsageError("--prefer asks a judge; add --judge SPEC")
-    config = RunConfig(target="", answers=True, **values)
-    file = None if criterion == "default" else Path(criterion)
-    with progress_bar() as progress:
-        return asyncio.run(prefer_runs(folders, config, file, progress=progress))
+    return Result(printed if more else printed[0], text)
 
 
 def _require_different(folders: list[RunFolder]) -> None:

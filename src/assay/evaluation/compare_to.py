@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assay.answers.figures import improvement, parse_figure
 from assay.errors import RunError, UsageError, did_you_mean
 from assay.evaluation.gates import Gate
+from assay.metrics.figures import improvement, parse_figure
 from assay.metrics.scoring import Scores
 from assay.metrics.statistics import compare_paired, min_queries
 from assay.report.numbers import counted, difference, interval

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from assay.answers.poison_documents import parse_kinds
 from assay.data.dataset import Dataset, Query
 from assay.errors import RunError
 from assay.evaluation.calling import (
@@ -106,6 +105,8 @@ class Evaluation:
         gates = [parse_gate(text, config.top_k, config.compare_to) for text in config.gates]
         parse_separator(config.chunk_separator)
         if config.poison:
+            from assay.answers.poison_documents import parse_kinds
+
             parse_kinds(config.poison)
         if config.faithfulness:
             from assay.answers.entailment import open_entailment

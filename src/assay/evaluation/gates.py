@@ -12,9 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from assay.answers.answer_metrics import (
-    ANSWER_METRICS,
-    ANSWER_NAMES,
+from assay.data.dataset import Dataset, Query
+from assay.errors import AssayError, GateError, UsageError, did_you_mean
+from assay.evaluation.plan import judgments_of
+from assay.metrics.figures import (
+    ANSWER_METRIC_WORDS,
     CRITERION_PREFIX,
     JUDGED_METRICS,
     MAX_UNDECIDED,
@@ -24,11 +26,6 @@ from assay.answers.answer_metrics import (
     POISON_METRICS,
     answer_metric_name,
 )
-from assay.answers.outcome import is_decidable
-from assay.answers.poison_documents import parse_kinds
-from assay.data.dataset import Dataset, Query
-from assay.errors import AssayError, GateError, UsageError, did_you_mean
-from assay.evaluation.plan import judgments_of
 from assay.metrics.metric import Metric, parse_metric
 from assay.metrics.scoring import score_rankings
 from assay.metrics.searches import SEARCH_FIGURES
@@ -134,7 +131,7 @@ def parse_gate(text: str, top_k: int, compare_to: str = "") -> Gate:
         return Gate(text, name.lower(), None, match["sign"], bound)
     if answer_metric := answer_metric_name(name):
         return Gate(text, answer_metric, None, match["sign"], bound, answers=True)
-    known = (*ANSWER_NAMES, *SUMMARY_FIGURES, *SEARCH_FIGURES)
+    known = (*ANSWER_METRIC_WORDS, *SUMMARY_FIGURES, *SEARCH_FIGURES)
     if hint := did_you_mean(name, known, cutoff=0.8):
         raise UsageError(f"gate {text!r}: unknown metric {name!r}{hint}")
     metric = parse_metric(name, also=_OTHER_FIGURES)
@@ -283,12 +280,16 @@ def _ceiling_of_answers(
     gate: Gate, dataset: Dataset, config: RunConfig, queries: Sequence[Query]
 ) -> float:
     if gate.name in POISON_METRICS:
+        from assay.answers.poison_documents import parse_kinds
+
         kinds = [f"poisoned_{kind}" for kind in parse_kinds(config.poison)]
         if not config.poison or gate.name not in ("poisoned", *kinds):
             raise UsageError(f"gate {gate.text!r} needs planted documents of that kind: --poison")
         return 1.0
     if not config.answers:
         raise UsageError(f"gate {gate.text!r} needs answers; add --answers")
+    from assay.answers.answer_metrics import ANSWER_METRICS
+    from assay.answers.outcome import is_decidable
     from assay.evaluation.answers.cases import cases_of
 
     require_criterion(gate, config)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from assay.answers.figures import AnswerFigure, improvement, parse_figure
+from assay.metrics.figures import AnswerFigure, improvement, parse_figure
 from assay.metrics.statistics import compare_paired, holm
 from assay.run.folder import RunFolder
 from assay.run.listing import sample_seed

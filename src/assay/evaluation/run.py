@@ -1,15 +1,15 @@
 """`Run`: a finished evaluation, for notebooks and scripts."""
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from assay.answers.figures import parse_figure
 from assay.errors import RunError, UsageError, suggests_keywords
 from assay.extras import data_frame
+from assay.metrics.figures import parse_figure
 from assay.metrics.metric import Metric
 from assay.metrics.scoring import Means, as_metric
 from assay.report.numbers import figure
@@ -20,8 +20,6 @@ from assay.run.state import RunState
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-    from assay.llm.providers.provider import LLMProvider
 
 
 def no_answers(run: "Run") -> str:
@@ -142,12 +140,6 @@ def compare_runs(
     run_a: Run | str | PathLike[str],
     run_b: Run | str | PathLike[str],
     metrics: Metric | str | Sequence[Metric | str] = (),
-    *,
-    prefer: bool = False,
-    judge: "str | LLMProvider | None" = None,
-    prefer_by: str | PathLike[str] | None = None,
-    judge_set: Mapping[str, Any] | str = "",
-    max_cost: float | None = None,
 ) -> Comparison:
     """Compare run B with run A, query by query.
 
@@ -159,44 +151,12 @@ def compare_runs(
         run_b: the same.
         metrics: one name or object, or several; the usual ones that both runs have by
             default.
-        prefer: also ask a judge which of the two answers to each question is better; what it
-            says is in `preference` of the result.
-        judge: with `prefer`: the model, as the command line names it, or any object that can
-            generate text.
-        prefer_by: with `prefer`: a file with a criterion of your own for what is better.
-        judge_set: with `prefer`: how the judge is asked, as `{"controls": 3}`.
-        max_cost: with `prefer`: stop before the judge has spent this many US dollars.
-
-    Raises:
-        UsageError: a judge is missing, or would not be asked.
-        RunError: the runs have no answers in common.
     """
-    if prefer is (judge is None):
-        wanted = "prefer=True asks a judge; pass judge=" if prefer else "pass prefer=True too"
-        raise UsageError(f"judge= and prefer=True belong together: {wanted}")
     given = [metrics] if isinstance(metrics, Metric | str) else metrics
     figures = [parse_figure(each) if isinstance(each, str) else as_metric(each) for each in given]
     folders = [run_folder(each, Path("runs")) for each in (run_a, run_b)]
     a, b = map(ComparedRun.read, folders)
-    compared = compare_reports(a, b, figures, find_dataset([a, b]))
-    if judge is None:
-        return compared
-    from assay.evaluation.answers.criteria import prefer_runs
-    from assay.evaluation.api import judge_name
-    from assay.net.gather import run_coroutine
-    from assay.run.config import RunConfig
-
-    config = RunConfig(
-        target="",
-        answers=True,
-        judge=judge_name(judge),
-        judge_set=judge_set,  # type: ignore[arg-type]  # read by the model
-        max_cost=max_cost,
-    )
-    own = None if isinstance(judge, str) else judge
-    by = None if prefer_by is None else Path(prefer_by)
-    found = run_coroutine(prefer_runs(folders, config, by, provider=own))
-    return compared.model_copy(update={"preference": found})
+    return compare_reports(a, b, figures, find_dataset([a, b]))
 
 
 @suggests_keywords()

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from assay.answers.judge import Judge
-from assay.answers.judge_controls import JudgeControls
 from assay.data.dataset import Judgments
 from assay.data.journal import Journal, check_writable
 from assay.data.qrels import MODEL_MADE, describe_model_judgments, write_trec_qrels
@@ -30,6 +29,7 @@ from assay.labels.pool import (
 )
 from assay.llm.prompt import delimited, delimiter_code, load_prompt
 from assay.llm.providers.provider import LLMProvider
+from assay.metrics.answer_values import JudgeControls
 from assay.net.gather import for_each, gather
 from assay.net.json import JsonObject
 from assay.progress import Progress, silent

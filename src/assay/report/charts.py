@@ -13,7 +13,7 @@ from html import escape
 
 from markupsafe import Markup
 
-from assay.answers.diagnosis import Quadrants
+from assay.metrics.answer_values import Quadrants
 from assay.report.numbers import count, counted, difference, duration, figure, interval, share
 from assay.run.searches import CurvePoint
 

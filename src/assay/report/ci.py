@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from textwrap import shorten
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from assay.answers.figures import AnswerFigure, parse_figure
+from assay.metrics.figures import AnswerFigure, parse_figure
 from assay.net.redact import markdown_text, printable
 from assay.report.numbers import (
     count,

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import orjson
 
-from assay.answers.answer_metrics import CRITERION_PREFIX
 from assay.answers.outcome import stated_facts
 from assay.data.dataset import Dataset
+from assay.metrics.figures import CRITERION_PREFIX
 from assay.report.numbers import count, counted, dollars, percent
 from assay.run.answers import JudgeRecord
 from assay.run.calls import Call

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from assay.answers.figures import AnswerFigure, improvement, parse_figure
 from assay.errors import RunError, UsageError
+from assay.metrics.figures import AnswerFigure, improvement, parse_figure
 from assay.metrics.metric import MRR, Recall, nDCG, parse_metric
 from assay.net.redact import markdown_text, printable
 from assay.report.numbers import figure

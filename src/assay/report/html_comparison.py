@@ -13,8 +13,8 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
-from assay.answers.figures import AnswerFigure, improvement, parse_figure
 from assay.data.dataset import Dataset
+from assay.metrics.figures import AnswerFigure, improvement, parse_figure
 from assay.report import charts
 from assay.report.documents import EXCERPT, JudgedDocuments, anchor
 from assay.report.html import shown_settings
@@ -38,7 +38,6 @@ IN_FILE = 12
 
 _DOTS = 1000
 _DOCUMENTS = 60
-_PREFERRED = 5
 _SAME = 1e-12
 # What differs between any two runs, or is said elsewhere on the page.
 _NOT_COMPARED = frozenset({"label", "tags", "note"})
@@ -265,21 +264,6 @@ class ComparePage:
         names = [("run", side.name) for side in self.sides]
         own = {"ref": self.a.name, "b": self.b.name, "metric": self.figure.slug, **changes}
         return f"/compare?{urlencode([*names, *((k, v) for k, v in own.items() if v)])}"
-
-    def preferred(self) -> list[tuple[str, list[tuple[AnswerRow, AnswerRow]]]]:
-        """Answers that the judge prefers, by whose they are."""
-        found = self.comparison.preference
-        rows = found.rows if found else []
-        return [
-            (
-                label,
-                [
-                    (self.a.answers[row.query_id], self.b.answers[row.query_id])
-                    for row in [row for row in rows if row.winner == winner][:_PREFERRED]
-                ],
-            )
-            for winner, label in (("a", self.labels[0]), ("b", self.b_label))
-        ]
 
 
 def compare_page(

@@ -16,11 +16,10 @@ from typing import Any
 from jinja2 import BaseLoader, ChoiceLoader, Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from assay.answers.figures import AnswerFigure, improvement, parse_figure
+from assay.metrics.figures import AnswerFigure, improvement, parse_figure
 from assay.net.redact import printable
 from assay.report import charts, documents, numbers
 from assay.report.terminal import verdict
-from assay.report.terminal_answers import preference_facts, preference_verdict
 from assay.text import parse_time
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -63,8 +62,6 @@ def environment(*folders: Path) -> Environment:
         "whisker": charts.whisker,
         "change_bar": charts.change_bar,
         "verdict": verdict,
-        "preference_facts": preference_facts,
-        "preference_verdict": preference_verdict,
         "charts": charts,
     }
     jinja.globals |= {name: getattr(documents, name) for name in documents.FOR_TEMPLATES}

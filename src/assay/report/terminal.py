@@ -12,8 +12,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from assay.answers.figures import improvement, parse_figure
 from assay.errors import AssayError, UsageError
+from assay.metrics.figures import improvement, parse_figure
 from assay.metrics.metric import parse_metric
 from assay.report.console import SafeConsole, facts_table, figures_table
 from assay.report.numbers import (

@@ -1,4 +1,4 @@
-"""The answers of a run, and which of two runs' answers a judge prefers, for a terminal."""
+"""The answers of a run, for a terminal."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from assay.answers.figures import AnswerFigure
+from assay.metrics.figures import AnswerFigure
 from assay.report.console import facts_table, figures_table
 from assay.report.numbers import (
     ceiling,
@@ -16,9 +16,7 @@ from assay.report.numbers import (
     dollars,
     figure,
     interval,
-    p_value,
     percent,
-    with_interval,
 )
 
 if TYPE_CHECKING:  # `assay score` prints a table and needs no models of runs
@@ -28,13 +26,11 @@ if TYPE_CHECKING:  # `assay score` prints a table and needs no models of runs
         CriterionRecord,
         JudgeRecord,
         PoisonReport,
-        PreferenceReport,
     )
 
 _WORDINGS = 3
 _MAX_FINDINGS = 5
 _EXAMPLES = 2
-_SIGNIFICANT = 0.05
 _CONTEXTS: "Mapping[ContextName, str]" = {
     "gold": "the right documents",
     "no_context": "no document",
@@ -180,52 +176,3 @@ def _judge(judge: "JudgeRecord") -> Iterator[str]:
         yield f"{counted(spending.calls, 'call')}, {count(spending.cached)} cached"
         if spending.cost:
             yield dollars(spending.cost)
-
-
-def preference_verdict(found: "PreferenceReport", a: str = "a", b: str = "b") -> str:
-    """Which run's answers are preferred, and whether chance could do the same, in one sentence."""
-    if found.trouble or found.wins_a is None or found.wins_b is None or found.p_value is None:
-        return f"Not judged: {found.trouble}."
-    better, worse = (b, a) if found.wins_b > found.wins_a else (a, b)
-    won, lost = max(found.wins_a, found.wins_b), min(found.wins_a, found.wins_b)
-    score = f"{count(won)} to {count(lost)}, {counted(found.ties or 0, 'tie')}"
-    p = p_value(found.p_value)
-    if not won:
-        return f"No answer of {a} or {b} is preferred in both orders: {score}."
-    if found.p_value < _SIGNIFICANT:
-        return f"The answers of {better} are preferred to those of {worse}: {score} ({p})."
-    return f"Neither {a} nor {b} is preferred significantly: {score} ({p})."
-
-
-def preference_facts(found: "PreferenceReport") -> Iterator[tuple[str, str]]:
-    """Labels and values: counts, rates, the judge and what it cost."""
-    if found.wins_a is not None and found.win_rate_b is not None:
-        won = f"a {count(found.wins_a)}, b {count(found.wins_b or 0)}"
-        ties = f"ties {count(found.ties or 0)} of {counted(found.pairs, 'question')}"
-        yield "preferred", f"{won}, {ties}"
-        rate = with_interval(found.win_rate_b, found.low, found.high)
-        yield "b wins", f"{rate}, ties as half"
-        yield "sign test", p_value(found.p_value or 0.0)
-    elif found.trouble:
-        yield "not judged", found.trouble
-    if found.decided_by_rule:
-        yield "by rule", f"{counted(found.decided_by_rule, 'pair')}: the same text, or no answer"
-    asked = found.pairs - found.decided_by_rule
-    if asked:
-        flips = f"{count(found.flips)} of {count(asked)} ({percent(found.flips / asked)})"
-        yield "flips", f"{flips}: each answer was preferred once, which wins nothing"
-    if found.undecided:
-        yield "undecided", counted(found.undecided, "pair")
-    judge = f"{found.judge}, {counted(found.votes, 'vote')} each, half with b first"
-    if found.controls:
-        judge += f"; {count(found.controls_right)} of {count(found.controls)} controls right"
-    yield "judge", judge
-    if spending := found.spending:
-        cost = f"; {dollars(spending.cost)}" if spending.cost else ""
-        yield "calls", f"{count(spending.calls)}, {count(spending.cached)} cached{cost}"
-
-
-def render_preference(found: "PreferenceReport") -> RenderableType:
-    """For a terminal."""
-    verdict = Text(preference_verdict(found), style="bold")
-    return Group(facts_table(list(preference_facts(found))), Text(), verdict)

@@ -8,7 +8,7 @@ from html import escape
 
 from markupsafe import Markup
 
-from assay.answers.figures import AnswerFigure, parse_figure
+from assay.metrics.figures import AnswerFigure, parse_figure
 from assay.report.charts import (
     Scale,
     axis_beside,

@@ -4,11 +4,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from assay.answers.criteria import Preference
-from assay.answers.diagnosis import DiagnosisReport
-from assay.answers.findings import AnswerFinding
-from assay.answers.judge_controls import JudgeControls
 from assay.llm.providers.provider import Spending
+from assay.metrics.answer_values import AnswerFinding, DiagnosisReport, JudgeControls
 from assay.run.run_record import RunRecord
 
 
@@ -184,35 +181,6 @@ class CriterionRecord(RunRecord):
         """The level that every answer got, which tells no answer from another; else None."""
         given = [level for level, number in self.counts.items() if number]
         return given[0] if len(given) == 1 and self.rated >= _FEW else None
-
-
-class PreferenceReport(RunRecord):
-    """Which of two runs' answers a judge prefers; no figure where there is `trouble`.
-
-    `win_rate_b` is the share of pairs that B wins, ties as half, with its 95% interval; `p_value`
-    is that of a sign test over wins and losses.
-    """
-
-    judge: str
-    votes: int
-    prompt: str
-    criterion: str
-    pairs: int
-    decided_by_rule: int
-    flips: int
-    undecided: int
-    controls: int = 0
-    controls_right: int = 0
-    spending: Spending | None = None
-    trouble: str | None = None
-    wins_a: int | None = None
-    wins_b: int | None = None
-    ties: int | None = None
-    win_rate_b: float | None = None
-    low: float | None = None
-    high: float | None = None
-    p_value: float | None = None
-    rows: list[Preference] = Field(default=[])
 
 
 class UndecidedAnswers(RunRecord):

@@ -5,10 +5,9 @@ from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
-from assay.answers.answer_metrics import CRITERION_PREFIX
-from assay.answers.figures import AnswerFigure, SearchMeasure, improvement
 from assay.data.dataset import Dataset
 from assay.errors import RunError
+from assay.metrics.figures import CRITERION_PREFIX, AnswerFigure, improvement
 from assay.metrics.metric import MRR, Judged, Recall, nDCG, parse_metric
 from assay.metrics.scoring import score_rankings
 from assay.metrics.statistics import PairedComparison, compare_paired, holm, queries_needed
@@ -277,7 +276,7 @@ def _answers_in_common(a: Report, b: Report) -> list[AnswerFigure]:
     return [AnswerFigure(each) for each in shared]
 
 
-def _searches_in_common(a: Report, b: Report) -> list[SearchMeasure]:
+def _searches_in_common(a: Report, b: Report) -> list[AnswerFigure]:
     """What Assay recorded is never compared with what an agent reports of itself."""
     ours, theirs = a.search, b.search
     if ours is None or theirs is None or ours.recorded != theirs.recorded:
@@ -285,7 +284,7 @@ def _searches_in_common(a: Report, b: Report) -> list[SearchMeasure]:
     shared = [name for name in _SEARCH_FIGURES if name in ours.figures and name in theirs.figures]
     if ours.tool != theirs.tool:  # a gain over another tool's single search is another figure
         shared = [name for name in shared if name != "loop_gain"]
-    return [SearchMeasure(name) for name in shared]
+    return [AnswerFigure(name) for name in shared]
 
 
 def _same_nuggets(a: Report, b: Report) -> bool:

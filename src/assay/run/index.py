@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from assay.answers.figures import improvement, parse_figure
 from assay.errors import AssayError, RunError
+from assay.metrics.figures import improvement, parse_figure
 from assay.metrics.metric import parse_metric
 from assay.metrics.statistics import student_t
 from assay.run.folder import RunFolder

@@ -19,16 +19,15 @@ from pydantic import (
     model_validator,
 )
 
-from assay.answers.diagnosis import AnswerDiagnosis
-from assay.answers.differences import Difference
-from assay.answers.figures import AnswerFigure
 from assay.answers.nuggets import NuggetAssignment
 from assay.errors import AssayError, RunError, UsageError
+from assay.metrics.answer_values import AnswerDiagnosis, Difference
+from assay.metrics.figures import AnswerFigure
 from assay.metrics.metric import Metric, parse_metric
 from assay.metrics.violations import Kind
 from assay.net.json import LARGEST, is_extreme
 from assay.net.redact import mask_secrets
-from assay.run.answers import AnswersReport, PreferenceReport
+from assay.run.answers import AnswersReport
 from assay.run.config import RunConfig
 from assay.run.provenance import ProvenanceFields
 from assay.run.run_record import (
@@ -275,7 +274,6 @@ class Comparison(RunModel):
     b: str
     metrics: Annotated[dict[FigureName, PairedResult], Field(min_length=1)]
     warnings: list[str]
-    preference: PreferenceReport | None = None
     title: str | None = None
     gate: GateResult | None = None
     worse: list[ChangedQuery] = Field(default=[])

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
-from assay.answers.figures import parse_figure
 from assay.errors import AssayError
+from assay.metrics.figures import parse_figure
 from assay.metrics.metric import parse_metric
 from assay.net.json import is_extreme
 

@@ -13,8 +13,8 @@ from functools import cache
 
 import orjson
 
-from assay.answers.figures import AnswerFigure, parse_figure
 from assay.errors import AssayError
+from assay.metrics.figures import AnswerFigure, parse_figure
 from assay.net.json import is_extreme, parse_json
 from assay.run.listing import RunLine, comparable_key, sample_seed
 from assay.run.models import Report, RunHeader

@@ -9,13 +9,6 @@ import numpy as np
 
 from assay.answers.answer_metrics import (
     ANSWER_METRICS,
-    JUDGED_METRICS,
-    LOWER_IS_BETTER,
-    MODEL_METRICS,
-    NUGGET_METRICS,
-    OUTCOME_METRICS,
-    POISON_METRICS,
-    TRUTHFULNESS_BOUNDS,
     AnswerScores,
     measure_answers,
     unknown_citations,
@@ -23,15 +16,13 @@ from assay.answers.answer_metrics import (
 from assay.answers.case import MAX_ANSWER, AnswerCase
 from assay.answers.diagnosis import (
     NOT_TRIED,
-    AnswerDiagnosis,
-    DiagnosisReport,
     diagnose,
     summarize_diagnoses,
 )
 from assay.answers.differences import case_differences
 from assay.answers.entailment import contradicted_check
 from assay.answers.faithfulness import unsupported
-from assay.answers.findings import AnswerFinding, find_faults
+from assay.answers.findings import find_faults
 from assay.answers.judge import flip_rate
 from assay.answers.outcome import BY_DECLINING, BY_FACTS, BY_VALUES, Outcome, outcome
 from assay.data.dataset import Dataset
@@ -41,6 +32,14 @@ from assay.evaluation.answers.judging import Verdict
 from assay.evaluation.answers.poisoning import poison_columns, poison_findings, poison_report
 from assay.evaluation.gates import figure_calibration
 from assay.llm.prompt import load_prompt
+from assay.metrics.answer_values import AnswerDiagnosis, AnswerFinding, DiagnosisReport
+from assay.metrics.figures import (
+    ANSWER_METRIC_WORDS,
+    LOWER_IS_BETTER,
+    MODEL_METRICS,
+    NUGGET_METRICS,
+    TRUTHFULNESS_BOUNDS,
+)
 from assay.metrics.statistics import SCORES, summarize
 from assay.run.answers import (
     CONTEXT_NAMES,
@@ -68,7 +67,6 @@ _NO_TEXTS: Mapping[str, object] = {
     "reasons": {},
 }
 _OF_TEXTS = ("faithfulness", "judged_faithfulness", "model_faithfulness", "hallucination_rate")
-_HOW = {**OUTCOME_METRICS, **POISON_METRICS, **JUDGED_METRICS}
 _Columns = dict[str, Mapping[str, float]]
 
 
@@ -319,8 +317,7 @@ class AnswerReport:
                 ids = set(self._scores.query_ids[name])
                 covered = [case for case in self._cases if case.query_id in ids]
                 ceiling = metric.mean_ceiling(covered, self._config.top_k)
-            how = metric.how if metric else self._how(name)
-            yield name, answer_statistic(summary, ceiling, how)
+            yield name, answer_statistic(summary, ceiling, self._how(name))
 
     def _how(self, name: str) -> str:
         if name == "correctness":
@@ -329,7 +326,7 @@ class AnswerReport:
             return self._results.nuggets.how(name)
         if name in MODEL_METRICS and self._results.support:
             return f"{MODEL_METRICS[name]}, by {self._results.support.words}"
-        return _HOW[name]
+        return ANSWER_METRIC_WORDS[name]
 
     def _outcomes(self) -> dict[str, int]:
         """How many questions ended in each way; none if nothing is decided."""

@@ -1,42 +1,25 @@
-"""What a judge says by criteria: ratings of answers, and which of two runs' answers it prefers."""
+"""What a judge says by criteria."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from assay.answers.case import AnswerCase
 from assay.answers.criteria import (
-    BETTER,
-    AnswerPair,
     Criterion,
     CriterionRating,
-    Preference,
-    control_failure,
     criterion_failure,
-    prefer,
-    preference_controls,
     rate_answer,
-    read_criteria,
-    unreliable_preferences,
 )
-from assay.answers.judge import MAX_FLIPS, Judge, UnreliableJudge
-from assay.errors import BudgetExceeded, ProviderError, RunError, UsageError
+from assay.answers.judge import MAX_FLIPS, Judge
 from assay.evaluation.answers.asking_again import CounterfactualRunner
-from assay.evaluation.answers.judging import open_judge
-from assay.llm.prompt import load_prompt
-from assay.llm.providers.provider import LLMProvider
-from assay.metrics.statistics import SampleSummary, below, sign_test, summarize
-from assay.net.gather import gather, gather_for
-from assay.progress import Progress, silent
-from assay.run.answers import AnswerStatistic, CriterionRecord, PreferenceReport
-from assay.run.config import RunConfig
-from assay.run.folder import RunFolder
+from assay.metrics.statistics import SampleSummary, below, summarize
+from assay.net.gather import gather_for
+from assay.run.answers import AnswerStatistic, CriterionRecord
 
 _LOWEST = 5
-_VALUES = {"a": 0.0, "tie": 0.5, "b": 1.0}
 
 
 def answer_statistic(summary: SampleSummary, ceiling: float | None, how: str) -> AnswerStatistic:
@@ -154,113 +137,3 @@ async def rate_answers(
         )
         for criterion, failure in zip(criteria, failures, strict=True)
     ]
-
-
-def answer_pairs(a: RunFolder, b: RunFolder) -> list[AnswerPair]:
-    """The questions that both runs asked, with both answers.
-
-    Raises:
-        RunError: a run has no answers, or keeps no text of them.
-    """
-    for folder in (a, b):
-        if folder.read_header().config.private:
-            raise RunError(f"run {folder.name!r} is private: it holds no text to compare")
-    theirs = {row.query_id: row.answer for row in b.read_answers()}
-    pairs = [
-        AnswerPair(
-            row.query_id,
-            row.query_text,
-            row.answer,
-            theirs[row.query_id],
-            row.reference_answer or "",
-        )
-        for row in a.read_answers()
-        if row.query_id in theirs
-    ]
-    if not pairs:
-        raise RunError("the two runs have no answered question in common; run both with --answers")
-    return pairs
-
-
-async def prefer_runs(
-    folders: Sequence[RunFolder],
-    config: RunConfig,
-    by: Path | None = None,
-    *,
-    provider: LLMProvider | None = None,
-    progress: Progress = silent,
-) -> PreferenceReport:
-    """Which of two runs answers better, by the judge or by one criterion from a file."""
-    better = BETTER
-    if by is not None:
-        (found, *more) = read_criteria(by)
-        if more:
-            raise UsageError(f"--prefer takes one criterion, {by} has {len(more) + 1}")
-        better = found.text
-    pairs = answer_pairs(*folders)
-    return await prefer_answers(
-        pairs, config, criterion=better, provider=provider, progress=progress
-    )
-
-
-async def prefer_answers(
-    pairs: list[AnswerPair],
-    config: RunConfig,
-    *,
-    criterion: str = BETTER,
-    provider: LLMProvider | None = None,
-    progress: Progress = silent,
-) -> PreferenceReport:
-    """Ask the judge that the settings, or the caller, name. A judge that fails is in `trouble`.
-
-    Every choice is in the provider's cache: doing the same again asks only what is left.
-    """
-    found: list[Preference] = []
-    controls: list[Preference] = []
-    trouble = None
-    async with open_judge(config, provider) as judge:
-        if judge is None:
-            raise RunError("--prefer needs a judge; add --judge SPEC")
-        try:
-            known = preference_controls(pairs, config.judge_set.controls)
-            controls = await gather(prefer(judge, each) for each in known)
-            if failure := control_failure(controls):
-                raise UnreliableJudge(failure)
-            found = await gather_for(
-                pairs, lambda pair: prefer(judge, pair, criterion), "comparing answers", progress
-            )
-            if doubt := unreliable_preferences(found):
-                raise UnreliableJudge(doubt)
-        except (ProviderError, BudgetExceeded, UnreliableJudge) as error:
-            trouble = str(error)
-    asked = [each for each in found if not each.by_rule]
-    report = PreferenceReport(
-        judge=judge.name,
-        votes=judge.votes,
-        prompt=load_prompt("judge_preference").id,
-        criterion=criterion,
-        pairs=len(found),
-        decided_by_rule=len(found) - len(asked),
-        flips=sum(each.flipped for each in asked),
-        undecided=sum(each.mute for each in asked),
-        controls=len(controls),
-        controls_right=sum(each.winner == "a" for each in controls),
-        spending=judge.spending,
-        trouble=trouble,
-    )
-    if trouble or not found:
-        return report
-    winners = [each.winner for each in found]
-    summary = summarize(np.array([_VALUES[each] for each in winners]), seed=config.seed)
-    wins_a, wins_b = winners.count("a"), winners.count("b")
-    figures = {
-        "wins_a": wins_a,
-        "wins_b": wins_b,
-        "ties": winners.count("tie"),
-        "win_rate_b": summary.mean,
-        "low": summary.low,
-        "high": summary.high,
-        "p_value": sign_test(wins_a, wins_b),
-        "rows": found,
-    }
-    return report.model_copy(update=figures)

@@ -16,7 +16,6 @@ from assay.answers.criteria import Criterion
 from assay.answers.diagnosis import NOT_TRIED, Counterfactuals
 from assay.answers.entailment import ModelFaithfulness, measure_support, open_entailment
 from assay.answers.judge import Judge, Judgment, UnreliableJudge, unreliable
-from assay.answers.judge_controls import JudgeControls
 from assay.answers.outcome import correct
 from assay.errors import BudgetExceeded, ProviderError, ProviderFailure
 from assay.evaluation.answers.asking_again import (
@@ -44,6 +43,7 @@ from assay.evaluation.answers.nugget_scores import (
 )
 from assay.evaluation.answers.poisoning import PoisonRun, run_poison
 from assay.evaluation.pacing import unless_stopped
+from assay.metrics.answer_values import JudgeControls
 from assay.net.gather import gather_for
 from assay.targets.protocol import context_taker
 

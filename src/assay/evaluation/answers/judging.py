@@ -11,7 +11,6 @@ from assay.answers.judge_controls import (
     NEAR_MISSES,
     UNRELATED,
     ControlPair,
-    JudgeControls,
     altered_pairs,
     ask_controls,
     ask_fact_controls,
@@ -23,6 +22,7 @@ from assay.answers.statements import abstained, split_surplus
 from assay.errors import AssayError, ProviderError, ProviderFailure
 from assay.llm.providers.opening import open_provider
 from assay.llm.providers.provider import LLMProvider
+from assay.metrics.answer_values import JudgeControls
 from assay.net.gather import gather, gather_for
 from assay.progress import Progress, silent
 from assay.run.config import RunConfig

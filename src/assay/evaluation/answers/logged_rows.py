@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay.answers.answer_metrics import (
-    NUGGET_METRICS,
     AnswerScores,
     unknown_citations,
 )
@@ -44,6 +43,7 @@ from assay.evaluation.gates import (
     with_calibration,
 )
 from assay.extras import data_frame
+from assay.metrics.figures import NUGGET_METRICS
 from assay.net.gather import run_coroutine
 from assay.progress import Progress, silent
 from assay.run.answers import AnswersReport

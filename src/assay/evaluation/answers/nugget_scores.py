@@ -9,10 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from assay.answers.answer_metrics import NUGGET_METRICS, AnswerScores
+from assay.answers.answer_metrics import AnswerScores
 from assay.answers.case import AnswerCase
 from assay.answers.judge import Judge, UnreliableJudge
-from assay.answers.judge_controls import JudgeControls
 from assay.answers.nuggets import (
     NuggetAssignment,
     Support,
@@ -33,6 +32,8 @@ from assay.data.dataset import Dataset, Query
 from assay.errors import DataError, UsageError
 from assay.evaluation.answers.asking_again import CounterfactualRunner
 from assay.evaluation.gates import Gate, figure_calibration
+from assay.metrics.answer_values import JudgeControls
+from assay.metrics.figures import NUGGET_METRICS
 from assay.net.gather import gather_for
 from assay.run.answers import NuggetsReport
 from assay.text import normalize

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, replace
 import orjson
 
 from assay.answers.case import AnswerCase
-from assay.answers.findings import AnswerFinding
 from assay.answers.poison_documents import (
     PlantedDocument,
     PoisonKind,
@@ -25,6 +24,7 @@ from assay.errors import UsageError
 from assay.evaluation.answers.asking_again import CounterfactualRunner
 from assay.files import atomic_write
 from assay.llm.passages import Passage
+from assay.metrics.answer_values import AnswerFinding
 from assay.metrics.statistics import summarize
 from assay.run.answers import PoisonCount, PoisonExample, PoisonReport
 from assay.run.calls import Call

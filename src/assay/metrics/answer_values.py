@@ -1,0 +1,126 @@
+"""What a report says about answers: `assay.answers` computes these values, a run keeps them.
+
+They are apart from what computes them, so that a run without answers imports none of that.
+"""
+
+from typing import Literal
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+
+NuggetSupport = Literal["none", "partial", "support"]
+
+
+class StoredModel(BaseModel):
+    """Strict, so that damage is found if it is there; unknown keys are kept for newer readers."""
+
+    model_config = ConfigDict(strict=True, extra="allow", frozen=True, allow_inf_nan=False)
+
+
+class Difference(StoredModel):
+    """What an answer says in place of what a source says, and where it has that from.
+
+    `kind` is number, unit, date, time, name, polarity or opposite; `origin` is the source, another
+    document shown, or nowhere.
+    """
+
+    kind: str
+    said: str
+    expected: str
+    origin: str = ""
+
+    @property
+    def words(self) -> str:
+        """For a report: `“46 kg” for “84 kg”, from nowhere shown`."""
+        origin = f", from {self.origin}" if self.origin else ""
+        return f"“{self.said}” for “{self.expected}”{origin}"
+
+
+class AnswerFinding(StoredModel):
+    """One check with how many answers it holds for; `query_ids` are those of the first hundred.
+
+    `sure` is False for hits that the check's false-alarm rate may explain: worth reading.
+    """
+
+    kind: str
+    number: int
+    of: int
+    words: str
+    query_ids: list[str] = Field(default=[], validation_alias=AliasChoices("query_ids", "examples"))
+    sure: bool = True
+    severity: str = "wrong"
+
+
+class AnswerDiagnosis(StoredModel):
+    """`failure` is what happened, `half` the component to fix; None: nobody knows without ids.
+
+    `settled` means that nothing is guessed: the case is clear, or a counterfactual run decided it.
+    """
+
+    failure: str
+    half: str | None
+    settled: bool
+    why: str
+
+
+class Quadrants(StoredModel):
+    """Questions by whether the evidence was found and whether the answer is right."""
+
+    evidence_right: int
+    evidence_wrong: int
+    no_evidence_right: int
+    no_evidence_wrong: int
+
+
+class DiagnosisReport(StoredModel):
+    """Whose fault the wrong answers are, in a sentence and in points.
+
+    `points` are percentage points of correctness that would be gained if a component never failed.
+    `from_memory` counts right answers that are also right without any document. `tried` is whether
+    counterfactual runs were asked for.
+    """
+
+    sentence: str
+    questions: int
+    undecided: int = 0
+    wrong: int
+    counts: dict[str, int]
+    points: dict[str, float]
+    settled: int
+    from_memory: int
+    quadrants: Quadrants
+    tried: bool = False
+
+
+class JudgeControls(StoredModel):
+    """What a judge said about texts whose right verdict is known.
+
+    These are references against themselves (`same`), against others (`different`), and with one
+    thing changed (`altered`). `alterable` is how many near misses could be made; None if that was
+    not tried. `failure` says why this judge is not believed; a report does not keep it.
+    """
+
+    same: int
+    same_right: int
+    different: int
+    different_right: int
+    altered: int = 0
+    altered_believed: int = 0
+    alterable: int | None = None
+    failure: str | None = Field(default=None, exclude=True)
+
+    @property
+    def words(self) -> str:
+        """How many were judged rightly."""
+        right = self.same_right + self.different_right + self.altered - self.altered_believed
+        return f"{right} of {self.same + self.different + self.altered} controls right"
+
+    @property
+    def untested(self) -> str | None:
+        """What the controls cannot show, if too few references could be altered."""
+        if self.alterable is None or self.alterable > 1:
+            return None
+        few = "no reference" if not self.alterable else "only one reference"
+        return (
+            f"the judge was not tested on references with one thing changed, because {few} has a "
+            "number, unit, name or negation to change: a judge that only compares words would pass"
+        )
