@@ -5,7 +5,7 @@
 FOLDER holds data sets in BEIR layout, each a folder or a .zip; the bundled `notes` is
 always measured. Two suites of `assay bench` are written and run: bm25, dense and hybrid on all of
 them, and hybrid beside tuned on those that have train judgments. The table has a 95% interval for
-every figure, the mean over the data sets, and the paired comparisons, corrected for their number.
+every figure, the mean over the data sets, and the ranks that paired tests leave possible.
 
 Settings of the retriever are chosen on NFCorpus dev, SciFact train and `notes`, never on what is
 measured here.
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from assay.data import load_dataset
 from assay.errors import AssayError
-from assay.report.bench import BenchCell, BenchReport
+from assay.evaluation.bench import BenchCell, BenchReport
 
 ZERO_SHOT = ("bm25", "dense", "hybrid")
 TRAINED = ("hybrid", "tuned")
@@ -89,7 +89,7 @@ def suite(modes: Sequence[str], datasets: dict[str, str], queries: int | None) -
 
 
 def table(report: BenchReport) -> Iterator[str]:
-    """Markdown: systems as columns, data sets as rows, then the pairs."""
+    """Markdown: systems as columns, data sets as rows, then means and ranks."""
     names = [system.name for system in report.systems]
     yield f"| {report.metric} | queries | " + " | ".join(names) + " |"
     yield "|---|---|" + "---|" * len(names)
@@ -99,12 +99,7 @@ def table(report: BenchReport) -> Iterator[str]:
         yield f"| {dataset} | {max(one.queries for one in cells)} | {figures} |"
     means = " | ".join(_figure(one.mean, one.low, one.high) for one in report.systems)
     yield f"| mean over the data sets | | {means} |"
-    yield ""
-    for pair in report.pairs:
-        yield (
-            f"- {pair.b} - {pair.a}: {pair.difference:+.4f}"
-            f"{_interval(pair.low, pair.high)}, p {pair.p_adjusted:.4f}"
-        )
+    yield "| rank | | " + " | ".join(one.ranks for one in report.systems) + " |"
     yield ""
 
 

@@ -16,11 +16,11 @@ compile() {
         --no-emit-index-url --no-header --no-annotate --no-emit-package agent-assay-minilm ${LOCK_FLAGS:-} "$@" --output-file "$output"
 }
 
-# All extras but torch and mlflow, which have environments of their own: PyTorch's build depends on the GPU
-# of the machine and takes gigabytes, and MLflow bounds the versions of much that others need.
+# All extras but torch, which has its own environment: PyTorch's build depends on the GPU of the
+# machine and takes gigabytes.
 extras=$(python3 -c 'import tomllib
 names = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]
-print(*(f"--extra={name}" for name in names if name not in ("torch", "mlflow")))')
+print(*(f"--extra={name}" for name in names if name != "torch"))')
 # shellcheck disable=SC2086
 compile locks/dev.lock pyproject.toml $extras --group dev --group build
 # The same versions: what is tested is what is installed.

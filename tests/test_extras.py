@@ -100,7 +100,6 @@ def test_every_package_of_the_table_is_in_its_extra() -> None:
     brought_along = {"google", "httpx2", "mcp_types"}  # by a2a-sdk and by mcp
     distributions = {
         "a2a": "a2a-sdk",
-        "mlflow": "mlflow-skinny",
         "qdrant_client": "qdrant-client",
     }
     for package, extra in PACKAGES.items():

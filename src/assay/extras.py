@@ -17,7 +17,6 @@ PACKAGES = {
     "lightgbm": "tuned",
     "mcp": "mcp",
     "mcp_types": "mcp",
-    "mlflow": "mlflow",
     "onnx": "tuned",
     "onnxruntime": "search",
     "pyarrow": "data",

@@ -44,9 +44,8 @@ def core() -> list[Requirement]:
 
 def everything() -> list[Requirement]:
     groups = PROJECT["dependency-groups"]
-    # PyTorch's build depends on the GPU of the machine, and MLflow bounds what others need: both
-    # have environments of their own.
-    names = set(PROJECT["project"]["optional-dependencies"]) - {"torch", "mlflow"}
+    # PyTorch's build depends on the GPU of the machine: it has its own environment.
+    names = set(PROJECT["project"]["optional-dependencies"]) - {"torch"}
     extras = [each for name in sorted(names) for each in requirements(name)]
     return [*core(), *extras, *(Requirement(text) for text in groups["dev"] + groups["build"])]
 

@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from assay.errors import NotTuned
-from assay.report.bench import BenchCell, BenchPair, BenchReport, BenchSystem
+from assay.evaluation.bench import BenchCell, BenchReport, BenchSystem
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "generalise.py"
 
@@ -55,14 +55,22 @@ def test_writes_a_suite(script: ModuleType, folder: Path) -> None:
     assert list(read["datasets"]) == ["notes", "soups", "teas"]
 
 
-def test_the_table_has_intervals_means_and_pairs(script: ModuleType) -> None:
+def test_the_table_has_intervals_means_and_ranks(script: ModuleType) -> None:
     report = BenchReport(
         suite="generalise",
         metric="nDCG@10",
         finished="now",
         datasets=["notes"],
         systems=[
-            BenchSystem(name="hybrid", target="builtin:hybrid", mean=0.6, low=0.5, high=0.7),
+            BenchSystem(
+                name="hybrid",
+                target="builtin:hybrid",
+                mean=0.6,
+                low=0.5,
+                high=0.7,
+                best_rank=1,
+                worst_rank=1,
+            ),
             BenchSystem(name="bm25", target="builtin:bm25"),
         ],
         cells=[
@@ -77,25 +85,13 @@ def test_the_table_has_intervals_means_and_pairs(script: ModuleType) -> None:
             ),
             BenchCell(system="bm25", dataset="notes", state="failed", error="no"),
         ],
-        pairs=[
-            BenchPair(
-                a="bm25",
-                b="hybrid",
-                difference=0.1,
-                low=0.05,
-                high=0.15,
-                p_value=0.001,
-                p_adjusted=0.003,
-            )
-        ],
     )
     assert list(script.table(report)) == [
         "| nDCG@10 | queries | hybrid | bm25 |",
         "|---|---|---|---|",
         "| notes | 9 | 0.6000 (0.5000 to 0.7000) |  |",
         "| mean over the data sets | | 0.6000 (0.5000 to 0.7000) |  |",
-        "",
-        "- hybrid - bm25: +0.1000 (0.0500 to 0.1500), p 0.0030",
+        "| rank | | 1 |  |",
         "",
     ]
 
@@ -113,7 +109,6 @@ def declined(reason: NotTuned | None) -> BenchReport:
                 system="tuned", dataset="teas", state="not run", error="why", not_tuned=reason
             ),
         ],
-        pairs=[],
     )
 
 

@@ -9,9 +9,16 @@ from click.testing import CliRunner
 
 from assay.cli.app import app
 from assay.errors import RunError, UsageError
-from assay.evaluation.bench import SUITES, find_bench, read_suite
+from assay.evaluation.bench import (
+    SUITES,
+    BenchCell,
+    BenchReport,
+    bench_sentences,
+    find_bench,
+    rank_systems,
+    read_suite,
+)
 from assay.metrics.statistics import compare_paired, compare_strata, summarize_strata
-from assay.report.bench import BenchCell, BenchReport, bench_sentences, rank_systems
 
 _AGENTS = """
 import os
@@ -55,7 +62,6 @@ def test_every_target_meets_every_data_set(project: Path) -> None:
     code, out, err = _bench(suite, "--json")
     report = json.loads(out)
     assert code == 0, err
-    assert "4 runs to make, 12 queries to ask" in err
     assert [each["name"] for each in report["systems"]] == ["good", "bad"]
     assert [(each["system"], each["dataset"]) for each in report["cells"]] == [
         ("good", "one"), ("bad", "one"), ("good", "two"), ("bad", "two"),
@@ -63,18 +69,8 @@ def test_every_target_meets_every_data_set(project: Path) -> None:
     means = [each["mean"] for each in report["cells"] if each["system"] == "good"]
     assert report["systems"][0]["mean"] == pytest.approx(sum(means) / 2)
     page = next(project.glob("runs/*-bench-mine/bench.html")).read_text()
-    assert "Every pair" in page
+    assert ">good<" in page
     assert "<script" not in page
-
-
-def test_settings_multiply_the_targets(project: Path) -> None:
-    suite = _suite(
-        project,
-        'good = "python:bench_agents:good"',
-        "[settings]\nfast = { concurrency = 4 }\nslow = { concurrency = 1 }\n",
-    )
-    names = [cell.system for cell in read_suite(Path(suite)).cells]
-    assert names == ["good, fast", "good, slow"] * 2
 
 
 def test_a_run_that_fails_leaves_the_others(project: Path) -> None:
@@ -87,7 +83,7 @@ def test_a_run_that_fails_leaves_the_others(project: Path) -> None:
     assert "assay bench --resume" in err
     report = json.loads(next(project.glob("runs/*/bench.json")).read_text())
     good, lost = report["systems"]
-    assert good["rank"] == 1
+    assert (good["best_rank"], good["worst_rank"]) == (1, 1)
     assert lost["mean"] is None
 
 
@@ -125,26 +121,17 @@ def test_what_was_measured_is_not_asked_again(project: Path) -> None:
     (project / "one.csv").rename(project / "gone.csv")
     code, out, err = _bench("--resume", "latest")
     assert code == 0, err
-    assert "0 runs to make" in err
     assert len((project / "asked").read_text()) == 6
     assert out.count("limited") == 1
 
 
-def test_a_missing_data_set_is_named_before_the_work(project: Path) -> None:
+def test_a_missing_data_set_leaves_the_others(project: Path) -> None:
     suite = _suite(project, 'good = "python:bench_agents:good"')
     (project / "two.csv").unlink()
     code, out, err = _bench(suite)
     assert code == 3
-    assert "two cannot be loaded: two.csv: no such file" in err
+    assert "good on two: two.csv: no such file" in err
     assert "good on two was not measured" in out.replace("\n", " ")
-
-
-def test_a_dry_run_asks_nothing(project: Path) -> None:
-    suite = _suite(project, 'limited = "python:bench_agents:limited"')
-    code, _, err = _bench(suite, "--dry-run")
-    assert code == 0
-    assert "2 runs to make, 6 queries to ask" in err
-    assert not (project / "runs").exists()
 
 
 @pytest.mark.parametrize(
@@ -154,7 +141,7 @@ def test_a_dry_run_asks_nothing(project: Path) -> None:
         ("top_k = 3", "'top_k' is not one of metric"),
         ('[targets]\na = "builtin:bm25"', "has no [datasets]"),
         ('[targets]\na = { top_k = 3 }\n[datasets]\nn = "notes"', 'needs target = "..."'),
-        ('[targets]\na = 3\n[datasets]\nn = "notes"', "must be a string or a table"),
+        ('[targets]\na = 3\n[datasets]\nn = "notes"', "a string or a table of options"),
         (
             '[targets]\na = { target = "builtin:bm25", num_queries = 5 }\n[datasets]\nn = "notes"',
             "write it in [datasets]",
@@ -209,21 +196,17 @@ def test_a_small_data_set_weighs_as_much_as_a_large_one() -> None:
     assert found.p_value < 0.05
 
 
-def test_equal_systems_share_a_rank() -> None:
+def test_equal_systems_share_their_ranks() -> None:
     scores = {f"q{n}": n % 2 / 1 for n in range(40)}
-    cells = [BenchCell(system=name, dataset="d", state="complete", mean=0.5) for name in ("a", "b")]
-    systems, pairs = rank_systems(
-        {"a": "x", "b": "y"}, ["d"], cells, {("a", "d"): scores, ("b", "d"): scores}
-    )
-    assert [(each.rank, each.shared, each.mean_rank) for each in systems] == [(1, True, 1.5)] * 2
-    assert pairs[0].p_adjusted == 1.0
+    systems = rank_systems({"a": "x", "b": "y"}, ["d"], {("a", "d"): scores, ("b", "d"): scores})
+    assert [each.ranks for each in systems] == ["1–2", "1–2"]
 
 
 @pytest.mark.parametrize(
     ("missing", "words"),
     [
         (False, "a is significantly better than every other system."),
-        (True, "a is significantly better than every other of the systems that were measured on "),
+        (True, "a is significantly better than every other system that was measured on every"),
     ],
 )
 def test_the_best_is_best_of_those_that_were_measured(missing: bool, words: str) -> None:
@@ -232,10 +215,13 @@ def test_the_best_is_best_of_those_that_were_measured(missing: bool, words: str)
     targets = {"a": "x", "b": "y"}
     if missing:
         targets["c"] = "z"
-        cells.append(BenchCell(system="c", dataset="d", state="not run"))
-    systems, pairs = rank_systems(targets, ["d"], cells, scores)
+        cells.append(BenchCell(system="c", dataset="d"))
     report = BenchReport(
-        suite="s", metric="ndcg@5", finished="", datasets=["d"],
-        systems=systems, cells=cells, pairs=pairs,
-    )  # fmt: skip
+        suite="s",
+        metric="ndcg@5",
+        finished="",
+        datasets=["d"],
+        systems=rank_systems(targets, ["d"], scores),
+        cells=cells,
+    )
     assert next(bench_sentences(report)).startswith(words)

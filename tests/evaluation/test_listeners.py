@@ -1,27 +1,24 @@
 """Listeners of runs: what they are told, and that none of them can harm a run."""
 
 import json
-import os
-import subprocess
 import sys
 import threading
 import warnings
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 import assay
+from assay import plugins
 from assay.cli.app import app
 from assay.errors import UsageError
 from assay.evaluation import listeners
-from assay.evaluation.listeners import RunListeners, open_listener
+from assay.evaluation.listeners import RunListeners
 from assay.run.folder import RunFolder
 
-MLFLOW = os.environ.get("ASSAY_MLFLOW_PYTHON")
 EVALUATION = ["eval", "builtin:bm25", "--dataset", "notes", "--num-queries", "6"]
 
 Told = list[tuple[str, str]]
@@ -63,7 +60,7 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Told:
     module.Recorder, module.Failing = Recorder, Failing  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "mine", module)
     registered = EntryPoints([EntryPoint("recorder", "mine:Recorder", listeners.GROUP)])
-    monkeypatch.setattr(listeners, "entry_points", lambda group: registered.select(group=group))
+    monkeypatch.setattr(plugins, "entry_points", registered.select)
     return Recorder.told
 
 
@@ -130,7 +127,7 @@ def test_a_listener_that_hangs_is_left_behind(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("recoder", r"known are .*recorder.*, or module:Class\. Did you mean 'recorder'"),
+        ("recoder", "no listener 'recoder'"),
         ("nosuchmodule:X", "listener 'nosuchmodule:X': No module named"),
         ("mine:Nothing", "cannot be opened: AttributeError"),
         ("collections:OrderedDict", "has no method on_start"),
@@ -140,7 +137,7 @@ def test_a_listener_that_is_none_is_refused_before_the_run(
     recorded: Told, name: str, message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
-        open_listener(name)
+        RunListeners([name], print)
     result = CliRunner().invoke(app, [*EVALUATION, "--listener", name])
     assert isinstance(result.exception, UsageError)
     assert not Path("runs").exists()
@@ -156,64 +153,3 @@ def test_python_takes_objects_and_warns(recorded: Told) -> None:
     assert start.startswith("listener 'Failing' failed in on_start")
     assert finish.startswith("listener 'Failing' failed in on_finish")
     assert recorded == [("start", run.name), ("finish", "complete")]
-
-
-_READ = """
-import json
-from mlflow.tracking import MlflowClient
-client = MlflowClient()
-(experiment,) = [each for each in client.search_experiments() if each.name == "search"]
-found = [
-    {"params": run.data.params, "metrics": run.data.metrics, "tags": run.data.tags,
-     "status": run.info.status, "name": run.info.run_name,
-     "files": sorted(each.path for each in client.list_artifacts(run.info.run_id))}
-    for run in client.search_runs([experiment.experiment_id])
-]
-print(json.dumps(found))
-"""
-
-
-def with_mlflow(folder: Path, *words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
-    environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("MLFLOW")},
-        "PYTHONPATH": str(Path(assay.__file__).parents[1]),
-        "MLFLOW_EXPERIMENT_NAME": "search",
-        "MLFLOW_ALLOW_FILE_STORE": "true",
-        **variables,
-    }
-    assert MLFLOW is not None
-    return subprocess.run(
-        [MLFLOW, *words], cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(MLFLOW is None, reason="set ASSAY_MLFLOW_PYTHON to an interpreter with MLflow")
-def test_mlflow_has_settings_figures_and_files_of_the_run(tmp_path: Path) -> None:
-    store = {"MLFLOW_TRACKING_URI": (tmp_path / "store").as_uri()}
-    options = ("--listener", "mlflow", "--gate", "ndcg@5>=0.1", "--tag", "chunks=512")
-    done = with_mlflow(tmp_path, "-m", "assay", *EVALUATION, *options, "--json", **store)
-    assert done.returncode == 0, done.stderr
-    report: dict[str, Any] = json.loads(done.stdout)
-    read = with_mlflow(tmp_path, "-c", _READ, **store)
-    assert read.returncode == 0, (read.stderr, done.stderr)
-    (found,) = json.loads(read.stdout)
-    (folder,) = (tmp_path / "runs").iterdir()
-    assert (found["name"], found["status"]) == (folder.name, "FINISHED")
-    assert found["params"]["target"] == "builtin:bm25"
-    assert found["params"]["num_queries"] == "6"
-    assert found["metrics"]["ndcg_at_5"] == pytest.approx(report["metrics"]["ndcg@5"])
-    assert found["metrics"]["ndcg_at_5.low"] == report["statistics"]["ndcg@5"]["low"]
-    assert found["metrics"]["success_rate"] == 1.0
-    assert (found["tags"]["assay.gates"], found["tags"]["assay.tag.chunks"]) == ("passed", "512")
-    assert found["files"] == ["report.html", "report.json"]
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(MLFLOW is None, reason="set ASSAY_MLFLOW_PYTHON to an interpreter with MLflow")
-def test_a_tracking_server_that_is_not_there_does_not_fail_the_run(tmp_path: Path) -> None:
-    nowhere = {"MLFLOW_TRACKING_URI": "http://127.0.0.1:9", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"}
-    done = with_mlflow(tmp_path, "-m", "assay", *EVALUATION, "--listener", "mlflow", **nowhere)
-    assert done.returncode == 0, done.stderr
-    assert "listener 'mlflow' failed in on_start" in done.stderr
-    assert "nDCG@5" in done.stdout

@@ -14,7 +14,7 @@ from assay.cli.app import app
 from assay.data import Dataset, load_dataset
 from assay.data.dataset import ReferenceAnswer
 from assay.errors import RunError, UsageError
-from assay.evaluation.plan import draw_queries, refuse_unused_settings
+from assay.evaluation.plan import draw_queries, require_used_settings
 from assay.run.config import RunConfig, option_table
 from assay.targets.target_kinds import TARGET_KINDS
 
@@ -144,11 +144,11 @@ def test_an_option_is_refused_where_the_kind_of_target_does_not_use_it(name: str
     for kind, target in _TARGETS.items():
         config = RunConfig(target, **values)
         if target in users:
-            refuse_unused_settings(config, given=values)
+            require_used_settings(config, given=values)
             continue
         with pytest.raises(UsageError, match=f"has no effect on a {kind}: target"):
-            refuse_unused_settings(config, given=values)
-        refuse_unused_settings(replace(config, baseline=users[0]), given=values)
+            require_used_settings(config, given=values)
+        require_used_settings(replace(config, baseline=users[0]), given=values)
 
 
 @pytest.mark.parametrize("name", [name for name, each in option_table().items() if each.needs])
@@ -174,12 +174,12 @@ def test_an_option_that_a_mode_does_not_use_is_refused(
     target: str, settings: dict[str, Any], refused: str
 ) -> None:
     config = RunConfig(target, **settings)
-    refuse_unused_settings(config)  # of the environment, for all runs
+    require_used_settings(config)  # of the environment, for all runs
     if refused:
         with pytest.raises(UsageError, match=f"{refused} has no effect on target {target!r}"):
-            refuse_unused_settings(config, given=settings)
+            require_used_settings(config, given=settings)
     else:
-        refuse_unused_settings(config, given=settings)
+        require_used_settings(config, given=settings)
 
 
 @pytest.mark.parametrize(
@@ -188,16 +188,16 @@ def test_an_option_that_a_mode_does_not_use_is_refused(
 )
 def test_what_is_set_for_many_runs_is_no_mistake_of_one(name: str, value: Any, flag: str) -> None:
     config = RunConfig("python:mine:find", **{name: value})
-    refuse_unused_settings(config)
+    require_used_settings(config)
     with pytest.raises(UsageError, match=f"{flag} has no effect on a python: target"):
-        refuse_unused_settings(config, given=[name])
+        require_used_settings(config, given=[name])
 
 
 def test_of_a_resumed_run_only_what_is_given_now_is_checked() -> None:
     config = RunConfig("builtin:bm25", method="POST", mapping=("ids=hits",))
-    refuse_unused_settings(config, resumed=True)
+    require_used_settings(config, resumed=True)
     with pytest.raises(UsageError, match="--method has no effect on a builtin: target"):
-        refuse_unused_settings(config)
+        require_used_settings(config)
 
 
 @pytest.mark.parametrize("from_file", [True, False])

@@ -20,7 +20,6 @@ from assay.metrics.statistics import (
     holm,
     min_queries,
     queries_needed,
-    shared_ranks,
     student_t,
     summarize,
     summarize_strata,
@@ -275,10 +274,6 @@ def test_every_set_counts_the_same_in_a_comparison() -> None:
     assert found.p_value == pytest.approx(np.mean(np.array(flips) > 0.35 - 1e-9), abs=0.02)
     noise = compare_strata([([0.1 + 0.2, 0.5], [0.3, 0.6])])
     assert noise.p_value == pytest.approx(1.0)  # one query differs, by whichever sign
-
-
-def test_those_that_the_best_of_a_rank_does_not_beat_share_it() -> None:
-    assert shared_ranks([5, 4, 3, 2, 1], lambda best, one: best - one > 1) == [1, 1, 3, 3, 5]
 
 
 def test_agreement_beyond_chance_is_that_of_cohen() -> None:

@@ -13,12 +13,10 @@ from assay.cli.options import EngineOption, OutOption, choose_dataset
 from assay.cli.verb import Result, argument, option, switch
 from assay.errors import AssayError, UsageError
 from assay.evaluation import bench as suites
+from assay.evaluation.agentbeats import runs_in_results
 from assay.evaluation.merge import merge as merge_shards
-from assay.evaluation.merge import merged_config, runs_in_results
-from assay.files import atomic_write
+from assay.evaluation.merge import merged_config
 from assay.privacy import private_mode
-from assay.report.bench import BenchReport, render_bench, render_bench_page
-from assay.report.numbers import dollars
 from assay.run.folder import RunFolder, find_run
 from assay.run.state import RunState
 
@@ -44,7 +42,6 @@ def bench(
             metavar="BENCH",
         ),
     ] = None,
-    dry_run: Annotated[bool, switch("--dry-run", "Only print what would be evaluated.")] = False,
     engine: EngineOption = None,
     out: OutOption = Path("runs"),
 ) -> Result:
@@ -60,11 +57,6 @@ def bench(
         planned = suites.read_suite(folder / "suite.toml", folder.name.split("-bench-", 1)[-1])
     else:
         planned = suites.read_suite(suites.find_suite(suite or ""))
-    done = {} if folder is None else suites.runs_of(folder.name, planned, out)
-    work = suites.estimate(planned, _load, done)
-    say(_workload(work, len(planned.cells)))
-    if dry_run:
-        return Result({"runs": work.runs, "queries": work.queries})
     folder = folder or suites.create_bench(planned, out)
     try:
         if engine:
@@ -76,14 +68,12 @@ def bench(
         raise KeyboardInterrupt(
             f"interrupted; continue with: assay bench --resume {folder}"
         ) from None
-    page = folder / "bench.html"
-    atomic_write(page, render_bench_page(report).encode())
     exit_code, remedy = _exit_code(report, folder)
     return Result(
         report.model_dump(mode="json"),
-        [render_bench(report)],
+        [suites.render_bench(report)],
         exit_code,
-        [f"page: {page}", *remedy],
+        [f"page: {folder / 'bench.html'}", *remedy],
         wide=True,
     )
 
@@ -97,7 +87,7 @@ def _run_cell(out: Path, config: "RunConfig", data: "Dataset", earlier: RunFolde
     return run_in_terminal(config, data, out=out, resume=earlier)[0]
 
 
-def _exit_code(report: BenchReport, folder: Path) -> tuple[int, list[str]]:
+def _exit_code(report: suites.BenchReport, folder: Path) -> tuple[int, list[str]]:
     """That of a bench that has ended, and how to finish one that has not."""
     if any(cell.state == RunState.INTERRUPTED for cell in report.cells):
         return 130, [f"interrupted; continue with: assay bench --resume {folder}"]
@@ -129,20 +119,6 @@ def _run_on_cluster(
             for place, result in run_on_cluster(configs, data, cluster, out):
                 words = result if isinstance(result, AssayError) else "done"
                 say(f"{cells[place].system} on {dataset}: {words}")
-
-
-def _workload(work: suites.Workload, cells: int) -> str:
-    done = cells - work.runs
-    words = f"{work.runs} runs to make, {work.queries:,} queries to ask"
-    if done and not work.unavailable:
-        words += f"; {done} runs are there"
-    if work.judge_calls:
-        cost = work.judge_cost
-        price = "at a price that is not known" if cost is None else f"about {dollars(cost)}"
-        words += f"; about {work.judge_calls:,} calls to the judge, {price}"
-    for name, reason in work.unavailable.items():
-        words += f"\n{name} cannot be loaded: {reason}"
-    return words
 
 
 def merge(

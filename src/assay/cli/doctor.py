@@ -31,7 +31,7 @@ from assay.data import load_dataset
 from assay.data.cache import cache_folder
 from assay.data.public_sources import archive_state, cached_archive
 from assay.errors import AssayError, DataError, TargetError, UsageError
-from assay.evaluation.plan import check_target_health, refuse_unused_settings
+from assay.evaluation.plan import check_target_health, require_used_settings
 from assay.extras import PACKAGES, missing_extra
 from assay.plugins import Plugin, installed_plugins
 from assay.privacy import private_mode
@@ -106,7 +106,7 @@ def doctor(
     named = options["dataset"] or ""
     config = make_config(context, {**values, "dataset": named or "none"}, target=url or "")
     flags = [name for name in _SETTINGS if is_on_command_line(context, settings()[name].param)]
-    refuse_unused_settings(config, flags)
+    require_used_settings(config, flags)
     return _examine_agent(config, query or "", bool(named))
 
 

@@ -107,7 +107,7 @@ def evaluate(
     listener: Annotated[
         list[str] | None,
         option(
-            "Send the run to a listener: mlflow, otel, a name that a package registers, or "
+            "Send the run to a listener: otel, a name that a package registers, or "
             "module:Class. Repeatable.",
             "ASSAY_LISTENER",
             "NAME",
@@ -125,7 +125,7 @@ def evaluate(
     Exit codes: 0 success, 1 a gate failed, 2 usage or input error, 3 the target answered no query,
     the target or the judge could not be reached, 130 interrupted.
     """
-    from assay.evaluation.plan import refuse_unused_settings
+    from assay.evaluation.plan import require_used_settings
     from assay.run.folder import find_run
 
     folder = find_run(resume, out) if resume else None
@@ -143,7 +143,7 @@ def evaluate(
         if named and named != target:
             config = replace(config, target_name=named)
     given = [each.name for each in command_settings() if is_on_command_line(context, each.param)]
-    refuse_unused_settings(config, given, resumed=folder is not None)
+    require_used_settings(config, given, resumed=folder is not None)
     if config.fail_on_regression and not (config.compare_to or config.baseline):
         raise UsageError("--fail-on-regression needs --compare-to or --baseline")
     with _errors_in_ci_files(junit, markdown, html, config.target):

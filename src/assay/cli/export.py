@@ -12,7 +12,7 @@ from assay.cli.console import output_file, warn, write_output
 from assay.cli.options import RunsOption, require_used
 from assay.cli.verb import argument, option
 from assay.errors import RunError, UsageError
-from assay.evaluation.merge import submission_of
+from assay.evaluation.agentbeats import submission_of
 from assay.report import export as formats
 from assay.report.export import TABLES, ExportedRun
 from assay.report.table_files import write_rows

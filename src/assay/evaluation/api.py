@@ -15,7 +15,7 @@ from assay.errors import SanityWarning, UsageError, did_you_mean
 from assay.evaluation.driver import run_evaluation
 from assay.evaluation.evaluation import Events
 from assay.evaluation.listeners import RunListener
-from assay.evaluation.plan import baseline_track, open_agent, refuse_unused_settings
+from assay.evaluation.plan import baseline_track, open_agent, require_used_settings
 from assay.evaluation.run import Run, no_answers, run_folder
 from assay.net.gather import run_coroutine
 from assay.privacy import private_mode
@@ -110,7 +110,7 @@ def evaluate(
         label: a name for what is tried, to find the run by.
         tags: facts to keep with the run, as a dictionary or each as `KEY=VALUE`.
         private: write nothing of queries, documents and answers; see SECURITY.md.
-        listeners: what follows the run, one or several: `"mlflow"`, another name or `module:Class`,
+        listeners: what follows the run, one or several: `"otel"`, another name or `module:Class`,
             or an object with `on_start(folder)` and `on_finish(run)`. What one raises is a warning.
         resume: a run to finish, by its folder, its name or `latest`; its own settings are used.
         out: where run folders go.
@@ -146,7 +146,7 @@ def evaluate(
     unfinished = None if resume is None else run_folder(resume, Path(out))
     if unfinished is not None:
         config = unfinished.read_config()
-    refuse_unused_settings(config, given=settings(), resumed=unfinished is not None)
+    require_used_settings(config, given=settings(), resumed=unfinished is not None)
     opened = _open(agent, config, data)
     other = None
     if baseline is not None:

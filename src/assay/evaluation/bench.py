@@ -1,6 +1,6 @@
-"""`assay bench`: the runs of a suite as one piece of work that can be resumed.
+"""`assay bench`: the runs of a suite as one piece of work that can be resumed, in one table.
 
-A suite says which targets to measure on which data sets, in which settings:
+A suite says which targets to measure on which data sets:
 
 metric = "ndcg@10"            # the figure of the table; nDCG at top_k by default
 
@@ -14,49 +14,57 @@ mine = { target = "rest:http://localhost:8080/search?q={query}", map = ["ids=hit
 [datasets]
 notes = "notes"
 papers = { dataset = "papers.zip", split = "dev", num_queries = 200 }
-
-[settings]                    # optional: every target is measured in each of these
-short = { bm25 = "k1=0.9" }
-long = { bm25 = "k1=1.6" }
 """
 
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from importlib.metadata import version
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
 from assay.data.dataset import Dataset
-from assay.errors import AssayError, TuningDeclined, UsageError, did_you_mean
-from assay.evaluation.plan import draw_queries, open_agent, refuse_unused_settings
+from assay.errors import AssayError, NotTuned, TuningDeclined, UsageError, did_you_mean
+from assay.evaluation.leaderboard import ALPHA, rank_ranges
+from assay.evaluation.plan import open_agent, require_used_settings
 from assay.evaluation.results import metrics_for
 from assay.evaluation.run import Run
 from assay.files import atomic_write, make_private_folder, read_text_file
 from assay.metrics.metric import Metric, parse_metric
-from assay.report.bench import NOT_RUN, BenchCell, BenchReport, BenchScores, rank_systems
+from assay.metrics.statistics import compare_strata, holm, summarize_strata
+from assay.report.html_templates import render_page
+from assay.report.numbers import counted, duration, figure, interval
 from assay.run.config import RunConfig
 from assay.run.find import BENCHES, LATEST
 from assay.run.folder import RunFolder, list_runs
+from assay.run.models import Report
+from assay.run.run_record import RunRecord
 from assay.run.settings import command_settings, read_option_table
 from assay.run.state import RunState
 
 SUITES = Path(__file__).parent / "suites"
-_TABLES = ("options", "targets", "datasets", "settings")
+TAG = "bench"
+NOT_RUN = "not run"
+_TABLES = ("options", "targets", "datasets")
 _ABOUT_DATA = ("dataset", "columns", "split", "num_queries", "seed")
 _NOT_IN_SUITES = ("tag", "baseline", "compare_to")
 
-TAG = "bench"
-_JUDGE_TOKENS = 900
-"""Of one call: question, both answers and the instructions, for the estimate of costs."""
-
 RunCell = Callable[[RunConfig, Dataset, RunFolder | None], Run]
 LoadDataset = Callable[[RunConfig], Dataset]
+BenchScores = Mapping[tuple[str, str], Mapping[str, float]]
+"""The compared figure of every query, by system and data set."""
 
 
 @dataclass(frozen=True, slots=True)
 class SuiteCell:
-    """One run of a suite: a system, which is a target in one setting, on one data set."""
+    """One run of a suite: a system on a data set."""
 
     system: str
     dataset: str
@@ -78,9 +86,12 @@ class Suite:
         return {cell.system: cell.config.target for cell in self.cells}
 
     @property
-    def datasets(self) -> list[str]:
-        """Their names in the suite."""
-        return list(dict.fromkeys(cell.dataset for cell in self.cells))
+    def datasets(self) -> dict[str, list[SuiteCell]]:
+        """The runs on each data set, by its name in the suite."""
+        found: dict[str, list[SuiteCell]] = {}
+        for cell in self.cells:
+            found.setdefault(cell.dataset, []).append(cell)
+        return found
 
 
 def find_suite(name: str) -> Path:
@@ -104,97 +115,68 @@ def read_suite(path: Path, name: str = "") -> Suite:
         content = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise UsageError(f"{path} is not a suite: {error}") from None
-    return _suite(content, name or path.stem, text, path)
-
-
-def _suite(content: Mapping[str, Any], name: str, text: str, path: Path) -> Suite:
-    unknown = [key for key in content if key not in ("metric", *_TABLES)]
-    if unknown:
-        raise UsageError(
-            f"{path}: {unknown[0]!r} is not one of metric, [{'], ['.join(_TABLES)}]; options of "
-            "assay eval go into [options]"
-        )
-    tables = {key: content.get(key, {}) for key in _TABLES}
-    for key, table in tables.items():
-        if not isinstance(table, dict):
+    for key, table in content.items():
+        if key not in ("metric", *_TABLES):
+            raise UsageError(
+                f"{path}: {key!r} is not one of metric, [{'], ['.join(_TABLES)}]; options of "
+                "assay eval go into [options]"
+            )
+        if key in _TABLES and not isinstance(table, dict):
             raise UsageError(f"{path}: {key!r} must be a table: [{key}]")
-    common = _options(tables["options"], f"{path}: [options]", refused=("dataset", "columns"))
-    targets = _named(tables["targets"], "target", path, refused=_ABOUT_DATA)
-    datasets = _named(tables["datasets"], "dataset", path)
-    settings = {}
-    for name_of, table in tables["settings"].items():
-        where = f"{path}: [settings] {name_of!r}"
-        settings[name_of] = _options(_require_table(table, where), where, refused=_ABOUT_DATA)
+    common = _options(content.get("options", {}), f"{path}: [options]", ("dataset", "columns"))
     cells = []
-    for dataset, (source, about_data) in datasets.items():
-        for target, (spec, own) in targets.items():
-            for setting, changed in (settings or {"": {}}).items():
-                values = _config_values({**common, **about_data, **own, **changed})
-                config = RunConfig(target=spec, dataset=source, **values)
-                refuse_unused_settings(config, given=_config_values(own))
-                system = f"{target}, {setting}" if setting else target
-                cells.append(SuiteCell(system, dataset, config))
-    metric = _metric(content.get("metric"), cells, path)
-    return Suite(name, metric, cells, text)
+    for dataset, (source, about_data) in _entries(content, "dataset", path).items():
+        for system, (target, own) in _entries(content, "target", path, _ABOUT_DATA).items():
+            config = RunConfig(target=target, dataset=source, **{**common, **about_data, **own})
+            require_used_settings(config, given=own)
+            cells.append(SuiteCell(system, dataset, config))
+    metric = _metric(content.get("metric"), {cell.config.top_k for cell in cells}, path)
+    return Suite(name or path.stem, metric, cells, text)
 
 
-def _named(
-    table: Mapping[str, Any], key: str, path: Path, refused: Sequence[str] = ()
+def _entries(
+    content: Mapping[str, Any], key: str, path: Path, not_here: Sequence[str] = ()
 ) -> dict[str, tuple[str, dict[str, Any]]]:
-    if not table:
+    """Of `[targets]` or `[datasets]`: what each name stands for, and the options beside it."""
+    if not content.get(f"{key}s"):
         raise UsageError(f'{path} has no [{key}s]; add at least one, such as: name = "..."')
     found = {}
-    for name, value in table.items():
+    for name, value in content[f"{key}s"].items():
         where = f"{path}: [{key}s] {name!r}"
-        given = {key: value} if isinstance(value, str) else _require_table(value, where)
-        if not isinstance(given.get(key), str) or not given[key]:
-            raise UsageError(f'{where} needs {key} = "..."')
-        own = {each: text for each, text in given.items() if each != key}
-        found[name] = (given[key], _options(own, where, refused))
+        table = {key: value} if isinstance(value, str) else value
+        if not isinstance(table, dict) or not isinstance(table.get(key), str) or not table[key]:
+            raise UsageError(f'{where} needs {key} = "...", a string or a table of options')
+        own = {each: text for each, text in table.items() if each != key}
+        found[name] = (table[key], _options(own, where, not_here))
     return found
 
 
-def _require_table(value: Any, where: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise UsageError(f"{where} must be a string or a table of options, got {value!r}")
-    return value
-
-
-def _options(table: Mapping[str, Any], where: str, refused: Sequence[str] = ()) -> dict[str, Any]:
+def _options(table: Mapping[str, Any], where: str, not_here: Sequence[str]) -> dict[str, Any]:
+    """The options of a table as the fields of `RunConfig`."""
     for key in table:
         name = key.replace("-", "_")
         if name in _NOT_IN_SUITES:
             raise UsageError(
                 f"{where}: {key!r} has no effect in a suite, which compares all runs; remove it"
             )
-        if name in refused:
+        if name in not_here:
             raise UsageError(
                 f"{where}: {key!r} is about the data: write it in [datasets], because all targets "
                 "are compared on the same queries"
             )
-    return read_option_table(table, where)
+    given = read_option_table(table, where)
+    return {
+        setting.name: tuple(given[setting.param]) if setting.kind is tuple else given[setting.param]
+        for setting in command_settings()
+        if setting.param in given
+    }
 
 
-def _config_values(given: Mapping[str, Any]) -> dict[str, Any]:
-    values = {}
-    for setting in command_settings():
-        if setting.param in given:
-            value = given[setting.param]
-            values[setting.name] = tuple(value) if setting.kind is tuple else value
-    return values
-
-
-def _metric(name: Any, cells: Sequence[SuiteCell], path: Path) -> Metric:
-    depths = {cell.config.top_k for cell in cells}
-    if name is None:
-        if len(depths) > 1:
-            raise UsageError(
-                f'{path}: runs ask for different numbers of documents; add metric = "ndcg@'
-                f'{min(depths)}" to say which figure is compared'
-            )
+def _metric(name: object, depths: set[int], path: Path) -> Metric:
+    if name is None and len(depths) == 1:
         return metrics_for(depths.pop())[0]
     if not isinstance(name, str):
-        raise UsageError(f"{path}: metric must be a string, got {name!r}")
+        raise UsageError(f'{path}: say which figure is compared, metric = "ndcg@{min(depths)}"')
     metric = parse_metric(name)
     for depth in depths:
         if metric not in metrics_for(depth):
@@ -203,56 +185,87 @@ def _metric(name: Any, cells: Sequence[SuiteCell], path: Path) -> Metric:
     return metric
 
 
-@dataclass(frozen=True, slots=True)
-class Workload:
-    """How much there is to do, before anything is asked."""
+class BenchCell(RunRecord):
+    """One system on one data set; `error` says why there is no figure.
 
-    runs: int
-    queries: int
-    judge_calls: int
-    judge_cost: float | None
-    unavailable: Mapping[str, str]
-    """Data sets that cannot be loaded, each with the reason."""
+    `not_tuned`: tuning said to use hybrid here, so that no figure is missing.
+    """
 
+    system: str
+    dataset: str
+    state: str = NOT_RUN
+    run: str | None = None
+    error: str | None = None
+    not_tuned: NotTuned | None = None
+    queries: int = 0
+    failed: int = 0
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+    latency_p50_ms: float | None = None
+    gates_passed: bool = True
 
-def estimate(
-    suite: Suite, load: LoadDataset, done: Mapping[tuple[str, str], RunFolder]
-) -> Workload:
-    """Count what the suite will ask; data sets are loaded one after the other."""
-    queries = calls = runs = 0
-    costs: list[float | None] = []
-    unavailable = {}
-    for dataset, cells in _by_dataset(suite):
-        todo = [cell for cell in cells if _finished(done.get((cell.system, dataset))) is None]
-        if not todo:
-            continue
-        try:
-            data = load(todo[0].config)
-            for cell in todo:
-                asked = len(draw_queries(data, cell.config))
-                runs, queries = runs + 1, queries + asked
-                if cell.config.judge:
-                    calls += asked * cell.config.judge_set.votes
-                    costs.append(_judge_cost(cell.config, asked))
-        except AssayError as error:
-            unavailable[dataset] = str(error)
-    known = [cost for cost in costs if cost is not None]
-    cost = sum(known) if len(known) == len(costs) else None
-    return Workload(runs, queries, calls, cost, unavailable)
-
-
-def _judge_cost(config: RunConfig, questions: int) -> float | None:
-    from assay.llm.providers.provider import TokenUsage, price_of
-
-    price = price_of(config.judge)
-    if price is None:
-        return None
-    return price.of(TokenUsage(_JUDGE_TOKENS, 10)) * questions * config.judge_set.votes
+    def measured(self, run: Run, metric: Metric) -> "BenchCell":
+        """The cell with the figures of its run."""
+        report: Report = run.report
+        answered = report.summary.successful_queries > 0
+        changes: dict[str, object] = {
+            "state": report.state,
+            "run": run.name,
+            "queries": report.summary.total_queries,
+            "failed": report.summary.failed_queries,
+            "gates_passed": report.gates_passed,
+        }
+        if report.state == RunState.COMPLETE and answered:
+            row = report.statistics[metric.slug]
+            changes |= {"mean": row.mean, "low": row.low, "high": row.high}
+            changes["latency_p50_ms"] = report.summary.figure("latency_p50_ms")
+        else:
+            changes["error"] = report.trouble
+        return self.model_copy(update=changes)
 
 
-def _by_dataset(suite: Suite) -> Iterator[tuple[str, list[SuiteCell]]]:
-    for dataset in suite.datasets:
-        yield dataset, [cell for cell in suite.cells if cell.dataset == dataset]
+class BenchSystem(RunRecord):
+    """A target over all data sets, which count the same; no `mean` unless it was measured on all.
+
+    `best_rank` and `worst_rank` are the places that paired tests leave possible.
+    """
+
+    name: str
+    target: str
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+    best_rank: int | None = None
+    worst_rank: int | None = None
+
+    @property
+    def ranks(self) -> str:
+        """`1`, or `2–4` if tests do not decide; empty for a system that was not measured."""
+        if self.best_rank is None or self.best_rank == self.worst_rank:
+            return str(self.best_rank or "")
+        return f"{self.best_rank}–{self.worst_rank}"
+
+
+class BenchReport(RunRecord):
+    """`bench.json`: every run of a suite, and the systems in order, the best first."""
+
+    format: int = 2
+    suite: str
+    metric: str
+    finished: str
+    datasets: list[str]
+    systems: list[BenchSystem]
+    cells: list[BenchCell]
+
+    def cell(self, system: str, dataset: str) -> BenchCell:
+        """The result of a system on a data set."""
+        return next(e for e in self.cells if (e.system, e.dataset) == (system, dataset))
+
+    @property
+    def gates_passed(self) -> bool:
+        """Whether no gate of any run failed."""
+        return all(cell.gates_passed for cell in self.cells)
 
 
 def runs_of(bench: str, suite: Suite, out: Path) -> dict[tuple[str, str], RunFolder]:
@@ -274,7 +287,7 @@ def runs_of(bench: str, suite: Suite, out: Path) -> dict[tuple[str, str], RunFol
 def missing_cells(bench: str, suite: Suite, out: Path) -> Iterator[tuple[str, list[SuiteCell]]]:
     """The runs that were never begun, by data set, with the settings that tie them to the bench."""
     begun = runs_of(bench, suite, out)
-    for dataset, cells in _by_dataset(suite):
+    for dataset, cells in suite.datasets.items():
         missing = [
             replace(cell, config=replace(cell.config, tags=(f"{TAG}={bench}",)))
             for cell in cells
@@ -308,60 +321,83 @@ def run_suite(
     """
     done = runs_of(folder.name, suite, out)
     cells: list[BenchCell] = []
-    scores: dict[tuple[str, str], BenchScores] = {}
+    scores: dict[tuple[str, str], dict[str, float]] = {}
     stopped = False
-    for dataset, planned in _by_dataset(suite):
+    for dataset, planned in suite.datasets.items():
         data: Dataset | None = None
         for cell in planned:
-            key = (cell.system, dataset)
+            result = BenchCell(system=cell.system, dataset=dataset)
             config = replace(cell.config, tags=(f"{TAG}={folder.name}",))
-            empty = BenchCell(system=cell.system, dataset=dataset, state=NOT_RUN)
+            earlier = done.get((cell.system, dataset))
+            run = None
             try:
-                run = _finished(done.get(key))
-                if run is None and not stopped:
+                if earlier is not None and earlier.state() == RunState.COMPLETE:
+                    run = Run(earlier, earlier.read_report())
+                elif not stopped:
                     data = load(config) if data is None else data
                     say(f"{cell.system} on {dataset}: {len(cells) + 1} of {len(suite.cells)}")
                     open_agent(config, data)  # a wrong target is an error of this cell alone
-                    run = run_cell(config, data, done.get(key))
+                    run = run_cell(config, data, earlier)
                     stopped = run.state == RunState.INTERRUPTED
             except AssayError as error:
                 say(f"{cell.system} on {dataset}: {error}")
                 reason = error.reason if isinstance(error, TuningDeclined) else None
-                failed = {"error": str(error), "not_tuned": reason}
-                cells.append(empty.model_copy(update=failed))
-                continue
-            if run is None:
-                cells.append(empty)
-                continue
-            cells.append(
-                BenchCell.of(cell.system, dataset, run.folder.name, run.report, suite.metric)
-            )
-            if run.state == RunState.COMPLETE and run.report.summary.successful_queries:
-                scores[key] = {row.query_id: row.score(suite.metric) for row in run.rows()}
-    report = _bench_report(suite, cells, scores)
-    atomic_write(folder / "bench.json", report.model_dump_json(indent=2).encode())
-    return report
-
-
-def _bench_report(
-    suite: Suite, cells: list[BenchCell], scores: Mapping[tuple[str, str], BenchScores]
-) -> BenchReport:
-    systems, pairs = rank_systems(suite.targets, suite.datasets, cells, scores)
-    return BenchReport(
+                result = result.model_copy(update={"error": str(error), "not_tuned": reason})
+            if run is not None:
+                result = result.measured(run, suite.metric)
+                if result.mean is not None:
+                    rows = {row.query_id: row.score(suite.metric) for row in run.rows()}
+                    scores[cell.system, dataset] = rows
+            cells.append(result)
+    report = BenchReport(
         suite=suite.name,
         metric=str(suite.metric),
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
-        datasets=suite.datasets,
-        systems=systems,
+        datasets=list(suite.datasets),
+        systems=rank_systems(suite.targets, list(suite.datasets), scores),
         cells=cells,
-        pairs=pairs,
     )
+    atomic_write(folder / "bench.json", report.model_dump_json(indent=2).encode())
+    atomic_write(folder / "bench.html", render_bench_page(report).encode())
+    return report
 
 
-def _finished(folder: RunFolder | None) -> Run | None:
-    if folder is None or folder.state() != RunState.COMPLETE:
-        return None
-    return Run(folder, folder.read_report())
+def rank_systems(
+    targets: Mapping[str, str], datasets: Sequence[str], scores: BenchScores
+) -> list[BenchSystem]:
+    """The systems, best first; those that were not measured on every data set come last.
+
+    Every pair is compared query by query, each data set counting the same, and the p-values are
+    corrected together (Holm).
+    """
+    found, rest = [], []
+    for name, target in targets.items():
+        if all((name, each) in scores for each in datasets):
+            strata = [list(scores[name, each].values()) for each in datasets]
+            mean, low, high = summarize_strata(strata)
+            found.append(BenchSystem(name=name, target=target, mean=mean, low=low, high=high))
+        else:
+            rest.append(BenchSystem(name=name, target=target))
+    found.sort(key=lambda system: -(system.mean or 0.0))
+    names = [system.name for system in found]
+    pairs = list(combinations(names, 2))
+    p_values = holm([_compare(a, b, datasets, scores) for a, b in pairs])
+    separated = {pair for pair, p in zip(pairs, p_values, strict=True) if p < ALPHA}
+    ranges = rank_ranges(names, lambda a, b: (a, b) in separated)
+    ranked = [
+        system.model_copy(update={"best_rank": best, "worst_rank": worst})
+        for system, (best, worst) in zip(found, ranges, strict=True)
+    ]
+    return ranked + rest
+
+
+def _compare(a: str, b: str, datasets: Sequence[str], scores: BenchScores) -> float:
+    strata = []
+    for dataset in datasets:
+        first, second = scores[a, dataset], scores[b, dataset]
+        both = [query for query in first if query in second]
+        strata.append((np.array([first[q] for q in both]), np.array([second[q] for q in both])))
+    return compare_strata(strata).p_value
 
 
 def create_bench(suite: Suite, out: Path) -> Path:
@@ -387,3 +423,51 @@ def find_bench(reference: str, out: Path) -> Path:
         return BENCHES.latest(reversed(found), out)
     matches = [path for path in found if path.name.startswith(reference)]
     return BENCHES.only(reference, matches, (path.name for path in found), out)
+
+
+def render_bench(report: BenchReport) -> RenderableType:
+    """A line for each system, a column for each data set, then what they mean."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("rank")
+    table.add_column("system")
+    for heading in ("mean", "95% interval", *report.datasets):
+        table.add_column(heading, justify="right")
+    for system in report.systems:
+        cells = [report.cell(system.name, dataset) for dataset in report.datasets]
+        table.add_row(
+            system.ranks,
+            system.name,
+            figure(system.mean),
+            interval(system.low, system.high),
+            *(cell.state if cell.mean is None else figure(cell.mean) for cell in cells),
+            style="bold" if system.best_rank == 1 else "",
+        )
+    over = counted(len(report.datasets), "data set")
+    title = Text(f"{report.suite}: {report.metric}, mean over {over}")
+    return Group(title, Text(), table, Text(), *map(Text, bench_sentences(report)))
+
+
+def bench_sentences(report: BenchReport) -> Iterator[str]:
+    """What the figures mean: the leader, what is not significant, and what is missing."""
+    ranked = [system for system in report.systems if system.best_rank is not None]
+    best = [system.name for system in ranked if system.best_rank == 1]
+    if len(ranked) > 1 and len(best) == 1:
+        which = "" if len(ranked) == len(report.systems) else " that was measured on every data set"
+        yield f"{best[0]} is significantly better than every other system{which}."
+    elif len(ranked) > 1:
+        yield f"{', '.join(best)} may each be the best: their differences are not significant."
+    for cell in report.cells:
+        if cell.error:
+            yield f"{cell.system} on {cell.dataset} was not measured: {cell.error}"
+
+
+def render_bench_page(report: BenchReport) -> str:
+    """One page without scripts: the table, and every run with its state."""
+    return render_page(
+        "bench_page.html",
+        title=f"{report.suite}: {report.metric}",
+        report=report,
+        sentences=list(bench_sentences(report)),
+        latency=lambda cell: duration((cell.latency_p50_ms or 0) / 1000 or None),
+        version=version("agent-assay"),
+    )

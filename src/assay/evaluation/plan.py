@@ -207,7 +207,7 @@ def http_request_settings(config: RunConfig) -> RequestSettings:
     )
 
 
-def refuse_unused_settings(
+def require_used_settings(
     config: RunConfig, given: Collection[str] = (), *, resumed: bool = False
 ) -> None:
     """Raise `UsageError` for a setting that neither the target nor the baseline uses.

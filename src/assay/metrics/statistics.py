@@ -2,11 +2,10 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,7 +17,6 @@ from assay.metrics.resampling import bootstrap_means, bounded_means, flipped_mea
 Interval = tuple[float | None, float | None]
 Bounds = tuple[float, float] | None
 SCORES = (0.0, 1.0)  # the ends of every metric of rankings, and of most figures of answers
-Item = TypeVar("Item")
 
 _NEWTON_STEPS = 100
 _TAIL = (1 - 0.95) / 2  # what a 95% interval leaves out on each side
@@ -200,19 +198,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
         highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[index]))
         adjusted[index] = highest
     return adjusted
-
-
-def shared_ranks(items: Sequence[Item], separates: Callable[[Item, Item], bool]) -> list[int]:
-    """The rank of each of `items`, best first; those that the best of a rank is not separated from
-    share it.
-    """
-    ranks: list[int] = []
-    for place, item in enumerate(items):
-        if not ranks or separates(items[ranks[-1] - 1], item):
-            ranks.append(place + 1)
-        else:
-            ranks.append(ranks[-1])
-    return ranks
 
 
 def sign_test(wins: int, losses: int) -> float:

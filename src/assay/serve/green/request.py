@@ -16,7 +16,7 @@ from pydantic import (
 from assay.contract.envelope import NO_FLAG
 from assay.data.dataset import Dataset
 from assay.errors import AssayError, UsageError
-from assay.evaluation.merge import ROLE
+from assay.evaluation.agentbeats import ROLE
 from assay.net.json import JsonObject
 from assay.net.outbound import split_address
 from assay.net.redact import redact_url

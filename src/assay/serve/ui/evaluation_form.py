@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from assay.errors import AssayError, UsageError
 from assay.evaluation.gates import parse_gate
-from assay.evaluation.plan import http_request_settings, refuse_unused_settings
+from assay.evaluation.plan import http_request_settings, require_used_settings
 from assay.llm.passages import EXTRACTIVE
 from assay.net.redact import full_text
 from assay.run.config import MAY_HOLD_SECRETS, RunConfig, option_table
@@ -201,7 +201,7 @@ def _checks(ui: Ui, config: RunConfig) -> Iterator[tuple[str, Callable[[], objec
     yield "compare_to", partial(rules.check_run_name, config.compare_to)
     asked = http_request_settings(config), config.mapping, config.chunk_separator
     yield "request", partial(rules.check_request, *asked)
-    yield "target", partial(refuse_unused_settings, config, given=option_table())
+    yield "target", partial(require_used_settings, config, given=option_table())
     models = (config.embedder, config.device, config.reranker)
     yield "embedder", partial(rules.check_embedder, *models)
     yield "faithfulness", partial(rules.check_file, "faithfulness", config.faithfulness)

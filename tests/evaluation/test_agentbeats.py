@@ -10,7 +10,8 @@ from tests.evaluation.test_merge import CONFIG, figures, run, shards
 
 from assay.data import Dataset
 from assay.errors import RunError
-from assay.evaluation.merge import merge, merged_config, runs_in_results, submission_of
+from assay.evaluation.agentbeats import runs_in_results, submission_of
+from assay.evaluation.merge import merge, merged_config
 
 MakeDataset = Callable[[int], Dataset]
 
