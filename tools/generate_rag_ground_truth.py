@@ -3,32 +3,39 @@
     NFCORPUS_ARCHIVE=nfcorpus.zip python tools/generate_rag_ground_truth.py
     RAG_EVAL_PROVIDER=ollama python tools/generate_rag_ground_truth.py --out mine.json
 
-It is `assay ground-truth nfcorpus` with the path of that file; `--resume` writes it again. The file
-in the repository has hashes in place of NFCorpus's text, which may not be redistributed; with a
-model (RAG_EVAL_PROVIDER, --provider) or --out the text is written. See docs/labels.md.
+With a model (RAG_EVAL_PROVIDER, --provider) or --out it is `assay ground-truth nfcorpus`. Without,
+it writes the file in the repository, which has hashes in place of NFCorpus's text, because that may
+not be redistributed; readers make the same extracts again. See docs/labels.md.
 """
 
+import asyncio
 import os
 import sys
 from pathlib import Path
 
 from assay.cli.app import main
+from assay.data import load_dataset
+from assay.labels.reference_writing import (
+    ExtractWriter,
+    WritingTask,
+    choose_queries,
+    generate_references,
+)
 
 FIXTURE = Path(__file__).parents[1] / "tests" / "rag_evaluation" / "fixtures" / "ground_truth.json"
 
 
-def arguments(given: list[str]) -> list[str]:
-    """The command line of `assay` for the options that were given."""
-    out = [] if _has(given, "--out") else ["--out", str(FIXTURE)]
-    if out and not _has(given, "--provider") and not os.environ.get("RAG_EVAL_PROVIDER"):
-        out += ["--provider", "extractive", "--without-text"]
-    return ["ground-truth", "nfcorpus", *out, *given]
-
-
-def _has(given: list[str], option: str) -> bool:
-    return any(word.startswith(option) for word in given)
+def write_without_text(out: Path) -> None:
+    """Extracts for the five questions, as hashes."""
+    nfcorpus = load_dataset("nfcorpus")
+    task = WritingTask(nfcorpus, "test", choose_queries(nfcorpus, "test"))
+    out.unlink(missing_ok=True)
+    asyncio.run(generate_references(task, ExtractWriter(), out, text=False))
 
 
 if __name__ == "__main__":
-    sys.argv[1:] = arguments(sys.argv[1:])
-    main()
+    if len(sys.argv) > 1 or os.environ.get("RAG_EVAL_PROVIDER"):
+        sys.argv[1:1] = ["ground-truth", "nfcorpus"]
+        main()
+    else:
+        write_without_text(FIXTURE)

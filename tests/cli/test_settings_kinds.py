@@ -45,13 +45,13 @@ def test_the_report_to_audit_keeps_its_key(tmp_path: Path) -> None:
 
 def test_the_data_set_of_the_file_is_not_put_before_that_of_a_run(tmp_path: Path) -> None:
     content = (
-        'dataset = "a.csv"\ncolumns = "query=Q,ids=I"\nsplit = "dev"\n[judge.pool]\ndepth = 3\n'
+        'dataset = "a.csv"\ncolumns = "query=Q,ids=I"\nsplit = "dev"\n[judge.pool]\ntop_k = 3\n'
     )
     (tmp_path / "assay.toml").write_text(content + '[merge]\ndataset = "b"\n')
     values = read_settings(app, tmp_path)
     for verb in ("eval", "doctor", "score"):
         assert (values[verb,]["dataset"], values[verb,]["columns"]) == ("a.csv", ["query=Q,ids=I"])
-    assert values["judge", "pool"] == {"depth": 3}
+    assert values["judge", "pool"] == {"top_k": 3}
     for own in (
         values["init",],
         values["audit",],

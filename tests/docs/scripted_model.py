@@ -2,8 +2,8 @@
 
 import re
 
-from tests.cli.test_judge_grade import reply as grade
 from tests.judge_controls import control_reply
+from tests.labels.test_model_grades import reply as grade
 
 
 def reply(prompt: str) -> str:

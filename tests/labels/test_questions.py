@@ -18,7 +18,6 @@ from assay.labels.questions import (
     QuestionChecks,
     Rejection,
     candidate_prompt,
-    files_left_out,
     parse_candidate,
     read_source_documents,
 )
@@ -140,7 +139,7 @@ def questions(*arguments: object, source: str = "corpus.jsonl") -> tuple[dict[st
 
 
 def test_what_withstands_everything_becomes_a_data_set(server: ModelServer) -> None:
-    summary, told = questions("--count", 3, "--out", "new")
+    summary, told = questions("--num-queries", 3, "--out", "new")
     assert (summary["questions"], summary["dropped"]) == (1, {"unreadable": 2})
     assert "1 of 3 questions were made: 2 of 3 candidates were rejected; only 3" in told
     made = load_dataset("new")
@@ -153,11 +152,11 @@ def test_what_withstands_everything_becomes_a_data_set(server: ModelServer) -> N
     assert made.judgments_in("test") == {query.id: {"a": 1}}
     assert made.documents.keys() == DOCUMENTS.keys()
     assert json.loads(Path("new/summary.json").read_text())["model"] == "m"
+    table = load_dataset("new/questions.jsonl")
+    assert (len(table.queries), len(table.documents)) == (1, 0)
     asked = len(server.requests)
-    table, _ = questions("--count", 3, "--out", "new.jsonl")
+    questions("--num-queries", 3, "--out", "again")
     assert len(server.requests) == asked, "every reply was cached"
-    rows = load_dataset("new.jsonl")
-    assert (table["questions"], len(rows.queries), len(rows.documents)) == (1, 1, 0)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +171,7 @@ def test_the_model_must_need_the_document_and_find_the_facts_in_it(
 ) -> None:
     server.reply = reply
     with pytest.raises(AssayError, match=f"1 times {reason}"):
-        questions("--count", 3, "--out", "new")
+        questions("--num-queries", 3, "--out", "new")
     assert not Path("new").exists()
 
 
@@ -180,7 +179,7 @@ def test_nearly_the_same_question_is_kept_once(server: ModelServer) -> None:
     text = TEXTS["a"][1]
     lines = [{"_id": each, "title": each, "text": text} for each in "xyz"]
     Path("corpus.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    summary, _ = questions("--count", 3, "--out", "new")
+    summary, _ = questions("--num-queries", 3, "--out", "new")
     assert (summary["questions"], summary["dropped"]) == (1, {"duplicate": 2})
 
 
@@ -188,7 +187,7 @@ def test_nearly_the_same_question_is_kept_once(server: ModelServer) -> None:
     ("arguments", "message"),
     [
         (("--provider", "extractive"), "written by a model: add --provider"),
-        (("--count", 10_000_000), "ask for 1 to 10,000"),
+        (("--num-queries", 10_000_000), "ask for 1 to 10,000"),
         (("--out", "."), "exists and is not an empty folder"),
     ],
 )
@@ -198,15 +197,6 @@ def test_what_cannot_be_made_is_refused(
     with pytest.raises(AssayError, match=message):
         questions(*arguments)
     assert server.requests == []
-
-
-def test_what_went_is_named(server: ModelServer) -> None:
-    for words in (
-        ["data", "questions", "x", "--kinds", "cloze"],
-        ["ground-truth", "x", "--questions", "3"],
-    ):
-        done = CliRunner().invoke(app, words)
-        assert "was removed" in done.output
 
 
 def test_a_folder_of_notes_is_a_corpus(tmp_path: Path) -> None:
@@ -221,19 +211,19 @@ def test_a_folder_of_notes_is_a_corpus(tmp_path: Path) -> None:
         "<p>Steep <b>it</b>\nfor 3&nbsp;minutes.</p><script>x()</script><ul><li>hot</ul></body>"
     )
     (notes / ".git" / "x.md").write_text("hidden")
-    documents = read_source_documents(notes)
+    documents, left_out = read_source_documents(notes)
     assert documents == {
         "list.txt": Document("list.txt", "list", "milk\neggs"),
         "page.HTML": Document("page.HTML", "Tea & co", "Tea\nSteep it for 3 minutes.\nhot"),
         "work/plan.md": Document("work/plan.md", "The plan", "Ship it on 3 May."),
     }
-    assert files_left_out(notes) == {".png": 1}
+    assert left_out == {".png": 1}
 
 
 def test_lines_that_an_editor_broke_are_mended_and_lists_are_not(tmp_path: Path) -> None:
     long = "The pump house had a burst pipe in January, and everybody got"
     (tmp_path / "a.md").write_text(f"{long}\na new meter for 38 euros.\n- {long}\n- {long}\nok\nno")
-    text = read_source_documents(tmp_path)["a.md"].text
+    text = read_source_documents(tmp_path)[0]["a.md"].text
     assert text == f"{long} a new meter for 38 euros.\n- {long}\n- {long} ok\nno"
 
 

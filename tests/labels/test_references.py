@@ -1,6 +1,8 @@
 """Files of references: answers and facts, texts that may not be passed on, and wrong files."""
 
+import asyncio
 import json
+import runpy
 import subprocess
 import sys
 from dataclasses import replace
@@ -8,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.labels.conftest import NFCORPUS, Invoke
+from tests.labels.conftest import NFCORPUS
 
 from assay.answers.references import (
     Importance,
@@ -23,7 +25,12 @@ from assay.answers.references import (
 )
 from assay.data import Dataset, Document, Query, load_dataset
 from assay.errors import DataError
-from assay.labels.reference_writing import SELECTED
+from assay.labels.reference_writing import (
+    SELECTED,
+    ExtractWriter,
+    WritingTask,
+    generate_references,
+)
 from assay.text import text_hash
 
 FIXTURE = Path(__file__).parents[1] / "rag_evaluation" / "fixtures" / "ground_truth.json"
@@ -114,9 +121,10 @@ def test_a_file_that_is_missing_empty_or_a_folder_is_told(tmp_path: Path) -> Non
 
 
 @pytest.fixture
-def bare(folder: Path, invoke: Invoke, tmp_path: Path) -> Path:
+def bare(drinks: Dataset, tmp_path: Path) -> Path:
+    task = WritingTask(drinks, "test", [drinks.queries["q2"]])
     path = tmp_path / "bare.json"
-    invoke(folder, "--queries", "q2", "--without-text", "--out", path)
+    asyncio.run(generate_references(task, ExtractWriter(), path, text=False))
     return path
 
 
@@ -169,7 +177,7 @@ def test_the_committed_file_names_the_five_questions_and_holds_no_text() -> None
 
 @NFCORPUS
 def test_the_committed_file_fits_nfcorpus_and_holds_no_sentence_of_it() -> None:
-    """Fails when the extract changes: run tools/generate_rag_ground_truth.py --resume."""
+    """Fails when the extract changes: run tools/generate_rag_ground_truth.py."""
     nfcorpus = load_dataset("nfcorpus")
     references = load_references(FIXTURE, nfcorpus)
     assert references[SELECTED[2]].query == "Coffee and Artery Function"
@@ -186,11 +194,10 @@ def test_the_committed_file_fits_nfcorpus_and_holds_no_sentence_of_it() -> None:
 def test_the_tool_writes_the_committed_file_or_one_with_text(tmp_path: Path) -> None:
     tool = FIXTURE.parents[3] / "tools" / "generate_rag_ground_truth.py"
     out = tmp_path / "truth.json"
-    for options in (["--provider", "extractive"], ["--without-text", "--resume"]):
-        command = [sys.executable, str(tool), "--out", str(out), *options]
-        subprocess.run(command, check=True, capture_output=True)
-        answers = [record["ground_truth_answer"] for record in json.loads(out.read_text())]
-        assert all(answers) is ("--without-text" not in options)
+    command = [sys.executable, str(tool), "--out", str(out), "--provider", "extractive"]
+    subprocess.run(command, check=True, capture_output=True)
+    assert all(record["ground_truth_answer"] for record in json.loads(out.read_text()))
+    runpy.run_path(str(tool))["write_without_text"](out)
     made, committed = json.loads(out.read_text()), json.loads(FIXTURE.read_text())
     for record in (*made, *committed):
         del record["provenance"]["created"], record["provenance"]["assay"]

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from assay.answers.judge import Judge, Vote
-from assay.data import Document, Query
+from assay.data import Document
 from assay.errors import ProviderError, ProviderFailure
-from assay.labels.reference_writing import ModelWriter
 from assay.llm.answerer import ModelAnswerer
 from assay.llm.passages import Passage
 from assay.llm.providers.opening import CachedProvider, open_provider
@@ -67,11 +66,3 @@ async def test_it_answers_from_documents_with_citations_that_exist(
     assert answer.model == provider.name
     assert set(answer.citations) <= {1}
     assert answer.text
-
-
-async def test_it_writes_a_reference_answer(provider: CachedProvider) -> None:
-    writer = ModelWriter(provider, max_tokens=16)
-    written = await writer.write(Query("q", "What does tea do?"), [TEA])
-    assert written.answer
-    assert written.cut
-    assert writer.origin["provider"] == "gguf"

@@ -15,8 +15,7 @@ from tests.ui.conftest import SCRIPT
 from tests.ui.test_changes import open_pages
 
 from assay.errors import DataError, UsageError
-from assay.labels.human_grades import GradedPool
-from assay.labels.pool import PassagePair, write_pool
+from assay.labels.pool import GradedPool, PassagePair, write_pool
 from assay.serve.ui.grade import read_multipart
 
 

@@ -58,11 +58,9 @@ judge_verbs = VerbGroup(
     "judge",
     "Calibrate judges; grade documents by model or by people.",
     {
-        "calibrate": _entry(
-            "judge_calibrate:calibrate", "Measure how well a judge agrees with people."
-        ),
-        "grade": _entry("judge:grade", "Have a model grade unjudged passages of runs from 0 to 3."),
-        "pool": _entry("judge:pool", "Collect the unjudged documents of runs into a table."),
+        "calibrate": _entry("judge:calibrate", "Measure how well a judge agrees with people."),
+        "grade": _entry("labels:grade", "Have a model grade unjudged passages from 0 to 3."),
+        "pool": _entry("labels:pool", "Collect the unjudged documents of runs into a table."),
     },
     section=_DATA,
 )

@@ -19,6 +19,11 @@ REMOVED = {
     "--judge-max-flips": "at most 20% of the verdicts may flip",
     "--export": "edit the lines of nuggets.jsonl; a changed fact counts as yours",
     "--import": "edit the lines of nuggets.jsonl; a changed fact counts as yours",
+    "--check": "50 judged passages are graded for the agreement",
+    "--relevant-from": "a grade of 2 or more counts as relevant",
+    "--dataset-out": "score with the file of qrels, which has people's judgments too",
+    "--queries": "draw some with --num-queries, or delete records of the file",
+    "--without-text": "use tools/generate_rag_ground_truth.py",
     "--kinds": "a model writes the questions; name it with --provider",
     "--questions": "use: assay data questions DOCUMENTS --provider SPEC",
     "run-agent": "call an agent with curl (docs/contract.md)",
@@ -60,6 +65,7 @@ _RENAMED = {
     "--splits": ("--split", "{}"),
     "--shards": ("--shard", "{}"),
     "--criterion": ("--criteria", "{}"),
+    "--depth": ("--top-k", "{}"),
     "--yes": ("--force", ""),
 }
 # The verbs in which it was renamed, if an option of the old name goes on in others.

@@ -1,21 +1,34 @@
-"""A pool of passages that a model or people grade: how it is chosen, its table, and agreement.
+"""A pool of passages that a model or people grade: how it is chosen, its table, people's grades.
 
-A table with an empty column `label` is what people fill in.
+pool = choose_pairs([{"q1": ["d7", "d2"]}], dataset, dataset.judgments_in("test"))
+write_pool(Path("runs/pools/tea.csv"), pool.pairs)      # people fill in the column `label`, or
+GradedPool(Path("runs/pools/tea.csv")).save("Ann", {("q1", "d7"): 3})     # grade in the web UI
 """
 
+import os
 import random
-from collections import Counter
+import re
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import combinations
 from pathlib import Path
+from threading import RLock
 from typing import NamedTuple
+
+import orjson
 
 from assay.data.dataset import Dataset, Document, Judgments
 from assay.data.qrels import parse_grade, wrong_grade
 from assay.data.table import cell_text, csv_row, read_table, text_cell
 from assay.data.text_file import Record, write_file
 from assay.errors import DataError, UsageError
+from assay.files import complete_lines, cut_file, open_to_append
+from assay.locks import FileLock
 from assay.metrics.statistics import Estimate, cohen_kappa, estimate_mean, weighted_kappa
+from assay.net.json import parse_object
 
 GRADES = (0, 1, 2, 3)
 """Irrelevant, related, relevant in part, and the answer."""
@@ -24,7 +37,6 @@ MAX_PASSAGE = 8_000
 POOL_COLUMNS = ("query_id", "query", "doc_id", "title", "passage", "label")
 MIN_GRADED = 30
 """Below this many labels a kappa says little."""
-_NO_TEXT = Document("", "", "")
 _SEED = 42
 _COLUMN_NAMES: Mapping[str, tuple[str, ...]] = {
     "query_id": ("query_id", "qid"),
@@ -50,16 +62,15 @@ class PassagePair(NamedTuple):
 
     @property
     def name(self) -> PairName:
-        """What tells it from the other pairs of a pool."""
+        """Query id and document id."""
         return self.query_id, self.doc_id
 
 
-@dataclass(frozen=True)
-class GradingPool:
-    """What is to be graded, each pair once, and people's labels of some of them."""
+class GradingPool(NamedTuple):
+    """What is to be graded, each pair once, and people's labels of some of the pairs."""
 
     pairs: Sequence[PassagePair]
-    labels: PairLabels = field(default_factory=dict)
+    labels: PairLabels
 
 
 def choose_pairs(
@@ -75,8 +86,6 @@ def choose_pairs(
 
     Parameters:
         rankings: for each system its ranking of each query.
-        dataset: has the texts of queries and documents.
-        judgments: what people have judged.
         depth: how many documents of each ranking are taken.
         check: how many judged pairs are drawn, as many of each grade if there are enough.
         texts: False if people look documents up by their ids: passages may then be empty.
@@ -85,33 +94,33 @@ def choose_pairs(
         dataset.require_documents("grading passages by a model")
     documents = dataset.documents
     wanted: dict[PairName, None] = {}
-    judged: dict[PairName, int] = {}
-    for query_id in dict.fromkeys(query_id for each in rankings for query_id in each):
+    judged: dict[int, list[PairName]] = {}
+    for query_id in dict.fromkeys(query_id for ranking in rankings for query_id in ranking):
         if query_id not in dataset.queries:
             continue
         known = judgments.get(query_id, {})
-        judged |= {(query_id, doc_id): grade for doc_id, grade in known.items() if check}
-        found = (doc_id for each in rankings for doc_id in each.get(query_id, ())[:depth])
-        wanted |= {(query_id, doc_id): None for doc_id in found if doc_id not in known}
-    if documents:
-        wanted = {name: None for name in wanted if name[1] in documents}
-        judged = {name: grade for name, grade in judged.items() if name[1] in documents}
-    labels = _drawn(judged, check)
+        for doc_id, grade in known.items():
+            if check and (not documents or doc_id in documents):
+                judged.setdefault(grade, []).append((query_id, doc_id))
+        for ranking in rankings:
+            for doc_id in ranking.get(query_id, ())[:depth]:
+                if doc_id not in known and (not documents or doc_id in documents):
+                    wanted[query_id, doc_id] = None
+    labels = _draw(judged, check)
+    no_text = Document("", "", "")
     pairs = []
     for query_id, doc_id in [*wanted, *labels]:
-        document = documents.get(doc_id, _NO_TEXT)
-        asked = dataset.queries[query_id].text
-        pairs.append(PassagePair(query_id, asked, doc_id, document.full_text, document.title))
+        document = documents.get(doc_id, no_text)
+        query = dataset.queries[query_id].text
+        pairs.append(PassagePair(query_id, query, doc_id, document.full_text, document.title))
     return GradingPool(pairs, labels)
 
 
-def _drawn(judged: Mapping[PairName, int], number: int) -> dict[PairName, int]:
+def _draw(by_grade: Mapping[int, list[PairName]], number: int) -> dict[PairName, int]:
     """As many of each grade as there are, at most `number` in all."""
     chooser = random.Random(_SEED)
-    by_grade: dict[int, list[PairName]] = {}
-    for name in sorted(judged):
-        by_grade.setdefault(judged[name], []).append(name)
     for names in by_grade.values():
+        names.sort()  # the same sample in any order of the runs
         chooser.shuffle(names)
     drawn: dict[PairName, int] = {}
     while len(drawn) < number and any(by_grade.values()):
@@ -121,22 +130,7 @@ def _drawn(judged: Mapping[PairName, int], number: int) -> dict[PairName, int]:
     return drawn
 
 
-def good_row(row: Record | DataError) -> Record:
-    """The row, or the error that was found in its place, which is raised."""
-    if isinstance(row, DataError):
-        raise row
-    return row
-
-
-def grade_in(row: Record, text: str) -> int:
-    """The grade in a cell of a row. Raises `DataError` for any other text."""
-    grade = parse_grade(text.strip())
-    if grade is None:
-        raise row.refusal(wrong_grade(text))
-    return grade
-
-
-def read_pool(path: Path, *, texts: bool = True) -> tuple[list[PassagePair], dict[PairName, int]]:
+def read_pool(path: Path, *, texts: bool = True) -> GradingPool:
     """The pairs of a table with query, doc_id and passage, and people's labels of some of them.
 
     Without `texts` a passage may be missing. Raises `DataError` for a row that is wrong, or a pair
@@ -144,8 +138,9 @@ def read_pool(path: Path, *, texts: bool = True) -> tuple[list[PassagePair], dic
     """
     pairs: dict[PairName, PassagePair] = {}
     labels: dict[PairName, int] = {}
-    for each in read_table(path):
-        row = good_row(each)
+    for row in read_table(path):
+        if isinstance(row, DataError):
+            raise row
         found = {}
         for key, columns in _COLUMN_NAMES.items():
             given = (row.fields[name] for name in columns if row.fields.get(name) is not None)
@@ -162,10 +157,17 @@ def read_pool(path: Path, *, texts: bool = True) -> tuple[list[PassagePair], dic
                 "rename one of the two"
             )
         if found["label"].strip():
-            labels[pair.name] = grade_in(row, found["label"])
+            labels[pair.name] = _grade_in(row, found["label"])
     if not pairs:
         raise DataError("has no passages to grade", file=path)
-    return list(pairs.values()), labels
+    return GradingPool(list(pairs.values()), labels)
+
+
+def _grade_in(row: Record, text: str) -> int:
+    grade = parse_grade(text.strip())
+    if grade is None:
+        raise row.refusal(wrong_grade(text))
+    return grade
 
 
 def write_pool(path: Path, pairs: Iterable[PassagePair]) -> None:
@@ -193,8 +195,8 @@ def pool_table(pairs: Iterable[PassagePair], labels: PairLabels | None = None) -
 def combine_labels(graders: Sequence[PairLabels]) -> dict[PairName, int]:
     """One grade for each document: the median, the lower one of two in the middle."""
     grades: dict[PairName, list[int]] = {}
-    for each in graders:
-        for name, grade in each.items():
+    for labels in graders:
+        for name, grade in labels.items():
             grades.setdefault(name, []).append(grade)
     return {name: sorted(found)[(len(found) - 1) // 2] for name, found in grades.items()}
 
@@ -208,13 +210,10 @@ def label_rows(labels: PairLabels) -> Iterator[tuple[str, str, str, int]]:
 class GradeAgreement:
     """How a model's grades agree with people's.
 
-    Attributes:
-        labelled: pairs with both a label and a grade.
-        agreement: the share of pairs that both call relevant, or both not.
-        kappa: the same beyond chance (Cohen 1960); None if both always say the same one thing.
-        weighted_kappa: of the grades themselves, with quadratic weights (Cohen 1968); None if
-            labels are on another scale than 0 to 3.
-        confusion: counts by label, then by grade.
+    `agreement` is the share of pairs that both call relevant, or both not; `kappa` is that beyond
+    chance (Cohen 1960), `weighted_kappa` that of the grades, with quadratic weights (Cohen 1968):
+    None if one grade is all there is, or labels are on another scale than 0 to 3. `confusion`
+    counts by label, then by grade.
     """
 
     labelled: int
@@ -227,28 +226,21 @@ class GradeAgreement:
 def grade_agreement(
     labels: Sequence[int], grades: Sequence[int], relevant_from: int = 2
 ) -> GradeAgreement:
-    """Compare grades with labels of the same pairs.
+    """Compare a model's grades with people's labels of the same pairs, at least one.
 
-    Parameters:
-        labels: what people say, in their own scale: above 0 is relevant.
-        grades: what the model says, 0 to 3.
-        relevant_from: the lowest grade that counts as relevant.
+    A label above 0 is relevant, on whatever scale; a grade from `relevant_from` on.
     """
-    if len(labels) != len(grades):
-        raise UsageError(f"every label needs its grade, got {len(labels)} and {len(grades)}")
-    if not labels:
-        raise UsageError("no passage has both a label and a grade, so nothing can be compared")
-    ours = [label > 0 for label in labels]
-    theirs = [grade >= relevant_from for grade in grades]
+    people = [label > 0 for label in labels]
+    model = [grade >= relevant_from for grade in grades]
     on_scale = all(0 <= label <= 3 for label in labels) and max(labels) == 3
     pairs = Counter(zip(labels, grades, strict=True))
     return GradeAgreement(
         labelled=len(labels),
-        agreement=estimate_mean([a is b for a, b in zip(ours, theirs, strict=True)]),
-        kappa=cohen_kappa(ours, theirs),
+        agreement=estimate_mean([a is b for a, b in zip(people, model, strict=True)]),
+        kappa=cohen_kappa(people, model),
         weighted_kappa=weighted_kappa(labels, grades) if on_scale else None,
         confusion={
-            str(label): {str(grade): pairs[label, grade] for grade in range(4)}
+            str(label): {str(grade): pairs[label, grade] for grade in GRADES}
             for label in sorted(set(labels))
         },
     )
@@ -256,24 +248,223 @@ def grade_agreement(
 
 @dataclass(frozen=True, slots=True)
 class GraderAgreement:
-    """Two graders on the documents that both graded.
+    """Two people on the documents that both graded; figures are None if there are none.
 
-    `kappa` is about relevant or not, `weighted_kappa` about the grades; None if both always give
-    the same one.
+    `kappa` is about relevant or not, `weighted_kappa` about the grades.
     """
 
     both: int
-    same: float | None
-    kappa: float | None
-    weighted_kappa: float | None
+    same: float | None = None
+    kappa: float | None = None
+    weighted_kappa: float | None = None
 
 
-def grader_agreement(a: Mapping[PairName, int], b: Mapping[PairName, int]) -> GraderAgreement:
+def grader_agreement(a: PairLabels, b: PairLabels) -> GraderAgreement:
     """How far two graders agree."""
     both = [name for name in a if name in b]
     if not both:
-        return GraderAgreement(0, None, None, None)
+        return GraderAgreement(0)
     first, second = [a[name] for name in both], [b[name] for name in both]
     same = sum(x == y for x, y in zip(first, second, strict=True)) / len(both)
-    relevant = [grade > 0 for grade in first], [grade > 0 for grade in second]
-    return GraderAgreement(len(both), same, cohen_kappa(*relevant), weighted_kappa(first, second))
+    kappa = cohen_kappa([grade > 0 for grade in first], [grade > 0 for grade in second])
+    return GraderAgreement(len(both), same, kappa, weighted_kappa(first, second))
+
+
+TABLE_GRADER = "table"
+"""Who gave the labels that are in the column `label` of the table itself."""
+
+_GRADER = re.compile(r"\w[\w .@'-]{0,39}")
+_MAX_GRADERS = 50  # each is compared with each
+_MAX_JOURNAL = 64 * 2**20  # half a million grades, which are held in memory
+_MAX_UNDO = 1000
+
+
+@dataclass
+class _Grades:
+    """The grades of one person that hold, what they were before, and comments on documents."""
+
+    labels: dict[PairName, int] = field(default_factory=dict)
+    before: deque[tuple[PairName, int | None]] = field(
+        default_factory=lambda: deque(maxlen=_MAX_UNDO)
+    )
+    comments: dict[PairName, str] = field(default_factory=dict)
+
+    def apply(self, name: PairName, grade: int | None, *, undo: bool) -> None:
+        if undo and self.before:
+            self.before.pop()
+        elif not undo:
+            self.before.append((name, self.labels.get(name)))
+        if grade is None:
+            self.labels.pop(name, None)
+        else:
+            self.labels[name] = grade
+
+
+class GradedPool:
+    """The grades of several people, one JSON line each in `TABLE.journal.jsonl`.
+
+    A grade is on disk before the page says that it was saved. Writers take turns by a lock, so
+    that two browsers, or two servers over one folder, lose nothing to each other. Raises
+    `DataError` if the table or its journal cannot be read.
+    """
+
+    def __init__(self, table: Path) -> None:
+        self.path = table
+        pairs, self._given = read_pool(table, texts=False)
+        self.pairs: Sequence[PassagePair] = pairs
+        self.place = {pair.name: place for place, pair in enumerate(pairs)}
+        self.journal = table.with_name(f"{table.name}.journal.jsonl")
+        self._lock = RLock()
+        self._start_over()
+
+    def _start_over(self) -> None:
+        self._offset = 0
+        self._graders: dict[str, _Grades] = {}
+        if self._given:
+            self._graders[TABLE_GRADER] = _Grades(dict(self._given))
+
+    def grades(self) -> dict[str, dict[PairName, int]]:
+        """The grades that hold now, by grader."""
+        with self._lock:
+            self._catch_up()
+            return {
+                grader: {name: grade for name, grade in found.labels.items() if name in self.place}
+                for grader, found in self._graders.items()
+            }
+
+    def grades_of(self, grader: str) -> dict[PairName, int]:
+        """Those of one person; empty before the first."""
+        return self.grades().get(grader, {})
+
+    def comments(self, grader: str) -> dict[PairName, str]:
+        """What one person wrote about documents."""
+        with self._lock:
+            self._catch_up()
+            return dict(self._graders[grader].comments) if grader in self._graders else {}
+
+    def save(
+        self, grader: str, labels: Mapping[PairName, int | None], comment: str | None = None
+    ) -> None:
+        """Keep grades of one person, with a comment on these documents; None takes one back."""
+        check_grader(grader)
+        for name, grade in labels.items():
+            if name not in self.place:
+                raise UsageError(f"document {name[1]!r} of query {name[0]!r} is not in this pool")
+            check_grade(grade)
+        with self._writing():
+            if grader not in self._graders and len(self._graders) >= _MAX_GRADERS:
+                raise UsageError(
+                    f"this pool has the grades of {_MAX_GRADERS} people, the most that it may "
+                    "have; make another pool with: assay judge pool"
+                )
+            said = {} if comment is None else {"comment": comment}
+            self._append(*({**_line(grader, *pair), **said} for pair in labels.items()))
+
+    def undo(self, grader: str) -> PairName | None:
+        """Take back what one person said last, and say of which pair; None if there is nothing."""
+        with self._writing():
+            before = self._graders[grader].before if grader in self._graders else None
+            if not before:
+                return None
+            name, grade = before[-1]
+            self._append({**_line(grader, name, grade), "undo": True})
+            return name
+
+    def next_ungraded(self, grader: str, after: int = -1) -> int | None:
+        """The place of the next pair without a grade, from the start again after the last one."""
+        graded = self.grades_of(grader)
+        places = [*range(after + 1, len(self.pairs)), *range(min(after + 1, len(self.pairs)))]
+        return next((place for place in places if self.name(place) not in graded), None)
+
+    def name(self, place: int) -> PairName:
+        """Query id and document id of a pair."""
+        return self.pairs[place].name
+
+    def table(self, grader: str) -> bytes:
+        """The table as this person would have filled it in."""
+        return pool_table(self.pairs, self.grades_of(grader))
+
+    def agreement(self) -> list[tuple[str, str, GraderAgreement]]:
+        """How far each two graders agree."""
+        found = self.grades()
+        return [(a, b, grader_agreement(found[a], found[b])) for a, b in combinations(found, 2)]
+
+    def _catch_up(self) -> None:
+        """Read the lines that were added since; all of them if the journal was replaced."""
+        size = self.journal.stat().st_size if self.journal.exists() else 0
+        if size < self._offset:
+            self._start_over()
+        if size > _MAX_JOURNAL:
+            raise self._damaged(f"has more than {_MAX_JOURNAL:,} bytes, too many to read")
+        if size == self._offset:
+            return
+        lines = complete_lines(self.journal, self._offset)
+        read = [(end, *self._parsed(line)) for end, line in lines]
+        # Only now: a damaged line is reported each time, and none of those around it is lost.
+        for end, grader, name, grade, undo, comment in read:
+            self._offset = end
+            found = self._graders.setdefault(grader, _Grades())
+            found.apply(name, grade, undo=undo)
+            if comment:
+                found.comments[name] = comment
+            elif comment == "":
+                found.comments.pop(name, None)
+
+    def _parsed(self, line: bytes) -> tuple[str, PairName, int | None, bool, str | None]:
+        match record := parse_object(line) or {}:
+            case {"grader": str(grader), "query_id": str(query_id), "doc_id": str(doc_id)}:
+                grade, comment = record.get("grade"), record.get("comment")
+                known = grade is None or (type(grade) is int and grade in GRADES)
+                if known and _GRADER.fullmatch(grader):
+                    text = comment if isinstance(comment, str) else None
+                    return grader, (query_id, doc_id), grade, record.get("undo") is True, text
+        raise self._damaged(f"has a line that is not a grade; delete it: {line[:80]!r}")
+
+    def _damaged(self, what: str) -> DataError:
+        return DataError(what, file=self.journal)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """With all grades read, as the only writer; half a line of a killed writer is cut."""
+        lock = FileLock(self.path.with_name(f".{self.path.name}.lock"))
+        try:
+            with self._lock, lock:
+                self._catch_up()
+                if self.journal.exists() and self.journal.stat().st_size > self._offset:
+                    cut_file(self.journal, self._offset)
+                yield
+                self._catch_up()
+        except OSError as error:
+            raise self._damaged(f"the grade was not saved: {error.strerror}") from None
+
+    def _append(self, *records: Mapping[str, object]) -> None:
+        text = b"".join(orjson.dumps(each, option=orjson.OPT_APPEND_NEWLINE) for each in records)
+        if self._offset + len(text) > _MAX_JOURNAL:
+            raise self._damaged(f"would have more than {_MAX_JOURNAL:,} bytes")
+        descriptor = open_to_append(self.journal)
+        try:
+            while text:  # a disk that is nearly full takes a part, and says so at the next one
+                text = text[os.write(descriptor, text) :]
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _line(grader: str, name: PairName, grade: int | None) -> dict[str, object]:
+    query_id, doc_id = name
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return {"grader": grader, "query_id": query_id, "doc_id": doc_id, "grade": grade, "at": now}
+
+
+def check_grade(grade: int | None) -> None:
+    """Raise `UsageError` for a grade that is not on the scale; None is none at all."""
+    if grade is not None and grade not in GRADES:
+        raise UsageError(f"a grade is one of {', '.join(map(str, GRADES))}, got {grade}")
+
+
+def check_grader(name: str) -> None:
+    """Raise `UsageError` for a name that would not do in a list, an address or a file's name."""
+    if not _GRADER.fullmatch(name):
+        raise UsageError(
+            f"a grader's name has 1 to 40 letters, digits, blanks or . @ ' -, got {name[:60]!r}"
+        )

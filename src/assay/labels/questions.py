@@ -1,7 +1,8 @@
 """Questions that a model writes about documents, each checked against them, as a data set.
 
-made = await write_questions(documents, ModelQuestionWriter(provider), 50)
-save_questions(made, documents, Path("questions"))
+checks = QuestionChecks(documents)
+made = await write_questions(checks, provider, 50)
+save_questions(made, checks, Path("questions"))
 """
 
 import random
@@ -9,13 +10,13 @@ import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -25,7 +26,7 @@ from assay.data.dataset import Dataset, Document, Fact, Query
 from assay.data.html_text import title_and_text
 from assay.data.text_file import Findings
 from assay.errors import DataError, ProviderError, ProviderFailure, UsageError
-from assay.files import atomic_write, read_text_file
+from assay.files import read_text_file
 from assay.llm.answerer import ModelAnswerer
 from assay.llm.passages import Passage
 from assay.llm.prompt import delimited, delimiter_code, load_prompt, writer_origin
@@ -35,6 +36,8 @@ from assay.net.json import JsonObject, parse_json
 from assay.progress import Progress, silent
 from assay.search.bm25_index import Bm25Index
 from assay.text import stems
+
+_Reply = TypeVar("_Reply")
 
 _PAGES = (".html", ".htm")
 _KINDS = (".md", ".txt", *_PAGES)
@@ -50,53 +53,44 @@ def is_dataset(path: Path) -> bool:
     return inside or path.suffix.lower() == ".zip"
 
 
-def read_source_documents(path: Path) -> dict[str, Document]:
-    """The documents of a corpus.jsonl or of a folder of text files, by id."""
-    if not path.exists():
-        raise DataError(f"does not exist; pass {_FORMS}", file=path)
+def read_source_documents(path: Path) -> tuple[dict[str, Document], Counter[str]]:
+    """The documents of a corpus.jsonl or of a folder of text files, by id.
+
+    The id of a file is its path within the folder. The counter says how many files of other kinds
+    were left out, by suffix.
+    """
     corpus = path / "corpus.jsonl" if path.is_dir() else path
     if corpus.is_file() and corpus.suffix == ".jsonl":
-        return dict(read_documents([corpus], Findings()))
-    if not path.is_dir():
-        raise DataError(f"has no readable documents; pass {_FORMS}", file=path)
-    documents = {document.id: document for document in _text_files(path)}
+        return dict(read_documents([corpus], Findings())), Counter()
+    documents: dict[str, Document] = {}
+    left_out: Counter[str] = Counter()
+    for file in sorted(path.rglob("*")):
+        inner = file.relative_to(path)
+        if not file.is_file() or any(part.startswith(".") for part in inner.parts):
+            continue
+        if file.suffix.lower() in _KINDS:
+            documents[inner.as_posix()] = _read_document(file, inner.as_posix())
+        else:
+            left_out[file.suffix.lower() or "without a suffix"] += 1
     if not documents:
         raise DataError(f"has no documents; pass {_FORMS}", file=path)
-    return documents
+    return documents, left_out
 
 
-def _text_files(folder: Path) -> Iterator[Document]:
-    """The id is the path within the folder; a Markdown heading on the first line is the title."""
-    for path in _files(folder):
-        if path.suffix.lower() not in _KINDS:
-            continue
-        if path.stat().st_size > _MAX_BYTES:
-            raise DataError(f"is larger than {_MAX_BYTES // 2**20} MiB; split it", file=path)
-        try:
-            content = _WRAPPED_LINE.sub(" ", read_text_file(path, encoding="utf-8-sig"))
-        except (OSError, UnicodeDecodeError) as error:
-            raise DataError(f"cannot be read as UTF-8 text: {error}", file=path) from None
-        title, text = "", content.strip()
-        if path.suffix.lower() in _PAGES:
-            title, text = title_and_text(content)
-        elif text.startswith("# "):
-            title, _, text = (part.strip() for part in text[2:].partition("\n"))
-        yield Document(path.relative_to(folder).as_posix(), title or path.stem, text)
-
-
-def files_left_out(folder: Path) -> Counter[str]:
-    """How many files of a folder of documents are of a kind that is not read, by suffix."""
-    if not folder.is_dir() or (folder / "corpus.jsonl").is_file():
-        return Counter()
-    suffixes = (path.suffix.lower() for path in _files(folder))
-    return Counter(each or "without a suffix" for each in suffixes if each not in _KINDS)
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    for path in sorted(folder.rglob("*")):
-        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-        if not hidden and path.is_file():
-            yield path
+def _read_document(path: Path, doc_id: str) -> Document:
+    """A Markdown heading on the first line is the title."""
+    if path.stat().st_size > _MAX_BYTES:
+        raise DataError(f"is larger than {_MAX_BYTES // 2**20} MiB; split it", file=path)
+    try:
+        content = _WRAPPED_LINE.sub(" ", read_text_file(path, encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot be read as UTF-8 text: {error}", file=path) from None
+    title, text = "", content.strip()
+    if path.suffix.lower() in _PAGES:
+        title, text = title_and_text(content)
+    elif text.startswith("# "):
+        title, _, text = (part.strip() for part in text[2:].partition("\n"))
+    return Document(doc_id, title or path.stem, text)
 
 
 _QUOTED = str.maketrans("’‘“”–—", "''\"\"--")
@@ -144,50 +138,6 @@ _PART = 6000
 _PROMPTS = ("question_writing", "question_alone", "answer_system", "answer_question")
 
 
-class ModelQuestionWriter:
-    """Has a language model write questions about documents, and try to answer them."""
-
-    def __init__(self, provider: LLMProvider) -> None:
-        self._provider = provider
-        self._answerer = ModelAnswerer(provider)
-        note = "Written by a language model and checked by rules; no person read it."
-        self.origin = writer_origin(provider.name, _PROMPTS, note)
-
-    async def propose(self, document: Document, seed: int) -> QuestionCandidate | Rejection:
-        """A question about the document, or why there is none."""
-        try:
-            prompt = candidate_prompt(document, seed)
-            reply = await self._provider.generate(prompt, _CANDIDATE_TOKENS)
-        except ProviderError as error:
-            _require_refusal(error)
-            return Rejection.REFUSED
-        return parse_candidate(reply, document.id) or Rejection.UNREADABLE
-
-    async def answer_from(self, question: str, document: Document) -> str:
-        """The model's answer from this document; empty if it refuses."""
-        passage = Passage(document.id, document.title, document.text)
-        try:
-            return (await self._answerer.answer(question, [passage], _ANSWER_TOKENS)).text
-        except ProviderError as error:
-            _require_refusal(error)
-            return ""
-
-    async def answer_from_memory(self, question: str) -> str:
-        """The model's answer without a document; empty if it does not know."""
-        try:
-            answer = await self._answerer.answer_from_memory(question, _ANSWER_TOKENS)
-        except ProviderError as error:
-            _require_refusal(error)
-            return ""
-        return answer.text if answer.found else ""
-
-
-def _require_refusal(error: ProviderError) -> None:
-    """A model that refuses has answered; any other failure is raised again."""
-    if error.kind is not ProviderFailure.REFUSAL:
-        raise error
-
-
 def candidate_prompt(document: Document, seed: int) -> str:
     """Asks a model for one question about the document, as JSON."""
     text = document.text
@@ -205,23 +155,18 @@ def parse_candidate(reply: str, document_id: str) -> QuestionCandidate | None:
     """The candidate in a model's reply; None if that is not the JSON which was asked for."""
     try:
         fields = parse_json(reply[reply.index("{") : reply.rindex("}") + 1])
-        facts = [_fact(each) for each in fields["facts"]]
-        candidate = QuestionCandidate(
-            document_id,
-            _text(fields["question"]),
-            _text(fields["answer"]),
-            tuple(fact for fact, _ in facts),
-            tuple(quote for _, quote in facts),
-        )
-    except (ValueError, KeyError, TypeError):  # also what orjson raises
+        facts = [
+            Fact(text, tuple(map(_text, each.get("accept") or [text])))
+            for each in fields["facts"]
+            if (text := _text(each["text"]))
+        ]
+        quotes = tuple(_text(each["quote"]) for each in fields["facts"])
+        question, answer = _text(fields["question"]), _text(fields["answer"])
+    except (ValueError, KeyError, TypeError, AttributeError):  # also what orjson raises
         return None
-    return candidate if candidate.facts else None
-
-
-def _fact(fields: Any) -> tuple[Fact, str]:
-    text = _text(fields["text"])
-    accept = tuple(_text(each) for each in fields.get("accept") or [text])
-    return Fact(text, accept), _text(fields["quote"])
+    if not facts:
+        return None
+    return QuestionCandidate(document_id, question, answer, tuple(facts), quotes)
 
 
 def _text(value: Any) -> str:
@@ -237,7 +182,7 @@ CANDIDATES_PER_QUESTION = 5
 """Bounds what a model that writes nothing useful can cost."""
 MAX_QUESTIONS = 10_000
 _MIN_CHARACTERS = 40  # a shorter document says too little for a question
-_SAME = 0.75
+_SAME_SHARE = 0.75
 _AS_HIGH = 0.99
 _THING = (
     r"(?:document|text|passage|article|excerpt|abstract|paper|authors?|study|studies|note|file)"
@@ -276,7 +221,7 @@ class QuestionChecks:
     def is_taken(self, question: str) -> bool:
         """Whether a question that shares three quarters of its words was accepted before."""
         said = frozenset(stems(question))
-        return any(len(said & old) >= _SAME * len(said | old) for old in self._taken)
+        return any(len(said & old) >= _SAME_SHARE * len(said | old) for old in self._taken)
 
     def accept(self, question: str) -> None:
         """Count the question as taken."""
@@ -318,7 +263,7 @@ class WrittenQuestions:
 
 async def write_questions(
     checks: QuestionChecks,
-    writer: ModelQuestionWriter,
+    provider: LLMProvider,
     number: int,
     *,
     seed: int = 42,
@@ -327,72 +272,70 @@ async def write_questions(
     """Up to `number` questions, at most one about each document; `seed` decides their order."""
     if not 1 <= number <= MAX_QUESTIONS:
         raise UsageError(f"ask for 1 to {MAX_QUESTIONS:,} questions, got {number}")
-    made = WrittenQuestions(writer.origin)
-    order = _order(checks.documents, seed)[: number * CANDIDATES_PER_QUESTION]
-    while order and len(made.questions) < number:
-        wave = order[: number - len(made.questions)]
-        await _extend(made, checks, writer, wave, seed)
-        order = order[len(wave) :]
-        progress("writing questions", len(made.questions), number)
-    return made
-
-
-def _order(documents: Mapping[str, Document], seed: int) -> list[Document]:
-    usable = [each for each in documents.values() if len(each.text) >= _MIN_CHARACTERS]
+    usable = [each for each in checks.documents.values() if len(each.text) >= _MIN_CHARACTERS]
     if not usable:
         raise UsageError(
-            f"none of the {len(documents)} documents has {_MIN_CHARACTERS} characters of text, so "
+            f"none of {len(checks.documents)} documents has {_MIN_CHARACTERS} characters of text: "
             "there is nothing to ask about"
         )
     usable.sort(key=lambda document: document.id)  # the same sample in any order of the files
     random.Random(seed).shuffle(usable)
-    return usable
+    note = "Written by a language model and checked by rules; no person read it."
+    made = WrittenQuestions(writer_origin(provider.name, _PROMPTS, note))
+    order = usable[: number * CANDIDATES_PER_QUESTION]
+    while order and len(made.questions) < number:
+        size = number - len(made.questions)
+        # Proposals and checks run concurrently, decisions in order: the result is repeatable.
+        tried = await gather(_try(checks, provider, each, seed) for each in order[:size])
+        made.drafted += len(tried)
+        for found in tried:
+            if isinstance(found, QuestionCandidate) and checks.is_taken(found.question):
+                found = Rejection.DUPLICATE
+            if isinstance(found, Rejection):
+                made.rejected[found] += 1
+            else:
+                checks.accept(found.question)
+                made.questions.append(found)
+        order = order[size:]
+        progress("writing questions", len(made.questions), number)
+    return made
 
 
-async def _extend(
-    made: WrittenQuestions,
-    checks: QuestionChecks,
-    writer: ModelQuestionWriter,
-    documents: Sequence[Document],
-    seed: int,
-) -> None:
-    """Proposals and checks run concurrently, decisions in order: the result is repeatable."""
-
-    async def tried(candidate: QuestionCandidate | Rejection) -> Rejection | None:
-        if isinstance(candidate, Rejection):
-            return candidate
-        if failed := checks.rejection(candidate):
-            return failed
-        # The model has to find the facts with the document, and must not know them without.
-        document = checks.documents[candidate.document_id]
-        if not states_all(await writer.answer_from(candidate.question, document), candidate):
-            return Rejection.UNANSWERED
-        remembered = await writer.answer_from_memory(candidate.question)
-        return Rejection.FROM_MEMORY if states_all(remembered, candidate) else None
-
-    proposals = await gather([writer.propose(each, seed) for each in documents])
-    reasons = await gather([tried(each) for each in proposals])
-    made.drafted += len(proposals)
-    for candidate, reason in zip(proposals, reasons, strict=True):
-        if isinstance(candidate, Rejection) or reason is not None:
-            made.rejected[reason or Rejection.UNREADABLE] += 1
-        elif checks.is_taken(candidate.question):
-            made.rejected[Rejection.DUPLICATE] += 1
-        else:
-            checks.accept(candidate.question)
-            made.questions.append(candidate)
+async def _try(
+    checks: QuestionChecks, provider: LLMProvider, document: Document, seed: int
+) -> QuestionCandidate | Rejection:
+    """A question about the document; or the first check that it fails, those by a model last."""
+    asked = provider.generate(candidate_prompt(document, seed), _CANDIDATE_TOKENS)
+    if (reply := await _unless_refused(asked)) is None:
+        return Rejection.REFUSED
+    if (candidate := parse_candidate(reply, document.id)) is None:
+        return Rejection.UNREADABLE
+    if (failed := checks.rejection(candidate)) is not None:
+        return failed
+    # The model has to find the facts with the document, and must not know them without.
+    question, answerer = candidate.question, ModelAnswerer(provider)
+    passage = Passage(document.id, document.title, document.text)
+    shown = await _unless_refused(answerer.answer(question, [passage], _ANSWER_TOKENS))
+    if shown is None or not states_all(shown.text, candidate):
+        return Rejection.UNANSWERED
+    known = await _unless_refused(answerer.answer_from_memory(question, _ANSWER_TOKENS))
+    remembers = known is not None and known.found and states_all(known.text, candidate)
+    return Rejection.FROM_MEMORY if remembers else candidate
 
 
-TABLE = "questions.jsonl"
-"""The table with the provenance of every question, also in a folder."""
+async def _unless_refused(call: Awaitable[_Reply]) -> _Reply | None:
+    """None if the model refuses, which is an answer; any other failure is raised."""
+    try:
+        return await call
+    except ProviderError as error:
+        if error.kind is not ProviderFailure.REFUSAL:
+            raise
+        return None
 
 
 def require_free(out: Path) -> None:
-    """Raise `UsageError` before a model is paid: nothing is ever overwritten."""
-    if out.suffix == ".jsonl":
-        if out.exists():
-            raise UsageError(f"{str(out)!r} already exists; choose another file")
-    elif out.exists() and (not out.is_dir() or any(out.iterdir())):
+    """Raise before a model is paid: nothing is ever overwritten."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"{str(out)!r} already exists and is not an empty folder; choose another")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -401,15 +344,15 @@ def require_free(out: Path) -> None:
 
 
 def save_questions(made: WrittenQuestions, checks: QuestionChecks, out: Path) -> JsonObject:
-    """Write a BEIR folder, or one table if `out` ends in .jsonl; returns the summary."""
+    """Write a BEIR folder with answers, a table and their provenance; returns the summary."""
     require_free(out)
     if not made.questions:
         reasons = "; ".join(f"{number} times {each}" for each, number in made.rejected.items())
         raise DataError(
-            f"all {made.drafted} candidates were rejected ({reasons}), so nothing was written; try "
-            "other documents or a better model"
+            f"all {made.drafted} candidates were rejected ({reasons}); try other documents or a "
+            "better model"
         )
-    rows = [_row(f"q-{place:04}", each, checks) for place, each in enumerate(made.questions, 1)]
+    rows = [_row(f"q-{n:04}", each, checks, made) for n, each in enumerate(made.questions, 1)]
     summary: JsonObject = {
         "questions": len(rows),
         "ambiguous": sum("ambiguous" in row["tags"] for row in rows),
@@ -420,16 +363,16 @@ def save_questions(made: WrittenQuestions, checks: QuestionChecks, out: Path) ->
         "created": datetime.now(UTC).date().isoformat(),
         "assay": version("agent-assay"),
     }
-    table = _lines({**row, "provenance": {**row["provenance"], **made.origin}} for row in rows)
-    if out.suffix == ".jsonl":
-        atomic_write(out, table)
-        return summary
+    queries = {
+        row["query_id"]: Query(row["query_id"], row["query"], tuple(row["tags"])) for row in rows
+    }
+    judgments = {row["query_id"]: dict.fromkeys(row["doc_ids"], 1) for row in rows}
+    answers = (_answer(*each) for each in zip(rows, made.questions, strict=True))
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as part:
         folder = Path(part) / "data"
-        write_beir(_dataset(rows, checks.documents), folder)
-        answers = (_answer(*each, made.origin) for each in zip(rows, made.questions, strict=True))
+        write_beir(Dataset("questions", checks.documents, queries, {"test": judgments}), folder)
         (folder / "answers.jsonl").write_bytes(_lines(answers))
-        (folder / TABLE).write_bytes(table)
+        (folder / "questions.jsonl").write_bytes(_lines(rows))
         (folder / "summary.json").write_bytes(orjson.dumps(summary, option=orjson.OPT_INDENT_2))
         if out.exists():
             out.rmdir()
@@ -441,7 +384,9 @@ def _lines(rows: Iterable[JsonObject]) -> bytes:
     return b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
 
 
-def _row(query_id: str, question: QuestionCandidate, checks: QuestionChecks) -> JsonObject:
+def _row(
+    query_id: str, question: QuestionCandidate, checks: QuestionChecks, made: WrittenQuestions
+) -> JsonObject:
     """One line of the table. Every column that is not known to `--dataset` is a tag."""
     quotes = [{"doc_id": question.document_id, "text": each} for each in question.quotes]
     return {
@@ -450,19 +395,11 @@ def _row(query_id: str, question: QuestionCandidate, checks: QuestionChecks) -> 
         "doc_ids": checks.expected(question),
         "answer": question.answer,
         "tags": ["generated", *(["ambiguous"] if checks.is_ambiguous(question) else [])],
-        "provenance": {"quotes": quotes},
+        "provenance": {"quotes": quotes, **made.origin},
     }
 
 
-def _dataset(rows: Sequence[JsonObject], documents: Mapping[str, Document]) -> Dataset:
-    queries = {
-        row["query_id"]: Query(row["query_id"], row["query"], tuple(row["tags"])) for row in rows
-    }
-    judgments = {row["query_id"]: dict.fromkeys(row["doc_ids"], 1) for row in rows}
-    return Dataset("questions", documents, queries, {"test": judgments})
-
-
-def _answer(row: JsonObject, question: QuestionCandidate, origin: Mapping[str, str]) -> JsonObject:
+def _answer(row: JsonObject, question: QuestionCandidate) -> JsonObject:
     pairs = zip(question.facts, question.quotes, strict=True)
     return {
         "query_id": row["query_id"],
@@ -472,5 +409,5 @@ def _answer(row: JsonObject, question: QuestionCandidate, origin: Mapping[str, s
             for fact, quote in pairs
         ],
         "documents": [question.document_id],
-        "provenance": {**origin, **row["provenance"]},
+        "provenance": row["provenance"],
     }

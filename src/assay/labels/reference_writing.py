@@ -2,13 +2,13 @@
 
     result = await generate_references(task, ModelWriter(provider), Path("ground_truth.json"))
 
-A model writes, or sentences are quoted. Every record goes to a journal at once; the result file is
-written at the end, and an interrupted run is resumed.
+A model writes, or sentences are quoted. After an interruption, repeat the call: replies of models
+are cached.
 """
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -19,19 +19,17 @@ from typing import Any, Protocol
 from assay.answers.faithfulness import unsupported
 from assay.answers.judge import Judge, Vote
 from assay.answers.references import (
+    ANSWER_HASH,
     MAX_FACT,
     Importance,
     Nugget,
     NuggetMaker,
     Reference,
     extract,
-    parse_reference,
     read_references,
-    reference_to_json,
     write_references,
 )
 from assay.data.dataset import Dataset, Document, Query
-from assay.data.journal import Journal, check_writable
 from assay.errors import DataError, ProviderError, ProviderFailure, UsageError
 from assay.labels.questions import quoted_in
 from assay.llm.answerer import extract_finding, is_instruction
@@ -48,7 +46,7 @@ from assay.llm.prompt import (
 )
 from assay.llm.providers.opening import complete
 from assay.llm.providers.provider import LLMProvider
-from assay.net.gather import for_each
+from assay.net.gather import gather_for
 from assay.net.json import JsonObject, parse_json
 from assay.progress import Progress, silent
 from assay.text import is_negation, stems, text_hash, words
@@ -60,47 +58,30 @@ MAX_NUGGETS = 20
 """Facts of one question that are kept, vital ones first, as in TREC's RAG track."""
 MULTI_HOP = "multi-hop"
 """The tag of questions whose answer takes several documents together."""
-NO_EXTRACT = (
-    "the question takes several documents together, and an extract quotes them one by one; choose "
-    "a provider with a model, or write the answer yourself"
-)
-EXTRACT_NOTE = (
-    "Sentences of the documents as they stand, chosen by the words that they share with the "
-    "question. No model and no person wrote or checked them; nobody decided which are vital."
-)
-_AT_ONCE = 8
 _ANSWER_TOKENS, _FACTS_TOKENS, _LABEL_TOKENS = 500, 1500, 300
 # Characters of documents that a model is shown at once, and of the parts of a long one.
-_WINDOW, _PART, _PARTS = 12_000, 6_000, 4
+_WINDOW, _PART, _MAX_PARTS = 12_000, 6_000, 4
 _FACTS_PER_WINDOW = 10
 _SAME_SHARE = 0.8
 
 
 def choose_queries(
-    dataset: Dataset, split: str, ids: Sequence[str] = (), number: int | None = None, seed: int = 42
+    dataset: Dataset, split: str, number: int | None = None, seed: int = 42
 ) -> list[Query]:
-    """The queries of `ids`; or `number` of them, drawn as an evaluation draws; or all judged ones.
+    """All judged queries; or `number` of them, drawn as an evaluation draws.
 
     On the test split of NFCorpus the default is the five that the tests ask.
     """
-    judged = {query.id: query for query in dataset.queries_in(split)}
-    if not ids and number is None and dataset.name == "nfcorpus" and split == "test":
-        ids = SELECTED
-    for query_id in ids:
-        if query_id not in judged:
-            known = query_id in dataset.queries
-            why = f"has no relevant document in {split!r}" if known else "is not in the data set"
-            raise UsageError(f"query {query_id!r} {why}; see queries.jsonl of {dataset.name!r}")
-    if ids:
-        return [judged[query_id] for query_id in dict.fromkeys(ids)]
+    judged = dataset.queries_in(split)
     if number is None:
-        return list(judged.values())
+        selected = SELECTED if (dataset.name, split) == ("nfcorpus", "test") else ()
+        return [dataset.queries[each] for each in selected] or list(judged)
     if not 1 <= number <= len(judged):
         raise UsageError(
             f"--num-queries must be from 1 to {len(judged)}, the queries of split {split!r} that "
             f"have a relevant document, got {number!r}"
         )
-    return random.Random(seed).sample(list(judged.values()), number)
+    return random.Random(seed).sample(list(judged), number)
 
 
 def expected_ids(dataset: Dataset, split: str, query_id: str) -> tuple[str, ...]:
@@ -128,7 +109,6 @@ class NuggetRejection(StrEnum):
 
     UNREADABLE = "the reply was not the JSON that was asked for"
     NOT_A_FACT = "not a short statement"
-    INSTRUCTION = "an instruction and not a fact"
     FALSE_QUOTE = "its quote is not in the document"
     OTHER_WORDS = "the document lacks its words or numbers, or denies it"
     UNSUPPORTED = "the model does not find it supported by the document"
@@ -147,46 +127,27 @@ class Draft:
     facts: list[Nugget] = field(default_factory=list)
     why: str = ""
     cut: bool = False
-    candidates: int = 0
     rejected: Counter[NuggetRejection] = field(default_factory=Counter)
-
-    def reject(self, why: NuggetRejection, number: int = 1) -> None:
-        """Count candidates that are not kept."""
-        self.rejected[why] += number
 
 
 class ReferenceWriter(Protocol):
-    """Writes answers, or facts."""
+    """Writes answers, or facts, from at most `max_documents` documents of a question."""
 
-    @property
-    def limits(self) -> tuple[int, int]:
-        """How few and how many documents it may be given."""
-        ...
-
-    @property
-    def origin(self) -> dict[str, str]:
-        """Provider, model, prompts and a note, for the provenance."""
-        ...
-
-    def sources(self, documents: Sequence[Document]) -> JsonObject:
-        """What the provenance says of the documents; an earlier record of the same is kept."""
-        ...
+    max_documents: int
+    writes_facts: bool
+    origin: dict[str, str]
+    """Provider, model, prompts and a note, for the provenance."""
 
     async def write(self, query: Query, documents: Sequence[Document]) -> Draft:
         """An answer or facts from the documents. Raises `ProviderError`."""
         ...
 
 
-class _AnswerWriter:
-    limits = (3, 5)
-
-    def sources(self, documents: Sequence[Document]) -> JsonObject:
-        return {"document_ids": [document.id for document in documents]}
-
-
-class ExtractWriter(_AnswerWriter):
+class ExtractWriter:
     """Quotes sentences. Deterministic, so that text which was left out can be made again."""
 
+    max_documents = 5
+    writes_facts = False
     origin = writer_origin(
         NO_MODEL,
         (),
@@ -197,24 +158,29 @@ class ExtractWriter(_AnswerWriter):
     async def write(self, query: Query, documents: Sequence[Document]) -> Draft:
         """A sentence of each document; side by side they do not answer what takes several."""
         if MULTI_HOP in query.tags:
-            return Draft(why=NO_EXTRACT)
+            return Draft(
+                why="the answer takes several documents together, and an extract quotes them one "
+                "by one; choose a provider with a model"
+            )
         why = "no sentence of the documents shares words with the question"
         return Draft(extract(query.text, documents), why=why)
 
 
-class ModelWriter(_AnswerWriter):
+class ModelWriter:
     """Has a language model write the answer from the documents."""
 
-    def __init__(self, provider: LLMProvider, max_tokens: int = _ANSWER_TOKENS) -> None:
+    max_documents = 5
+    writes_facts = False
+
+    def __init__(self, provider: LLMProvider) -> None:
         self._provider = provider
-        self._max_tokens = max_tokens
         note = "Written by a language model from the documents; no person checked it."
         self.origin = writer_origin(provider.name, ("ground_truth_answer",), note)
 
     async def write(self, query: Query, documents: Sequence[Document]) -> Draft:
         """The model's answer, without markers of citations."""
         prompt = reference_prompt(query.text, documents)
-        reply = await complete(self._provider, prompt, self._max_tokens)
+        reply = await complete(self._provider, prompt, _ANSWER_TOKENS)
         declined = ABSTAINED.fullmatch(reply.text) is not None
         text = "" if declined else without_markers(reply.text).strip()
         why = "the documents do not contain the answer, according to the model"
@@ -232,40 +198,41 @@ def reference_prompt(question: str, documents: Sequence[Document]) -> str:
     )
 
 
-class _FactWriter:
-    limits = (1, 50)
-
-    def sources(self, documents: Sequence[Document]) -> JsonObject:
-        return {"documents": {each.id: text_hash(each.full_text) for each in documents}}
-
-
-class SentenceExtractor(_FactWriter):
+class SentenceExtractor:
     """A sentence of each document as it stands: candidates for a person to edit."""
 
-    origin = writer_origin(NO_MODEL, (), EXTRACT_NOTE)
+    max_documents = 10
+    writes_facts = True
+    origin = writer_origin(
+        NO_MODEL,
+        (),
+        "Sentences of the documents as they stand, chosen by the words that they share with the "
+        "question. No model and no person wrote or checked them; nobody decided which are vital.",
+    )
 
     async def write(self, query: Query, documents: Sequence[Document]) -> Draft:
         """All of them `okay`: which are vital, only a reader can say."""
         draft = Draft()
         for document in documents:
             passage = Passage(document.id, document.title, document.text)
-            if not (found := extract_finding(query.text, passage)):
-                continue
-            draft.candidates += 1
+            found = extract_finding(query.text, passage)
             if len(found) > MAX_FACT or is_instruction(found):
-                draft.reject(NuggetRejection.NOT_A_FACT)
-                continue
-            ids = (document.id,)
-            draft.facts.append(Nugget("", found, Importance.OKAY, NuggetMaker.EXTRACT, ids))
+                draft.rejected[NuggetRejection.NOT_A_FACT] += 1
+            elif found:
+                made_by, ids = NuggetMaker.EXTRACT, (document.id,)
+                draft.facts.append(Nugget("", found, Importance.OKAY, made_by, ids))
         return _finished(draft)
 
 
-class ModelExtractor(_FactWriter):
+class ModelExtractor:
     """A language model collects facts window by window, and then says which are vital.
 
     A fact needs a true quote, the words and numbers of its document, and the model's own verdict
     in both orders that the document supports it.
     """
+
+    max_documents = 10
+    writes_facts = True
 
     def __init__(self, provider: LLMProvider) -> None:
         self._provider = provider
@@ -276,53 +243,63 @@ class ModelExtractor(_FactWriter):
 
     async def write(self, query: Query, documents: Sequence[Document]) -> Draft:
         """Facts of all windows, merged and labeled."""
-        draft = Draft(cut=any(len(each.text) > _PART * _PARTS for each in documents))
+        draft = Draft(cut=any(len(each.text) > _PART * _MAX_PARTS for each in documents))
         for window in _windows(documents):
             known = [each.text for each in draft.facts]
             reply = await self._reply(writing_prompt(query.text, window, known), _FACTS_TOKENS)
-            facts = _facts(reply)
-            if facts is None:
-                draft.reject(NuggetRejection.UNREADABLE)
+            try:
+                found = parse_json(reply[reply.index("{") : reply.rindex("}") + 1])["facts"]
+                candidates = [*found][:_FACTS_PER_WINDOW]
+            except (ValueError, KeyError, TypeError):  # also what orjson raises
+                draft.rejected[NuggetRejection.UNREADABLE] += 1
                 continue
-            for fields in facts[:_FACTS_PER_WINDOW]:
-                draft.candidates += 1
+            for fields in candidates:
                 if (why := await self._add(draft, fields, window)) is not None:
-                    draft.reject(why)
-        await self._label(query.text, draft)
+                    draft.rejected[why] += 1
+        if draft.facts:
+            await self._label(query.text, draft)
         return _finished(draft)
 
     async def _add(
         self, draft: Draft, fields: Any, window: Sequence[Document]
     ) -> NuggetRejection | None:
-        found = _candidate(fields, window)
-        if isinstance(found, NuggetRejection):
-            return found
-        text, document = found
+        """Add the candidate to the facts of the draft, or return why not."""
+        if not isinstance(fields, dict):
+            return NuggetRejection.NOT_A_FACT
+        text, place, quote = (fields.get(key) for key in ("text", "document", "quote"))
+        if not isinstance(text, str) or not stems(text) or len(text) > MAX_FACT:
+            return NuggetRejection.NOT_A_FACT
+        if is_instruction(text):
+            return NuggetRejection.NOT_A_FACT
+        if not isinstance(place, int) or not 1 <= place <= len(window):
+            return NuggetRejection.FALSE_QUOTE
+        document = window[place - 1]
+        if not isinstance(quote, str) or not stems(quote) or not quoted_in(quote, document):
+            return NuggetRejection.FALSE_QUOTE
         sources = [document.full_text]
         if unsupported(text, sources):
             return NuggetRejection.OTHER_WORDS
         fact = Nugget("", text, Importance.OKAY, NuggetMaker.MODEL, (document.id,))
         merged = merge_nuggets([*draft.facts, fact])
-        if len(merged) == len(draft.facts):
-            draft.facts = merged
-            return NuggetRejection.MERGED
-        votes = [await self._judge.supports(text, sources, vote) for vote in (0, 1)]
-        if votes != [Vote.TRUE, Vote.TRUE]:
-            return NuggetRejection.UNSUPPORTED
+        if len(merged) > len(draft.facts):
+            votes = [await self._judge.supports(text, sources, vote) for vote in (0, 1)]
+            if votes != [Vote.TRUE, Vote.TRUE]:
+                return NuggetRejection.UNSUPPORTED
+        is_new = len(merged) > len(draft.facts)
         draft.facts = merged
-        return None
+        return None if is_new else NuggetRejection.MERGED
 
     async def _label(self, question: str, draft: Draft) -> None:
         """What has no readable label is left out: a guess would be counted as the model's word."""
-        if not draft.facts:
-            return
         prompt = importance_prompt(question, [each.text for each in draft.facts])
-        labels = _labels(await self._reply(prompt, _LABEL_TOKENS), len(draft.facts))
-        if labels is None:
-            draft.reject(NuggetRejection.UNREADABLE, len(draft.facts))
-            draft.facts = []
-            return
-        pairs = zip(draft.facts, labels, strict=True)
+        reply = await self._reply(prompt, _LABEL_TOKENS)
+        try:
+            found = parse_json(reply[reply.index("[") : reply.rindex("]") + 1])
+            labels = [Importance(str(each).strip().lower()) for each in found]
+            pairs = list(zip(draft.facts, labels, strict=True))
+        except (ValueError, TypeError):
+            draft.rejected[NuggetRejection.UNREADABLE] += len(draft.facts)
+            pairs = []
         draft.facts = [replace(each, importance=label) for each, label in pairs]
 
     async def _reply(self, prompt: str, max_tokens: int) -> str:
@@ -363,7 +340,7 @@ def _windows(documents: Sequence[Document]) -> Iterator[list[Document]]:
     """Documents that are shown at once; of a long one, its first parts."""
     window: list[Document] = []
     for document in documents:
-        for start in range(0, min(len(document.text), _PART * _PARTS), _PART):
+        for start in range(0, min(len(document.text), _PART * _MAX_PARTS), _PART):
             part = replace(document, text=document.text[start : start + _PART])
             if window and sum(len(each.text) for each in (*window, part)) > _WINDOW:
                 yield window
@@ -371,39 +348,6 @@ def _windows(documents: Sequence[Document]) -> Iterator[list[Document]]:
             window.append(part)
     if window:
         yield window
-
-
-def _facts(reply: str) -> list[Any] | None:
-    try:
-        found = parse_json(reply[reply.index("{") : reply.rindex("}") + 1])["facts"]
-    except (ValueError, KeyError, TypeError):  # also what orjson raises
-        return None
-    return found if isinstance(found, list) else None
-
-
-def _candidate(fields: Any, window: Sequence[Document]) -> tuple[str, Document] | NuggetRejection:
-    if not isinstance(fields, dict):
-        return NuggetRejection.NOT_A_FACT
-    text, place, quote = (fields.get(key) for key in ("text", "document", "quote"))
-    if not isinstance(text, str) or not stems(text) or len(text) > MAX_FACT:
-        return NuggetRejection.NOT_A_FACT
-    if is_instruction(text):
-        return NuggetRejection.INSTRUCTION
-    if not isinstance(place, int) or not 1 <= place <= len(window):
-        return NuggetRejection.FALSE_QUOTE
-    if not isinstance(quote, str) or not stems(quote):
-        return NuggetRejection.FALSE_QUOTE
-    document = window[place - 1]
-    return (text, document) if quoted_in(quote, document) else NuggetRejection.FALSE_QUOTE
-
-
-def _labels(reply: str, number: int) -> list[Importance] | None:
-    try:
-        found = parse_json(reply[reply.index("[") : reply.rindex("]") + 1])
-        labels = [Importance(str(each).strip().lower()) for each in found]
-    except (ValueError, TypeError):
-        return None
-    return labels if len(labels) == number else None
 
 
 def merge_nuggets(facts: Sequence[Nugget]) -> list[Nugget]:
@@ -423,9 +367,8 @@ def merge_nuggets(facts: Sequence[Nugget]) -> list[Nugget]:
 def _alike(a: str, b: str) -> bool:
     """Whether nearly all words are the same, and all numbers and negations."""
     first, second = set(stems(a)), set(stems(b))
-    if _figures(a) != _figures(b):
-        return False
-    return len(first & second) >= _SAME_SHARE * len(first | second)
+    same = len(first & second) >= _SAME_SHARE * len(first | second)
+    return same and _figures(a) == _figures(b)
 
 
 def _figures(text: str) -> tuple[set[str], int]:
@@ -435,12 +378,12 @@ def _figures(text: str) -> tuple[set[str], int]:
 
 
 def _finished(draft: Draft) -> Draft:
-    """Merge once more, the vital ones first, and not too many; and say why there is none."""
+    """The vital facts first, and not too many; and why there is none."""
     merged = sorted(merge_nuggets(draft.facts), key=lambda each: not each.vital)
-    draft.reject(NuggetRejection.MERGED, len(draft.facts) - len(merged))
-    draft.reject(NuggetRejection.SURPLUS, max(0, len(merged) - MAX_NUGGETS))
+    draft.rejected[NuggetRejection.MERGED] += len(draft.facts) - len(merged)
+    draft.rejected[NuggetRejection.SURPLUS] += max(0, len(merged) - MAX_NUGGETS)
+    draft.rejected = +draft.rejected  # without those that are 0
     draft.facts = merged[:MAX_NUGGETS]
-    draft.rejected = +draft.rejected
     reason = draft.rejected.most_common(1)
     none = "no nugget could be extracted from its documents"
     draft.why = f"no nugget is left: {reason[0][0]}" if reason else none
@@ -448,17 +391,16 @@ def _finished(draft: Draft) -> Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class GenerationTask:
-    """Which questions of which split, and how many documents are used for each."""
+class WritingTask:
+    """Which questions of which split of a data set get a reference."""
 
     dataset: Dataset
     split: str
     queries: Sequence[Query]
-    documents: int = 5
 
 
 @dataclass
-class GenerationResult:
+class WritingResult:
     """What was written; `left_out` has the reason for each question without a reference."""
 
     references: list[Reference] = field(default_factory=list)
@@ -474,41 +416,58 @@ class GenerationResult:
 
 
 async def generate_references(
-    task: GenerationTask,
+    task: WritingTask,
     writer: ReferenceWriter,
     out: Path,
     *,
     resume: bool = False,
     text: bool = True,
     progress: Progress = silent,
-) -> GenerationResult:
-    """Write references to `out`.
+) -> WritingResult:
+    """Write references to `out`: JSON lines for `.jsonl`, else a list.
 
-    If the model fails or the budget is used up, the records so far stay in the journal.
-
-    Parameters:
-        task: the questions.
-        writer: who writes.
-        out: the result file: JSON lines for `.jsonl`, else a list.
-        resume: keep records of `out` and its journal that were made in the same way from the same
-            documents, or by a person; of other facts keep those that people wrote.
-        text: False writes hashes in place of questions and answers.
+    With `resume` the records of `out` stay as they are, and only what is missing is written.
+    Without `text`, hashes replace the text of an extract, which readers make again.
     """
     if not text and not isinstance(writer, ExtractWriter):
+        raise UsageError("only extracts can be left out: they alone can be made again")
+    if out.exists() and not resume:
         raise UsageError(
-            "only extracts can be omitted from the file, because only they can be "
-            "recreated from the documents; choose the provider 'extractive', or keep the text"
+            f"{str(out)!r} already exists: pass --resume to add what is missing, or delete it"
         )
-    fewest, most = writer.limits
-    if not fewest <= task.documents <= most:
-        raise UsageError(f"--documents must be from {fewest} to {most}, got {task.documents}")
     task.dataset.require_documents("assay ground-truth")
-    check_writable(out)
-    journal = Journal(out)
-    earlier = _earlier(out, journal, resume)
-    result = GenerationResult()
-    # Text that may not be in the file must not be in its journal; making it again costs nothing.
-    await _write_all(task, writer, earlier, result, journal if text else None, progress)
+    earlier = {each.query_id: each for each in read_references(out)} if out.exists() else {}
+    result = WritingResult()
+
+    async def write(query: Query) -> Reference | None:
+        known = earlier.get(query.id) or Reference(query.id, query.text)
+        has_answer = bool(known.answer) or ANSWER_HASH in known.provenance
+        if bool(known.facts) if writer.writes_facts else has_answer:
+            result.kept += 1
+            return known
+        documents = ranked_documents(task.dataset, task.split, query.id)[: writer.max_documents]
+        try:
+            draft = await writer.write(query, documents)
+        except ProviderError as error:
+            if error.kind is not ProviderFailure.REFUSAL:
+                raise
+            draft = Draft(why=str(error))
+        result.rejected.update(draft.rejected)
+        if not draft.answer and not draft.facts:
+            result.left_out[query.id] = draft.why
+            return known if known.answer or known.facts else None
+        result.written += 1
+        origin = _provenance(task, writer, documents, draft)
+        made = replace(known, query=query.text, provenance={**known.provenance, **origin})
+        if writer.writes_facts:
+            facts = enumerate(draft.facts, 1)
+            return replace(made, facts=tuple(replace(f, id=f"{query.id}.{n}") for n, f in facts))
+        expected = expected_ids(task.dataset, task.split, query.id)
+        number = len(expected)
+        return replace(made, answer=draft.answer, expected=expected, highly_relevant_count=number)
+
+    found = await gather_for(task.queries, write, "writing references", progress)
+    result.references = [each for each in found if each is not None]
     if not result.references:
         raise DataError(
             f"none of {len(task.queries)} queries has a reference, so nothing was written: "
@@ -517,108 +476,24 @@ async def generate_references(
     asked = {query.id for query in task.queries}
     others = [each for query_id, each in earlier.items() if query_id not in asked]
     write_references(out, [*result.references, *others], text=text)
-    journal.remove()
     return result
 
 
-def _earlier(out: Path, journal: Journal, resume: bool) -> dict[str, Reference]:
-    if not resume:
-        for path in (out, journal.path):
-            if path.exists():
-                raise UsageError(
-                    f"{str(path)!r} already exists: pass --resume to keep its references and add "
-                    "the missing ones, or delete it"
-                )
-        return {}
-    known = read_references(out) if out.exists() else []
-    for place, fields in enumerate(journal.read(), 1):
-        known.append(parse_reference(fields, journal.path, f"line {place}"))
-    return {each.query_id: each for each in known}
-
-
-async def _write_all(
-    task: GenerationTask,
-    writer: ReferenceWriter,
-    earlier: Mapping[str, Reference],
-    result: GenerationResult,
-    journal: Journal | None,
-    progress: Progress,
-) -> None:
-    done: dict[str, Reference] = {}
-
-    def report() -> None:
-        finished = len(done) + len(result.left_out)
-        progress("writing references", finished, len(task.queries))
-
-    async def write(query: Query) -> None:
-        documents = ranked_documents(task.dataset, task.split, query.id)[: task.documents]
-        known = earlier.get(query.id) or Reference(query.id, query.text)
-        origin = {**writer.origin, **writer.sources(documents)}
-        if known is earlier.get(query.id) and _is_current(known, writer, origin):
-            done[query.id] = known
-            result.kept += 1
-            report()
-            return
-        try:
-            draft = await writer.write(query, documents)
-        except ProviderError as error:
-            if error.kind is not ProviderFailure.REFUSAL:
-                raise
-            draft = Draft(why=str(error))
-        result.rejected.update(draft.rejected)
-        facts = _with_ids([*known.by_people, *draft.facts], query.id)
-        if not draft.answer and not facts:
-            result.left_out[query.id] = draft.why
-            report()
-            return
-        expected = expected_ids(task.dataset, task.split, query.id)
-        made = replace(
-            known,
-            query=query.text,
-            answer=draft.answer or known.answer,
-            facts=facts or known.facts,
-            expected=expected if draft.answer else known.expected,
-            highly_relevant_count=len(expected) if draft.answer else known.highly_relevant_count,
-            provenance=_provenance(task, origin, draft),
-        )
-        if journal:
-            journal.append(reference_to_json(made))
-        done[query.id] = made
-        result.written += 1
-        report()
-
-    await for_each(task.queries, write, _AT_ONCE)
-    result.references = [done[query.id] for query in task.queries if query.id in done]
-
-
-def _is_current(known: Reference, writer: ReferenceWriter, origin: JsonObject) -> bool:
-    """Whether the record was made in the same way from the same documents, or by a person."""
-    has_it = known.answer if isinstance(writer, _AnswerWriter) else known.facts
-    same = all(known.provenance.get(key) == origin[key] for key in origin if key != "note")
-    return bool(has_it) and (not known.provenance or same)
-
-
-def _provenance(task: GenerationTask, origin: JsonObject, draft: Draft) -> JsonObject:
-    facts = {
-        "fingerprint": task.dataset.fingerprint,
-        "candidates": draft.candidates,
-        "rejected": {each.name.lower(): number for each, number in draft.rejected.items()},
-    }
+def _provenance(
+    task: WritingTask, writer: ReferenceWriter, documents: Sequence[Document], draft: Draft
+) -> JsonObject:
+    sources: JsonObject = {"document_ids": [document.id for document in documents]}
+    if writer.writes_facts:
+        sources = {
+            "documents": {document.id: text_hash(document.full_text) for document in documents},
+            "fingerprint": task.dataset.fingerprint,
+        }
     return {
-        **origin,
+        **writer.origin,
+        **sources,
         "dataset": task.dataset.name,
         "split": task.split,
         "created": datetime.now(UTC).date().isoformat(),
         "assay": version("agent-assay"),
         **({"cut": True} if draft.cut else {}),
-        **(facts if draft.facts else {}),
     }
-
-
-def _with_ids(facts: Sequence[Nugget], query_id: str) -> tuple[Nugget, ...]:
-    """With ids in their order; people's facts keep theirs."""
-    taken = {each.id for each in facts if each.by is NuggetMaker.HUMAN}
-    free = (name for n in range(1, 10_000) if (name := f"{query_id}.{n}") not in taken)
-    return tuple(
-        each if each.by is NuggetMaker.HUMAN else replace(each, id=next(free)) for each in facts
-    )

@@ -68,7 +68,8 @@ class NuggetSet:
         _require_vital(gates, [each.id for each in queries], questions, path)
         changed = changed_documents(questions, dataset)
         note = f"{len(changed)} of the documents that the nuggets come from have changed since"
-        return cls(questions, str(path), f"{note}; {_AGAIN}" if changed else "")
+        note += f"; delete their records and {_AGAIN}"
+        return cls(questions, str(path), note if changed else "")
 
     @classmethod
     def of_log(

@@ -24,12 +24,14 @@ from starlette.routing import BaseRoute, Route
 from assay.data.qrels import trec_qrels
 from assay.errors import AssayError, UsageError
 from assay.files import staging_folder
-from assay.labels.human_grades import GradedPool, check_grade, check_grader
 from assay.labels.pool import (
     GRADES,
     MAX_PASSAGE,
+    GradedPool,
     PairName,
     PassagePair,
+    check_grade,
+    check_grader,
     choose_pairs,
     combine_labels,
     label_rows,

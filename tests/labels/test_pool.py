@@ -1,0 +1,260 @@
+"""A pool: chosen, written, read, graded by several people at once; and `assay judge pool`."""
+
+import csv
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import assay
+from assay.cli.app import app
+from assay.data import Dataset, load_dataset
+from assay.errors import DataError, UsageError
+from assay.labels import pool as pool_module
+from assay.labels.pool import (
+    TABLE_GRADER,
+    GradedPool,
+    PassagePair,
+    choose_pairs,
+    combine_labels,
+    grade_agreement,
+    grader_agreement,
+    read_pool,
+    write_pool,
+)
+
+PAIRS = [PassagePair(f"q{i % 3}", f"query {i % 3}", f"d{i}", f"text {i}", "t") for i in range(12)]
+DATA = Dataset.from_dicts(
+    {"q1": "green tea", "q2": "moon phases"},
+    {"q1": {"d1": 2, "d9": 0}, "q2": {"d3": 1}},
+    {"d1": "green tea", "d2": "black tea", "d3": "moon phases", "d9": "stones"},
+)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    write_pool(tmp_path / "pool.csv", PAIRS)
+    return tmp_path / "pool.csv"
+
+
+def test_a_grade_is_on_disk_when_it_is_saved(table: Path) -> None:
+    pool = GradedPool(table)
+    pool.save("Ann", {pool.name(0): 3})
+    pool.save("Ann", {pool.name(0): 1, pool.name(1): 0})
+    assert GradedPool(table).grades() == {"Ann": {pool.name(0): 1, pool.name(1): 0}}
+    assert pool.next_ungraded("Ann") == 2
+    assert pool.next_ungraded("Ann", after=11) == 2
+    assert pool.next_ungraded("Bob") == 0
+
+
+def test_two_who_grade_at_once_lose_nothing(table: Path) -> None:
+    """Each has a pool of its own, as two servers over one folder do."""
+    pools = {"Ann": GradedPool(table), "Bob": GradedPool(table)}
+
+    def grade(task: tuple[str, int]) -> None:
+        grader, place = task
+        pools[grader].save(grader, {pools[grader].name(place): place % 4})
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(grade, [(name, place) for place in range(12) for name in pools]))
+    every = {pools["Ann"].name(place): place % 4 for place in range(12)}
+    for pool in (*pools.values(), GradedPool(table)):
+        assert pool.grades() == {"Ann": every, "Bob": every}
+    assert pools["Bob"].next_ungraded("Ann") is None
+
+
+def test_everything_can_be_taken_back_step_by_step(table: Path) -> None:
+    pool = GradedPool(table)
+    first, second = pool.name(0), pool.name(1)
+    for name, grade in ((first, 3), (second, 2), (first, 0)):
+        pool.save("Ann", {name: grade})
+    assert pool.undo("Ann") == first
+    assert pool.grades_of("Ann") == {first: 3, second: 2}
+    pool = GradedPool(table)  # as after a restart
+    assert pool.undo("Ann") == second
+    pool.save("Ann", {second: 1})
+    assert (pool.undo("Ann"), pool.undo("Ann"), pool.undo("Ann")) == (second, first, None)
+    assert GradedPool(table).grades_of("Ann") == {}
+    assert pool.undo("Bob") is None
+
+
+def test_half_a_line_of_a_killed_writer_is_cut_before_the_next(table: Path) -> None:
+    pool = GradedPool(table)
+    pool.save("Ann", {pool.name(0): 3})
+    with pool.journal.open("ab") as file:
+        file.write(b'{"grader": "Ann", "que')
+    assert pool.grades_of("Ann") == {pool.name(0): 3}
+    pool.save("Bob", {pool.name(1): 2})
+    assert GradedPool(table).grades() == {"Ann": {pool.name(0): 3}, "Bob": {pool.name(1): 2}}
+    pool.journal.unlink()
+    pool.save("Bob", {pool.name(2): 1})
+    assert GradedPool(table).grades() == pool.grades() == {"Bob": {pool.name(2): 1}}
+
+
+def test_a_table_goes_out_and_in_again(table: Path, tmp_path: Path) -> None:
+    pool = GradedPool(table)
+    pool.save("Ann", {pool.name(0): 3, pool.name(5): 0})
+    filled = tmp_path / "ann.csv"
+    filled.write_bytes(pool.table("Ann"))
+    pairs, labels = read_pool(filled)
+    assert pairs == pool.pairs
+    assert labels == pool.grades_of("Ann")
+    assert GradedPool(filled).grades() == {TABLE_GRADER: labels}
+
+
+def test_agreement_of_people_and_of_a_model() -> None:
+    """Model: 0.75 agree; by chance 0.5 * 0.5 + 0.5 * 0.5; kappa 0.5."""
+    names = [("q", str(n)) for n in range(8)]
+    ann = {name: n % 4 for n, name in enumerate(names)}
+    bob = {name: min(2, n % 4) for n, name in enumerate(names[:4])}
+    people = grader_agreement(ann, bob)
+    assert (people.both, people.same) == (4, 0.75)
+    assert people.weighted_kappa == pytest.approx(1 - 0.25 / (3.5 + 2.25 - 2 * 1.5 * 1.25))
+    assert grader_agreement(bob, {("q", "none"): 1}).both == 0
+    found = grade_agreement([1, 1, 0, 0], [3, 2, 0, 2])
+    assert (found.agreement.mean, found.kappa, found.labelled) == (0.75, 0.5, 4)
+    assert found.confusion["0"] == {"0": 1, "1": 0, "2": 1, "3": 0}
+    assert found.weighted_kappa is None  # people have two grades, the model four
+    assert grade_agreement([3, 0, 1, 2], [3, 0, 1, 2]).weighted_kappa == 1
+
+
+def test_the_median_counts_the_lower_one_of_two() -> None:
+    one, other = ("q", "d"), ("q", "e")
+    assert combine_labels([{one: 2}, {one: 0}, {one: 3, other: 1}]) == {one: 2, other: 1}
+    assert combine_labels([{one: 2}, {one: 0}]) == {one: 0}
+
+
+@pytest.mark.parametrize(
+    ("grader", "pair", "grade", "message"),
+    [
+        ("", ("q0", "d0"), 1, "a grader's name has"),
+        ("x" * 41, ("q0", "d0"), 1, "a grader's name has"),
+        ("../ann", ("q0", "d0"), 1, "a grader's name has"),
+        ("a\nb", ("q0", "d0"), 1, "a grader's name has"),
+        ("Ann", ("q0", "elsewhere"), 1, "is not in this pool"),
+        ("Ann", ("q0", "d0"), 4, "one of 0, 1, 2, 3, got 4"),
+    ],
+)
+def test_what_cannot_be_a_grade_of_this_pool_is_refused(
+    table: Path, grader: str, pair: tuple[str, str], grade: int, message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        GradedPool(table).save(grader, {pair: grade})
+
+
+def test_a_journal_is_read_and_written_up_to_a_limit(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool_module, "_MAX_JOURNAL", 250)
+    pool = GradedPool(table)
+    for place in range(2):
+        pool.save("Ann", {pool.name(place): 1})
+    with pytest.raises(DataError, match="more than 250 bytes"):
+        pool.save("Ann", {pool.name(2): 1})
+    assert len(GradedPool(table).grades_of("Ann")) == 2
+    pool.journal.write_bytes(2 * pool.journal.read_bytes())
+    with pytest.raises(DataError, match="more than 250 bytes"):
+        GradedPool(table).grades()
+
+
+def test_unjudged_documents_are_chosen_and_some_judged_ones() -> None:
+    rankings = [{"q1": ["d2", "d1", "d9"], "q2": ["d3", "nowhere"]}]
+    pool = choose_pairs(rankings, DATA, DATA.judgments_in("test"), depth=2, check=2)
+    assert [(each.query_id, each.doc_id) for each in pool.pairs][:1] == [("q1", "d2")]
+    assert len(pool.labels) == 2
+    assert len(set(pool.labels.values())) == 2  # of different grades
+    none = choose_pairs(rankings, DATA, DATA.judgments_in("test"), depth=2, check=0)
+    assert len(none.pairs) == 1
+
+
+def test_a_pool_is_read_with_its_labels_and_formulas_are_text(tmp_path: Path) -> None:
+    path = tmp_path / "pool.csv"
+    path.write_text("query_id,query,doc_id,passage,label\nq1,tea,d1,green,1\nq1,tea,d2,black,\n")
+    pairs, labels = read_pool(path)
+    assert [each.passage for each in pairs] == ["green", "black"]
+    assert labels == {("q1", "d1"): 1}
+    write_pool(path, [PassagePair("q", "how", "d", "=cmd()")])
+    assert ",'=cmd()," in path.read_text()
+    assert read_pool(path).pairs[0].passage == "=cmd()"
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("q1,tea,d1,,", "has no passage"),
+        ("q1,,d1,green,", "has no query"),
+        ("q1,tea,d1,green,high", "a grade must be an integer"),
+        ("q1,tea,d1,green,\nq1,tea,d1,black,", "another text or query for 'q1' before"),
+        ("", "has no passages to grade"),
+    ],
+)
+def test_a_wrong_pool_is_refused_with_its_line(tmp_path: Path, rows: str, message: str) -> None:
+    path = tmp_path / "pool.csv"
+    path.write_text(f"query_id,query,doc_id,passage,label\n{rows}\n")
+    with pytest.raises(DataError, match=r"pool\.csv") as error:
+        read_pool(path)
+    assert message in str(error.value)
+
+
+def judge(*words: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["judge", *words])
+    return result.exit_code, result.stdout, result.stderr or str(result.exception or "")
+
+
+def fill_in(path: Path, copy: Path, grades: list[int]) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    for place, row in enumerate(rows):
+        row["label"] = str(grades[place % len(grades)])
+    with copy.open("w", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    return rows
+
+
+def test_runs_become_a_pool_and_a_graded_pool_judgments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for k1 in (0.4, 2.5):
+        assay.evaluate("builtin:bm25", "notes", num_queries=5, bm25={"k1": k1}, out="runs")
+    runs = sorted(str(path) for path in Path("runs").iterdir())
+    code, out, error = judge("pool", *runs, "--out", "pool.csv", "--top-k", "5", "--json")
+    assert code == 0, error
+    known = load_dataset("notes").judgments["test"]
+    rows = fill_in(Path("pool.csv"), Path("ann.csv"), [0, 1, 2])
+    assert json.loads(out)["pairs"] == len(rows)
+    assert all(row["doc_id"] not in known.get(row["query_id"], {}) for row in rows)
+    returned = {
+        (row.query_id, doc_id)
+        for path in runs
+        for row in assay.load_run(path).rows()
+        for doc_id in row.retrieved_docs[:5]
+    }
+    assert {(row["query_id"], row["doc_id"]) for row in rows} <= returned
+    graded = load_dataset("ann.csv").judgments["test"]
+    assert graded[rows[1]["query_id"]][rows[1]["doc_id"]] == 1
+    for name in ("pool.txt", "pool.csv"):  # no table, and one that may have grades
+        assert "a pool is written to a new .csv file" in judge("pool", "latest", "--out", name)[2]
+
+
+def test_a_data_set_without_documents_is_graded_by_ids(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("fragen.csv").write_text("Frage;Seiten\nWas?;a\nWer?;b\n")
+    columns = ["query=Frage,ids=Seiten"]
+    assay.evaluate(lambda query, top_k: ["a", "c"], "fragen.csv", columns=columns, out="runs")
+    code, _, error = judge("pool", "latest", "--out", "pool.csv")
+    assert code == 0, error
+    assert "no documents" in error
+    rows = fill_in(Path("pool.csv"), Path("ann.csv"), [1])
+    assert sorted((row["query"], row["doc_id"], row["passage"]) for row in rows) == [
+        ("Was?", "c", ""),
+        ("Wer?", "a", ""),
+        ("Wer?", "c", ""),
+    ]
+    assert "has no passage" in judge("grade", "pool.csv", "--judge", "openai:m")[2]
