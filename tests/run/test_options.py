@@ -47,7 +47,6 @@ FULL = RunConfig(
     embedder="openai:m@http://127.0.0.1:9/v1",
     device="cpu",
     bm25=("k1=0.9,b=0.4", "language=german"),
-    reranker="tei:http://127.0.0.1:8080",
     search="builtin:bm25",
     searches="searches.jsonl",
     repeat=3,

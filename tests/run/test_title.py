@@ -70,7 +70,7 @@ def test_what_may_change_a_score_is_described_and_nothing_else() -> None:
     assert found["bm25"] == "--bm25 k1=0.9"
     assert found["retriever mode"] == "mode bm25"
     assert found["assay"] == "assay 0.2.0"
-    assert not {"concurrency", "label", "top_k", "reranker"} & set(found)
+    assert not {"concurrency", "label", "top_k"} & set(found)
 
 
 def test_tags_and_the_retriever_tell_runs_apart() -> None:

@@ -166,7 +166,7 @@ def test_bm25_embeds_nothing_and_uses_the_index_with_vectors_where_there_is_one(
             ["search", "tea", "--embedder", "onnx:x", "--dataset", "notes"],
             "has no model.onnx",
         ),
-        (["index", "--embedder", "magic:m", "--dataset", "notes"], "ollama:MODEL"),
+        (["index", "--embedder", "magic:m", "--dataset", "notes"], "openai:MODEL"),
     ],
 )
 def test_wrong_usage_is_refused_before_anything_is_built(

@@ -72,7 +72,7 @@ def test_parts_of_other_data_do_not_fit(parts: list[Path], tmp_path: Path) -> No
 
 def test_parts_fit_wherever_the_data_and_the_model_were(parts: list[Path]) -> None:
     elsewhere = replace(
-        _part(1, 3), dataset="/scratch/notes", settings=EmbedderSettings("tei:http://node2")
+        _part(1, 3), dataset="/scratch/notes", settings=EmbedderSettings("openai:m@http://node2")
     )
     write_part(corpus(), elsewhere, WordEmbedder(), parts[1])
     assert [part.dataset for part in read_parts(parts)] == ["notes", "/scratch/notes", "notes"]

@@ -7,22 +7,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from sentence_transformers import CrossEncoder, SentenceTransformer
+from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as parts
 from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors
 from tokenizers.models import WordPiece
 from transformers import (
     BertConfig,
-    BertForSequenceClassification,
     BertModel,
     PreTrainedTokenizerFast,
 )
 
 import assay
 from assay.errors import AssayError
-from assay.search import torch_embedding
 from assay.search.embedding import EmbedderSettings, open_embedder
-from assay.search.reranking import open_reranker
 from assay.search.torch_embedding import TorchEmbedder
 
 WORDS = ["green", "tea", "is", "steeped", "in", "hot", "water", "coffee", "bread", "baked"]
@@ -78,25 +75,23 @@ def texts() -> list[str]:
 
 
 def out_of_memory(embedder: TorchEmbedder, most: int) -> dict[str, Any]:
-    """What the embedder does where its device takes at most `most` texts at once."""
-    model, seen = embedder._model, []
+    """What the embedder does if its device takes at most `most` texts at once."""
+    model, before, seen = embedder._model, embedder._batch, []
 
     class Small:
-        def __call__(self, features: Any) -> Any:
-            seen.append(len(features["input_ids"]))
-            if seen[-1] > most:
+        def encode(self, given: list[str], *, batch_size: int, **options: Any) -> Any:
+            seen.append(batch_size)
+            if batch_size > most:
                 raise torch.OutOfMemoryError("out of memory")
-            return model(features)
+            return model.encode(given, batch_size=batch_size, **options)
 
     embedder._model = Small()
-    before = embedder._budget
     try:
-        vectors = embedder.embed(["green tea"] * 40)
-        return {"rows": len(vectors), "largest": max(seen), "smaller": embedder._budget < before}
+        return {"rows": len(embedder.embed(["green tea"] * 40)), "batches": seen}
     except AssayError as error:
         return {"error": str(error)}
     finally:
-        embedder._model, embedder._budget = model, before
+        embedder._model, embedder._batch = model, before
 
 
 def refusal(*arguments: str) -> str:
@@ -107,13 +102,6 @@ def refusal(*arguments: str) -> str:
     return ""
 
 
-def make_cross_encoder(bert: Path, folder: Path) -> None:
-    """The same small BERT with one output for a pair."""
-    torch.manual_seed(11)
-    BertForSequenceClassification.from_pretrained(bert, num_labels=1).save_pretrained(folder)
-    PreTrainedTokenizerFast.from_pretrained(bert).save_pretrained(folder)
-
-
 def main() -> None:
     home = Path(sys.argv[1])
     folder = home / "tiny model"
@@ -122,11 +110,6 @@ def main() -> None:
     assert isinstance(embedder, TorchEmbedder)
     theirs = SentenceTransformer(str(folder), device="cpu").encode(texts(), prompt="")
     ours = embedder.embed(texts())
-    torch_embedding._TEXTS_IN_A_WINDOW = 64
-    embedder.device, torch_embedding._TOKENIZE_HERE, embedder._processes = "cpu:0", 10, 2
-    processes = embedder.embed(texts())  # as for a GPU: tokenized by other processes
-    embedder.close()
-    embedder.device = "cpu"
     documents = [assay.Document(word, word, f"{word} and water.") for word in WORDS]
     dataset = assay.Dataset(
         "drinks",
@@ -136,42 +119,13 @@ def main() -> None:
     )
     run = assay.evaluate("builtin:dense", dataset, embedder=f"st:{folder}", out=home / "runs")
     header = json.loads(run.folder.header_file.read_text())
-    cross = home / "tiny cross-encoder"
-    make_cross_encoder(home / "bert", cross)
-    pairs = [("green tea", f"{one.title} {one.text}") for one in documents]
-    expected = CrossEncoder(str(cross), device="cpu").predict(
-        pairs, activation_fn=torch.nn.Sigmoid()
-    )
-    reranker = open_reranker(f"st:{cross}", "cpu")
-    again = assay.evaluate(
-        "builtin:dense",
-        dataset,
-        embedder=f"st:{folder}",
-        reranker=f"st:{cross}",
-        out=home / "runs",
-    )
-    best = max(range(len(documents)), key=lambda place: expected[place])
-    first = next(row for row in again.rows() if row.query_id == "1").retrieved_docs[0]
     print(
         json.dumps(
             {
-                "reranker": json.loads(again.folder.header_file.read_text())["retriever"],
-                "rerank_distance": float(
-                    max(
-                        abs(a - b)
-                        for a, b in zip(
-                            reranker.scores("green tea", [text for _, text in pairs]),
-                            expected,
-                            strict=True,
-                        )
-                    )
-                ),
-                "reranked_first": [first, documents[best].id],
                 "name": embedder.name,
                 "prompts": [embedder.prompts.query, embedder.prompts.document],
                 "max_tokens": embedder.max_tokens,
                 "cosine": float((ours * theirs).sum(1).min()),
-                "processes": float((processes * ours).sum(1).min()),
                 "none": embedder.embed([]).shape,
                 "out_of_memory": out_of_memory(embedder, 16),
                 "hopeless": out_of_memory(embedder, 0),

@@ -32,6 +32,7 @@ REMOVED = {
     "--max-sessions": "assay serve mcp has at most 1000 sessions",
     "hostile": "it is a fixture of the tests now: tests/hostile",
     "sync": "use a data set of your own, or: assay eval nextcloud:URL",
+    "--reranker": "rerank in your own agent, and measure that",
     "status": "run: assay nextcloud upload, which reports it",
     "wait": "run: assay nextcloud upload --wait TARGET",
 }

@@ -95,8 +95,7 @@ SearchModeOption = Annotated[
 ]
 RETRIEVER_HELP = {
     "embedder": "An embedder instead of the built-in one: onnx:DIR (model.onnx and "
-    "tokenizer.json), st:NAME|DIR, openai:MODEL[@URL], ollama:MODEL[@URL] or tei:URL.",
-    "reranker": "A cross-encoder that reranks the first 50 documents: st:NAME|DIR or tei:URL.",
+    "tokenizer.json), st:NAME|DIR, or openai:MODEL[@URL].",
 }
 
 
@@ -215,10 +214,10 @@ def make_config(context: click.Context, values: Mapping[str, Any], **fixed: Any)
 
 
 def embedder_settings(options: Mapping[str, Any]) -> "EmbedderSettings":
-    """The embedder, and the reranker if there is such an option, that a verb was given."""
+    """The embedder that a verb was given."""
     from assay.search.embedding import EmbedderSettings
 
-    names = ("embedder", "device", "reranker")
+    names = ("embedder", "device")
     return EmbedderSettings(**{name: options[name] for name in names if options.get(name)})
 
 

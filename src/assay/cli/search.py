@@ -62,7 +62,7 @@ _BEFORE = 20
 _QUERY_SHOWN = 80
 
 
-@with_settings(("embedder", "device", "reranker", "bm25"), RETRIEVER_HELP)
+@with_settings(("embedder", "device", "bm25"), RETRIEVER_HELP)
 def search(
     context: click.Context,
     query: Annotated[str, argument("QUERY", "The query, in quotes.")],
@@ -102,7 +102,7 @@ def search(
     more also shows the best matching passage.
     """
     chosen_mode = check_request(query, top_k, mode)
-    unused = unused_in_mode(parse_target(f"builtin:{mode}"), options["reranker"] or "")
+    unused = unused_in_mode(parse_target(f"builtin:{mode}"))
     require_used(context, unused, f"with --mode {mode}; leave it out")
     settings, bm25 = embedder_settings(options), bm25_settings(options)
     where = None if filters is None else dict(parse_filter(filters))
@@ -145,12 +145,7 @@ def _open(
 ) -> "Retriever":
     """The retriever for a mode; the index is built or brought up to date."""
     embedder = None if mode == "bm25" else embedding.open_embedder(settings)
-    retriever = open_retriever(data, mode, embedder=embedder, bm25=bm25, progress=progress)
-    if not settings.reranker:
-        return retriever
-    from assay.search.reranking import with_reranker  # brings an HTTP client
-
-    return with_reranker(retriever, settings)
+    return open_retriever(data, mode, embedder=embedder, bm25=bm25, progress=progress)
 
 
 def _number_that_meets(data: "Dataset", where: JsonObject) -> int:
@@ -348,15 +343,6 @@ def tune(
             "--split",
         ),
     ] = "train",
-    mode: Annotated[
-        str,
-        option(
-            "tuned learns a ranking; bm25 only picks BM25's parameters on the train split, and "
-            "prints the option that sets them.",
-            metavar="MODE",
-            choices=("tuned", "bm25"),
-        ),
-    ] = "tuned",
     **options: Any,
 ) -> Result:
     """Learn a ranking from the train judgments of a data set. The test split is not used.
@@ -367,8 +353,6 @@ def tune(
     The model is kept in the cache, where builtin:tuned and `assay serve ... --mode tuned` find
     it. One that does not beat hybrid on held-out queries is not saved: exit code 2.
     """
-    if mode == "bm25":
-        return _pick_bm25(dataset, seed)
     from assay.search.tuning.tune import (
         check_splits,
         describe_gain,
@@ -395,23 +379,3 @@ def tune(
             f"model: {path}",
         ],
     )
-
-
-def _pick_bm25(dataset: str, seed: int) -> Result:
-    from assay.search.bm25_choice import choose_bm25
-
-    with progress_bar() as progress:
-        data = load_dataset(dataset, progress=progress)
-        found = choose_bm25(data, seed=seed, progress=progress)
-    compared = (
-        f"nDCG@10 {found.ndcg_10:.4f} with {found.best}, {found.default_ndcg_10:.4f} with the "
-        f"defaults (standard error of the difference {found.standard_error:.4f})"
-    )
-    advice = (
-        f"use: --bm25 {found.chosen.as_text()}"
-        if found.better
-        else f"keep the defaults ({found.chosen}): the difference may be chance"
-    )
-    title = f"{data.name}: {found.queries} train queries, trained track"
-    value = {"dataset": data.name, "better": found.better, **asdict(found)}
-    return Result(value, [title, compared, advice])

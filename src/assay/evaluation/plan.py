@@ -127,10 +127,10 @@ def _open_agent(config: RunConfig, dataset: Dataset, progress: Progress) -> Agen
 
         bm25 = Bm25Settings.parse(config.bm25)
     embedder = None
-    if config.embedder or config.device != "auto" or config.reranker:
+    if config.embedder or config.device != "auto":
         from assay.search.embedding import EmbedderSettings
 
-        embedder = EmbedderSettings(config.embedder, config.device, config.reranker)
+        embedder = EmbedderSettings(config.embedder, config.device)
     return open_target(
         config.target,
         OpenContext(
@@ -232,9 +232,7 @@ def require_used_settings(
         if not any(name in each.settings for each in kinds):
             if name in given or name not in _OF_MANY_RUNS:
                 raise UsageError(no_effect(setting.flag, name, kinds[0]))
-        elif name in given and all(
-            name in unused_in_mode(each, config.reranker) for each in targets
-        ):
+        elif name in given and all(name in unused_in_mode(each) for each in targets):
             raise UsageError(
                 f"{setting.flag} has no effect on target {config.target!r}; leave it out"
             )

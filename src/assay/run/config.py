@@ -398,8 +398,8 @@ class RunConfig:
         "",
         "An embedder instead of the built-in one, for builtin and purple targets: onnx:DIR "
         "(model.onnx and tokenizer.json), st:NAME|DIR (sentence-transformers), "
-        "openai:MODEL[@URL], ollama:MODEL[@URL] or tei:URL. A server's API key is read from "
-        "OPENAI_API_KEY or ASSAY_EMBEDDER_KEY.",
+        "or openai:MODEL[@URL]. A server's API key is read from OPENAI_API_KEY or "
+        "ASSAY_EMBEDDER_KEY.",
         metavar="SPEC",
         label="Embedder of builtin targets",
         placeholder="built in",
@@ -411,15 +411,6 @@ class RunConfig:
         label="Device of the embedder",
         same_in_shards=False,
         on_resume="free",
-    )
-    reranker: str = _retriever(
-        "",
-        "A cross-encoder that reranks the first 50 documents, for builtin and purple targets: "
-        "st:NAME|DIR (sentence-transformers) or tei:URL. A server's API key is read from "
-        "ASSAY_RERANKER_KEY.",
-        metavar="SPEC",
-        label="Reranker of builtin targets",
-        placeholder="none",
     )
     bm25: tuple[str, ...] = _retriever(
         (),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,10 @@ from numpy.typing import NDArray
 from assay.data.cache import CacheDatabase, cache_folder
 from assay.errors import SearchError, UsageError
 from assay.progress import Progress, silent
+from assay.text import strip_controls
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 Vectors = NDArray[np.float32]
 """One row for each text, of length 1, so that a dot product is a cosine."""
@@ -81,7 +85,7 @@ class Embedder(Protocol):
 BUILTIN_EMBEDDER = "all-MiniLM-L6-v2-int8"
 """How the name of the built-in model begins, in each of its versions."""
 
-EMBEDDER_FORMS = "onnx:DIR, st:NAME|DIR, openai:MODEL[@URL], ollama:MODEL[@URL], tei:URL"
+EMBEDDER_FORMS = "onnx:DIR, st:NAME|DIR, openai:MODEL[@URL]"
 """How `--embedder` is written, for messages and help."""
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
@@ -95,13 +99,10 @@ class EmbedderSettings:
     Parameters:
         embedder: one of `EMBEDDER_FORMS`; empty for the built-in model.
         device: one of `DEVICES`; `auto` takes a GPU where the embedder can use one.
-        reranker: what orders the first documents anew, see `assay.search.reranking`; empty for
-            nothing.
     """
 
     embedder: str = ""
     device: str = "auto"
-    reranker: str = ""
 
     def __post_init__(self) -> None:
         if self.device.partition(":")[0] not in DEVICES:
@@ -115,16 +116,11 @@ class EmbedderSettings:
         return cls(
             os.environ.get("ASSAY_EMBEDDER", ""),
             os.environ.get("ASSAY_DEVICE") or "auto",
-            os.environ.get("ASSAY_RERANKER", ""),
         )
 
     def as_environment(self) -> dict[str, str]:
         """The variables that make another process choose the same."""
-        return {
-            "ASSAY_EMBEDDER": self.embedder,
-            "ASSAY_DEVICE": self.device,
-            "ASSAY_RERANKER": self.reranker,
-        }
+        return {"ASSAY_EMBEDDER": self.embedder, "ASSAY_DEVICE": self.device}
 
 
 def open_embedder(settings: EmbedderSettings | None = None) -> Embedder:
@@ -151,6 +147,15 @@ def open_embedder(settings: EmbedderSettings | None = None) -> Embedder:
     from assay.search.onnx_embedding import open_builtin
 
     return open_builtin()
+
+
+def count_tokens(tokenizer: "Tokenizer", texts: Sequence[str]) -> list[int]:
+    """How many tokens each text has, without special tokens.
+
+    One by one: a batch would start threads of the library, which do not survive a fork.
+    """
+    encode = tokenizer.encode
+    return [len(encode(strip_controls(text), add_special_tokens=False).ids) for text in texts]
 
 
 _KEYS_IN_A_QUERY = 500

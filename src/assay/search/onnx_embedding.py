@@ -34,8 +34,8 @@ from assay.search.embedding import (
     TEXTS_UNTIL_SAVED,
     Prompts,
     Vectors,
+    count_tokens,
 )
-from assay.search.token_ids import TokenReader
 from assay.text import strip_controls
 
 MAX_TOKENS = 256
@@ -97,18 +97,20 @@ class OnnxEmbedder:
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """How many tokens each text has, without special tokens and without a limit."""
-        return self._reader.count(texts)
+        return count_tokens(self._counting, texts)
 
     @cached_property
-    def _reader(self) -> TokenReader:
-        """Made when it is first needed: a single search needs only the tokenizer."""
-        return TokenReader(self._tokenizer.to_str(), MAX_TOKENS)
+    def _counting(self) -> Tokenizer:
+        """Made when it is first needed: a search counts nothing, and starts 30 ms earlier."""
+        copied = Tokenizer.from_str(self._tokenizer.to_str())
+        copied.no_truncation()
+        return copied
 
     def embed(self, texts: Sequence[str], progress: Progress = silent) -> Vectors:
         """One vector of length 1 for each text; several batches at once."""
-        if len(texts) == 1:
-            return self._embed_batch([self._tokenizer.encode(strip_controls(texts[0])).ids])
-        tokens = self._reader.rows(texts)
+        tokens = [self._tokenizer.encode(strip_controls(text)).ids for text in texts]
+        if len(tokens) == 1:
+            return self._embed_batch(tokens)
         vectors = np.zeros((len(texts), self.dimension), np.float32)
         batches = list(batches_by_length([len(ids) for ids in tokens]))
         done = 0
@@ -123,7 +125,7 @@ class OnnxEmbedder:
             pool.shutdown(cancel_futures=True)  # an interrupt must not wait for the whole corpus
         return vectors
 
-    def _embed_batch(self, tokens: Sequence[Sequence[int] | NDArray[np.int32]]) -> Vectors:
+    def _embed_batch(self, tokens: Sequence[Sequence[int]]) -> Vectors:
         ids = np.array([one if len(one) else [0] for one in tokens], np.int64)
         feed = {
             "input_ids": ids,

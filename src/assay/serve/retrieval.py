@@ -16,7 +16,6 @@ from assay.search.bm25_index import open_bm25
 from assay.search.filters import conditions, holds
 from assay.search.index import open_retriever
 from assay.search.modes import Mode
-from assay.search.reranking import with_reranker
 from assay.search.retriever import BM25_MIDPOINT, check_request
 from assay.search.retriever import SearchHit as SearchHit
 from assay.targets.threads import DaemonThreads
@@ -92,11 +91,7 @@ def open_retrieval(dataset: Dataset, mode: Mode, progress: Progress = silent) ->
     """What searches a loaded data set; blocks while an index is built."""
     if mode == "bm25":
         return Retrieval(dataset, LexicalSearcher(dataset, progress), mode)
-    return Retrieval(
-        dataset,
-        with_reranker(open_retriever(dataset, mode, progress=progress)),
-        mode,
-    )
+    return Retrieval(dataset, open_retriever(dataset, mode, progress=progress), mode)
 
 
 class LexicalSearcher:

@@ -143,33 +143,12 @@ class BuiltinAgent:
 
         index = open_bm25(self._dataset, self._bm25, self._progress)
         settings = {"mode": "bm25", "bm25": self._described(index.model.language)}
-        chosen = self._reranker()
-        self.info = replace(self.info, retriever=settings | chosen)
-        if not chosen:
-            return lambda query, top_k: list(index.search(query, top_k))
-        from assay.search.reranking import RERANK_DEPTH, open_reranker, reranked
-        from assay.search.retriever import SearchHit
-
-        device = self._embedder.device if self._embedder else "auto"
-        reranker = open_reranker(chosen["reranker"], device)
-
-        def search(query: str, top_k: int) -> list[tuple[str, float]]:
-            found = index.search(query, max(top_k, RERANK_DEPTH))
-            documents = [(self._dataset.documents[doc_id], score) for doc_id, score in found]
-            hits = [SearchHit(one.id, score, one.title, one.text) for one, score in documents]
-            return [(hit.doc_id, hit.score) for hit in reranked(hits, reranker, query, top_k)]
-
-        return search
+        self.info = replace(self.info, retriever=settings)
+        return lambda query, top_k: list(index.search(query, top_k))
 
     def _described(self, language: str) -> str:
         """The settings of BM25 with the language that was detected."""
         return str(replace(self._bm25, language=language))
-
-    def _reranker(self) -> dict[str, str]:
-        """What a run records of the reranker; empty without one."""
-        if self._embedder is None:
-            return {}
-        return {"reranker": self._embedder.reranker} if self._embedder.reranker else {}
 
     def _load_retriever(self) -> _Search:
         if self._mode == "tuned":  # this extra brings [search] too: one command, not two in turn
@@ -187,14 +166,10 @@ class BuiltinAgent:
             bm25=self._bm25,
             progress=self._progress,
         )
-        if self._reranker():
-            from assay.search.reranking import with_reranker  # brings an HTTP client
-
-            retriever = with_reranker(retriever, self._embedder)
         self._close = retriever.close
         model = retriever.manifest.bm25
         words = self._described(model.language)
-        settings = {"mode": mode, "bm25": words, "embedder": embedder.name} | self._reranker()
+        settings = {"mode": mode, "bm25": words, "embedder": embedder.name}
         self.info = replace(self.info, retriever=settings)
         if learned_from := retriever.learned_from:
             learned = f"learned from {' and '.join(learned_from)}"
@@ -209,7 +184,7 @@ class BuiltinAgent:
 
 def _embedder_of_environment() -> "EmbedderSettings | None":
     """Only where a variable is set: BM25 alone needs no module of embedders."""
-    names = ("ASSAY_EMBEDDER", "ASSAY_DEVICE", "ASSAY_RERANKER")
+    names = ("ASSAY_EMBEDDER", "ASSAY_DEVICE")
     if not any(os.environ.get(name) for name in names):
         return None
     from assay.search.embedding import EmbedderSettings

@@ -35,7 +35,7 @@ CONTRACT_TARGET = re.compile(
 
 _TOOL = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
 _ANSWER_FORM = ("mapping", "chunk_separator")
-_RETRIEVER = ("embedder", "device", "reranker", "bm25", "chunk_separator")
+_RETRIEVER = ("embedder", "device", "bm25", "chunk_separator")
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,9 +209,9 @@ def builtin_track(mode: str, declared: str) -> str:
     return "trained" if mode == "tuned" or declared == "trained" else "zero-shot"
 
 
-def unused_in_mode(target: Target, reranker: str) -> tuple[str, ...]:
+def unused_in_mode(target: Target) -> tuple[str, ...]:
     """The settings of Assay's own retriever that this mode of it has no use for."""
-    unused = {"bm25": ("embedder",) if reranker else ("embedder", "device"), "dense": ("bm25",)}
+    unused = {"bm25": ("embedder", "device"), "dense": ("bm25",)}
     return unused.get(target.address, ()) if TARGET_KINDS[target.kind].searches_dataset else ()
 
 

@@ -83,13 +83,13 @@ class TargetRules:
                 f"--allow-hosts or {VARIABLE}"
             )
 
-    def check_embedder(self, embedder: str, device: str, reranker: str) -> None:
+    def check_embedder(self, embedder: str, device: str) -> None:
         """Visitors from other machines use the models that this server was started with."""
-        if self.policy.public_only and (embedder or device != "auto" or reranker):
+        if self.policy.public_only and (embedder or device != "auto"):
             raise UsageError(
-                "the embedder or reranker names a file, a host or a device of this server, which "
-                "remote visitors may not choose; leave it empty, or ask the operator of this "
-                "server to set ASSAY_EMBEDDER or ASSAY_RERANKER"
+                "the embedder names a file, a host or a device of this server, which remote "
+                "visitors may not choose; leave it empty, or ask the operator of this server to "
+                "set ASSAY_EMBEDDER"
             )
 
     def check_request(

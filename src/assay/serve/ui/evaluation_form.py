@@ -202,8 +202,7 @@ def _checks(ui: Ui, config: RunConfig) -> Iterator[tuple[str, Callable[[], objec
     asked = http_request_settings(config), config.mapping, config.chunk_separator
     yield "request", partial(rules.check_request, *asked)
     yield "target", partial(require_used_settings, config, given=option_table())
-    models = (config.embedder, config.device, config.reranker)
-    yield "embedder", partial(rules.check_embedder, *models)
+    yield "embedder", partial(rules.check_embedder, config.embedder, config.device)
     yield "faithfulness", partial(rules.check_file, "faithfulness", config.faithfulness)
     yield "judge", partial(rules.check_judge, config.judge)
     if config.judge:  # a wrong name is reported before the run, not after it
