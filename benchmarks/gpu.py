@@ -1,4 +1,4 @@
-"""How many texts a second the PyTorch embedder embeds, end to end and stage by stage.
+"""How many texts a second the PyTorch embedder embeds.
 
     python benchmarks/gpu.py --archive nfcorpus.zip --model DIR [--copies 40] [--device cuda]
     python benchmarks/gpu.py --archive nfcorpus.zip --model DIR --index 1000000
@@ -37,7 +37,6 @@ def main() -> None:
     parser.add_argument("--model", required=True, help="of sentence-transformers: folder or name")
     parser.add_argument("--copies", type=int, default=40)
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--processes", type=int, default=None)
     parser.add_argument("--index", type=int, help="index this many documents instead")
     parser.add_argument("--onnx", action="store_true", help="compare with the CPU's int8 vectors")
     arguments = parser.parse_args()
@@ -49,14 +48,14 @@ def main() -> None:
             print(json.dumps(figures, indent=1))
             return
         texts = rotated(documents, arguments.copies)
-        embedder = TorchEmbedder(model, device=arguments.device, processes=arguments.processes)
+        embedder = TorchEmbedder(model, device=arguments.device)
         print(json.dumps(measure(embedder, documents, texts, model, arguments.onnx)))
 
 
 def measure(
     embedder: TorchEmbedder, documents: Sequence[str], texts: Sequence[str], model: str, onnx: bool
 ) -> dict[str, Any]:
-    """Figures of one embedder; every stage is warmed up before it is timed."""
+    """Figures of one embedder, which is warmed up before it is timed."""
     embedder.embed(texts[: len(texts) // 2])
     rates = []
     for _ in range(REPEATS):
@@ -65,25 +64,12 @@ def measure(
         rates.append(round(len(texts) / (time.perf_counter() - started)))
     figures: dict[str, Any] = {
         "device": _device_name(embedder),
-        "precision": embedder.precision,
         "cores": os.cpu_count(),
         "texts": len(texts),
         "end to end, texts a second": sorted(rates)[REPEATS // 2],
         "end to end, lowest and highest": [min(rates), max(rates)],
     }
-    started = time.perf_counter()
-    windows = list(embedder._windows(texts))
-    figures["tokenizing alone"] = round(len(texts) / (time.perf_counter() - started))
-    tokens = sum(int(window.lengths.sum()) for window in windows)
-    figures["tokens a text"] = round(tokens / len(texts), 1)
-    started = time.perf_counter()
-    done = 0
-    for window in windows:
-        done = embedder._finish(*embedder._start(window), vectors, done)
-    figures["model alone"] = round(len(texts) / (time.perf_counter() - started))
-    slower = min(figures["tokenizing alone"], figures["model alone"])
-    figures["share of the slower stage"] = round(figures["end to end, texts a second"] / slower, 3)
-    cpu = TorchEmbedder(model, device="cpu", precision="fp32")
+    cpu = TorchEmbedder(model, device="cpu")
     sample = list(documents[:256])
     figures["lowest cosine with the CPU, fp32"] = _lowest(embedder.embed(sample), cpu.embed(sample))
     if onnx:
