@@ -81,7 +81,7 @@ AREAS = {
     ),
     "outbound policy": Area(("net/outbound.py",), ("tests/net/test_outbound.py",)),
     "contract checks": Area(
-        ("contract/conformance/rule_tests.py", "contract/conformance/checks.py"),
+        ("contract/rules.py", "contract/check.py"),
         ("tests/contract/test_conformance.py",),
     ),
     "bounded reader": Area(

@@ -6,7 +6,7 @@ python scripts/render_rules.py
 import re
 from pathlib import Path
 
-from assay.contract.conformance.rules import rules_table
+from assay.contract.rules import rules_table
 
 PAGE = Path(__file__).parents[1] / "docs" / "contract.md"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.contract.tampering import CUT, OPEN, Reply, Tamper
 
-from assay.contract.conformance.probes import UNKNOWN_TASK, CheckLimits
+from assay.contract.probes import UNKNOWN_TASK, CheckLimits
 
 Body = dict[str, Any]
 Events = list[tuple[str, Body]]

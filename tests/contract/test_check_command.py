@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner, Result
@@ -18,7 +17,7 @@ from tests.loopback import free_port
 
 from assay.cli.contract import check
 from assay.cli.verb import VerbCommand
-from assay.contract.conformance.rules import RULES
+from assay.contract.rules import RULES
 from assay.contract.server import agent_app
 from assay.errors import UsageError
 
@@ -71,32 +70,16 @@ async def test_a_fault_is_named_with_its_rule_and_what_was_seen() -> None:
     assert "violates the contract: " in result.stdout
 
 
-async def test_junit_has_a_test_for_each_check(tmp_path: Path) -> None:
-    file = tmp_path / "junit.xml"
-    async with running(BAD) as url:
-        await invoke(f"{url}=RAG_RETRIEVE", "--junit", str(file))
-    suite = ElementTree.parse(file).getroot()[0]
-    assert suite.get("tests") == str(len(RULES))
-    assert (suite.get("failures"), suite.get("errors")) == ("1", "0")
-    assert [case.get("name") for case in suite if case.find("failure") is not None] == [
-        "terminal-one"
-    ]
-
-
-async def test_a_name_with_controls_breaks_no_report(tmp_path: Path) -> None:
-    """An agent chooses the names of its fields, and XML that holds a control is not XML."""
+async def test_a_name_with_controls_breaks_no_report() -> None:
+    """An agent chooses the names of its fields."""
     name = "x\x00\x1b[31m\x9b\u202e\ufffe\uffff]]><b>&" + "y" * 100_000
 
     def add(body: dict[str, Any]) -> None:
         body["grounding"][name] = None
 
-    junit = tmp_path / "junit.xml"
     async with running(Tampered(agent_app(demo_service()), sync(add))) as url:
-        await invoke(f"{url}=RAG_RETRIEVE", "--junit", str(junit))
-    suite = ElementTree.parse(junit).getroot()[0]
-    assert suite.get("tests") == str(len(RULES))
-    assert "null in grounding.x" in junit.read_text()
-    text = junit.read_text()
+        text = (await invoke(f"{url}=RAG_RETRIEVE", "--json")).stdout
+    assert "null in grounding.x" in text
     assert not any(control in text for control in "\x00\x1b\x9b\u202e\ufffe\uffff")
     assert "y" * 5000 not in text
 
@@ -114,13 +97,10 @@ async def test_the_level_decides_what_fails() -> None:
     assert codes == [0, 1, 1]
 
 
-async def test_an_agent_that_is_not_there_exits_3(tmp_path: Path) -> None:
-    file = tmp_path / "junit.xml"
-    target = f"http://127.0.0.1:{free_port()}=RAG_RETRIEVE"
-    result = await invoke(target, "--junit", str(file))
+async def test_an_agent_that_is_not_there_exits_3() -> None:
+    result = await invoke(f"http://127.0.0.1:{free_port()}=RAG_RETRIEVE")
     assert result.exit_code == 3
     assert "unreachable  no connection" in result.stdout
-    assert ElementTree.parse(file).getroot()[0].get("errors") == "1"
 
 
 async def test_inputs_can_be_given() -> None:

@@ -20,7 +20,7 @@ from tests.contract.running import running
 from tests.contract.tampering import Tampered
 from tests.loopback import free_port
 
-from assay.contract.conformance.checks import (
+from assay.contract.check import (
     CheckResult,
     CheckTarget,
     CheckVerdict,
@@ -28,9 +28,8 @@ from assay.contract.conformance.checks import (
     check_agent,
     parse_check_target,
 )
-from assay.contract.conformance.probes import CheckLimits, Exchange, SentRequest
-from assay.contract.conformance.rule_tests import SELECTORS, echo_of
-from assay.contract.conformance.rules import RULES, RuleLevel
+from assay.contract.probes import SELECTORS, CheckLimits, Exchange, SentRequest
+from assay.contract.rules import RULES, RuleLevel, echo_of
 from assay.contract.server import agent_app
 from assay.errors import UsageError
 from assay.net.client import TokenFor

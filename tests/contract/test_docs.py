@@ -7,10 +7,10 @@ from typing import Any
 import httpx
 import orjson
 import pytest
+from scripts.render_schemas import rendered, stale
 from tests.contract.demo_agent import demo_service
 from tests.contract.running import running
 
-from assay.contract.conformance.rules import RULES, RuleLevel, rules_table
 from assay.contract.envelope import (
     AgentRunRequest,
     AgentRunResponse,
@@ -19,6 +19,7 @@ from assay.contract.envelope import (
     GroundingChunk,
     RetrievalTrace,
 )
+from assay.contract.rules import RULES, RuleLevel, rules_table
 from assay.contract.server import agent_app
 
 PAGE = (Path(__file__).parents[2] / "docs" / "contract.md").read_text(encoding="utf-8")
@@ -113,5 +114,13 @@ def test_the_agent_of_the_page_can_be_served() -> None:
         "/agents/run/stream",
         "/health",
         "/health/ready",
-        "/openapi.json",
     ]
+
+
+def test_the_schemas_are_those_of_the_models() -> None:
+    assert stale() == [], "run `make docs`"
+    schemas = {name: content for name, content in rendered().items() if "/" not in name}
+    assert not any(b"null" in content for content in schemas.values())
+    response = orjson.loads(schemas["AgentRunResponse.json"])
+    assert {"status", "request_id", "outputs", "ok"} <= set(response["required"])
+    assert not {"grounding", "error", "task_type"} & set(response["required"])

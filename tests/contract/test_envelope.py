@@ -13,9 +13,10 @@ from assay.contract.envelope import (
     GroundingChunk,
     GroundingPack,
     TaskError,
+    error_response,
     read_inputs,
     succeeded,
-    validation_error_response,
+    validate_fields,
 )
 
 CANARY = "canary-5f1c"
@@ -86,10 +87,9 @@ def test_a_number_that_json_cannot_say_is_an_error_and_not_a_null(value: float) 
     ],
 )
 def test_a_validation_error_names_the_field_and_never_the_value(body: Any, field: str) -> None:
-    with pytest.raises(ValidationError) as caught:
-        AgentRunRequest.model_validate(body)
-    response = validation_error_response(caught.value, AgentRunRequest, request_id="r1")
-    answer = response.to_wire()
+    with pytest.raises(TaskError) as caught:
+        validate_fields(AgentRunRequest, body)
+    answer = error_response(caught.value, request_id="r1").to_wire()
     assert [each["field"] for each in answer["error"]["details"]["fields"]] == [field]
     assert field in answer["error"]["message"]
     assert answer["error"]["code"] == "VALIDATION_ERROR"

@@ -13,8 +13,8 @@ from tests.contract.demo_agent import SearchInputs
 from tests.contract.running import running
 from tests.contract.tampering import Reply, Tampered
 
+from assay.contract.check import CheckTarget, check_agent
 from assay.contract.client import run_stream, run_sync
-from assay.contract.conformance.checks import CheckTarget, check_agent
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, read_inputs, succeeded
 from assay.contract.server import AgentService, ReportProgress, agent_app
 from assay.errors import AgentFailure

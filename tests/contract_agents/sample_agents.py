@@ -18,7 +18,6 @@ from assay.search.index import open_retriever
 from assay.search.modes import Mode
 from assay.serve.contract_agents.apps import TASKS, AgentResources, agents_app, path_of
 from assay.serve.contract_agents.knowledge_bases import KnowledgeBases
-from assay.serve.contract_agents.policy_review import read_policy
 from assay.serve.retrieval import Retrieval
 
 DOCUMENTS = (
@@ -61,7 +60,7 @@ def make_resources(
         return Retrieval(chunks, open_retriever(chunks, embedder=words(), store=store), mode)
 
     knowledge = KnowledgeBases(load or load_documents, lambda: folder / "knowledge", open_base)
-    return AgentResources(knowledge, read_policy())
+    return AgentResources(knowledge)
 
 
 class Agents:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.contract_agents.sample_agents import Agents, make_resources, running_agents
 
-from assay.contract.conformance.checks import CheckTarget, CheckVerdict, check_agent
+from assay.contract.check import CheckTarget, CheckVerdict, check_agent
 from assay.errors import UsageError
 from assay.serve.contract_agents.apps import TASKS, known_tasks, path_of
 

@@ -1,18 +1,9 @@
 """POLICY_REVIEW: readable rules, protected information found by its form, and never quoted."""
 
-from pathlib import Path
-
 import pytest
 from tests.contract_agents.sample_agents import Agents
 
-from assay.errors import UsageError
-from assay.serve.contract_agents.policy_review import Policy, read_policy
-
-
-@pytest.fixture(scope="module")
-def policy() -> Policy:
-    return read_policy()
-
+from assay.serve.contract_agents.policy_review import phi_kinds, rules_for
 
 FOUND = [
     ("write to jane.roe+x@mail.example.co.uk today", "email address"),
@@ -48,57 +39,59 @@ NOT_FOUND = [
 
 
 @pytest.mark.parametrize(("text", "kind"), FOUND)
-def test_what_has_the_form_of_protected_information_is_found(
-    policy: Policy, text: str, kind: str
-) -> None:
-    assert kind in policy.phi_kinds({"note": {"deep": [text]}})
+def test_what_has_the_form_of_protected_information_is_found(text: str, kind: str) -> None:
+    assert kind in phi_kinds({"note": {"deep": [text]}})
 
 
 @pytest.mark.parametrize("text", NOT_FOUND)
-def test_what_has_not_is_left_alone(policy: Policy, text: str) -> None:
-    assert policy.phi_kinds(text) == []
+def test_what_has_not_is_left_alone(text: str) -> None:
+    assert phi_kinds(text) == []
 
 
-def test_a_label_may_be_a_key(policy: Policy) -> None:
-    assert policy.phi_kinds({"mrn": 12345678}) == ["medical record number"]
-    assert policy.phi_kinds({"date_of_birth": "1962-03-14"}) == ["date of birth"]
-    assert policy.phi_kinds({"x@example.org": True}) == ["email address"]
+def test_a_label_may_be_a_key() -> None:
+    assert phi_kinds({"mrn": 12345678}) == ["medical record number"]
+    assert phi_kinds({"date_of_birth": "1962-03-14"}) == ["date of birth"]
+    assert phi_kinds({"x@example.org": True}) == ["email address"]
 
 
-DECISIONS = [
-    ("DEMO", "NON_SENSITIVE", (), True, "low", ["non-sensitive"]),
-    ("LIVE", "NON_SENSITIVE", (), True, "low", ["non-sensitive"]),
-    ("live", "sensitive", (), True, "medium", ["sensitive"]),
-    ("LIVE", "PHI", (), True, "high", ["phi-live"]),
-    ("LIVE", "PHI", ("email address",), True, "high", ["phi-live"]),
-    ("DEMO", "PHI", (), False, "high", ["phi-in-demo"]),
-    ("LIVE", "NON_SENSITIVE", ("phone number",), False, "high", ["phi-undeclared"]),
-    ("LIVE", "SENSITIVE", ("phone number",), False, "high", ["phi-undeclared"]),
-    ("LIVE", "PHI", ("social security number",), False, "high", ["ssn-never", "phi-live"]),
-    ("TEST", "NON_SENSITIVE", (), False, "high", ["unknown-mode", "non-sensitive"]),
-    ("DEMO", "SECRET", (), False, "high", ["unknown-tier"]),
-]
-
-
-@pytest.mark.parametrize(("mode", "tier", "kinds", "allowed", "level", "rules"), DECISIONS)
-def test_the_rules_decide(
-    policy: Policy,
-    mode: str,
-    tier: str,
-    kinds: tuple[str, ...],
-    allowed: bool,
-    level: str,
-    rules: list[str],
+@pytest.mark.parametrize(
+    ("mode", "tier", "domain", "kinds", "rules"),
+    [
+        ("DEMO", "NON_SENSITIVE", "clinical", (), "non-sensitive"),
+        ("LIVE", "NON_SENSITIVE", "clinical", (), "non-sensitive"),
+        ("live", "sensitive", "clinical", (), "sensitive"),
+        ("LIVE", "PHI", "clinical", (), "phi-live"),
+        ("LIVE", "PHI", "clinical", ("email address",), "phi-live"),
+        ("DEMO", "PHI", "clinical", (), "phi-in-demo"),
+        ("LIVE", "NON_SENSITIVE", "clinical", ("phone number",), "phi-undeclared"),
+        ("LIVE", "SENSITIVE", "clinical", ("phone number",), "phi-undeclared"),
+        ("LIVE", "PHI", "clinical", ("social security number",), "ssn-never phi-live"),
+        ("TEST", "NON_SENSITIVE", "clinical", (), "unknown-mode non-sensitive"),
+        ("DEMO", "SECRET", "clinical", (), "unknown-tier"),
+        ("LIVE", "NON_SENSITIVE", "astrology", (), "unknown-domain non-sensitive"),
+    ],
+)
+def test_the_rules_that_apply(
+    mode: str, tier: str, domain: str, kinds: tuple[str, ...], rules: str
 ) -> None:
-    decision = policy.decide(mode, tier, "clinical", kinds)
-    assert (decision.allowed, decision.risk_level) == (allowed, level)
-    assert decision.rules == rules
+    assert [rule["id"] for rule in rules_for(mode, tier, domain, kinds)] == rules.split()
 
 
-def test_a_domain_that_no_rule_knows_is_not_allowed(policy: Policy) -> None:
-    decision = policy.decide("LIVE", "NON_SENSITIVE", "astrology", ())
-    assert not decision.allowed
-    assert "unknown-domain" in decision.rules
+@pytest.mark.parametrize(
+    ("mode", "tier", "allowed", "level"),
+    [
+        ("LIVE", "SENSITIVE", True, "medium"),
+        ("LIVE", "PHI", True, "high"),
+        ("DEMO", "PHI", False, "high"),
+        ("TEST", "NON_SENSITIVE", False, "high"),
+    ],
+)
+async def test_one_denial_outweighs_what_is_allowed(
+    agents: Agents, mode: str, tier: str, allowed: bool, level: str
+) -> None:
+    inputs = {"resource_id": "set-1"}
+    outputs = await agents.outputs("POLICY_REVIEW", inputs, mode=mode, risk_tier=tier)
+    assert (outputs["allowed"], outputs["risk_level"]) == (allowed, level)
 
 
 async def test_the_agent_says_what_it_decided_and_why(agents: Agents) -> None:
@@ -134,38 +127,3 @@ async def test_the_resource_may_be_named_inside_and_is_denied_without_a_name(
     unnamed = answer["outputs"]
     assert (unnamed["resource_id"], unnamed["allowed"]) == ("unnamed", False)
     assert unnamed["reasons"][0].startswith("inputs.resource_id is missing")
-
-
-RULE = '[[rules]]\nid = "a"\ndecision = "allow"\nrisk_level = "low"\nreason = "All is well."\n'
-
-
-def test_rules_of_one_s_own_replace_the_built_in_ones(tmp_path: Path) -> None:
-    path = tmp_path / "rules.toml"
-    path.write_text(f'version = "7"\nphi = []\n{RULE}when = {{ domain = ["zoo"] }}\n')
-    policy = read_policy(path)
-    assert policy.version == "7"
-    assert policy.decide("X", "Y", "Zoo", ()).allowed
-    nothing = policy.decide("X", "Y", "clinical", ())
-    assert (nothing.allowed, nothing.risk_level) == (False, "high")
-    assert nothing.reasons == ["no rule applies to this request, so it is not allowed"]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("version = ", "are not TOML"),
-        ('version = "1"\nphi = []\n', "rules is missing"),
-        (f'version = "1"\nphi = []\n{RULE}when = {{ moon = "full" }}\n', "rules.0.when"),
-        (f'version = "1"\nphi = [{{ kind = "k", pattern = "(" }}]\n{RULE}', "phi.0.pattern"),
-        (f'version = "1"\nphi = []\n{RULE.replace("allow", "maybe")}', "rules.0.decision"),
-    ],
-)
-def test_a_file_that_is_wrong_is_refused_at_the_start(
-    tmp_path: Path, text: str, message: str
-) -> None:
-    path = tmp_path / "rules.toml"
-    path.write_text(text)
-    with pytest.raises(UsageError, match=message):
-        read_policy(path)
-    with pytest.raises(UsageError, match="cannot read the policy rules"):
-        read_policy(tmp_path / "none.toml")

@@ -47,10 +47,6 @@ def test_one_agent_is_served_at_the_root_and_ends_when_told(tmp_path: Path) -> N
     [
         (["SUMMARISE"], "error: no agent for 'SUMMARISE'; choose from: RAG_RETRIEVE"),
         (["all", "--mode", "psychic"], "error: --mode must be one of bm25"),
-        (
-            ["POLICY_REVIEW", "--policy", "none.toml"],
-            "error: cannot read the policy rules 'none.toml'",
-        ),
     ],
 )
 def test_mistakes_are_told_before_anything_is_served(arguments: list[str], message: str) -> None:

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from tests.hostile.catalogue import CATALOGUE
 
-from assay.contract.conformance.checks import check_agent, parse_check_target
-from assay.contract.conformance.probes import CheckLimits
-from assay.contract.conformance.rules import RuleLevel
+from assay.contract.check import check_agent, parse_check_target
+from assay.contract.probes import CheckLimits
+from assay.contract.rules import RuleLevel
 from assay.data.dataset import Dataset
 from assay.errors import AgentFailure, AssayError, TargetError
 from assay.targets.health_check import SampleQuery, check_health

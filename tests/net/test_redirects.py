@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from assay.contract.conformance.probes import SentRequest, record_exchange
+from assay.contract.probes import SentRequest, record_exchange
 from assay.errors import AgentFailure, FailureKind
 from assay.net.client import open_client
 from assay.net.http import exchange

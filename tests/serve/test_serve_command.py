@@ -98,13 +98,10 @@ def test_the_search_beside_the_evaluator_has_the_same_guards(
             sent = {"Authorization": f"Bearer {token}", **headers}
             return http.post(search + path, json={"query": "tea"}, headers=sent).status_code
 
-        for address in (green, search):
-            assert http.get(f"{address}/openapi.json").status_code == 401
-            document = http.get(
-                f"{address}/openapi.json", headers={"Authorization": "Bearer sesame"}
-            )
-            assert document.status_code == 200
-            assert not any(each in document.text for each in ("sesame", "operator", str(tmp_path)))
+        for address in (f"{green}/tasks/none", f"{search}/stats"):
+            assert http.get(address).status_code == 401
+            answer = http.get(address, headers={"Authorization": "Bearer sesame"})
+            assert answer.status_code in (200, 404)
         assert http.post(f"{search}/search_nfcorpus", json={"query": "tea"}).status_code == 401
         assert post("/search_nfcorpus", "sesame", Host="search.example") == 200
         assert post("/search_nfcorpus", "sesame", Host="evil.example") == 421

@@ -3,7 +3,6 @@
 import asyncio
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import orjson
@@ -11,19 +10,18 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from assay.cli.console import Unwrapped, say, write_output
+from assay.cli.console import Unwrapped, say
 from assay.cli.verb import Result, argument, option, switch
-from assay.contract.conformance.checks import (
+from assay.contract.check import (
     CheckResult,
     CheckVerdict,
     TargetReport,
     check_agent,
     parse_check_target,
     report_json,
-    report_junit,
     select_rules,
 )
-from assay.contract.conformance.rules import RuleLevel
+from assay.contract.rules import RuleLevel
 from assay.errors import UsageError
 from assay.net.client import token_for
 from assay.net.json import parse_json
@@ -68,9 +66,6 @@ def check(
             choices=tuple(level.value for level in RuleLevel),
         ),
     ] = "must",
-    junit: Annotated[
-        Path | None, option("Also write the findings as JUnit XML.", metavar="FILE")
-    ] = None,
 ) -> Result:
     """Check that agents conform to the HTTP agent contract.
 
@@ -83,8 +78,6 @@ def check(
     if not given:
         raise UsageError(f"pass an agent as URL=TASK, or set {TARGETS_VARIABLE}")
     reports = check_all(given, inputs=parse_inputs(inputs), skip=skip or [], level=level)
-    if junit is not None:
-        write_output(junit, report_junit(reports).encode())
     text = (part for report in reports for part in rendered_report(report, all_checks=all_checks))
     return Result(report_json(reports), text, check_exit_code(reports))
 

@@ -231,12 +231,6 @@ def agent(
     ],
     mode: SearchModeOption = "hybrid",
     dataset: DatasetOption = "nfcorpus",
-    policy: Annotated[
-        Path | None,
-        option(
-            "A rules file for POLICY_REVIEW instead of the bundled one.", "ASSAY_POLICY", "FILE"
-        ),
-    ] = None,
     host: HostOption = "127.0.0.1",
     is_open: OpenOption = False,
     port: PortOption = 8000,
@@ -256,7 +250,7 @@ def agent(
         from assay.serve.contract_agents import apps
 
         wanted = apps.known_tasks(tasks)
-        resources = apps.open_resources(dataset, mode, policy=policy)
+        resources = apps.open_resources(dataset, mode)
         print(url, flush=True)
         for task in wanted:
             say(f"{task} on {url}{apps.path_of(task) if len(wanted) > 1 else ''}")

@@ -140,15 +140,13 @@ async def run_stream(
                     deadline = asyncio.get_running_loop().time() + linger_s
             if not chunk:
                 break
-    return terminal or _without_terminal(reader, count)
-
-
-def _without_terminal(reader: EventReader, count: int) -> AgentRunResponse:
+    if terminal is not None:
+        return terminal
     clean = reader.close()
     if not count and reader.problems and clean:
         raise _protocol(f"the stream has no events: {'; '.join(reader.problems)}")
-    where = "" if clean else " (it was cut off inside an event)"
-    raise _protocol(f"the stream ended after {count} events without a terminal one{where}")
+    cut = "" if clean else " (it was cut off inside an event)"
+    raise _protocol(f"the stream ended after {count} events without a terminal one{cut}")
 
 
 @asynccontextmanager
@@ -270,10 +268,7 @@ def parse_response(body: Mapping[str, Any]) -> AgentRunResponse:
         what = "outputs object" if outputs is None else "clear success indicator (status, ok)"
         raise _protocol(f"the response has no {what}")
     status = "degraded" if degraded else "ok" if success else "error"
-    return _validate({**body, "outputs": outputs, "status": status})
-
-
-def _validate(fields: JsonObject) -> AgentRunResponse:
+    fields = {**body, "outputs": outputs, "status": status}
     try:
         return AgentRunResponse.model_validate(fields)
     except ValidationError as error:

@@ -7,7 +7,7 @@ wrong with them.
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from enum import StrEnum
 from functools import lru_cache
 from typing import Annotated, Any, Literal, TypeVar, get_args
@@ -15,7 +15,6 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 import orjson
 from pydantic import (
     AliasChoices,
-    AliasPath,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -25,7 +24,7 @@ from pydantic import (
     computed_field,
     model_validator,
 )
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_core import PydanticCustomError
 
 from assay.net.json import JsonObject
 
@@ -40,7 +39,7 @@ class ErrorCode(StrEnum):
     OVERLOADED = "OVERLOADED"
 
 
-InputsModel = TypeVar("InputsModel", bound=BaseModel)
+Model = TypeVar("Model", bound=BaseModel)
 
 SUCCESS_STATUSES = ("ok", "success")
 _CHUNK_SEPARATOR = "__chunk_"
@@ -215,21 +214,23 @@ def succeeded(request: AgentRunRequest, outputs: JsonObject, **more: Any) -> Age
     )
 
 
-def error_response(
-    code: ErrorCode,
-    message: str,
-    *,
-    request_id: str,
-    task_type: str | None = None,
-    details: JsonObject | None = None,
-) -> AgentRunResponse:
+class TaskError(Exception):
+    """Raised by an agent's work to end a run with a chosen error.
+
+    `message` and `details` reach the caller as they are: they must hold no input text.
+    """
+
+    def __init__(self, code: ErrorCode, message: str, *, details: JsonObject | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.details = details
+
+
+def error_response(reason: TaskError, *, request_id: str) -> AgentRunResponse:
     """The response of a run that failed, or of a request that is not run."""
-    return AgentRunResponse(
-        status="error",
-        request_id=request_id,
-        task_type=task_type,
-        error=AgentError(code=code, message=message, details=details),
-    )
+    error = AgentError(code=reason.code, message=reason.message, details=reason.details)
+    return AgentRunResponse(status="error", request_id=request_id, error=error)
 
 
 def without_nulls(value: Any) -> Any:
@@ -275,44 +276,20 @@ _MESSAGES = {
 }
 
 
-class TaskError(Exception):
-    """Raised by an agent's work to end a run with a chosen error.
-
-    `message` and `details` reach the caller as they are: they must hold no input text.
-    """
-
-    def __init__(self, code: ErrorCode, message: str, *, details: JsonObject | None = None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.details = details
-
-
-def read_inputs(model: type[InputsModel], request: AgentRunRequest) -> InputsModel:
+def read_inputs(model: type[Model], request: AgentRunRequest) -> Model:
     """The inputs of a task as a `model`; the `TaskError` for wrong ones names their fields."""
+    return validate_fields(model, request.inputs, prefix="inputs")
+
+
+def validate_fields(model: type[Model], value: Any, *, prefix: str = "") -> Model:
+    """`value` as a `model`; the `TaskError` for a wrong one names each wrong field."""
     try:
-        return model.model_validate(request.inputs)
+        return model.model_validate(value)
     except ValidationError as error:
-        problems = field_problems(error, model, prefix="inputs")
-    raise TaskError(
-        ErrorCode.VALIDATION_ERROR, _sentence(problems), details={"fields": problems}
-    ) from None
-
-
-def validation_error_response(
-    error: ValidationError, model: type[BaseModel], *, request_id: str
-) -> AgentRunResponse:
-    """The response of a 422: it names each field that is wrong.
-
-    It has no `task_type`, which would repeat the caller's text.
-    """
-    problems = field_problems(error, model)
-    return error_response(
-        ErrorCode.VALIDATION_ERROR,
-        _sentence(problems),
-        request_id=request_id,
-        details={"fields": problems},
-    )
+        problems = field_problems(error, model, prefix=prefix)
+    # Outside of the block: the exception there holds what was sent.
+    sentence = "; ".join(f"{problem['field']} {problem['problem']}" for problem in problems)
+    raise TaskError(ErrorCode.VALIDATION_ERROR, sentence, details={"fields": problems})
 
 
 def field_problems(
@@ -320,28 +297,15 @@ def field_problems(
 ) -> list[dict[str, str]]:
     """[{"field": "budgets.timeout_ms", "problem": "..."}], in the order of the fields."""
     known = _field_names(model)
-    details = error.errors(include_url=False, include_context=False, include_input=False)
-    return [
-        {"field": _path(detail["loc"], known, prefix), "problem": _problem(detail)}
-        for detail in details
-    ]
-
-
-def _path(location: Iterable[int | str], known: frozenset[str], prefix: str) -> str:
-    # Keys of free-form objects are the caller's own text: they are replaced by a star.
-    parts = [str(part) if isinstance(part, int) or part in known else "*" for part in location]
-    return ".".join([prefix, *parts] if prefix else parts) or "body"
-
-
-def _problem(detail: ErrorDetails) -> str:
-    """Pydantic's message, which quotes nothing for the types that contracts use, unless there is a
-    plainer one or a validator wrote it."""
-    kind = detail["type"]
-    return _MESSAGES.get(kind) or detail["msg"].replace("Input should", "should")
-
-
-def _sentence(problems: list[dict[str, str]]) -> str:
-    return "; ".join(f"{problem['field']} {problem['problem']}" for problem in problems)
+    problems = []
+    for detail in error.errors(include_url=False, include_context=False, include_input=False):
+        # Keys of free-form objects are the caller's own text: they are replaced by a star.
+        path = [str(x) if isinstance(x, int) or x in known else "*" for x in detail["loc"]]
+        # Pydantic's own message quotes nothing for the types that contracts use.
+        said = _MESSAGES.get(detail["type"], detail["msg"].replace("Input should", "should"))
+        field = ".".join([prefix, *path] if prefix else path) or "body"
+        problems.append({"field": field, "problem": said})
+    return problems
 
 
 @lru_cache(maxsize=128)
@@ -355,14 +319,10 @@ def _names_in(kind: Any, seen: set[Any]) -> Iterator[str]:
         seen.add(kind)
         for name, field in kind.model_fields.items():
             yield name
-            yield from _alias_names(field.validation_alias)
+            if isinstance(field.validation_alias, AliasChoices):
+                yield from (
+                    each for each in field.validation_alias.choices if isinstance(each, str)
+                )
             yield from _names_in(field.annotation, seen)
     for inner in get_args(kind):
         yield from _names_in(inner, seen)
-
-
-def _alias_names(alias: str | AliasPath | AliasChoices | None) -> Iterator[str]:
-    if isinstance(alias, AliasChoices):
-        yield from (choice for choice in alias.choices if isinstance(choice, str))
-    elif isinstance(alias, str):
-        yield alias

@@ -38,9 +38,8 @@ from assay.contract.envelope import (
     Identifier,
     TaskError,
     error_response,
-    validation_error_response,
+    validate_fields,
 )
-from assay.contract.openapi import agent_operations, openapi_route
 from assay.net.json import JsonObject, is_too_deep
 from assay.net.request_body import REQUEST_TIMEOUT, BodyRejected, LimitedBody
 from assay.net.sse import format_event
@@ -89,11 +88,6 @@ class Readiness:
     details: Mapping[str, object] = field(default_factory=dict)
 
 
-async def always_ready() -> Readiness:
-    """The readiness of an agent that has nothing to load."""
-    return Readiness(True)
-
-
 def health_response(service: str) -> JSONResponse:
     """To `GET /health`: the process is there."""
     return JSONResponse({"status": "ok", "service": service})
@@ -119,12 +113,7 @@ class RunResult:
 
 class Execution:
     """One run of an agent's work for one caller. It starts at once; `task` returns a `RunResult`,
-    even if the work fails.
-
-    Parameters:
-        request: what the work is called with.
-        work: the agent.
-        timeout_s: seconds after which the run ends with BUDGET_EXCEEDED.
+    also if the work fails, or takes longer than `timeout_s`.
     """
 
     def __init__(self, request: AgentRunRequest, work: Work, timeout_s: float) -> None:
@@ -183,25 +172,22 @@ class Execution:
         except asyncio.CancelledError:
             if not self._stopping:
                 raise
-            return self._failure(ErrorCode.TASK_FAILED, "the agent is shutting down")
+            failure = TaskError(ErrorCode.TASK_FAILED, "the agent is shutting down")
         except TaskError as error:
-            return self._failure(error.code, error.message, error.details)
+            failure = error
         except Exception as error:
             if not limit.expired():
                 return self._broken(error)
             message = f"the run took longer than its budget of {self._timeout_s * 1000:.0f} ms"
-            return self._failure(ErrorCode.BUDGET_EXCEEDED, message)
+            failure = TaskError(ErrorCode.BUDGET_EXCEEDED, message)
+        return error_response(failure, request_id=self.request.request_id)
 
     def _broken(self, error: Exception) -> AgentRunResponse:
         ids = {"request_id": self.request.request_id, "task_type": self.request.task_type}
         log_exception(_logger, "work failed", error, **ids)
         message = "the task failed; the agent's log has the cause under this request id"
-        return self._failure(ErrorCode.TASK_FAILED, message)
-
-    def _failure(
-        self, code: ErrorCode, message: str, details: JsonObject | None = None
-    ) -> AgentRunResponse:
-        return error_response(code, message, request_id=self.request.request_id, details=details)
+        failure = TaskError(ErrorCode.TASK_FAILED, message)
+        return error_response(failure, request_id=self.request.request_id)
 
     def _result(self, response: AgentRunResponse, started: float) -> RunResult:
         """The echoed ids and the duration are always set here, not by the work."""
@@ -221,12 +207,8 @@ class Execution:
 
 
 class RunStream:
-    """The ASGI response that follows one run as server-sent events.
-
-    Parameters:
-        run: the run in progress; it is canceled when the client disconnects.
-        heartbeat_s: seconds between comments, so that no proxy takes the stream for dead.
-        on_end: called with the status of the run, or "cancelled".
+    """The ASGI response that follows one run as server-sent events. The run is canceled when the
+    client disconnects; `on_end` is called with its status, or "cancelled".
     """
 
     def __init__(self, run: Execution, heartbeat_s: float, on_end: Callable[[str], None]) -> None:
@@ -255,16 +237,12 @@ class RunStream:
 
     async def _events(self) -> AsyncIterator[bytes]:
         request_id, task_type = self._run.request.request_id, self._run.request.task_type
-        yield _event("started", {"request_id": request_id, "task_type": task_type})
+        yield format_event("started", {"request_id": request_id, "task_type": task_type}).encode()
         async for progress in self._run.progress():
-            yield _event("progress", {**progress, "request_id": request_id})
+            yield format_event("progress", {**progress, "request_id": request_id}).encode()
         result = self._run.task.result()
         self._status = result.status
-        yield _event("final", orjson.loads(result.body))
-
-
-def _event(name: str, data: Mapping[str, Any]) -> bytes:
-    return format_event(name, data).encode()
+        yield format_event("final", orjson.loads(result.body)).encode()
 
 
 async def _stop_when(stopping: anyio.Event, run: Execution) -> None:
@@ -276,33 +254,21 @@ async def _stop_when(stopping: anyio.Event, run: Execution) -> None:
 
 
 class RequestRejected(Exception):
-    """The request is not run; `response` is what its sender gets."""
+    """The request is not run; `to_http` is what its sender gets."""
 
-    def __init__(self, http_status: int, response: AgentRunResponse) -> None:
-        super().__init__(http_status)
-        self.http_status = http_status
-        self.response = response
+    def __init__(self, status: int, reason: TaskError, request_id: str) -> None:
+        super().__init__(status)
+        self.status = status
         self.headers: dict[str, str] = {}
-        if http_status == REQUEST_TIMEOUT:
+        if status == REQUEST_TIMEOUT:
             self.headers["Connection"] = "close"  # the rest of the body is still to come
+        # Without a task_type, which would repeat the caller's text.
+        self._response = error_response(reason, request_id=request_id)
 
     def to_http(self) -> Response:
         """The HTTP response."""
-        body = orjson.dumps(self.response.to_wire())
-        return Response(body, self.http_status, self.headers, "application/json")
-
-
-def rejected(
-    http_status: int,
-    code: ErrorCode,
-    message: str,
-    request_id: str,
-    *,
-    details: JsonObject | None = None,
-) -> RequestRejected:
-    """A rejection without `task_type`, which would repeat the caller's text."""
-    response = error_response(code, message, request_id=request_id, details=details)
-    return RequestRejected(http_status, response)
+        body = orjson.dumps(self._response.to_wire())
+        return Response(body, self.status, self.headers, "application/json")
 
 
 def assign_request_id(http: Request, given: object = None) -> str:
@@ -333,44 +299,35 @@ async def accept_request(
 ) -> AgentRunRequest:
     """Read and validate a request for `task_type`. Raises `RequestRejected`."""
     request_id = assign_request_id(http)
+
+    def rejected(status: int, message: str) -> RequestRejected:
+        error = TaskError(ErrorCode.VALIDATION_ERROR, message)
+        return RequestRejected(status, error, request_id)
+
     limited = LimitedBody(http.receive, max_bytes, timeout_s)
     try:
         body = await Request(http.scope, limited.receive).body()
     except BodyRejected as error:
-        code = ErrorCode.VALIDATION_ERROR
-        raise rejected(error.status, code, error.message, request_id) from None
-    value = _parse(body, request_id)
+        raise rejected(error.status, error.message) from None
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        value = ...  # left before raising: the exception holds the whole document
+    if value is ...:
+        raise rejected(400, "the body is not valid JSON")
     if isinstance(value, dict):
         request_id = assign_request_id(http, value.get("request_id"))
-    request = _validate(value, request_id)
+    try:
+        request = validate_fields(AgentRunRequest, value)
+    except TaskError as error:
+        raise RequestRejected(422, error, request_id) from None
     if request.task_type != task_type:
-        raise rejected(
-            400,
-            ErrorCode.UNSUPPORTED_TASK_TYPE,
-            f"this agent supports only {task_type}",
-            request_id,
-            details={"supported": [task_type]},
-        )
+        code, details = ErrorCode.UNSUPPORTED_TASK_TYPE, {"supported": [task_type]}
+        wrong = TaskError(code, f"this agent supports only {task_type}", details=details)
+        raise RequestRejected(400, wrong, request_id)
     if is_too_deep(value, body):
-        message = "the body is nested too deeply"
-        raise rejected(422, ErrorCode.VALIDATION_ERROR, message, request_id)
+        raise rejected(422, "the body is nested too deeply")
     return request
-
-
-def _parse(body: bytes, request_id: str) -> Any:
-    try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError:
-        pass  # left before raising: the exception holds the whole document
-    raise rejected(400, ErrorCode.VALIDATION_ERROR, "the body is not valid JSON", request_id)
-
-
-def _validate(value: Any, request_id: str) -> AgentRunRequest:
-    try:
-        return AgentRunRequest.model_validate(value)
-    except ValidationError as error:
-        response = validation_error_response(error, AgentRunRequest, request_id=request_id)
-    raise RequestRejected(422, response)
 
 
 # --- the routes -----------------------------------------------------------------------------------
@@ -378,19 +335,14 @@ def _validate(value: Any, request_id: str) -> AgentRunRequest:
 
 @dataclass(frozen=True, slots=True)
 class ServingLimits:
-    """What one agent accepts.
-
-    Parameters:
-        max_body_bytes: the largest request body.
-        body_timeout_s: how long a body may take to arrive; it occupies its connection until then.
-        max_running: runs at the same time; further requests get 503.
-        run_timeout_s: bounds every run, also one whose caller set no `budgets.timeout_ms`.
-        heartbeat_s: seconds between the comments in a stream.
-    """
+    """What one agent accepts."""
 
     max_body_bytes: int = 1_000_000
+    # A body occupies its connection until it has arrived.
     body_timeout_s: float = 30.0
+    # Further requests get 503.
     max_running: int = 256
+    # Of every run, also one whose caller set no `budgets.timeout_ms`.
     run_timeout_s: float = 300.0
     heartbeat_s: float = 10.0
 
@@ -402,7 +354,7 @@ class AgentService:
     name: str
     task_type: str
     work: Work
-    ready: Callable[[], Awaitable[Readiness]] = always_ready
+    ready: Callable[[], Awaitable[Readiness]] | None = None
     limits: ServingLimits = field(default_factory=ServingLimits)
 
 
@@ -419,7 +371,6 @@ def agent_routes(service: AgentService) -> list[BaseRoute]:
         Route("/agents/run/stream", endpoints.stream, methods=["POST"]),
         Route("/health", endpoints.health),
         Route("/health/ready", endpoints.ready),
-        openapi_route(service.name, agent_operations(service.task_type)),
     ]
 
 
@@ -427,8 +378,8 @@ async def _no_such_endpoint(http: Request, error: Exception) -> Response:
     """Another path, or another method than POST, in the shape of every other rejection."""
     assert isinstance(error, HTTPException)
     message = "an agent serves POST /agents/run/sync, POST /agents/run/stream and GET /health"
-    request_id = assign_request_id(http)
-    rejection = rejected(error.status_code, ErrorCode.VALIDATION_ERROR, message, request_id)
+    reason = TaskError(ErrorCode.VALIDATION_ERROR, message)
+    rejection = RequestRejected(error.status_code, reason, assign_request_id(http))
     rejection.headers |= error.headers or {}
     return rejection.to_http()
 
@@ -472,12 +423,14 @@ class _Endpoints:
 
     async def ready(self, _http: Request) -> Response:
         """GET /health/ready"""
-        task_type = self._service.task_type
-        try:
-            readiness = await self._service.ready()
-        except Exception as error:
-            log_exception(_logger, "readiness check failed", error, task_type=task_type)
-            readiness = Readiness(False)
+        readiness = Readiness(True)
+        if self._service.ready is not None:
+            try:
+                readiness = await self._service.ready()
+            except Exception as error:
+                task_type = self._service.task_type
+                log_exception(_logger, "readiness check failed", error, task_type=task_type)
+                readiness = Readiness(False)
         return ready_response(self._service.name, readiness)
 
     async def _start(self, http: Request) -> Execution | Response:
@@ -489,7 +442,8 @@ class _Endpoints:
             )
             if len(self._running) >= limits.max_running:
                 message = f"{limits.max_running} runs are in progress; try again later"
-                busy = rejected(503, ErrorCode.OVERLOADED, message, request.request_id)
+                reason = TaskError(ErrorCode.OVERLOADED, message)
+                busy = RequestRejected(503, reason, request.request_id)
                 busy.headers["Retry-After"] = "1"
                 raise busy
         except RequestRejected as rejection:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import httpx
 import orjson
 
-from assay.contract.conformance.probes import sample_inputs
+from assay.contract.probes import sample_inputs
 from assay.errors import AgentFailure, TargetError, TargetLoading
 from assay.llm.passages import Passage
 from assay.net.client import open_client, token_for

@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -19,7 +18,6 @@ from assay.contract.server import (
     ServingLimits,
     Work,
     agent_routes,
-    always_ready,
     ready_response,
 )
 from assay.data.cache import cache_folder
@@ -29,7 +27,7 @@ from assay.llm.passages import Answerer
 from assay.search.retriever import check_request
 from assay.serve.contract_agents.claim_verify import verify_claims
 from assay.serve.contract_agents.knowledge_bases import KnowledgeBases
-from assay.serve.contract_agents.policy_review import Policy, read_policy, review_policy
+from assay.serve.contract_agents.policy_review import review_policy
 from assay.serve.contract_agents.rag_agents import (
     lit_retrieval,
     rag_answer,
@@ -54,10 +52,9 @@ _INGEST_LIMITS = ServingLimits(max_body_bytes=16_000_000, max_running=8)
 
 @dataclass(frozen=True)
 class AgentResources:
-    """What the agents of one process share: knowledge bases, policy rules, an answerer."""
+    """What the agents of one process share: knowledge bases and an answerer."""
 
     knowledge: KnowledgeBases
-    policy: Policy
     answerer: Answerer = field(default_factory=ExtractiveAnswerer)
 
     def service(self, task: str) -> AgentService:
@@ -67,14 +64,14 @@ class AgentResources:
             "RAG_INGEST": partial(rag_ingest, self.knowledge),
             "RAG_ANSWER": partial(rag_answer, self.knowledge, self.answerer),
             "LIT_RETRIEVAL": partial(lit_retrieval, self.knowledge),
-            "POLICY_REVIEW": partial(review_policy, self.policy),
+            "POLICY_REVIEW": review_policy,
             "CLAIM_VERIFY": verify_claims,
         }
         return AgentService(
             name=f"agent{path_of(task).replace('/', '-')}",
             task_type=task,
             work=works[task],
-            ready=self._search_ready if task in _SEARCHING else always_ready,
+            ready=self._search_ready if task in _SEARCHING else None,
             limits=_INGEST_LIMITS if task == "RAG_INGEST" else ServingLimits(),
         )
 
@@ -84,14 +81,8 @@ class AgentResources:
         return Readiness(state == "ready", {"index": state})
 
 
-def open_resources(dataset: str, mode: str, *, policy: Path | None = None) -> AgentResources:
-    """Resources over a data set; nothing is loaded before `agents_app` starts.
-
-    Parameters:
-        dataset: name or path of the data set that the agents search.
-        mode: how they search it.
-        policy: a file of policy rules instead of the built-in ones.
-    """
+def open_resources(dataset: str, mode: str) -> AgentResources:
+    """Resources over a data set; nothing is loaded before `agents_app` starts."""
     # A tuned ranking belongs to the data set that it was tuned on.
     known = check_request("any", 1, "hybrid" if mode == "tuned" else mode)
     knowledge = KnowledgeBases(
@@ -99,7 +90,7 @@ def open_resources(dataset: str, mode: str, *, policy: Path | None = None) -> Ag
         lambda: cache_folder() / "knowledge",
         lambda chunks: open_retrieval(chunks, known),
     )
-    return AgentResources(knowledge, read_policy(policy))
+    return AgentResources(knowledge)
 
 
 def known_tasks(given: Sequence[str]) -> list[str]:
@@ -124,14 +115,7 @@ def agents_app(
     token: str | None = None,
     hosts: Collection[str] = (),
 ) -> ASGIApp:
-    """The application of one or more agents, behind the guards of every server.
-
-    Parameters:
-        tasks: a single one is served at the root, several each under its `path_of`.
-        resources: what they share.
-        token: the bearer token that callers need.
-        hosts: names, besides this machine's, whose pages may call the agents from a browser.
-    """
+    """The application of one agent, at the root, or of several, each under its `path_of`."""
     services = [resources.service(task) for task in tasks]
 
     @asynccontextmanager
@@ -161,8 +145,8 @@ def _routes(services: Sequence[AgentService]) -> list[BaseRoute]:
         return JSONResponse({"status": "ok", "service": "agents", "agents": paths})
 
     async def ready(_request: Request) -> JSONResponse:
-        states = [(await service.ready()).ready for service in services]
-        return ready_response("agents", Readiness(all(states)))
+        states = [await service.ready() for service in services if service.ready]
+        return ready_response("agents", Readiness(all(state.ready for state in states)))
 
     return [
         *(Mount(paths[service.task_type], routes=agent_routes(service)) for service in services),

@@ -8,6 +8,7 @@ paraphrase may be true, which words alone cannot tell.
 
 import asyncio
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Annotated, Any, Literal
@@ -76,12 +77,9 @@ class ClaimInputs(ContractModel):
 
 
 def verify_claim(claim: str, chunks: Sequence[tuple[str, str]], needed: float) -> JsonObject:
-    """The verdict on one claim, with at most two quotes.
+    """The verdict on one claim, with at most two quotes from `chunks`, ids and texts.
 
-    Parameters:
-        claim: what is claimed.
-        chunks: the ids and texts of the grounding.
-        needed: the share of the claim's content words that its evidence must have.
+    `needed` is the share of the claim's content words that its evidence must have.
     """
     stating, denying = [], []
     for chunk_id, text in chunks:
@@ -116,12 +114,12 @@ def _quotes(text: str) -> Iterator[tuple[str, bool]]:
 
 def _shared(claim: str, quote: str) -> float:
     """The share of the claim's content words that the quote has in the same order."""
-    said, there = _terms(claim), _terms(quote)
+    said, there = _content_stems(claim), _content_stems(quote)
     blocks = SequenceMatcher(None, said, there, autojunk=False).get_matching_blocks()
     return sum(block.size for block in blocks) / len(said) if said else 0.0
 
 
-def _terms(text: str) -> list[str]:
+def _content_stems(text: str) -> list[str]:
     return [
         stem(word)
         for word in words(text)
@@ -140,8 +138,14 @@ async def verify_claims(request: AgentRunRequest, report: ReportProgress) -> Age
     """The work of the agent."""
     inputs = read_inputs(ClaimInputs, request)
     given = inputs.grounding.chunks or inputs.grounding.sources
-    chunks, cut = _within(given, request.budgets.max_context_tokens)
-    warnings = ["budgets.max_context_tokens: not all of the grounding was read"] if cut else []
+    limit = request.budgets.max_context_tokens
+    left = sys.maxsize if limit is None else limit * CHARACTERS_PER_TOKEN
+    chunks = []
+    for chunk in given:
+        chunks.append((chunk.chunk_id, chunk.text[: max(left, 0)]))
+        left -= len(chunk.text)
+    is_cut = left < 0
+    warnings = ["budgets.max_context_tokens: not all of the grounding was read"] if is_cut else []
     if not inputs.claims:
         warnings.append("inputs.claims is empty: nothing was verified")
     report("grounding read", percent=10, chunks=len(chunks))
@@ -153,26 +157,13 @@ async def verify_claims(request: AgentRunRequest, report: ReportProgress) -> Age
     found = {verdict["verdict"] for verdict in verdicts}
     # Everywhere but in a plain demonstration, an unclear claim fails the whole.
     closed = {request.mode.upper(), (inputs.governance_mode or "DEMO").upper()} != {"DEMO"}
-    passed = found == {"pass"} and not cut if closed else "fail" not in found
+    passed = found == {"pass"} and not is_cut if closed else "fail" not in found
     quoted = [quote["chunkId"] for verdict in verdicts for quote in verdict["evidence"]]
     return succeeded(
         request,
         {"claim_verdicts": verdicts, "overallPass": passed},
-        status="degraded" if cut else "ok",
+        status="degraded" if is_cut else "ok",
         artifacts=list(dict.fromkeys(quoted)),
         provenance={"verifier": "words", "failsClosed": closed},
         warnings=warnings,
     )
-
-
-def _within(
-    chunks: Sequence[ChunkInput], max_tokens: int | None
-) -> tuple[list[tuple[str, str]], bool]:
-    """Ids and texts up to the budget, and whether it left any out."""
-    if max_tokens is None:
-        return [(chunk.chunk_id, chunk.text) for chunk in chunks], False
-    left, read = max_tokens * CHARACTERS_PER_TOKEN, []
-    for chunk in chunks:
-        read.append((chunk.chunk_id, chunk.text[: max(left, 0)]))
-        left -= len(chunk.text)
-    return read, left < 0

@@ -8,10 +8,10 @@ import asyncio
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import unquote
 
 from pydantic import AliasChoices, Field, StringConstraints
@@ -287,7 +287,17 @@ async def rag_answer(
     if inputs.grounding is None:
         found = await _retrieve(knowledge, inputs, budgets.max_context_tokens, report)
     else:
-        given = [_given(chunk) for chunk in inputs.grounding.chunks]
+        given = [
+            FoundChunk(
+                chunk_id=chunk.chunk_id,
+                doc_id=chunk.doc_id or split_chunk_id(chunk.chunk_id)[0],
+                title=str(chunk.metadata.get("title", "")),
+                text=chunk.text,
+                score=1.0 if chunk.score is None else chunk.score,
+                metadata=chunk.metadata,
+            )
+            for chunk in inputs.grounding.chunks
+        ]
         chunks, cut = _fit_context(given, budgets.max_context_tokens)
         found = RetrievedChunks(chunks, _GIVEN, _GIVEN, cut, bool(cut))
     max_tokens = budgets.max_output_tokens or _ANSWER_TOKENS
@@ -321,17 +331,6 @@ async def rag_answer(
         ),
         warnings=warnings,
         grounding=pack,
-    )
-
-
-def _given(chunk: GroundingChunk) -> FoundChunk:
-    return FoundChunk(
-        chunk_id=chunk.chunk_id,
-        doc_id=chunk.doc_id or split_chunk_id(chunk.chunk_id)[0],
-        title=str(chunk.metadata.get("title", "")),
-        text=chunk.text,
-        score=1.0 if chunk.score is None else chunk.score,
-        metadata=chunk.metadata,
     )
 
 
@@ -440,31 +439,24 @@ def _cut(inputs: IngestInputs) -> tuple[list[str], list[Document], list[JsonObje
 
 
 def cut_text(text: str, *, size: int, overlap: int) -> list[str]:
-    """Pieces of at most `size` characters, `overlap` of them shared; none without words."""
-    return [piece for piece in _windows(strip_controls(text).strip(), size, overlap) if piece]
+    """Pieces of at most `size` characters, `overlap` of them shared; none without words.
 
-
-def _windows(text: str, size: int, overlap: int) -> Iterator[str]:
-    start = 0
+    A piece ends after a sentence in the second half of its window, else after a word.
+    """
+    text, start, pieces = strip_controls(text).strip(), 0, []
     while start < len(text):
-        end = _good_end(text, start, start + size)
-        yield text[start:end].strip()
+        end = start + size
+        if end < len(text):
+            middle = start + size // 2
+            ends = [match.end() for match in _SENTENCE_END.finditer(text, middle, end)]
+            space = text.rfind(" ", middle, end)
+            end = ends[-1] if ends else space + 1 if space > 0 else end
+        pieces.append(text[start:end].strip())
         if end >= len(text):
-            return
+            break
         space = text.find(" ", end - overlap, end)
         start = max(start + 1, space + 1 if space >= 0 else end)
-
-
-def _good_end(text: str, start: int, limit: int) -> int:
-    """The end of a sentence in the second half of the window, else of a word, else the limit."""
-    if limit >= len(text):
-        return len(text)
-    middle = (start + limit) // 2
-    ends = [match.end() for match in _SENTENCE_END.finditer(text, middle, limit)]
-    if ends:
-        return ends[-1]
-    space = text.rfind(" ", middle, limit)
-    return space + 1 if space > 0 else limit
+    return [piece for piece in pieces if piece]
 
 
 # --- LIT_RETRIEVAL --------------------------------------------------------------------------------
@@ -500,11 +492,17 @@ async def lit_retrieval(
     if not found:
         raise TaskError(ErrorCode.TASK_FAILED, "; ".join(dict.fromkeys(warnings)))
     in_turns = [paper for paper in chain(*zip_longest(*found.values())) if paper is not None]
-    papers, most = in_turns[: inputs.max_results], request.budgets.max_context_tokens
-    if most is not None and (fitting := _count_fitting(papers, most)) < len(papers):
-        left_out = len(papers) - fitting
+    wanted = papers = in_turns[: inputs.max_results]
+    if (left := request.budgets.max_context_tokens) is not None:
+        papers = []
+        for paper in wanted:
+            left -= _tokens_in(f"{paper.get('title', '')}{paper.get('abstract', '')}")
+            if left < 0:
+                break
+            papers.append(paper)
+    if len(papers) < len(wanted):
+        left_out = len(wanted) - len(papers)
         warnings.append(f"budgets.max_context_tokens: {left_out} papers were left out")
-        papers = papers[:fitting]
     report("merged", percent=95, papers=len(papers))
     return succeeded(
         request,
@@ -534,40 +532,28 @@ async def _papers(
 def _paper(chunk: FoundChunk, base: KnowledgeBase) -> JsonObject:
     """What is known of a paper, with the complete abstract if the base has it."""
     metadata, document = chunk.metadata, base.document(chunk.doc_id)
-    url = _text(metadata.get("url"))
-    pubmed = _PUBMED_URL.search(unquote(url)) if url else None
+
+    def text(name: str) -> str | None:
+        value = metadata.get(name)
+        known = isinstance(value, str | int) and not isinstance(value, bool)
+        return str(value).strip() if known else None
+
+    pubmed = _PUBMED_URL.search(unquote(text("url") or ""))
     dates = " ".join(str(metadata.get(name, "")) for name in ("year", "date", "published"))
     year = _YEAR.search(dates)
+    authors = metadata.get("authors", metadata.get("author"))
+    if isinstance(authors, str):
+        authors = [name.strip() for name in authors.split(";" if ";" in authors else ",")]
     fields = {
         "title": chunk.title,
         "abstract": chunk.text if document is None else document.text,
-        "authors": _authors(metadata),
+        "authors": [str(name) for name in authors if name] if isinstance(authors, list) else [],
         "year": int(year[1]) if year else None,
-        "journal": _text(metadata.get("journal")),
-        "doi": _text(metadata.get("doi")),
-        "pmid": _text(metadata.get("pmid")) or (pubmed[1] if pubmed else None),
+        "journal": text("journal"),
+        "doi": text("doi"),
+        "pmid": text("pmid") or (pubmed[1] if pubmed else None),
         "source": base.name,
-        "url": url,
+        "url": text("url"),
         "doc_id": chunk.doc_id,
     }
     return {name: value for name, value in fields.items() if value}
-
-
-def _authors(metadata: Mapping[str, Any]) -> list[str]:
-    value = metadata.get("authors", metadata.get("author"))
-    if isinstance(value, str):
-        value = [name.strip() for name in value.split(";" if ";" in value else ",")]
-    return [str(name) for name in value if name] if isinstance(value, list) else []
-
-
-def _text(value: Any) -> str | None:
-    known = isinstance(value, str | int) and not isinstance(value, bool)
-    return str(value).strip() if known else None
-
-
-def _count_fitting(papers: Sequence[JsonObject], max_tokens: int) -> int:
-    for place, paper in enumerate(papers):
-        max_tokens -= _tokens_in(paper.get("title", "")) + _tokens_in(paper.get("abstract", ""))
-        if max_tokens < 0:
-            return place
-    return len(papers)

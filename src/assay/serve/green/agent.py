@@ -22,14 +22,6 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
-from assay.contract.openapi import (
-    ERROR_SHAPE,
-    EVENTS_TYPE,
-    Operation,
-    ResponseDoc,
-    health_operations,
-    openapi_route,
-)
 from assay.data import Dataset, load_dataset
 from assay.files import read_text_file
 from assay.net.json import JsonObject
@@ -55,7 +47,6 @@ from assay.serve.green.jobs import (
     JobState,
     QueueFull,
 )
-from assay.serve.green.request import EvalRequest
 from assay.serve.readiness import Loading
 from assay.targets.a2a.agent import A2AAgent
 from assay.targets.threads import DaemonThreads
@@ -93,44 +84,6 @@ _STATES = {state: TaskState.Value(f"TASK_STATE_{state.name}") for state in JobSt
 
 EVENTS_S = 2.0
 _PING_S = 15
-
-_VIEW: JsonObject = {
-    "type": "object",
-    "required": ["id", "state", "message"],
-    "properties": {
-        "id": {"type": "string"},
-        "state": {"enum": [str(state) for state in JobState]},
-        "message": {"type": "string"},
-    },
-}
-_UNKNOWN = ResponseDoc("There is no such task, or no longer.", ERROR_SHAPE)
-_TASK = {200: ResponseDoc("The evaluation.", _VIEW), 404: _UNKNOWN}
-# What `/openapi.json` describes.
-OPERATIONS = (
-    Operation(
-        "POST",
-        "/tasks",
-        "Start an evaluation",
-        {
-            202: ResponseDoc("It is queued.", _VIEW),
-            413: ResponseDoc("The body is too large.", ERROR_SHAPE),
-            422: ResponseDoc("Not JSON, or a field is missing or wrong.", ERROR_SHAPE),
-            429: ResponseDoc("Too many evaluations are in progress.", ERROR_SHAPE),
-            503: ResponseDoc("The data set cannot be loaded.", ERROR_SHAPE),
-        },
-        EvalRequest,
-    ),
-    Operation("GET", "/tasks/{id}", "State, and the report", _TASK, parameters=("id",)),
-    Operation("DELETE", "/tasks/{id}", "Cancel, keep answers", _TASK, parameters=("id",)),
-    Operation(
-        "GET",
-        "/tasks/{id}/events",
-        "Follow an evaluation",
-        {200: ResponseDoc("status events, then one final.", None, EVENTS_TYPE), 404: _UNKNOWN},
-        parameters=("id",),
-    ),
-    *health_operations(),
-)
 
 
 def green_app(
@@ -285,7 +238,6 @@ def task_routes(service: EvaluationService) -> list[BaseRoute]:
         Route("/tasks/{id}", show, methods=["GET"]),
         Route("/tasks/{id}", end, methods=["DELETE"]),
         Route("/tasks/{id}/events", follow, methods=["GET"]),
-        openapi_route("Assay evaluator, evaluations over REST", OPERATIONS),
     ]
 
 

@@ -14,13 +14,6 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
-from assay.contract.openapi import (
-    ERROR_SHAPE,
-    Operation,
-    ResponseDoc,
-    health_operations,
-    openapi_route,
-)
 from assay.errors import AssayError
 from assay.net.json import parse_json
 from assay.net.variables import ADMIN_TOKEN_VARIABLE
@@ -32,10 +25,8 @@ from assay.serve.guards import (
 )
 from assay.serve.mcp.search import (
     DocumentSearch,
-    Health,
     LoadRetrieval,
     SearchRequest,
-    SearchResults,
 )
 from assay.serve.mcp.server import all_problems, mcp_server
 from assay.serve.readiness import health_routes
@@ -47,43 +38,6 @@ MAX_SESSIONS = 1000
 
 HOSTS_VARIABLE = "MCP_ALLOWED_HOSTS"
 SERVICES = ("mcp-server", "green-agent", "purple-agent", "host.docker.internal")
-
-_NOT_READY = ResponseDoc("The documents are not loaded.", ERROR_SHAPE)
-_HEALTH = {200: ResponseDoc("It can search.", Health), 503: ResponseDoc("Not yet.", Health)}
-_COUNT = ResponseDoc(
-    "How many searches were made.",
-    {"type": "object", "properties": {"search_call_count": {"type": "integer"}}},
-)
-# What `/openapi.json` describes.
-OPERATIONS = (
-    Operation(
-        "POST",
-        "/search_nfcorpus",
-        "Search the documents",
-        {
-            200: ResponseDoc("The documents found, best first.", SearchResults),
-            400: ResponseDoc("Not JSON.", ERROR_SHAPE),
-            413: ResponseDoc("The body is too large.", ERROR_SHAPE),
-            422: ResponseDoc("A field is missing or wrong.", ERROR_SHAPE),
-            503: _NOT_READY,
-        },
-        SearchRequest,
-    ),
-    Operation("GET", "/health_check", "Whether it can search, and what", _HEALTH),
-    Operation("POST", "/health_check", "The same, as a tool is called", _HEALTH),
-    Operation("GET", "/stats", "The number of searches", {200: _COUNT}),
-    Operation(
-        "POST",
-        RESET_PATH,
-        "Set the number of searches to 0",
-        {
-            200: _COUNT,
-            401: ResponseDoc("The admin token is missing or wrong.", ERROR_SHAPE),
-            403: ResponseDoc("The server has no admin token.", ERROR_SHAPE),
-        },
-    ),
-    *health_operations(),
-)
 
 _BODY_LIMIT = 1024 * 1024
 # `guarded` checks Host and Origin, for REST as well: the SDK would check /mcp alone.
@@ -213,7 +167,6 @@ def rest_routes(documents: DocumentSearch, *, may_reset: bool) -> list[BaseRoute
         Route("/stats", stats, methods=["GET"]),
         Route(RESET_PATH, reset, methods=["POST"]),
         *health_routes("mcp", documents.loading),
-        openapi_route("Assay MCP server, its tools as REST", OPERATIONS),
     ]
 
 

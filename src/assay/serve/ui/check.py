@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from assay.contract.conformance.checks import TargetReport, check_agent, parse_check_target
+from assay.contract.check import TargetReport, check_agent, parse_check_target
 from assay.data import load_dataset
 from assay.data.dataset import Dataset
 from assay.data.load import KNOWN, is_available_offline

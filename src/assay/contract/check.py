@@ -1,5 +1,7 @@
-"""The conformance check: every rule of the agent contract, tried on a running agent, and what was
-found as values, JSON and JUnit XML."""
+"""The conformance check: every rule of the agent contract, tried on a running agent.
+
+report = await check_agent(parse_check_target("http://localhost:8000=RAG_RETRIEVE"))
+"""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
@@ -7,13 +9,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from typing import Any
-from xml.etree import ElementTree
 
 import httpx
 
 from assay.contract.client import check_base_url
-from assay.contract.conformance.probes import (
+from assay.contract.probes import (
     MAX_BODY_BYTES,
+    SELECTORS,
     AgentObservation,
     CheckLimits,
     Exchange,
@@ -21,8 +23,7 @@ from assay.contract.conformance.probes import (
     curl_command,
     sample_inputs,
 )
-from assay.contract.conformance.rule_tests import SELECTORS
-from assay.contract.conformance.rules import RULES, Rule, RuleLevel
+from assay.contract.rules import RULES, Rule, RuleLevel
 from assay.errors import UsageError
 from assay.net.client import open_client
 from assay.net.json import JsonObject
@@ -127,15 +128,8 @@ async def check_agent(
 ) -> TargetReport:
     """Check one agent with about twenty requests, one after the other.
 
-    Parameters:
-        target: the agent and its task.
-        inputs: replace the plausible ones that are sent otherwise; the agent must be able to
-            succeed with them.
-        skip: names of rules to leave out.
-        level: the weakest level whose broken rules are failures; those of weaker ones are warnings.
-        limits: seconds.
-        auth: credentials, such as `TokenFor`.
-        policy: which addresses may be called.
+    `inputs` replace the plausible ones that are sent otherwise; the agent must be able to succeed
+    with them. Broken rules of a level weaker than `level` are warnings.
     """
     rules = select_rules(skip)
     shown = redact_url(target.url)
@@ -206,22 +200,18 @@ def apply_rule(
 
 def report_json(reports: list[TargetReport]) -> JsonObject:
     """The document that `assay check --json` prints."""
-    return {
-        "passed": all(report.passed for report in reports),
-        "targets": [_target_json(report) for report in reports],
-    }
-
-
-def _target_json(report: TargetReport) -> JsonObject:
-    found: JsonObject = {
-        "url": report.url,
-        "task_type": report.task_type,
-        "passed": report.passed,
-        "reachable": report.unreachable is None,
-        "counts": report.counts(),
-        "checks": [_result_json(result) for result in report.results],
-    }
-    return found if report.unreachable is None else {**found, "error": report.unreachable}
+    targets = []
+    for report in reports:
+        found: JsonObject = {
+            "url": report.url,
+            "task_type": report.task_type,
+            "passed": report.passed,
+            "reachable": report.unreachable is None,
+            "counts": report.counts(),
+            "checks": [_result_json(result) for result in report.results],
+        }
+        targets.append(found | ({"error": report.unreachable} if report.unreachable else {}))
+    return {"passed": all(report.passed for report in reports), "targets": targets}
 
 
 def _result_json(result: CheckResult) -> dict[str, str]:
@@ -237,54 +227,3 @@ def _result_json(result: CheckResult) -> dict[str, str]:
         "repeat": result.repeat,
     }
     return {name: value for name, value in found.items() if value}
-
-
-def report_junit(reports: list[TargetReport]) -> str:
-    """A warning is a passed test with a note; what does not apply is a skipped one."""
-    root = ElementTree.Element("testsuites", name="agent contract")
-    for report in reports:
-        root.append(_suite(report))
-    ElementTree.indent(root)
-    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
-
-
-def _suite(report: TargetReport) -> ElementTree.Element:
-    counts = report.counts()
-    suite = ElementTree.Element(
-        "testsuite",
-        name=f"{report.task_type} at {report.url}",
-        tests=str(len(report.results) or 1),
-        failures=str(counts[CheckVerdict.FAIL]),
-        skipped=str(counts[CheckVerdict.NOT_APPLICABLE]),
-        errors=str(int(report.unreachable is not None)),
-    )
-    if report.unreachable is not None:
-        case = ElementTree.SubElement(suite, "testcase", name="reachable", classname="contract")
-        ElementTree.SubElement(case, "error", message=report.unreachable)
-    for result in report.results:
-        _add_case(suite, result)
-    return suite
-
-
-def _add_case(suite: ElementTree.Element, result: CheckResult) -> None:
-    classname = f"contract.{result.level}"
-    case = ElementTree.SubElement(suite, "testcase", name=result.name, classname=classname)
-    if result.verdict is CheckVerdict.FAIL:
-        failure = ElementTree.SubElement(case, "failure", message=result.detail, type=result.level)
-        failure.text = "\n".join(explanation(result))
-    elif result.verdict is CheckVerdict.NOT_APPLICABLE:
-        ElementTree.SubElement(case, "skipped", message=result.detail)
-    elif result.verdict is CheckVerdict.WARN:
-        lines = [f"warning: {result.detail}", *explanation(result)]
-        ElementTree.SubElement(case, "system-out").text = "\n".join(lines)
-
-
-def explanation(result: CheckResult) -> list[str]:
-    """The lines below a finding: its rule, where that is written, what helps, how to see it."""
-    named = {
-        "contract": result.reference,
-        "fix": result.remedy,
-        "agent's error code": result.code,
-        "repeat": result.repeat,
-    }
-    return [result.rule, *(f"{name}: {text}" for name, text in named.items() if text)]

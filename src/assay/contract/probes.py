@@ -10,9 +10,9 @@ import secrets
 import shlex
 import string
 import uuid
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
@@ -29,8 +29,6 @@ from assay.net.sse import Event, EventReader, EventTooLarge
 
 # For one response: those of all requests are held until the rules have seen them.
 MAX_BODY_BYTES = 4_000_000
-INPUTS_VARIABLE = "ASSAY_CHECK_INPUTS"
-TOKEN_IN_COMMANDS = "$TOKEN"
 
 # The rest is bounded as a whole, by the seconds that an exchange may take.
 _CONNECT_ONLY = httpx.Timeout(None, connect=5.0)
@@ -111,6 +109,18 @@ class Exchange:
         return self.json if self.json is not None else self.events.terminal
 
     @property
+    def fields(self) -> JsonObject:
+        """The fields of `result`, none if there is no result."""
+        return self.result or {}
+
+    @property
+    def output_tokens(self) -> int | None:
+        """What the response says that it used."""
+        usage = self.fields.get("usage")
+        value = usage.get("output_tokens") if isinstance(usage, dict) else None
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    @property
     def reports_success(self) -> bool:
         """Whether the body or any event says that the run succeeded."""
         if self.json is not None:
@@ -127,7 +137,7 @@ class Exchange:
     @property
     def error_code(self) -> str:
         """The agent's own code for what went wrong, empty if it gave none."""
-        error = (self.result or {}).get("error")
+        error = self.fields.get("error")
         code = error.get("code") if isinstance(error, dict) else None
         if isinstance(code, str) and _CODE.fullmatch(code):
             return "" if code.encode() in self.sent.content else code
@@ -169,15 +179,13 @@ class StreamView:
     @property
     def not_json(self) -> int:
         """How many events have data that is not JSON."""
-        return sum(not _is_json(event.data) for event in self.events)
-
-
-def _is_json(text: str) -> bool:
-    try:
-        parse_json(text)
-    except orjson.JSONDecodeError:
-        return False
-    return True
+        broken = 0
+        for event in self.events:
+            try:
+                parse_json(event.data)
+            except orjson.JSONDecodeError:
+                broken += 1
+        return broken
 
 
 async def record_exchange(
@@ -258,24 +266,16 @@ def curl_command(
     parts = ["curl", "-isSN" if sent.url.endswith("/stream") else "-isS"]
     parts.append(shlex.quote(redact_url(sent.url)))
     if with_token:
-        parts += ["-H", f'"Authorization: Bearer {TOKEN_IN_COMMANDS}"']
-    if sent.content:
-        parts += ["-H", "'Content-Type: application/json'", "-d", _quoted(exchange, inputs)]
-    return " ".join(parts)
-
-
-def _quoted(exchange: Exchange, inputs: JsonObject) -> str:
-    """The body for a shell, with `inputs` as a variable."""
-    body, sent = exchange.request, exchange.request.get("inputs")
-    if not inputs or not isinstance(sent, dict) or not _holds(sent, inputs):
-        return shlex.quote(exchange.sent.content.decode())
-    text = orjson.dumps({**body, "inputs": _PLACEHOLDER}).decode()
-    before, _, after = text.partition(f'"{_PLACEHOLDER}"')
-    return f'{shlex.quote(before)}"${INPUTS_VARIABLE}"{shlex.quote(after)}'
-
-
-def _holds(sent: JsonObject, own: dict[str, Any]) -> bool:
-    return all(sent.get(name) == value for name, value in own.items())
+        parts += ["-H", '"Authorization: Bearer $TOKEN"']
+    if not sent.content:
+        return " ".join(parts)
+    body, asked = exchange.request, exchange.request.get("inputs")
+    content = shlex.quote(sent.content.decode())
+    if inputs and isinstance(asked, dict) and inputs.items() <= asked.items():
+        text = orjson.dumps({**body, "inputs": _PLACEHOLDER}).decode()
+        before, _, after = text.partition(f'"{_PLACEHOLDER}"')
+        content = f'{shlex.quote(before)}"$ASSAY_CHECK_INPUTS"{shlex.quote(after)}'
+    return " ".join([*parts, "-H", "'Content-Type: application/json'", "-d", content])
 
 
 # --- what is asked --------------------------------------------------------------------------------
@@ -383,11 +383,6 @@ def endpoint_missing(run: Exchange) -> bool:
     return run.status in _NO_ENDPOINT or 300 <= run.status < 400 or page
 
 
-def _random_letters() -> str:
-    """Letters alone: of digits, nobody could tell that they came back in another case."""
-    return "".join(secrets.choice(string.ascii_lowercase) for _ in range(32))
-
-
 @dataclass
 class Prober:
     """Sends the requests of a conformance check, one after the other.
@@ -400,16 +395,23 @@ class Prober:
     task_type: str
     inputs: Mapping[str, Any]
     limits: CheckLimits
-    canaries: tuple[str, ...] = field(
-        default_factory=lambda: tuple(_random_letters() for _ in range(3))
-    )
+
+    def __post_init__(self) -> None:
+        # No digits, in which a change of case would not show.
+        letters = string.ascii_lowercase
+        random = ["".join(secrets.choice(letters) for _ in range(32)) for _ in range(3)]
+        self.canaries: tuple[str, ...] = tuple(random)
 
     async def observe(self, health: Exchange) -> AgentObservation:
         """Ask everything; `health` is the response to GET /health, which was asked before."""
         ready = await self.get("/health/ready")
         run = {"sync": await self._post("sync", self._body())}
         run["stream"] = await self._post("stream", self._body())
-        after = await self._after(run["sync"]) if run["sync"].reports_success else {}
+        short_time = few_tokens = None
+        if run["sync"].reports_success:
+            short_time = await self._short_time(run["sync"].seconds)
+            budgets = {"max_output_tokens": 1, "max_escalations": 0}
+            few_tokens = await self._post("sync", self._body(budgets=budgets))
         ways = [way for way in WAYS if not endpoint_missing(run[way])]
         return AgentObservation(
             task_type=self.task_type,
@@ -418,22 +420,15 @@ class Prober:
             health=health,
             ready=ready,
             run=run,
+            short_time=short_time,
+            few_tokens=few_tokens,
             refusals=tuple([answer for way in ways for answer in await self._refusals(way)]),
-            **after,
         )
 
     async def get(self, path: str) -> Exchange:
         """GET a path of the agent."""
         sent = SentRequest("GET", self.base + path)
         return await record_exchange(self.http, sent, timeout=self.limits.sync_s)
-
-    async def _after(self, run: Exchange) -> JsonObject:
-        """What can be asked only of an agent that runs the task."""
-        few = {"max_output_tokens": 1, "max_escalations": 0}
-        return {
-            "short_time": await self._short_time(run.seconds),
-            "few_tokens": await self._post("sync", self._body(budgets=few)),
-        }
 
     async def _short_time(self, usual_s: float) -> Exchange | None:
         """The quickest response to a request with a tenth of the usual time as its budget.
@@ -495,3 +490,69 @@ class Prober:
             await asyncio.sleep(pause)
             answer = await record_exchange(self.http, sent, timeout=timeout)
         return answer
+
+
+# --- which responses a rule is about --------------------------------------------------------------
+
+
+def _result(way: str, seen: AgentObservation) -> list[Exchange]:
+    run = seen.run[way]
+    return [run] if run.succeeded and run.result is not None else []
+
+
+def _results(seen: AgentObservation) -> list[Exchange]:
+    return _result("sync", seen) + _result("stream", seen)
+
+
+def _with_events(seen: AgentObservation) -> list[Exchange]:
+    run = seen.run["stream"]
+    return [run] if run.succeeded and run.events.events else []
+
+
+def _failed_runs(way: str, seen: AgentObservation) -> list[Exchange]:
+    """A task may run without its inputs; if it fails, it must fail in the contract's shape."""
+    asked = seen.refused("no inputs", "inputs of other types")
+    return [run for run in asked if run.sent.url.endswith(way) and not run.reports_success]
+
+
+def _errors(seen: AgentObservation) -> list[Exchange]:
+    return [answer for answer in seen.refusals if not answer.reports_success]
+
+
+def _failures(seen: AgentObservation) -> list[Exchange]:
+    """Errors in some dialect of the contract; other bodies are the matter of other rules."""
+    return [answer for answer in _errors(seen) if {"outputs", "request_id"} & {*answer.fields}]
+
+
+def _few_tokens(seen: AgentObservation) -> list[Exchange]:
+    """Not a run that succeeded without saying how many tokens it used."""
+    answer = seen.few_tokens
+    if answer is None or (answer.reports_success and answer.output_tokens is None):
+        return []
+    return [answer]
+
+
+_MISSING = ("no request_id", "empty request_id", "no task_type")
+
+SELECTORS: dict[str, Callable[[AgentObservation], list[Exchange]]] = {
+    "health": lambda seen: [seen.health],
+    "readiness": lambda seen: [seen.ready],
+    "sync": lambda seen: [seen.run["sync"]],
+    "sync result": partial(_result, "sync"),
+    "stream": lambda seen: [seen.run["stream"]],
+    "events": _with_events,
+    "terminal event": partial(_result, "stream"),
+    "results": _results,
+    "short time budget": lambda seen: [seen.short_time] if seen.short_time else [],
+    "token budget": _few_tokens,
+    # The contract allows a refusal and says how it looks; it does not demand one.
+    "refused task": lambda seen: [x for x in seen.refused("unknown task") if not x.succeeded],
+    "unknown task": lambda seen: seen.refused("unknown task"),
+    "missing field": lambda seen: seen.refused(*_MISSING),
+    "malformed request": lambda seen: seen.refused(*_MISSING, "broken JSON", "wrong type"),
+    "failed sync run": partial(_failed_runs, "/sync"),
+    "failed stream": partial(_failed_runs, "/stream"),
+    "failures": _failures,
+    "results and failures": lambda seen: _results(seen) + _failures(seen),
+    "errors": _errors,
+}

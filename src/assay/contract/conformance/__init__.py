@@ -1,1 +1,0 @@
-"""Conformance checks: `probes` calls an agent, the checks judge it, `report` lists the results."""
