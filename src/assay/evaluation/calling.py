@@ -2,13 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Iterable,
-    Iterator,
-    Sequence,
-)
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
@@ -26,22 +20,16 @@ from assay.targets.protocol import AgentAnswer
 from assay.targets.remedies import USUAL, remedy_for
 from assay.targets.target_kinds import TARGET_KINDS
 
+# Timeouts in a row after which no further query is asked alone: load is not what causes them.
 MAX_UNANSWERED = 3
-"""Timeouts in a row after which no further query is asked alone: load is not what causes them."""
-
+# No metric looks further, and an agent may send millions.
 KEPT_IDS = 1000
-"""More ids than this are not kept: no metric looks that far, and an agent may send millions."""
-
+# An error that the target answers with is a finding; these say that it is gone.
 OUTAGES = frozenset({FailureKind.CONNECTION, FailureKind.TIMEOUT})
-"""What says that the target is gone; an error that it answers with is a finding."""
-
+# So many in a row are about credentials or a quota; one may be about its query or its session.
 MAX_REJECTED = 5
-"""After this many rejections in a row the run stops: they are about credentials or a quota, not
-about a query. A single one may be about its query, or the first call of a session."""
-
+# How long one query waits for a target that says it is asked too often: many limits are a minute's.
 RATE_SECONDS = 120.0
-"""How long one query waits in all for a target that says it is asked too often: many limits are
-those of a minute."""
 
 SendQuery = Callable[[Query], Awaitable[AgentAnswer]]
 """Sends one query to the target, alone or with a context of our choice."""
@@ -131,7 +119,7 @@ class CallRecorder:
         count: told of every call that is recorded.
         say: told, once each, what is wrong with answers.
         elapsed: the seconds that an interrupted run took before.
-        protocol: that of a target whose refusals end the run; None where they do not.
+        protocol: that of a target whose rejections end the run; None if they do not.
     """
 
     def __init__(
@@ -161,16 +149,24 @@ class CallRecorder:
             self._writer.append(replace(call.without(known_secrets()), at=self.seconds))
 
     def add(self, call: Call) -> None:
-        """Take one more call into account. Raises `TargetError` where the target refuses all."""
+        """Take one more call into account. Raises `TargetError` if the target rejects all."""
         call = call.without(known_secrets())
         self.write(call)
-        self._outage.add(call)
         self._count(call)
+        self._outage.add(call)
         if (status := self._rejections.add(call)) and self._protocol is not None:
             with run_write_errors(self._folder):
                 for key in self._rejections.keys:
                     self._writer.withdraw(key)
-            raise self._refused(status, call.said, self._protocol)
+            kind = TARGET_KINDS.get(self._protocol)
+            remedies = kind.remedies if kind else USUAL
+            remedy = remedy_for(FailureKind.AGENT_ERROR, status, remedies)
+            what = f"HTTP {status} for {MAX_REJECTED} queries in a row, so no other was sent"
+            # By name: callers of a server are told, too, and need not know its folders.
+            resume = f"assay eval --resume {self._folder.name}"
+            raise TargetError(
+                f"{with_quote(what, call.said)}; {remedy}, then continue with: {resume}"
+            )
         for warning in answer_warnings(call, self._warned):
             self._say(warning)
 
@@ -179,21 +175,10 @@ class CallRecorder:
         with run_write_errors(self._folder):
             self._outage.withdraw(self._writer)
 
-    def _refused(self, status: int, said: str, protocol: str) -> TargetError:
-        """By name: callers of a server are told, too, and need not know its folders."""
-        kind = TARGET_KINDS.get(protocol)
-        remedies = kind.remedies if kind else USUAL
-        remedy = remedy_for(FailureKind.AGENT_ERROR, status, remedies)
-        what = f"HTTP {status} for {MAX_REJECTED} queries in a row, so no other was sent"
-        return TargetError(
-            f"{with_quote(what, said)}; {remedy}, then continue with: assay eval --resume "
-            f"{self._folder.name}"
-        )
-
 
 @contextmanager
 def run_write_errors(folder: RunFolder) -> Iterator[None]:
-    """What to do about a disk that takes no more."""
+    """Say how to go on if the disk is full."""
     try:
         yield
     except OSError as error:
@@ -307,7 +292,12 @@ async def ask(send: SendQuery, query: Query, policy: RetryPolicy, breaker: Circu
         ticket = await breaker.enter()
         started = time.perf_counter()
         try:
-            answer = await _send_in_time(send, query, policy.timeout)
+            async with asyncio.timeout(policy.timeout):
+                answer = await send(query)
+        except TimeoutError:
+            breaker.record(ticket, outage=True)
+            words = f"no answer within {policy.timeout:g} s"
+            raise AgentFailure(FailureKind.TIMEOUT, words) from None
         except AgentFailure as failure:
             breaker.record(ticket, outage=failure.kind in OUTAGES)
             raise
@@ -331,18 +321,6 @@ async def ask(send: SendQuery, query: Query, policy: RetryPolicy, breaker: Circu
             said=failure.said,
             status=failure.status,
         )
-    return _answered(query, answer, latency_ms, attempts)
-
-
-async def _send_in_time(send: SendQuery, query: Query, timeout: float | None) -> AgentAnswer:
-    try:
-        async with asyncio.timeout(timeout):
-            return await send(query)
-    except TimeoutError:
-        raise AgentFailure(FailureKind.TIMEOUT, f"no answer within {timeout:g} s") from None
-
-
-def _answered(query: Query, answer: AgentAnswer, latency_ms: float, attempts: int) -> Call:
     return Call(
         query_id=query.id,
         trial=query.trial,

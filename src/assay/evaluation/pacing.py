@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from itertools import count
 from typing import Any, Literal, TypeVar
 
 from assay.data.dataset import Dataset, Query
@@ -28,12 +29,9 @@ from assay.targets.protocol import Agent
 from assay.targets.readiness import AgentReadiness, ReadyState, ReportsReadiness
 
 _POLL_S = (0.2, 0.5, 1.0, 2.0)
-_WARM_UP_CALL_FRACTION = 0.2
-"""Share of `--warm-up` for agents without `/health/ready`."""
-_MAX_WARM_UP_FACTOR = 6
-"""Limit for an agent that reports progress, as a multiple of `--warm-up`."""
-_SLOW_SECONDS = 5.0
-"""A warm-up call that was answered sooner is not mentioned."""
+_WARM_UP_CALL_FRACTION = 0.2  # share of --warm-up for agents without /health/ready
+_MAX_WARM_UP_FACTOR = 6  # limit for an agent that reports progress, as a multiple of --warm-up
+_SLOW_SECONDS = 5.0  # a warm-up call that was answered sooner is not mentioned
 _LOADING = re.compile(
     r"\b(?:load|start|warm|boot|initiali[sz]|prepar|index)ing\b|unavailable|try again|later|"
     r"not (?:yet )?(?:been )?(?:ready|loaded|started|built|initiali[sz]ed)",
@@ -86,11 +84,10 @@ async def opened_agent(
 async def _open(agent: Agent, seconds: float, say: Say) -> bool:
     """True, once the agent is open."""
     deadline = time.perf_counter() + seconds
-    attempt = 0
-    while True:
+    for attempt in count():
         try:
             await agent.open()
-            return True
+            break
         except ImportError as error:
             raise missing_extra(error) or error from None
         except TargetLoading as error:
@@ -100,7 +97,7 @@ async def _open(agent: Agent, seconds: float, say: Say) -> bool:
                 say(f"waiting for the agent, at most {seconds:g} s: {error}")
         await agent.close()
         await asyncio.sleep(_POLL_S[min(attempt, len(_POLL_S) - 1)])
-        attempt += 1
+    return True
 
 
 def warm_up_query(dataset: Dataset, planned: Sequence[Query]) -> Query:
@@ -111,14 +108,14 @@ def warm_up_query(dataset: Dataset, planned: Sequence[Query]) -> Query:
 
 
 class _WarmUp:
+    """Waits for one agent: `await _WarmUp(...).run()`."""
+
     def __init__(
         self, agent: Agent, reports: ReportsReadiness, query: Query, config: RunConfig, say: Say
     ) -> None:
         self._agent, self._reports, self._query = agent, reports, query
-        self._top_k, self._limit, self._say = config.top_k, config.warm_up, say
-        self._call_limit = min(
-            config.warm_up, max(config.timeout, _WARM_UP_CALL_FRACTION * config.warm_up)
-        )
+        self._config, self._say = config, say
+        self._limit = config.warm_up
         self._started = time.perf_counter()
         self._said = ""
 
@@ -131,89 +128,76 @@ class _WarmUp:
         return max(0.0, self._limit - self._seconds)
 
     async def run(self) -> WarmUpRecord:
+        """Ask `/health/ready` until it says something definite; send a call if it says nothing."""
         polls, stage = 0, ""
-        given = self._limit
         while True:
-            said = await self._readiness()
-            if said.state is ReadyState.READY:
-                return self._ready("readiness")
+            try:
+                async with asyncio.timeout(max(self._left, 1.0)):
+                    said = await self._reports.readiness()
+            except TimeoutError:
+                said = AgentReadiness(ReadyState.LOADING, "no answer to GET /health/ready")
             if said.state is ReadyState.UNKNOWN:
                 return await self._call()
+            if said.state is ReadyState.READY:
+                return self._ended("readiness")
             if said.state is ReadyState.FAILED:
-                return self._gave_up("readiness", f"the agent says: {said.why}")
+                return self._ended("readiness", f"the agent says: {said.why}")
             self._tell_waiting(said.why)
-            if said.stage != stage:  # it is getting on
+            if said.stage != stage:  # it makes progress
                 stage = said.stage
+                given = self._config.warm_up
                 self._limit = min(self._seconds + given, _MAX_WARM_UP_FACTOR * given)
             if self._left == 0:
-                return self._gave_up("readiness", f"still loading: {said.why}")
-            pause = _POLL_S[min(polls, len(_POLL_S) - 1)]
-            await asyncio.sleep(min(pause, self._left))
+                return self._ended("readiness", f"still loading: {said.why}")
+            await asyncio.sleep(min(_POLL_S[min(polls, len(_POLL_S) - 1)], self._left))
             polls += 1
 
-    async def _readiness(self) -> AgentReadiness:
-        try:
-            async with asyncio.timeout(max(self._left, 1.0)):
-                return await self._reports.readiness()
-        except TimeoutError:
-            return AgentReadiness(ReadyState.LOADING, "no answer to GET /health/ready")
-
     async def _call(self) -> WarmUpRecord:
-        self._limit = min(self._limit, self._seconds + self._call_limit)
+        """Send one untimed query, again while the answer is that the agent is starting."""
+        whole = self._config.warm_up
+        most = min(whole, max(self._config.timeout, _WARM_UP_CALL_FRACTION * whole))
+        self._limit = min(self._limit, self._seconds + most)
         policy = RetryPolicy(first_delay=1.0, max_delay=5.0, cap_retry_after=True)
         attempts = 0
         while True:
             attempts += 1
-            failure = await self._attempt()
-            if failure is None:
-                return self._ready("call", attempts)
+            limit = self._left
+            try:
+                async with asyncio.timeout(limit):
+                    await self._agent.ask(self._query.text, self._config.top_k)
+                return self._ended("call", calls=attempts)
+            except AgentFailure as error:
+                failure = error
+            except TimeoutError:
+                failure = AgentFailure(FailureKind.TIMEOUT, f"no answer within {limit:.3g} s")
+            why = redact_known(with_quote(str(failure), failure.said))
             delay = max(_POLL_S[0], policy.delay(attempts, failure.retry_after))
-            if not _may_pass(failure) or self._left <= delay:
-                return self._gave_up("call", self._words_of(failure), attempts)
-            self._tell_waiting(self._words_of(failure))
+            if not _may_be_starting(failure) or self._left <= delay:
+                return self._ended("call", why, attempts)
+            self._tell_waiting(why)
             await asyncio.sleep(delay)
-
-    async def _attempt(self) -> AgentFailure | None:
-        limit = self._left
-        try:
-            async with asyncio.timeout(limit):
-                await self._agent.ask(self._query.text, self._top_k)
-        except AgentFailure as failure:
-            return failure
-        except TimeoutError:
-            return AgentFailure(FailureKind.TIMEOUT, f"no answer within {limit:.3g} s")
-        return None
-
-    def _words_of(self, failure: AgentFailure) -> str:
-        return redact_known(words_of(failure))
 
     def _tell_waiting(self, why: str) -> None:
         why = WITHHELD if is_private() else why
         if why != self._said:
             self._said = why
-            self._say(
-                f"waiting until the agent is ready ({why}), at most {round(self._limit, 1):g} s"
-            )
+            limit = f"{round(self._limit, 1):g} s"
+            self._say(f"waiting until the agent is ready ({why}), at most {limit}")
 
-    def _ready(self, way: Way, calls: int = 0) -> WarmUpRecord:
-        if self._said or self._seconds > _SLOW_SECONDS:
+    def _ended(self, way: Way, problem: str = "", calls: int = 0) -> WarmUpRecord:
+        seconds = self._seconds
+        if problem:
+            problem = WITHHELD if is_private() else problem
+            self._say(f"warning: the agent may not be ready ({problem}); evaluating it as it is")
+        elif self._said or seconds > _SLOW_SECONDS:
             what = "the agent is ready" if way == "readiness" else "warm-up call answered"
-            self._say(f"{what} after {self._seconds:.1f} s, which no score or latency includes")
-        return WarmUpRecord(way=way, ready=True, seconds=self._seconds, calls=calls)
-
-    def _gave_up(self, way: Way, why: str, calls: int = 0) -> WarmUpRecord:
-        why = WITHHELD if is_private() else why
-        self._say(f"warning: the agent may not be ready ({why}); evaluating it as it is")
-        return WarmUpRecord(way=way, ready=False, seconds=self._seconds, calls=calls, message=why)
+            self._say(f"{what} after {seconds:.1f} s, which no score or latency includes")
+        ready = not problem
+        return WarmUpRecord(way=way, ready=ready, seconds=seconds, calls=calls, message=problem)
 
 
-def words_of(failure: AgentFailure) -> str:
-    """A failure as it is shown, with the agent's own words."""
-    return with_quote(str(failure), failure.said)
-
-
-def _may_pass(failure: AgentFailure) -> bool:
-    """Whether the agent may only be starting: it says so, or does not answer at all."""
+def _may_be_starting(failure: AgentFailure) -> bool:
+    """Whether the agent says that it is starting, or does not answer at all."""
     gone = failure.kind in (FailureKind.CONNECTION, FailureKind.TIMEOUT)
     said = failure.said or str(failure)  # a message of ours may name an address such as /loading
     return failure.retryable or gone or _LOADING.search(said) is not None
@@ -281,26 +265,22 @@ def every_query_is_asked(folder: RunFolder) -> bool:
 
 def note_warm_up(folder: RunFolder, warm_up: WarmUpRecord | None, concurrency: int) -> None:
     """Keep what was done before the first query, if anything was, in `run.json`."""
-    if warm_up is None:
-        return
-    pacing = _recorded(folder, concurrency).model_copy(update={"warm_up": warm_up})
-    _write(folder, pacing)
+    if warm_up is not None:
+        _update_pacing(folder, concurrency, warm_up=warm_up)
 
 
 def note_concurrency(folder: RunFolder, limit: ConcurrencyLimit) -> None:
-    """Keep the lowest number of queries in flight in `run.json`, where it is not the usual one."""
-    pacing = _recorded(folder, limit.asked_for)
-    if limit.limit < pacing.lowest_concurrency:
-        _write(folder, pacing.model_copy(update={"lowest_concurrency": limit.limit}))
+    """Keep the lowest number of queries in flight in `run.json`, if it is not the usual one."""
+    pacing = folder.read_header().pacing
+    if limit.limit < (pacing.lowest_concurrency if pacing else limit.asked_for):
+        _update_pacing(folder, limit.asked_for, lowest_concurrency=limit.limit)
 
 
-def _recorded(folder: RunFolder, concurrency: int) -> PacingRecord:
-    known = folder.read_header().pacing
-    return known or PacingRecord(concurrency=concurrency, lowest_concurrency=concurrency)
-
-
-def _write(folder: RunFolder, pacing: PacingRecord) -> None:
-    folder.write_header(folder.read_header().model_copy(update={"pacing": pacing}))
+def _update_pacing(folder: RunFolder, concurrency: int, **changes: object) -> None:
+    header = folder.read_header()
+    pacing = header.pacing or PacingRecord(concurrency=concurrency, lowest_concurrency=concurrency)
+    update = {"pacing": pacing.model_copy(update=changes)}
+    folder.write_header(header.model_copy(update=update))
 
 
 async def unless_stopped(work: Coroutine[Any, Any, Result], stop: asyncio.Event) -> Result | None:
