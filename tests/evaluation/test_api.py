@@ -12,7 +12,6 @@ from tests.conftest import MakeDataset
 
 import assay
 from assay import MRR, Dataset, Run, nDCG
-from assay.cli.eval import evaluate as eval_command
 from assay.errors import RunError, UsageError
 from assay.evaluation.api import evaluate
 from assay.run.folder import list_runs
@@ -59,28 +58,12 @@ def test_every_option_is_a_keyword_with_the_type_and_default_of_its_field() -> N
 
 
 def test_an_unknown_keyword_is_an_error(dataset: Dataset) -> None:
-    with pytest.raises(TypeError, match=r"no parameter 'topk'; Did you mean 'top_k'\?"):
+    with pytest.raises(TypeError, match=r"no parameter 'topk'. Did you mean 'top_k'"):
         assay.evaluate(first, dataset, topk=3)
-    with pytest.raises(TypeError, match=r"no parameter 'gate'; Did you mean 'gates'\?"):
+    with pytest.raises(TypeError, match=r"no parameter 'gate'. Did you mean 'gates'"):
         assay.evaluate(first, dataset, gate="ndcg@5>=0.3")
     with pytest.raises(TypeError, match=r"no parameter 'zebra'$"):
         assay.evaluate(first, dataset, zebra=1)
-
-
-def test_every_option_of_the_command_line_is_a_keyword_or_says_what_to_do_instead(
-    dataset: Dataset,
-) -> None:
-    options = inspect.signature(eval_command).parameters
-    renamed = {setting.param: setting.name for setting in command_settings()}
-    renamed["listener"] = "listeners"
-    keywords: Any = assay.evaluate
-    known = inspect.signature(evaluate).parameters
-    taken = {*known, *renamed.values(), "archive", "shards"}
-    for name in {*options, "json"} - {"context", "as_json", *taken}:
-        meant = renamed.get(name)
-        remedy = f"; Did you mean '{meant}'\\?$" if meant else "; .+"
-        with pytest.raises(TypeError, match=f"has no parameter '{name}'{remedy}"):
-            keywords(first, dataset, **{name: "x"})
 
 
 def test_misspelled_keywords_of_all_functions_are_named(run: Run) -> None:

@@ -116,7 +116,7 @@ def test_a_gate_that_cannot_be_understood_is_refused(text: str, message: str) ->
         ("ndcg@5>=main-0.01", "", "names the run 'main'; add --compare-to main, or a number"),
         ("ndcg@5>=v1.2-rc - 0.01", "", "add --compare-to v1.2-rc, or"),
         ("ndcg@5>=base", "main", "the run is compared with 'main': write that name, or"),
-        ("ndcg@5>=main*2", "main", "is not a condition"),
+        ("ndcg@5>=main*2", "main", "does not end in a number"),
         ("success_rate>=main", "main", "are compared with a run, not success_rate"),
     ],
 )

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from assay import Dataset, evaluate
 from assay.errors import AgentFailure, UsageError
 from assay.targets.python_call import PythonAgent
 
@@ -73,11 +72,3 @@ def test_a_function_that_cannot_be_called_is_refused_before_the_run() -> None:
     with pytest.raises(UsageError, match="missing a required argument: 'user'"):
         PythonAgent(lambda query, top_k, user: ["a"], name="three")
     PythonAgent(lambda query, top_k=5, **more: ["a"], name="two")
-
-
-def test_swapped_arguments_of_evaluate_are_noticed() -> None:
-    data = Dataset.from_dicts({"q": "x"}, {"q": ["a"]})
-    swapped: Any = evaluate
-    for first in (data, "notes"):
-        with pytest.raises(UsageError, match=r"the agent first, .* are the two swapped\?"):
-            swapped(first, lambda query, top_k: [])

@@ -46,7 +46,7 @@ from assay.data.table import (
 from assay.data.text_file import Record
 from assay.data.traces import holds_traces, read_log
 from assay.errors import DataError, UsageError, did_you_mean
-from assay.evaluation.gates import Gate, parse_gate, refuse_impossible
+from assay.evaluation.gates import Gate, parse_gate, require_possible
 from assay.metrics.metric import AP, MRR, CappedRecall, Hit, Judged, Metric, Precision, Recall, nDCG
 from assay.metrics.scoring import Scores, as_metrics, score_rankings
 from assay.metrics.statistics import SampleSummary, below, summarize
@@ -199,7 +199,7 @@ def _score_ranking(
     _require_common_query(run, rankings, judging)
     scores = score_rankings(rankings, judging.judgments, metrics, known=judging.known, top_k=top_k)
     for gate, of in gates.items():
-        refuse_impossible(gate, scores.mean_ceiling(of))
+        require_possible(gate, scores.mean_ceiling(of))
     summaries = {metric: _summary(scores, metric) for metric in metrics}
     facts = _Facts(rankings, scores, judging)
     means = {gate: summaries[metric].mean for gate, metric in gates.items()}

@@ -128,7 +128,6 @@ def evaluate(
         raise UsageError(
             "columns= is for a table in a file, and a Dataset was passed; leave it out"
         )
-    _require_agent_first(agent, dataset)
     if not isinstance(out, str | PathLike):
         raise UsageError(f"out must be the path of a folder, got {out!r}")
     given["compare_to"] = compare_to.folder if isinstance(compare_to, Run) else compare_to
@@ -194,27 +193,9 @@ def _known_options(options: Mapping[str, Any], known: Collection[str]) -> dict[s
     """Raises `TypeError` for a keyword that is not a setting."""
     for name in options:
         if name not in settings():
-            remedy = _ELSEWHERE.get(name) or did_you_mean(name, known).removeprefix(". ")
-            raise TypeError(f"evaluate() has no parameter {name!r}; {remedy}".rstrip("; "))
+            hint = did_you_mean(name, known)
+            raise TypeError(f"evaluate() has no parameter {name!r}{hint}")
     return dict(options)
-
-
-_ELSEWHERE = {
-    "engine": "only the command line divides a run: assay eval --engine ray",
-    "html": "the page is run.folder / 'report.html'",
-    "index": "pass preset='NAME:INDEX'",
-    "json": "the report is run.report.to_json()",
-    "junit": "only the command line writes it: assay eval --junit FILE",
-    "markdown": "only the command line writes it: assay eval --markdown FILE",
-    "shard": "only the command line divides a run: assay eval --shard I/N",
-    "target": "the agent is the first argument",
-    **{
-        f"judge_{key}": f"pass judge_set={{{key!r}: …}}"
-        for key in ("votes", "controls", "timeout", "concurrency", "calibration")
-    },
-    "reasons": "a judge rates with its reason",
-    "require_calibrated": "pass judge_set={'require_calibrated': True}",
-}
 
 
 def _setting_value(name: str, value: Any) -> Any:
@@ -248,15 +229,6 @@ def judge_name(judge: object) -> str:
             f"got {type(judge).__name__}"
         )
     return name
-
-
-def _require_agent_first(agent: object, dataset: object) -> None:
-    """Notice `evaluate(dataset, agent)`."""
-    if isinstance(agent, Dataset) or callable(dataset):
-        raise UsageError(
-            f"evaluate takes the agent first, then the data set, got {type(agent).__name__} and "
-            f"{type(dataset).__name__}; are the two swapped?"
-        )
 
 
 def _name(target: object) -> str:

@@ -20,7 +20,7 @@ from assay.evaluation.calling import (
     run_write_errors,
     timed_out_queries,
 )
-from assay.evaluation.gates import Gate, parse_gate, refuse_gates
+from assay.evaluation.gates import Gate, parse_gate, require_possible_gates
 from assay.evaluation.pacing import (
     ConcurrencyLimit,
     every_query_is_asked,
@@ -121,7 +121,7 @@ class Evaluation:
         first = config.trials[0]
         queries = [replace(query, trial=first) for query in draw_queries(dataset, config)]
         if gates or config.judge:
-            refuse_gates(gates, dataset, config, queries)
+            require_possible_gates(gates, dataset, config, queries)
         criteria: Sequence[Criterion] = ()
         if config.criteria:
             from assay.answers.criteria import read_criteria

@@ -40,7 +40,7 @@ if TYPE_CHECKING:  # a run without a judge imports nothing of it
     from assay.answers.calibration import CalibrationStatus
     from assay.run.answers import AnswersReport
 
-_RELATIVE = re.compile(r"(?P<name>[^<>]*[^<>\s])\s*(?P<sign>[<>]=?)\s*(?P<bound>[^\s<>=].*)")
+_SHAPE = re.compile(r"(?P<name>[^<>]*[^<>\s])\s*(?P<sign>[<>]=?)\s*(?P<bound>[^\s<>=].*)")
 _REFERENCE = re.compile(r"(?P<name>[^\W\d][\w./-]*?)(?:\s*[-+]\s*[\d.]+)?")
 # Blanks separate two gates only behind a number: "ndcg@5 >= 0.3" is one gate.
 _BETWEEN = re.compile(r"[;,\n]|(?<=[\d.])\s+(?=[a-zA-Z])")
@@ -91,56 +91,63 @@ def split_gates(text: str) -> list[str]:
 
 
 def parse_gate(text: str, top_k: int, compare_to: str = "") -> Gate:
-    """`compare_to` is the run that a gate may be relative to, `ndcg@5>=main-0.01`; where it is a
-    folder, the gate may also have the run's name or label.
+    """`compare_to` is the run that a gate may be relative to, `ndcg@5>=main-0.01`; of a folder, the
+    gate may also have the run's name or label.
     """
-    match = GATE_SHAPE.fullmatch(text.strip())
-    relative = _RELATIVE.fullmatch(text.strip()) if match is None else None
-    if relative is not None:
-        for name in _names_of(compare_to):
-            if relative["bound"].startswith(name):
-                return _parse_relative(text, relative, top_k, name)
-        if named := _REFERENCE.fullmatch(relative["bound"]):
-            remedy = (
-                f"the run is compared with {compare_to!r}: write that name"
-                if compare_to
-                else f"add --compare-to {named['name']}"
-            )
-            raise UsageError(
-                f"gate {text!r} names the run {named['name']!r}; {remedy}, or a number"
-            )
-    if match is None:
+    shape = _SHAPE.fullmatch(text.strip())
+    if shape is None:
         raise UsageError(
             f"gate {text!r} is not a condition; write, for example: ndcg@5>=0.30 or "
-            f"success_rate>=0.99"
+            "success_rate>=0.99"
         )
+    name, sign, bound = shape["name"].strip(), shape["sign"], shape["bound"]
+    reference = next((each for each in _names_of(compare_to) if bound.startswith(each)), "")
+    if reference:
+        bound = bound.removeprefix(reference).replace(" ", "") or "0"
+    elif (named := _REFERENCE.fullmatch(bound)) and not GATE_SHAPE.fullmatch(text.strip()):
+        remedy = (
+            f"the run is compared with {compare_to!r}: write that name"
+            if compare_to
+            else f"add --compare-to {named['name']}"
+        )
+        raise UsageError(f"gate {text!r} names the run {named['name']!r}; {remedy}, or a number")
+    if name.endswith("="):
+        raise UsageError(f"gate {text!r}: write {sign}= instead of ={sign}")
     try:
-        bound = float(match["bound"])
+        limit = float(bound)
     except ValueError:
+        limit = math.nan
+    if not math.isfinite(limit):
         raise UsageError(
             f"gate {text!r} does not end in a number; write, for example: ndcg@5>=0.30"
-        ) from None
-    if not math.isfinite(bound):
-        raise UsageError(f"gate {text!r}: {match['bound']} is too large for a number")
-    name = match["name"].strip()
-    if name.endswith("="):
-        raise UsageError(f"gate {text!r}: write {match['sign']}= instead of ={match['sign']}")
-    if _SEARCH_FIGURE.fullmatch(name.lower()):
-        return Gate(text, name.lower(), None, match["sign"], bound, search=True)
-    if name.lower() in SUMMARY_FIGURES:
-        return Gate(text, name.lower(), None, match["sign"], bound)
+        )
+    gate = _gate_on(name, Gate(text, name.lower(), None, sign, limit, reference=reference), top_k)
+    if reference and gate.metric is None:
+        raise UsageError(
+            f"gate {text!r}: only metrics of rankings are compared with a run, not "
+            f"{gate.name}; give it a number"
+        )
+    return gate
+
+
+def _gate_on(name: str, gate: Gate, top_k: int) -> Gate:
+    """The gate with the figure of this name."""
+    if _SEARCH_FIGURE.fullmatch(gate.name):
+        return replace(gate, search=True)
+    if gate.name in SUMMARY_FIGURES:
+        return gate
     if answer_metric := answer_metric_name(name):
-        return Gate(text, answer_metric, None, match["sign"], bound, answers=True)
+        return replace(gate, name=answer_metric, answers=True)
     known = (*ANSWER_METRIC_WORDS, *SUMMARY_FIGURES, *SEARCH_FIGURES)
     if hint := did_you_mean(name, known, cutoff=0.8):
-        raise UsageError(f"gate {text!r}: unknown metric {name!r}{hint}")
+        raise UsageError(f"gate {gate.text!r}: unknown metric {name!r}{hint}")
     metric = parse_metric(name, also=_OTHER_FIGURES)
     if metric.cutoff is not None and metric.cutoff > top_k:
         raise UsageError(
-            f"gate {text!r} needs {metric.cutoff} documents, but the run requests {top_k}; "
+            f"gate {gate.text!r} needs {metric.cutoff} documents, but the run requests {top_k}; "
             f"add --top-k {metric.cutoff}"
         )
-    return Gate(text, str(metric), metric, match["sign"], bound)
+    return replace(gate, name=str(metric), metric=metric)
 
 
 def search_figure(
@@ -169,39 +176,26 @@ def _names_of(compare_to: str) -> list[str]:
     return sorted(names, key=len, reverse=True)
 
 
-def _parse_relative(text: str, match: re.Match[str], top_k: int, compare_to: str) -> Gate:
-    margin = match["bound"].removeprefix(compare_to).replace(" ", "") or "0"
-    gate = parse_gate(f"{match['name']}{match['sign']}{margin}", top_k)
-    if gate.metric is None:
-        raise UsageError(
-            f"gate {text!r}: only metrics of rankings are compared with a run, not "
-            f"{gate.name}; give it a number"
-        )
-    return replace(gate, text=text, reference=compare_to)
-
-
-def refuse_gates(
+def require_possible_gates(
     gates: Sequence[Gate], dataset: Dataset, config: RunConfig, queries: Sequence[Query]
 ) -> None:
     """Raise `GateError` for a gate that cannot pass, or whose judge was to be calibrated."""
     for gate in gates:
-        _require_searches(gate, config)
-        refuse_impossible(gate, gate_ceiling(gate, dataset, config, queries))
-    if config.judge:
-        refuse_uncalibrated(gates, config, [query.text for query in dataset.queries.values()])
-
-
-def _require_searches(gate: Gate, config: RunConfig) -> None:
-    if gate.search and gate.name.startswith("pass"):
-        if config.repeat == 1 or gate.name[5:] != str(config.repeat) or not config.answers:
-            needs = f"--answers and --repeat {gate.name[5:]}"
+        needs = ""
+        if gate.search and gate.name.startswith("pass"):
+            if not config.answers or config.repeat == 1 or gate.name[5:] != str(config.repeat):
+                needs = f"--answers and --repeat {gate.name[5:]}"
+        elif gate.search and gate.name == "loop_gain" and not config.search:
+            needs = "the search tool, --search TARGET"
+        if needs:
             raise UsageError(f"gate {gate.text!r} needs {needs}; add them")
-    elif gate.search and gate.name == "loop_gain" and not config.search:
-        raise UsageError(f"gate {gate.text!r} needs the search tool; add --search TARGET")
+        require_possible(gate, gate_ceiling(gate, dataset, config, queries))
+    if config.judge:
+        require_calibrated(gates, config, [query.text for query in dataset.queries.values()])
 
 
-def refuse_impossible(gate: Gate, ceiling: float) -> None:
-    """A gate that no system could pass says nothing about the one under test."""
+def require_possible(gate: Gate, ceiling: float) -> None:
+    """Raise `GateError` for a gate that no system could pass: it says nothing about this one."""
     if gate.sign in (">=", ">") and not gate.passes(ceiling):
         advice = "ask for more documents with --top-k" if gate.answers else _REACHES_1
         raise GateError(
@@ -366,7 +360,7 @@ def figure_calibration(
     return calibration_status(known, kind, _judge_model(config.judge), votes, prompts, questions)
 
 
-def refuse_uncalibrated(
+def require_calibrated(
     gates: Sequence[Gate], config: RunConfig, questions: Collection[str]
 ) -> None:
     """Raise `GateError` for a gate whose judge is not calibrated, if it is required to be."""

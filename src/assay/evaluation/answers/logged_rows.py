@@ -38,7 +38,7 @@ from assay.evaluation.gates import (
     Gate,
     check_answer_gate,
     parse_gate,
-    refuse_uncalibrated,
+    require_calibrated,
     require_criterion,
     with_calibration,
 )
@@ -185,7 +185,7 @@ async def score_rows(
         first = f"; the first: {log.skipped[0]}" if log.skipped else ""
         raise DataError(f"no row could be scored: {log.refused} were refused{first}")
     asked = [case.question for case in log.cases]
-    refuse_uncalibrated(gates, config, asked)
+    require_calibrated(gates, config, asked)
     nuggets = None
     if config.nuggets:
         nuggets = NuggetSet.of_log(Path(config.nuggets), log.cases, gates)
