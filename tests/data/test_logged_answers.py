@@ -54,7 +54,7 @@ def test_columns_are_mapped_by_name_or_path() -> None:
 
 @pytest.mark.parametrize("given", ["question", "question=", "color=x", "=x"])
 def test_a_wrong_mapping_is_refused(given: str) -> None:
-    with pytest.raises(UsageError, match=r"is not (KEY=COLUMN|a key); the keys are question"):
+    with pytest.raises(UsageError, match=r"is not KEY=COLUMN; the keys are question"):
         parse_columns([given], COLUMNS)
 
 

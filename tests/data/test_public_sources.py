@@ -22,7 +22,6 @@ from tests.data.file_server import FileServer, file_server, publish
 from assay.data import load_dataset, public_sources
 from assay.data.beir import sort_files
 from assay.data.load import is_available_offline
-from assay.data.public_sources import HubName
 from assay.errors import DataError, DownloadError, UsageError
 
 OFFICIAL = os.environ.get("NFCORPUS_ARCHIVE")  # read before the fixtures take it away
@@ -172,7 +171,7 @@ def test_a_wrong_nfcorpus_is_never_used(
         mirror.files["/sets/nfcorpus.zip"] = body
     with pytest.raises(DownloadError, match=why):
         load_dataset("nfcorpus")
-    assert list(surroundings.iterdir()) == []
+    assert not (surroundings / "nfcorpus.zip").exists()
 
 
 def test_a_damaged_nfcorpus_in_the_cache_is_fetched_again(
@@ -256,7 +255,7 @@ def test_processes_that_download_at_once_all_succeed(
     command = [sys.executable, "-c", code]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     assert [process.communicate()[0].strip() for process in processes] == ["3633"] * 3
-    assert [path.name for path in surroundings.iterdir()] == ["nfcorpus.zip"]
+    assert not list(surroundings.glob(".*"))
 
 
 @pytest.fixture
@@ -299,22 +298,6 @@ def test_a_commit_is_kept_until_another_revision_is_named(hub: FileServer) -> No
     assert load_dataset("hf:tea/house").judgments["test"] == GRADES
     assert len(hub.seen) == asked
     assert load_dataset(f"hf:tea/house@{'c' * 40}").judgments["test"] == {"q1": {"d1": 2}}
-
-
-def test_configurations_are_chosen_by_name(hub: FileServer) -> None:
-    files = {}
-    for language in ("de", "fr"):
-        files[f"{language}-corpus/test-00000-of-00001.parquet"] = parquet(CORPUS)
-        files[f"{language}-queries/test-00000-of-00001.parquet"] = parquet(QUERIES[:1])
-        files[f"{language}-qrels/test-00000-of-00001.parquet"] = parquet(QRELS[:1])
-    publish(hub, "m/many", files)
-    with pytest.raises(UsageError, match=r"on a hub hf:m/many#CONFIG: de, fr"):
-        load_dataset("hf:m/many")
-    with pytest.raises(UsageError, match=r"no configuration 'frr'; .*Did you mean 'fr'\?"):
-        load_dataset("hf:m/many#frr")
-    dataset = load_dataset("hf:m/many#de")
-    assert (dataset.name, list(dataset.queries)) == ("hf:m/many#de", ["q1"])
-    assert not [path for path in hub.seen if "fr-" in path]
 
 
 def test_no_network_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -361,8 +344,6 @@ def test_a_hub_writes_nowhere_else(hub: FileServer, name: str, tmp_path: Path) -
 def test_a_name_that_is_none_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="write hf:ORG/NAME"):
         load_dataset(name)
-    for text in ("hf:a/b", "hf:a/b@v1", "hf:a/b#de", "hf:a/b@v1#de"):
-        assert str(HubName.parse(text)) == text
 
 
 @pytest.mark.parametrize("answer", [b"[]", b"{}", b'{"sha": "x/../y", "siblings": []}', b"<html>"])
@@ -380,10 +361,8 @@ def test_judgments_that_name_no_document_are_noticed(hub: FileServer) -> None:
 
 
 def test_files_that_are_no_part_of_it_are_left_out(hub: FileServer) -> None:
-    paths = ["instruction/x.parquet", "qrel_diff/q.txt", ".gitattributes", "corpus.jsonl"]
-    assert {key: files.all_paths for key, files in sort_files(paths).items()} == {
-        "": ["corpus.jsonl"]
-    }
+    paths = ["instruction/x.parquet", "qrel_diff/q.txt", ".gitattributes", "queries.jsonl"]
+    assert sort_files(paths, "x").all_paths == ["queries.jsonl"]
     publish(hub, "a/pictures", {"images/train-00000-of-00001.parquet": b"x"})
     with pytest.raises(DataError, match="has no queries; a data set has"):
         load_dataset("hf:a/pictures")

@@ -170,8 +170,8 @@ def test_every_form_of_json_reads_the_same(tmp_path: Path, content: Any) -> None
         ('{"q":\n\n ["a",]}', ":3: is not valid JSON"),
         ({"q": "a"}, "query 'q' must have a list of document ids, got 'a'"),
         ({"q": [1]}, "query 'q' must have a list of document ids"),
-        ({"q": {"a": "x"}}, "a score must be a number, got 'x'"),
-        ({"q": {"a": None}}, "a score must be a number, got None"),
+        ({"q": {"a": "x"}}, "query 'q': a score must be a number, got {'a': 'x'}"),
+        ({"q": {"a": None}}, "query 'q': a score must be a number"),
         ([["q"]], "entry 1 has no query_id"),
         ([{"query_id": "q"}], "query 'q' must have a list .*got None"),
         (

@@ -170,10 +170,10 @@ def test_documents_are_not_taken_for_questions(tmp_path: Path) -> None:
     ("columns", "message"),
     [
         ("query=Frage,ids=Seite", "has no column 'Seite', .* Did you mean 'Seiten'"),
-        ("Frage=query", "'Frage' is not a key; .* Did you mean 'query=Frage'"),
+        ("Frage=query", "'Frage=query' is not KEY=COLUMN; .* Did you mean 'query=Frage'"),
         (
             "qery=Frage",
-            r"^columns \(--columns\): 'qery=Frage': 'qery' is not a key; .* Did you mean 'query'",
+            r"^columns \(--columns\): 'qery=Frage' is not KEY=COLUMN; .* Did you mean 'query'",
         ),
     ],
 )

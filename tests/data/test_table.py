@@ -31,16 +31,12 @@ def fields(path: Path) -> list[dict[str, object]]:
 def written(folder: Path, kind: str) -> Path:
     path = folder / f"rows{kind}"
     lines = "".join(json.dumps(row) + "\n" for row in ROWS)
-    columns = {name: [row[name] for row in ROWS] for name in ROWS[0]}
     texts = {
         ".jsonl": lines,
         ".ndjson": lines,
         ".json": json.dumps(ROWS),
-        ".columns.json": json.dumps(columns),
         ".csv": '\ufeffquestion,answer\r\nHow long?,"Three\nminutes"\r\nWo?,Köln\r\n',
         ".semicolon.csv": 'question;answer\nHow long?;"Three\nminutes"\nWo?;Köln\n',
-        ".sep.csv": 'sep=|\r\nquestion|answer\r\nHow long?|"Three\nminutes"\r\nWo?|Köln\r\n',
-        ".utf16.csv": 'question\tanswer\r\nHow long?\t"Three\nminutes"\r\nWo?\tKöln\r\n',
         ".tsv": 'question\tanswer\nHow long?\t"Three\nminutes"\nWo?\tKöln\n',
     }
     if kind == ".parquet":
@@ -48,17 +44,13 @@ def written(folder: Path, kind: str) -> Path:
     elif kind == ".jsonl.gz":
         path.write_bytes(gzip.compress(lines.encode()))
     else:
-        encoding = "utf-16" if "utf16" in kind else "utf-8"
-        path.write_text(texts[kind], encoding=encoding, newline="")
+        path.write_text(texts[kind], encoding="utf-8", newline="")
     return path
 
 
 @pytest.mark.parametrize(
     "kind",
-    [
-        *(".jsonl", ".ndjson", ".json", ".columns.json", ".csv", ".semicolon.csv", ".tsv"),
-        *(".parquet", ".jsonl.gz", ".sep.csv", ".utf16.csv"),
-    ],
+    [".jsonl", ".ndjson", ".json", ".csv", ".semicolon.csv", ".tsv", ".parquet", ".jsonl.gz"],
 )
 def test_every_format_gives_the_same_rows(tmp_path: Path, kind: str) -> None:
     assert fields(written(tmp_path, kind)) == ROWS
@@ -77,13 +69,12 @@ def test_a_bad_line_is_named_and_the_others_are_read(tmp_path: Path) -> None:
 
 def test_a_csv_row_with_too_many_cells_names_the_line_where_it_begins(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
-    for before in (0, 1):
-        path.write_text("sep=,\n" * before + 'a,b\n"1\n2",3\n4,5,6\n7,8\n')
-        first, bad, last = read_table(path)
-        assert str(bad) == f"{path}:{4 + before}: has 3 cells, the header has 2"
-        assert isinstance(first, Record)
-        assert isinstance(last, Record)
-        assert (first.number, last.number) == (2 + before, 5 + before)
+    path.write_text('a,b\n"1\n2",3\n4,5,6\n7,8\n')
+    first, bad, last = read_table(path)
+    assert str(bad) == f"{path}:4: has 3 cells, the header has 2"
+    assert isinstance(first, Record)
+    assert isinstance(last, Record)
+    assert (first.number, last.number) == (2, 5)
 
 
 @pytest.mark.parametrize(
@@ -92,6 +83,7 @@ def test_a_csv_row_with_too_many_cells_names_the_line_where_it_begins(tmp_path: 
         ("log.json", b'{"a": 1}', "must hold a list of rows"),
         ("log.json", b"{", "is not valid JSON"),
         ("log.csv", b"a,b\n\xff,1\n", "log.csv:2: is not UTF-8 (byte 0xff in column 1)"),
+        ("log.csv", "a,b\n".encode("utf-16"), "log.csv:1: is not UTF-8 (byte 0xff in column 1)"),
         ("log.parquet", b"PAR0", "is not valid Parquet"),
     ],
 )
@@ -166,7 +158,7 @@ def test_cells_that_hold_ends_of_lines_do_not_add_up_without_end(
     assert "a.csv:3: is not valid CSV: a row of more than" in str(refused)
 
 
-@pytest.mark.parametrize("kind", [".csv", ".tsv", ".sep.csv", ".parquet"])
+@pytest.mark.parametrize("kind", [".csv", ".tsv", ".parquet"])
 def test_two_columns_of_one_name_are_refused(tmp_path: Path, kind: str) -> None:
     path = tmp_path / f"rows{kind}"
     if kind == ".parquet":
@@ -175,9 +167,8 @@ def test_two_columns_of_one_name_are_refused(tmp_path: Path, kind: str) -> None:
         pyarrow.parquet.write_table(table, path)
     else:
         mark = "\t" if kind == ".tsv" else ","
-        before = "sep=,\n" if kind == ".sep.csv" else ""
-        path.write_text(before + "query,score, score \nq1,1,3\n".replace(",", mark))
-    line = {".parquet": "", ".sep.csv": ":2"}.get(kind, ":1")
+        path.write_text("query,score, score \nq1,1,3\n".replace(",", mark))
+    line = "" if kind == ".parquet" else ":1"
     with pytest.raises(DataError, match=f"{line}: has 2 columns named 'score'; rename or delete"):
         list(read_table(path))
 

@@ -188,7 +188,7 @@ async def test_a_mapping_that_cannot_be_written_is_told_before_the_work(
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [("{", "not valid JSON"), ("[]", "one JSON object"), ('{"d0": "7"}', "'d0' must be a number")],
+    [("{", "not valid JSON"), ("[]", "one JSON object"), ('{"d0": "7"}', "note id, ...}, got")],
 )
 async def test_a_damaged_mapping_is_refused(
     client: NotesClient, mapping_path: Path, content: str, message: str

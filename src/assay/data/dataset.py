@@ -3,10 +3,10 @@
 import hashlib
 import random
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set, Sized
+from collections.abc import Callable, Iterable, Mapping, Set, Sized
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 from assay.errors import UsageError, did_you_mean, suggests_keywords
 from assay.text import normalize
@@ -18,19 +18,11 @@ Judgments = Mapping[str, Mapping[str, int]]
 UNANSWERABLE = "unanswerable"
 
 _SHOWN = 60
-_DIGIT = re.compile(r"\d")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Document:
-    """One document that a system may find.
-
-    Attributes:
-        id: The id that rankings and judgments name it by.
-        title: Its title, or "".
-        text: Its text without the title.
-        metadata: All other fields of its record.
-    """
+    """One document that a system may find: `Document("d1", "Tea", "Steep it for 3 minutes.")`."""
 
     id: str
     title: str
@@ -46,23 +38,11 @@ class Document:
         return f"{self.title} {self.text}".strip()
 
 
-class Corpus(Protocol):
-    """Documents that can be read several times: a list, or those of a data set on the disk."""
-
-    def __len__(self) -> int: ...
-
-    def __iter__(self) -> Iterator[Document]: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One question.
+    """One question: `Query("q1", "How long does tea steep?", tags=("multi-hop",))`.
 
-    Attributes:
-        id: The id that rankings and judgments name it by.
-        text: What is asked.
-        tags: Groups of queries in reports, such as `multi-hop`.
-        trial: Counts from 1 if a run asks it repeatedly, else 0.
+    Reports have figures for each tag. `trial` counts from 1 if a run asks it repeatedly, else 0.
     """
 
     id: str
@@ -89,7 +69,7 @@ class Fact:
         stated, own = normalize(answer or ""), normalize(text)
         others = [normalize(wording) for wording in accept]
         label = any(wording in stated for wording in others) or (
-            any(map(_DIGIT.search, others)) and not _DIGIT.search(own)
+            any(map(_has_digit, others)) and not _has_digit(own)
         )
         whole = re.compile(rf"(?<!\w)(?<!\d[.,:/]){re.escape(own)}(?!\w)(?![.,:/]\d)")
         replies = own in ("yes", "no") and whole.match(stated)
@@ -168,19 +148,18 @@ class Dataset:
         """The queries that answers can be measured on.
 
         Those with a reference answer, if there is any; else those with a relevant document. A
-        question that the documents cannot answer has no relevant document and is included:
-        whether an agent admits it is part of what is measured. So is one of which nobody says
-        which documents are relevant: its answer is measured, its ranking is not.
+        question that the documents cannot answer is included: whether an agent admits it is part
+        of what is measured. So is one of which nobody says which documents are relevant.
         """
-        judged = self.queries_in(split)
+        judged, own = self.queries_in(split), self.judgments_in(split)
         if not self.answers:
             return judged
-        own = self.judgments_in(split)
-        return [query for query in self.queries.values() if self._has_answer(query.id, own)]
-
-    def _has_answer(self, query_id: str, own: Collection[str]) -> bool:
-        reference = self.answers.get(query_id)
-        return reference is not None and (reference.answer is None or query_id in own)
+        return [
+            query
+            for query in self.queries.values()
+            if (reference := self.answers.get(query.id)) is not None
+            and (reference.answer is None or query.id in own)
+        ]
 
     def judgments_in(self, split: str) -> Judgments:
         """The judgments of one split; `UsageError` if there is no such split."""
@@ -229,15 +208,11 @@ class Dataset:
             >>> Dataset.from_dicts({"q1": "How long does tea steep?"}, {"q1": {"d1": 1}})
             <Dataset memory: 0 documents, 1 query, splits test (1)>
 
-        Parameters:
-            queries: `{"q1": "text"}`, or rows with `query_id`, `query` and optionally `tags`.
-            judgments: `{"q1": {"d1": 2}}` or `{"q1": ["d1"]}`, or rows with `query_id`, `doc_id`
-                and optionally `grade`.
-            documents: `{"d1": "text"}` or `{"d1": {"title": ..., "text": ...}}`, or rows with
-                `doc_id`, `text` and optionally `title`. None for a service that has its own.
-            answers: reference answers by query id; None for a question without an answer.
-            name: what reports call it.
-            split: the split that the judgments are.
+        `queries` may also be rows with `query_id`, `query` and optionally `tags`; `judgments`
+        `{"q1": ["d1"]}` or rows with `query_id`, `doc_id` and optionally `grade`; `documents`
+        `{"d1": "text"}`, `{"d1": {"title": ..., "text": ...}}` or rows with `doc_id`, `text` and
+        optionally `title`, None for a service that has its own. `answers` are reference answers by
+        query id, None for a question without an answer.
 
         Raises:
             DataError: a row or value is wrong; the message names it.
@@ -256,11 +231,9 @@ class Dataset:
             >>> Dataset.from_rows([{"query": "How long does tea steep?", "doc_ids": "d1;d7"}])
             <Dataset memory: 0 documents, 1 query, splits test (1)>
 
-        Parameters:
-            rows: one a question (`query`, `doc_ids`) or one a judgment (`query`, `doc_id`,
-                `grade`), with the columns of a file that `--dataset` takes.
-            columns: names of columns that are called otherwise, `{"query": "prompt"}`.
-            name: what reports call it.
+        Rows have the columns of a file that `--dataset` takes: one a question (`query`, `doc_ids`)
+        or one a judgment (`query`, `doc_id`, `grade`). `columns` names those that are called
+        otherwise, `{"query": "prompt"}`.
 
         Raises:
             DataError: a row is wrong; the message names it.
@@ -273,23 +246,29 @@ class Dataset:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of all that a score depends on, so that two runs are known to be comparable."""
-        return self._kept(self._digest(hashlib.sha256()), self._whole_digest)
+
+        def compute() -> str:
+            digest = self._corpus_digest()
+            self.__dict__.setdefault("corpus_fingerprint", digest.hexdigest())
+            return self._digest(digest)
+
+        return self._kept(self.labels_fingerprint, compute)
 
     @cached_property
     def corpus_fingerprint(self) -> str:
         """A hash of the documents alone."""
         return self._kept("documents", lambda: self._corpus_digest().hexdigest())
 
+    @cached_property
+    def labels_fingerprint(self) -> str:
+        """A hash of queries and judgments without the documents, which may change under them."""
+        return self._digest(hashlib.sha256())
+
     def _kept(self, rest: str, compute: Callable[[], str]) -> str:
         """The hash from the file of documents on the disk, if it was computed before."""
         keep = getattr(self.documents, "cached_fingerprint", None)
         found: str = compute() if keep is None else keep(rest, compute)
         return found
-
-    def _whole_digest(self) -> str:
-        digest = self._corpus_digest()
-        self.__dict__.setdefault("corpus_fingerprint", digest.hexdigest())
-        return self._digest(digest)
 
     def _corpus_digest(self) -> "hashlib._Hash":
         digest = hashlib.sha256()
@@ -307,17 +286,16 @@ class Dataset:
         return digest.hexdigest()
 
     @cached_property
-    def labels_fingerprint(self) -> str:
-        """A hash of queries and judgments without the documents, which may change under them."""
-        return self._digest(hashlib.sha256())
-
-    @cached_property
     def references_fingerprint(self) -> str:
         """A hash of the reference answers: runs are comparable if they had the same ones."""
         digest = hashlib.sha256()
         for reference in self.answers.values():
             digest.update(repr(reference).encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
+
+
+def _has_digit(text: str) -> bool:
+    return any(map(str.isdigit, text))
 
 
 def _counted(items: Sized, one: str, many: str) -> str:
@@ -337,17 +315,8 @@ def sample_dataset(
 ) -> Dataset:
     """Queries of one split, drawn at random, with all documents that are judged for them.
 
-    Scores on it cannot be compared with those on the whole: the fewer documents, the easier.
-
-    Parameters:
-        dataset: What is cut.
-        queries: How many queries to keep.
-        split: The split that they are drawn from, and the only one that is kept.
-        documents: How many documents to keep; the judged ones always, others at random.
-        seed: The same seed draws the same sample.
-
-    Raises:
-        UsageError: There are not that many queries, or there is no such split.
+    Other documents are added until there are `documents`. Scores on the sample cannot be compared
+    with those on the whole: the fewer documents, the easier.
     """
     asked = {query.id for query in (*dataset.queries_in(split), *dataset.questions_in(split))}
     valid = [query_id for query_id in dataset.queries if query_id in asked]
@@ -366,7 +335,9 @@ def sample_dataset(
     answers = {key: each for key, each in dataset.answers.items() if key in chosen}
     needed = {doc_id for grades in judgments.values() for doc_id in grades}
     needed |= {doc_id for reference in answers.values() for doc_id in reference.documents}
-    kept = _kept_documents(dataset, needed, documents, draw)
+    kept = {doc_id for doc_id in needed if doc_id in dataset.documents}
+    others = [doc_id for doc_id in dataset.documents if doc_id not in kept]
+    kept |= set(draw.sample(others, max(0, min(documents - len(kept), len(others)))))
     return Dataset(
         f"{dataset.name}-{queries}",
         {doc_id: each for doc_id, each in dataset.documents.items() if doc_id in kept},
@@ -375,12 +346,3 @@ def sample_dataset(
         answers,
         judged_by=f"in {dataset.name}, {dataset.judged_by}" if dataset.judged_by else "",
     )
-
-
-def _kept_documents(
-    dataset: Dataset, needed: Iterable[str], documents: int, draw: random.Random
-) -> set[str]:
-    kept = {doc_id for doc_id in needed if doc_id in dataset.documents}
-    others = [doc_id for doc_id in dataset.documents if doc_id not in kept]
-    wanted = max(0, min(documents - len(kept), len(others)))
-    return kept | set(draw.sample(others, wanted))

@@ -6,7 +6,7 @@ are what is read all the same, and what makes scores mean less than they seem to
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, islice
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 
@@ -58,8 +58,7 @@ SOURCES: Mapping[str, DataSource] = {
     "hf": DataSource(
         read_hub,
         is_hub_cached,
-        "a retrieval data set on the model hub, in BEIR's or MTEB's layout: "
-        "hf:ORG/NAME[@REVISION][#CONFIG]",
+        "a retrieval data set on the model hub, in BEIR's or MTEB's layout: hf:ORG/NAME[@REVISION]",
     ),
     "ir_datasets": DataSource(
         read_ir_dataset,
@@ -82,15 +81,11 @@ def load_dataset(
         >>> load_dataset("notes")
         <Dataset notes: 230 documents, 120 queries, splits test (120), 120 answers>
 
-    Parameters:
-        name: "nfcorpus", "notes", the path of a folder or zip in BEIR's or MTEB's layout, or that
-            of a table of questions (.csv, .tsv, .jsonl, .json, .parquet). A known name wins over a
-            folder of that name: write "./notes" for the folder. "beir:NAME", "hf:ORG/NAME" and
-            "ir_datasets:NAME" are downloaded once.
-        archive: An nfcorpus.zip on this machine, instead of the cache or a download.
-        columns: For a table: names of columns that are called otherwise, `{"query": "prompt"}` or
-            `["query=prompt,ids=docs"]`.
-        progress: Called as a download proceeds.
+    `name` is "nfcorpus", "notes", "beir:NAME", "hf:ORG/NAME", "ir_datasets:NAME", or the path of a
+    folder or zip in BEIR's or MTEB's layout or of a table of questions. A known name wins over a
+    folder of that name: write "./notes" for the folder. `archive` is an nfcorpus.zip on this
+    machine. `columns` names the columns of a table that are called otherwise, `{"query":
+    "prompt"}` or `["query=prompt,ids=docs"]`.
 
     Raises:
         UsageError: There is no data set of that name.
@@ -116,13 +111,13 @@ def _read(
         raise UsageError(
             f"columns can be named only for a table ({', '.join(SUFFIXES)}), not for {str(name)!r}"
         )
-    if name == "nfcorpus":
-        return read_beir(find_archive(archive, progress), "nfcorpus", findings)
-    if archive is not None:
+    if archive is not None and name != "nfcorpus":
         raise UsageError(
             f"an archive can be passed only for 'nfcorpus', not for {str(name)!r}; "
             "pass another archive as the data set itself: --dataset FILE"
         )
+    if name == "nfcorpus":
+        return read_beir(find_archive(archive, progress), "nfcorpus", findings)
     if name == "notes":
         return read_beir(Path(__file__).parent / "notes", "notes", findings)
     require_dataset(name)
@@ -147,11 +142,15 @@ def require_dataset(name: str | Path) -> None:
     if name in KNOWN or source_of(name) is not None or (str(name) != "" and path.exists()):
         require_readable_table(path)
         return
-    beside = [str(file) for file in islice(path.parent.glob("*"), 1000)]
+    hint = did_you_mean(str(name), [str(file) for file in islice(path.parent.glob("*"), 1000)])
     if table_suffix(path) in (*SUFFIXES, ".zip"):
-        raise UsageError(f"{name}: no such file{did_you_mean(str(name), beside)}")
-    near = _similar_name(str(name))
-    hint = f". Did you mean {near!r}?" if near else did_you_mean(str(name), beside)
+        raise UsageError(f"{name}: no such file{hint}")
+    prefix, colon, rest = str(name).partition(":")
+    names = {known: f"beir:{known}" for known in BEIR_MD5} | {known: known for known in KNOWN}
+    if colon:
+        names = {source: f"{source}:{rest}" for source in SOURCES}
+    if near := closest(prefix.replace("-", "_") if colon else prefix, names, cutoff=0.7):
+        hint = f". Did you mean {names[near]!r}?"
     raise UsageError(
         f"no data set {str(name)!r}: the known names are {', '.join(KNOWN)}, and "
         f"{', '.join(f'{prefix}:NAME' for prefix in SOURCES)}; or pass a folder, a zip or a table "
@@ -169,11 +168,9 @@ def is_available_offline(name: str) -> bool:
 
 def source_of(name: object) -> DataSource | None:
     """The source that a name begins with; None for names and paths without one."""
-    prefix, colon, rest = str(name).partition(":")
-    if not colon or not rest:
-        return None
-    if prefix in SOURCES:
-        return SOURCES[prefix]
+    prefix, _, rest = str(name).partition(":")
+    if not rest or prefix in SOURCES:
+        return SOURCES[prefix] if rest else None
     point = find_plugin(GROUP, prefix)
     if point is None:
         return None
@@ -187,17 +184,6 @@ def source_of(name: object) -> DataSource | None:
         return dataset
 
     return DataSource(read, lambda _: False, f"by the package of {point.value}")
-
-
-def _similar_name(name: str) -> str | None:
-    """The closest known name, or None."""
-    prefix, colon, rest = name.partition(":")
-    if colon:
-        near = closest(prefix.replace("-", "_"), SOURCES, cutoff=0.5)
-        return f"{near}:{rest}" if near else None
-    names = {known: f"beir:{known}" for known in BEIR_MD5} | {known: known for known in KNOWN}
-    found = closest(name.lower(), names, cutoff=0.75)
-    return names[found] if found else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,18 +246,11 @@ def _doubtful(dataset: Dataset) -> Iterator[tuple[str, str]]:
             if grades and not any(grade > 0 for grade in grades.values()):
                 what = f"queries of split {split!r} whose documents are all judged not relevant"
                 yield what, repr(query_id)
-    asked = (
-        (query.id, " ".join(query.text.casefold().split())) for query in dataset.queries.values()
-    )
-    for same in _repeated(asked):
+    texts = ((q.id, " ".join(q.text.casefold().split())) for q in dataset.queries.values())
+    for same in _repeated(texts):
         yield "queries with the text of another one", same
-    for same in _repeated(
-        (document.id, document.full_text) for document in dataset.documents.values()
-    ):
+    for same in _repeated((d.id, d.full_text) for d in dataset.documents.values()):
         yield "documents with the text of another one (a system cannot tell which is meant)", same
-    for one, other in combinations(sorted(dataset.judgments), 2):
-        for query_id in dataset.judgments[one].keys() & dataset.judgments[other].keys():
-            yield f"queries that are judged in {one!r} and in {other!r}", repr(query_id)
     for doc_id in dataset.known_ids:
         if doc_id != doc_id.strip():
             yield "document ids that begin or end with a space", repr(doc_id)

@@ -4,13 +4,13 @@ Columns are found by the names that loggers and other evaluators write, or by th
 maps.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from assay.data.dataset import Fact
-from assay.data.table import cell_list, parsed_cell, spelling
-from assay.data.text_file import Record, short_repr
+from assay.data.table import cell_list, parsed_cell
+from assay.data.text_file import Record, short_repr, spelling
 from assay.errors import DataError
 
 # What a row may hold, and the column names that are known for it, first match first. `actualOutput`
@@ -105,41 +105,48 @@ def read_logged(
             yield row
             continue
         try:
-            yield _Reader(row, columns or {}, _flatten(row.fields)).read()
+            yield _Row(row, columns or {}, _flatten(row.fields)).read()
         except DataError as error:
             yield error
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
-    row: Record
+class _Row:
+    """A row with its columns, and those that the caller named."""
+
+    record: Record
     columns: Mapping[str, str]
     fields: Mapping[str, Any]
 
     def read(self) -> LoggedAnswer:
-        question = self.text("question")
-        if not question.strip():
-            raise self.row.refusal("has no question")
-        name = self.find("answer")
-        if name is None:
-            raise self.missing("answer")
-        answer = self.value("answer")
+        question, answer = self.needed("question"), self.needed("answer")
+        if question is None or (isinstance(question, str) and not question.strip()):
+            self.record.fail("has no question")
+        if not isinstance(question, str):
+            self.wrong("question", "a string", question)
         if answer is not None and not isinstance(answer, str):
-            raise self.wrong("answer", "a string or null", answer)
-        citations = None if self.find("citations") is None else self.strings("citations")
+            self.wrong("answer", "a string or null", answer)
+        given = self.value("reference")
+        given = next(iter(given), None) if isinstance(given, list) else given
+        reference = "" if given is None else given
+        if not isinstance(reference, str):
+            self.wrong("reference", "a string", given)
+        identifier = self.value("id")
+        if isinstance(identifier, bool | dict | list) or not str(identifier or "").strip():
+            identifier = self.record.number
         return LoggedAnswer(
-            id=self.identifier(),
+            id=str(identifier),
             question=question,
             answer=answer,
-            contexts=tuple(self.contexts()),
-            reference=self.reference(),
+            contexts=tuple(map(self.context, cell_list(self.value("contexts")))),
+            reference=reference.strip(),
             answerable=self.answerable(),
-            citations=citations,
+            citations=None if self.column("citations") is None else self.strings("citations"),
             relevant=self.strings("relevant"),
-            facts=tuple(self.facts()),
+            facts=tuple(self.fact(item, reference) for item in cell_list(self.value("facts"))),
         )
 
-    def find(self, key: str) -> str | None:
+    def column(self, key: str) -> str | None:
         """The column that holds `key` in this row."""
         if key in self.columns:
             return self.columns[key]
@@ -147,80 +154,55 @@ class _Reader:
 
     def value(self, key: str) -> Any:
         """None if there is no such column, or nothing in it."""
-        name = self.find(key)
+        name = self.column(key)
         if name is None:
             return None
-        value = _look_up(self.row, name) if key in self.columns else self.fields[name]
+        value = _look_up(self.record, name) if key in self.columns else self.fields[name]
         return None if isinstance(value, float) and value != value else value  # a frame's NaN
 
-    def text(self, key: str) -> str:
-        if self.find(key) is None:
-            raise self.missing(key)
-        value = self.value(key)
-        if value is None:
-            return ""
-        if not isinstance(value, str):
-            raise self.wrong(key, "a string", value)
-        return value
-
-    def reference(self) -> str:
-        value = self.value("reference")
-        value = cell_list(value)[0] if isinstance(value, list) and value else value
-        if value in (None, []):
-            return ""
-        if not isinstance(value, str):
-            raise self.wrong("reference", "a string", value)
-        return value.strip()
+    def needed(self, key: str) -> Any:
+        if self.column(key) is None:
+            known, have = ", ".join(COLUMNS[key]), ", ".join(column_paths(self.record.fields))
+            self.record.fail(
+                f"has no column for the {key} ({known}), only {have[:300]}; pass --columns "
+                f'{key}=NAME, in Python columns={{"{key}": "NAME"}}'
+            )
+        return self.value(key)
 
     def answerable(self) -> bool | None:
-        word = str(value).strip().lower() if (value := self.value("answerable")) is not None else ""
+        value = self.value("answerable")
+        word = "" if value is None else str(value).strip().lower()
         if word and word not in (*_YES, *_NO):
-            raise self.wrong("answerable", "true or false", value)
+            self.wrong("answerable", "true or false", value)
         return word in _YES if word else None
-
-    def identifier(self) -> str:
-        value = self.value("id")
-        if value is None or isinstance(value, bool | dict | list) or not str(value).strip():
-            return str(self.row.number)
-        return str(value)
 
     def strings(self, key: str) -> tuple[str, ...]:
         items = cell_list(self.value(key))
         texts = [_text_of(item) if isinstance(item, dict) else item for item in items]
         if not all(isinstance(text, str | int) for text in texts):
-            raise self.wrong(key, "a list of strings", self.value(key))
+            self.wrong(key, "a list of strings", self.value(key))
         return tuple(map(str, texts))
 
-    def contexts(self) -> Iterator[LoggedContext]:
-        for item in cell_list(self.value("contexts")):
-            fields = {"text": item} if isinstance(item, str) else item
-            if not isinstance(fields, dict):
-                raise self.wrong("contexts", 'a list of texts or of {"id", "text"}', item)
-            text = _text_of(fields) or ""
-            found = next((fields[name] for name in _IDS if fields.get(name) is not None), "")
-            if not isinstance(text, str) or not (found or text):
-                raise self.wrong("contexts", 'a list of texts or of {"id", "text"}', item)
-            yield LoggedContext(str(found), text)
+    def context(self, item: Any) -> LoggedContext:
+        if isinstance(item, str):
+            return LoggedContext("", item)
+        fields = item if isinstance(item, dict) else {}
+        text = _text_of(fields) or ""
+        found = next((fields[name] for name in _IDS if fields.get(name) is not None), "")
+        if not isinstance(text, str) or not (found or text):
+            self.wrong("contexts", 'a list of texts or of {"id", "text"}', item)
+        return LoggedContext(str(found), text)
 
-    def facts(self) -> Iterator[Fact]:
-        for item in cell_list(self.value("facts")):
-            if isinstance(item, str):
-                yield Fact(item, (item,))
-            elif isinstance(item, dict) and isinstance(item.get("text"), str):
-                accept = tuple(str(wording) for wording in cell_list(item.get("accept")))
-                yield Fact.read(item["text"], accept, self.reference())
-            else:
-                raise self.wrong("facts", 'a list of texts or of {"text", "accept"}', item)
+    def fact(self, item: Any, reference: str) -> Fact:
+        if isinstance(item, str):
+            return Fact(item, (item,))
+        if not isinstance(item, dict) or not isinstance(item.get("text"), str):
+            self.wrong("facts", 'a list of texts or of {"text", "accept"}', item)
+        accept = tuple(str(wording) for wording in cell_list(item.get("accept")))
+        return Fact.read(item["text"], accept, reference)
 
-    def missing(self, key: str) -> DataError:
-        known, found = ", ".join(COLUMNS[key]), ", ".join(column_paths(self.row.fields))
-        return self.row.refusal(
-            f"has no column for the {key} ({known}), only {found[:300]}; pass --columns "
-            f'{key}=NAME, in Python columns={{"{key}": "NAME"}}'
-        )
-
-    def wrong(self, key: str, expected: str, value: object) -> DataError:
-        return self.row.refusal(f"{self.find(key)!r} must be {expected}, got {short_repr(value)}")
+    def wrong(self, key: str, expected: str, value: object) -> NoReturn:
+        self.record.fail(f"{self.column(key)!r} must be {expected}, got {short_repr(value)}")
 
 
 def column_paths(fields: Mapping[str, Any]) -> Iterator[str]:
@@ -233,21 +215,20 @@ def column_paths(fields: Mapping[str, Any]) -> Iterator[str]:
 
 def _look_up(row: Record, name: str) -> Any:
     """A column by its name, or by a path into JSON cells: `output.documents[].content`."""
-    return row.fields[name] if name in row.fields else _walk(row, row.fields, name, name)
 
+    def walk(value: Any, parts: Sequence[str]) -> Any:
+        key = parts[0].removesuffix("[]")
+        if not isinstance(value, Mapping) or key not in value:
+            have = short_repr(list(value) if isinstance(value, Mapping) else value)
+            row.fail(f"has no {key!r} of --columns {name!r}, only {have}")
+        value = parsed_cell(value[key])
+        if len(parts) == 1:
+            return value
+        if parts[0] == key:
+            return walk(value, parts[1:])
+        return [walk(item, parts[1:]) for item in cell_list(value)]
 
-def _walk(row: Record, value: Any, path: str, whole: str) -> Any:
-    part, _, rest = path.partition(".")
-    key = part.removesuffix("[]")
-    if not isinstance(value, Mapping) or key not in value:
-        found = short_repr(list(value) if isinstance(value, Mapping) else value)
-        raise row.refusal(f"has no {key!r} of --columns {whole!r}, only {found}")
-    value = parsed_cell(value[key])
-    if not rest:
-        return value
-    if part == key:
-        return _walk(row, value, rest, whole)
-    return [_walk(row, item, rest, whole) for item in cell_list(value)]
+    return row.fields[name] if name in row.fields else walk(row.fields, name.split("."))
 
 
 def _text_of(value: Mapping[str, Any]) -> Any:

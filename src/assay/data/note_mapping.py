@@ -6,15 +6,12 @@ from pathlib import Path
 
 import orjson
 
-from assay.data.text_file import short_repr, write_file
+from assay.data.table import read_json
+from assay.data.text_file import plain_file, short_repr, write_file
 from assay.errors import DataError
-from assay.files import read_file
-from assay.net.json import parse_json
 
 VARIABLE = "ASSAY_NOTE_MAPPING"
 FILE = "note_mapping.json"
-
-_FORM = '{"document id": note id, ...}'
 
 
 def note_mapping_path(given: Path | None = None) -> Path:
@@ -24,28 +21,13 @@ def note_mapping_path(given: Path | None = None) -> Path:
 
 def read_note_mapping(path: Path) -> dict[str, int]:
     """Note ids by document id; `DataError` if the file is missing or malformed."""
-    try:
-        mapping = parse_json(read_file(path))
-    except FileNotFoundError:
-        raise DataError(
-            "no note mapping found; create one with: assay nextcloud upload, "
-            f"or set {VARIABLE} to its path",
-            file=path,
-        ) from None
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror}", file=path) from None
-    except orjson.JSONDecodeError as error:
-        raise DataError(f"is not valid JSON: {error.msg}", file=path, line=error.lineno) from None
-    if not isinstance(mapping, dict):
-        raise DataError(
-            f"must be one JSON object, as {_FORM}, got {short_repr(mapping)}", file=path
-        )
-    for doc_id, note_id in mapping.items():
-        if not isinstance(note_id, int) or isinstance(note_id, bool):
-            raise DataError(
-                f"the note of document {doc_id!r} must be a number, got {short_repr(note_id)}",
-                file=path,
-            )
+    if not path.exists():
+        how = f"create one with: assay nextcloud upload, or set {VARIABLE} to its path"
+        raise DataError(f"no note mapping found; {how}", file=path)
+    mapping = read_json(plain_file(path))
+    if not isinstance(mapping, dict) or not all(type(note) is int for note in mapping.values()):
+        form = 'must be one JSON object, as {"document id": note id, ...}'
+        raise DataError(f"{form}, got {short_repr(mapping)}", file=path)
     return mapping
 
 
@@ -55,10 +37,8 @@ def documents_by_note(mapping: Mapping[str, int], path: Path) -> dict[int, str]:
     for doc_id, note_id in mapping.items():
         other = documents.setdefault(note_id, doc_id)
         if other != doc_id:
-            raise DataError(
-                f"note {note_id} is mapped to {other!r} and to {doc_id!r}; delete one of the two",
-                file=path,
-            )
+            what = f"note {note_id} is mapped to {other!r} and to {doc_id!r}"
+            raise DataError(f"{what}; delete one of the two", file=path)
     return documents
 
 

@@ -1,6 +1,5 @@
 """Judgments (qrels) in TREC's four columns or BEIR's three, and run files: what was ranked."""
 
-import re
 from array import array
 from collections.abc import Iterable, Mapping
 from itertools import chain
@@ -9,12 +8,10 @@ from pathlib import Path
 from sys import intern
 from typing import Any
 
-import orjson
-
 from assay.data.dataset import Judgments
-from assay.data.text_file import Findings, TextFile, plain_file, short_repr, write_file
+from assay.data.table import read_json
+from assay.data.text_file import Findings, Record, TextFile, plain_file, short_repr, write_file
 from assay.errors import DataError, UsageError
-from assay.net.json import parse_json
 
 # What the iteration column begins with if a model made the judgment; its name follows.
 MODEL_MADE = "model:"
@@ -42,18 +39,23 @@ def read_qrels(path: str | Path) -> Judgments:
 def read_judgments(
     file: TextFile, findings: Findings, judgments: dict[str, dict[str, int]]
 ) -> None:
-    """Add the judgments of a file; repeated ones are noted in `findings`, conflicts are refused."""
+    """Add the judgments of a file; repeated ones are noted in `findings`, conflicts are errors."""
     columns, separator = 0, None
     for line, text in file.lines():
         try:
             if not columns:
                 columns, separator = _layout(text)
-                if _is_header(text):
+                words = text.split()
+                if words[0].lower() in _HEADERS and isnan(_number(words[-1])):
                     continue
-            query, document, grade = _judgment(text.split(separator), columns)
+            fields = text.split(separator)
+            if len(fields) != columns or not fields[0] or not fields[columns - 2]:
+                problem = f"has {len(fields)} columns, earlier lines have {columns}"
+                raise ValueError("a column is empty" if len(fields) == columns else problem)
+            query, document, grade = fields[0], fields[columns - 2], parse_grade(fields[-1])
             is_new = add_grade(judgments, query, document, grade)
         except ValueError as error:
-            findings.refuse(DataError(str(error), file=file.label, line=line))
+            findings.add_error(DataError(str(error), file=file.label, line=line))
             continue
         if not is_new:
             what = f"{file.name}: judgments that repeat an earlier one (kept once)"
@@ -93,34 +95,23 @@ def _layout(text: str) -> tuple[int, str | None]:
     return columns, separator
 
 
-def _is_header(text: str) -> bool:
-    words = text.split()
-    return words[0].lower() in _HEADERS and isnan(_number(words[-1]))
+def parse_grade(value: object) -> int:
+    """A grade; ValueError if it is none. Table software writes integers as 1.0, 2.0."""
+    number = _number(value)
+    if not number.is_integer() or abs(number) > MAX_GRADE:
+        raise ValueError(
+            f"a grade must be an integer up to {MAX_GRADE}, such as 0, 1 or 2, "
+            f"got {short_repr(value)}"
+        )
+    return int(number)
 
 
-def _judgment(fields: list[str], columns: int) -> tuple[str, str, int]:
-    """Query, document and grade of a line. Raises ValueError."""
-    if len(fields) != columns:
-        raise ValueError(f"has {len(fields)} columns, earlier lines have {columns}")
-    query, document, grade = fields[0], fields[columns - 2], parse_grade(fields[-1])
-    if not query or not document:
-        raise ValueError("a column is empty; write a query, a document and a grade")
-    if grade is None:
-        raise ValueError(wrong_grade(fields[-1]))
-    return query, document, grade
-
-
-def parse_grade(text: str) -> int | None:
-    """A grade; None if it is none. Table software writes a column of integers as 1.0, 2.0."""
-    number = _number(text)
-    return int(number) if number.is_integer() and abs(number) <= MAX_GRADE else None
-
-
-def wrong_grade(value: object) -> str:
-    """The message for a value that `parse_grade` does not take."""
-    return (
-        f"a grade must be an integer up to {MAX_GRADE}, such as 0, 1 or 2, got {short_repr(value)}"
-    )
+def row_grade(row: Record, value: object) -> int:
+    """The grade in a cell of a row. Raises `DataError` for anything else."""
+    try:
+        return parse_grade(value)
+    except ValueError as error:
+        row.fail(str(error))
 
 
 def judged_by_model(path: str | Path) -> str:
@@ -173,7 +164,7 @@ def beir_qrels(judgments: Judgments) -> bytes:
     rows = ["query-id\tcorpus-id\tscore\n"]
     for query_id, grades in judgments.items():
         for doc_id, grade in grades.items():
-            if re.search(r"[\t\r\n]", query_id + doc_id):
+            if any(mark in query_id or mark in doc_id for mark in "\t\r\n"):
                 ids = f"id {query_id!r} or {doc_id!r}"
                 raise DataError(f"{ids} has a tab or newline, which qrels cannot represent")
             rows.append(f"{query_id}\t{doc_id}\t{grade}\n")
@@ -194,29 +185,24 @@ def read_run(path: str | Path) -> dict[str, list[str]]:
     JSON is `{"query": ["doc", ...]}`, `{"query": {"doc": score}}`, a list of objects with
     `query_id` and `doc_ids`, or a report. Repeated ids stay in the rankings: scoring reports them.
     """
-    lines = plain_file(Path(path)).lines()
+    file = plain_file(Path(path))
+    lines = file.lines()
     first = next(lines, None)
     if first is None:
         raise DataError("is empty: it has no ranking", file=path)
     if first[1].lstrip()[0] in "{[":
-        return _run_from_json(path, [first, *lines])
+        return _run_from_json(file)
     scored: dict[str, list[tuple[str, float]]] = {}
     for line, text in chain([first], lines):
         fields = text.split()
         if len(fields) != 6:
-            what = (
-                f"has {len(fields)} columns; a TREC run has six: query Q0 document rank score tag"
-            )
+            form = "a TREC run has six: query Q0 document rank score tag"
+            raise DataError(f"has {len(fields)} columns; {form}", file=path, line=line)
+        if isnan(score := _number(fields[4])):
+            what = f"a score must be a number, got {short_repr(fields[4])}"
             raise DataError(what, file=path, line=line)
-        score = _score(path, line, fields[4])
         scored.setdefault(intern(fields[0]), []).append((intern(fields[2]), score))
     return {query: rank_by_score(documents) for query, documents in scored.items()}
-
-
-def _score(path: str | Path, line: int | None, value: Any) -> float:
-    if isnan(score := _number(value)):
-        raise DataError(f"a score must be a number, got {short_repr(value)}", file=path, line=line)
-    return score
 
 
 def rank_by_score(scored: Iterable[tuple[str, float]]) -> list[str]:
@@ -228,40 +214,35 @@ def rank_by_score(scored: Iterable[tuple[str, float]]) -> list[str]:
     return [document for _, document in sorted(zip(single, documents, strict=True), reverse=True)]
 
 
-def _run_from_json(path: str | Path, lines: list[tuple[int, str]]) -> dict[str, list[str]]:
-    try:
-        value = parse_json("\n".join(text for _, text in lines))
-    except orjson.JSONDecodeError as error:
-        line = lines[error.lineno - 1][0]
-        raise DataError(f"is not valid JSON: {error.msg}; {_FORMS}", file=path, line=line) from None
+def _run_from_json(file: TextFile) -> dict[str, list[str]]:
+    value = read_json(file)
     if isinstance(value, dict):
         results = value.get("per_query_results")
         # A run may have a query of that name, but with ids instead of objects.
         if isinstance(results, list) and all(isinstance(entry, dict) for entry in results):
             value = results
-    if isinstance(value, list):
-        return _run_from_entries(path, value)
-    return {query: _ranking(path, query, ranking) for query, ranking in value.items()}
-
-
-def _run_from_entries(path: str | Path, entries: list[Any]) -> dict[str, list[str]]:
+    if isinstance(value, dict):
+        return {query: _ranking(file, query, ranking) for query, ranking in value.items()}
     run: dict[str, list[str]] = {}
-    for number, entry in enumerate(entries, start=1):
+    for number, entry in enumerate(value, start=1):
         query = entry.get("query_id") if isinstance(entry, dict) else None
-        if not isinstance(query, str):
-            raise DataError(f"entry {number} has no query_id string; {_FORMS}", file=path)
-        if query in run:
-            raise DataError(f"entry {number} repeats query {query!r}", file=path)
-        run[query] = _ranking(path, query, entry.get("doc_ids", entry.get("retrieved_docs")))
+        if not isinstance(query, str) or query in run:
+            what = f"repeats query {query!r}" if query else f"has no query_id string; {_FORMS}"
+            raise DataError(f"entry {number} {what}", file=file.label)
+        run[query] = _ranking(file, query, entry.get("doc_ids", entry.get("retrieved_docs")))
     return run
 
 
-def _ranking(path: str | Path, query: str, ranking: Any) -> list[str]:
+def _ranking(file: TextFile, query: str, ranking: Any) -> list[str]:
     if isinstance(ranking, dict):
-        scored = [(document, _score(path, None, score)) for document, score in ranking.items()]
+        scored = [(document, _number(score)) for document, score in ranking.items()]
+        if any(isnan(score) for _, score in scored):
+            got = short_repr(ranking)
+            what = f"query {query!r}: a score must be a number, got {got}"
+            raise DataError(what, file=file.label)
         return rank_by_score(scored) if scored else []
     if not isinstance(ranking, list) or not all(isinstance(item, str) for item in ranking):
         got = short_repr(ranking)
         what = f"query {query!r} must have a list of document ids, got {got}; {_FORMS}"
-        raise DataError(what, file=path)
+        raise DataError(what, file=file.label)
     return [intern(document) for document in ranking]

@@ -11,16 +11,9 @@ from pathlib import Path
 from sys import intern
 
 from assay.data.dataset import UNANSWERABLE, Dataset, Query, ReferenceAnswer
-from assay.data.qrels import add_grade, describe_model_judgments, parse_grade, wrong_grade
-from assay.data.table import (
-    cell_list,
-    find_columns,
-    plain_cell,
-    read_table,
-    spelling,
-    table_suffix,
-)
-from assay.data.text_file import Findings, Record, short_repr
+from assay.data.qrels import add_grade, describe_model_judgments, row_grade
+from assay.data.table import cell_list, find_columns, plain_cell, read_table, table_suffix
+from assay.data.text_file import Findings, Record, short_repr, spelling
 from assay.errors import DataError, UsageError, did_you_mean
 
 # What a row may hold, and the column names that are known for it, first match first. Upper case,
@@ -61,12 +54,7 @@ _Layout = Mapping[str, str | None]
 def read_questions(
     path: Path, columns: Mapping[str, str] | None = None, findings: Findings | None = None
 ) -> Dataset:
-    """The data set in a CSV, TSV, JSON lines, JSON or Parquet file; its split is `test`.
-
-    Raises:
-        DataError: a row is wrong; the message names its line.
-        UsageError: the file's suffix is unknown, or Parquet is not installed.
-    """
+    """The data set in a CSV, TSV, JSON lines, JSON or Parquet file; its split is `test`."""
     name = path.resolve().name
     name = name[: name.lower().rindex(table_suffix(path))]
     return dataset_of_rows(read_table(path), name, str(path), columns, findings)
@@ -84,10 +72,8 @@ def dataset_of_rows(
     for key in builder.columns:
         if key not in COLUMNS:
             raise UsageError(f"there is no column key {key!r}; the keys are {', '.join(COLUMNS)}")
-    for row in rows:
+    for row in builder.findings.sound(rows):
         with builder.findings.errors_collected():
-            if isinstance(row, DataError):
-                raise row
             builder.add(row)
     return builder.build(name, source)
 
@@ -124,11 +110,9 @@ class _Builder:
             try:
                 add_grade(self.judgments, query_id, doc_id, grade)
             except ValueError as error:
-                raise row.refusal(str(error)) from None
+                row.fail(str(error))
         if answer and self.answers.setdefault(query_id, answer) != answer:
-            raise row.refusal(
-                f"query {query_id!r} has another answer before; delete one of the two"
-            )
+            row.fail(f"query {query_id!r} has another answer before; delete one of the two")
         if model := plain_cell(row.fields.get(_JUDGED_BY)):
             self.models[model] = self.models.get(model, 0) + len(judged)
         self._tag(row, layout, self.tags.setdefault(query_id, {}))
@@ -138,18 +122,17 @@ class _Builder:
         text = _text(row, layout["query"])
         query_id = _text(row, layout["query_id"])
         if not query_id and not text:
-            raise row.refusal("has no query; write one, or delete the row")
+            row.fail("has no query; write one, or delete the row")
         query_id = intern(query_id or _id_of(text))
         known = self.questions.get(query_id)
         if known is None:
             if not text:
-                raise row.refusal(f"query {query_id!r} has no text; write it in its first row")
+                row.fail(f"query {query_id!r} has no text; write it in its first row")
             self.questions[query_id] = text, row.number
         elif text and text != known[0]:
-            place = "line" if row.lined else "row"
-            raise row.refusal(
-                f"query id {query_id!r} was already used in {place} {known[1]} for another "
-                "query; ids must be unique: rename one of the two"
+            row.fail(
+                f"query id {query_id!r} was already used in {'line' if row.lined else 'row'} "
+                f"{known[1]} for another query; ids must be unique: rename one of the two"
             )
         elif layout["ids"] is not None:
             what = "questions in more than one row (their ids are taken together)"
@@ -157,32 +140,37 @@ class _Builder:
         return query_id
 
     def _judged(self, row: Record, layout: _Layout) -> list[tuple[str, int]]:
-        grade = layout["grade"]
+        def grade_in(value: object) -> int:
+            return row_grade(row, plain_cell(value) or "")
+
+        column = layout["grade"]
         if layout["ids"] is None:
-            doc_id = _text(row, layout["doc_id"])
-            for name in (layout["doc_id"], grade):
+            for name in (layout["doc_id"], column):
                 if name is not None and plain_cell(row.fields[name]) == "":
-                    raise row.refusal(f"{name!r} is empty; write a value, or delete the row")
-            return [(doc_id, _grade(row, grade))]
+                    row.fail(f"{name!r} is empty; write a value, or delete the row")
+            return [(_text(row, layout["doc_id"]), grade_in(row.fields[column]) if column else 1)]
         value = row.fields[layout["ids"]]
         if isinstance(value, Mapping):
-            return [(str(key), _as_grade(row, given)) for key, given in value.items()]
+            return [(str(key), grade_in(given)) for key, given in value.items()]
         parts = [plain_cell(part) for part in self._list(row, value)]
         if None in parts:
-            raise row.refusal(f"{layout['ids']!r} must hold ids, got {short_repr(value)}")
+            row.fail(f"{layout['ids']!r} must hold ids, got {short_repr(value)}")
         ids = [part for part in parts if part]
         given = self._list(row, row.fields[layout["grades"]]) if layout["grades"] else []
         if given and len(given) != len(ids):
-            raise row.refusal(f"has {len(ids)} ids and {len(given)} grades; write one for each id")
+            row.fail(f"has {len(ids)} ids and {len(given)} grades; write one for each id")
         if not ids:
             what = "questions without expected ids, which no ranking is measured on"
             self.findings.note(what, row.place)
-        grades = [_as_grade(row, value) for value in given] or [_grade(row, grade)] * len(ids)
-        return list(zip(ids, grades, strict=True))
+        same = row.fields[column] if column else None
+        default = 1 if plain_cell(same) == "" else grade_in(same)
+        return list(zip(ids, map(grade_in, given) if given else [default] * len(ids), strict=True))
 
     def _note_doubtful(self, row: Record, doc_id: str) -> None:
         """Ids that no service returns: nobody would see that from a recall of 0."""
-        if _looks_like_several(doc_id):
+        parts = doc_id.split()
+        # Ids have digits; a title that serves as an id rarely has one in every word.
+        if len(parts) > 1 and all(any(map(str.isdigit, part)) for part in parts):
             what = "cells that look like several ids, read as one (write ; between ids)"
             self.findings.note(what, f"{short_repr(doc_id)} {row.place}")
         if _NO_VALUE.fullmatch(doc_id):
@@ -253,10 +241,11 @@ def _layout(row: Record, columns: Mapping[str, str]) -> _Layout:
     """The column of each key of `COLUMNS`; None if there is none."""
     spelled = {spelling(name): str(name) for name in reversed(row.fields)}
     found = find_columns(row.fields, COLUMNS, columns)
+    have = short_repr(list(row.fields))
     for name in columns.values():
         if name not in row.fields:
-            have, hint = short_repr(list(row.fields)), did_you_mean(name, map(str, row.fields))
-            raise row.refusal(f"has no column {name!r}, only {have}{hint}")
+            hint = did_you_mean(name, map(str, row.fields))
+            row.fail(f"has no column {name!r}, only {have}{hint}")
     if "doc_id" in columns and "ids" not in columns:
         found["ids"] = None
     if found["ids"] is not None:
@@ -266,52 +255,30 @@ def _layout(row: Record, columns: Mapping[str, str]) -> _Layout:
     pool = found["ids"] is None and found["grade"] is None and spelled.keys() >= _POOL
     if pool:
         found["grade"] = spelled["label"]
-    if found["query"] is None and found["query_id"] is None:
-        raise _missing(row, "query", "the query")
-    if found["ids"] is None and found["doc_id"] is None:
-        raise _missing(row, "ids", "the expected ids")
+    wanted = {"query": found["query"] or found["query_id"], "ids": found["ids"] or found["doc_id"]}
+    for key, column in wanted.items():
+        if column is None:
+            what = "the query" if key == "query" else "the expected ids"
+            row.fail(
+                f"has no column for {what} ({', '.join(COLUMNS[key])}), only {have}; pass "
+                f'--columns {key}=NAME, in Python columns={{"{key}": "NAME"}}'
+            )
     texts = found["query"] is not None and spelling(found["query"]) == "text"
     if texts and not columns and found["doc_id"] and "title" in spelled and not found["grade"]:
-        raise row.refusal(
-            f"looks like documents, not questions: its columns are {short_repr(list(row.fields))}; "
-            "pass it as --corpus, or say that the texts are questions: --columns query=text"
+        row.fail(
+            f"looks like documents, not questions: its columns are {have}; pass it as --corpus, "
+            "or say that the texts are questions: --columns query=text"
         )
     return found | {"provenance": _JUDGED_BY if pool or _JUDGED_BY in row.fields else None}
-
-
-def _missing(row: Record, key: str, what: str) -> DataError:
-    known, have = ", ".join(COLUMNS[key]), short_repr(list(row.fields))
-    return row.refusal(
-        f"has no column for {what} ({known}), only {have}; pass --columns {key}=NAME, in Python "
-        f'columns={{"{key}": "NAME"}}'
-    )
 
 
 def _text(row: Record, name: str | None) -> str:
     text = "" if name is None else plain_cell(row.fields[name])
     if text is None:
-        raise row.refusal(f"{name!r} must be text, got {short_repr(row.fields[str(name)])}")
+        row.fail(f"{name!r} must be text, got {short_repr(row.fields[str(name)])}")
     return text
-
-
-def _grade(row: Record, name: str | None) -> int:
-    value = None if name is None else row.fields[name]
-    return 1 if plain_cell(value) == "" else _as_grade(row, value)
-
-
-def _as_grade(row: Record, value: object) -> int:
-    grade = parse_grade(plain_cell(value) or "")
-    if grade is None:
-        raise row.refusal(wrong_grade(value))
-    return grade
 
 
 def _id_of(text: str) -> str:
     """An id that stays the same when rows are added or moved, so that runs can be compared."""
     return f"q-{hashlib.blake2b(text.encode('utf-8', 'surrogatepass'), digest_size=6).hexdigest()}"
-
-
-def _looks_like_several(doc_id: str) -> bool:
-    """Ids have digits; a title that serves as an id rarely has one in every word."""
-    parts = doc_id.split()
-    return len(parts) > 1 and all(any(map(str.isdigit, part)) for part in parts)

@@ -10,7 +10,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence, ValuesView
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,9 @@ _CACHE_KB = 128 << 10
 _BATCH = 1000
 _KNOWN = "SELECT 1 FROM documents WHERE id = ?"
 _RECORD = "SELECT record FROM documents WHERE id = ?"
+
+# As `dict.setdefault`: the first document of an id is kept and returned.
+KeepDocument = Callable[[str, Document], Document]
 
 
 class StoredDocuments(Mapping[str, Document]):
@@ -127,9 +130,7 @@ def stays_on_disk(files: Sequence[TextFile]) -> bool:
 
 
 def store_documents(
-    files: Sequence[TextFile],
-    read: Callable[["DocumentWriter", Findings], None],
-    findings: Findings,
+    files: Sequence[TextFile], read: Callable[[KeepDocument, Findings], None], findings: Findings
 ) -> StoredDocuments:
     """The documents of `files`, from the cache or, the first time, read into it by `read`."""
     folder = cache_folder() / "corpora"
@@ -152,47 +153,33 @@ def store_documents(
     return documents
 
 
-def _build(path: Path, read: Callable[["DocumentWriter", Findings], None]) -> None:
+def _build(path: Path, read: Callable[[KeepDocument, Findings], None]) -> None:
     make_private_folder(path.parent)
-    noted = Findings()
+    noted, count = Findings(), 0
     with staging_folder(path) as staging:
         part = staging / path.name
         os.close(os.open(part, os.O_CREAT | os.O_RDWR, 0o600))
-        database = _connect(part)
-        try:
+        with closing(_connect(part)) as database:
             # A file that is not complete is thrown away: it needs no journal.
             database.execute("PRAGMA journal_mode = OFF")
             database.execute("PRAGMA synchronous = OFF")
             database.executescript(_TABLES)
-            writer = DocumentWriter(database)
-            read(writer, noted)
-            _set_fact(database, "count", str(len(writer)))
+
+            def keep(key: str, document: Document) -> Document:
+                nonlocal count
+                record = orjson.dumps([document.title, document.text, document.metadata])
+                insert = "INSERT OR IGNORE INTO documents VALUES (?, ?, ?)"
+                if database.execute(insert, (count, key, record)).rowcount:
+                    count += 1
+                    return document
+                return _document(key, database.execute(_RECORD, (key,)).fetchone()[0])
+
+            read(keep, noted)
+            _set_fact(database, "count", str(count))
             _set_fact(database, "findings", orjson.dumps(noted.seen).decode())
             database.commit()
-        finally:
-            database.close()
         sync_file(part)
         part.rename(path)
-
-
-class DocumentWriter:
-    """Takes documents as a dictionary does: the first one of an id is kept."""
-
-    def __init__(self, database: sqlite3.Connection) -> None:
-        self._database = database
-        self._count = 0
-
-    def __len__(self) -> int:
-        return self._count
-
-    def setdefault(self, key: str, document: Document) -> Document:
-        """Keep the document, unless there is one of this id: that is returned."""
-        record = orjson.dumps([document.title, document.text, document.metadata])
-        insert = "INSERT OR IGNORE INTO documents VALUES (?, ?, ?)"
-        if self._database.execute(insert, (self._count, key, record)).rowcount:
-            self._count += 1
-            return document
-        return _document(key, self._database.execute(_RECORD, (key,)).fetchone()[0])
 
 
 def _connect(path: Path) -> sqlite3.Connection:

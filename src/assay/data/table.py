@@ -7,9 +7,9 @@ logs are dirty, and one bad line must not hide the others.
 import ast
 import csv
 import io
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from math import isnan
 from pathlib import Path
 from typing import Any
@@ -17,35 +17,31 @@ from typing import Any
 import orjson
 
 from assay.data.text_file import (
-    UNREADABLE,
     Record,
     TextFile,
     json_record,
     plain_file,
+    readable,
     reason,
     short_repr,
+    spelling,
 )
 from assay.errors import DataError, UsageError, did_you_mean
 from assay.extras import require_extras
 from assay.files import require_regular
-from assay.net.json import JsonObject, parse_json
+from assay.net.json import parse_json
 
 # The formats that `read_table` reads, each but Parquet also as `.gz`.
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 
-_WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".ods", ".numbers")
 _ROWS = ("testCases", "test_cases", "results", "rows", "data", "examples")
 _MAX_JSON = 256 * 2**20
-_BETWEEN = re.compile(r"[\s-]+")
-_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 # A cell may hold all contexts of a question; the csv module's own limit is 128 KiB.
 _MAX_CELL = 16 * 2**20
 _MAX_ROW = 2 * _MAX_CELL
 _BATCH = 1024
 # A cell that a data frame wrote with Python's repr; larger ones are not worth the parser's memory.
 _MAX_LITERAL = 2**20
-_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
-_DELIMITER_LINE = re.compile(r"sep=(.)\r?\n?", re.IGNORECASE)  # a first line for spreadsheets
 _MISSING = ("NAType", "NaTType")  # of pandas
 # Spreadsheets run a cell that begins with one of these as a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -58,11 +54,9 @@ def csv_table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> bytes
 
 
 def csv_row(cells: Iterable[object]) -> str:
-    """One line of `csv_table` without its end. Parts of a line are joined by a comma.
-
-    A cell that has a carriage return is quoted only if the writer ends its lines with one.
-    """
+    """One line of `csv_table` without its end. Parts of a line are joined by a comma."""
     text = io.StringIO()
+    # A cell that has a carriage return is quoted only if the writer ends its lines with one.
     csv.writer(text, lineterminator="\r\n").writerow(cells)
     return text.getvalue()[:-2]
 
@@ -105,7 +99,7 @@ def read_table(table: Path | TextFile) -> Iterator[Record | DataError]:
 
 def require_readable_table(path: Path) -> None:
     """Raise `UsageError` for a workbook and `DataError` for an empty file."""
-    if path.suffix.lower() in _WORKBOOKS:
+    if path.suffix.lower() in (".xlsx", ".xlsm", ".xls", ".ods"):
         raise UsageError(
             f"{path} is a workbook, which is not read; save the sheet as CSV UTF-8 and pass that"
         )
@@ -119,11 +113,7 @@ def table_suffix(path: Path) -> str:
 
 
 def rows_of(values: object, source: str = "rows") -> Iterator[Record | DataError]:
-    """Rows that are in memory: mappings, or a data frame.
-
-    Raises:
-        UsageError: `values` is neither.
-    """
+    """Rows that are in memory: mappings, or a data frame; `UsageError` for anything else."""
     if hasattr(values, "to_dict") and hasattr(values, "columns"):
         values = values.to_dict("records")
     if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__"):
@@ -143,19 +133,30 @@ def parse_columns(given: Iterable[str], keys: Collection[str]) -> dict[str, str]
     """`question=user_input,answer=response` as a mapping; `UsageError` for an unknown key."""
     columns: dict[str, str] = {}
     for part in (part.strip() for text in given for part in text.split(",")):
-        key, equals, name = (word.strip() for word in part.partition("="))
-        if not equals or not name or not key:
-            raise UsageError(
-                f"columns (--columns): {part!r} is not KEY=COLUMN; the keys are {', '.join(keys)}"
-            )
-        if key not in keys:
+        key, _, name = (word.strip() for word in part.partition("="))
+        if not name or key not in keys:
             swapped = f". Did you mean '{name}={key}'?" if name in keys else ""
             raise UsageError(
-                f"columns (--columns): {part!r}: {key!r} is not a key; the keys are "
+                f"columns (--columns): {part!r} is not KEY=COLUMN; the keys are "
                 f"{', '.join(keys)}{swapped or did_you_mean(key, keys)}"
             )
         columns[key] = name
     return columns
+
+
+def find_columns(
+    names: Iterable[object], known: Mapping[str, Sequence[str]], given: Mapping[str, str]
+) -> dict[str, str | None]:
+    """The column that holds each key: the one given, else the first with a known name.
+
+    `find_columns(["Actual Output"], {"answer": ("answer", "actual_output")}, {})` finds it.
+    """
+    spelled = {spelling(name): str(name) for name in reversed(list(names))}
+    found = {
+        key: (spelled[name] for name in aliases if name in spelled)
+        for key, aliases in known.items()
+    }
+    return {key: given.get(key) or next(columns, None) for key, columns in found.items()}
 
 
 def cell_list(value: Any) -> Sequence[Any]:
@@ -171,15 +172,11 @@ def cell_list(value: Any) -> Sequence[Any]:
 
 def _spelled_out(text: str) -> Sequence[Any]:
     """`["a", "b"]` as JSON, or `['a', 'b']` as a data frame writes lists into CSV."""
-    try:
-        found = parse_json(text)
-    except orjson.JSONDecodeError:
-        if len(text) > _MAX_LITERAL:
-            return [text]
-        try:
+    found = parsed_cell(text)
+    if found is text and len(text) <= _MAX_LITERAL:
+        # Else it is a text that begins with a bracket.
+        with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
             found = ast.literal_eval(text.strip())
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            return [text]
     return found if isinstance(found, list) else [text]
 
 
@@ -209,26 +206,6 @@ def parsed_cell(value: Any) -> Any:
         return value
 
 
-def find_columns(
-    names: Iterable[object], known: Mapping[str, Sequence[str]], given: Mapping[str, str]
-) -> dict[str, str | None]:
-    """The column that holds each key: the one given, else the first with a known name.
-
-    `find_columns(["Actual Output"], {"answer": ("answer", "actual_output")}, {})` finds it.
-    """
-    spelled = {spelling(name): str(name) for name in reversed(list(names))}
-    found = {
-        key: (spelled[name] for name in aliases if name in spelled)
-        for key, aliases in known.items()
-    }
-    return {key: given.get(key) or next(columns, None) for key, columns in found.items()}
-
-
-def spelling(name: object) -> str:
-    """A column's name without case, spaces and hyphens: `actualOutput` is `actual_output`."""
-    return _BETWEEN.sub("_", _CAPITAL.sub("_", str(name).strip())).casefold()
-
-
 def _from_json_lines(file: TextFile) -> Iterator[Record | DataError]:
     for line, text in file.lines():
         try:
@@ -238,90 +215,66 @@ def _from_json_lines(file: TextFile) -> Iterator[Record | DataError]:
 
 
 def _from_json(file: TextFile) -> Iterator[Record | DataError]:
-    """A list of objects, or an object of columns as data frames write it."""
+    """A list of objects, or an object with such a list, as other evaluators write it: deepeval in
+    `testCases`, promptfoo in `results.results`.
+    """
     value = read_json(file)
     if isinstance(value, dict) and isinstance(value.get("resourceSpans"), list):
         value = [value]  # an export of spans, whose one column would be taken for its rows
-    while isinstance(value, dict) and (inside := _first_list(value)) is not None:
-        value = inside
-    if isinstance(value, dict) and all(isinstance(column, list) for column in value.values()):
-        rows = zip(*value.values(), strict=False)
-        value = [dict(zip(value, row, strict=True)) for row in rows]
+    while isinstance(value, dict):
+        found = (value.get(name) for name in _ROWS)
+        value = next((rows for rows in found if rows and isinstance(rows, list | dict)), None)
     if not isinstance(value, list):
-        raise DataError(f"must hold a list of rows, got {short_repr(value)}", file=file.label)
+        raise DataError("must hold a list of rows; write it as JSON lines", file=file.label)
     yield from rows_of(value, file.label)
-
-
-def _first_list(value: JsonObject) -> Any:
-    """Where other evaluators keep their rows: deepeval in `testCases`, promptfoo in
-    `results.results`."""
-    found = (value.get(name) for name in _ROWS)
-    return next((rows for rows in found if rows and isinstance(rows, list | dict)), None)
 
 
 def read_json(file: TextFile) -> Any:
     """The value of a JSON file of at most 256 MB; `.gz` is decompressed."""
-    path = file.label
-    try:
-        with file.open() as stream:
-            content = stream.read(_MAX_JSON + 1)
-    except UNREADABLE as error:
-        raise DataError(f"cannot be read: {reason(error)}", file=path) from error
+    with readable(file.label), file.open() as stream:
+        content = stream.read(_MAX_JSON + 1)
     if len(content) > _MAX_JSON:
-        raise DataError(
-            f"is larger than {_MAX_JSON // 2**20} MB; write it as JSON lines", file=path
-        )
+        what = f"is larger than {_MAX_JSON // 2**20} MB; write it as JSON lines"
+        raise DataError(what, file=file.label)
     try:
         return parse_json(content.removeprefix(b"\xef\xbb\xbf"))
     except orjson.JSONDecodeError as error:
-        raise DataError(f"is not valid JSON: {error.msg}", file=path, line=error.lineno) from None
+        what = f"is not valid JSON: {error.msg}"
+        raise DataError(what, file=file.label, line=error.lineno) from None
 
 
 def _from_delimited(file: TextFile, delimiter: str) -> Iterator[Record | DataError]:
     csv.field_size_limit(max(csv.field_size_limit(), _MAX_CELL))
-    try:
-        with file.open() as stream:  # a spreadsheet's "Unicode text" begins with this mark
-            encoding = "utf-16" if stream.read(2) in _UTF_16 else "utf-8-sig"
-        with file.open() as stream, io.TextIOWrapper(stream, encoding, newline="") as text:
-            yield from _cells(file, text, delimiter)
-    except UnicodeDecodeError:
-        for _ in file.lines():  # says which line it is
-            pass
-        raise
-    except UNREADABLE as error:
-        raise DataError(f"cannot be read: {reason(error)}", file=file.label) from error
+    held, line = 0, 1  # the line where the next row begins
 
+    def lines() -> Iterator[str]:
+        nonlocal held
+        for text in file.raw_lines():
+            held += len(text)  # the lines of one row, whose cells may hold ends of lines
+            if held > _MAX_ROW:
+                raise csv.Error(f"a row of more than {_MAX_ROW // 2**20} million characters")
+            yield text
 
-def _cells(file: TextFile, text: io.TextIOWrapper, delimiter: str) -> Iterator[Record | DataError]:
-    lines = _RowLines(text)
+    fed = lines()
     try:
-        header_line, before = next(lines, ""), 1
-        if separator := _DELIMITER_LINE.fullmatch(header_line):
-            delimiter, header_line, before = separator[1], next(lines, ""), 2
-        elif delimiter == "," and "," not in header_line:
-            # As spreadsheets write it if the comma is in numbers, or as "Unicode text".
+        header_line = next(fed, "")
+        if delimiter == "," and "," not in header_line:
+            # As spreadsheets write it if the comma is in numbers.
             delimiter = next((mark for mark in ";\t" if mark in header_line), ",")
-        names = next(csv.reader([header_line], delimiter=delimiter), [])
-    except csv.Error as error:
-        raise DataError(f"is not valid CSV: {error}", file=file.label, line=1) from None
-    header = [name.strip() for name in names]
-    _require_distinct(header, file.label, before)
-    reader = csv.reader(lines, delimiter=delimiter)
-    while True:
-        first = reader.line_num + before + 1
-        lines.begin_row()
-        try:
-            cells = next(reader, None)
-        except csv.Error as error:
-            yield Record(file.label, first, {}, lined=True).refusal(f"is not valid CSV: {error}")
-            return
-        if cells is None:
-            return
-        if not any(map(str.strip, cells)):  # ";;;", as spreadsheets write rows without content
-            continue
-        row = Record(file.label, first, dict(zip(header, cells, strict=False)), lined=True)
-        same = len(cells) == len(header)
-        yield row if same else row.refusal(f"has {len(cells)} cells, the header has {len(header)}")
+        header = [name.strip() for name in next(csv.reader([header_line], delimiter=delimiter), [])]
+        _require_distinct(header, file.label, 1)
+        reader = csv.reader(fed, delimiter=delimiter)
+        held, line = 0, 2
+        for cells in reader:
+            row = Record(file.label, line, dict(zip(header, cells, strict=False)), lined=True)
+            held, line = 0, reader.line_num + 2
+            if not any(map(str.strip, cells)):  # ";;;", as spreadsheets write empty rows
+                continue
+            same = len(cells) == len(header)
+            what = f"has {len(cells)} cells, the header has {len(header)}"
+            yield row if same else row.refusal(what)
+    except csv.Error as error:  # where a row ends is not known from here on
+        yield Record(file.label, line, {}, lined=True).refusal(f"is not valid CSV: {error}")
 
 
 def _require_distinct(names: Sequence[str], file: str | Path, line: int | None = None) -> None:
@@ -330,29 +283,6 @@ def _require_distinct(names: Sequence[str], file: str | Path, line: int | None =
     if repeated:
         what = f"has {names.count(repeated)} columns named {short_repr(repeated)}"
         raise DataError(f"{what}; rename or delete all but one", file=file, line=line)
-
-
-class _RowLines:
-    """The lines of a text. Those of one row, which may hold ends of lines, are bounded together."""
-
-    def __init__(self, text: io.TextIOWrapper) -> None:
-        self._text = text
-        self.begin_row()
-
-    def begin_row(self) -> None:
-        self._left = _MAX_ROW
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        line = self._text.readline(self._left + 1)
-        if len(line) > self._left:
-            raise csv.Error(f"a row of more than {_MAX_ROW // 2**20} million characters")
-        self._left -= len(line)
-        if not line:
-            raise StopIteration
-        return line
 
 
 def _from_parquet(path: Path) -> Iterator[Record | DataError]:

@@ -1,22 +1,25 @@
-"""Lines and JSON records of text files that others wrote, and the warnings noted while reading.
+"""Text files, archives and rows that others wrote, and the warnings noted while reading them.
 
 Readers see `TextFile` alone, so they work the same on folders, archives and compressed files.
 """
 
 import gzip
 import io
+import re
 import reprlib
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from html.parser import HTMLParser
 from itertools import islice
+from math import isnan
 from pathlib import Path
 from sys import intern
-from typing import IO, cast
+from typing import IO, Any, NoReturn, cast
 
 import orjson
 
@@ -40,19 +43,19 @@ MAX_MEMBERS = 10_000
 ARCHIVE_MAX_BYTES = 8 * 2**30
 MAX_RATIO = 100  # text compresses 3 to 10 times, deflate at most 1032 times
 RATIO_MATTERS_ABOVE = 64 * 2**20  # a small file of equal lines compresses well and does no harm
-_BYTE_ORDER_MARK = "\ufeff"
 _MAX_EXAMPLES = 10
 _MAX_ERRORS = 1000
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 60
+_ABSENT = object()
+_BETWEEN_WORDS = re.compile(r"[\s_-]+|(?<=[a-z])(?=[A-Z])")
 
 
 class Findings:
     """Warnings of readers, counted by kind: one message for each kind, not one for each line.
 
-    Parameters:
-        collect: keep errors and several examples of each kind, as a check of a data set needs
-            them, where a reader would stop at the first error.
+    With `collect`, errors and several examples of each kind are kept, as a check of a data set
+    needs them, where a reader would stop at the first error.
     """
 
     def __init__(self, *, collect: bool = False) -> None:
@@ -68,7 +71,7 @@ class Findings:
             examples.append(example)
         self.seen[what] = (before + count, examples)
 
-    def refuse(self, error: DataError) -> None:
+    def add_error(self, error: DataError) -> None:
         """Raise an error, or keep it if errors are collected: the caller skips what is wrong."""
         if not self._collect:
             raise error
@@ -78,11 +81,19 @@ class Findings:
 
     @contextmanager
     def errors_collected(self) -> Iterator[None]:
-        """Around what reads a whole file: an error in it may be collected, too."""
+        """Around what reads a row or a whole file: an error in it may be collected."""
         try:
             yield
         except DataError as error:
-            self.refuse(error)
+            self.add_error(error)
+
+    def sound(self, rows: "Iterable[Record | DataError]") -> "Iterator[Record]":
+        """The rows that could be read."""
+        for row in rows:
+            if isinstance(row, DataError):
+                self.add_error(row)
+            else:
+                yield row
 
     @property
     def messages(self) -> tuple[str, ...]:
@@ -91,6 +102,18 @@ class Findings:
             f"{what}: {count:,}, {'for example ' if count > 1 else ''}{'; '.join(examples)}"
             for what, (count, examples) in self.seen.items()
         )
+
+
+@contextmanager
+def readable(file: Path | str) -> Iterator[None]:
+    """Around what reads a file of others: whatever is raised for it becomes a `DataError`."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise DataError("no such file", file=file) from error
+    except UNREADABLE as error:
+        what = f"cannot be read: {reason(error)}; check its permissions, or get a new copy"
+        raise DataError(what, file=file) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,95 +134,37 @@ class TextFile:
         """The file name, for warnings that are shown beside the name of the data set."""
         return Path(self.label).name
 
+    def raw_lines(self) -> Iterator[str]:
+        """Every line with its end. `DataError` names a line that is too long or not UTF-8."""
+        with readable(self.label), self.open() as stream:
+            for number, raw in enumerate(iter(partial(stream.readline, MAX_LINE + 1), b""), 1):
+                if len(raw) > MAX_LINE:
+                    what = f"is longer than {MAX_LINE // 2**20} MB; is it a file of text lines?"
+                    raise DataError(what, file=self.label, line=number)
+                try:
+                    text = raw.decode()
+                except UnicodeDecodeError as error:
+                    byte = f"byte 0x{raw[error.start]:02x} in column {error.start + 1}"
+                    what = (
+                        f"is not UTF-8 ({byte}); save it as UTF-8 (in a spreadsheet: 'CSV UTF-8')"
+                    )
+                    raise DataError(what, file=self.label, line=number) from None
+                yield text.removeprefix("\ufeff") if number == 1 else text
+
     def lines(self) -> Iterator[tuple[int, str]]:
         """Numbered lines without their ends. Blank lines are skipped but counted, as in editors."""
-        for number, raw in enumerate(self._raw_lines(), start=1):
-            try:
-                text = raw.decode()
-            except UnicodeDecodeError as error:
-                raise self._not_utf8(number, raw, error) from None
-            text = text.rstrip("\r\n")
-            if number == 1:
-                text = text.removeprefix(_BYTE_ORDER_MARK)
+        for number, raw in enumerate(self.raw_lines(), start=1):
+            text = raw.rstrip("\r\n")
             if text and not text.isspace():
                 yield number, text
-
-    def _raw_lines(self) -> Iterator[bytes]:
-        try:
-            with self.open() as stream:
-                for number, raw in enumerate(iter(partial(stream.readline, MAX_LINE + 1), b""), 1):
-                    if len(raw) > MAX_LINE:
-                        what = f"is longer than {MAX_LINE // 2**20} MB; is it a file of text lines?"
-                        raise DataError(what, file=self.label, line=number)
-                    yield raw
-        except FileNotFoundError as error:
-            raise DataError("no such file", file=self.label) from error
-        except UNREADABLE as error:
-            message = f"cannot be read: {reason(error)}; check its permissions, or get a new copy"
-            raise DataError(message, file=self.label) from error
-
-    def _not_utf8(self, line: int, raw: bytes, error: UnicodeDecodeError) -> DataError:
-        byte = f"byte 0x{raw[error.start]:02x} in column {error.start + 1}"
-        where = " (in a spreadsheet: 'CSV UTF-8')" if ".csv" in self.name.lower() else ""
-        what = f"is not UTF-8 ({byte}); save it as UTF-8{where}"
-        return DataError(what, file=self.label, line=line)
-
-
-def write_file(path: Path, content: bytes) -> None:
-    """Replace `path` by `content`, all or nothing; `DataError` if it cannot be written."""
-    try:
-        atomic_write(path, content)
-    except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror}", file=path) from error
-
-
-def plain_file(path: Path) -> TextFile:
-    """A file on disk; `.gz` is decompressed."""
-    if path.suffix == ".gz":
-        # Text is packed to about a third; what it really is would have to be unpacked to be known.
-        return TextFile(str(path), lambda: _unpacked(path), path, 3 * _size(path))
-    return TextFile(str(path), lambda: open_file(path), path, _size(path))
-
-
-def files_below(folder: Path, most: int) -> list[Path]:
-    """The files in a folder and in those below it, sorted, without hidden ones.
-
-    Raises `DataError` if there are more than `most`.
-    """
-    every = (
-        path
-        for path in folder.rglob("*")
-        if not path.is_dir() and not any(p.startswith(".") for p in path.relative_to(folder).parts)
-    )
-    found = sorted(islice(every, most + 1))
-    if len(found) > most:
-        raise DataError(f"has more than {most:,} files; pass a part of it", file=folder)
-    return found
-
-
-def _unpacked(path: Path) -> io.BufferedReader:
-    require_regular(path)
-    return io.BufferedReader(gzip.open(path, "rb"))
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0  # told when it is read
-
-
-def reason(error: Exception) -> str:
-    """What went wrong, without the path, which the message begins with."""
-    words = error.strerror if isinstance(error, OSError) else None
-    return words or str(error) or type(error).__name__
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
     """The fields of one line or row, with their place for messages.
 
-    `number` is a line of the file if `lined`, else the number of the row, from 1.
+    `number` is a line of the file if `lined`, else the number of the row, from 1. Columns are
+    found by any of their usual names, in any spelling: `row.text("query", "question")`.
     """
 
     source: str
@@ -207,26 +172,39 @@ class Record:
     fields: JsonObject
     lined: bool = False
 
-    def identifier(self, key: str) -> str:
-        """The id in field `key`, interned because judgments repeat ids by the million."""
-        if key not in self.fields:
-            found = short_repr(list(self.fields))
-            raise self.refusal(f"has no {key!r}, only {found}; add {key!r} to every line")
-        value = self.fields[key]
-        if isinstance(value, int) and not isinstance(value, bool):
-            value = str(value)
-        if not isinstance(value, str) or not value.strip():
-            raise self.refusal(f"{key!r} must be a non-empty string, got {short_repr(value)}")
-        return intern(value)
+    def find(self, *names: str, absent: object = None) -> Any:
+        """The value of the first column of these names; `absent` if there is none."""
+        for name in names:
+            if name in self.fields:
+                return self.fields[name]
+        spelled = {spelling(name): value for name, value in reversed(self.fields.items())}
+        return next((spelled[name] for name in names if name in spelled), absent)
 
-    def text(self, key: str) -> str:
-        """The text in field `key`; "" if it is missing or null."""
-        value = self.fields.get(key)
-        if value is None:
-            return ""
-        if not isinstance(value, str):
-            raise self.refusal(f"{key!r} must be a string, got {short_repr(value)}")
-        return value
+    def identifier(self, *names: str) -> str:
+        """The id in a column, interned because judgments repeat ids by the million."""
+        value = self.find(*names)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)  # a data frame's column of integers with gaps
+        if isinstance(value, str) and value and not value.isspace():
+            return intern(value)
+        if not isinstance(value, int) or isinstance(value, bool):
+            have = short_repr(list(self.fields))
+            where = f"{', '.join(names[:3])}{' or the like' if len(names) > 1 else ''}"
+            self.fail(f"has no id in a column {where}, got {short_repr(value)} from {have}")
+        return intern(str(value))
+
+    def text(self, *names: str, required: bool = False) -> str:
+        """The text in a column; "" if it is null, or missing and not `required`."""
+        value = self.find(*names, absent=_ABSENT)
+        if isinstance(value, str):
+            return value
+        if value is _ABSENT and required:
+            have = short_repr(list(self.fields))
+            self.fail(f"has no text in a column {', '.join(names[:3])}, only {have}")
+        is_gap = isinstance(value, float) and isnan(value)
+        if not (value is _ABSENT or value is None or is_gap):
+            self.fail(f"{names[0]!r} must be text, got {short_repr(value)}")
+        return ""
 
     @property
     def place(self) -> str:
@@ -239,11 +217,32 @@ class Record:
             return DataError(message, file=self.source, line=self.number)
         return DataError(f"row {self.number}: {message}", file=self.source)
 
+    def fail(self, message: str) -> NoReturn:
+        """Raise `refusal(message)`."""
+        raise self.refusal(message) from None
+
+
+def spelling(name: object) -> str:
+    """A column's name without case, spaces and hyphens: `actualOutput` is `actual_output`."""
+    return _BETWEEN_WORDS.sub("_", str(name).strip()).casefold()
+
 
 def records(file: TextFile) -> Iterator[Record]:
     """One record for each line of JSON."""
-    for line, text in file.lines():
-        yield json_record(file, line, text)
+    return (json_record(file, line, text) for line, text in file.lines())
+
+
+def json_record(file: TextFile, line: int, text: str) -> Record:
+    """The JSON object on a line; `DataError` if it is anything else."""
+    record = Record(file.label, line, {}, lined=True)
+    try:
+        fields = parse_json(text)
+    except orjson.JSONDecodeError as error:
+        what = f"is not valid JSON: {error.msg} (column {error.colno})"
+        record.fail(f"{what}; correct or delete the line")
+    if not isinstance(fields, dict):
+        record.fail(f"must be one JSON object, as {{...}}, got {short_repr(fields)}")
+    return Record(file.label, line, fields, lined=True)
 
 
 def short_repr(value: object) -> str:
@@ -251,19 +250,51 @@ def short_repr(value: object) -> str:
     return _SHORT.repr(value)
 
 
-def json_record(file: TextFile, line: int, text: str) -> Record:
-    """The JSON object on a line; `DataError` if it is anything else."""
+def reason(error: Exception) -> str:
+    """What went wrong, without the path, which the message begins with."""
+    words = error.strerror if isinstance(error, OSError) else None
+    return words or str(error) or type(error).__name__
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Replace `path` by `content`, all or nothing; `DataError` if it cannot be written."""
     try:
-        fields = parse_json(text)
-    except orjson.JSONDecodeError as error:
-        message = (
-            f"is not valid JSON: {error.msg} (column {error.colno}); correct or delete the line"
-        )
-        raise DataError(message, file=file.label, line=line) from None
-    if not isinstance(fields, dict):
-        message = f"must be one JSON object, as {{...}}, got {short_repr(fields)}"
-        raise DataError(message, file=file.label, line=line)
-    return Record(file.label, line, fields, lined=True)
+        atomic_write(path, content)
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror}", file=path) from error
+
+
+def plain_file(path: Path) -> TextFile:
+    """A file on disk; `.gz` is decompressed."""
+    try:
+        size = path.stat().st_size
+    except OSError:
+        size = 0  # told when it is read
+    if path.suffix != ".gz":
+        return TextFile(str(path), lambda: open_file(path), path, size)
+
+    def unpacked() -> io.BufferedReader:
+        require_regular(path)
+        return io.BufferedReader(gzip.open(path, "rb"))
+
+    # Text is packed to about a third; what it really is would have to be unpacked to be known.
+    return TextFile(str(path), unpacked, path, 3 * size)
+
+
+def files_below(folder: Path, limit: int) -> list[Path]:
+    """The files in a folder and in those below it, sorted, without hidden ones.
+
+    Raises `DataError` if there are more than `limit`.
+    """
+    every = (
+        path
+        for path in folder.rglob("*")
+        if not path.is_dir() and not any(p.startswith(".") for p in path.relative_to(folder).parts)
+    )
+    found = sorted(islice(every, limit + 1))
+    if len(found) > limit:
+        raise DataError(f"has more than {limit:,} files; pass a part of it", file=folder)
+    return found
 
 
 def archive_files(path: Path) -> dict[str, TextFile]:
@@ -274,27 +305,79 @@ def archive_files(path: Path) -> dict[str, TextFile]:
     try:
         require_regular(path)
         with zipfile.ZipFile(path) as archive:
-            members = archive.infolist()
+            members = [member for member in archive.infolist() if not member.is_dir()]
     except UNREADABLE as error:
         message = f"is not a readable zip archive: {reason(error)}; download or copy it again"
         raise DataError(message, file=path) from error
+    wrong = ""
     if len(members) > MAX_MEMBERS:
-        raise DataError(f"has over {MAX_MEMBERS:,} files; pass a folder instead", file=path)
-    if sum(member.file_size for member in members) > ARCHIVE_MAX_BYTES:
-        raise DataError(f"unpacks to over {ARCHIVE_MAX_BYTES:,} bytes; pass a folder", file=path)
+        wrong = f"has over {MAX_MEMBERS:,} files"
+    elif sum(member.file_size for member in members) > ARCHIVE_MAX_BYTES:
+        wrong = f"unpacks to over {ARCHIVE_MAX_BYTES:,} bytes"
     for member in members:
         large = member.file_size > RATIO_MATTERS_ABOVE
         if large and member.file_size > MAX_RATIO * max(member.compress_size, 1):
-            what = f"{member.filename!r} grows over {MAX_RATIO} times; pass a folder instead"
-            raise DataError(what, file=path)
-    return {m.filename: _member(path, m.filename, m.file_size) for m in members if not m.is_dir()}
+            wrong = f"{member.filename!r} grows over {MAX_RATIO} times"
+    if wrong:
+        raise DataError(f"{wrong}; pass a folder instead", file=path)
+    return {member.filename: _member(path, member) for member in members}
 
 
-def _member(path: Path, name: str, size: int) -> TextFile:
+def _member(path: Path, member: zipfile.ZipInfo) -> TextFile:
     @contextmanager
     def opened() -> Iterator[IO[bytes]]:
-        with zipfile.ZipFile(path) as archive, archive.open(name) as stream:
+        with zipfile.ZipFile(path) as archive, archive.open(member.filename) as stream:
             # zipfile finds line ends in Python, the buffer in C: four times as fast.
             yield io.BufferedReader(cast(io.RawIOBase, stream), 2**16)
 
-    return TextFile(f"{path}/{name}", opened, path, size)
+    return TextFile(f"{path}/{member.filename}", opened, path, member.file_size)
+
+
+class _Page(HTMLParser):
+    hidden = ("script", "style", "template", "head")
+    blocks = (
+        "p",
+        "li",
+        "tr",
+        "div",
+        "dt",
+        "dd",
+        "section",
+        "article",
+        "blockquote",
+        "pre",
+        "title",
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.title: list[str] = []
+        self.text: list[str] = []
+        self._hidden = 0
+        self._in_title = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._hidden += tag in self.hidden
+        self._in_title = self._in_title or tag == "title"
+        self.text.append("\n" if tag == "br" else " ")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._hidden -= tag in self.hidden and self._hidden > 0
+        self._in_title = self._in_title and tag != "title"
+        is_heading = len(tag) == 2 and tag[0] == "h" and tag[1].isdigit()
+        self.text.append("\n" if is_heading or tag in self.blocks else " ")
+
+    def handle_data(self, data: str) -> None:
+        if self._in_title:
+            self.title.append(data)
+        elif not self._hidden:
+            self.text.append(" ".join(data.split("\n")))
+
+
+def title_and_text(page: str) -> tuple[str, str]:
+    """Title and text of an HTML page, with a line for each paragraph, heading, item and row."""
+    parser = _Page()
+    parser.feed(page)
+    parser.close()
+    lines = (" ".join(line.split()) for line in "".join(parser.text).split("\n"))
+    return " ".join("".join(parser.title).split()), "\n".join(filter(None, lines))

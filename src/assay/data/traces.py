@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from assay.data.table import cell_list, parsed_cell, read_table, rows_of
 from assay.data.text_file import Record
@@ -54,7 +54,6 @@ _TOOLS = ("execute_tool", "TOOL")
 _MAX_DEPTH = 20
 _MAX_PARENTS = 100
 _MAX_BYTES = 2**30
-_NO_ATTRIBUTES: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +116,13 @@ def _bounded_spans(rows: Iterable[Record | DataError], wrong: list[DataError]) -
         if isinstance(row, DataError):
             wrong.append(row)
             continue
-        lists = {k: cell_list(v) for k, v in row.fields.items() if k.endswith(".documents")}
-        for span in spans_of(row.fields | lists):
+        for span in spans_of(row.fields):
             kept += 200 + sum(
                 len(value) for value in span.attributes.values() if type(value) is str
             )
             yield span
         if kept > _MAX_BYTES:
-            raise row.refusal(f"has more than {_MAX_BYTES // 2**20} MB of traces; split the file")
+            row.fail(f"has more than {_MAX_BYTES // 2**20} MB of traces; split the file")
 
 
 def is_span_row(fields: Mapping[str, Any]) -> bool:
@@ -162,40 +160,49 @@ def _span_of_export(span: JsonObject) -> Span:
         start_ns=_integer(span.get("startTimeUnixNano")),
         end_ns=_integer(span.get("endTimeUnixNano")),
         failed=isinstance(status, dict) and status.get("code") in _ERROR,
-        attributes=attributes or _NO_ATTRIBUTES,
+        attributes=attributes,
     )
 
 
 def _span_of_row(fields: Mapping[str, Any]) -> Span:
-    named = {key.removeprefix("attributes."): value for key, value in fields.items()}
+    def nanoseconds(name: str) -> int:
+        try:
+            return round(parse_time(str(fields.get(name))).timestamp() * 1e9)
+        except ValueError:  # the order of the rows decides
+            return 0
+
+    attributes = {
+        name: cell_list(value) if name.endswith(".documents") else value
+        for key, value in fields.items()
+        if f"{(name := key.removeprefix('attributes.'))}.".startswith(_READ_PREFIXES)
+    }
     return Span(
         trace_id=str(fields["context.trace_id"]),
         id=str(fields.get("context.span_id", "")),
         parent=str(fields.get("parent_id") or ""),
         name=str(fields.get("name", "")),
-        start_ns=_nanoseconds(fields.get("start_time")),
-        end_ns=_nanoseconds(fields.get("end_time")),
+        start_ns=nanoseconds("start_time"),
+        end_ns=nanoseconds("end_time"),
         failed=fields.get("status_code") == "ERROR",
-        attributes={k: v for k, v in named.items() if f"{k}.".startswith(_READ_PREFIXES)},
+        attributes=attributes,
     )
 
 
-def _by_trace(spans: Iterable[Span]) -> Iterator[tuple[str, list[Span]]]:
+def _by_trace(spans: Iterable[Span]) -> Iterator[tuple[str, str, list[Span]]]:
+    """Id, question and spans, in their order of time, of each trace that has a question."""
     traces: dict[str, list[Span]] = {}
     for span in spans:
         traces.setdefault(span.trace_id, []).append(span)
     for trace_id in list(traces):
-        yield trace_id, sorted(traces.pop(trace_id), key=lambda span: span.start_ns)
+        members = sorted(traces.pop(trace_id), key=lambda span: span.start_ns)
+        asked = chain([_said(_root(members), "input")], (_message_of(s, "input") for s in members))
+        if question := next(filter(None, asked), None):
+            yield trace_id, question, members
 
 
 def _root(spans: Sequence[Span]) -> Span:
     known = {span.id for span in spans}
     return next((span for span in spans if span.parent not in known), spans[0])
-
-
-def _question(spans: Sequence[Span]) -> str | None:
-    said = _said(_root(spans), "input")
-    return said or next(filter(None, (_said_to_model(span) for span in spans)), None)
 
 
 def span_rows(spans: Iterable[Span]) -> Iterator[JsonObject]:
@@ -204,13 +211,10 @@ def span_rows(spans: Iterable[Span]) -> Iterator[JsonObject]:
     Traces without one, such as those that build an index, are left out. `answer` is None if the
     root failed.
     """
-    for trace_id, members in _by_trace(spans):
-        if not (question := _question(members)):
-            continue
+    for trace_id, question, members in _by_trace(spans):
         root = _root(members)
-        answer = _said(root, "output") or next(
-            filter(None, (_said_by_model(span) for span in reversed(members))), None
-        )
+        replies = (_message_of(span, "output") for span in reversed(members))
+        answer = _said(root, "output") or next(filter(None, replies), None)
         yield {
             "id": trace_id,
             "question": question,
@@ -225,9 +229,8 @@ def trace_steps(spans: Iterable[Span]) -> Iterator[TracedQuestion]:
     A step is a span `retrieval` or `RETRIEVER`, or a span `execute_tool` or `TOOL` whose result
     has document ids; of nested ones, the outermost with ids, which is what the agent saw.
     """
-    for trace_id, members in _by_trace(spans):
-        if question := _question(members):
-            yield TracedQuestion(trace_id, question, tuple(_steps(members)))
+    for trace_id, question, members in _by_trace(spans):
+        yield TracedQuestion(trace_id, question, tuple(_steps(members)))
 
 
 def _steps(spans: Sequence[Span]) -> Iterator[SearchStep]:
@@ -235,15 +238,12 @@ def _steps(spans: Sequence[Span]) -> Iterator[SearchStep]:
     found = {span.id: step for span in spans if (step := _step(span)) is not None}
     above = {key: _ancestors(by_id[key], by_id) for key in found}
     with_ids_inside = {a for key, step in found.items() if step.doc_ids for a in above[key]}
-    for span in spans:
-        step = found.get(span.id)
-        if step is None:
-            continue
-        around = [found[key] for key in above[span.id] if key in found]
+    for key, step in found.items():
+        around = [found[a] for a in above[key] if a in found]
         if step.doc_ids:
             redundant = any(other.doc_ids for other in around)
         else:  # nothing was found, unless a span around or inside says what was
-            redundant = bool(around) or span.id in with_ids_inside
+            redundant = bool(around) or key in with_ids_inside
         if not redundant:
             yield step
 
@@ -264,32 +264,26 @@ def _step(span: Span) -> SearchStep | None:
     is_retriever = any(kind in _RETRIEVERS for kind in kinds)
     if not is_retriever and not any(kind in _TOOLS for kind in kinds):
         return None
-    documents = list(_documents(span, "retrieval.documents"))
-    pairs = [(document["id"], document.get("score")) for document in documents if document["id"]]
+    documents = _documents(span, "retrieval.documents")
+    pairs = [(document["id"], document["score"]) for document in documents if document["id"]]
     if not documents:
-        result = _first(attributes, ("gen_ai.tool.call.result", "output.value"))
-        pairs = list(_ids_in(result))
+        pairs = _ids_in(_first(attributes, ("gen_ai.tool.call.result", "output.value")))
     if not pairs and not is_retriever:
         return None
     names = ("gen_ai.tool.name", "tool.name", "gen_ai.data_source.id")
-    scores = [float(score) for _, score in pairs if _is_number(score)]
+    scores = [float(score) for _, score in pairs if type(score) in (int, float)]
+    query = attributes.get("gen_ai.retrieval.query.text")
+    if not isinstance(query, str):
+        given = _first(attributes, ("gen_ai.tool.call.arguments", "tool.parameters"))
+        query = _text_in(parsed_cell(given), _QUESTION_KEYS) or _said(span, "input") or ""
     took = span.end_ns - span.start_ns
     return SearchStep(
         tool=str(_first(attributes, names) or span.name),
-        query=_searched(span) or "",
+        query=query,
         doc_ids=tuple(dict.fromkeys(doc_id for doc_id, _ in pairs)),
         scores=tuple(scores) if len(scores) == len(pairs) else (),
         ms=took / 1e6 if span.start_ns and took >= 0 else None,
     )
-
-
-def _searched(span: Span) -> str | None:
-    """The query of a search."""
-    text = span.attributes.get("gen_ai.retrieval.query.text")
-    if isinstance(text, str):
-        return text
-    given = _first(span.attributes, ("gen_ai.tool.call.arguments", "tool.parameters"))
-    return _text_in(parsed_cell(given), _QUESTION_KEYS) or _said(span, "input")
 
 
 def _ids_in(value: Any, depth: int = 0) -> list[tuple[str, Any]]:
@@ -303,53 +297,44 @@ def _ids_in(value: Any, depth: int = 0) -> list[tuple[str, Any]]:
                 return [(str(doc_id), None) for doc_id in listed if isinstance(doc_id, str | int)]
         inside: Iterable[Any] = value.values()
     else:
-        documents = [item for item in value if isinstance(item, dict)]
-        named = [
-            (_first(document, _ID_KEYS), _first(document, _SCORE_KEYS)) for document in documents
-        ]
+        documents = list(_objects(value))
+        named = [(_first(d, _ID_KEYS), _first(d, _SCORE_KEYS)) for d in documents]
         pairs = [(str(doc_id), score) for doc_id, score in named if isinstance(doc_id, str | int)]
         if pairs:
             return pairs
         # MCP has the text of a result, which may be JSON, in a list of parts.
-        inside = (
-            document.get("text") if document.get("type") == "text" else document
-            for document in documents
-        )
+        inside = (d.get("text") if d.get("type") == "text" else d for d in documents)
     return next(filter(None, (_ids_in(item, depth + 1) for item in inside)), [])
 
 
 def _contexts(spans: Sequence[Span]) -> list[JsonObject]:
     """What retrievers found, in order and each once; a reranker's result replaces it."""
     for name in ("reranker.output_documents", "retrieval.documents"):
-        found: dict[tuple[str, str], JsonObject] = {}
-        for span in spans:
-            for document in _documents(span, name):
-                key = (document["id"], document["text"])
-                found.setdefault(key, {"id": key[0], "text": key[1]})
+        listed = (document for span in spans for document in _documents(span, name))
+        found = dict.fromkeys((document["id"], document["text"]) for document in listed)
         if found:
-            return list(found.values())
+            return [{"id": identifier, "text": text} for identifier, text in found]
     return []
 
 
-def _documents(span: Span, name: str) -> Iterator[JsonObject]:
+def _documents(span: Span, name: str) -> list[JsonObject]:
     """The documents of a span with `id`, `text` and `score`; one of the first two may be empty."""
     listed = parsed_cell(span.attributes.get(f"gen_ai.{name}", span.attributes.get(name)))
-    found = [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
-    numbered: dict[int, dict[str, Any]] = {}
+    numbered: dict[int, JsonObject] = {}
     for key, value in span.attributes.items():
         if (match := _DOCUMENT.fullmatch(key)) and match[1] == name:
             numbered.setdefault(int(match[2]), {})[match[3]] = value
-    for fields in (*found, *(numbered[place] for place in sorted(numbered))):
+    documents = []
+    for fields in (*_objects(listed), *(numbered[place] for place in sorted(numbered))):
+        metadata = parsed_cell(fields.get("metadata"))
+        source = metadata if isinstance(metadata, dict) else {}
+        doc_id = _first(fields, ("id", "document.id")) or _first(source, ("doc_id", "id", "source"))
         text = _first(fields, ("content", "text", "document.content"))
-        document = {"id": _document_id(fields), "text": text if isinstance(text, str) else ""}
-        if any(document.values()):
-            yield document | {"score": _first(fields, ("score", "document.score"))}
-
-
-def _document_id(fields: Mapping[str, Any]) -> str:
-    metadata = parsed_cell(fields.get("metadata"))
-    source = _first(metadata, ("doc_id", "id", "source")) if isinstance(metadata, dict) else None
-    return str(_first(fields, ("id", "document.id")) or source or "")
+        text = text if isinstance(text, str) else ""
+        if doc_id or text:
+            score = _first(fields, ("score", "document.score"))
+            documents.append({"id": str(doc_id or ""), "text": text, "score": score})
+    return documents
 
 
 def _said(span: Span, side: str) -> str | None:
@@ -360,33 +345,25 @@ def _said(span: Span, side: str) -> str | None:
         if not isinstance(parsed, dict | list):
             return value
         return _text_in(parsed, _QUESTION_KEYS if side == "input" else _ANSWER_KEYS)
-    messages = parsed_cell(span.attributes.get(f"gen_ai.{side}.messages"))
+    return _message_of(span, side)
+
+
+def _message_of(span: Span, side: str) -> str | None:
+    """The last message of a call of a model: the user's of its input, or the model's."""
+    if side == "output":
+        found = [value for key, value in span.attributes.items() if _REPLY.fullmatch(key)]
+        if found and isinstance(found[-1], str):
+            return found[-1]
     role = "user" if side == "input" else "assistant"
-    return _message(messages, role) if isinstance(messages, list) else None
-
-
-def _said_to_model(span: Span) -> str | None:
-    return _said(span, "input") if "gen_ai.input.messages" in span.attributes else None
-
-
-def _said_by_model(span: Span) -> str | None:
-    found = [value for key, value in span.attributes.items() if _REPLY.fullmatch(key)]
-    if found and isinstance(found[-1], str):
-        return found[-1]
-    return _said(span, "output") if "gen_ai.output.messages" in span.attributes else None
-
-
-def _message(messages: Sequence[Any], role: str) -> str | None:
-    """The text of the last message of a role, with parts or without."""
-    for message in reversed(messages):
-        if not isinstance(message, dict) or message.get("role") != role:
-            continue
-        parts = message.get("parts", message.get("content"))
-        if isinstance(parts, str):
-            return parts
-        contents = (_first(part, ("content", "text")) for part in _objects(parts))
-        if texts := [content for content in contents if isinstance(content, str)]:
-            return "\n".join(texts)
+    messages = parsed_cell(span.attributes.get(f"gen_ai.{side}.messages"))
+    for message in reversed(list(_objects(messages))):
+        if message.get("role") == role:
+            parts = message.get("parts", message.get("content"))
+            if isinstance(parts, str):
+                return parts
+            contents = (_first(part, ("content", "text")) for part in _objects(parts))
+            if texts := [content for content in contents if isinstance(content, str)]:
+                return "\n".join(texts)
     return None
 
 
@@ -409,10 +386,6 @@ def _first(value: Mapping[str, Any], keys: Sequence[str]) -> Any:
     return next((value[key] for key in keys if value.get(key) is not None), None)
 
 
-def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _objects(value: Any) -> Iterator[JsonObject]:
     yield from (item for item in (value if isinstance(value, list) else ()) if type(item) is dict)
 
@@ -421,13 +394,6 @@ def _integer(value: Any) -> int:
     if isinstance(value, int):
         return value
     return int(value) if isinstance(value, str) and len(value) < 24 and value.isdecimal() else 0
-
-
-def _nanoseconds(value: object) -> int:
-    try:
-        return round(parse_time(str(value)).timestamp() * 1e9)
-    except ValueError:  # the order of the rows decides
-        return 0
 
 
 def _plain(value: Any, depth: int = 0) -> Any:

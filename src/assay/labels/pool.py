@@ -21,9 +21,9 @@ from typing import NamedTuple
 import orjson
 
 from assay.data.dataset import Dataset, Document, Judgments
-from assay.data.qrels import parse_grade, wrong_grade
+from assay.data.qrels import row_grade
 from assay.data.table import cell_text, csv_row, read_table, text_cell
-from assay.data.text_file import Record, write_file
+from assay.data.text_file import write_file
 from assay.errors import DataError, UsageError
 from assay.files import complete_lines, cut_file, open_to_append
 from assay.locks import FileLock
@@ -157,17 +157,10 @@ def read_pool(path: Path, *, texts: bool = True) -> GradingPool:
                 "rename one of the two"
             )
         if found["label"].strip():
-            labels[pair.name] = _grade_in(row, found["label"])
+            labels[pair.name] = row_grade(row, found["label"].strip())
     if not pairs:
         raise DataError("has no passages to grade", file=path)
     return GradingPool(list(pairs.values()), labels)
-
-
-def _grade_in(row: Record, text: str) -> int:
-    grade = parse_grade(text.strip())
-    if grade is None:
-        raise row.refusal(wrong_grade(text))
-    return grade
 
 
 def write_pool(path: Path, pairs: Iterable[PassagePair]) -> None:

@@ -23,8 +23,7 @@ import orjson
 from assay.answers.outcome import states
 from assay.data.beir import read_documents, write_beir
 from assay.data.dataset import Dataset, Document, Fact, Query
-from assay.data.html_text import title_and_text
-from assay.data.text_file import Findings
+from assay.data.text_file import Findings, title_and_text
 from assay.errors import DataError, ProviderError, ProviderFailure, UsageError
 from assay.files import read_text_file
 from assay.llm.answerer import ModelAnswerer

@@ -5,12 +5,11 @@ A file appears under its name only when it is complete, with its record beside i
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 from urllib.parse import urljoin, urlsplit
 
@@ -25,7 +24,6 @@ from assay.net.gather import run_coroutine
 from assay.net.http import connect_reason
 from assay.net.json import parse_json, parse_object
 from assay.net.outbound import (
-    UNRESTRICTED,
     OutboundPolicy,
     OutboundRefused,
     policy_of_process,
@@ -144,27 +142,6 @@ async def _receive(
     content = orjson.dumps(asdict(record), option=orjson.OPT_INDENT_2)
     atomic_write(path.with_name(f"{path.name}.json"), content)
     return record
-
-
-@contextmanager
-def temporary_download(
-    url: str,
-    limits: DownloadLimits,
-    *,
-    what: str,
-    folder: Path | None = None,
-    progress: Progress = silent,
-) -> Iterator[tuple[Path, DownloadRecord]]:
-    """A download that is looked at before it is kept: its file and its record, gone at the end.
-
-    Parameters:
-        url: an http(s) address that the user chose; `limits`, `what` and `progress` as above.
-        folder: where to make the temporary folder, so that the file can be moved; any by default.
-    """
-    with TemporaryDirectory(prefix=".download-", dir=folder) as place:
-        path = Path(place) / "file"
-        record = download_file(url, path, limits, what=what, policy=UNRESTRICTED, progress=progress)
-        yield path, record
 
 
 def read_record(path: Path) -> DownloadRecord | None:

@@ -10,7 +10,7 @@ titles has none: its vectors are used as the model gives them.
 """
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.data.cache import scratch_database
-from assay.data.dataset import Corpus, Document
+from assay.data.dataset import Document
 from assay.progress import Progress, silent
 from assay.search.chunks import document_vectors
 from assay.search.embedding import Embedder, VectorCache, Vectors
@@ -74,7 +74,7 @@ NO_METRIC = CorpusMetric()
 
 
 def fit_metric(
-    documents: Corpus,
+    documents: Collection[Document],
     embedder: Embedder,
     cache: VectorCache,
     progress: Progress = silent,
@@ -91,7 +91,7 @@ def fit_metric(
     return _fitted(cache.embed(titles, embedder, progress) - texts)
 
 
-def _titled_sample(documents: Corpus, fewest: int, most: int) -> list[Document]:
+def _titled_sample(documents: Collection[Document], fewest: int, most: int) -> list[Document]:
     """In the order of ids; empty where too few documents have a title."""
     with closing(scratch_database()) as database:
         database.execute("CREATE TABLE titled (id TEXT PRIMARY KEY) WITHOUT ROWID")
