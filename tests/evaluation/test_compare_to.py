@@ -13,8 +13,7 @@ from tests.conftest import MakeDataset
 from assay import Dataset, Run, evaluate
 from assay.cli.app import app
 from assay.errors import RunError, UsageError
-from assay.evaluation.compare_to import regression_gate
-from assay.evaluation.gates import parse_gate
+from assay.evaluation.gates import parse_gate, regression_gate
 from assay.run.folder import find_run
 from assay.run.listing import list_lines
 
@@ -168,7 +167,7 @@ def test_a_run_that_cannot_be_compared_with_fails_a_gate(
 def test_a_name_that_is_nearly_that_of_a_run_is_suggested(
     main: Run, dataset: Dataset, tmp_path: Path
 ) -> None:
-    with pytest.raises(RunError, match=r"'mian' \(did you mean 'main'\?\); list"):
+    with pytest.raises(RunError, match=r"'mian'.*Did you mean 'main'\?"):
         evaluate(right_below(3), dataset, out=tmp_path, compare_to="mian")
 
 

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from assay.data import Dataset
-from assay.evaluation.calling import MAX_UNANSWERED
+from assay.evaluation.calling import MAX_UNANSWERED, ConcurrencyLimit
 from assay.evaluation.evaluation import Evaluation, Events
-from assay.evaluation.pacing import ConcurrencyLimit
 from assay.evaluation.run import Run
 from assay.report.terminal import plain_text, render_report
 from assay.run.config import RunConfig

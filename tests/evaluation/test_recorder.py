@@ -24,8 +24,7 @@ from tests.serve.serving import serving
 
 from assay.data.dataset import Query
 from assay.errors import UsageError
-from assay.evaluation.driver import run_evaluation
-from assay.evaluation.evaluation import Events
+from assay.evaluation.evaluation import Events, run_evaluation
 from assay.evaluation.recorder import (
     ADDRESS_VARIABLE,
     MAX_QUERY,

@@ -10,7 +10,7 @@ import pytest
 from assay.data import Dataset, Document, Query
 from assay.data.dataset import Fact, ReferenceAnswer
 from assay.errors import UsageError
-from assay.evaluation.driver import run_evaluation
+from assay.evaluation.evaluation import run_evaluation
 from assay.evaluation.merge import merge, merged_config
 from assay.evaluation.run import Run
 from assay.evaluation.searching import SearchedCalls, measure_searches, read_evidence

@@ -9,7 +9,7 @@ from tests.report.page_reading import Page, assert_harmless, read_page
 from tests.run.test_trend import point
 
 from assay import Dataset, Run, compare_runs, evaluate
-from assay.evaluation.compare_to import regression_gate
+from assay.evaluation.gates import regression_gate
 from assay.evaluation.leaderboard import make_board
 from assay.metrics.figures import parse_figure
 from assay.report.html_comparison import (

@@ -75,7 +75,7 @@ def test_a_run_to_compare_with_is_looked_for_among_the_newest_first(
     tmp_path: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = [evaluate(lambda q, k: ["a"], DATA, label=f"l{n}", out=tmp_path) for n in range(4)]
-    monkeypatch.setattr("assay.evaluation.compare_to._NEWEST", 2)
+    monkeypatch.setattr("assay.evaluation.gates._NEWEST", 2)
     for label, read in (("l3", 2), ("l0", 3)):  # the one that was made by the first as well
         reads.clear()
         later = evaluate(lambda q, k: ["a"], DATA, compare_to=label, out=tmp_path)

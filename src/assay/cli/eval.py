@@ -229,7 +229,7 @@ def _evaluate_on_cluster(
     shards: str | None,
     listeners: Sequence[str],
 ) -> "Run":
-    from assay.evaluation.driver import compare_run, plan_evaluation
+    from assay.evaluation.evaluation import compare_run, plan_evaluation
     from assay.evaluation.listeners import RunListeners
     from assay.evaluation.ray_shards import evaluate_on_cluster, worker_environment
     from assay.ray_cluster import RayCluster
@@ -256,7 +256,7 @@ def run_in_terminal(config: RunConfig, dataset: "Dataset", **options: Any) -> "t
 async def _run(
     config: RunConfig, dataset: "Dataset", options: dict[str, Any]
 ) -> "tuple[Run, bool]":
-    from assay.evaluation.driver import run_evaluation
+    from assay.evaluation.evaluation import run_evaluation
 
     with evaluation_events() as events:
         _stop_on_signals(events.stop)

@@ -12,8 +12,7 @@ import orjson
 
 from assay.data import Dataset, load_dataset
 from assay.errors import SanityWarning, UsageError, did_you_mean
-from assay.evaluation.driver import run_evaluation
-from assay.evaluation.evaluation import Events
+from assay.evaluation.evaluation import Events, run_evaluation
 from assay.evaluation.listeners import RunListener
 from assay.evaluation.plan import baseline_track, open_agent, require_used_settings
 from assay.evaluation.run import Run, no_answers, run_folder

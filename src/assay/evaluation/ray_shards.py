@@ -15,8 +15,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 from assay.data.dataset import Dataset
 from assay.errors import AssayError, RunError, TargetError, UsageError
-from assay.evaluation.driver import run_evaluation
-from assay.evaluation.evaluation import Evaluation
+from assay.evaluation.evaluation import Evaluation, run_evaluation
 from assay.evaluation.merge import merge, merged_config
 from assay.evaluation.plan import draw_queries
 from assay.evaluation.run import Run

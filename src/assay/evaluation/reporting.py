@@ -12,8 +12,14 @@ import numpy as np
 
 from assay.data.dataset import Dataset, Query
 from assay.errors import FailureKind
-from assay.evaluation.compare_to import check_against, reference_gates
-from assay.evaluation.gates import Gate, check_gate, search_figure, with_calibration
+from assay.evaluation.gates import (
+    Gate,
+    check_against,
+    check_gate,
+    reference_gates,
+    search_figure,
+    with_calibration,
+)
 from assay.evaluation.results import (
     NOT_ASKED,
     Batch,

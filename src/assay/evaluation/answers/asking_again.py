@@ -15,8 +15,7 @@ from pathlib import Path
 
 from assay.answers.case import AnswerCase
 from assay.data.dataset import Dataset, Query
-from assay.evaluation.calling import OutageCalls, retry_policy, run_calls
-from assay.evaluation.pacing import ConcurrencyLimit
+from assay.evaluation.calling import ConcurrencyLimit, OutageCalls, retry_policy, run_calls
 from assay.llm.passages import Passage
 from assay.net.retry import CircuitBreaker
 from assay.progress import Progress

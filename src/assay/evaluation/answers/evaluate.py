@@ -42,7 +42,7 @@ from assay.evaluation.answers.nugget_scores import (
     nuggets_by_rules,
 )
 from assay.evaluation.answers.poisoning import PoisonRun, run_poison
-from assay.evaluation.pacing import unless_stopped
+from assay.evaluation.calling import unless_stopped
 from assay.metrics.answer_values import JudgeControls
 from assay.net.gather import gather_for
 from assay.targets.protocol import context_taker

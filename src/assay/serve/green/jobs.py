@@ -18,8 +18,7 @@ from typing import Any
 from assay.data.dataset import Dataset
 from assay.errors import AssayError, RunError, TargetError
 from assay.evaluation.agentbeats import ROLE
-from assay.evaluation.driver import run_evaluation
-from assay.evaluation.evaluation import Events
+from assay.evaluation.evaluation import Events, run_evaluation
 from assay.evaluation.results import Tick
 from assay.evaluation.run import Run
 from assay.net.json import JsonObject
