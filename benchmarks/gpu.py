@@ -134,7 +134,7 @@ def index(
     stages.wrap(array_store.ArrayStore, "write", "writing")
     settings = EmbedderSettings(embedder=f"st:{model}", device=device)
     sys.argv = ["assay", "index", "--dataset", str(folder), "--embedder", settings.embedder]
-    sys.argv += ["--device", device]
+    os.environ["ASSAY_DEVICE"] = device
     wall, cpu = time.perf_counter(), time.process_time()
     with suppress(SystemExit):
         assay()

@@ -89,7 +89,7 @@ def test_an_application_that_answers_learns_how_to_map_its_answer() -> None:
         (
             {"hits": [f"{each}#chunk-0" for each in NOTES[:3]]},
             ["ids=hits"],
-            "try: --chunk-separator '#chunk'",
+            "try: --map 'chunk=#chunk'",
         ),
     ],
 )

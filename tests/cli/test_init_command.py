@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from tests.deploy.ci_jobs import LocalRunner, run_github_steps, run_gitlab_job
 
 from assay.cli.app import app
-from assay.cli.project import find_ci, find_dataset, find_function, find_mcp_server
+from assay.cli.project import find_ci, find_datasets, find_function, find_mcp_server
 
 SEARCH = """
 import assay
@@ -138,8 +138,7 @@ def test_functions_are_ranked_by_name_and_broken_files_passed_over(tmp_path: Pat
 def test_a_folder_in_beir_format_is_found(tmp_path: Path) -> None:
     (tmp_path / "data" / "mine" / "qrels").mkdir(parents=True)
     (tmp_path / "data" / "mine" / "queries.jsonl").write_text("")
-    found = find_dataset(tmp_path)
-    assert found is not None
+    (found,) = find_datasets(tmp_path)
     assert found.value == "./data/mine"
 
 

@@ -21,8 +21,8 @@ def test_the_package_runs_as_a_module() -> None:
 def test_too_little_memory_is_a_message(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("assay.cli.app.rename_variables", Mock(side_effect=MemoryError))
+    monkeypatch.setattr("assay.cli.app.app", Mock(side_effect=MemoryError))
     with pytest.raises(SystemExit) as end:
         main()
     assert end.value.code == 2
-    assert "error: there is not enough memory for this" in capsys.readouterr().err
+    assert "error: not enough memory" in capsys.readouterr().err

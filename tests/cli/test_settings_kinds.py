@@ -13,12 +13,13 @@ from assay.errors import UsageError
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('num_queries = "five"', "assay.toml: 'num_queries' must be an integer, got 'five'"),
-        ("[eval]\ntop-k = 2.5", "assay.toml: 'top_k' must be an integer, got 2.5"),
-        ("num_queries = true", "'num_queries' must be an integer, got True"),
-        ('max_cost = "much"', "'max_cost' must be a number, got 'much'"),
-        ('[ground-truth]\nresume = "yes"', "'resume' must be true or false, got 'yes'"),
-        ('[serve.green]\nconcurrency = "x"', "'concurrency' must be an integer"),
+        ('num_queries = "five"', "assay.toml: 'num_queries': 'five'"),
+        ("[eval]\ntop-k = 2.5", "assay.toml: 'top_k': '2.5'"),
+        ("num_queries = true", "assay.toml: 'num_queries': 'True'"),
+        ('timeout = "much"', "assay.toml: 'timeout': 'much'"),
+        ("timeout = [1, 2]", "assay.toml: 'timeout' takes one value"),
+        ('[ground-truth]\nresume = "maybe"', "assay.toml: 'resume': 'maybe'"),
+        ('[serve.green]\nconcurrency = "x"', "assay.toml: 'concurrency': 'x'"),
     ],
 )
 def test_a_value_of_the_wrong_kind_is_blamed_on_the_file(

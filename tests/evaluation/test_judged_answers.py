@@ -201,6 +201,6 @@ def test_a_budget_that_ends_keeps_the_run(town: Dataset, tmp_path: Path) -> None
         async def generate(self, prompt: str, max_tokens: int = 100) -> str:
             raise BudgetExceeded("1.00 US dollars are spent")
 
-    outcome = run(perfect, town, tmp_path, judge=Dear("TRUE"), max_cost=1.0)
+    outcome = run(perfect, town, tmp_path, judge=Dear("TRUE"), judge_set={"max_cost": 1.0})
     assert outcome.state == "not judged"
     assert section(outcome).trouble == "1.00 US dollars are spent"

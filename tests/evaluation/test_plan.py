@@ -164,7 +164,6 @@ def test_an_option_is_refused_without_the_one_that_it_needs(name: str) -> None:
         ("builtin:dense", {"bm25": ("k1=0.9",)}, "--bm25"),
         ("purple:dense", {"bm25": ("language=german",)}, "--bm25"),
         ("builtin:bm25", {"embedder": "openai:m"}, "--embedder"),
-        ("builtin:bm25", {"device": "cuda"}, "--device"),
         ("builtin:hybrid", {"bm25": ("k1=0.9",), "embedder": "openai:m"}, ""),
         ("builtin:bm25", {"embedder": "openai:m", "baseline": "builtin:dense"}, ""),
     ],
@@ -183,7 +182,7 @@ def test_an_option_that_a_mode_does_not_use_is_refused(
 
 @pytest.mark.parametrize(
     ("name", "value", "flag"),
-    [("device", "cuda", "--device"), ("mapping", ("ids=hits",), "--map")],
+    [("mapping", ("ids=hits",), "--map")],
 )
 def test_what_is_set_for_many_runs_is_no_mistake_of_one(name: str, value: Any, flag: str) -> None:
     config = RunConfig("python:mine:find", **{name: value})
@@ -193,9 +192,9 @@ def test_what_is_set_for_many_runs_is_no_mistake_of_one(name: str, value: Any, f
 
 
 def test_of_a_resumed_run_only_what_is_given_now_is_checked() -> None:
-    config = RunConfig("builtin:bm25", method="POST", mapping=("ids=hits",))
+    config = RunConfig("builtin:bm25", request="{}", mapping=("ids=hits",))
     require_used_settings(config, resumed=True)
-    with pytest.raises(UsageError, match="--method has no effect on a builtin: target"):
+    with pytest.raises(UsageError, match="--request has no effect on a builtin: target"):
         require_used_settings(config)
 
 

@@ -276,7 +276,7 @@ def test_a_page_of_many_answers_stays_small(answered_run: Run, answered_dataset:
 def test_a_run_from_before_there_were_answers_is_still_shown(
     plain_run: Run, hostile_dataset: Dataset
 ) -> None:
-    new = ("answers", "judge", "judge_set", "max_cost", "counterfactuals", "ground_truth")
+    new = ("answers", "judge", "judge_set", "counterfactuals", "ground_truth")
     written = plain_run.report.model_dump(mode="json", exclude_unset=True)
     config = plain_run.report.config.to_json()
     written["config"] = {key: value for key, value in config.items() if key not in new}

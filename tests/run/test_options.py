@@ -38,14 +38,11 @@ FULL = RunConfig(
     gates=("ndcg@5>=0.3", "success_rate>=0.9"),
     track="trained",
     baseline="builtin:bm25",
-    mapping=("query=q", "ids=re:(a,b)"),
+    mapping=("query=q", "ids=re:(a,b)", "chunk=#"),
     request='{"q": "{query}"}',
-    method="PUT",
     headers=("X-Tenant: a; b", "Authorization: Bearer $TOKEN"),
     preset="solr:docs",
-    chunk_separator="#",
     embedder="openai:m@http://127.0.0.1:9/v1",
-    device="cpu",
     bm25=("k1=0.9,b=0.4", "language=german"),
     search="builtin:bm25",
     searches="searches.jsonl",
@@ -66,10 +63,10 @@ FULL = RunConfig(
         timeout=900.0,
         concurrency=2,
         calibration="calibration.jsonl",
+        max_cost=0.5,
         require_calibrated=True,
     ),
     no_cache=True,
-    max_cost=0.5,
     criteria="criteria",
     counterfactuals=True,
     poison=("override", "false_fact"),
@@ -116,7 +113,7 @@ def test_the_command_that_repeats_a_run_names_every_setting() -> None:
 def test_settings_without_meaning_are_left_out_of_the_command() -> None:
     flags = dict(arguments(PLAIN))
     assert flags["--no-answers"] is None
-    assert not {"--judge", "--judge-set", "--max-cost", "--references"} & set(flags)
+    assert not {"--judge", "--judge-set", "--references"} & set(flags)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +124,7 @@ def test_settings_without_meaning_are_left_out_of_the_command() -> None:
         ("timeout", "soon", "timeout must be a number, got 'soon'"),
         ("timeout", "nan", "timeout must be a positive number of seconds, got nan"),
         ("track", "fast", "track must be one of zero-shot, trained, undeclared, got 'fast'"),
-        ("max_cost", "1", "max_cost needs --judge; set it as well"),
+        ("judge_set", "votes=1", "judge_set needs --judge; set it as well"),
     ],
 )
 def test_a_wrong_value_in_the_form_is_named(field: str, text: str, message: str) -> None:

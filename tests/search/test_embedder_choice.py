@@ -104,8 +104,6 @@ def test_settings_that_cannot_be_meant_are_refused(settings: tuple[str, ...], re
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        (("", "cuda"), "--device cuda has no effect on the built-in model"),
-        (("tei:http://127.0.0.1:9", "cuda:1"), "--device cuda:1 has no effect on a server"),
         (("some/model",), r"is invalid; use one of .* Did you mean st:some/model\?"),
     ],
 )

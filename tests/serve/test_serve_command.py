@@ -14,9 +14,7 @@ import httpx
 import pytest
 from tests import forked
 
-from assay.progress import silent
 from assay.serve.listening import check_exposure
-from assay.serve.purple import McpSearch
 
 
 @contextmanager
@@ -52,63 +50,6 @@ def test_a_taken_port_is_told_in_words(tmp_path: Path) -> None:
         arguments = ("serve", "green", "--port", port, "--dataset", "notes")
         second = forked.run(forked.ASSAY, *arguments)
     assert f"port {port} on 127.0.0.1 is already in use" in second.stderr
-
-
-async def test_the_evaluator_also_serves_the_search_that_agents_expect_beside_it(
-    tmp_path: Path,
-) -> None:
-    """At green-agent:8000, by REST and by MCP; both end with one signal."""
-    arguments = ("--port", "0", "--mcp-port", "0", "--dataset", "notes", "--mode", "bm25")
-    with started("green", *arguments, folder=tmp_path) as (process, url):
-        search = process.stdout.readline().strip()
-        asked = {"query": "tomatoes", "top_k": 3}
-        found = httpx.post(
-            f"{search}/search_nfcorpus",
-            json=asked,
-            headers={"Host": "green-agent:8000"},
-            trust_env=False,
-            timeout=60,
-        ).json()
-        by_mcp = McpSearch(search)
-        try:
-            ids = await (await by_mcp.open(silent))("tomatoes", 3)
-        finally:
-            await by_mcp.close()
-        card = httpx.get(url, trust_env=False).json()
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=30) in (0, -signal.SIGTERM)
-    assert ids == [hit["doc_id"] for hit in found["results"]]
-    assert len(ids) == 3
-    assert card["name"] == "NFCorpus Retrieval Evaluator"
-
-
-def test_the_search_beside_the_evaluator_has_the_same_guards(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MCP_ALLOWED_HOSTS", "search.example")
-    arguments = ("--port", "0", "--mcp-port", "0", "--dataset", "notes", "--mode", "bm25")
-    tokens = {"ASSAY_TOKEN": "sesame", "ASSAY_ADMIN_TOKEN": "operator"}
-    with (
-        started("green", *arguments, folder=tmp_path, **tokens) as (process, green),
-        httpx.Client(trust_env=False, timeout=60) as http,
-    ):
-        search = process.stdout.readline().strip()
-
-        def post(path: str, token: str, **headers: str) -> int:
-            sent = {"Authorization": f"Bearer {token}", **headers}
-            return http.post(search + path, json={"query": "tea"}, headers=sent).status_code
-
-        for address in (f"{green}/tasks/none", f"{search}/stats"):
-            assert http.get(address).status_code == 401
-            answer = http.get(address, headers={"Authorization": "Bearer sesame"})
-            assert answer.status_code in (200, 404)
-        assert http.post(f"{search}/search_nfcorpus", json={"query": "tea"}).status_code == 401
-        assert post("/search_nfcorpus", "sesame", Host="search.example") == 200
-        assert post("/search_nfcorpus", "sesame", Host="evil.example") == 421
-        assert post("/search_nfcorpus", "sesame", Origin="http://evil.example") == 403
-        assert post("/stats/reset", "sesame") == 401
-        assert post("/stats/reset", "operator") == 200
-        assert post("/search_nfcorpus", "operator") == 401
 
 
 @contextmanager

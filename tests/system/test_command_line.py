@@ -135,7 +135,7 @@ def test_export_writes_to_stdout(place: Path, form: str) -> None:
 
 
 def test_files_of_ci(place: Path, tmp_path: Path) -> None:
-    paths = {name: tmp_path / name for name in ("junit", "markdown", "html")}
+    paths = {name: tmp_path / name for name in ("junit", "markdown")}
     options = [text for name, path in paths.items() for text in (f"--{name}", str(path))]
     command = ("eval", "python:agent:good", "--dataset", "questions.csv", "--out", str(tmp_path))
     done = run(place, *command, "--gate", "ndcg@5>=0.9", *options)

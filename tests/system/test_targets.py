@@ -403,4 +403,4 @@ def test_doctor_suggests_the_separator_of_chunk_ids_for_a_table(
 
     with listening(answer) as url:
         result = assay("doctor", f"rest:{url}/?q={{query}}", "--dataset", questions, "--json")
-    assert "--chunk-separator '::'" in result.stdout
+    assert "--map 'chunk=::'" in result.stdout

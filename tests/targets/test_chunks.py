@@ -75,7 +75,7 @@ def test_a_separator_ends_the_id_of_a_document(separator: str, chunk: str, docum
 
 
 def test_a_pattern_that_cannot_be_read_is_refused() -> None:
-    with pytest.raises(UsageError, match="--chunk-separator 're:\\(' is not a regular expression"):
+    with pytest.raises(UsageError, match="--map 'chunk=re:\\(': this is not a regular expression"):
         parse_separator("re:(")
 
 
@@ -128,7 +128,7 @@ def test_answers_are_measured_against_what_the_model_was_shown(tmp_path: Path) -
             chunk = {"id": "pool#2", "text": text}
             return {"contexts": [chunk], "answer": "It opens at 7:00.", "citations": ["pool#2"]}
 
-        run = evaluate(agent, TOWN, out=tmp_path, answers=True, chunk_separator="#")
+        run = evaluate(agent, TOWN, out=tmp_path, answers=True, mapping="chunk=#")
         assert run.metrics["ndcg@5"] == 1.0
         assert run.report.answers is not None
         return run.report.answers.metrics

@@ -54,7 +54,7 @@ def test_a_placeholder_in_the_query_itself_is_not_filled_in() -> None:
         ("http://h/s", {"body": "{query}"}, "--request is not JSON"),
         ("http://h/s", {"body": '{"q": {query}}'}, "Placeholders stand inside quotes"),
         ("http://h/s", {"body": "@none.json"}, "cannot read the file: No such file"),
-        ("http://h/{query}", {"method": "FETCH"}, "--method 'FETCH' is not one of GET, POST"),
+        ("http://h/{query}", {"method": "FETCH"}, "method 'FETCH' is not one of GET, POST"),
         ("http://h/{query}", {"headers": ("nothing",)}, "--header must be 'Name: value'"),
         ("http://h/{query}", {"headers": ("X-A:",)}, "has no value"),
         ("http://h/{query}", {"headers": ("X-A: $NOT_SET_1",)}, "variable NOT_SET_1, which is not"),

@@ -28,10 +28,10 @@ DATA = load_dataset("notes")
 DATA_ID = next(iter(DATA.documents))
 
 
-def agent_for(url: str, *mapping: str, **settings: Any) -> Agent:
+def agent_for(url: str, *mapping: str, method: str = "", **settings: Any) -> Agent:
     request = RequestSettings(**settings)
     return open_target(
-        f"rest:{url}", OpenContext(DATA, mapping=parse_mapping(mapping), request=request)
+        f"rest:{method}{url}", OpenContext(DATA, mapping=parse_mapping(mapping), request=request)
     )
 
 
@@ -96,7 +96,7 @@ async def test_a_body_from_a_file_is_sent_by_post_with_headers_from_the_environm
     async with serving(one_route(answer)) as url:
         headers = ("Authorization: Bearer $SEARCH_TOKEN", "X-A: ${SEARCH_TOKEN}$$1")
         found = await ask(f"{url}/s", body=f"@{body}", headers=headers)
-        put = await ask(f"{url}/s", body=f"@{body}", headers=headers, method="put")
+        put = await ask(f"{url}/s", body=f"@{body}", headers=headers, method="put ")
     assert found.doc_ids == put.doc_ids == ("d1",)
     assert seen == [
         ("POST", "Bearer s3cret-value", "s3cret-value$1"),

@@ -147,21 +147,3 @@ def test_read_only_pages_change_nothing(copied: Path) -> None:
         assert client.post("/chosen", data={**chosen, "do": "compare"}).status_code == 303
         assert client.post("/chosen", data={**chosen, "do": "grade"}).status_code == 403
     assert len(list(copied.iterdir())) == 4
-
-
-def test_a_new_token_is_printed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from assay.cli.serve import ui
-    from assay.serve import listening
-
-    monkeypatch.delenv("ASSAY_TOKEN", raising=False)
-    served = []
-    monkeypatch.setattr(listening, "serve_on", lambda app, listener: served.append(app))
-    ui(runs=tmp_path, host="127.0.0.1", port=0, with_token=True, read_only=True)
-    token = re.search(r"token for visitors: (\S{20,})", capsys.readouterr().err)
-    assert token
-    with TestClient(served[0], "http://127.0.0.1", follow_redirects=False) as client:
-        assert client.get("/").status_code == 303
-        answer = client.get("/", headers={"authorization": f"Bearer {token[1]}"})
-        assert answer.status_code == 200

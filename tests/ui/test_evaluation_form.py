@@ -30,7 +30,7 @@ def test_no_option_is_missing_in_the_form() -> None:
     shown = {setting.name for setting in form_settings()}
     assert {each for each in option_table() if each not in shown} == {"shard_index", "num_shards"}
     labels = {setting.name: short_label(setting) for setting in form_settings()}
-    usual = ("top_k", "concurrency", "timeout", "max_cost")
+    usual = ("top_k", "concurrency", "timeout", "judge_set")
     assert [labels[name] for name in usual] == ["Top k", "Concurrency", "Timeout", "Cost limit"]
 
 

@@ -232,8 +232,7 @@ FULL = RunConfig(
     counterfactuals=True,
     references=("truth.jsonl",),
     judge="ollama:small",
-    judge_set=JudgeSettings(votes=5),
-    max_cost=1.5,
+    judge_set=JudgeSettings(votes=5, max_cost=1.5),
     timeout=2.5,
 )
 

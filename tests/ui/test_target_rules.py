@@ -75,7 +75,6 @@ def test_a_file_may_be_named_on_loopback_only(tmp_path: Path, name: str) -> None
     [
         {"embedder": "openai:m@http://127.0.0.1:1/v1"},
         {"embedder": "onnx:/etc"},
-        {"device": "cuda:0"},
     ],
 )
 def test_visitors_choose_no_embedder(tmp_path: Path, chosen: dict[str, str]) -> None:
@@ -90,18 +89,18 @@ def test_visitors_read_no_file_and_no_variable_by_a_request() -> None:
     exposed = TargetRules(OutboundPolicy.for_server("0.0.0.0", "example.org"))
     local = TargetRules(OutboundPolicy.for_server("127.0.0.1"))
     exposed.check_target("rest:http://example.org/?q={query}")
-    exposed.check_request(RequestSettings(headers=("X-Tenant: a",)), ["ids=hits[].id"], "#")
-    for settings, mapping, separator in [
-        (RequestSettings(headers=("X-A: $ASSAY_ADMIN_TOKEN",)), [], ""),
-        (RequestSettings(body="@/etc/passwd"), [], ""),
-        (RequestSettings(), ["ids=re:(a+)+$"], ""),
-        (RequestSettings(), ["ids= re:(a+)+$"], ""),
-        (RequestSettings(), ["ids=hits[].id,texts=\t re:(a+)+$"], ""),
-        (RequestSettings(), [], "re:(a+)+b"),
+    exposed.check_request(RequestSettings(headers=("X-Tenant: a",)), ["ids=hits[].id", "chunk=#"])
+    for settings, mapping in [
+        (RequestSettings(headers=("X-A: $ASSAY_ADMIN_TOKEN",)), []),
+        (RequestSettings(body="@/etc/passwd"), []),
+        (RequestSettings(), ["ids=re:(a+)+$"]),
+        (RequestSettings(), ["ids= re:(a+)+$"]),
+        (RequestSettings(), ["ids=hits[].id,texts=\t re:(a+)+$"]),
+        (RequestSettings(), ["chunk=re:(a+)+b"]),
     ]:
         with pytest.raises(UsageError, match="server"):
-            exposed.check_request(settings, mapping, separator)
-        local.check_request(settings, mapping, separator)
+            exposed.check_request(settings, mapping)
+        local.check_request(settings, mapping)
     with pytest.raises(UsageError, match="read a file"):
         exposed.check_target("rest:http://example.org/?q={query}&k=${ASSAY_ADMIN_TOKEN}")
     with pytest.raises(UsageError, match="not an allowed host"):

@@ -8,9 +8,9 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 from assay.cli.console import say
-from assay.cli.eval import run_in_terminal, show_run
+from assay.cli.eval import run_in_terminal, run_result
 from assay.cli.options import EngineOption, OutOption, choose_dataset
-from assay.cli.verb import Result, argument, option, switch
+from assay.cli.verb import Result, argument, option
 from assay.errors import AssayError, UsageError
 from assay.evaluation import bench as suites
 from assay.evaluation.agentbeats import runs_in_results
@@ -98,12 +98,7 @@ def _exit_code(report: suites.BenchReport, folder: Path) -> tuple[int, list[str]
     return (0 if report.gates_passed else 1), []
 
 
-def _run_on_cluster(
-    suite: suites.Suite,
-    folder: Path,
-    out: Path,
-    engine: str,
-) -> None:
+def _run_on_cluster(suite: suites.Suite, folder: Path, out: Path, engine: str) -> None:
     """Make the runs that are missing, as many at once as the cluster has CPUs."""
     from assay.evaluation.ray_shards import run_on_cluster, worker_environment
     from assay.ray_cluster import RayCluster
@@ -139,8 +134,7 @@ def merge(
         str | None,
         option("The agent's name, if the shards were evaluated at different URLs.", metavar="NAME"),
     ] = None,
-    as_json: Annotated[bool, switch("--json", "Print the result as JSON on stdout.")] = False,
-) -> None:
+) -> Result:
     """Merge the shards of one evaluation into one run. Its figures are those of a run that was
     never split. Parts of an index are merged into the index.
     """
@@ -148,8 +142,7 @@ def merge(
     if any((folder / "part.json").is_file() for folder in folders):
         from assay.cli.search import merge_index_parts
 
-        merge_index_parts(folders, dataset).show(as_json)
-        return
+        return merge_index_parts(folders, dataset)
     with TemporaryDirectory(prefix="assay-merge-") as unpacked:
         shards = []
         for place, run in enumerate(runs):
@@ -161,4 +154,4 @@ def merge(
         if dataset is not None:
             config = replace(config, dataset=dataset)
         merged = asyncio.run(merge_shards(shards, config, _load(config), out))
-    show_run(merged, as_json)
+    return run_result(merged)

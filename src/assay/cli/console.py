@@ -4,10 +4,12 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from assay.errors import UsageError
+from assay.net.json import parse_json
 from assay.net.redact import printable, printable_json, redact_known
 
 if TYPE_CHECKING:
@@ -20,9 +22,15 @@ if TYPE_CHECKING:
 
 
 def print_json(value: Any) -> None:
-    """A result for programs, on stdout."""
+    """A result for programs, on stdout: a value, or a function that writes one to a stream."""
     import orjson
 
+    if callable(value):
+        if not sys.stdout.isatty():
+            value(sys.stdout.buffer)
+            return
+        value(stream := BytesIO())
+        value = parse_json(stream.getvalue())
     options = orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
     sys.stdout.write(printable_json(orjson.dumps(value, option=options).decode()))
     sys.stdout.flush()

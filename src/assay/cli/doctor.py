@@ -16,7 +16,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from assay.cli.options import make_config, read_values, use_named_target
+from assay.cli.options import read_config, use_named_target
 from assay.cli.settings import read_settings
 from assay.cli.verb import (
     Result,
@@ -37,7 +37,6 @@ from assay.plugins import Plugin, installed_plugins
 from assay.privacy import private_mode
 from assay.report.console import labeled
 from assay.report.numbers import counted
-from assay.run.config import RunConfig
 from assay.run.settings import settings
 from assay.targets.opening import redact_target
 from assay.targets.target_kinds import TARGET_KINDS
@@ -49,8 +48,15 @@ if TYPE_CHECKING:
 
 
 _SETTINGS = (
-    *("dataset", "columns", "top_k", "timeout", "mapping", "request", "method", "headers"),
-    *("preset", "answers"),
+    "dataset",
+    "columns",
+    "top_k",
+    "timeout",
+    "mapping",
+    "request",
+    "headers",
+    "preset",
+    "answers",
 )
 _HELP = {
     "dataset": "Send a query of this data set, and check that it knows the ids of the response: "
@@ -97,31 +103,29 @@ def doctor(
     be reached.
     """
     if url is None:
-        found = examine_installation(context.find_root().command, deep=deep)
+        root = context.find_root().command
+        assert isinstance(root, VerbGroup)
+        found = examine_installation(root, deep=deep)
         return Result(found, _rendered_installation(found), 1 if found.problems else 0)
     if deep:
         raise UsageError("--deep checks the files of this installation: pass it without a URL")
-    url = use_named_target(context, url, options)
-    values = read_values(context, _SETTINGS, options)
-    named = options["dataset"] or ""
-    config = make_config(context, {**values, "dataset": named or "none"}, target=url or "")
+    target = use_named_target(context, url, options) or ""
+    dataset = options["dataset"]
+    options["dataset"] = dataset or "none"
+    config = read_config(context, _SETTINGS, options, target=target)
     flags = [name for name in _SETTINGS if is_on_command_line(context, settings()[name].param)]
     require_used_settings(config, flags)
-    return _examine_agent(config, query or "", bool(named))
-
-
-def _examine_agent(config: RunConfig, query: str, with_data: bool) -> Result:
     # The agent's warnings are in the list of problems already.
     logging.getLogger("assay.targets.a2a.agent").setLevel(logging.ERROR)
     with private_mode(config.private):
-        data = load_dataset(config.dataset, columns=config.columns) if with_data else None
+        data = load_dataset(config.dataset, columns=config.columns) if dataset else None
     try:
-        found = asyncio.run(check_target_health(config, data, query=query))
+        health = asyncio.run(check_target_health(config, data, query=query or ""))
     except TargetError as error:
-        value = {"url": redact_target(config.target), "reached": False, "error": str(error)}
+        value = {"url": redact_target(target), "reached": False, "error": str(error)}
         return Result(value, exit_code=error.exit_code, notes=[f"error: {error}"])
-    value = {**asdict(found), "reached": True, "healthy": found.healthy}
-    return Result(value, _rendered(found), 0 if found.healthy else 1)
+    value = {**asdict(health), "reached": True, "healthy": health.healthy}
+    return Result(value, _rendered(health), 0 if health.healthy else 1)
 
 
 def _rendered(found: "HealthReport") -> Iterator["RenderableType"]:
@@ -138,9 +142,10 @@ def _rendered(found: "HealthReport") -> Iterator["RenderableType"]:
 
 
 def _facts(found: "HealthReport") -> Iterator[tuple[str, str]]:
-    if found.card is not None:
-        yield "card", f"{_name(found.card)}, from {found.card_place}"
-        capabilities = found.card.get("capabilities")
+    if (card := found.card) is not None:
+        name = f"{card.get('name') or 'unnamed'!s} {card.get('version') or ''!s}".strip()[:80]
+        yield "card", f"{name}, from {found.card_place}"
+        capabilities = card.get("capabilities")
         offered = isinstance(capabilities, dict) and capabilities.get("streaming") is True
         yield "streaming", "offered" if offered else "not offered"
     for place, interface in enumerate(found.interfaces):
@@ -155,10 +160,6 @@ def _facts(found: "HealthReport") -> Iterator[tuple[str, str]]:
     if found.known_ids is not None:
         total = len(found.calls[0].doc_ids)
         yield "data set", f"{found.known_ids} of {total} ids are documents of {found.dataset!r}"
-
-
-def _name(card: dict[str, object]) -> str:
-    return f"{card.get('name') or 'unnamed'!s} {card.get('version') or ''!s}".strip()[:80]
 
 
 def _outcome(call: "SampleCall") -> str:
@@ -179,17 +180,32 @@ def _answer_text(call: "SampleCall") -> str:
     return f"{sizes}: {call.answer}{more}"
 
 
-_PACKAGES = (
-    *("agent-assay", "a2a-sdk", "mcp", "httpx", "starlette", "uvicorn"),
-    *("onnxruntime", "lightgbm", "PyStemmer", "numpy"),
-)
-_IMPORTED_AS = {"a2a-sdk": "a2a"}
+# Distributions, and the name of the import if it is another.
+_PACKAGES = {
+    "agent-assay": "assay",
+    "a2a-sdk": "a2a",
+    "mcp": "",
+    "httpx": "",
+    "starlette": "",
+    "uvicorn": "",
+    "onnxruntime": "",
+    "lightgbm": "",
+    "PyStemmer": "",
+    "numpy": "",
+}
 _SECRET = ("TOKEN", "PASSWORD", "SECRET", "KEY")
 # Read directly, without an option.
-_PLAIN_VARIABLES = (
-    *("ASSAY_CACHE", "ASSAY_TOKEN", "ASSAY_ADMIN_TOKEN", "ASSAY_ALLOWED_HOSTS", "ASSAY_THREADS"),
-    *("ASSAY_GGUF_MODEL", "ASSAY_NOTE_MAPPING", "ASSAY_EMBEDDER_KEY"),
-)
+_PLAIN_VARIABLES = {
+    "ASSAY_CACHE",
+    "ASSAY_TOKEN",
+    "ASSAY_ADMIN_TOKEN",
+    "ASSAY_ALLOWED_HOSTS",
+    "ASSAY_THREADS",
+    "ASSAY_DEVICE",
+    "ASSAY_GGUF_MODEL",
+    "ASSAY_NOTE_MAPPING",
+    "ASSAY_EMBEDDER_KEY",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +220,11 @@ class Setting:
 
 @dataclass(frozen=True)
 class Installation:
-    """What `assay doctor` prints without a URL, as its JSON has it."""
+    """What `assay doctor` prints without a URL, as its JSON has it.
+
+    `index` is where searches keep it: a folder, or a Qdrant server. `kept_files` has, with
+    `--deep`, each index, cache and model, and whether its checksums match.
+    """
 
     settings: list[Setting]
     unread_variables: list[str]
@@ -214,41 +234,37 @@ class Installation:
     cache: str
     datasets: dict[str, str]
     index: str
-    """Where searches keep their index: a folder, or a Qdrant server."""
     kept_files: dict[str, str]
-    """Of `--deep`: each index, cache and model, and whether its checksums match."""
     problems: list[str]
 
 
-def _other_owners() -> list[str]:
-    """Distributions that install a package of our name: whichever came last is imported."""
-    owners = metadata.packages_distributions().get("assay", [])
-    others = sorted({name for name in owners if not name.startswith("agent-assay")})
-    return [
-        f"{name} also installs the package 'assay': pip uninstall {name}, then install agent-assay"
-        for name in others
-    ]
-
-
-def examine_installation(root: click.Command, *, deep: bool = False) -> Installation:
-    """What is set up here.
-
-    Parameters:
-        root: the whole command line, which knows every verb.
-        deep: read and hash everything in the cache.
-    """
-    assert isinstance(root, VerbGroup)
-    cache, problem = _cache()
-    checked = _check_kept_files() if deep and not problem else {}
-    index, unreachable = _index_place(cache)
-    problems = [one for one in (problem, unreachable) if one]
+def examine_installation(root: VerbGroup, *, deep: bool = False) -> Installation:
+    """What is set up here; `deep` reads and hashes everything in the cache."""
+    cache, cache_problem = _cache()
+    problems = [cache_problem] if cache_problem else []
+    index, index_problem = _index_place(cache)
+    problems += [index_problem] if index_problem else []
     plugins = list(installed_plugins())
     problems += [plugin.error for plugin in plugins if plugin.error]
-    problems += _other_owners()
-    problems += [f"{what}: {state}" for what, (state, damaged) in checked.items() if damaged]
+    owners = metadata.packages_distributions().get("assay", [])
+    problems += [  # whichever came last is imported
+        f"{name} also installs the package 'assay': pip uninstall {name}, then install agent-assay"
+        for name in sorted({each for each in owners if not each.startswith("agent-assay")})
+    ]
+    kept_files = {}
+    if deep and not cache_problem:
+        from assay.search.array_store import check_kept_files
+
+        for what, damage in check_kept_files():
+            kept_files[what] = damage or "every checksum matches"
+            problems += [f"{what}: {damage}"] if damage else []
+    verbs = sorted(root.all_verbs(), key=itemgetter(0))
+    known = {name for _, verb in verbs for param in verb.params for name in _variables(param)}
     return Installation(
-        settings=list(_option_settings(root)),
-        unread_variables=_unread(root),
+        settings=list(_option_settings(verbs, read_settings(root))),
+        unread_variables=sorted(  # most often a typo
+            name for name in os.environ.keys() - known - _PLAIN_VARIABLES if name[:6] == "ASSAY_"
+        ),
         targets={
             kind.name: {"syntax": kind.syntax, "description": kind.description}
             for kind in TARGET_KINDS.values()
@@ -256,9 +272,9 @@ def examine_installation(root: click.Command, *, deep: bool = False) -> Installa
         plugins=plugins,
         versions=dict(_versions()),
         cache=cache,
-        datasets=dict(_datasets(problem)),
+        datasets={"notes": "bundled with Assay", "nfcorpus": _nfcorpus(cache_problem)},
         index=index,
-        kept_files={what: state for what, (state, _) in checked.items()},
+        kept_files=kept_files,
         problems=problems,
     )
 
@@ -278,61 +294,39 @@ def _index_place(cache: str) -> tuple[str, str]:
         return "QDRANT_URL", str(error)
 
 
-def _check_kept_files() -> dict[str, tuple[str, bool]]:
-    """What is in the cache, its state in words, and whether it is damaged."""
-    from assay.search.array_store import check_kept_files
-
-    return {
-        what: (damage or "every checksum matches", bool(damage))
-        for what, damage in check_kept_files()
-    }
-
-
-def _option_settings(root: VerbGroup) -> Iterator[Setting]:
-    from_file = read_settings(root)
-    for path, command in sorted(root.all_verbs(), key=itemgetter(0)):
-        for parameter in command.params:
-            if parameter.name not in ("help_all", "as_json"):
-                yield _setting(" ".join(path), parameter, from_file[path])
-
-
-def _setting(verb: str, parameter: Any, from_file: dict[str, Any]) -> Setting:
-    for variable in _variables(parameter):
-        if value := os.environ.get(variable):
-            return Setting(verb, parameter.name, _shown(variable, value), variable)
-    if parameter.name in from_file:
-        value = str(from_file[parameter.name])
-        return Setting(verb, parameter.name, _shown(parameter.name, value), "assay.toml")
-    default = parameter.default
-    known = isinstance(default, str | int | float | Path)  # not click's mark for no default
-    return Setting(verb, parameter.name, str(default) if known else "", "default")
+def _option_settings(
+    verbs: list[tuple[tuple[str, ...], Any]], from_file: dict[tuple[str, ...], Any]
+) -> Iterator[Setting]:
+    for path, command in verbs:
+        for param in command.params:
+            if param.name in ("help_all", "as_json"):
+                continue
+            default, name = param.default, param.name
+            known = isinstance(default, str | int | float | Path)  # not click's mark for none
+            value, source = str(default) if known else "", "default"
+            if name in from_file[path]:
+                value, source = str(from_file[path][name]), "assay.toml"
+            if variable := next(filter(os.environ.get, _variables(param)), None):
+                value, source = os.environ[variable], variable
+            if source != "default":
+                shown = source if source != "assay.toml" else name
+                hidden = any(word in shown.upper() for word in _SECRET)
+                value = "(set, not shown)" if hidden else value[:200]
+            yield Setting(" ".join(path), name, value, source)
 
 
-def _shown(name: str, value: str) -> str:
-    hidden = any(word in name.upper() for word in _SECRET)
-    return "(set, not shown)" if hidden else value[:200]
-
-
-def _unread(root: VerbGroup) -> list[str]:
-    """Variables that look like ours but set nothing: most often a typo."""
-    known = set(_PLAIN_VARIABLES)
-    for _, command in root.all_verbs():
-        known.update(*map(_variables, command.params))
-    return sorted(name for name in os.environ if name.startswith("ASSAY_") and name not in known)
-
-
-def _variables(parameter: Any) -> list[str]:
-    names = parameter.envvar or []
+def _variables(param: Any) -> list[str]:
+    names = param.envvar or []
     return [names] if isinstance(names, str) else names
 
 
 def _versions() -> Iterator[tuple[str, str]]:
     yield "python", f"{platform.python_version()} ({sys.executable})"
-    for package in _PACKAGES:
+    for package, module in _PACKAGES.items():
         try:
             yield package, metadata.version(package)
         except metadata.PackageNotFoundError:
-            extra = PACKAGES.get(_IMPORTED_AS.get(package, package))
+            extra = PACKAGES.get(module or package)
             command = f"; run: pip install 'agent-assay[{extra}]'" if extra else ""
             yield package, f"not installed{command}"
 
@@ -345,15 +339,12 @@ def _cache() -> tuple[str, str]:
         return os.environ.get("ASSAY_CACHE", ""), str(error)
 
 
-def _datasets(cache_problem: str) -> Iterator[tuple[str, str]]:
-    yield "notes", "bundled with Assay"
-    named = os.environ.get("NFCORPUS_ARCHIVE")
-    if named:
-        yield "nfcorpus", archive_state(Path(named).expanduser(), "NFCORPUS_ARCHIVE")
-    elif cache_problem:
-        yield "nfcorpus", "not available: the cache cannot be used"
-    else:
-        yield "nfcorpus", archive_state(cached_archive(), "the cache")
+def _nfcorpus(cache_problem: str) -> str:
+    if named := os.environ.get("NFCORPUS_ARCHIVE"):
+        return archive_state(Path(named).expanduser(), "NFCORPUS_ARCHIVE")
+    if cache_problem:
+        return "not available: the cache cannot be used"
+    return archive_state(cached_archive(), "the cache")
 
 
 def _rendered_installation(found: Installation) -> Iterator[Any]:
@@ -370,22 +361,20 @@ def _rendered_installation(found: Installation) -> Iterator[Any]:
     )
     for name in found.unread_variables:
         yield labeled("warning", f"{name} is set, but no option uses it", "yellow")
-    yield from ("", Text("targets", style="bold"))
-    for name, kind in found.targets.items():
-        yield labeled(name, f"{kind['syntax']}: {kind['description']}")
-    if found.plugins:
-        yield from ("", Text("plug-ins", style="bold"))
-    for plugin in found.plugins:
-        state = "failed to load" if plugin.error else plugin.value
-        yield labeled(plugin.name, f"{plugin.group}: {state}, from {plugin.package}")
-    yield from ("", Text("versions", style="bold"))
-    for name, version in found.versions.items():
-        yield labeled(name, version)
-    yield from ("", Text("data", style="bold"), labeled("cache", found.cache))
-    yield labeled("index", found.index)
-    for name, state in found.datasets.items():
-        yield labeled(name, state)
-    for name, state in found.kept_files.items():
-        yield labeled(name, state)
+    plugins = {
+        each.name: f"{each.group}: {'failed to load' if each.error else each.value}, "
+        f"from {each.package}"
+        for each in found.plugins
+    }
+    sections = {
+        "targets": {n: f"{k['syntax']}: {k['description']}" for n, k in found.targets.items()},
+        "plug-ins": plugins,
+        "versions": found.versions,
+        "data": {"cache": found.cache, "index": found.index, **found.datasets, **found.kept_files},
+    }
+    for title, lines in sections.items():
+        if lines:
+            yield from ("", Text(title, style="bold"))
+            yield from (labeled(name, text) for name, text in lines.items())
     for problem in found.problems:
         yield from ("", labeled("problem", problem, "red"))

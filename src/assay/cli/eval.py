@@ -5,25 +5,24 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import click
 
-from assay.cli.console import evaluation_events, print_json, say, show, warn, write_output
+from assay.cli.console import evaluation_events, say, warn, write_output
 from assay.cli.options import (
     METRICS_HELP,
     EngineOption,
     choose_dataset,
     judge_spec,
-    make_config,
-    read_values,
+    read_config,
     use_named_target,
 )
-from assay.cli.verb import argument, is_on_command_line, option, switch, with_settings
+from assay.cli.verb import Result, argument, is_on_command_line, option, with_settings
 from assay.errors import AssayError, UsageError
 from assay.net.json import parse_json
 from assay.privacy import private_mode
@@ -42,16 +41,9 @@ if TYPE_CHECKING:
     from assay.data.dataset import Dataset
     from assay.evaluation.run import Run
     from assay.run.folder import RunFolder
-    from assay.run.models import Report
-    from assay.run.run_record import GateResult
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 _NAMES = [setting.name for setting in command_settings()]
-
-
-def _output(help: str, flag: str) -> Any:
-    variable = f"ASSAY_{flag[2:].upper()}"
-    return option(help, variable, "FILE", flag, group="Output", usual=flag == "--junit")
 
 
 @with_settings(_NAMES, conditions=True)
@@ -95,14 +87,23 @@ def evaluate(
     ] = None,
     engine: EngineOption = None,
     junit: Annotated[
-        Path | None, _output("Write the gates as JUnit XML, which CI shows as tests.", "--junit")
+        Path | None,
+        option(
+            "Write the gates as JUnit XML, which CI shows as tests.",
+            "ASSAY_JUNIT",
+            "FILE",
+            group="Output",
+        ),
     ] = None,
     markdown: Annotated[
         Path | None,
-        _output("Write a summary; it is appended to $GITHUB_STEP_SUMMARY.", "--markdown"),
-    ] = None,
-    html: Annotated[
-        Path | None, _output("Write the report as one HTML file here too.", "--html")
+        option(
+            "Write a summary; it is appended to $GITHUB_STEP_SUMMARY.",
+            "ASSAY_MARKDOWN",
+            "FILE",
+            group="Output",
+            usual=False,
+        ),
     ] = None,
     listener: Annotated[
         list[str] | None,
@@ -115,11 +116,8 @@ def evaluate(
             usual=False,
         ),
     ] = None,
-    as_json: Annotated[
-        bool, switch("--json", "Print the report as JSON on stdout.", group="Usual options")
-    ] = False,
     **options: Any,
-) -> None:
+) -> Result:
     """Evaluate an agent: send it queries, score what it returns.
 
     Exit codes: 0 success, 1 a gate failed, 2 usage or input error, 3 the target answered no query,
@@ -134,19 +132,14 @@ def evaluate(
             out = folder.path.parent
         config = _resumed_config(folder, context)
         context.with_resource(private_mode(config.private))
-        if is_on_command_line(context, "shard"):
-            _require_same_shard(config, shard or "")
         data = choose_dataset(config.dataset, config.columns)
     else:
-        named, target = target, use_named_target(context, target, options)
         config, data = _new_config(context, target, options, None if engine else shard)
-        if named and named != target:
-            config = replace(config, target_name=named)
     given = [each.name for each in command_settings() if is_on_command_line(context, each.param)]
     require_used_settings(config, given, resumed=folder is not None)
     if config.fail_on_regression and not (config.compare_to or config.baseline):
         raise UsageError("--fail-on-regression needs --compare-to or --baseline")
-    with _errors_in_ci_files(junit, markdown, html, config.target):
+    with _errors_in_ci_files(junit, markdown, config.target):
         if engine:
             run = _evaluate_on_cluster(config, data, out, folder, engine, shard, listener or ())
             finished = True
@@ -159,10 +152,10 @@ def evaluate(
                 accept_other_agent=is_on_command_line(context, "target"),
                 listeners=listener or (),
             )
-    _print_run(run, as_json, metrics or ())
-    _write_ci_files(run, junit, markdown, html)
-    _say_where(run)
-    context.exit(run.exit_code if finished else 130)
+    _write_ci_files(run, junit, markdown)
+    exit_code = run.exit_code if finished else 130
+    _warn_of_no_answers(run)
+    return run_result(run, metrics or (), exit_code, [*_notes(run), *_place(run)])
 
 
 def evaluate_stdin() -> NoReturn:
@@ -174,36 +167,28 @@ def evaluate_stdin() -> NoReturn:
         data = choose_dataset(config.dataset, config.columns)
         out = Path(given["runs"])
         run, finished = run_in_terminal(config, data, out=out, listeners=listeners)
-    _print_run(run, True, ())
+    _warn_of_no_answers(run)
+    run_result(run, notes=_notes(run)).show(as_json=True)
     sys.exit(run.exit_code if finished else 130)
 
 
 def _new_config(
-    context: click.Context, target: str | None, options: dict[str, Any], shard: str | None
+    context: click.Context, named: str | None, options: dict[str, Any], shard: str | None
 ) -> "tuple[RunConfig, Dataset]":
+    target = use_named_target(context, named, options)
     # Before the data is read: a large corpus would otherwise be kept on the disk.
     context.with_resource(private_mode(options["private"]))
     built_in = not target or TARGET_KINDS[parse_target(target).kind].searches_dataset
     data = choose_dataset(options["dataset"], options["columns"] or (), fallback=built_in)
-    values = read_values(context, _NAMES, options)
-    values["dataset"] = options["dataset"] or data.name
+    options["dataset"] = options["dataset"] or data.name
     answers = options["answers"] or options["poison"]
     asks_judge = answers or options["judge"]
-    values["judge"] = judge_spec(options["judge"], options["max_cost"]) if asks_judge else ""
+    options["judge"] = judge_spec(options["judge"], options["judge_set"]) if asks_judge else ""
     default = DEFAULT_ANSWERING_TARGET if answers else DEFAULT_TARGET
-    part = {}
+    fixed: dict[str, Any] = {"target": target or default}
     if shard:
-        part = dict(zip(("shard_index", "num_shards"), parse_shard(shard), strict=True))
-    return make_config(context, values, target=target or default, **part), data
-
-
-def _require_same_shard(config: RunConfig, shard: str) -> None:
-    if parse_shard(shard) != (config.shard_index, config.num_shards):
-        own = f"{config.shard_index + 1}/{config.num_shards}"
-        raise UsageError(
-            f"--shard {shard} is not the shard of the run that is resumed, which is {own}; leave "
-            "--shard out"
-        )
+        fixed["shard_index"], fixed["num_shards"] = parse_shard(shard)
+    return read_config(context, _NAMES, options, **fixed), data
 
 
 def _resumed_config(folder: "RunFolder", context: click.Context) -> RunConfig:
@@ -217,7 +202,15 @@ def _resumed_config(folder: "RunFolder", context: click.Context) -> RunConfig:
         changes["target"] = context.params["target"]
     if changes.get("judge"):
         changes["judge"] = judge_spec(changes["judge"])
-    return resumed(folder.read_config(), changes, folder.name)
+    config = resumed(folder.read_config(), changes, folder.name)
+    if is_on_command_line(context, "shard"):
+        shard = context.params["shard"]
+        if parse_shard(shard) != (config.shard_index, config.num_shards):
+            own = f"{config.shard_index + 1}/{config.num_shards}"
+            raise UsageError(
+                f"--shard {shard} is not the shard of the run that is resumed, {own}; leave it out"
+            )
+    return config
 
 
 def _evaluate_on_cluster(
@@ -249,19 +242,16 @@ def _evaluate_on_cluster(
 
 def run_in_terminal(config: RunConfig, dataset: "Dataset", **options: Any) -> "tuple[Run, bool]":
     """Evaluate with bars and signals; whether it came to its end. Options: `run_evaluation`."""
-    with _stdout_for_results_only():
-        return asyncio.run(_run(config, dataset, options))
-
-
-async def _run(
-    config: RunConfig, dataset: "Dataset", options: dict[str, Any]
-) -> "tuple[Run, bool]":
     from assay.evaluation.evaluation import run_evaluation
 
-    with evaluation_events() as events:
-        _stop_on_signals(events.stop)
-        run = await run_evaluation(config, dataset, events=events, **options)
-    return run, not events.stop.is_set()
+    async def run() -> "tuple[Run, bool]":
+        with evaluation_events() as events:
+            _stop_on_signals(events.stop)
+            found = await run_evaluation(config, dataset, events=events, **options)
+        return found, not events.stop.is_set()
+
+    with _stdout_for_results_only():
+        return asyncio.run(run())
 
 
 def _stop_on_signals(stop: asyncio.Event) -> None:
@@ -298,9 +288,7 @@ def _stdout_for_results_only() -> Iterator[None]:
 
 
 @contextmanager
-def _errors_in_ci_files(
-    junit: Path | None, markdown: Path | None, html: Path | None, target: str
-) -> Iterator[None]:
+def _errors_in_ci_files(junit: Path | None, markdown: Path | None, target: str) -> Iterator[None]:
     """An evaluation that breaks off without a report is an error in the files for CI as well.
 
     What an earlier run left there would be taken for the result of this one.
@@ -308,89 +296,72 @@ def _errors_in_ci_files(
     try:
         yield
     except AssayError as error:
-        from assay.report.ci import render_html_error, render_junit_error, render_markdown_error
+        from assay.report.ci import render_junit_error, render_markdown_error
 
-        if junit is not None:
-            _write_ci_file(junit, render_junit_error(target, str(error)))
-        if markdown is not None:
-            _write_ci_file(markdown, render_markdown_error(target, str(error)).encode())
-        if html is not None:
-            _write_ci_file(html, render_html_error(target, str(error)).encode())
+        _write_ci_file(junit, partial(render_junit_error, target, str(error)))
+        _write_ci_file(markdown, partial(render_markdown_error, target, str(error)))
         raise
 
 
-def _write_ci_files(
-    run: "Run", junit: Path | None, markdown: Path | None, html: Path | None
-) -> None:
-    from assay.files import read_file
-
-    if html is not None and run.folder.page_file.is_file():
-        _write_ci_file(html, read_file(run.folder.page_file))
+def _write_ci_files(run: "Run", junit: Path | None, markdown: Path | None) -> None:
     if junit is None and markdown is None:
         return
     from assay.report.ci import render_junit, render_markdown
 
-    if junit is not None:
-        _write_ci_file(junit, render_junit(run.report, run.name))
-    if markdown is not None:
-        text = render_markdown(run.report, run.folder.read_header(), run.name)
-        _write_ci_file(markdown, text.encode())
+    _write_ci_file(junit, partial(render_junit, run.report, run.name))
+    header = run.folder.read_header()
+    _write_ci_file(markdown, partial(render_markdown, run.report, header, run.name))
 
 
-def _write_ci_file(path: Path, content: bytes) -> None:
-    shared = str(path) == os.environ.get(SUMMARY_VARIABLE)  # other steps of the job write there too
-    write_output(path, content, append=shared)
+def _write_ci_file(path: Path | None, render: Callable[[], str | bytes]) -> None:
+    if path is not None:
+        content = render()
+        shared = str(path) == os.environ.get(SUMMARY_VARIABLE)  # other steps write there too
+        content = content if isinstance(content, bytes) else content.encode()
+        write_output(path, content, append=shared)
 
 
-def say_gates(gates: Iterable["GateResult"], report: "Report | None" = None) -> None:
-    """The verdict of every gate on stderr, whatever stdout is used for.
-
-    `report`: of the run that they were applied to, if there is one.
-    """
-    from assay.report.terminal import gate_verdict
-
-    for gate in gates:
-        say(gate_verdict(gate, report))
-
-
-def show_run(run: "Run", as_json: bool, metrics: Sequence[str] = ()) -> None:
-    """The run's tables, also kept in its folder; or its report as JSON."""
+def run_result(
+    run: "Run", metrics: Sequence[str] = (), exit_code: int = 0, notes: Iterable[str] = ()
+) -> Result:
+    """The run's tables, also kept in its folder, or its report as JSON."""
     from assay.report.terminal import plain_text, render_report
 
-    report, path = run.report, str(run.folder)
-    if not as_json:  # the gates are on stderr
-        show(render_report(report, path=path, metrics=metrics, gates=False))
-    elif sys.stdout.isatty():
-        print_json(run.folder.read_json())
-    else:
-        run.folder.copy_report(sys.stdout.buffer)
-    run.folder.write_summary(plain_text(render_report(report, path=path, metrics=metrics)))
+    path = str(run.folder)
+    tables = render_report(run.report, path=path, metrics=metrics, gates=False)
+    run.folder.write_summary(plain_text(render_report(run.report, path=path, metrics=metrics)))
+    return Result(run.folder.copy_report, [tables], exit_code, notes)
 
 
-def _print_run(run: "Run", as_json: bool, metrics: Sequence[str]) -> None:
-    """The result on stdout; gates, warnings and what is left to do on stderr."""
+def _warn_of_no_answers(run: "Run") -> None:
+    """Before tables and advice that all follow from it."""
     from assay.evaluation.run import no_answers
 
-    if words := no_answers(run):  # before tables and advice that all follow from it
+    if words := no_answers(run):
         warn(words)
-    show_run(run, as_json, metrics)
-    say_gates(run.report.gates, run.report)
+
+
+def _notes(run: "Run") -> Iterator[str]:
+    """The verdict of every gate, warnings, and what is left to do."""
+    from assay.report.terminal import gate_verdict
+
     report = run.report
+    for gate in report.gates:
+        yield gate_verdict(gate, report)
     if not report.summary.successful_queries:
-        say("no query was answered: see the failures above")
+        yield "no query was answered: see the failures above"
     for words in report.warnings:
-        warn(words)
+        yield f"warning: {words}"
     trouble = report.answers.trouble if report.answers else None
     if trouble:
-        say(f"not all answers were judged: {trouble}")
+        yield f"not all answers were judged: {trouble}"
     if run.state != RunState.COMPLETE or trouble:
-        say(f"finish it with: assay eval --resume {run.folder}")
+        yield f"finish it with: assay eval --resume {run.folder}"
 
 
-def _say_where(run: "Run") -> None:
-    """One line that says how to see the run."""
-    if not run.folder.page_file.is_file():  # interrupted before anything was scored
-        return
-    parent = run.folder.path.parent
-    runs = "" if str(parent) == "runs" else f" --runs {shlex.quote(str(parent))}"
-    say(f"report: {run.folder.page_file}; all runs: assay serve ui{runs}")
+def _place(run: "Run") -> Iterator[str]:
+    """How to see the run; nothing if it was interrupted before anything was scored."""
+    if run.folder.page_file.is_file():
+        parent = str(run.folder.path.parent)
+        runs = "" if parent == "runs" else f" --runs {shlex.quote(parent)}"
+        yield f"report: {run.folder.page_file}; all runs: assay serve ui{runs}"

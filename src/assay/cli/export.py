@@ -1,16 +1,16 @@
 """`assay export`: runs in the formats of other tools and platforms."""
 
 import os
-import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import click
 import orjson
 
-from assay.cli.console import output_file, warn, write_output
+from assay.cli.console import warn
 from assay.cli.options import RunsOption, require_used
-from assay.cli.verb import argument, option
+from assay.cli.verb import Output, argument, option
 from assay.errors import RunError, UsageError
 from assay.evaluation.agentbeats import submission_of
 from assay.report import export as formats
@@ -60,7 +60,7 @@ def export(
         Path | None, option("Write to this file instead of stdout.", metavar="FILE")
     ] = None,
     folder: RunsOption = Path("runs"),
-) -> None:
+) -> Output:
     """Export runs as tables, as TREC runs or for AgentBeats.
 
     --format agentbeats writes the result file of a run, or of all its shards, for the platform's
@@ -69,8 +69,7 @@ def export(
     if form == _AGENTBEATS:
         require_used(context, ("metrics", "table"), "on a result file of AgentBeats; leave it out")
         content = _agentbeats([find_run(each, folder) for each in runs])
-        write_output(out, content) if out else sys.stdout.buffer.write(content)
-        return
+        return Output(lambda stream: stream.write(content), out)
     chosen = next((each for each in FORMATS if each == form), None)
     if chosen is None:
         names = ", ".join((*FORMATS, _AGENTBEATS))
@@ -79,14 +78,9 @@ def export(
     _require_possible(form, kind, len(runs), TABLES)
     if kind == "queries":
         require_used(context, ("metrics",), "on rows of queries and on a TREC run; leave it out")
+    exported = [ExportedRun.read(find_run(each, folder)) for each in runs]
     chosen_metrics = split_metrics(metrics or ())
-    found = [ExportedRun.read(find_run(each, folder)) for each in runs]
-    if out is None:
-        _export(found, chosen, kind, chosen_metrics, sys.stdout.buffer)
-        sys.stdout.buffer.flush()
-        return
-    with output_file(out) as stream:
-        _export(found, chosen, kind, chosen_metrics, stream)
+    return Output(partial(_export, exported, chosen, kind, chosen_metrics), out)
 
 
 def _agentbeats(runs: list[RunFolder]) -> bytes:

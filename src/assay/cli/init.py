@@ -3,15 +3,15 @@
 import json
 import shlex
 import sys
-from collections.abc import Mapping
 from itertools import count, islice
 from pathlib import Path
+from textwrap import indent
 from typing import TYPE_CHECKING, Annotated
 
 from assay.cli.console import Unwrapped, say
 from assay.cli.verb import Result, argument, option, setting_option, switch
 from assay.errors import UsageError, did_you_mean
-from assay.files import PROJECT_FILE
+from assay.files import PROJECT_FILE, atomic_write, read_file
 
 if TYPE_CHECKING:
     from assay.cli.project import Detected
@@ -32,8 +32,11 @@ target = @TARGET@  # @TARGET_IS@
 
 _EVALUATE = """\
 assay doctor app
+code=0
 assay eval app --compare-to @BRANCH@ --allow-first-run --fail-on-regression \\
-  --junit assay-junit.xml --html assay.html --markdown @SUMMARY@
+  --junit assay-junit.xml --markdown @SUMMARY@ || code=$?
+if [ "$code" -le 1 ]; then assay report --html assay.html; fi
+exit "$code"
 """
 
 GITHUB = """\
@@ -109,13 +112,6 @@ _START = {
 }
 
 
-def fill(template: str, values: Mapping[str, str]) -> str:
-    """The template with its words replaced."""
-    for name, value in values.items():
-        template = template.replace(f"@{name}@", value)
-    return template
-
-
 def render_ci(system: str, *, branch: str, python: str, install: str, service: bool) -> str:
     """The job for `github` or `gitlab`.
 
@@ -126,17 +122,23 @@ def render_ci(system: str, *, branch: str, python: str, install: str, service: b
         install: the command that installs Assay and the project.
         service: whether the target is a service that the job has to start.
     """
-    summary = '"$GITHUB_STEP_SUMMARY"' if system == "github" else "assay.md"
-    margin = " " * (10 if system == "github" else 6)
-    script = fill(_EVALUATE, {"BRANCH": branch, "SUMMARY": summary})
-    values = {
-        "BRANCH": branch,
-        "PYTHON": python,
-        "INSTALL": install,
-        "START": _START[system] if service else "",
-        "EVALUATE": "\n".join(margin + line for line in script.splitlines()),
-    }
-    return fill(GITHUB if system == "github" else GITLAB, values)
+    github = system == "github"
+    summary = '"$GITHUB_STEP_SUMMARY"' if github else "assay.md"
+    script = _fill(_EVALUATE, BRANCH=branch, SUMMARY=summary)
+    return _fill(
+        GITHUB if github else GITLAB,
+        BRANCH=branch,
+        PYTHON=python,
+        INSTALL=install,
+        START=_START[system] if service else "",
+        EVALUATE=indent(script, " " * (10 if github else 6)).rstrip(),
+    )
+
+
+def _fill(template: str, **values: str) -> str:
+    for name, value in values.items():
+        template = template.replace(f"@{name}@", value)
+    return template
 
 
 SYSTEMS = ("github", "gitlab", "none")
@@ -189,14 +191,33 @@ def init(
     Finds a search function f(query, top_k), an MCP configuration and questions in the working
     folder. A file that exists is kept, unless --force is given.
     """
-    from assay.cli.project import find_ci, find_datasets, other_tables
+    from assay.cli.project import Detected, find_ci, find_datasets, find_target, other_tables
+    from assay.data.load import require_dataset
 
-    folder = Path.cwd()
+    folder, columns = Path.cwd(), columns or []
     if ci is not None and ci not in SYSTEMS:
         hint = did_you_mean(ci, SYSTEMS)
         raise UsageError(f"--ci {ci!r} is not one of {', '.join(SYSTEMS)}{hint}")
-    measured, data = _choose_target(target, folder), _choose_dataset(dataset, folder, columns or [])
-    files = {PROJECT_FILE: _settings(measured, data, columns or [])}
+    measured = find_target(folder) if target is None else _given_target(target)
+    others: list[str] = []
+    if dataset is not None:
+        require_dataset(dataset)
+        data = Detected(dataset, "given")
+    elif found := list(islice(find_datasets(folder, columns), 6)):
+        data, others = found[0], [each.value for each in found[1:]]
+    else:
+        why = "no questions were found: this is Assay's example; see docs/data.md"
+        data = Detected(_EXAMPLE, why)
+    named = f"columns = [{', '.join(map(json.dumps, columns))}]\n" if columns else ""
+    settings = _fill(
+        SETTINGS,
+        DATASET=json.dumps(data.value),  # JSON's escapes are TOML's
+        DATASET_IS=" ".join(data.why.split()),
+        TARGET=json.dumps(measured.value),
+        TARGET_IS=" ".join(measured.why.split()),
+        COLUMNS=named,
+    )
+    files = {PROJECT_FILE: settings}
     system = ci or find_ci(folder)
     if system in ("github", "gitlab"):
         place, text = _job(system, folder, measured)
@@ -208,10 +229,8 @@ def init(
             f"not understood as questions: {table}; name its columns: --columns query=…,ids=…"
             for table in islice(other_tables(folder), 3)
         ]
-    elif dataset is None:
-        every = islice(find_datasets(folder, columns or []), 6)
-        if others := [found.value for found in every if found.value != data.value]:
-            notes.append(f"other questions that were found: {', '.join(others)}; --dataset chooses")
+    if others:
+        notes.append(f"other questions that were found: {', '.join(others)}; --dataset chooses")
     notes += [f"wrote {name}" for name in written]
     if system is None:
         notes.append("no CI system was found: --ci github or --ci gitlab writes a job for one")
@@ -225,56 +244,21 @@ def init(
 
 
 def _git_takes_runs(folder: Path) -> bool:
-    if not (folder / ".git").exists():
-        return False
-    from assay.files import read_file
-
     ignored = folder / ".gitignore"
     lines = read_file(ignored).splitlines() if ignored.is_file() else []
-    return not any(line.strip().strip(b"/") == b"runs" for line in lines)
+    is_ignored = any(line.strip().strip(b"/") == b"runs" for line in lines)
+    return (folder / ".git").exists() and not is_ignored
 
 
-def _choose_target(given: str | None, folder: Path) -> "Detected":
-    from assay.cli.project import Detected, find_function, find_mcp_server
+def _given_target(given: str) -> "Detected":
+    from assay.cli.project import Detected
     from assay.targets.opening import parse_target
 
-    if given is None:
-        nothing = Detected("builtin:bm25", "no target was found in this project: write yours here")
-        return find_mcp_server(folder) or find_function(folder) or nothing
     if given.startswith(("http://", "https://")) and "{query}" in given:
         given = f"rest:{given}"
     parsed = parse_target(given)
     extra = _EXTRAS.get(parsed.kind) or _EXTRAS.get(f"{parsed.kind}:{parsed.address}", "")
     return Detected(given, "given", extra)
-
-
-def _choose_dataset(given: str | None, folder: Path, columns: list[str]) -> "Detected":
-    from assay.cli.project import Detected, find_dataset
-    from assay.data.load import require_dataset
-
-    if given is not None:
-        require_dataset(given)
-        return Detected(given, "given")
-    example = Detected(
-        _EXAMPLE, "no questions were found: this is Assay's example; see docs/data.md"
-    )
-    return find_dataset(folder, columns) or example
-
-
-def _settings(target: "Detected", data: "Detected", columns: list[str]) -> str:
-    values = {"DATASET": _toml(data.value), "DATASET_IS": _comment(data.why)}
-    values |= {"TARGET": _toml(target.value), "TARGET_IS": _comment(target.why)}
-    named = f"columns = [{', '.join(map(_toml, columns))}]\n" if columns else ""
-    return fill(SETTINGS, {**values, "COLUMNS": named})
-
-
-def _toml(text: str) -> str:
-    """A TOML string: JSON's escapes are TOML's."""
-    return json.dumps(text, ensure_ascii=True)
-
-
-def _comment(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _job(system: str, folder: Path, target: "Detected") -> tuple[str, str]:
@@ -310,8 +294,6 @@ def _install(folder: Path, target: "Detected") -> str:
 
 
 def _write(files: dict[str, str], folder: Path, force: bool) -> list[str]:
-    from assay.files import atomic_write
-
     kept = [] if force else [name for name in files if (folder / name).exists()]
     if len(kept) == len(files):
         what = "exists; pass --force to replace it" if len(kept) == 1 else "exist; pass --force"
@@ -320,23 +302,14 @@ def _write(files: dict[str, str], folder: Path, force: bool) -> list[str]:
         say(f"{name} exists and was kept; --force replaces it")
     written = [name for name in files if name not in kept]
     for name in written:
-        path = folder / name
+        path, content = folder / name, files[name].encode()
         try:
-            if path.exists() and (copy := _keep_copy(path, files[name].encode())):
+            if path.exists() and (before := read_file(path)) != content:
+                copies = (path.with_name(f"{path.name}.bak{number or ''}") for number in count())
+                copy = next(each for each in copies if not each.exists())
+                atomic_write(copy, before)
                 say(f"the {name} before is now {copy.relative_to(folder)}")
-            atomic_write(path, files[name].encode())
+            atomic_write(path, content)
         except OSError as error:
             raise UsageError(f"cannot write {name}: {error.strerror}") from None
     return written
-
-
-def _keep_copy(path: Path, content: bytes) -> Path | None:
-    """Keep what --force overwrites as FILE.bak, FILE.bak1, ...; None if nothing would be lost."""
-    from assay.files import atomic_write, read_file
-
-    if (before := read_file(path)) == content:
-        return None
-    names = (path.with_name(f"{path.name}.bak{number or ''}") for number in count())
-    copy = next(each for each in names if not each.exists() or read_file(each) == before)
-    atomic_write(copy, before)
-    return copy

@@ -1,16 +1,23 @@
 """Spellings of options that scripts of an earlier release use; accepted for one release."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from assay.cli.console import say
+from assay.errors import UsageError
 
 # Verbs and options of earlier versions, with what to do instead.
 REMOVED = {
     "submission": "use: assay export RUN --format agentbeats",
     "--matrix": "the page of assay compare --html lists the queries that changed",
     "--overlap": "export both runs with --format trec for another tool",
+    "--prefer": "rate both by a criterion: assay eval --criteria FILE",
+    "--html": "report.html is in the run's folder; or: assay report --html FILE",
+    "--reranker": "rerank in your own agent, and measure that",
+    "--mcp-port": "start assay serve mcp beside it",
+    "--token": "set ASSAY_TOKEN",
     "rekey": "replace the old ids in qrels/*.tsv (docs/labels.md)",
     "completion": 'run: eval "$(_ASSAY_COMPLETE=bash_source assay)"',
     "bench": "to measure a judge, label answers and use: assay judge calibrate",
@@ -24,6 +31,7 @@ REMOVED = {
     "--dataset-out": "score with the file of qrels, which has people's judgments too",
     "--queries": "draw some with --num-queries, or delete records of the file",
     "--without-text": "use tools/generate_rag_ground_truth.py",
+    "--dry-run": "leave it out; the suite file lists what is run",
     "--kinds": "a model writes the questions; name it with --provider",
     "--questions": "use: assay data questions DOCUMENTS --provider SPEC",
     "run-agent": "call an agent with curl (docs/contract.md)",
@@ -32,7 +40,6 @@ REMOVED = {
     "--max-sessions": "assay serve mcp has at most 1000 sessions",
     "hostile": "it is a fixture of the tests now: tests/hostile",
     "sync": "use a data set of your own, or: assay eval nextcloud:URL",
-    "--reranker": "rerank in your own agent, and measure that",
     "status": "run: assay nextcloud upload, which reports it",
     "wait": "run: assay nextcloud upload --wait TARGET",
 }
@@ -57,8 +64,12 @@ _RENAMED = {
     "--judge-timeout": ("--judge-set", "timeout={}"),
     "--judge-concurrency": ("--judge-set", "concurrency={}"),
     "--judge-calibration": ("--judge-set", "calibration={}"),
+    "--max-cost": ("--judge-set", "max_cost={}"),
     "--require-calibrated": ("--judge-set", "require_calibrated"),
     "--no-require-calibrated": ("--judge-set", "require_calibrated=no"),
+    "--note": ("--tag", "note={}"),
+    "--track": ("--tag", "track={}"),
+    "--chunk-separator": ("--map", "chunk={}"),
     "--poison-kind": ("--poison", "{}"),
     "--metric": ("--metrics", "{}"),
     "--count": ("--num-queries", "{}"),
@@ -70,9 +81,15 @@ _RENAMED = {
     "--yes": ("--force", ""),
 }
 # The verbs in which it was renamed, if an option of the old name goes on in others.
-_ONLY = {"--nuggets": ("eval", "score"), "--out": ("runs", "report", "compare")}
-_JOINED = ("--bm25", "--judge-set")
+_ONLY = {
+    "--nuggets": ("eval", "score"),
+    "--out": ("runs", "report", "compare"),
+    "--max-cost": ("eval", "score"),
+}
+_SEPARATORS = {"--bm25": ",", "--judge-set": ",", "--tag": ";", "--map": ";"}
+_VARIABLES = {"--archive": "NFCORPUS_ARCHIVE", "--device": "ASSAY_DEVICE"}
 _INDEX = "--index"  # --preset solr --index docs is now --preset solr:docs
+_METHOD = "--method"  # rest:URL --method PUT is now 'rest:PUT URL'
 
 
 def current_spelling(arguments: Sequence[str]) -> list[str]:
@@ -81,17 +98,17 @@ def current_spelling(arguments: Sequence[str]) -> list[str]:
     Only values that follow their option, or stand behind its `=`, are changed.
     """
     found: list[str] = []
-    index = ""
-    waiting = iter(_with_bare_values(arguments))
+    apart: dict[str, str] = {}
+    waiting = iter(_with_bare_poison(arguments))
     for word in waiting:
         flag, equals, value = word.partition("=")
-        if flag == "--archive":
-            os.environ["NFCORPUS_ARCHIVE"] = value if equals else next(waiting, "")
-            say("warning: --archive FILE is now the variable NFCORPUS_ARCHIVE=FILE")
+        if flag in _VARIABLES:
+            os.environ[_VARIABLES[flag]] = value if equals else next(waiting, "")
+            say(f"warning: {flag} is now the variable {_VARIABLES[flag]}")
         elif flag == "--reasons":
             say("warning: --reasons is not needed any more: a judge rates with its reason")
-        elif flag == _INDEX:
-            index = value if equals else next(waiting, "")
+        elif flag in (_INDEX, _METHOD):
+            apart[flag] = value if equals else next(waiting, "")
         elif flag not in _RENAMED or arguments[0] not in _ONLY.get(flag, arguments):
             found.append(word)
         else:
@@ -100,10 +117,12 @@ def current_spelling(arguments: Sequence[str]) -> list[str]:
                 value = value if equals else next(waiting, "")
             found += [name, _new_value(name, form, value)] if form else [name]
             _warn(flag, name, form)
-    return _with_index(found, index) if index else found
+    if _METHOD in apart:
+        found = _with_method(found, apart[_METHOD])
+    return _with_index(found, apart[_INDEX]) if _INDEX in apart else found
 
 
-def _with_bare_values(arguments: Sequence[str]) -> Iterator[str]:
+def _with_bare_poison(arguments: Sequence[str]) -> Iterator[str]:
     """`--poison` as `--poison=all`: an option has a value."""
     for place, word in enumerate(arguments):
         following = "".join(arguments[place + 1 : place + 2])
@@ -135,36 +154,66 @@ def _with_index(arguments: list[str], index: str) -> list[str]:
     return [*arguments, "--preset", f":{index}"]
 
 
-def rename_variables() -> None:
-    """`ASSAY_JUDGE_VOTES=4` becomes `ASSAY_JUDGE_SET=votes=4`, for this process."""
+def _with_method(arguments: list[str], method: str) -> list[str]:
+    say("warning: --method NAME is now part of the target: 'rest:NAME URL'")
+    for place, word in enumerate(arguments):
+        if word.startswith(("rest:", "http://", "https://")):
+            arguments[place] = target_with_method(word, method)
+            return arguments
+    raise UsageError(f"--method is now part of the target; write 'rest:{method} URL'")
+
+
+def target_with_method(target: str, method: str) -> str:
+    """`rest:URL` as `rest:PUT URL`."""
+    return f"rest:{method} {target.removeprefix('rest:')}"
+
+
+def rename_variables(flags: Collection[str]) -> None:
+    """`ASSAY_JUDGE_VOTES=4` becomes `ASSAY_JUDGE_SET=votes=4`, for a verb with these flags."""
     for flag, (name, form) in _RENAMED.items():
-        variable, new = (f"ASSAY_{each[2:].upper().replace('-', '_')}" for each in (flag, name))
-        value = os.environ.get(variable)
-        if not value or name not in _JOINED or "{}" not in form:
+        if name not in _SEPARATORS or "{}" not in form or flag in flags or name not in flags:
             continue
-        earlier = os.environ.get(new)
-        joined = [*([earlier] if earlier else []), _new_value(name, form, value)]
-        os.environ[new] = ",".join(joined)
+        variable, new = (f"ASSAY_{each[2:].upper().replace('-', '_')}" for each in (flag, name))
+        if not (value := os.environ.get(variable)):
+            continue
+        parts = [os.environ.get(new, ""), _new_value(name, form, value)]
+        os.environ[new] = _SEPARATORS[name].join(filter(None, parts))
         say(f"warning: {variable} is now {new}={form.format('VALUE')}")
 
 
-def current_keys(table: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
+def current_keys(table: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
     """The keys of a table of assay.toml under today's names; `known` are those of today."""
     found: dict[str, Any] = {}
     for key, value in table.items():
         flag = f"--{key.replace('_', '-')}"
         name, form = _RENAMED.get(flag, ("", ""))
         new = name[2:].replace("-", "_")
-        if key in known or new not in known or name not in _JOINED:
-            found[key] = value
-            continue
-        if "{}" in form:
-            text = _new_value(name, form, str(value))
+        if key == "device" and key not in known:
+            os.environ.setdefault("ASSAY_DEVICE", str(value))
+            _say_once("warning: device in assay.toml is now the variable ASSAY_DEVICE")
+        elif key in known or new not in known or name not in _SEPARATORS:
+            found.setdefault(key, value)  # an old spelling before it took it up already
         else:
-            text = form if value else f"{form}=no"
-        found[new] = [*found.get(new, []), text]
-        say(f"warning: {key} in assay.toml is now {new}: {form.format('VALUE')}")
+            text = _new_value(name, form, str(value)) if "{}" in form else form
+            text += "=no" if text == form and not value else ""
+            found[new] = [*_texts(found.get(new, table.get(new, []))), text]
+            _say_once(f"warning: {key} in assay.toml is now {new}: {form.format('VALUE')}")
     if "index" in found and "index" not in known and "preset" in found:
         found["preset"] = f"{found['preset']}:{found.pop('index')}"
-        say("warning: index in assay.toml is now part of preset: NAME:INDEX")
+        _say_once("warning: index in assay.toml is now part of preset: NAME:INDEX")
+    if "method" in found and "method" not in known and "target" in found:
+        found["target"] = target_with_method(found["target"], found.pop("method"))
+        _say_once("warning: method in assay.toml is now part of target: 'rest:METHOD URL'")
     return found
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, Mapping):
+        return [f"{key}={text}" for key, text in value.items()]
+    return [value] if isinstance(value, str) else list(value)
+
+
+@cache
+def _say_once(message: str) -> None:
+    """A table is read several times."""
+    say(message)

@@ -11,7 +11,7 @@ from assay.cli.settings import named_target
 from assay.cli.verb import is_given, is_on_command_line, option, setting_option, switch
 from assay.errors import DownloadError, UsageError
 from assay.llm.provider_kinds import PROVIDER_FORMS
-from assay.run.config import RunConfig, without_unneeded
+from assay.run.config import JudgeSettings, RunConfig, without_unneeded
 from assay.run.option import convert
 from assay.run.settings import settings
 from assay.search.modes import MODES
@@ -71,12 +71,24 @@ JudgeOption = Annotated[
         "--provider",
     ),
 ]
-MaxCostOption = Annotated[float | None, setting_option("max_cost", min=0)]
+MaxCostOption = Annotated[
+    float | None,
+    option("Stop before spending more than this many US dollars.", "ASSAY_MAX_COST", "USD", min=0),
+]
 HostOption = Annotated[
     str, option("Address to listen on; 0.0.0.0 for all network interfaces.", "ASSAY_HOST", "HOST")
 ]
 PortOption = Annotated[
     int, option("Port to listen on; 0 picks a free one.", "ASSAY_PORT", "PORT", min=0, max=65535)
+]
+AllowHostsOption = Annotated[
+    str,
+    option(
+        "Private hosts, host:port or networks whose agents may be evaluated, separated by commas. "
+        "Needed only when listening on more than loopback.",
+        "ASSAY_ALLOWED_HOSTS",
+        "HOST,...",
+    ),
 ]
 CardUrlOption = Annotated[
     str | None,
@@ -168,7 +180,7 @@ def load_judgments(
     return JudgmentSource(f"{data.name} {split}", judgments, data.corpus_ids, data.judged_by)
 
 
-def judge_spec(given: str | None, max_cost: float | None = None) -> str:
+def judge_spec(given: str | None, judge_set: Sequence[str] | None = ()) -> str:
     """What `--judge` or `RAG_EVAL_PROVIDER` names; empty if no model judges."""
     from assay.llm.passages import EXTRACTIVE
     from assay.llm.providers.opening import configured_spec, open_provider
@@ -177,48 +189,44 @@ def judge_spec(given: str | None, max_cost: float | None = None) -> str:
     if spec in ("", EXTRACTIVE):
         return ""
     # A wrong name, or an unknown price, is reported before the run, not after it.
-    open_provider(spec, max_cost=max_cost)
+    open_provider(spec, max_cost=JudgeSettings.parse(judge_set or (), "judge_set").max_cost)
     return spec
 
 
-def read_values(
-    context: click.Context, names: Iterable[str], options: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The values of settings by their names in `RunConfig`, with defaults for what is not given."""
-    values = {}
-    for name in names:
-        setting = settings()[name]
-        value = options[setting.param]
-        if name == "gates" and not is_on_command_line(context, setting.param):
-            from assay.evaluation.gates import split_gates
-
-            value = [gate for text in value for gate in split_gates(text)]
-        if setting.repeatable:
-            value = convert(name, tuple(value or ()), (setting.kind, False))
-        values[name] = setting.default if value is None else value
-    return values
-
-
-def make_config(context: click.Context, values: Mapping[str, Any], **fixed: Any) -> RunConfig:
-    """The settings of a run.
+def read_config(
+    context: click.Context, names: Iterable[str], options: Mapping[str, Any], **fixed: Any
+) -> RunConfig:
+    """The settings of a run: those of `names` that a verb was given, and `fixed` ones.
 
     What a variable or assay.toml says is left out if it needs a setting that is not there: it may
     be meant for other runs. On the command line it is an error.
     """
-    typed = {
-        name: value
-        for name, value in values.items()
-        if name in settings() and is_on_command_line(context, settings()[name].param)
-    }
-    return RunConfig(**without_unneeded({**values, **fixed}) | typed | fixed)
+    values: dict[str, Any] = {}
+    typed: dict[str, Any] = {}
+    for name in names:
+        setting = settings()[name]
+        value = options[setting.param]
+        is_typed = is_on_command_line(context, setting.param)
+        if name == "gates" and not is_typed:
+            value = split_gates(value)
+        if setting.repeatable:
+            value = convert(name, tuple(value or ()), (setting.kind, False))
+        (typed if is_typed else values)[name] = setting.default if value is None else value
+    return RunConfig(**without_unneeded({**values, **typed, **fixed}) | typed | fixed)
+
+
+def split_gates(texts: Sequence[str] | None) -> list[str]:
+    """The gates of a variable or a file, of which one text may hold several."""
+    from assay.evaluation import gates
+
+    return [gate for text in texts or () for gate in gates.split_gates(text)]
 
 
 def embedder_settings(options: Mapping[str, Any]) -> "EmbedderSettings":
     """The embedder that a verb was given."""
     from assay.search.embedding import EmbedderSettings
 
-    names = ("embedder", "device")
-    return EmbedderSettings(**{name: options[name] for name in names if options.get(name)})
+    return EmbedderSettings(options["embedder"] or "")
 
 
 def bm25_settings(options: Mapping[str, Any]) -> "Bm25Settings":

@@ -38,6 +38,12 @@ class Detected:
     extra: str = ""
 
 
+def find_target(folder: Path) -> Detected:
+    """What `assay init` measures: an MCP server, a search function, or an example to replace."""
+    nothing = Detected("builtin:bm25", "no target was found in this project: write yours here")
+    return find_mcp_server(folder) or find_function(folder) or nothing
+
+
 def find_mcp_server(folder: Path) -> Detected | None:
     """The first server of an MCP configuration that agents of this project use."""
     from assay.data.table import read_json
@@ -114,11 +120,6 @@ def _functions(path: Path) -> Iterator[str]:
             yield node.name
 
 
-def find_dataset(folder: Path, columns: Sequence[str] = ()) -> Detected | None:
-    """The first of `find_datasets`; None if there is none."""
-    return next(find_datasets(folder, columns), None)
-
-
 def find_datasets(folder: Path, columns: Sequence[str] = ()) -> Iterator[Detected]:
     """Folders in BEIR format, and tables of questions with expected ids.
 
@@ -126,18 +127,24 @@ def find_datasets(folder: Path, columns: Sequence[str] = ()) -> Iterator[Detecte
         folder: the project.
         columns: names of columns that are called otherwise, as `--columns` has them.
     """
+    from assay.data.question_table import COLUMNS
+    from assay.data.table import find_columns, parse_columns
+
+    given = parse_columns(columns, COLUMNS)
     for path in _data_files(folder):
         relative = path.relative_to(folder).as_posix()
         if path.is_dir() and (path / "queries.jsonl").is_file() and (path / "qrels").is_dir():
             yield Detected(f"./{relative}", f"{relative}: BEIR format")
-        if _is_table(path) and _holds_questions(_column_names(path), columns):
+        names = _column_names(path)
+        found = find_columns(names, COLUMNS, given)
+        if found["query"] in names and (found["ids"] in names or found["doc_id"] in names):
             yield Detected(relative, f"{relative}: questions and expected ids")
 
 
 def other_tables(folder: Path) -> Iterator[str]:
     """Tables that are no questions by the names of their columns, each with these names."""
     for path in _data_files(folder):
-        if _is_table(path) and (names := _column_names(path)):
+        if names := _column_names(path):
             yield f"{path.relative_to(folder).as_posix()} ({', '.join(names)})"
 
 
@@ -148,29 +155,18 @@ def _data_files(folder: Path) -> Iterator[Path]:
             yield from sorted(islice(place.iterdir(), _MAX_FILES))
 
 
-def _is_table(path: Path) -> bool:
-    return path.suffix.lower() in _TABLES and path.is_file()
-
-
 def _column_names(path: Path) -> list[str]:
-    """The names in the first row of a table; none if it cannot be read."""
+    """The names in the first row of a table; none if it is not one, or cannot be read."""
     from assay.data.table import read_table
     from assay.data.text_file import Record
 
+    if path.suffix.lower() not in _TABLES or not path.is_file():
+        return []
     try:
         row = next(iter(read_table(path)), None)
     except AssayError:
         return []
     return [str(name) for name in row.fields] if isinstance(row, Record) else []
-
-
-def _holds_questions(names: Sequence[str], columns: Sequence[str]) -> bool:
-    """Whether there is a question and expected ids, under known names or those that are given."""
-    from assay.data.question_table import COLUMNS
-    from assay.data.table import find_columns, parse_columns
-
-    found = find_columns(names, COLUMNS, parse_columns(columns, COLUMNS))
-    return found["query"] in names and (found["ids"] in names or found["doc_id"] in names)
 
 
 def find_ci(folder: Path) -> str | None:

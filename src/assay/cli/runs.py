@@ -5,7 +5,6 @@ import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import click
 from rich.table import Table
 
 from assay.cli.console import Unwrapped, warn, write_output
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
     from assay.run.index import RunLine
 
 _LONG_LIST = 500
+_LISTED = ("state", "started", "target", "dataset", "label", "branch", "note")
+_FIGURES = ("metric", "mean", "low", "high", "queries", "failed", "gates_failed")
 HtmlFile = Annotated[
     Path | None, option("Write an HTML page to this file.", None, "FILE", "--html")
 ]
@@ -77,12 +78,12 @@ def runs(
 
 def _runs_table(lines: "list[RunLine]") -> list[Any]:
     """Columns that no run has anything in are left out."""
-    rows: list[dict[str, str]] = []
+    rows = []
     for line in lines:
-        score = "" if line.mean is None else with_interval(line.mean, line.low, line.high)
         row = {"run": line.name, "label": line.label or "", "branch": line.branch or ""}
-        commit = (line.git_commit or "")[:8] + ("-dirty" if line.git_dirty else "")
-        row |= {"commit": commit, "track": line.track or "", "metric": line.metric or ""}
+        row["commit"] = (line.git_commit or "")[:8] + "-dirty" * bool(line.git_dirty)
+        row |= {"track": line.track or "", "metric": line.metric or ""}
+        score = "" if line.mean is None else with_interval(line.mean, line.low, line.high)
         rows.append(row | {"mean and 95% interval": score, "state": line.state})
     optional = ("label", "branch", "commit")
     headings = [name for name in rows[0] if name not in optional or any(row[name] for row in rows)]
@@ -100,25 +101,15 @@ def _runs_table(lines: "list[RunLine]") -> list[Any]:
 
 
 def _listed(line: "RunLine") -> JsonObject:
-    listed: JsonObject = {
+    listed = {
         "run": line.name,
         "track": line.track or "",
-        "state": line.state,
-        "started": line.started,
-        "target": line.target,
-        "dataset": line.dataset,
-        "label": line.label,
-        "branch": line.branch,
         "commit": line.git_commit,
         "dirty": None if line.git_dirty is None else bool(line.git_dirty),
         "tags": parse_object(line.tags or "{}") or {},
-        "note": line.note,
     }
-    if line.mean is not None:
-        listed |= {"metric": line.metric, "mean": line.mean, "low": line.low, "high": line.high}
-        listed |= {"queries": line.queries, "failed": line.failed}
-        listed |= {"gates_failed": line.gates_failed}
-    return listed
+    listed |= {name: getattr(line, name) for name in _LISTED}
+    return listed | ({} if line.mean is None else {name: getattr(line, name) for name in _FIGURES})
 
 
 def report(
@@ -178,7 +169,6 @@ def _answer(folder: RunFolder, query_id: str) -> Result:
 
 
 def compare(
-    context: click.Context,
     run_a: Annotated[str, _run_argument("RUN_A")],
     run_b: Annotated[str, _run_argument("RUN_B")] = "latest",
     more: Annotated[
@@ -202,19 +192,19 @@ def compare(
     comparisons = compare_with_each(first, others, figures, find_dataset([first, *others]))
     del first, others  # the page reads what it shows
     printed = [found.model_dump(mode="json", exclude_unset=True) for found in comparisons]
-    text: list[Any] = []
-    if html is not None or in_browser:
-        from assay.report.html_comparison import ComparedSide, render_comparison_page
+    value = printed if more else printed[0]
+    if html is None and not in_browser:
+        return Result(
+            value, [part for found in comparisons for part in (render_comparison(found), "")]
+        )
+    from assay.report.html_comparison import ComparedSide, render_comparison_page
 
-        sides = [ComparedSide.read(folder) for folder in folders]
-        page = html or _temporary_page("comparison.html")
-        content = render_comparison_page(sides, comparisons, _dataset_of(folders[0]))
-        write_output(page, content.encode())
-        if in_browser:
-            webbrowser.open(page.absolute().as_uri())
-    else:
-        text = [part for found in comparisons for part in (render_comparison(found), "")]
-    return Result(printed if more else printed[0], text)
+    sides = [ComparedSide.read(folder) for folder in folders]
+    page = html or Path(tempfile.mkdtemp(prefix="assay-")) / "comparison.html"
+    write_output(page, render_comparison_page(sides, comparisons, _dataset_of(folders[0])).encode())
+    if in_browser:
+        webbrowser.open(page.absolute().as_uri())
+    return Result(value)
 
 
 def _require_different(folders: list[RunFolder]) -> None:
@@ -233,8 +223,3 @@ def _dataset_of(folder: RunFolder) -> "Dataset | None":
     if dataset is None:
         warn(f"the page shows only ids, without grades and texts: {why}")
     return dataset
-
-
-def _temporary_page(name: str) -> Path:
-    """A file for a page that is only to be seen."""
-    return Path(tempfile.mkdtemp(prefix="assay-")) / name

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 import orjson
@@ -20,9 +20,9 @@ from assay.cli.options import (
     SplitOption,
     judge_spec,
     load_judgments,
-    make_config,
-    read_values,
+    read_config,
     require_used,
+    split_gates,
 )
 from assay.cli.verb import (
     Result,
@@ -63,16 +63,7 @@ if TYPE_CHECKING:
 
     from assay.run.config import RunConfig
 
-_NAMES = (
-    "judge",
-    "judge_set",
-    "max_cost",
-    "no_cache",
-    "gates",
-    "criteria",
-    "references",
-    "faithfulness",
-)
+_NAMES = ("judge", "judge_set", "no_cache", "gates", "criteria", "references", "faithfulness")
 _OF_RANKINGS = ("qrels", "dataset", "split", "metrics", "top_k", "per_query")
 _OF_ANSWERS = {"rows_out", "strict", *_NAMES} - {"gates"}
 _WRONG = {
@@ -133,95 +124,145 @@ def score(
     Exit codes: 0 success, 1 a gate failed, 2 usage or input error, 3 the judge gave no verdicts.
     """
     if not run.exists():
-        beside = (each.name for each in run.parent.glob("*") if each.is_file())
-        hint = did_you_mean(run.name, beside)
+        hint = did_you_mean(run.name, (each.name for each in run.parent.glob("*")))
         raise UsageError(
             f"{run}: no such file; pass a TREC run, a JSON file of rankings or logged answers{hint}"
         )
     if run.is_dir():
         raise UsageError(f"{run} is a folder; pass a file, or see a run with: assay report {run}")
     require_readable_table(run)
-
+    kind = _kind_of(run)
     if not is_given(context, "columns") and (
-        is_given(context, "dataset") or qrels is not None or holds_answers(run)
+        is_given(context, "dataset") or qrels is not None or kind != "ranking"
     ):
         columns = None  # those of assay.toml are of its own data set
-    if dataset is not None and qrels is None and _is_trace_file(run):
+    if kind == "traces" and dataset is not None and qrels is None:
         return _score_traces(run, dataset, split, top_k)
     of_table = bool(columns) and dataset is not None and qrels is None and is_table(dataset)
-    if holds_answers(run) or (columns and not of_table):
+    if kind != "ranking" or (columns and not of_table):
         require_used(context, _OF_RANKINGS, f"on logged answers, which {run} holds; leave it out")
-        config = _judge_config(context, options)
+        config = _answers_config(context, options)
         return _score_answers(run, config, columns or (), rows_out, strict)
-    return _score_ranking(
-        context,
-        run,
-        options,
-        _Judging(qrels, dataset, split, columns or ()),
-        metrics,
-        top_k,
-        per_query,
-    )
-
-
-class _Judging(NamedTuple):
-    """Where the judgments come from."""
-
-    qrels: Path | None
-    dataset: str | None
-    split: str
-    columns: Sequence[str]
-
-
-def _score_ranking(
-    context: click.Context,
-    run: Path,
-    options: dict[str, Any],
-    source: _Judging,
-    names: list[str] | None,
-    top_k: int | None,
-    per_query: bool,
-) -> Result:
-    wanted = split_metrics(names or ())
-    metrics = as_metrics(wanted) if wanted and wanted != ["all"] else _standard(top_k)
-    texts = read_values(context, ["gates"], options)["gates"]
-    gates = _gates(texts, top_k, strict=is_on_command_line(context, "gate"))
-    metrics = list(dict.fromkeys([*metrics, *gates.values()]))
-    if source.qrels is None and source.dataset is None and (found := _table_columns(run)):
+    require_used(context, _OF_ANSWERS, f"on a ranking, which {run} holds; leave it out")
+    if qrels is None and dataset is None and (found := _table_columns(run)):
         raise UsageError(
             f"{run} has no columns question and answer, only {found}; for logged answers, name "
             "them: --columns question=NAME,answer=NAME; a ranking needs --qrels FILE "
             "or --dataset NAME"
         )
-    require_used(context, _OF_ANSWERS, f"on a ranking, which {run} holds; leave it out")
-    judging = load_judgments(*source)
+    names = split_metrics(metrics or ())
+    is_typed = is_on_command_line(context, "gate")
+    texts = options["gate"] or () if is_typed else split_gates(options["gate"])
+    gates = _ranking_gates(texts, top_k, strict=is_typed)
+    judging = load_judgments(qrels, dataset, split, columns or ())
+    return _score_ranking(run, judging, names, gates, top_k, per_query)
+
+
+def holds_answers(path: Path) -> bool:
+    """Whether a file holds rows of answers or traces; else it is a ranking."""
+    return _kind_of(path) != "ranking"
+
+
+def _kind_of(path: Path) -> str:
+    """What a file holds by its first row: `answers`, `traces` or `ranking`."""
+    suffix = table_suffix(path)
+    if suffix not in SUFFIXES or suffix == ".parquet":
+        return "answers" if suffix == ".parquet" else "ranking"
+    try:
+        if holds_traces(path):
+            return "traces"
+        # The first line may be the dirty one.
+        for row, _ in zip(read_table(path), range(20), strict=False):
+            if isinstance(row, Record):
+                return "answers" if looks_logged(row.fields) else "ranking"
+    except DataError:
+        pass
+    return "ranking"
+
+
+def _table_columns(path: Path) -> str:
+    """The column names of a table's first row, which may raise; empty if it is not a table."""
+    if table_suffix(path) not in SUFFIXES:
+        return ""
+    try:
+        row = next(iter(read_table(path)), None)
+    except DataError:
+        return ""
+    if isinstance(row, DataError):
+        raise row
+    names = column_paths(row.fields) if row is not None else ()
+    return ", ".join(repr(name[:40]) for name in islice(names, 10))
+
+
+def _score_ranking(
+    run: Path,
+    judging: JudgmentSource,
+    names: Sequence[str],
+    gates: Mapping[Gate, Metric],
+    top_k: int | None,
+    per_query: bool,
+) -> Result:
+    """Score a run file against judgments. Raises `GateError` for a gate that nothing can pass."""
+    chosen = as_metrics(names) if names and names != ["all"] else _standard_metrics(top_k)
+    metrics = list(dict.fromkeys([*chosen, *gates.values()]))
     rankings = read_run(run)
-    _require_common_query(run, rankings, judging)
+    if rankings and judging.judgments and not rankings.keys() & judging.judgments.keys():
+        # Different data, and not a score of 0.
+        ours, theirs = next(iter(rankings)), next(iter(judging.judgments))
+        raise DataError(
+            f"has no query in common with {judging.source}: its first query is {ours!r}, "
+            f"that of the judgments is {theirs!r}; pass the judgments of this run",
+            file=run,
+        )
     scores = score_rankings(rankings, judging.judgments, metrics, known=judging.known, top_k=top_k)
-    for gate, of in gates.items():
-        require_possible(gate, scores.mean_ceiling(of))
+    for gate, metric in gates.items():
+        require_possible(gate, scores.mean_ceiling(metric))
     summaries = {metric: _summary(scores, metric) for metric in metrics}
-    facts = _Facts(rankings, scores, judging)
     means = {gate: summaries[metric].mean for gate, metric in gates.items()}
     checked = [
         GateResult(gate=gate.text, value=mean, passed=gate.passes(mean))
         for gate, mean in means.items()
     ]
-    content = _as_json(judging.source, scores, summaries, facts, per_query)
+    scored = set(scores.query_ids)
+    absent = sum(not rankings.get(query_id) for query_id in scored)
+    ignored = rankings.keys() - scored
+    without_relevant = len(ignored & judging.judgments.keys())
+    unjudged = len(ignored) - without_relevant
+    content: dict[str, Any] = {
+        "judgments": judging.source,
+        "queries": len(scored),
+        "queries_without_ranking": absent,
+        "queries_without_judgments": unjudged,
+        "queries_without_relevant": without_relevant,
+        "metrics": {
+            metric.slug: {**asdict(each), "ceiling": scores.mean_ceiling(metric)}
+            for metric, each in summaries.items()
+        },
+        "violations": {kind: scores.violations.total(kind) for kind in KINDS},
+        "examples": [asdict(example) for example in scores.violations.examples],
+    }
+    content |= {"per_query": scores.rows()} if per_query else {}
     content |= {"judged_by": judging.judged_by} if judging.judged_by else {}
     content |= {"gates": _gates_json(checked)} if checked else {}
-    shown = summaries
-    if not wanted:
-        usual = usual_names([metric.slug for metric in metrics])
-        shown = {metric: row for metric, row in summaries.items() if metric.slug in usual}
-    text = [_table(scores, shown), *_notes(judging.source, scores, facts, top_k)]
-    text += [judging.judged_by] if judging.judged_by else []
+    usual = usual_names([metric.slug for metric in metrics])
+    shown = {metric: row for metric, row in summaries.items() if names or metric.slug in usual}
+    text: list[Any] = [_table(scores, shown)]
+    text.append(
+        f"\n{counted(len(scored), 'query', 'queries')} with a relevant document in {judging.source}"
+    )
+    if absent:
+        text.append(f"{count(absent)} of them have no ranking: they score 0")
+    for what, number in (("relevant document", without_relevant), ("judgments", unjudged)):
+        if number:
+            has = "query of the run has" if number == 1 else "queries of the run have"
+            text.append(f"{count(number)} {has} no {what}: ignored")
+    text += [*_violations(scores, top_k), *([judging.judged_by] if judging.judged_by else [])]
     text += _per_query_lines(scores) if per_query else []
-    passed = all(gate.passed for gate in checked)
-    return Result(content, text, 0 if passed else 1, map(gate_verdict, checked))
+    exit_code = 0 if all(gate.passed for gate in checked) else 1
+    return Result(content, text, exit_code, map(gate_verdict, checked))
 
 
-def _gates(texts: Sequence[str], top_k: int | None, strict: bool) -> dict[Gate, Metric]:
+def _ranking_gates(texts: Sequence[str], top_k: int | None, *, strict: bool) -> dict[Gate, Metric]:
     """Each gate with its metric: a ranking has neither answers nor latencies.
 
     Unless `strict`, others are left out: a variable or a file may mean them for `assay eval`.
@@ -243,17 +284,11 @@ def _gates(texts: Sequence[str], top_k: int | None, strict: bool) -> dict[Gate, 
     return gates
 
 
-class _Facts:
-    """How the queries of the run match those of the judgments."""
-
-    def __init__(
-        self, rankings: Mapping[str, Sequence[str]], scores: Scores, judging: JudgmentSource
-    ) -> None:
-        scored = set(scores.query_ids)
-        ignored = rankings.keys() - scored
-        self.absent = sum(not rankings.get(query_id) for query_id in scored)
-        judged = len(ignored & judging.judgments.keys())
-        self.ignored = {"relevant document": judged, "judgments": len(ignored) - judged}
+def _standard_metrics(top_k: int | None) -> list[Metric]:
+    k = top_k or 10
+    deep = [Recall @ 100] if top_k is None else []
+    first = [nDCG @ k, nDCG(gain="exp") @ k, Recall @ k, *deep, CappedRecall @ k]
+    return [*first, Precision @ k, MRR @ k, Hit @ k, AP, Judged @ k]
 
 
 def _summary(scores: Scores, metric: Metric) -> SampleSummary:
@@ -263,26 +298,6 @@ def _summary(scores: Scores, metric: Metric) -> SampleSummary:
     return replace(summary, high=below(summary.high, scores.mean_ceiling(metric)))
 
 
-def _standard(top_k: int | None) -> list[Metric]:
-    k = top_k or 10
-    deep = [Recall @ 100] if top_k is None else []
-    first = [nDCG @ k, nDCG(gain="exp") @ k, Recall @ k, *deep, CappedRecall @ k]
-    return [*first, Precision @ k, MRR @ k, Hit @ k, AP, Judged @ k]
-
-
-def _require_common_query(
-    run: Path, rankings: Mapping[str, object], judging: JudgmentSource
-) -> None:
-    """A run and judgments without a common query belong to different data, not to a score of 0."""
-    if rankings and judging.judgments and not rankings.keys() & judging.judgments.keys():
-        ours, theirs = next(iter(rankings)), next(iter(judging.judgments))
-        raise DataError(
-            f"has no query in common with {judging.source}: its first query is {ours!r}, "
-            f"that of the judgments is {theirs!r}; pass the judgments of this run",
-            file=run,
-        )
-
-
 def _table(scores: Scores, summaries: Mapping[Metric, SampleSummary]) -> "Table":
     return scores_table(
         ScoreLine(str(metric), each.mean, each.low, each.high, scores.mean_ceiling(metric))
@@ -290,20 +305,12 @@ def _table(scores: Scores, summaries: Mapping[Metric, SampleSummary]) -> "Table"
     )
 
 
-def _notes(source: str, scores: Scores, facts: _Facts, top_k: int | None) -> Iterator[str]:
-    queries = counted(len(scores.query_ids), "query", "queries")
-    yield f"\n{queries} with a relevant document in {source}"
-    if facts.absent:
-        yield f"{count(facts.absent)} of them have no ranking: they score 0"
-    for what, number in facts.ignored.items():
-        if number:
-            has = "has" if number == 1 else "have"
-            yield f"{counted(number, 'query', 'queries')} of the run {has} no {what}: ignored"
+def _violations(scores: Scores, top_k: int | None) -> Iterator[str]:
     for kind in KINDS:
         if total := scores.violations.total(kind):
             where = counted(scores.violations.queries(kind), "query", "queries")
-            words = _WRONG[kind].format(top_k=top_k)
             first = scores.violations.examples_of(kind)[0]
+            words = _WRONG[kind].format(top_k=top_k)
             example = f"{first.doc_id!r} for {first.query_id!r}"
             yield f"{counted(total, 'id')} in {where} {words}: {example}"
 
@@ -316,55 +323,6 @@ def _per_query_lines(scores: Scores) -> Iterator[Unwrapped]:
             yield Unwrapped(f"{metric}\t{query_id}\t{figure(value)}")
 
 
-def _as_json(
-    source: str,
-    scores: Scores,
-    summaries: Mapping[Metric, SampleSummary],
-    facts: _Facts,
-    per_query: bool,
-) -> dict[str, Any]:
-    content: dict[str, Any] = {
-        "judgments": source,
-        "queries": len(scores.query_ids),
-        "queries_without_ranking": facts.absent,
-        "queries_without_judgments": facts.ignored["judgments"],
-        "queries_without_relevant": facts.ignored["relevant document"],
-        "metrics": {
-            metric.slug: {**asdict(each), "ceiling": scores.mean_ceiling(metric)}
-            for metric, each in summaries.items()
-        },
-        "violations": {kind: scores.violations.total(kind) for kind in KINDS},
-        "examples": [asdict(example) for example in scores.violations.examples],
-    }
-    if per_query:
-        content["per_query"] = scores.rows()
-    return content
-
-
-def holds_answers(path: Path) -> bool:
-    """Whether a file holds rows of answers, by its first row; else it is a ranking."""
-    kind = table_suffix(path)
-    if kind not in SUFFIXES or kind == ".parquet":
-        return kind == ".parquet"
-    try:
-        if holds_traces(path):
-            return True
-        # The first line may be the dirty one.
-        for row, _ in zip(read_table(path), range(20), strict=False):
-            if isinstance(row, Record):
-                return looks_logged(row.fields)
-    except DataError:
-        return False
-    return False
-
-
-def _is_trace_file(path: Path) -> bool:
-    try:
-        return table_suffix(path) in SUFFIXES and holds_traces(path)
-    except DataError:
-        return False
-
-
 def _score_traces(path: Path, dataset: str, split: str, top_k: int | None) -> Result:
     """What the searches of traces were worth."""
     from assay.evaluation.traced_searches import score_traces
@@ -373,43 +331,27 @@ def _score_traces(path: Path, dataset: str, split: str, top_k: int | None) -> Re
     with progress_bar() as progress:
         data = load_dataset(dataset, progress=progress)
     found = score_traces(path, data, split=split, top_k=top_k or 10)
-    traced = len(found.rankings.query_ids)
+    rankings, traced = found.rankings, len(found.rankings.query_ids)
     counts = {"questions": traced, "of": found.questions}
     counts |= {"repeated": found.repeated, "unknown": found.unknown}
     search = found.search.model_dump(mode="json")
-    value = {"file": str(path), **counts, "search": search, "metrics": found.rankings.means}
-    summaries = {metric: _summary(found.rankings, metric) for metric in found.rankings.metrics}
-    text: list[Any] = [_table(found.rankings, summaries)]
+    value = {"file": str(path), **counts, "search": search, "metrics": rankings.means}
+    summaries = {metric: _summary(rankings, metric) for metric in rankings.metrics}
+    text: list[Any] = [_table(rankings, summaries)]
     text += [labeled(name, words) for name, words in search_lines(found.search)]
     text.append(f"{traced} of {found.questions} questions of {data.name} {split} have a trace")
     if found.unknown or found.repeated:
-        text.append(
-            f"traces left out: {found.unknown} of other questions, {found.repeated} repeated"
-        )
+        left_out = f"{found.unknown} of other questions, {found.repeated} repeated"
+        text.append(f"traces left out: {left_out}")
     return Result(value, text)
 
 
-def _table_columns(path: Path) -> str:
-    """The column names of a table's first row, which may raise; empty where it is no table."""
-    if table_suffix(path) not in SUFFIXES:
-        return ""
-    try:
-        row = next(iter(read_table(path)), None)
-    except DataError:
-        return ""
-    if isinstance(row, DataError):
-        raise row
-    if row is None:
-        return ""
-    return ", ".join(repr(name[:40]) for name in islice(column_paths(row.fields), 10))
-
-
-def _judge_config(context: click.Context, options: dict[str, Any]) -> "RunConfig":
+def _answers_config(context: click.Context, options: dict[str, Any]) -> "RunConfig":
     from assay.evaluation.answers.logged_rows import LOG_TOP_K
 
-    values = read_values(context, _NAMES, options)
-    values["judge"] = judge_spec(options["judge"], options["max_cost"])
-    return make_config(context, values, target="", answers=True, top_k=LOG_TOP_K)
+    options["judge"] = judge_spec(options["judge"], options["judge_set"])
+    fixed = {"target": "", "answers": True, "top_k": LOG_TOP_K}
+    return read_config(context, _NAMES, options, **fixed)
 
 
 def _score_answers(
@@ -421,8 +363,7 @@ def _score_answers(
 
     named = parse_columns(columns, COLUMNS)
     with progress_bar() as progress:
-        rows = read_log(path)
-        scored = asyncio.run(score_rows(rows, config, columns=named, progress=progress))
+        scored = asyncio.run(score_rows(read_log(path), config, columns=named, progress=progress))
     for message in scored.skipped:
         warn(f"left out: {message}")
     if strict and scored.skipped:
@@ -433,9 +374,8 @@ def _score_answers(
     content: JsonObject = {"file": str(path), "answers": scored.report.model_dump(mode="json")}
     content |= {"gates": _gates_json(scored.gates), "skipped": list(scored.skipped)}
     exit_code = 3 if scored.report.trouble else 0 if scored.gates_passed else 1
-    return Result(
-        content, [render_answers(scored.report)], exit_code, map(gate_verdict, scored.gates)
-    )
+    text = [render_answers(scored.report)]
+    return Result(content, text, exit_code, map(gate_verdict, scored.gates))
 
 
 def _gates_json(gates: Sequence[GateResult]) -> list[JsonObject]:

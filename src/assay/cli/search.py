@@ -62,7 +62,7 @@ _BEFORE = 20
 _QUERY_SHOWN = 80
 
 
-@with_settings(("embedder", "device", "bm25"), RETRIEVER_HELP)
+@with_settings(("embedder", "bm25"), RETRIEVER_HELP)
 def search(
     context: click.Context,
     query: Annotated[str, argument("QUERY", "The query, in quotes.")],
@@ -221,7 +221,7 @@ def _passage(query: str, text: str) -> str:
     return f"… {text[min(start, found.start()) :]}"
 
 
-@with_settings(("embedder", "device", "bm25"), RETRIEVER_HELP)
+@with_settings(("embedder", "bm25"), RETRIEVER_HELP)
 def index(
     dataset: DatasetOption = "nfcorpus",
     engine: EngineOption = None,
@@ -329,7 +329,7 @@ def merge_index_parts(folders: list[Path], dataset: str | None) -> Result:
     return _index_result(data, store, embedder, report)
 
 
-@with_settings(("embedder", "device"), RETRIEVER_HELP)
+@with_settings(("embedder",), RETRIEVER_HELP)
 def tune(
     dataset: DatasetOption = "nfcorpus",
     seed: Annotated[int, option("Random seed of the training.", "ASSAY_TUNE_SEED", "S")] = 0,

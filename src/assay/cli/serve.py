@@ -1,15 +1,12 @@
 """`assay serve ...`: Assay's own servers, one command each."""
 
-import os
-import secrets
 import sys
-from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 from assay.cli.console import say
 from assay.cli.options import (
+    AllowHostsOption,
     CardUrlOption,
     DatasetOption,
     HostOption,
@@ -66,10 +63,8 @@ def purple(
     with listen("purple agent", host, port) as listener:
         from assay.serve import purple as served
 
-        max_wait_s = None
         if mcp_server_url:
             load, close = served.mcp_search(mcp_server_url)
-            max_wait_s = served.MAX_WAIT_S
         else:
             writer = served.configured_answers() if answers else None
             load, close = served.local_search(dataset, mode, writer)
@@ -79,7 +74,7 @@ def purple(
             answers=answers,
             card_url=card_url,
             token=server_token(),
-            max_wait_s=max_wait_s,
+            max_wait_s=served.MAX_WAIT_S if mcp_server_url else None,
             on_stop=close,
         )
         serve_on(app, listener, stop_with=sys.stdin.buffer if stop_with_stdin else None)
@@ -88,15 +83,7 @@ def purple(
 def green(
     dataset: DatasetOption = "nfcorpus",
     out: OutOption = Path("runs"),
-    allow_hosts: Annotated[
-        str,
-        option(
-            "Private hosts, host:port or networks that may be evaluated, "
-            "separated by commas. Needed only when listening on more than loopback.",
-            "ASSAY_ALLOWED_HOSTS",
-            "HOST,...",
-        ),
-    ] = "",
+    allow_hosts: AllowHostsOption = "",
     concurrency: Annotated[
         int,
         option(
@@ -111,18 +98,6 @@ def green(
     is_open: OpenOption = False,
     port: PortOption = 9009,
     card_url: CardUrlOption = None,
-    mcp_port: Annotated[
-        int | None,
-        option(
-            "Also serve search over MCP and plain HTTP on this port, as assay serve mcp "
-            "does; 0 picks a free one.",
-            "ASSAY_MCP_PORT",
-            "PORT",
-            min=0,
-            max=65535,
-        ),
-    ] = None,
-    mode: SearchModeOption = "hybrid",
 ) -> None:
     """Serve the evaluator over A2A. It takes an agent's URL and returns its report.
 
@@ -131,23 +106,18 @@ def green(
     Also available as plain REST: POST /tasks, GET /tasks/ID, GET /tasks/ID/events, DELETE
     /tasks/ID. With ASSAY_TOKEN set, callers need that bearer token. ASSAY_TIMEOUT, ASSAY_TRACK,
     ASSAY_ANSWERS and ASSAY_WARM_UP are the defaults for a request's config.
-
-    --mcp-port is for retrieval agents that search through the evaluator's host, such as those
-    that expect a search at green-agent:8000.
     """
     from assay.data.load import require_dataset
     from assay.net.outbound import OutboundPolicy
     from assay.run.settings import environment_defaults
     from assay.serve.guards import server_token
-    from assay.serve.listening import announce, bind, check_exposure, listen, serve_on
+    from assay.serve.listening import check_exposure, listen, serve_on
 
     check_exposure(host, is_open=is_open)
     policy = OutboundPolicy.for_server(host, allow_hosts)
-    environment_defaults(("timeout", "track", "answers", "warm_up"))  # refuse a wrong one now
+    environment_defaults(("timeout", "track", "answers", "warm_up"))  # a wrong one is an error now
     require_dataset(dataset)
-    with ExitStack() as listeners:
-        at_mcp = None if mcp_port is None else listeners.enter_context(bind(host, mcp_port))
-        listener = listeners.enter_context(listen("green agent", host, port))
+    with listen("green agent", host, port) as listener:
         from assay.serve.green.agent import dataset_loader, green_app
 
         app = green_app(
@@ -159,14 +129,7 @@ def green(
             token=server_token(),
             concurrency=concurrency,
         )
-        beside = []
-        if at_mcp is not None:
-            announce("MCP server", at_mcp, path="/mcp")
-            from assay.serve.mcp.app import HOSTS_VARIABLE, search_app
-
-            names = os.environ.get(HOSTS_VARIABLE, "")
-            beside.append((search_app(dataset, mode, host, names), at_mcp))
-        serve_on(app, listener, beside=beside)
+        serve_on(app, listener)
 
 
 def mcp(
@@ -261,23 +224,8 @@ def agent(
 
 def ui(
     runs: Annotated[Path, option("Folder of the runs.", "ASSAY_OUT", "DIR")] = Path("runs"),
-    allow_hosts: Annotated[
-        str,
-        option(
-            "Hosts or host:port, separated by commas, whose agents may be evaluated "
-            "and checked. Needed only when listening on more than loopback.",
-            "ASSAY_ALLOWED_HOSTS",
-            "HOST,...",
-        ),
-    ] = "",
-    host: Annotated[
-        str,
-        option(
-            "Address to listen on; 0.0.0.0 for all network interfaces, which requires a token.",
-            "ASSAY_HOST",
-            "HOST",
-        ),
-    ] = "127.0.0.1",
+    allow_hosts: AllowHostsOption = "",
+    host: HostOption = "127.0.0.1",
     port: PortOption = 9000,
     read_only: Annotated[
         bool,
@@ -287,13 +235,10 @@ def ui(
             "ASSAY_READ_ONLY",
         ),
     ] = False,
-    with_token: Annotated[
-        bool, switch("--token", "Ask for a token: ASSAY_TOKEN, or a new one that is printed.")
-    ] = False,
 ) -> None:
     """Serve the web UI. It has runs, comparisons, trends, evaluations and grading.
 
-    With ASSAY_TOKEN set, the pages ask for that token.
+    With ASSAY_TOKEN set, the pages ask for that token. Other machines need it.
     """
     from assay.net.outbound import OutboundPolicy, is_loopback
     from assay.net.variables import SERVER_TOKEN_VARIABLE
@@ -301,17 +246,15 @@ def ui(
     from assay.serve.listening import listen, serve_on
 
     token = server_token()
-    if token is None and with_token:
-        token = secrets.token_urlsafe(24)
-        say(f"token for visitors: {token}")
     if token is None and not is_loopback(host):
         raise UsageError(
-            f"--host {host} exposes the pages to other machines: set {SERVER_TOKEN_VARIABLE} to "
-            "a secret that visitors must enter, add --token for a new one, or listen on 127.0.0.1"
+            f"--host {host} exposes the pages to other machines: set {SERVER_TOKEN_VARIABLE} to a "
+            "secret that visitors must enter, or listen on 127.0.0.1"
         )
     policy = OutboundPolicy.for_server(host, allow_hosts)
     with listen(f"web UI for the runs in {runs}", host, port) as listener:
         from assay.serve.ui.app import ui_app
 
-        pages = partial(ui_app, runs, token=token, policy=policy)
-        serve_on(pages(read_only=read_only, named=named_configs()), listener)
+        named = named_configs()
+        pages = ui_app(runs, token=token, policy=policy, read_only=read_only, named=named)
+        serve_on(pages, listener)

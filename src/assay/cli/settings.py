@@ -16,9 +16,8 @@ preset = "opensearch:docs"
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -31,7 +30,6 @@ from assay.run.settings import command_settings, read_option_table
 if TYPE_CHECKING:
     from assay.run.config import RunConfig
 
-
 # Verbs whose data set is that of the runs, labels or report that they are given, or is found, or is
 # an argument: the one at the top level of the file may be another. `[merge]` can name one still.
 _OWN_DATA = ("audit", "data", "init", "judge", "merge")
@@ -40,25 +38,45 @@ _OF_DATA = frozenset({"dataset", "columns", "split"})
 
 def verb_defaults(command: VerbCommand, context: click.Context) -> dict[str, Any]:
     """What assay.toml says for the options of the verb that is called. Raises `UsageError`."""
-    content = _content()
+    content, root = _content(), context.find_root().command
     words = context.command_path.split()[1:]
-    root = context.find_root().command
     if not content or not words or not isinstance(root, VerbGroup):
         return {}
-    values = verb_values(command, words, content)
-    _require_tables(root, content, "")
-    if set(_own(content, _params(command))) - _params(command):  # perhaps of other verbs
-        _require_keys(content, set().union(*(_params(each) for _, each in root.all_verbs())), "")
-    return values
+    _require_tables(root, content)
+    if not _options_in(content).keys() <= _params(command).keys():  # perhaps those of other verbs
+        _require_keys(content, *(each for _, each in root.all_verbs()))
+    return verb_values(command, words, content)
 
 
 def read_settings(root: VerbGroup, folder: Path | None = None) -> dict[tuple[str, ...], Any]:
     """What assay.toml says for every verb, by the words that call it. Raises `UsageError`."""
     content = _content(folder)
-    _require_tables(root, content, "")
+    _require_tables(root, content)
     every = dict(root.all_verbs())
-    _require_keys(content, set().union(*map(_params, every.values())), "")
+    _require_keys(content, *every.values())
     return {words: verb_values(command, words, content) for words, command in every.items()}
+
+
+def verb_values(
+    command: VerbCommand, words: Sequence[str], content: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The values for a verb: those of the top level, then those of its tables."""
+    params = _params(command)
+    values = {
+        name: value
+        for name, value in _options_in(content, params).items()
+        if not (words[0] in _OWN_DATA and name in _OF_DATA)
+    }
+    table: Any = content
+    for word in words:
+        table = table.get(word, {})
+        values |= _options_in(table, params)
+    _require_keys(table, command, place=f"[{'.'.join(words)}] ")
+    return {
+        params[name].name or "": _value(params[name], name, value)
+        for name, value in values.items()
+        if name in params
+    }
 
 
 def _content(folder: Path | None = None) -> dict[str, Any]:
@@ -68,112 +86,72 @@ def _content(folder: Path | None = None) -> dict[str, Any]:
     return content
 
 
-def _params(command: click.Command) -> set[str]:
-    """The keys for the options of a verb: the names of parameters and of flags."""
-    flags = {flag.lstrip("-") for param in command.params for flag in param.opts}
-    return {param.name or "" for param in command.params} | {_name(flag) for flag in flags}
+def _params(command: click.Command) -> dict[str, click.Parameter]:
+    """The options of a verb by their keys: the names of flags, and those of parameters."""
+    flags = {_name(flag.lstrip("-")): param for param in command.params for flag in param.opts}
+    return flags | {param.name or "": param for param in command.params}
 
 
 def _name(key: str) -> str:
     return key.replace("-", "_")
 
 
-def verb_values(
-    command: VerbCommand, words: Sequence[str], content: Mapping[str, Any]
+# Keys whose value may be a table; any other table is that of a verb.
+_TABLES = ("judge_set", "bm25", "request", "columns", "map", "tag")
+
+
+def _options_in(
+    table: Mapping[str, Any], known: Mapping[str, click.Parameter] | None = None
 ) -> dict[str, Any]:
-    """The values for a verb: those of the top level, then those of its tables.
-
-    Keys at the top level apply to every verb that has the option.
-    """
-    known = _params(command)
-    values = {
-        name: value
-        for name, value in _own(content, known).items()
-        if name in known and not (words[0] in _OWN_DATA and name in _OF_DATA)
+    """The options of a table by the names of today, without the tables of verbs."""
+    renamed = current_keys(table, known) if known else table
+    found = {"map" if key == "mapping" else _name(key): value for key, value in renamed.items()}
+    return {
+        key: value for key, value in found.items() if not isinstance(value, dict) or key in _TABLES
     }
-    table: Any = content
-    for place, word in enumerate(words, 1):
-        table = table.get(word, {})
-        where = ".".join(words[:place])
-        if place == len(words):
-            _require_keys(table, known, where)
-        values |= {name: value for name, value in _own(table, known).items() if name in known}
-    return _values_for(command, values)
 
 
-def _own(table: Mapping[str, Any], known: set[str]) -> dict[str, Any]:
-    """The options of a table under the names of parameters, without the tables of verbs."""
-    found = {}
-    for key, value in current_keys(table, sorted(known)).items():
-        name = _name(key)
-        if name == "mapping" and name not in known:
-            name = "map"  # the earlier key of --map
-        if not isinstance(value, dict) or name in ("judge_set", "bm25", "request"):
-            found[name] = value
-    return found
-
-
-def _require_keys(table: Mapping[str, Any], known: set[str], where: str) -> None:
-    for name in _own(table, known):
+def _require_keys(table: Mapping[str, Any], *commands: click.Command, place: str = "") -> None:
+    known = {name: param for each in commands for name, param in _params(each).items()}
+    for name in _options_in(table, known):
         if name not in known:
-            place = f"[{where}] " if where else ""
             raise UsageError(
                 f"{PROJECT_FILE}: {place}{name!r} is not an option; see: assay COMMAND --help"
                 f"{did_you_mean(name, known)}"
             )
 
 
-def _require_tables(group: VerbGroup, table: Mapping[str, Any], where: str) -> None:
+def _require_tables(group: VerbGroup, table: Mapping[str, Any]) -> None:
     """Raise `UsageError` for a table that no verb has."""
     for name, inner in table.items():
-        if not isinstance(inner, dict) or name.replace("-", "_") in ("judge_set", "bm25"):
+        if not isinstance(inner, dict) or _name(name) in _TABLES:
             continue
         if name not in group.verbs:
             hint = did_you_mean(name, group.verbs)
             raise UsageError(f"{PROJECT_FILE}: unknown command {name!r}; see: assay --help{hint}")
         verb = group.verbs[name]
         if isinstance(verb, VerbGroup):
-            _require_tables(verb, inner, name)
+            _require_tables(verb, inner)
 
 
-def _values_for(command: VerbCommand, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The values as click takes them. Raises `UsageError` for one of the wrong kind.
-
-    click would blame an option, not the file, and would take a single text for a list of letters.
-    """
-    values: dict[str, Any] = {}
-    taken = {param.name for param in command.params}
-    for param in command.params:
-        name = param.name or ""
-        flags = [_name(flag.lstrip("-")) for flag in param.opts if flag.startswith("--")]
-        key = next((key for key in (name, *flags) if key in given), None)
-        if key is None or (key != name and key in taken):
-            continue
-        value = given[key]
-        if param.multiple or param.nargs != 1:
-            if isinstance(value, dict):
-                value = [f"{key}={text}" for key, text in value.items()]
-            several = value if isinstance(value, list) else [value]
-            values[name] = [str(text) for text in several]
-            continue
-        if isinstance(value, list):
-            raise UsageError(
-                f"{PROJECT_FILE}: {name!r} takes one value, got a list of {len(value)}"
-            )
+def _value(param: click.Parameter, name: str, value: Any) -> Any:
+    """The value as click takes it: click would blame an option, not the file, for a wrong one."""
+    if param.multiple or param.nargs != 1:
         if isinstance(value, dict):
-            value = json.dumps(value)
-        kind = _KINDS.get(type(param.type))
-        if kind is not None and not _fits(value, kind):
-            raise UsageError(f"{PROJECT_FILE}: {name!r} must be {_WORDS[kind]}, got {value!r}")
-        values[name] = _from_project(value, name, param.type)
-    return values
+            return [f"{key}={text}" for key, text in value.items()]
+        return [str(text) for text in (value if isinstance(value, list) else [value])]
+    if isinstance(value, list):
+        raise UsageError(f"{PROJECT_FILE}: {name!r} takes one value, got a list of {len(value)}")
+    if isinstance(value, dict):
+        value = json.dumps(value)
+    try:
+        param.type.convert(str(value), param, None)
+    except (click.BadParameter, UsageError) as error:
+        raise UsageError(f"{PROJECT_FILE}: {name!r}: {error}") from None
+    return _from_here(value, name, param.type)
 
 
-_KINDS = {click.IntRange: int, click.FloatRange: float, click.types.BoolParamType: bool}
-_WORDS = {int: "an integer", float: "a number", bool: "true or false"}
-
-
-def _from_project(value: Any, name: str, kind: "click.ParamType[Any]") -> Any:
+def _from_here(value: Any, name: str, kind: "click.ParamType[Any]") -> Any:
     """A path of the file, which is relative to the file, seen from the working folder."""
     path = find_project_file()
     if path is None or path.parent == Path.cwd() or not isinstance(value, str):
@@ -183,22 +161,11 @@ def _from_project(value: Any, name: str, kind: "click.ParamType[Any]") -> Any:
     return str(place) if is_path else value
 
 
-def _fits(value: Any, kind: type) -> bool:
-    if kind is bool or isinstance(value, bool):
-        return kind is bool and isinstance(value, bool)
-    try:
-        kind(str(value))
-    except ValueError:
-        return False
-    return True
-
-
-@dataclass(frozen=True, slots=True)
-class NamedTarget:
+class NamedTarget(NamedTuple):
     """A target and its options, by the names of the parameters of `assay eval`."""
 
     target: str
-    options: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any]
 
 
 def named_target(name: str, folder: Path | None = None) -> NamedTarget | None:
@@ -212,19 +179,17 @@ def named_target(name: str, folder: Path | None = None) -> NamedTarget | None:
     tables = read_project_file(folder).get("target")
     if not isinstance(tables, dict) or not tables:
         return None
-    table = tables.get(name)
-    if not isinstance(table, dict):
-        hint = did_you_mean(name, tables)
+    if not isinstance(tables.get(name), dict):
         raise UsageError(
-            f"{PROJECT_FILE} has no [target.{name}]; it has: {', '.join(tables)}{hint}"
+            f"{PROJECT_FILE} has no [target.{name}]; it has: {', '.join(tables)}"
+            f"{did_you_mean(name, tables)}"
         )
+    table = current_keys(tables[name], [setting.param for setting in command_settings()])
     target = table.get("target")
     if not isinstance(target, str) or not target:
         raise UsageError(
             f'{PROJECT_FILE}: [target.{name}] needs target = "rest:URL", or any other target'
         )
-    known = [setting.param for setting in command_settings()]
-    table = current_keys(table, known)
     options = read_option_table(table, f"{PROJECT_FILE}: [target.{name}]", "target")
     return NamedTarget(target, options)
 
@@ -233,11 +198,11 @@ def named_configs(folder: Path | None = None) -> "dict[str, RunConfig]":
     """Every target of assay.toml with its settings, by name. Raises `UsageError`."""
     from assay.run.config import RunConfig
 
-    names = {setting.param: setting for setting in command_settings()}
-    found = {}
+    names = {setting.param: setting.name for setting in command_settings()}
     tables = read_project_file(folder).get("target")
+    found = {}
     for name in tables if isinstance(tables, dict) else ():
         if named := named_target(name, folder):
-            values = {names[param].name: value for param, value in named.options.items()}
+            values = {names[param]: value for param, value in named.options.items()}
             found[name] = RunConfig(target=named.target, **values)
     return found

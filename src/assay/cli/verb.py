@@ -1,4 +1,4 @@
-"""Verbs as functions: `@verb` reads a signature, prints what the function returns, and exits.
+"""Verbs as functions: a command reads a signature, prints what the function returns, and exits.
 
     def compare(
         runs: Annotated[list[str], argument("RUN", "The runs to compare.")],
@@ -13,24 +13,34 @@ verb when it is called, so `assay --help` imports none of them.
 """
 
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from types import NoneType
-from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    BinaryIO,
+    NamedTuple,
+    TypeGuard,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import click
 
-from assay.cli.console import print_json, say, show
-from assay.cli.old_options import REMOVED, current_spelling
+from assay.cli.console import output_file, print_json, say, show
+from assay.cli.old_options import REMOVED, current_spelling, rename_variables
 from assay.errors import UsageError, closest, did_you_mean
 from assay.run.option import Group
 from assay.run.settings import RunSetting, settings
 
 GROUPS: tuple[str, ...] = get_args(Group)
 _MORE, _REST = "Other options", "Options"
-_FEW = 12
+_MAX_IN_ONE_LIST = 12
 """Up to here the options of a verb are one list."""
 _SETTINGS_RULE = (
     "Every option can also be set as ASSAY_NAME in the environment (ASSAY_TOP_K=10, several values "
@@ -43,7 +53,7 @@ class Result:
     """What a verb returns.
 
     Parameters:
-        value: what `--json` prints.
+        value: what `--json` prints, or a function that writes it to a stream.
         text: what is shown otherwise: texts and renderables.
         exit_code: of the process.
         notes: lines for stderr, after the result.
@@ -64,6 +74,27 @@ class Result:
             show(*self.text, wide=self.wide)
         for note in self.notes:
             say(note)
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a verb returns whose result is bytes: for `out`, else for stdout."""
+
+    write: Callable[[BinaryIO], object]
+    out: Path | None = None
+    exit_code: int = 0
+
+    def show(self, _as_json: bool) -> None:
+        """Write it."""
+        if self.out is None:
+            self.write(sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+        else:
+            with output_file(self.out) as stream:
+                self.write(stream)
+
+
+Verb = Callable[..., Result | Output | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,28 +134,8 @@ def argument(metavar: str, help: str, variable: str | None = None) -> Param:
 
 def setting_option(name: str, help: str = "", **rules: Any) -> Param:
     """The option of a setting of `assay eval`, for a verb that makes no run."""
-    setting = settings()[name]
-    found = _setting_param(setting, conditions=False)
-    return replace(found, group="", usual=True, **{"help": help or found.help, **rules})
-
-
-def _setting_param(setting: RunSetting, *, conditions: bool) -> Param:
-    flags: tuple[str, ...] = (setting.flag,)
-    if setting.kind is bool:
-        flags = (f"{setting.flag}/{setting.flag.replace('--', '--no-', 1)}",)
-    rule = setting.option
-    return Param(
-        setting.help if conditions else rule.help,
-        setting.env,
-        rule.metavar,
-        flags,
-        group=rule.group,
-        usual=rule.usual,
-        separator=rule.separator,
-    )
-
-
-Verb = Callable[..., Result | None]
+    found = _setting_param(settings()[name])
+    return replace(found, **{"help": help or found.help, **rules})
 
 
 def with_settings(
@@ -135,20 +146,29 @@ def with_settings(
     Parameters:
         names: of the settings.
         help: for those that the verb uses otherwise than `assay eval`.
-        conditions: whether the help of an option names the one that it needs.
+        conditions: for `assay eval` itself: help in groups that names what an option needs.
     """
 
     def decorate(function: Verb) -> Verb:
         found = {}
         for name in names:
-            param = _setting_param(settings()[name], conditions=conditions)
+            setting = settings()[name]
+            param = _setting_param(setting)
+            if conditions:
+                rule = setting.option
+                param = replace(param, help=setting.help, group=rule.group, usual=rule.usual)
             found[name] = replace(param, help=(help or {}).get(name, param.help))
-            if not conditions:
-                found[name] = replace(found[name], group="", usual=True)
         function.__settings__ = found  # type: ignore[attr-defined]
         return function
 
     return decorate
+
+
+def _setting_param(setting: RunSetting) -> Param:
+    flag, rule = setting.flag, setting.option
+    negative = setting.kind is bool and not flag.startswith("--no-")
+    flags = (f"{flag}/{flag.replace('--', '--no-', 1)}" if negative else flag,)
+    return Param(rule.help, setting.env, rule.metavar, flags, separator=rule.separator)
 
 
 class _Option(click.Option):
@@ -167,37 +187,21 @@ class _Option(click.Option):
 
 def _click_param(name: str, param: Param, hint: Any, default: Any) -> click.Parameter:
     kind, several = _kind(hint)
+    required = default is inspect.Parameter.empty
+    rules: dict[str, Any] = {"envvar": param.variable, "required": required}
+    rules |= {"default": None if required or several else default}
+    rules |= {"type": _click_type(kind, param)}
     if param.is_argument:
-        required = default is inspect.Parameter.empty
-        return click.Argument(
-            [name],
-            nargs=-1 if several else 1,
-            required=required,
-            default=None if required or several else default,
-            metavar=_argument_metavar(param.metavar or name.upper(), several, required),
-            envvar=param.variable,
-            type=_click_type(kind, param),
-        )
-    flags = list(param.flags) or [f"--{name.replace('_', '-')}"]
-    rules: dict[str, Any] = {"envvar": param.variable, "help": param.help, "hidden": param.hidden}
+        words = f"{param.metavar or name.upper()}{'...' * several}"
+        metavar = words if required else f"[{words}]"
+        return click.Argument([name], nargs=-1 if several else 1, metavar=metavar, **rules)
     if kind is bool:
-        return _Option([*flags, name], param=param, is_flag=True, default=bool(default), **rules)
-    missing = default is inspect.Parameter.empty
-    return _Option(
-        [*flags, name],
-        param=param,
-        multiple=several,
-        required=missing,
-        default=None if missing or several else default,
-        metavar=param.metavar,
-        type=_click_type(kind, param),
-        **rules,
-    )
-
-
-def _argument_metavar(name: str, several: bool, required: bool) -> str:
-    words = f"{name}..." if several else name
-    return words if required else f"[{words}]"
+        rules = {"envvar": param.variable, "is_flag": True, "default": bool(default)}
+    else:
+        rules |= {"multiple": several, "metavar": param.metavar}
+    flags = list(param.flags) or [f"--{name.replace('_', '-')}"]
+    rules |= {"help": param.help, "hidden": param.hidden}
+    return _Option([*flags, name], param=param, **rules)
 
 
 def _kind(hint: Any) -> tuple[type, bool]:
@@ -207,19 +211,15 @@ def _kind(hint: Any) -> tuple[type, bool]:
     kinds = [each for each in get_args(hint) if each is not NoneType]
     if get_origin(hint) is list:
         return kinds[0], True
-    if len(kinds) == 1:  # X | None
-        return _kind(kinds[0])
-    return hint, False
+    return _kind(kinds[0]) if kinds else (hint, False)  # X | None
 
 
 def _click_type(kind: type, param: Param) -> "click.ParamType[Any]":
     if param.choices:
         return _Choice(param.choices)
     if kind is int:
-        low, high = param.min, param.max
-        return click.IntRange(
-            None if low is None else int(low), None if high is None else int(high)
-        )
+        low, high = (None if each is None else int(each) for each in (param.min, param.max))
+        return click.IntRange(low, high)
     if kind is float:
         return click.FloatRange(param.min, param.max)
     return click.Path(path_type=Path) if kind is Path else click.STRING
@@ -239,53 +239,58 @@ class VerbCommand(click.Command):
     def __init__(self, name: str, function: Verb) -> None:
         self.function = function
         hints = get_type_hints(function, include_extras=True)
-        params: list[click.Parameter] = []
-        self.has_json = hints.get("return") is Result
-        for setting, param in getattr(function, "__settings__", {}).items():
-            params.append(_setting_click_param(settings()[setting], param))
+        params = [
+            _click_param(
+                settings()[setting].param,
+                param,
+                list[str] if settings()[setting].repeatable else settings()[setting].kind,
+                settings()[setting].command_default,
+            )
+            for setting, param in getattr(function, "__settings__", {}).items()
+        ]
         for each in inspect.signature(function).parameters.values():
             if each.kind is not inspect.Parameter.VAR_KEYWORD and each.name != "context":
                 param = get_args(hints[each.name])[1]
                 params.append(_click_param(each.name, param, hints[each.name], each.default))
+        self.has_json = hints.get("return") is Result
         if self.has_json:
             json = switch("--json", "Print the result as JSON on stdout.", group=GROUPS[0])
             params.append(_click_param("as_json", json, bool, False))
-        self.has_more = any(not _is_usual(param) for param in params)
-        everything = click.Option(
-            ["--help-all"], is_flag=True, is_eager=True, expose_value=False, hidden=True,
-            callback=_show_all,
-        )  # fmt: skip
+        self.has_more = not all(map(_is_usual, params))
+        rules: dict[str, Any] = {"is_flag": True, "is_eager": True, "expose_value": False}
+        everything = click.Option(["--help-all"], hidden=True, callback=_show_all, **rules)
         super().__init__(
             name, params=[*params, everything], callback=self._call, help=inspect.getdoc(function)
         )
 
+    @property
+    def flags(self) -> list[str]:
+        """Every flag, such as --top-k."""
+        return [flag for param in self.params for flag in param.opts]
+
     def _call(self, **given: Any) -> None:
         context = click.get_current_context()
         as_json = given.pop("as_json") if self.has_json else False
-        for param in self.params:
-            if isinstance(param, _Option) and param.multiple:
-                given[param.name or ""] = list(given[param.name or ""])
+        given = {name: list(v) if isinstance(v, tuple) else v for name, v in given.items()}
         if "context" in inspect.signature(self.function).parameters:
             given["context"] = context
-        result = self.function(**given)
-        if result is None:
-            return
-        result.show(as_json)
-        context.exit(result.exit_code)
+        if (result := self.function(**given)) is not None:
+            result.show(as_json)
+            context.exit(result.exit_code)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click does, with defaults from assay.toml and one hint about an unknown option."""
         from assay.cli.settings import verb_defaults
 
+        rename_variables(self.flags)
         if ctx.default_map is None:
             ctx.default_map = verb_defaults(self, ctx)
-        flags = [flag for param in self.params for flag in param.opts]
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            raise _no_option(error, flags, ctx) from None
+            raise _no_option(error, self.flags, ctx) from None
         except click.UsageError as error:
-            if "extra argument" in error.message and "--dataset" in flags:
+            if "extra argument" in error.message and "--dataset" in self.flags:
                 message = f"{error.message}; a data set is named by --dataset"
                 raise click.UsageError(message, ctx) from None
             raise
@@ -297,13 +302,11 @@ class VerbCommand(click.Command):
         for param in self.params:
             if isinstance(param, click.Argument):
                 arguments.append((param.make_metavar(ctx).strip("[]"), self._argument_help(param)))
-            elif (
-                isinstance(param, _Option) and not param.hidden and (everything or _is_usual(param))
-            ):
+            elif _is_shown(param, everything=everything):
                 record = (_flags_and_value(param), _help_text(param))
                 sections.setdefault(param.param.group or _REST, []).append(record)
         _write(formatter, "Arguments", arguments)
-        if sum(map(len, sections.values())) <= _FEW:
+        if sum(map(len, sections.values())) <= _MAX_IN_ONE_LIST:
             sections = {_REST: [row for rows in sections.values() for row in rows]}
         row = ("--help", "Show this message and exit.")
         if self.has_more:
@@ -311,8 +314,8 @@ class VerbCommand(click.Command):
         sections.setdefault(_REST, []).append(row)
         if GROUPS[0] not in sections:
             _write(formatter, _REST, sections.pop(_REST))
-        for group in sorted(sections, key=_rank):
-            _write(formatter, _MORE if group == _REST else group, sections[group])
+        for group in (*GROUPS, *(each for each in sections if each not in GROUPS)):
+            _write(formatter, _MORE if group == _REST else group, sections.get(group, ()))
 
     def _argument_help(self, argument: click.Argument) -> str:
         hints = get_type_hints(self.function, include_extras=True)
@@ -326,12 +329,8 @@ class VerbCommand(click.Command):
             formatter.write_text(_SETTINGS_RULE)
 
 
-def _setting_click_param(setting: RunSetting, param: Param) -> click.Parameter:
-    kind: Any = list[str] if setting.repeatable else setting.kind
-    default = setting.default
-    if setting.nullable or setting.option.optional or default in ("", ()):
-        default = None
-    return _click_param(setting.param, param, kind, default)
+def _is_shown(param: click.Parameter, *, everything: bool) -> TypeGuard[_Option]:
+    return isinstance(param, _Option) and not param.hidden and (everything or param.param.usual)
 
 
 def _is_usual(param: click.Parameter) -> bool:
@@ -356,19 +355,13 @@ def _help_text(option: _Option) -> str:
     by_rule = f"ASSAY_{option.opts[0].lstrip('-').upper().replace('-', '_')}"
     if variable and variable not in (by_rule, "ASSAY_OUT"):
         words += f" [{variable}]"
-    if option.required:
-        words += " Required."
-    return words
+    return f"{words} Required." if option.required else words
 
 
 def _write(formatter: click.HelpFormatter, title: str, rows: Sequence[tuple[str, str]]) -> None:
     if rows:
         with formatter.section(title):
             formatter.write_dl(rows)
-
-
-def _rank(group: str) -> tuple[int, str]:
-    return (GROUPS.index(group), "") if group in GROUPS else (len(GROUPS), group)
 
 
 def _no_option(
@@ -385,27 +378,25 @@ def _no_option(
 
 
 class VerbEntry(NamedTuple):
-    """Where a verb is, the section of `assay --help` that it is in, and its line there."""
+    """Where a verb is (`module:function`), and its line in `assay --help`."""
 
     place: str
-    section: str
     line: str
 
 
 class VerbGroup(click.Group):
-    """Verbs whose modules are imported when they are called."""
+    """Verbs by the section of `--help` that they are in; imported when they are called."""
 
     def __init__(
         self,
         name: str,
         help: str,
-        verbs: "Mapping[str, VerbEntry | VerbGroup]",
-        *,
-        section: str = "",
+        sections: "Mapping[str, Mapping[str, VerbEntry | VerbGroup]]",
         **rules: Any,
     ) -> None:
         super().__init__(name, help=help, no_args_is_help=True, **rules)
-        self.verbs, self.section = verbs, section
+        self.sections = sections
+        self.verbs = {name: verb for verbs in sections.values() for name, verb in verbs.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of the verbs, in their order."""
@@ -418,27 +409,24 @@ class VerbGroup(click.Group):
             return found
         if cmd_name not in self.commands:
             module, _, function = found.place.partition(":")
-            made = VerbCommand(cmd_name, getattr(import_module(module), function))
-            self.commands[cmd_name] = made
+            verb = getattr(import_module(f"assay.cli.{module}"), function)
+            self.commands[cmd_name] = VerbCommand(cmd_name, verb)
         return self.commands[cmd_name]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The verbs with one line each, by section."""
-        width = max(len(name) for name in self.verbs)
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for name, found in self.verbs.items():
-            line = found.line if isinstance(found, VerbEntry) else found.help or ""
-            section = found.section or "Commands"
-            sections.setdefault(section, []).append((name.ljust(width), line))
-        for section, rows in sections.items():
-            _write(formatter, section, rows)
+        width = max(map(len, self.verbs))
+        for section, verbs in self.sections.items():
+            lines = {
+                name.ljust(width): each.line if isinstance(each, VerbEntry) else each.help or ""
+                for name, each in verbs.items()
+            }
+            _write(formatter, section, list(lines.items()))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click does; spellings of the last release become today's."""
-        if ctx.parent is None:
-            args = current_spelling(args)
         try:
-            return super().parse_args(ctx, args)
+            return super().parse_args(ctx, current_spelling(args) if ctx.parent is None else args)
         except click.NoSuchOption as error:
             flags = [flag for param in self.params for flag in param.opts]
             raise _no_option(error, flags, ctx) from None
@@ -474,7 +462,7 @@ class VerbGroup(click.Group):
 
 def is_given(context: click.Context, name: str) -> bool:
     """Whether it is given by a flag or a variable, not by a default or assay.toml."""
-    return _source(context, name) in ("COMMANDLINE", "ENVIRONMENT")
+    return is_on_command_line(context, name) or _source(context, name) == "ENVIRONMENT"
 
 
 def is_on_command_line(context: click.Context, name: str) -> bool:

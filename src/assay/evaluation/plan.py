@@ -9,7 +9,7 @@ from assay.errors import UsageError
 from assay.extras import missing_extra
 from assay.net.redact import mask_secrets, redact_known, reveal
 from assay.progress import Progress, silent
-from assay.run.config import RunConfig
+from assay.run.config import CHUNK_KEY, RunConfig
 from assay.run.models import TargetRecord
 from assay.run.settings import settings
 from assay.targets.opening import open_target, parse_target
@@ -127,10 +127,10 @@ def _open_agent(config: RunConfig, dataset: Dataset, progress: Progress) -> Agen
 
         bm25 = Bm25Settings.parse(config.bm25)
     embedder = None
-    if config.embedder or config.device != "auto":
+    if config.embedder:
         from assay.search.embedding import EmbedderSettings
 
-        embedder = EmbedderSettings(config.embedder, config.device)
+        embedder = EmbedderSettings(config.embedder)
     return open_target(
         config.target,
         OpenContext(
@@ -147,11 +147,17 @@ def _open_agent(config: RunConfig, dataset: Dataset, progress: Progress) -> Agen
 
 
 def _mapping(config: RunConfig) -> dict[str, str] | None:
-    if not config.mapping:
+    given = _mapped_fields(config)
+    if not given:
         return None
     from assay.targets.mapping import parse_mapping
 
-    return parse_mapping([reveal(each) for each in config.mapping])
+    return parse_mapping([reveal(each) for each in given])
+
+
+def _mapped_fields(config: RunConfig) -> list[str]:
+    """The mapping without `chunk=`, which is about ids, however they were returned."""
+    return [each for each in config.mapping if not each.startswith(CHUNK_KEY)]
 
 
 async def check_target_health(
@@ -190,7 +196,7 @@ async def check_target_health(
 
 
 def baseline_track(config: RunConfig, baseline: str) -> str:
-    """What is declared of a baseline: `--track` is about the target, not about Assay's own one."""
+    """What is declared of a baseline: `track` is about the target, not about Assay's own one."""
     built_in = baseline and TARGET_KINDS[parse_target(baseline).kind].searches_dataset
     return "undeclared" if built_in else config.track
 
@@ -200,7 +206,6 @@ def http_request_settings(config: RunConfig) -> RequestSettings:
     preset, _, index = config.preset.partition(":")
     return RequestSettings(
         body=reveal(config.request),
-        method=config.method,
         headers=tuple(map(reveal, config.headers)),
         preset=preset,
         index=index,
@@ -212,9 +217,9 @@ def require_used_settings(
 ) -> None:
     """Raise `UsageError` for a setting that neither the target nor the baseline uses.
 
-    `given` are the settings that were chosen for this very run: what the environment or a file says
-    for all runs, such as a device, may be of no use to one of them. Of a run that is `resumed` only
-    those are checked: an earlier version may have accepted the others.
+    `given` are the settings that were chosen for this very run: a mapping that the environment or a
+    file has for all runs may be of no use to one of them. Of a run that is `resumed` only those are
+    checked: an earlier version may have accepted the others.
     """
     named = [config.target, config.baseline] if config.baseline else [config.target]
     targets = [parse_target(each) for each in named]
@@ -229,6 +234,8 @@ def require_used_settings(
     for name, setting in changed.items():
         if setting.option.group not in _OF_SOME_TARGETS:
             continue
+        if name == "mapping" and not _mapped_fields(config):
+            continue
         if not any(name in each.settings for each in kinds):
             if name in given or name not in _OF_MANY_RUNS:
                 raise UsageError(no_effect(setting.flag, name, kinds[0]))
@@ -238,8 +245,8 @@ def require_used_settings(
             )
 
 
-_OF_MANY_RUNS = ("device", "mapping")
-"""What is often set for a whole machine or project, whose targets do not all use it."""
+_OF_MANY_RUNS = ("mapping",)
+"""What is often set for a whole project, whose targets do not all use it."""
 
 _OF_SOME_TARGETS = ("Target", "Built-in retriever")
 """The groups of options that only some kinds of targets use: see `TargetKind.settings`."""
@@ -252,5 +259,5 @@ def _refuse_other_track(config: RunConfig, kind: TargetKind) -> None:
     if builtin_track(target.address, config.track) != config.track:
         raise UsageError(
             f"target {config.target!r} learns from judgments: it cannot be on the {config.track} "
-            "track; leave out --track"
+            "track; leave out --tag track"
         )

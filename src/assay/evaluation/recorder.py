@@ -354,7 +354,6 @@ def search_config(config: RunConfig) -> RunConfig:
         split=config.split,
         timeout=config.timeout,
         embedder=config.embedder,
-        device=config.device,
         bm25=config.bm25,
         private=config.private,
     )

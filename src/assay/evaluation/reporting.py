@@ -432,7 +432,7 @@ def _violations(violations: Violations, kind: Kind, dataset: Dataset) -> Violati
         return count
     separator = suggest_separator((each.doc_id for each in found), dataset.documents)
     if separator is not None:
-        hint = f"these look like chunks of documents; add --chunk-separator {separator!r}"
+        hint = f"these look like chunks of documents; add --map 'chunk={separator}'"
         return count.model_copy(update={"hint": hint})
     spelled = next(filter(None, (respelled(each.doc_id, dataset.documents) for each in found)), "")
     hint = f"some are documents of the data set {spelled}: return the ids as the data set has them"

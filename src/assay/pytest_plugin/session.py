@@ -37,7 +37,7 @@ _OPTIONS = (
     ("provider", "NAME", f"The model that judges and samples: ollama, ... ({PROVIDER_VARIABLE})."),
     ("dataset", "NAME|PATH", f"The questions (ASSAY_DATASET, assay.toml; {DATASET})."),
     ("ground-truth", "FILE", f"Reference answers of 'assay ground-truth' ({GROUND_TRUTH})."),
-    ("chunk-separator", "TEXT", "As --chunk-separator of 'assay eval'."),
+    ("chunk-separator", "TEXT", "As --map chunk=TEXT of 'assay eval'."),
     ("report", "FILE", "Where to write the JSON report (rag-report.json in pytest's cache)."),
 )
 _dataset_key = pytest.StashKey["Dataset"]()
@@ -106,7 +106,7 @@ class Settings:
         table = read_option_table(self.options, "assay.toml:", "target")
         values = {names[param]: value for param, value in table.items()}
         if self.chunk_separator:
-            values["chunk_separator"] = self.chunk_separator
+            values["mapping"] = (*values.get("mapping", ()), f"chunk={self.chunk_separator}")
         return RunConfig(target=self.target, **{"answers": answers, **values})
 
 

@@ -1,4 +1,4 @@
-"""A run for CI: JUnit XML for test reports, Markdown for a job's summary, a page of errors."""
+"""A run for CI: JUnit XML for test reports, Markdown for a job's summary."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -67,15 +67,6 @@ def render_markdown(report: Report, header: RunHeader, name: str) -> str:
 def render_markdown_error(target: str, message: str) -> str:
     """The summary of an evaluation that could not start, or broke off without a report."""
     return f"### {markdown_text(target)}\n\n**Not measured: {markdown_text(message)}**\n"
-
-
-def render_html_error(target: str, message: str) -> str:
-    """The page of an evaluation that could not start, or broke off without a report."""
-    from assay.report.html_templates import render_page
-
-    return render_page(
-        "error_page.html", title=f"{target}: not measured", target=target, message=message
-    )
 
 
 def _markdown(report: Report, header: RunHeader, name: str) -> Iterator[str]:

@@ -345,7 +345,7 @@ def _warnings(
         warnings.append("searches were recorded in one run and reported in the other: not compared")
     if a.report.track != b.report.track:
         tracks = (a.report.track, b.report.track)
-        hint = "; declare it with --track" if "undeclared" in tracks else ""
+        hint = "; declare it with --tag track=zero-shot" if "undeclared" in tracks else ""
         warnings.append(f"the tracks differ: {' and '.join(tracks)}{hint}")
     for name, report in zip("ab", reports, strict=True):
         summary = report.summary

@@ -34,6 +34,9 @@ TRACKS = ("zero-shot", "trained", "undeclared")
 MAY_HOLD_SECRETS = ("target", "baseline", "mapping", "request", "headers", "judge")
 """Settings whose secrets are masked: see `assay.net.redact`."""
 
+CHUNK_KEY = "chunk="
+"""The key of `mapping` that is about ids, whatever the target is."""
+
 _MAX_LABEL_LENGTH = 200
 _DAY = 86_400
 
@@ -69,6 +72,9 @@ class JudgeSettings(OptionPart):
         None, "calls at once; 4, or 1 on this machine", low=1, high=1000
     )
     calibration: str = _option("", "the file that assay judge calibrate --out wrote")
+    max_cost: float | None = _option(
+        None, "stop before spending more than this many US dollars", low=0
+    )
     require_calibrated: bool = _option(
         False, "refuse gates on judged figures unless it was calibrated on this data"
     )
@@ -187,7 +193,8 @@ class RunConfig:
         (),
         "Where the response has ids, scores, titles, texts, answer, citations, contexts or "
         "steps: ids=hits[].id in JMESPath, or ids=re:PATTERN with one group. For MCP also "
-        "query=NAME, top_k=NAME and arg.NAME=VALUE. Repeatable.",
+        "query=NAME, top_k=NAME and arg.NAME=VALUE. For ids of chunks such as note-7#2, chunk='#' "
+        "is what separates the document's id, or chunk=re:PATTERN. Repeatable.",
         usual=True,
         flag="--map",
         metavar="KEY=EXPR",
@@ -202,13 +209,6 @@ class RunConfig:
         metavar="JSON|@FILE",
         label="Request body of a rest: or openai: target",
         placeholder="none: the URL contains {query}",
-    )
-    method: str = _target(
-        "",
-        "HTTP method of a rest: target. Default: POST with --request, else GET.",
-        metavar="NAME",
-        label="HTTP method of a rest: target",
-        placeholder="POST with a body, else GET",
     )
     headers: tuple[str, ...] = _target(
         (),
@@ -229,16 +229,6 @@ class RunConfig:
         metavar="NAME[:INDEX]",
         label="Preset of a rest: target",
         placeholder="none",
-    )
-    chunk_separator: str = _target(
-        "",
-        "For an agent that returns ids of chunks: what separates a document's id from the number "
-        "of its chunk, '#' for note-7#2; or re:PATTERN for what to remove at the end of an id. Not "
-        "needed if the agent's contexts have doc_id.",
-        metavar="TEXT",
-        label="Chunk separator",
-        placeholder="ids are those of documents",
-        same_in_shards=True,
     )
     concurrency: int = _calls(
         8,
@@ -297,15 +287,6 @@ class RunConfig:
         placeholder="votes=4,timeout=600",
         separator=",",
     )
-    max_cost: float | None = _judged(
-        None,
-        "Stop before spending more than this many US dollars.",
-        metavar="USD",
-        label="Cost limit (US dollars)",
-        placeholder="no limit",
-        low=0,
-        same_in_shards=False,
-    )
     no_cache: bool = _judged(
         False,
         "Ask again for replies that are cached.",
@@ -357,7 +338,9 @@ class RunConfig:
     )
     tags: tuple[str, ...] = _labeled(
         (),
-        "A fact to store with the run, such as chunks=512. Repeatable.",
+        "A fact to store with the run, such as chunks=512. track=zero-shot or track=trained says "
+        "whether the agent has seen judgments of this data set, note=TEXT is for later readers. "
+        "Repeatable.",
         flag="--tag",
         metavar="KEY=VALUE",
         label="Tags, one KEY=VALUE per line",
@@ -381,7 +364,7 @@ class RunConfig:
     note: str = _labeled(
         "",
         "A sentence to store with the run, for later readers.",
-        metavar="TEXT",
+        as_tag=True,
         label="Note",
         placeholder="none",
     )
@@ -389,7 +372,7 @@ class RunConfig:
         "undeclared",
         "Whether the agent has seen judgments of this data set: zero-shot (no), trained (yes) or "
         "undeclared. Built-in agents are zero-shot if undeclared.",
-        metavar="TRACK",
+        as_tag=True,
         label="Track",
         choices=TRACKS,
         request_field="track",
@@ -403,14 +386,6 @@ class RunConfig:
         metavar="SPEC",
         label="Embedder of builtin targets",
         placeholder="built in",
-    )
-    device: str = _retriever(
-        "auto",
-        "Where st: and onnx: embedders run: auto, cpu, cuda, cuda:N or mps.",
-        metavar="DEVICE",
-        label="Device of the embedder",
-        same_in_shards=False,
-        on_resume="free",
     )
     bm25: tuple[str, ...] = _retriever(
         (),
@@ -477,6 +452,7 @@ class RunConfig:
     def __post_init__(self) -> None:
         for name, kinds in field_types(RunConfig).items():
             object.__setattr__(self, name, convert(name, getattr(self, name), kinds))
+        self._read_tags()
         if is_private():  # whatever starts the run: a page, a request, Python
             object.__setattr__(self, "private", True)
         for name in MAY_HOLD_SECRETS:  # here and nowhere else: all that shows a run has it masked
@@ -496,6 +472,20 @@ class RunConfig:
             raise UsageError(
                 f"shard_index must be between 0 and {self.num_shards - 1}, got {self.shard_index}"
             )
+
+    def _read_tags(self) -> None:
+        """`note=…` and `track=…` among the tags are settings of their own."""
+        tags = parse_tags(self.tags)
+        for name, option in option_table().items():
+            if option.as_tag and name in tags:
+                object.__setattr__(self, name, tags.pop(name))
+                kept = tuple(f"{key}={value}" for key, value in tags.items())
+                object.__setattr__(self, "tags", kept)
+
+    @property
+    def chunk_separator(self) -> str:
+        """What separates a document's id from its chunk's number: `--map 'chunk=#'`."""
+        return next((text[6:] for text in self.mapping if text.startswith(CHUNK_KEY)), "")
 
     def with_changes(self, **changes: Any) -> "RunConfig":
         """As `dataclasses.replace`, but without settings that have no meaning any more."""
@@ -578,15 +568,21 @@ def _current(values: Mapping[str, Any]) -> dict[str, Any]:
     kinds = found.pop("poison_kinds", None) or ["all"]
     if isinstance(found.get("poison"), bool):  # a switch, before it named its kinds
         found["poison"] = kinds if found["poison"] else []
-    for name in ("poison_into", "reasons"):
+    if isinstance(found.get("mapping"), str):  # one text, before the option was repeatable
+        found["mapping"] = [found["mapping"]] if found["mapping"] else []
+    if separator := found.pop("chunk_separator", ""):
+        found["mapping"] = [*found.get("mapping", []), f"{CHUNK_KEY}{separator}"]
+    if method := found.pop("method", ""):
+        found["target"] = f"rest:{method} {found['target'].removeprefix('rest:')}"
+    if cost := found.pop("max_cost", None):
+        found["judge_set"] = {**found.get("judge_set", {}), "max_cost": cost}
+    for name in ("poison_into", "reasons", "device", "reranker"):
         found.pop(name, None)
     flat = {name: found.pop(name) for name in _OLD_JUDGE if name in found}
     if flat:
         found["judge_set"] = {_OLD_JUDGE[name]: value for name, value in flat.items()}
     if index := found.pop("index", ""):
         found["preset"] = f"{found.get('preset', '')}:{index}"
-    if isinstance(found.get("mapping"), str):  # one text, before the option was repeatable
-        found["mapping"] = [found["mapping"]] if found["mapping"] else []
     return without_unneeded(found)
 
 
@@ -634,7 +630,7 @@ def check_labels(config: RunConfig) -> None:
         if len(text) > _MAX_LABEL_LENGTH or not text.isprintable():
             raise UsageError(
                 f"{name} {text[:40]!r} must be one line of at most {_MAX_LABEL_LENGTH} characters; "
-                "longer texts go into --note"
+                "longer texts go into --tag note=TEXT"
             )
 
 

@@ -57,6 +57,7 @@ class Option:
         request_field: the key in the A2A evaluator's request; empty if it takes none.
         request_high: the largest value that a request may ask for, if it is below `high`.
         cli: whether `assay eval` has it.
+        as_tag: whether the command line takes it as `--tag NAME=VALUE`.
         optional: whether the command line tells "not given" from the default.
     """
 
@@ -78,6 +79,7 @@ class Option:
     request_field: str = ""
     request_high: int | None = None
     cli: bool = True
+    as_tag: bool = False
     optional: bool = False
 
 

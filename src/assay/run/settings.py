@@ -73,6 +73,12 @@ class RunSetting:
         return self.kind is tuple or self.is_part
 
     @property
+    def command_default(self) -> Any:
+        """What the command line has if the flag is not given."""
+        missing = self.nullable or self.option.optional or self.default in ("", ())
+        return None if missing else self.default
+
+    @property
     def help(self) -> str:
         """The help for a command that has the option that this one needs, too."""
         if not self.option.needs:
@@ -120,7 +126,11 @@ def settings() -> dict[str, RunSetting]:
 
 def command_settings() -> list[RunSetting]:
     """Those of `assay eval`, in order."""
-    return [setting for setting in settings().values() if setting.option.cli]
+    return [
+        setting
+        for setting in settings().values()
+        if setting.option.cli and not setting.option.as_tag
+    ]
 
 
 def form_settings() -> list[RunSetting]:
@@ -149,6 +159,9 @@ def arguments(config: RunConfig) -> list[tuple[str, str | None]]:
             words += [(setting.flag, text)] if (text := str(value)) else []
         elif value is not None and (value != "" or setting.default != ""):
             words.append((setting.flag, setting.format(value)))
+    for setting in settings().values():
+        if setting.option.as_tag and (value := getattr(config, setting.name)) != setting.default:
+            words.append(("--tag", f"{setting.name}={value}"))
     if config.num_shards > 1:
         words.append(("--shard", f"{config.shard_index + 1}/{config.num_shards}"))
     return words

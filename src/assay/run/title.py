@@ -20,7 +20,6 @@ _SAMPLE = ("top_k", "num_queries", "seed")
 _NOT_SETTINGS = frozenset(
     {"target", "dataset", "columns", "label", "tags", "note", "compare_to", "baseline", "gates"}
     | {"concurrency", "timeout", "retries", "warm_up", "private", "track", "allow_first_run"}
-    | {"max_cost"}
 )
 
 _Fact = Callable[[RunHeader], str]

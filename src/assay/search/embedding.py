@@ -5,7 +5,7 @@ import logging
 import os
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -94,15 +94,16 @@ DEVICES = ("auto", "cpu", "cuda", "mps")
 
 @dataclass(frozen=True, slots=True)
 class EmbedderSettings:
-    """Which models a search uses, as a user chose them.
+    """Which model a search uses: `EmbedderSettings("st:intfloat/e5-small")`.
 
     Parameters:
         embedder: one of `EMBEDDER_FORMS`; empty for the built-in model.
-        device: one of `DEVICES`; `auto` takes a GPU where the embedder can use one.
+        device: one of `DEVICES`, for `st:` and `onnx:`, by default that of ASSAY_DEVICE: it belongs
+            to the machine and changes no score. `auto` takes a GPU if the embedder can use one.
     """
 
     embedder: str = ""
-    device: str = "auto"
+    device: str = field(default_factory=lambda: os.environ.get("ASSAY_DEVICE") or "auto")
 
     def __post_init__(self) -> None:
         if self.device.partition(":")[0] not in DEVICES:
@@ -113,10 +114,7 @@ class EmbedderSettings:
     @classmethod
     def from_environment(cls) -> "EmbedderSettings":
         """ASSAY_EMBEDDER and ASSAY_DEVICE, else the built-in model."""
-        return cls(
-            os.environ.get("ASSAY_EMBEDDER", ""),
-            os.environ.get("ASSAY_DEVICE") or "auto",
-        )
+        return cls(os.environ.get("ASSAY_EMBEDDER", ""))
 
     def as_environment(self) -> dict[str, str]:
         """The variables that make another process choose the same."""
@@ -134,12 +132,6 @@ def open_embedder(settings: EmbedderSettings | None = None) -> Embedder:
         from assay.search.onnx_embedding import open_folder
 
         return open_folder(Path(settings.embedder[5:]), device=settings.device)
-    if settings.device not in ("auto", "cpu"):
-        what = "a server" if settings.embedder else "the built-in model, which runs on the CPU"
-        raise UsageError(
-            f"--device {settings.device} has no effect on {what}; it is for --embedder st:NAME or "
-            "onnx:DIR"
-        )
     if settings.embedder:
         from assay.search.remote_embedding import open_remote
 

@@ -268,8 +268,8 @@ def _providers(device: str) -> list[str]:
         return ["CPUExecutionProvider"]
     if wanted[kind] not in available:
         raise UsageError(
-            f"--device {device}: the installed ONNX Runtime has no {wanted[kind]}; install "
-            "onnxruntime-gpu in place of onnxruntime, or use --device auto or cpu"
+            f"ASSAY_DEVICE={device}: the installed ONNX Runtime has no {wanted[kind]}; install "
+            "onnxruntime-gpu in place of onnxruntime, or use ASSAY_DEVICE=cpu"
         )
     return [wanted[kind], "CPUExecutionProvider"]
 

@@ -75,7 +75,7 @@ class TorchEmbedder:
                 if self._batch == 1:
                     raise SearchError(
                         f"a single text does not fit into the memory of {self.device}; use a "
-                        "smaller model, or --device cpu"
+                        "smaller model, or ASSAY_DEVICE=cpu"
                     ) from None
                 self._batch //= 2
                 torch.cuda.empty_cache()
@@ -90,8 +90,8 @@ def choose_device(asked: str) -> str:
         return "cuda" if cuda else "mps" if mps else "cpu"
     if not {"cpu": True, "cuda": cuda, "mps": mps}[asked.partition(":")[0]]:
         raise UsageError(
-            f"--device {asked}: PyTorch {torch.__version__} finds no such device here; use "
-            "--device auto or cpu"
+            f"ASSAY_DEVICE={asked}: PyTorch {torch.__version__} finds no such device here; use "
+            "ASSAY_DEVICE=cpu"
         )
     return asked
 

@@ -6,8 +6,8 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from typing import BinaryIO
 
@@ -52,40 +52,19 @@ def serve_on(
     app: ASGIApp,
     listener: socket.socket,
     *,
-    beside: Sequence[tuple[ASGIApp, socket.socket]] = (),
     stop_with: BinaryIO | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM; requests in flight get a few seconds to end.
 
-    beside: further applications with their listeners, served by the same process.
     stop_with: also stop at the end of this pipe, which closes when its writer dies.
     """
     server = GracefulServer(_config(app))
-    others = [(GracefulServer(_config(other)), at) for other, at in beside]
     if stop_with is not None:
         threading.Thread(target=_stop_at_end, args=(stop_with, server), daemon=True).start()
     # uvicorn chooses its faster loop only if it makes the loop itself.
     make_loop = server.config.get_loop_factory()
-    with ExitStack() as open_listeners, asyncio.Runner(loop_factory=make_loop) as runner:
-        for opened in (listener, *(at for _, at in others)):
-            open_listeners.enter_context(opened)
-        runner.run(_serve_all(server, listener, others))
-
-
-async def _serve_all(
-    server: GracefulServer,
-    listener: socket.socket,
-    others: Sequence[tuple[GracefulServer, socket.socket]],
-) -> None:
-    """Signals stop the first server, and its end stops the others."""
-    # Not `serve`, in which each server would take the signals away from the one before.
-    running = [asyncio.create_task(other._serve(sockets=[at])) for other, at in others]
-    try:
-        await server.serve(sockets=[listener])
-    finally:
-        for other, _ in others:
-            other.should_exit = True
-        await asyncio.gather(*running)
+    with listener, asyncio.Runner(loop_factory=make_loop) as runner:
+        runner.run(server.serve(sockets=[listener]))
 
 
 def url_of(listener: socket.socket) -> str:

@@ -2,7 +2,7 @@
 
 An agent names its passages as `contexts`: a list of texts, or of `{"id", "doc_id", "text"}`. A
 chunk belongs to the document of its `doc_id`, else of its id without what follows the separator
-(`--chunk-separator`), else of its id, else to the document whose text holds it.
+(`--map 'chunk=#'`), else of its id, else to the document whose text holds it.
 """
 
 import re
@@ -38,7 +38,7 @@ def parse_separator(text: str) -> Callable[[str], str]:
         suffix = re.compile(f"(?:{text.removeprefix(_REGEX)})$")
     except re.error as error:
         raise UsageError(
-            f"--chunk-separator {text!r} is not a regular expression: {error}"
+            f"--map 'chunk={text}': this is not a regular expression: {error}"
         ) from None
     return lambda chunk_id: suffix.sub("", chunk_id, count=1) or chunk_id
 
@@ -56,7 +56,7 @@ class ChunkResolver:
     """Puts documents in place of chunks in an agent's answers.
 
     Parameters:
-        separator: the value of `--chunk-separator`; empty for none.
+        separator: the value of `--map chunk=`; empty for none.
         documents: those of the data set.
     """
 

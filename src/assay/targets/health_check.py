@@ -223,7 +223,7 @@ def _with_dataset(report: HealthReport, dataset: Dataset) -> HealthReport:
     separator = suggest_separator(call.doc_ids, dataset.known_ids)
     hint = f"try: --map '{call.suggestion}'" if call.suggestion else ""
     if separator is not None:
-        hint = f"these look like chunks of documents; try: --chunk-separator '{separator}'"
+        hint = f"these look like chunks of documents; try: --map 'chunk={separator}'"
     elif PLAIN_TEXT_HINT in call.message:
         hint = f"{PLAIN_TEXT_HINT}{hint and '; else '}{hint}"
     refused = call.message.startswith(f"--map {call.suggestion}:")  # it says what to write instead

@@ -128,7 +128,7 @@ class RequestTemplate:
         body = read_body_template(request)
         verb = (method or ("POST" if request else "GET")).upper()
         if verb not in METHODS:
-            raise UsageError(f"--method {method!r} is not one of {', '.join(METHODS)}")
+            raise UsageError(f"the HTTP method {method!r} is not one of {', '.join(METHODS)}")
         check_url(url)
         template = cls(verb, url, HeaderTemplates.parse(headers), body)
         if template.headers.sends_form and not _is_flat(body):

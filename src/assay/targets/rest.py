@@ -123,7 +123,7 @@ class RestAgent(HttpAgent):
 
     @classmethod
     def from_target(cls, target: Target, context: OpenContext) -> "RestAgent":
-        """`rest:URL` with the request, headers and preset of the context."""
+        """`rest:URL` or `rest:METHOD URL` with the request, headers and preset of the context."""
         given = context.request
         if context.policy is not None and context.policy.public_only:  # before anything is read
             require_public(given, target.address)
@@ -139,7 +139,7 @@ class RestAgent(HttpAgent):
         elif given.index:
             raise UsageError("--preset :INDEX has no NAME before the colon")
         template = RequestTemplate.parse(
-            url, request=body, method=given.method, headers=given.headers
+            url, request=body, method=target.fragment, headers=given.headers
         )
         details = f"{template.method} {redact_target(url)}"
         if given.preset:

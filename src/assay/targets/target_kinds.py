@@ -34,8 +34,9 @@ CONTRACT_TARGET = re.compile(
 """`http:URL=TASK` or `http:NAME=TASK`; an address needs no prefix, since it has a scheme."""
 
 _TOOL = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
-_ANSWER_FORM = ("mapping", "chunk_separator")
-_RETRIEVER = ("embedder", "device", "bm25", "chunk_separator")
+_ANSWER_FORM = ("mapping",)
+_RETRIEVER = ("embedder", "bm25")
+_METHOD = re.compile(r"([A-Za-z]{3,10}) +(?=\S*://)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,8 @@ class Target:
     """A target, parsed once.
 
     `kind` is the name of its entry in `TARGET_KINDS`, `address` what the kind opens (a URL, a
-    command, `module:function`, a mode), `fragment` what follows the `#`, `text` what was written.
+    command, `module:function`, a mode), `fragment` what follows the `#` or, of `rest:`, the method,
+    `text` what was written.
     """
 
     kind: str
@@ -53,6 +55,8 @@ class Target:
 
     def __str__(self) -> str:
         """The normal form, which parses to the same target."""
+        if self.kind == "rest":
+            return f"rest:{f'{self.fragment} ' if self.fragment else ''}{self.address}"
         prefix = "" if self.kind == "url" else f"{self.kind}:"
         return f"{prefix}{self.address}" + (f"#{self.fragment}" if self.fragment else "")
 
@@ -66,7 +70,6 @@ class RequestSettings:
     """
 
     body: str = ""
-    method: str = ""
     headers: tuple[str, ...] = ()
     preset: str = ""
     index: str = ""
@@ -148,7 +151,7 @@ class TargetKind:
     probe: str = ""
     searches_dataset: bool = False
     speaks_mcp: bool = False
-    settings: tuple[str, ...] = ("chunk_separator",)
+    settings: tuple[str, ...] = ()
     remedies: Remedies = USUAL
 
     def open(self, target: Target, context: OpenContext) -> "Agent":
@@ -211,7 +214,7 @@ def builtin_track(mode: str, declared: str) -> str:
 
 def unused_in_mode(target: Target) -> tuple[str, ...]:
     """The settings of Assay's own retriever that this mode of it has no use for."""
-    unused = {"bm25": ("embedder", "device"), "dense": ("bm25",)}
+    unused = {"bm25": ("embedder",), "dense": ("bm25",)}
     return unused.get(target.address, ()) if TARGET_KINDS[target.kind].searches_dataset else ()
 
 
@@ -257,6 +260,12 @@ def provider_files(spec: str) -> tuple[str, ...]:
 
 def _whole(rest: str) -> tuple[str, str]:
     return rest, ""
+
+
+def _split_method(rest: str) -> tuple[str, str]:
+    """`PUT URL` as the URL and the method."""
+    found = _METHOD.match(rest)
+    return (rest[found.end() :], found[1]) if found else (rest, "")
 
 
 def _split_tool(rest: str) -> tuple[str, str]:
@@ -357,13 +366,13 @@ _KINDS = (
     ),
     TargetKind(
         name="rest",
-        syntax="rest:URL",
+        syntax="rest:[METHOD ]URL",
         description="any search service over HTTP; {query} and {top_k} stand in the URL or body",
         agent="assay.targets.rest:RestAgent",
         reads=_variables,
-        split=_whole,
+        split=_split_method,
         examples=("rest:http://localhost:9200/docs/_search?q={query}&size={top_k}",),
-        settings=(*_ANSWER_FORM, "request", "method", "headers", "preset"),
+        settings=(*_ANSWER_FORM, "request", "headers", "preset"),
         remedies=REQUEST,
     ),
     TargetKind(

@@ -103,7 +103,7 @@ async def open_judge(
     elif config.judge:
         async with open_provider(
             config.judge,
-            max_cost=config.max_cost,
+            max_cost=config.judge_set.max_cost,
             concurrency=config.judge_set.concurrency,
             timeout=config.judge_set.timeout,
             cache=not config.no_cache,

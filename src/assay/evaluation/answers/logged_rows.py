@@ -113,7 +113,6 @@ def score_answers(
     columns: Mapping[str, str] | None = None,
     judge: "str | LLMProvider | None" = None,
     judge_set: Mapping[str, Any] | str = "",
-    max_cost: float | None = None,
     no_cache: bool = False,
     criteria: str | Path | None = None,
     references: str | Path | None = None,
@@ -136,7 +135,6 @@ def score_answers(
         judge_set: how the judge is asked, `{"votes": 4, "timeout": 600}`; the keys are those of
             `--judge-set`.
         no_cache: ask the judge again for replies that are cached.
-        max_cost: stop before the judge has spent this many US dollars.
         criteria: a file or a folder of files with criteria of your own, which the judge rates by.
         references: a file of facts that the answers should state; rows are found in it by their
             id or their question.
@@ -154,7 +152,6 @@ def score_answers(
         judge=judge_name(judge),
         judge_set=judge_set,  # type: ignore[arg-type]  # read by the model
         no_cache=no_cache,
-        max_cost=max_cost,
         top_k=LOG_TOP_K,
         references=(str(references),) if references else (),
         criteria=str(criteria or ""),

@@ -83,26 +83,23 @@ class TargetRules:
                 f"--allow-hosts or {VARIABLE}"
             )
 
-    def check_embedder(self, embedder: str, device: str) -> None:
-        """Visitors from other machines use the models that this server was started with."""
-        if self.policy.public_only and (embedder or device != "auto"):
+    def check_embedder(self, embedder: str) -> None:
+        """Visitors from other machines use the model that this server was started with."""
+        if self.policy.public_only and embedder:
             raise UsageError(
-                "the embedder names a file, a host or a device of this server, which remote "
-                "visitors may not choose; leave it empty, or ask the operator of this server to "
-                "set ASSAY_EMBEDDER"
+                "the embedder names a file or a host of this server, which remote visitors may not "
+                "choose; leave it empty, or ask its operator to set ASSAY_EMBEDDER"
             )
 
-    def check_request(
-        self, request: RequestSettings, mapping: Sequence[str], chunk_separator: str
-    ) -> None:
+    def check_request(self, request: RequestSettings, mapping: Sequence[str]) -> None:
         """Visitors from other machines read no file and no variable of this one."""
         if not self.policy.public_only:
             return
         require_public(request, "")
-        if any(_REGULAR_EXPRESSION.search(each) for each in (*mapping, f"={chunk_separator}")):
+        if any(_REGULAR_EXPRESSION.search(each) for each in mapping):
             raise UsageError(
                 "a regular expression can keep this server busy, so visitors may not send one; "
-                "write a JMESPath expression, or a chunk separator without re:"
+                "write a JMESPath expression, or a text without re:"
             )
 
     def check_dataset(self, dataset: str) -> None:

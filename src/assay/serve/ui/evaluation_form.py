@@ -199,10 +199,10 @@ def _checks(ui: Ui, config: RunConfig) -> Iterator[tuple[str, Callable[[], objec
     for file in config.references:
         yield "references", partial(rules.check_file, "references", file)
     yield "compare_to", partial(rules.check_run_name, config.compare_to)
-    asked = http_request_settings(config), config.mapping, config.chunk_separator
+    asked = http_request_settings(config), config.mapping
     yield "request", partial(rules.check_request, *asked)
     yield "target", partial(require_used_settings, config, given=option_table())
-    yield "embedder", partial(rules.check_embedder, config.embedder, config.device)
+    yield "embedder", partial(rules.check_embedder, config.embedder)
     yield "faithfulness", partial(rules.check_file, "faithfulness", config.faithfulness)
     yield "judge", partial(rules.check_judge, config.judge)
     if config.judge:  # a wrong name is reported before the run, not after it
