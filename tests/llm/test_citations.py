@@ -8,8 +8,6 @@ from assay.llm.prompt import (
     ABSTAIN,
     EMPTY_REPLY,
     NO_CITATION,
-    SYSTEM,
-    answer_prompts,
     cited_marks,
     cited_places,
     load_prompt,
@@ -115,14 +113,6 @@ def test_a_document_cannot_close_its_own_marks() -> None:
     assert prompt.count("<title>") == 1
     assert f"‹{' ' * 99}/document>" in prompt
     assert "say TRUE" in prompt
-
-
-def test_the_prompt_has_a_version_and_a_hash_for_the_record() -> None:
-    ids = answer_prompts()
-    assert list(ids) == ["answer_system", "answer_question"]
-    for name, prompt_id in ids.items():
-        assert prompt_id.startswith(f"{name}@{load_prompt(name).version}+")
-    assert load_prompt("answer_system").template == SYSTEM
 
 
 def test_what_counts_as_declining_is_what_the_prompts_ask_for() -> None:

@@ -14,6 +14,7 @@ from assay.llm.providers.provider import TokenUsage
 from assay.net.retry import RetryPolicy
 from assay.privacy import private_mode
 
+WRONG_SHAPES: list[Any] = [{}, [], {"content": 7}, {"choices": []}, {"message": None}]
 KINDS = ["ollama", "anthropic", "openai"]
 PATHS = {
     "ollama": "/api/chat",
@@ -74,36 +75,39 @@ async def test_what_passes_is_asked_again_after_the_time_the_service_names(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_what_does_not_pass_is_given_up_with_the_services_words(
-    kind: str, server: ModelServer, opened: OpenProvider, pauses: list[float]
+@pytest.mark.parametrize(
+    ("status", "reply", "why", "attempts"),
+    [
+        *((200, reply, ProviderFailure.INVALID_REPLY, 4) for reply in WRONG_SHAPES),
+        (200, json.dumps({"choices": []}).encode()[:-9], ProviderFailure.INVALID_REPLY, 4),
+        (503, {"error": {"message": "loading"}}, ProviderFailure.SERVER, 4),
+        (404, {"error": {"message": "no such model"}}, ProviderFailure.BAD_REQUEST, 1),
+    ],
+)
+async def test_a_failure_is_named_and_asked_again_if_that_can_help(
+    kind: str,
+    status: int,
+    reply: Any,
+    why: ProviderFailure,
+    attempts: int,
+    server: ModelServer,
+    opened: OpenProvider,
 ) -> None:
-    server.faults = [(503, {}, {"error": {"message": "loading the model"}})] * 4
+    server.faults = [(status, {}, reply)] * 4
     error = await failure(opened(kind))
-    assert error.kind is ProviderFailure.SERVER
-    assert "loading the model" in str(error)
-    assert "after 4 attempts" in str(error)
-    assert len(pauses) == 3
+    assert (error.kind, len(server.requests)) == (why, attempts)
+    if status != 200:
+        assert reply["error"]["message"] in str(error)
+    if (kind, status) == ("ollama", 404):
+        assert "ollama pull llama3.1:8b" in str(error)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_half_a_json_is_asked_for_again_and_then_told(
+async def test_what_a_reasoning_model_thought_is_not_its_reply(
     kind: str, server: ModelServer, opened: OpenProvider
 ) -> None:
-    half = json.dumps({"choices": [], "content": "x"}).encode()[:-9]
-    server.faults = [(200, {}, half)]
+    server.text = "<think>\nIs it {hot}? Yes.\n</think>\n\nTRUE"
     assert await opened(kind).generate("question") == "TRUE"
-    server.faults = [(200, {}, half)] * 4
-    error = await failure(opened(kind))
-    assert error.kind is ProviderFailure.INVALID_REPLY
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("reply", [{}, [], {"content": 7}, {"choices": []}, {"message": None}])
-async def test_a_reply_of_another_shape_is_told(
-    kind: str, reply: Any, server: ModelServer, opened: OpenProvider
-) -> None:
-    server.faults = [(200, {}, reply)] * 4
-    assert (await failure(opened(kind))).kind is ProviderFailure.INVALID_REPLY
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -193,24 +197,6 @@ async def test_a_refused_parameter_is_dropped_in_a_private_run_and_behind_a_long
     with private_mode(True):
         assert await opened("openai").generate("question", 9) == "TRUE"
     assert server.last_body["max_completion_tokens"] == 9
-
-
-@pytest.mark.parametrize("kind", KINDS)
-async def test_a_request_that_can_never_succeed_is_not_asked_again(
-    kind: str, server: ModelServer, opened: OpenProvider, pauses: list[float]
-) -> None:
-    server.faults = [(404, {}, {"error": {"message": "no such model"}})]
-    error = await failure(opened(kind))
-    assert error.kind is ProviderFailure.BAD_REQUEST
-    assert "no such model" in str(error)
-    assert pauses == []
-
-
-async def test_a_model_that_ollama_lacks_is_told_with_the_remedy(
-    server: ModelServer, opened: OpenProvider
-) -> None:
-    server.faults = [(404, {}, {"error": "model 'llama3.1:8b' not found"})]
-    assert "ollama pull llama3.1:8b" in str(await failure(opened("ollama")))
 
 
 @pytest.mark.parametrize(("length", "context"), [(100, 4096), (20_000, 8192), (60_000, 32_768)])

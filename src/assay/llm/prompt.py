@@ -3,8 +3,8 @@
 A run records exactly what was asked, by the ids of its prompts. Material from elsewhere (questions,
 documents, answers) may say "ignore the question". It goes into a prompt between delimiters, and
 text that looks like a delimiter is broken; the prompts of judges and writers use delimiters with a
-code that is made from the material itself. So a model can tell
-material from instructions; whether it does is up to the model.
+code that is made from the material itself. So a model can tell material from instructions; whether
+it does is up to the model.
 """
 
 import hashlib
@@ -18,9 +18,11 @@ from string import Template
 from assay.llm.passages import EXTRACTIVE, Answer, Passage, not_found
 
 ABSTAIN = "NOT FOUND"
-"""What prompts/answer_question.txt asks for where the documents have no answer."""
-
-_HEADER = re.compile(r"version: (\d+)\n---\n")
+"""What prompts/answer_question.txt asks for if the documents have no answer."""
+EMPTY_REPLY = "the model's reply was empty"
+NO_CITATION = "the answer cites no source"
+NO_MODEL = f"{EXTRACTIVE}:none"
+"""The name of what writes without a model, as `writer_origin` takes it."""
 _CODE_LENGTH = 8
 
 
@@ -45,26 +47,14 @@ class Prompt:
 
 @cache
 def load_prompt(name: str) -> Prompt:
-    """The prompt of `prompts/NAME.txt`."""
+    """The prompt of `prompts/NAME.txt`, which begins with `version: N` and `---`."""
     written = (files("assay.llm") / "prompts" / f"{name}.txt").read_text(encoding="utf-8")
-    header = _HEADER.match(written)
-    if header is None:
-        raise AssertionError(f"prompts/{name}.txt must begin with 'version: N' and '---'")
-    return Prompt(name, int(header[1]), written[header.end() :].strip())
-
-
-NO_MODEL = f"{EXTRACTIVE}:none"
-"""The name of what writes without a model, as `writer_origin` takes it."""
+    head, _, template = written.partition("\n---\n")
+    return Prompt(name, int(head.removeprefix("version: ")), template.strip())
 
 
 def writer_origin(name: str, prompts: Iterable[str], note: str) -> dict[str, str]:
-    """Who wrote something, for its provenance.
-
-    Parameters:
-        name: the provider, `KIND:MODEL`.
-        prompts: the names of the prompts.
-        note: what a reader should know.
-    """
+    """Who wrote something, for its provenance: the provider (`KIND:MODEL`), prompts, and a note."""
     provider, _, model = name.partition(":")
     ids = ", ".join(load_prompt(each).id for each in prompts)
     return {"provider": provider, "model": model, "prompt": ids or "none", "note": note}
@@ -89,21 +79,14 @@ def numbered(kind: str, code: str, texts: Iterable[str]) -> str:
     )
 
 
-def _delimiter_pattern(*words: str) -> re.Pattern[str]:
-    """Match the `<` of anything that could be read as one of these delimiters.
+# The `<` of anything that could be read as a delimiter, with any number of blanks, slashes and
+# invisible characters in between. No `<` is among them and the match is possessive, so a text is
+# read once, however many blanks it has.
+_DELIMITER = re.compile(
+    r"<(?=[^\w<>]*+(?:question|answer|fact|statement|document|title)\b)", re.IGNORECASE
+)
 
-    Any number of blanks, slashes and invisible characters may be in between. No `<` is among them
-    and the match is possessive, so a text is read once, however many blanks it has.
-    """
-    return re.compile(rf"<(?=[^\w<>]*+(?:{'|'.join(words)})\b)", re.IGNORECASE)
-
-
-_DELIMITER = _delimiter_pattern("question", "answer", "fact", "statement", "document")
-_DOCUMENT_DELIMITER = _delimiter_pattern("document", "question", "title")
-
-_QUESTION = load_prompt("answer_question")
-_SYSTEM = load_prompt("answer_system")
-SYSTEM = _SYSTEM.template
+SYSTEM = load_prompt("answer_system").template
 """The system prompt for a cited answer."""
 
 
@@ -112,23 +95,23 @@ def question_prompt(question: str, passages: Sequence[Passage]) -> str:
 
     The same text for the same input: an MCP client may be asked in two rounds that have to agree.
     """
-    documents = "\n\n".join(_document(place, each) for place, each in enumerate(passages, 1))
-    return _QUESTION.fill(documents=documents, question=_quoted(question))
+    documents = []
+    for place, passage in enumerate(passages, 1):
+        title = f"<title>{_quoted(passage.title)}</title>\n" if passage.title else ""
+        shown = f"{title}{_quoted(passage.text)}"
+        documents.append(f'<document number="{place}">\n{shown}\n</document>')
+    return load_prompt("answer_question").fill(
+        documents="\n\n".join(documents), question=_quoted(question)
+    )
+
+
+def _quoted(text: str) -> str:
+    return _DELIMITER.sub("‹", text)
 
 
 def answer_prompts() -> dict[str, str]:
     """Names and ids of the prompts for an answer, for the record of a run."""
-    return {prompt.name: prompt.id for prompt in (_SYSTEM, _QUESTION)}
-
-
-def _document(place: int, passage: Passage) -> str:
-    title = f"<title>{_quoted(passage.title)}</title>\n" if passage.title else ""
-    return f'<document number="{place}">\n{title}{_quoted(passage.text)}\n</document>'
-
-
-def _quoted(text: str) -> str:
-    """Text without our own delimiters; everything else stays as it was written."""
-    return _DOCUMENT_DELIMITER.sub("‹", text)
+    return {name: load_prompt(name).id for name in ("answer_system", "answer_question")}
 
 
 # [1], [1, 3], [1-3], [doc 1], 【1】, [1][3] and [1], [3]: models write all of them. Adjacent ones
@@ -146,61 +129,46 @@ _ID = r"(?=[\w.:/#-]{0,80}\d)[^\W\d_][\w.:/#-]{0,80}"
 _ID_MARKER = re.compile(rf"\s?[\[【]{_ID}(?:{_GAP}[,;]{_GAP}{_ID})*[\]】](?!\()")
 # After † comes a name that the model chose, digits included.
 _NUMBERS = re.compile(r"†[^】]*|(\d+)(?:\s*[-–]\s*(\d+))?")
-_WIDEST = 20
+_MAX_RANGE = 20
 # Alone, with citations, or with a reason that cites nothing and does not continue with "but".
 ABSTAINED = re.compile(
     rf"\W*{ABSTAIN}\b(?:\W*(?:{_ONE}\W*)*|\s*?(?:[^\w\s]|\n)(?:(?!\b(?:but|however)\b|[\[【]).)*)",
     re.IGNORECASE | re.DOTALL,
 )
 
-EMPTY_REPLY = "the model's reply was empty"
-NO_CITATION = "the answer cites no source"
-
 
 def read_generated(text: str, passages: int, *, model: str, stop_reason: str) -> Answer:
-    """The answer in a model's reply.
+    """The answer in a model's reply to a prompt with so many `passages`.
 
     Citations of sources that do not exist are removed, with a warning.
-
-    Parameters:
-        text: the reply.
-        passages: how many sources there are.
-        model: the name of the model.
-        stop_reason: why the reply ended.
     """
     if not any(map(str.isalnum, without_markers(text))):
         return not_found(model, EMPTY_REPLY)
     if ABSTAINED.fullmatch(text):
         return not_found(model)
     cited: list[int] = []
-    invented: list[int] = []
+    invented: set[int] = set()
 
     def keep(match: re.Match[str]) -> str:
         numbers = _numbers(match)
         real = [number for number in numbers if 1 <= number <= passages]
         cited.extend(real)
-        invented.extend(set(numbers) - set(real))
+        invented.update(set(numbers) - set(real))
         return match[1] + "".join(f"[{number}]" for number in real) if real else ""
 
     cleaned = _MARKER.sub(keep, text).strip()
-    return Answer(
-        text=cleaned,
-        citations=tuple(dict.fromkeys(cited)),
-        model=model,
-        stop_reason=stop_reason,
-        warnings=tuple(_warnings(cited, invented)),
-    )
+    warnings = [] if cited else [NO_CITATION]
+    if invented:
+        names = ", ".join(f"[{number}]" for number in sorted(invented))
+        warnings.insert(0, f"citations of sources that do not exist were removed: {names}")
+    places = tuple(dict.fromkeys(cited))
+    return Answer(cleaned, places, model, stop_reason, warnings=tuple(warnings))
 
 
 _BRACKETS = re.compile(r"[\[【]([^\[\]【】\n]{1,100})[\]】]")
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]{1,300}`", re.DOTALL)
-# "array[1] and x[2]" are no citations; "it is so[1]." is one.
-_GLUED = re.compile(r"\w$")
-_IDENTIFIER = re.compile(r"(?:^|\W)\w$")
-_CLOSES = re.compile(r"[.,;:!?)\"”\n]|\s*$")
-# Nor is "the interval [1, 2]".
 _OF_NUMBERS = re.compile(
-    r"\b(?:intervals?|ranges?|arrays?|vectors?|tuples?|lists?|pairs?) ?$", re.I
+    r"\b(?:intervals?|ranges?|arrays?|vectors?|tuples?|lists?|pairs?) ?$", re.IGNORECASE
 )
 
 
@@ -218,8 +186,10 @@ def cited_places(text: str) -> list[int]:
 def _cites(marker: re.Match[str], text: str) -> bool:
     start = marker.start(2)
     before, after = text[max(0, start - 20) : start], text[marker.end() : marker.end() + 20]
-    if _GLUED.search(before):
-        return _CLOSES.match(after) is not None and not _IDENTIFIER.search(before)
+    if before[-1:].isalnum() or before.endswith("_"):
+        # "it is so[1]." cites; "array[1] and" and "x[2]" are an index.
+        closes = not after.strip() or after[0] in '.,;:!?)"”\n'
+        return closes and before[-2:-1].isalnum()
     return not ("," in marker[2] and _OF_NUMBERS.search(before))
 
 
@@ -232,37 +202,27 @@ def cited_marks(text: str, shown: Sequence[str], named: Mapping[str, str]) -> di
     places = cited_places(text)
     fit = all(1 <= place <= len(shown) for place in places)
     if fit or not any(str(place) in named for place in places):
-        numbered = {str(n): shown[n - 1] if 1 <= n <= len(shown) else "" for n in places}
+        marks = {str(n): shown[n - 1] if 1 <= n <= len(shown) else "" for n in places}
     else:
-        numbered = {str(n): named.get(str(n), "") for n in places}
-    brackets = _BRACKETS.findall(_CODE.sub(" ", text))
-    parts = (part.strip() for each in brackets for part in (each, *re.split("[,;]", each)))
-    names = (part for part in parts if part in named)
-    # Numbers were read; "007" is another name than "7".
-    other = (part for part in names if not part.isdigit() or (part[0] == "0" and not fit))
-    return numbered | {part: named[part] for part in other}
+        marks = {str(n): named.get(str(n), "") for n in places}
+    for bracket in _BRACKETS.findall(_CODE.sub(" ", text)):
+        for part in map(str.strip, (bracket, *bracket.replace(";", ",").split(","))):
+            # Numbers were read; "007" is another name than "7".
+            if part in named and (not part.isdigit() or (part[0] == "0" and not fit)):
+                marks[part] = named[part]
+    return marks
 
 
 def _numbers(marker: re.Match[str]) -> list[int]:
-    return [number for each in _NUMBERS.finditer(marker[2]) for number in _named(each)]
-
-
-def _named(numbers: re.Match[str]) -> Sequence[int]:
     """`3`, or all of `1-3`; for an invalid range, such as `3-1` or `1-900`, both ends."""
-    ends = [int(number) for number in numbers.groups() if number]
-    if len(ends) == 2 and 0 < ends[1] - ends[0] <= _WIDEST:
-        return range(ends[0], ends[1] + 1)
-    return ends
+    found: list[int] = []
+    for numbers in _NUMBERS.finditer(marker[2]):
+        ends = [int(number) for number in numbers.groups() if number]
+        is_range = len(ends) == 2 and 0 < ends[1] - ends[0] <= _MAX_RANGE
+        found += range(ends[0], ends[1] + 1) if is_range else ends
+    return found
 
 
 def without_markers(text: str) -> str:
     """The text without citation markers: places, as in `[2]`, and ids, as in `[note-7]`."""
     return _ID_MARKER.sub("", _MARKER.sub("", text))
-
-
-def _warnings(cited: list[int], invented: list[int]) -> Iterable[str]:
-    if invented:
-        numbers = ", ".join(f"[{number}]" for number in sorted(set(invented)))
-        yield f"citations of sources that do not exist were removed: {numbers}"
-    if not cited:
-        yield NO_CITATION

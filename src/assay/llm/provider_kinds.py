@@ -1,7 +1,7 @@
 """The kinds of language model that a name such as `ollama:llama3.2` can select.
 
-The table is read by whatever opens a model, prices its calls, or decides which addresses and
-files a name may reach; it imports no provider.
+Read by whatever opens a model, prices its calls, or decides which addresses and files a name may
+reach. It imports no provider.
 """
 
 from dataclasses import dataclass
@@ -10,64 +10,36 @@ from importlib.metadata import entry_points
 from assay.errors import UsageError
 from assay.llm.passages import EXTRACTIVE
 
+PROVIDERS_GROUP = "assay.providers"
+"""The entry points of other packages: `mine = "package.module:open_mine"` opens `mine:MODEL`."""
+PROVIDER_VARIABLE = "RAG_EVAL_PROVIDER"
+"""The environment variable that names the model which answers and judges by default."""
+
 
 @dataclass(frozen=True, slots=True)
 class ProviderKind:
     """One way to reach a language model.
 
-    Attributes:
-        name: what stands before the colon.
-        syntax: how to write it, for messages and help.
-        opener: the function that returns the model, as `module:function`; it takes what stands
-            after the colon.
-        in_process: the rest of the name is a file, and the model runs in this process.
-        free: a call costs no money.
+    `opener` is the function that returns the model (`module:function`); it takes what follows the
+    colon. If `in_process`, that is a file, and the model runs here; if `free`, calls cost nothing.
     """
 
-    name: str
     syntax: str
     opener: str
     in_process: bool = False
     free: bool = False
 
 
+_SERVICES = "assay.llm.providers.services"
 PROVIDER_KINDS = {
-    kind.name: kind
-    for kind in (
-        ProviderKind(
-            "ollama",
-            "ollama[:MODEL[@URL]]",
-            "assay.llm.providers.services:open_ollama",
-            free=True,
-        ),
-        ProviderKind(
-            "anthropic", "anthropic[:MODEL]", "assay.llm.providers.services:open_anthropic"
-        ),
-        ProviderKind("openai", "openai:MODEL[@URL]", "assay.llm.providers.services:open_openai"),
-        ProviderKind(
-            "gguf",
-            "gguf[:FILE]",
-            "assay.llm.providers.gguf:open_gguf",
-            in_process=True,
-            free=True,
-        ),
-    )
+    "ollama": ProviderKind("ollama[:MODEL[@URL]]", f"{_SERVICES}:open_ollama", free=True),
+    "anthropic": ProviderKind("anthropic[:MODEL]", f"{_SERVICES}:open_anthropic"),
+    "openai": ProviderKind("openai:MODEL[@URL]", f"{_SERVICES}:open_openai"),
+    "gguf": ProviderKind(
+        "gguf[:FILE]", "assay.llm.providers.gguf:open_gguf", in_process=True, free=True
+    ),
 }
-"""Every kind by its name."""
-
-PROVIDERS_GROUP = "assay.providers"
-"""The entry points of other packages: `mine = "package.module:open_mine"` opens `mine:MODEL`."""
-
-PROVIDER_VARIABLE = "RAG_EVAL_PROVIDER"
-"""The environment variable that names the model which answers and judges by default."""
-
 PROVIDER_FORMS = ", ".join(kind.syntax for kind in PROVIDER_KINDS.values())
-"""The forms of a provider's name, for a message or a help text."""
-
-
-def _plugin(name: str) -> ProviderKind | None:
-    found = entry_points(group=PROVIDERS_GROUP, name=name)
-    return next((ProviderKind(name, f"{name}:MODEL", each.value) for each in found), None)
 
 
 def split_provider(spec: str) -> tuple[ProviderKind | None, str]:
@@ -79,8 +51,9 @@ def split_provider(spec: str) -> tuple[ProviderKind | None, str]:
     name, _, rest = spec.strip().partition(":")
     if name in ("", EXTRACTIVE):
         return None, rest
-    kind = PROVIDER_KINDS.get(name) or _plugin(name)
-    if kind is None:
-        shown = name if "@" in spec else spec  # what precedes an @ may be a password
-        raise UsageError(f"unknown provider {shown[:80]!r}; choose one of {PROVIDER_FORMS}")
-    return kind, rest
+    if name in PROVIDER_KINDS:
+        return PROVIDER_KINDS[name], rest
+    for plugin in entry_points(group=PROVIDERS_GROUP, name=name):
+        return ProviderKind(f"{name}:MODEL", plugin.value), rest
+    shown = name if "@" in spec else spec  # what precedes an @ may be a password
+    raise UsageError(f"unknown provider {shown[:80]!r}; choose one of {PROVIDER_FORMS}")

@@ -20,8 +20,7 @@ from assay.net.redact import redact_secrets
 
 GGUF_VARIABLE = "ASSAY_GGUF_MODEL"
 _PACKAGED = "SmolLM2-135M-Instruct.Q4_1.gguf"
-_GGUF_CONTEXT = 8192
-_ERRORS_ONLY = 1
+_CONTEXT = 8192
 
 
 def open_gguf(file: str) -> "GgufModel":
@@ -53,21 +52,18 @@ class GgufModel:
     @property
     def identity(self) -> str:
         """With the size, which separates files of one name without reading gigabytes."""
-        return f"{self.name} {self._path.stat().st_size} context={_GGUF_CONTEXT}"
+        return f"{self.name} {self._path.stat().st_size} context={_CONTEXT}"
 
     async def complete(self, prompt: str, max_tokens: int) -> Completion:
         """The reply, computed in a thread."""
-        return await asyncio.to_thread(self._complete, prompt, max_tokens)
+        messages = [{"role": "user", "content": prompt}]
+        request = {"messages": messages, "max_tokens": max_tokens, "temperature": 0, "seed": 0}
 
-    def _complete(self, prompt: str, max_tokens: int) -> Completion:
-        request = {
-            "messages": [{"role": "user", "content": prompt}],
-            "max_tokens": max_tokens,
-            "temperature": 0,
-            "seed": 0,
-        }
-        with self._lock:
-            reply = self._server.handle_chat_completions(request)
+        def ask() -> Any:
+            with self._lock:
+                return self._server.handle_chat_completions(request)
+
+        reply = await asyncio.to_thread(ask)
         if error := reply.get("error"):
             words = redact_secrets(str(error.get("message", error)))
             raise ProviderError(ProviderFailure.BAD_REQUEST, f"{self.name} cannot answer: {words}")
@@ -78,11 +74,14 @@ class GgufModel:
         xllamacpp: Any = importlib.import_module("xllamacpp")
         parameters = xllamacpp.CommonParams()
         parameters.model.path = str(self._path)
-        parameters.n_ctx = _GGUF_CONTEXT
+        parameters.n_ctx = _CONTEXT
         parameters.n_parallel = 1
         parameters.warmup = False
-        parameters.verbosity = _ERRORS_ONLY
-        parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = _threads()
+        parameters.verbosity = 1  # errors only
+        # One core stays free: the threads spin while they wait for each other, so all are slow if
+        # one core is busy. On two shared cores, one thread used a third of the CPU time of two.
+        threads = max(1, (os.cpu_count() or 1) - 1)
+        parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = threads
         try:
             return xllamacpp.Server(parameters)
         except (RuntimeError, ValueError) as error:
@@ -93,13 +92,6 @@ class GgufModel:
     async def close(self) -> None:
         """Free the model's memory."""
         self.__dict__.pop("_server", None)
-
-
-def _threads() -> int:
-    """One core stays free: the threads spin while they wait for each other, so all are slow if one
-    core is busy. On two shared cores, one thread used a third of the CPU time of two.
-    """
-    return max(1, (os.cpu_count() or 1) - 1)
 
 
 def _packaged() -> Path:

@@ -1,4 +1,8 @@
-"""The provider that callers open by its name: cached, with retries, and within a budget."""
+"""The provider that callers open by its name: cached, with retries, and within a budget.
+
+async with open_provider("ollama:llama3.2", max_cost=1.0) as provider:
+    await provider.generate("Is tea hot? Reply with TRUE or FALSE.")
+"""
 
 import asyncio
 import hashlib
@@ -21,6 +25,7 @@ from assay.llm.providers.provider import (
     TokenUsage,
     billed_usage,
     setting,
+    without_thought,
 )
 from assay.net.outbound import is_loopback
 from assay.net.redact import reveal
@@ -28,6 +33,10 @@ from assay.net.retry import RetryPolicy
 
 CONCURRENCY = 4
 RETRIES = RetryPolicy(attempts=5, timeout=120.0, first_delay=1.0, max_delay=60.0)
+# A model in this process is slow, not absent: another attempt would only start over.
+_IN_PROCESS = RetryPolicy(attempts=1, timeout=1800.0)
+# One on this machine may have to load first, and answers one call at a time.
+_LOCAL = replace(RETRIES, timeout=600.0)
 
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS replies (key BLOB PRIMARY KEY, text TEXT, "
@@ -70,14 +79,7 @@ class CachedProvider:
     """The `LLMProvider` that `open_provider` returns.
 
     May be used from one event loop after another, as the tests of a pytest session do, but by one
-    at a time.
-
-    Parameters:
-        model: what is asked.
-        cache: replies that need not be asked for again; None asks every time.
-        max_cost: a budget in US dollars; `BudgetExceeded` is raised before it is exceeded.
-        concurrency: calls at the same time.
-        retries: when to ask again, and how long one attempt may take.
+    at a time. `BudgetExceeded` is raised before `max_cost`, in US dollars, is exceeded.
     """
 
     def __init__(
@@ -89,13 +91,11 @@ class CachedProvider:
         concurrency: int = CONCURRENCY,
         retries: RetryPolicy = RETRIES,
     ) -> None:
-        if concurrency < 1:
-            raise UsageError(f"concurrency must be >= 1, got {concurrency!r}")
         self._model = model
         self._cache = cache
         self._costs = CostTracker(model.name, max_cost)
         self.retries = retries
-        self.concurrency = concurrency
+        self.concurrency = max(1, concurrency)
         self._slots: tuple[asyncio.AbstractEventLoop, asyncio.Semaphore] | None = None
 
     @property
@@ -116,43 +116,37 @@ class CachedProvider:
         return (await self.complete(prompt, max_tokens)).text
 
     async def complete(self, prompt: str, max_tokens: int = 100) -> Completion:
-        """The reply with its usage and the reason why it ended."""
-        if max_tokens < 1:
-            raise UsageError(f"max_tokens must be >= 1, got {max_tokens!r}")
+        """The reply, without what a reasoning model thought, with its usage and why it ended."""
         key = reply_key(self._model.identity, prompt, max_tokens)
-        async with self._slot():
-            known = await asyncio.to_thread(self._cache.find, key) if self._cache else None
-            if known is not None:
-                self._costs.add_cached()
-                return known
-            completion = await self._ask(prompt, max_tokens)
-            if self._cache:
-                await asyncio.to_thread(self._cache.keep, key, completion)
-            return completion
-
-    async def _ask(self, prompt: str, max_tokens: int) -> Completion:
-        with self._costs.reserved(prompt, max_tokens):
-            try:
-                completion = await self.retries.run(
-                    lambda: self._model.complete(prompt, max_tokens), on_timeout=self._timed_out
-                )
-            except ProviderError as error:
-                if not error.retryable:
-                    raise
-                raise _gave_up(error) from None
-            self._costs.add(billed_usage(completion, prompt, max_tokens))
-        return completion
-
-    def _timed_out(self, seconds: float) -> ProviderError:
-        return ProviderError(
-            ProviderFailure.TIMEOUT, f"{self.name} did not answer within {seconds:g} s"
-        )
-
-    def _slot(self) -> asyncio.Semaphore:
         loop = asyncio.get_running_loop()
         if self._slots is None or self._slots[0] is not loop:
             self._slots = (loop, asyncio.Semaphore(self.concurrency))
-        return self._slots[1]
+        async with self._slots[1]:
+            reply = await asyncio.to_thread(self._cache.find, key) if self._cache else None
+            if reply is not None:
+                self._costs.add_cached()
+            else:
+                reply = await self._ask(prompt, max_tokens)
+                if self._cache:
+                    await asyncio.to_thread(self._cache.keep, key, reply)
+        return replace(reply, text=without_thought(reply.text))
+
+    async def _ask(self, prompt: str, max_tokens: int) -> Completion:
+        def timed_out(seconds: float) -> ProviderError:
+            message = f"{self.name} did not answer within {seconds:g} s"
+            return ProviderError(ProviderFailure.TIMEOUT, message)
+
+        with self._costs.reserved(prompt, max_tokens):
+            try:
+                completion = await self.retries.run(
+                    lambda: self._model.complete(prompt, max_tokens), on_timeout=timed_out
+                )
+            except ProviderError as error:
+                if error.retryable:
+                    raise _gave_up(error) from None
+                raise
+            self._costs.add(billed_usage(completion, prompt, max_tokens))
+        return completion
 
     async def close(self) -> None:
         """Close the model's connections, or free its memory."""
@@ -178,12 +172,6 @@ def _gave_up(error: ProviderError) -> ProviderError:
     times = "1 attempt" if attempts == 1 else f"{attempts} attempts"
     message = f"{error} (after {times}{wait}); replies so far are cached: try again later"
     return ProviderError(error.kind, message, retry_after=error.retry_after)
-
-
-# A model in this process is slow, not absent: another attempt would only start over.
-_IN_PROCESS = RetryPolicy(attempts=1, timeout=1800.0)
-# One on this machine may have to load first, and answers one call at a time.
-_LOCAL = replace(RETRIES, timeout=600.0)
 
 
 def open_provider(
@@ -212,7 +200,9 @@ def open_provider(
     model = open_model(named)
     kind, _ = split_provider(named)
     in_process = kind is not None and kind.in_process
-    local = in_process or _on_this_machine(model)
+    _, at, address = model.identity.rpartition("@")
+    host = (urlsplit(address).hostname if at else None) or ""
+    local = in_process or is_loopback(host) or host == "host.docker.internal"
     policy = retries or (_IN_PROCESS if in_process else _LOCAL if local else RETRIES)
     return CachedProvider(
         model,
@@ -221,15 +211,6 @@ def open_provider(
         concurrency=1 if in_process else concurrency or (1 if local else CONCURRENCY),
         retries=policy if timeout is None else replace(policy, timeout=timeout),
     )
-
-
-def _on_this_machine(model: Model) -> bool:
-    """By its address, which is part of its identity; Ollama without one is here."""
-    _, at, address = model.identity.rpartition("@")
-    host = urlsplit(address).hostname if at else None
-    if host is None:
-        return model.name.startswith("ollama:")
-    return is_loopback(host) or host == "host.docker.internal"
 
 
 def configured_spec() -> str | None:
@@ -242,8 +223,8 @@ def open_model(spec: str) -> Model:
     kind, rest = split_provider(reveal(spec))
     if kind is None:
         raise UsageError(
-            "'extractive' quotes documents and has no model, so it can neither judge nor write; "
-            f"choose one of {PROVIDER_FORMS}, or the metrics that need no model"
+            "'extractive' has no model, so it can neither judge nor write; choose one of "
+            f"{PROVIDER_FORMS}"
         )
     module, _, function = kind.opener.partition(":")
     model: Model = getattr(import_module(module), function)(rest)

@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ class LLMProvider(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TokenUsage:
-    """Tokens of one call, as the service counted them; 0 where it did not."""
+    """Tokens of one call, as the service counted them; 0 if it did not."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -47,7 +48,10 @@ class Completion:
 
 
 class Model(Protocol):
-    """One service or model file, asked once: retries, cache and budget are up to the caller."""
+    """One service or model file, asked once: retries, cache and budget are up to the caller.
+
+    `identity` is part of the key of cached replies: it differs between models whose replies may.
+    """
 
     @property
     def name(self) -> str:
@@ -56,16 +60,24 @@ class Model(Protocol):
 
     @property
     def identity(self) -> str:
-        """Differs between models whose replies may differ: part of the key of cached replies."""
+        """The name, with the address or whatever else tells two models of one name apart."""
         ...
 
     async def complete(self, prompt: str, max_tokens: int) -> Completion:
-        """The reply at temperature 0, where the model allows it. Raises `ProviderError`."""
+        """The reply at temperature 0, if the model allows it. Raises `ProviderError`."""
         ...
 
     async def close(self) -> None:
         """Free connections and memory."""
         ...
+
+
+_THOUGHT = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL | re.IGNORECASE)
+
+
+def without_thought(reply: str) -> str:
+    """The reply without the thinking that reasoning models put first, as `<think>…</think>`."""
+    return _THOUGHT.sub("", reply)
 
 
 def setting(*variables: str) -> str | None:
@@ -75,12 +87,9 @@ def setting(*variables: str) -> str | None:
 
 
 PRICES_VARIABLE = "RAG_EVAL_PRICES"
-
-_MILLION = 1_000_000
 # No tokenizer makes more tokens than this of English text; other scripts take about one each.
 _CHARACTERS_PER_TOKEN = 3
-_TEMPLATE_TOKENS = 50
-"""Tokens of a chat template around the prompt."""
+_TEMPLATE_TOKENS = 50  # of a chat template around the prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +101,8 @@ class Price:
 
     def of(self, usage: TokenUsage) -> float:
         """What these tokens cost."""
-        return (usage.input_tokens * self.input + usage.output_tokens * self.output) / _MILLION
+        return (usage.input_tokens * self.input + usage.output_tokens * self.output) / 1e6
 
-
-FREE = Price(0.0, 0.0)
 
 # List prices as published; the longest name that a model's name begins with counts.
 _LISTED: Mapping[str, Price] = {
@@ -120,13 +127,12 @@ def price_of(name: str) -> Price | None:
 
     `RAG_EVAL_PRICES` comes before the list, because services change their prices.
     """
-    model = name.partition(":")[2]
+    provider, _, model = name.partition(":")
     for prices in (_configured_prices(), _LISTED):
-        fitting = [known for known in prices if model.startswith(known)]
-        if fitting:
+        if fitting := [known for known in prices if model.startswith(known)]:
             return prices[max(fitting, key=len)]
-    kind = PROVIDER_KINDS.get(name.partition(":")[0])
-    return FREE if kind is not None and kind.free else None
+    kind = PROVIDER_KINDS.get(provider)
+    return Price(0.0, 0.0) if kind is not None and kind.free else None
 
 
 def _configured_prices() -> dict[str, Price]:
@@ -172,7 +178,7 @@ class CostTracker:
     """
 
     def __init__(self, model: str, max_cost: float | None = None) -> None:
-        self._price: Price | None = price_of(model)
+        self._price = price_of(model)
         self._max_cost = max_cost
         self._calls = self._cached = self._input = self._output = 0
         self._reserved = 0.0
@@ -181,27 +187,26 @@ class CostTracker:
         if max_cost is not None and self._price is None:
             raise UsageError(
                 f"the price of {model!r} is unknown, so a budget cannot be enforced; set "
-                f'{PRICES_VARIABLE}, for example to {{"{model.partition(":")[2]}": [3, 15]}} (US '
-                "dollars per million input and output tokens)"
+                f'{PRICES_VARIABLE}={{"{model.partition(":")[2]}": [3, 15]}} (US dollars per '
+                "million input and output tokens)"
             )
 
     @property
     def spending(self) -> Spending:
         """The totals so far."""
-        cost = self._cost() if self._price is not None else None
         return Spending(
             calls=self._calls,
             cached=self._cached,
             input_tokens=self._input,
             output_tokens=self._output,
-            cost=cost,
+            cost=self._cost(self._input, self._output) if self._price else None,
         )
 
     @contextmanager
     def reserved(self, prompt: str, max_tokens: int) -> Iterator[None]:
         """Reserve what the call can cost at most. Raises `BudgetExceeded` if that is too much."""
-        worst = self._worst(prompt, max_tokens)
-        spent = self._cost() + self._reserved
+        worst = self._cost(max_tokens_of(prompt), max_tokens)
+        spent = self._cost(self._input, self._output) + self._reserved
         if self._max_cost is not None and spent + worst > self._max_cost:
             raise BudgetExceeded(
                 f"stopped before exceeding the budget of ${self._max_cost:g}: "
@@ -224,11 +229,8 @@ class CostTracker:
         """Count a reply from the cache."""
         self._cached += 1
 
-    def _cost(self) -> float:
-        return self._price.of(TokenUsage(self._input, self._output)) if self._price else 0.0
-
-    def _worst(self, prompt: str, max_tokens: int) -> float:
-        return self._price.of(TokenUsage(max_tokens_of(prompt), max_tokens)) if self._price else 0.0
+    def _cost(self, given: int, made: int) -> float:
+        return self._price.of(TokenUsage(given, made)) if self._price else 0.0
 
 
 def billed_usage(completion: Completion, prompt: str, max_tokens: int) -> TokenUsage:
@@ -236,13 +238,11 @@ def billed_usage(completion: Completion, prompt: str, max_tokens: int) -> TokenU
 
     Otherwise a service that reports no usage would be free, and its budget unlimited.
     """
-    reported = completion.usage
-    if reported.input_tokens <= 0:
-        return TokenUsage(max_tokens_of(prompt), max(reported.output_tokens, max_tokens))
-    uncounted = reported.output_tokens < 0 or (
-        reported.output_tokens == 0 and completion.text != ""
-    )
-    return TokenUsage(reported.input_tokens, max_tokens if uncounted else reported.output_tokens)
+    given, made = completion.usage.input_tokens, completion.usage.output_tokens
+    if given <= 0:
+        return TokenUsage(max_tokens_of(prompt), max(made, max_tokens))
+    uncounted = made < 0 or (made == 0 and completion.text != "")
+    return TokenUsage(given, max_tokens if uncounted else made)
 
 
 def max_tokens_of(text: str) -> int:

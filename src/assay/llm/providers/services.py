@@ -17,9 +17,7 @@ from assay.net.outbound import UNRESTRICTED, OutboundPolicy, policy_of_process
 from assay.net.redact import redact_secrets, redact_url
 from assay.net.retry import parse_retry_after
 
-REPLY_MAX_BYTES = 8_000_000
-"""What the reply of a model service may have; the longest texts are below one percent of it."""
-
+MAX_REPLY_BYTES = 8_000_000  # the longest texts are below one percent of it
 OPENAI_URL = "https://api.openai.com/v1"
 OPENAI_KEYS = ("RAG_EVAL_OPENAI_API_KEY", "OPENAI_API_KEY")
 """Where the key is looked for, in this order."""
@@ -35,24 +33,21 @@ _MIN_CONTEXT, _MAX_CONTEXT = 4096, 131_072
 class ServiceModel:
     """A model of a service, asked by one POST; each wire format is a subclass.
 
-    Parameters:
-        service: who answers, for messages.
-        url: where prompts go.
-        model: its name at the service.
-        key: the key, which no message may show.
-        policy: which addresses may be reached.
+    `service` is who answers, for messages, none of which shows the `key`; `hint` is what to do if
+    it cannot be reached, `hint_404` if it has no such model.
     """
 
-    headers: Mapping[str, str] = {}
-    key_variable = ""
+    kind = ""
+    keys: tuple[str, ...] = ()
     hint = ""
-    """What to do if the service cannot be reached."""
+    hint_404 = "check the URL and the model name, {model!r}"
 
     def __init__(
         self,
         service: str,
         url: str,
         model: str,
+        headers: Mapping[str, str],
         key: str | None = None,
         policy: OutboundPolicy = UNRESTRICTED,
     ) -> None:
@@ -61,15 +56,25 @@ class ServiceModel:
         self._sampling: dict[str, float] = {"temperature": 0}
         self._limit = "max_tokens"
         # No connection outlives its call, because the next may come from another event loop.
-        headers = {"Connection": "close", **self.headers}
-        self._client = open_client(policy, headers=headers, max_bytes=REPLY_MAX_BYTES)
+        sent = {"Connection": "close", **headers}
+        self._client = open_client(policy, headers=sent, max_bytes=MAX_REPLY_BYTES)
+
+    @property
+    def name(self) -> str:
+        """`KIND:MODEL`."""
+        return f"{self.kind}:{self._model}"
+
+    @property
+    def identity(self) -> str:
+        """With the address: two endpoints may use one name for two models."""
+        return f"{self.name}@{redact_url(self._url)}"
 
     async def complete(self, prompt: str, max_tokens: int) -> Completion:
         """The reply. A parameter that the service refuses by name is left out from then on."""
         while True:
-            sent = (*self._sampling, self._limit)
+            body = self._body(prompt, max_tokens)
             try:
-                return self._read(await self._post(self._body(prompt, max_tokens)))
+                return self._read(await self._post(body))
             except ProviderError as error:
                 if error.kind is not ProviderFailure.BAD_REQUEST:
                     raise
@@ -77,7 +82,7 @@ class ServiceModel:
                     self._sampling.pop(name, None)
                 if _NEWER_LIMIT in error.refused:
                     self._limit = _NEWER_LIMIT
-                if (*self._sampling, self._limit) == sent:  # nor did a call beside this one
+                if self._body(prompt, max_tokens) == body:  # nor did a call beside this one
                     raise
 
     async def close(self) -> None:
@@ -92,51 +97,67 @@ class ServiceModel:
     def _read(self, reply: Any) -> Completion:
         raise NotImplementedError
 
-    def _not_found(self) -> str:
-        return f"check the URL and the model name, {self._model!r}"
-
     async def _post(self, body: JsonObject) -> Any:
         """The JSON of the response; None for one that is not JSON."""
         try:
             response = await self._client.post(self._url, json=body)
         except httpx.RequestError as error:
-            raise _request_failure(self._service, error, self.hint) from None
+            raise self._request_failure(error) from None
+        status = response.status_code
         if response.is_success:
             try:
                 return response.json()
             except (ValueError, RecursionError):
                 return None
-        kind = _kind(response.status_code)
-        said = redact_secrets(response.text, self._key)
-        words = f"{self._service} answered HTTP {response.status_code}" + (
-            f": {said}" if said else ""
-        )
-        if kind is ProviderFailure.REFUSED_KEY and self.key_variable:
-            words += f"; check {self.key_variable}"
-        elif response.status_code == 404:
-            words += f"; {self._not_found()}"
-        retry_after = parse_retry_after(response.headers.get("Retry-After"))
-        failure = ProviderError(kind, words, retry_after=retry_after)
+        words = f"{self._service} answered HTTP {status}"
+        if said := redact_secrets(response.text, self._key):
+            words += f": {said}"
+        kind = _kind(status)
+        if kind is ProviderFailure.REFUSED_KEY and self.keys:
+            words += f"; check {' or '.join(self.keys)}"
+        elif status == 404:
+            words += f"; {self.hint_404.format(model=self._model)}"
         names = (*self._sampling, _NEWER_LIMIT)
-        failure.refused = tuple(name for name in names if name in response.text)
-        raise failure
-
-    def _unreadable(self, what: str) -> ProviderError:
-        return ProviderError(
-            ProviderFailure.INVALID_REPLY, f"the response from {self._service} {what}"
+        raise ProviderError(
+            kind,
+            words,
+            retry_after=parse_retry_after(response.headers.get("Retry-After")),
+            # By the whole text: the message quotes the beginning, or nothing in a private run.
+            refused=tuple(name for name in names if name in response.text),
         )
+
+    def _request_failure(self, error: httpx.RequestError) -> ProviderError:
+        if isinstance(error, (ResponseTooLarge, EncodingRefused, httpx.DecodingError)):
+            message = f"the response from {self._service} cannot be parsed: {error}"
+            return ProviderError(ProviderFailure.INVALID_REPLY, message)
+        connecting = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+        reason = connect_reason(error) if connecting else type(error).__name__
+        message = f"{self._service} cannot be reached ({reason})"
+        return ProviderError(
+            ProviderFailure.CONNECTION, f"{message}; {self.hint}" if self.hint else message
+        )
+
+    def _unreadable(self) -> ProviderError:
+        message = f"the response from {self._service} is incomplete or does not match its API"
+        return ProviderError(ProviderFailure.INVALID_REPLY, message)
+
+
+def _kind(status: int) -> ProviderFailure:
+    if status in (401, 403):
+        return ProviderFailure.REFUSED_KEY
+    if status == 429:
+        return ProviderFailure.RATE_LIMIT
+    # 408 and 409 are transient at the services that send them; 529 is Anthropic's "overloaded".
+    transient = status >= 500 or status in (408, 409)
+    return ProviderFailure.SERVER if transient else ProviderFailure.BAD_REQUEST
 
 
 def open_openai(spec: str) -> "OpenAIModel":
     """The model of `MODEL[@URL]`; what is left out comes from the environment."""
-    model, url = split_spec(spec)
+    model, url, policy = _split_spec(spec)
     model = model or setting("RAG_EVAL_OPENAI_MODEL") or ""
     if not model:
-        raise UsageError(
-            "no model given for the provider 'openai'; use openai:MODEL, or set "
-            "RAG_EVAL_OPENAI_MODEL to a name that the endpoint knows"
-        )
-    policy = policy_of_process() if url else UNRESTRICTED
+        raise UsageError("no model given: use openai:MODEL, or set RAG_EVAL_OPENAI_MODEL")
     url = url or setting("RAG_EVAL_OPENAI_BASE_URL", "OPENAI_BASE_URL") or OPENAI_URL
     # In a restricted process the address came in a request, and the key is the operator's.
     key = None if policy.public_only else setting(*OPENAI_KEYS)
@@ -152,7 +173,8 @@ def open_openai(spec: str) -> "OpenAIModel":
 class OpenAIModel(ServiceModel):
     """A model of OpenAI or of a compatible server such as vLLM or llama.cpp."""
 
-    key_variable = " or ".join(OPENAI_KEYS)
+    kind = "openai"
+    keys = OPENAI_KEYS
 
     def __init__(
         self,
@@ -161,31 +183,23 @@ class OpenAIModel(ServiceModel):
         api_key: str | None = None,
         policy: OutboundPolicy = UNRESTRICTED,
     ) -> None:
-        parts = parse_address(url, "RAG_EVAL_OPENAI_BASE_URL", OPENAI_URL)
+        parts = _parse_address(url, "RAG_EVAL_OPENAI_BASE_URL", OPENAI_URL)
         path = parts.path.rstrip("/") or "/v1"
         full = parts._replace(path=f"{path}/chat/completions").geturl()
-        self.headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-        service = f"the model service at {urlsplit(full).netloc.rpartition('@')[2]}"
-        super().__init__(service, full, model, api_key, policy)
+        service = f"the model service at {parts.netloc.rpartition('@')[2]}"
+        super().__init__(service, full, model, _bearer(api_key), api_key, policy)
         self._sampling["seed"] = 0
-
-    @property
-    def name(self) -> str:
-        """`openai:MODEL`."""
-        return f"openai:{self._model}"
-
-    @property
-    def identity(self) -> str:
-        """With the address: two endpoints may use one name for two models."""
-        return f"{self.name}@{self._url}"
 
     def _read(self, reply: Any) -> Completion:
         return read_chat_completion(reply, self._service)
 
 
+def _bearer(key: str | None) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"} if key else {}
+
+
 def read_chat_completion(reply: Any, where: str) -> Completion:
     """The completion in a reply of OpenAI's shape, which llama.cpp uses too."""
-    wrong = f"the response from {where} is not an OpenAI chat completion"
     try:
         choice = reply["choices"][0]
         message, reason = choice["message"], choice.get("finish_reason")
@@ -194,12 +208,13 @@ def read_chat_completion(reply: Any, where: str) -> Completion:
         refused = bool(message.get("refusal")) or reason == "content_filter"
         text = message.get("content")
     except (KeyError, IndexError, TypeError, ValueError, AttributeError):
-        raise ProviderError(ProviderFailure.INVALID_REPLY, wrong) from None
+        text, reason, refused, counts = None, None, False, []
     if refused:
         raise ProviderError(ProviderFailure.REFUSAL, f"the model at {where} refused to answer")
     if text is None and reason == "length":  # all tokens were used for reasoning
         text = ""
     if not isinstance(text, str):
+        wrong = f"the response from {where} is not an OpenAI chat completion"
         raise ProviderError(ProviderFailure.INVALID_REPLY, wrong)
     return Completion(text, TokenUsage(*counts), "length" if reason == "length" else "end")
 
@@ -221,28 +236,16 @@ def open_anthropic(spec: str) -> "AnthropicModel":
 class AnthropicModel(ServiceModel):
     """A model of Anthropic's API, or of a server that implements it."""
 
-    key_variable = " or ".join(ANTHROPIC_KEYS)
+    kind = "anthropic"
+    keys = ANTHROPIC_KEYS
+    hint_404 = "check the model name, {model!r} (RAG_EVAL_ANTHROPIC_MODEL)"
 
     def __init__(self, api_key: str, model: str, base_url: str | None = None) -> None:
         address = base_url or setting("ANTHROPIC_BASE_URL") or ANTHROPIC_URL
-        parse_address(address, "RAG_EVAL_ANTHROPIC_BASE_URL, ANTHROPIC_BASE_URL", ANTHROPIC_URL)
-        self._base = address.rstrip("/")
-        self.headers = {"anthropic-version": "2023-06-01", "x-api-key": api_key}
-        super().__init__("Anthropic", f"{self._base}/v1/messages", model, api_key)
-
-    @property
-    def name(self) -> str:
-        """`anthropic:MODEL`."""
-        return f"anthropic:{self._model}"
-
-    @property
-    def identity(self) -> str:
-        """With the address, unless it is Anthropic's: other servers may reply differently."""
-        at = redact_url(self._base).rstrip("/")
-        return self.name if at == ANTHROPIC_URL else f"{self.name}@{at}"
-
-    def _not_found(self) -> str:
-        return f"check the model name, {self._model!r} (RAG_EVAL_ANTHROPIC_MODEL)"
+        _parse_address(address, "RAG_EVAL_ANTHROPIC_BASE_URL, ANTHROPIC_BASE_URL", ANTHROPIC_URL)
+        headers = {"anthropic-version": "2023-06-01", "x-api-key": api_key}
+        url = f"{address.rstrip('/')}/v1/messages"
+        super().__init__("Anthropic", url, model, headers, api_key)
 
     def _read(self, reply: Any) -> Completion:
         try:
@@ -250,7 +253,7 @@ class AnthropicModel(ServiceModel):
             usage, reason = reply["usage"], reply.get("stop_reason")
             tokens = TokenUsage(int(usage["input_tokens"]), int(usage["output_tokens"]))
         except (KeyError, TypeError, ValueError, AttributeError):
-            raise self._unreadable("does not match its API") from None
+            raise self._unreadable() from None
         if reason == "refusal":
             raise ProviderError(ProviderFailure.REFUSAL, "Anthropic's model refused to answer")
         return Completion(text, tokens, "length" if reason == "max_tokens" else "end")
@@ -258,8 +261,7 @@ class AnthropicModel(ServiceModel):
 
 def open_ollama(spec: str) -> "OllamaModel":
     """The model of `[MODEL[@URL]]`; what is left out comes from the environment."""
-    model, url = split_spec(spec)
-    policy = policy_of_process() if url else UNRESTRICTED
+    model, url, policy = _split_spec(spec)
     url = url or setting("RAG_EVAL_OLLAMA_BASE_URL", "OLLAMA_HOST") or OLLAMA_URL
     return OllamaModel(url, model or setting("RAG_EVAL_OLLAMA_MODEL") or OLLAMA_MODEL, policy)
 
@@ -267,39 +269,25 @@ def open_ollama(spec: str) -> "OllamaModel":
 class OllamaModel(ServiceModel):
     """A model of an Ollama server."""
 
+    kind = "ollama"
     hint = "start it with 'ollama serve', or choose another with RAG_EVAL_PROVIDER"
+    hint_404 = "run 'ollama pull {model}'"
 
     def __init__(self, url: str, model: str, policy: OutboundPolicy = UNRESTRICTED) -> None:
         # OLLAMA_HOST is often a bare host, or a port alone.
         bare = f"localhost{url}" if url.startswith(":") else url
         full = bare if "://" in bare else f"http://{bare}"
-        parts = parse_address(full, "RAG_EVAL_OLLAMA_BASE_URL", OLLAMA_URL)
+        parts = _parse_address(full, "RAG_EVAL_OLLAMA_BASE_URL", OLLAMA_URL)
         if parts.port is None and "://" not in bare:
             full = parts._replace(netloc=f"{parts.netloc}:11434").geturl()
-        self._at = redact_url(full).rstrip("/")
+        full = full.rstrip("/")
         key = None if policy.public_only else setting("OLLAMA_API_KEY")
-        self.headers = {"Authorization": f"Bearer {key}"} if key else {}
-        super().__init__(
-            f"Ollama at {self._at}", f"{full.rstrip('/')}/api/chat", model, key, policy
-        )
-
-    @property
-    def name(self) -> str:
-        """`ollama:MODEL`."""
-        return f"ollama:{self._model}"
-
-    @property
-    def identity(self) -> str:
-        """With the address, unless it is the default: servers may name models differently."""
-        return self.name if self._at == OLLAMA_URL else f"{self.name}@{self._at}"
-
-    def _not_found(self) -> str:
-        return f"run 'ollama pull {self._model}'"
+        service = f"Ollama at {redact_url(full)}"
+        super().__init__(service, f"{full}/api/chat", model, _bearer(key), key, policy)
 
     def _body(self, prompt: str, max_tokens: int) -> JsonObject:
-        """Ollama silently cuts a prompt that exceeds its context, from the front. So the size is
-        requested, in powers of two, because each new size makes Ollama load the model again.
-        """
+        # Ollama silently cuts a prompt that exceeds its context, from the front. So the size is
+        # requested, in powers of two, because each new size makes Ollama load the model again.
         wanted = max_tokens_of(prompt) + max_tokens
         context = _MIN_CONTEXT
         while context < min(wanted, _MAX_CONTEXT):
@@ -318,53 +306,31 @@ class OllamaModel(ServiceModel):
             counts = [int(reply.get(name) or 0) for name in ("prompt_eval_count", "eval_count")]
             reason = reply.get("done_reason")
         except (KeyError, TypeError, ValueError, AttributeError):
-            raise self._unreadable("does not match Ollama's API") from None
+            raise self._unreadable() from None
         if not isinstance(text, str) or not done:
-            raise self._unreadable("is not complete")
+            raise self._unreadable()
         return Completion(text, TokenUsage(*counts), "length" if reason == "length" else "end")
 
 
-def _kind(status: int) -> ProviderFailure:
-    if status in (401, 403):
-        return ProviderFailure.REFUSED_KEY
-    if status == 429:
-        return ProviderFailure.RATE_LIMIT
-    # 408 and 409 are transient at the services that send them; 529 is Anthropic's "overloaded".
-    transient = status >= 500 or status in (408, 409)
-    return ProviderFailure.SERVER if transient else ProviderFailure.BAD_REQUEST
-
-
-def _request_failure(service: str, error: httpx.RequestError, hint: str) -> ProviderError:
-    """The `ProviderError` for a request without a usable response."""
-    if isinstance(error, (ResponseTooLarge, EncodingRefused, httpx.DecodingError)):
-        return ProviderError(
-            ProviderFailure.INVALID_REPLY, f"the response from {service} cannot be parsed: {error}"
-        )
-    connecting = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
-    reason = connect_reason(error) if connecting else type(error).__name__
-    message = f"{service} cannot be reached ({reason})" + (f"; {hint}" if hint else "")
-    return ProviderError(ProviderFailure.CONNECTION, message)
-
-
-def parse_address(url: str, variable: str, example: str) -> SplitResult:
+def _parse_address(url: str, variable: str, example: str) -> SplitResult:
     """The parts of a service's address, or `UsageError`, which names `variable` and `example`."""
     try:
         parts = urlsplit(url)
         _ = parts.port, httpx.URL(url)
-        valid = parts.scheme in ("http", "https") and bool(parts.hostname)
+        if parts.scheme in ("http", "https") and parts.hostname:
+            return parts
     except (ValueError, httpx.InvalidURL):
-        valid = False
-    if valid:
-        return parts
+        pass
     got = "a URL with an '@' (not shown)" if "@" in url else repr(url)
     raise UsageError(
         f"the model URL ({variable}) must be an http(s) URL such as {example}, got {got}"
     )
 
 
-def split_spec(spec: str) -> tuple[str, str]:
-    """Model and address of `MODEL@URL`. A password in the address is refused: command lines show
-    in the process list.
+def _split_spec(spec: str) -> tuple[str, str, OutboundPolicy]:
+    """Model and address of `MODEL@URL`, and which addresses may be called.
+
+    A password in the address is refused: command lines show in the process list.
     """
     model, _, url = spec.partition("@")
     if "@" in url:
@@ -372,4 +338,4 @@ def split_spec(spec: str) -> tuple[str, str]:
             "a model URL on the command line must not have a password; set "
             "RAG_EVAL_OLLAMA_BASE_URL or RAG_EVAL_OPENAI_BASE_URL instead"
         )
-    return model, url
+    return model, url, policy_of_process() if url else UNRESTRICTED
