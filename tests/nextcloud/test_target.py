@@ -135,15 +135,24 @@ def test_another_fragment_is_refused() -> None:
         open_target(f"{NOWHERE}#tool", OpenContext(DATA))
 
 
-def test_a_missing_mapping_is_told_before_anything_is_asked(mapping_path: Path) -> None:
-    mapping_path.unlink()
-    with pytest.raises(DataError, match=r"no note mapping found.*ASSAY_NOTE_MAPPING"):
-        open_target(NOWHERE, OpenContext(DATA))
-
-
-def test_a_note_that_stands_for_two_documents_is_refused(mapping_path: Path) -> None:
-    mapping_path.write_text('{"MED-1": 7, "MED-2": 7}')
-    with pytest.raises(DataError, match="note 7 is mapped to 'MED-1' and to 'MED-2'"):
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", r"no note mapping found.*ASSAY_NOTE_MAPPING"),
+        ("{", "not valid JSON"),
+        ("[]", "one JSON object"),
+        ('{"d0": "7"}', r"note id, \.\.\.}, got"),
+        ('{"MED-1": 7, "MED-2": 7}', "note 7 is mapped to 'MED-1' and to 'MED-2'"),
+    ],
+)
+def test_a_mapping_that_is_missing_or_damaged_is_named(
+    mapping_path: Path, content: str, message: str
+) -> None:
+    if content:
+        mapping_path.write_text(content)
+    else:
+        mapping_path.unlink()
+    with pytest.raises(DataError, match=message):
         open_target(NOWHERE, OpenContext(DATA))
 
 

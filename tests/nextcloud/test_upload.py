@@ -4,13 +4,22 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.nextcloud.notes_server import Fault, NotesServer, StoredNote
 
 from assay.data.dataset import Document
 from assay.errors import DataError
-from assay.nextcloud.client import NotesClient, NotesError
-from assay.nextcloud.note import CATEGORY
-from assay.nextcloud.upload import clean_up, plan_cleanup, upload_documents
+from assay.nextcloud.client import Note, NotesClient, NotesError
+from assay.nextcloud.upload import (
+    CATEGORY,
+    PlannedNote,
+    clean_up,
+    marker_of,
+    plan_cleanup,
+    plan_notes,
+    upload_documents,
+)
 
 
 def mapped(path: Path) -> dict[str, int]:
@@ -31,17 +40,6 @@ async def test_each_document_becomes_a_note_of_the_category(
     notes = {doc_id: server.notes[note_id] for doc_id, note_id in mapped(mapping_path).items()}
     assert list(notes) == [document.id for document in documents]
     assert all(note.title.startswith(f"[{doc_id}]") for doc_id, note in notes.items())
-
-
-async def test_an_upload_again_changes_nothing(
-    client: NotesClient, server: NotesServer, mapping_path: Path, documents: list[Document]
-) -> None:
-    await upload_documents(documents, client, mapping_path)
-    before = mapped(mapping_path)
-    report = await upload_documents(documents, client, mapping_path)
-    assert (report.unchanged, report.created, report.updated) == (5, 0, 0)
-    assert (server.count("POST"), server.count("PUT")) == (5, 0)
-    assert mapped(mapping_path) == before
 
 
 async def test_a_lost_mapping_is_found_again(
@@ -186,18 +184,6 @@ async def test_a_mapping_that_cannot_be_written_is_told_before_the_work(
     assert not server.notes
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [("{", "not valid JSON"), ("[]", "one JSON object"), ('{"d0": "7"}', "note id, ...}, got")],
-)
-async def test_a_damaged_mapping_is_refused(
-    client: NotesClient, mapping_path: Path, content: str, message: str
-) -> None:
-    mapping_path.write_text(content)
-    with pytest.raises(DataError, match=message):
-        await upload_documents(many(3), client, mapping_path)
-
-
 @pytest.fixture
 async def uploaded(client: NotesClient, mapping_path: Path) -> list[Document]:
     documents = [Document(f"d{n}", "", f"Text {n}.") for n in range(4)]
@@ -218,16 +204,6 @@ async def test_notes_of_others_and_notes_elsewhere_stay(
     assert not mapping_path.exists()
 
 
-async def test_a_whole_category_goes_only_when_asked_for(
-    client: NotesClient, server: NotesServer, mapping_path: Path, uploaded: list[Document]
-) -> None:
-    server.add("theirs", "x", CATEGORY)
-    other = server.add("other", "x", "another category")
-    plan = await plan_cleanup(client, mapping_path, CATEGORY, everything=True)
-    await clean_up(plan, client, mapping_path)
-    assert set(server.notes) == {other.id}
-
-
 async def test_without_a_mapping_nothing_is_deleted(
     client: NotesClient, server: NotesServer, mapping_path: Path
 ) -> None:
@@ -246,3 +222,55 @@ async def test_a_cleanup_that_failed_goes_on_from_there(
     assert mapping_path.exists()
     await clean_up(await plan_cleanup(client, mapping_path, CATEGORY), client, mapping_path)
     assert not server.notes
+
+
+IDS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,20}", fullmatch=True)
+
+
+def stored(document: Document, server: NotesServer) -> Note:
+    planned = PlannedNote.of(document)
+    return Note.from_json(server.add(planned.title, planned.content, CATEGORY).data([]))
+
+
+def test_a_note_is_called_after_its_document() -> None:
+    planned = PlannedNote.of(Document("MED-10", "Statin use", "Text."))
+    assert (planned.title, planned.content) == ("[MED-10] Statin use", "Text.")
+
+
+@pytest.mark.parametrize("title", ["Why? How: so/and", "long " * 40])
+def test_a_title_that_the_app_would_cut_is_kept_in_the_text(title: str) -> None:
+    planned = PlannedNote.of(Document("d1", title, "Text."))
+    assert planned.content == f"{title.strip()}\n\nText."
+
+
+@given(IDS, st.text(max_size=150), st.text(max_size=80))
+def test_the_note_of_every_document_is_recognized(doc_id: str, title: str, text: str) -> None:
+    document = Document(doc_id, title, text)
+    note = stored(document, NotesServer())
+    assert PlannedNote.of(document).matches(note)
+    assert marker_of(note.title) == doc_id
+
+
+def test_a_numbered_title_is_still_ours() -> None:
+    server, document = NotesServer(), Document("d1", "t" * 200, "Text.")
+    first, second = stored(document, server), stored(document, server)
+    assert second.title != first.title
+    assert PlannedNote.of(document).matches(second)
+
+
+def test_another_title_or_text_is_not_ours() -> None:
+    note = stored(Document("d1", "Title", "Text."), NotesServer())
+    assert not PlannedNote.of(Document("d1", "Title two", "Text.")).matches(note)
+    assert not PlannedNote.of(Document("d1", "Title", "Texts.")).matches(note)
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        (("ab", "a/b"), "'a/b' looks like 'ab' in the title"),
+        (("x" * 120,), "does not fit into the title"),
+    ],
+)
+def test_ids_that_titles_cannot_hold_apart_are_refused(ids: tuple[str, ...], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        plan_notes(Document(each, "", "Text.") for each in ids)

@@ -13,8 +13,7 @@ from assay.data import load_dataset
 from assay.data.note_mapping import read_note_mapping
 from assay.errors import UsageError
 from assay.nextcloud.client import Account, NotesClient
-from assay.nextcloud.note import CATEGORY
-from assay.nextcloud.upload import CleanupPlan, clean_up, plan_cleanup, upload_documents
+from assay.nextcloud.upload import CATEGORY, CleanupPlan, clean_up, plan_cleanup, upload_documents
 from assay.nextcloud.wait import WaitReport, sample_documents, wait_until_found
 from assay.report.numbers import count, counted, duration
 from assay.targets.opening import open_target
@@ -93,19 +92,12 @@ def upload(
 def cleanup(
     category: Category = CATEGORY,
     mapping: NoteMapping = MAPPING,
-    everything: Annotated[
-        bool,
-        switch(
-            "--all-in-category",
-            "Delete every note of the category, even those that Assay did not upload.",
-        ),
-    ] = False,
     force: Annotated[bool, switch("--force", "Confirm the deletion.")] = False,
 ) -> Result:
     """Delete the uploaded notes of the category."""
 
     async def plan_and_delete(client: NotesClient) -> CleanupPlan:
-        plan = await plan_cleanup(client, mapping, category, everything=everything)
+        plan = await plan_cleanup(client, mapping, category)
         if plan.delete and not force:
             raise UsageError(
                 f"this would delete {counted(len(plan.delete), 'note')} of category {category!r} "

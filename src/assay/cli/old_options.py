@@ -26,6 +26,7 @@ REMOVED = {
     "--judge-max-flips": "at most 20% of the verdicts may flip",
     "--export": "edit the lines of nuggets.jsonl; a changed fact counts as yours",
     "--import": "edit the lines of nuggets.jsonl; a changed fact counts as yours",
+    "--all-in-category": "upload again if the mapping was lost: it finds the notes",
     "--check": "50 judged passages are graded for the agreement",
     "--relevant-from": "a grade of 2 or more counts as relevant",
     "--dataset-out": "score with the file of qrels, which has people's judgments too",

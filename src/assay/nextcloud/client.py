@@ -1,7 +1,11 @@
-"""The Notes API, version 1: notes listed, created, changed and deleted as one user."""
+"""The Notes API, version 1: notes listed, created, changed and deleted as one user.
+
+async with NotesClient(Account.from_environment()) as notes:
+    await notes.create("[MED-10] Statins", "Text.", "nfcorpus_rag_eval")
+"""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,8 +16,8 @@ import httpx
 from assay.errors import AssayError, UsageError
 from assay.net.client import EncodingRefused, ResponseTooLarge, open_client
 from assay.net.http import connect_reason
+from assay.net.json import JsonObject
 from assay.net.retry import RetryPolicy, parse_retry_after
-from assay.nextcloud.note import Note
 
 HOST, USERNAME, PASSWORD = "NEXTCLOUD_HOST", "NEXTCLOUD_USERNAME", "NEXTCLOUD_PASSWORD"
 
@@ -28,8 +32,6 @@ _MAX_BYTES = 256_000_000
 _HEADERS = {"OCS-APIRequest": "true", "Accept": "application/json", "Accept-Encoding": "gzip"}
 # Maintenance mode asks for 120 seconds.
 _RETRY = RetryPolicy(attempts=6, first_delay=0.5, max_delay=10.0, max_retry_after=120.0)
-_CURSOR = "X-Notes-Chunk-Cursor"
-_MAINTENANCE = "X-Nextcloud-Maintenance-Mode"
 _REMEDIES = {
     401: ": user or password rejected; check NEXTCLOUD_USERNAME and NEXTCLOUD_PASSWORD (with "
     "two-factor authentication it must be an app password)",
@@ -42,12 +44,9 @@ _REMEDIES = {
 class NotesError(AssayError):
     """One failed request to the Notes API.
 
-    Attributes:
-        status: The HTTP status, or None if there was no response.
-        retryable: Whether another attempt can help.
-        retry_after: Seconds to wait before it, if the server said so.
-        maybe_done: Whether the request may have had its effect all the same.
-        attempts: How often the request was sent.
+    `retryable`: another attempt can help, after `retry_after` seconds if the server said so.
+    `maybe_done`: the request may have had its effect all the same. `attempts`: how often it was
+    sent.
     """
 
     attempts = 1
@@ -56,24 +55,39 @@ class NotesError(AssayError):
         self,
         message: str,
         *,
-        status: int | None = None,
         retryable: bool = False,
         retry_after: float | None = None,
         maybe_done: bool = False,
-        unreachable: bool = False,
+        exit_code: int = 2,
     ) -> None:
         super().__init__(message)
-        self.status = status
         self.retryable = retryable
         self.retry_after = retry_after
         self.maybe_done = maybe_done
-        self.exit_code = 3 if unreachable else 2
+        self.exit_code = exit_code
 
     def with_message(self, message: str) -> "NotesError":
         """The same failure with a message of a caller that knows more about it."""
         same = copy(self)
         same.args = (message,)
         return same
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A note as the Notes API has it."""
+
+    id: int
+    etag: str
+    title: str
+    content: str
+    category: str
+
+    @classmethod
+    def from_json(cls, value: JsonObject) -> "Note":
+        """From an object of the API; `KeyError` without an id. Other fields may be excluded."""
+        texts = (str(value.get(name) or "") for name in ("etag", "title", "content", "category"))
+        return cls(int(value["id"]), *texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +135,7 @@ def missing_variables() -> list[str]:
 
 
 class NotesClient:
-    """One connection pool; use it as `async with NotesClient(account) as notes`.
-
-    `retry` says how often a request is sent again, and how long to wait in between.
-    """
+    """One connection pool; `retry` says how often a request is sent again."""
 
     def __init__(self, account: Account, retry: RetryPolicy = _RETRY) -> None:
         self.account = account
@@ -151,22 +162,20 @@ class NotesClient:
         notes: dict[int, Note] = {}  # one that changes meanwhile comes twice: the later one counts
         for _ in range(_MAX_PARTS):
             response = await self._request("GET", "notes", params=wanted)
-            values = self._json(response)
-            if not isinstance(values, list):
-                raise self._unreadable("a list of notes was expected")
-            for note in map(self._read, values):
+            for note in self._read(response, many=True):
                 if note.etag or note.id not in notes:  # the last part repeats ids without a note
                     notes[note.id] = note
-            cursor = response.headers.get(_CURSOR)
+            cursor = response.headers.get("X-Notes-Chunk-Cursor")
             if not cursor:
                 return list(notes.values())
             wanted["chunkCursor"] = cursor
-        raise self._unreadable(f"the listing did not end after {_MAX_PARTS:,} parts")
+        raise NotesError(f"the listing of notes did not end after {_MAX_PARTS:,} parts")
 
     async def create(self, title: str, content: str, category: str) -> Note:
         """Sent once only if it may have been done: `NotesError.maybe_done` says so."""
         body = {"title": title, "content": content, "category": category}
-        made = self._note(await self._request("POST", "notes", json=body, idempotent=False))
+        response = await self._request("POST", "notes", json=body, idempotent=False)
+        (made,) = self._read(response)
         self._require_same(made, content)
         if made.category != category:
             raise NotesError(
@@ -179,15 +188,13 @@ class NotesClient:
         """Raises `NotesError` if someone else changed the note since it was read."""
         body = {"title": title, "content": content}
         headers = {"If-Match": f'"{note.etag}"'} if note.etag else {}
-        response = await self._request(
-            "PUT", f"notes/{note.id}", json=body, headers=headers, expected=412
-        )
-        current = self._note(response)
+        path = f"notes/{note.id}"
+        response = await self._request("PUT", path, json=body, headers=headers, expected=412)
+        (current,) = self._read(response)
         # 412 also comes if an earlier attempt succeeded and its response was lost.
         if response.status_code == 412 and current.content != content:
             raise NotesError(
-                f"note {note.id} was changed by someone else at the same time; try again",
-                status=response.status_code,
+                f"note {note.id} was changed by someone else at the same time; try again"
             )
         self._require_same(current, content)
         return current
@@ -216,7 +223,11 @@ class NotesClient:
             return idempotent or not error.maybe_done
 
         async def send() -> httpx.Response:
-            response = await self._send(method, path, request)
+            try:
+                response = await self._http.request(method, self.account.api + path, **request)
+            except httpx.RequestError as error:
+                raise self._from_transport(error) from None
+            self._connected = True
             if response.is_success or response.status_code == expected:
                 return response
             raise self._from_status(response)
@@ -228,14 +239,6 @@ class NotesClient:
                 raise
             wait = f"; it asked to wait {error.retry_after:g} s" if error.retry_after else ""
             raise error.with_message(f"{error} (attempts: {error.attempts}{wait})") from None
-
-    async def _send(self, method: str, path: str, request: Mapping[str, Any]) -> httpx.Response:
-        try:
-            response = await self._http.request(method, self.account.api + path, **request)
-        except httpx.RequestError as error:
-            raise self._from_transport(error) from None
-        self._connected = True
-        return response
 
     def _from_transport(self, error: httpx.RequestError) -> NotesError:
         host = self.account.host
@@ -249,24 +252,19 @@ class NotesClient:
             what = "did not respond in time"
         else:
             what = f"closed the connection ({type(error).__name__})"
-        return NotesError(
-            f"{host} {what}",
-            # A host that never responded is more likely misspelt than down for a moment.
-            retryable=self._connected,
-            maybe_done=not never_sent,
-            unreachable=True,
-        )
+        # A host that never responded is more likely misspelt than down for a moment.
+        again = self._connected
+        return NotesError(f"{host} {what}", retryable=again, maybe_done=not never_sent, exit_code=3)
 
     def _from_status(self, response: httpx.Response) -> NotesError:
         """The response body is left out of the message, because it may repeat a note."""
         status = response.status_code
-        maintenance = _MAINTENANCE in response.headers
+        maintenance = "X-Nextcloud-Maintenance-Mode" in response.headers
         remedy = ": it is in maintenance mode" if maintenance else _REMEDIES.get(status, "")
         if response.has_redirect_location:
             remedy = f": it moved to {response.headers['Location'][:200]!r}; use that address"
         return NotesError(
             f"{self.account.host} responded with HTTP {status}{remedy}",
-            status=status,
             retryable=status in _RETRYABLE,
             retry_after=parse_retry_after(response.headers.get("Retry-After")),
             # A note is a file first and has its text afterwards: either step may have failed.
@@ -280,23 +278,15 @@ class NotesClient:
                 "another app may be changing notes as they are written"
             )
 
-    def _note(self, response: httpx.Response) -> Note:
-        return self._read(self._json(response))
-
-    def _read(self, value: Any) -> Note:
+    def _read(self, response: httpx.Response, *, many: bool = False) -> list[Note]:
+        """The note of a response, or the list of them."""
         try:
-            return Note.from_json(value)
-        except (AttributeError, KeyError, TypeError, ValueError):
-            raise self._unreadable("a note without its fields") from None
-
-    def _json(self, response: httpx.Response) -> Any:
-        try:
-            return response.json()
-        except (ValueError, RecursionError):
-            raise self._unreadable("no JSON") from None
-
-    def _unreadable(self, what: str) -> NotesError:
-        return NotesError(
-            f"{self.account.api} is not the Notes API ({what}); check the URL, "
-            "and that the Notes app is installed"
+            value = response.json()
+            if isinstance(value, list) is many:
+                return [Note.from_json(each) for each in (value if many else [value])]
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+            pass
+        raise NotesError(
+            f"{self.account.api} is not the Notes API; check the URL, and that the Notes app is "
+            "installed"
         )

@@ -1,31 +1,92 @@
 """Uploads documents as notes, each exactly once, however often interrupted; and cleans them up.
 
 What is left to do is known from two places. The mapping says which note holds which document. A
-note that was created just before a crash is not in it, and is recognized by its marker and content.
+note that was created just before a crash is not in it, and is recognized by its marker and content:
+the `MED-10` of a title that begins with `[MED-10]`.
+
+The Notes app keeps a note as a file named after its title: it takes characters out that file
+systems dislike, and cuts the name after 100. What it would cut is kept in the note's content.
 """
 
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from assay.data.dataset import Document
 from assay.data.note_mapping import read_note_mapping, write_note_mapping
+from assay.errors import DataError
 from assay.net.gather import for_each
-from assay.nextcloud.client import NotesClient, NotesError
-from assay.nextcloud.note import (
-    CATEGORY,
-    Note,
-    PlannedNote,
-    marker_of,
-    plan_notes,
-    validate_category,
-)
+from assay.nextcloud.client import Note, NotesClient, NotesError
 from assay.progress import Progress, silent
+from assay.text import strip_controls
 
+CATEGORY = "nfcorpus_rag_eval"
+"""Of the notes that Assay makes, unless the user names another."""
 _CONCURRENCY = 8
 _WRITE_INTERVAL = 1.0
 _MAX_ROUNDS = 8
+_TITLE_LENGTH = 100
+# Titles are compared as far as the app keeps them when it numbers a cut one.
+_COMPARED_LENGTH = 80
+_DROPPED = re.compile(r'[*|/\\:"<>?]')
+_MARKER = re.compile(r"\s*+\[([^\]]{1,200})\]")
+_NUMBERED = re.compile(r"\s\(\d+\)$")  # ` (2)`: how the app tells two notes of one title apart
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedNote:
+    """What the note of a document has to hold."""
+
+    doc_id: str
+    title: str
+    content: str
+
+    @classmethod
+    def of(cls, document: Document) -> "PlannedNote":
+        """A title that the app would cut is repeated in the content."""
+        title = " ".join(strip_controls(document.title).split())
+        text = strip_controls(document.text)
+        marked = f"[{document.id}] {title}".strip()
+        content = text if _kept(marked) == marked else f"{title}\n\n{text}"
+        return cls(document.id, marked, content)
+
+    def matches(self, note: Note) -> bool:
+        """Whether the note holds the content under this title, as the app may have changed it."""
+        stored = (_letters(note.title), _letters(_NUMBERED.sub("", note.title)))
+        return note.content == self.content and _letters(_kept(self.title)) in stored
+
+
+def plan_notes(documents: Iterable[Document]) -> list[PlannedNote]:
+    """A note for each document, each with a distinct marker, by which it is recognized later."""
+    planned = [PlannedNote.of(document) for document in documents]
+    seen: dict[str, str] = {}
+    for note in planned:
+        marker = marker_of(note.title)
+        other = seen.setdefault(marker, note.doc_id)
+        if not marker or other != note.doc_id:
+            what = f"looks like {other!r} in" if marker else "does not fit into"
+            raise DataError(
+                f"document id {note.doc_id!r} {what} the title of a note, which holds 100 "
+                'characters and none of * | / \\ : " < > ?; give the document another id'
+            )
+    return planned
+
+
+def marker_of(title: str) -> str:
+    """The `MED-10` of a title that begins with `[MED-10]`, as far as the app keeps it."""
+    match = _MARKER.match(_kept(title))
+    return " ".join(match[1].split()) if match else ""
+
+
+def _kept(title: str) -> str:
+    return _DROPPED.sub("", title).strip()[:_TITLE_LENGTH]
+
+
+def _letters(text: str) -> str:
+    return re.sub(r"[\W_]+", "", text).casefold()[:_COMPARED_LENGTH]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,68 +127,14 @@ class UploadPlan:
         return not (self.create or self.update or self.copies)
 
 
-async def upload_documents(
-    documents: Iterable[Document],
-    client: NotesClient,
-    mapping_path: Path,
-    *,
-    category: str = CATEGORY,
-    progress: Progress = silent,
-) -> UploadReport:
-    """Give every document its note in `category`, or raise; call it again to continue.
-
-    `mapping_path` is the note mapping, which is read, extended and written. It ends when a listing
-    shows every note as it should be. A creation whose response was lost may have happened, so
-    nothing is created again before the next listing.
-    """
-    started = time.monotonic()
-    validate_category(category)
-    planned = plan_notes(documents)
-    mapping = read_note_mapping(mapping_path) if mapping_path.exists() else {}
-    work = _Upload(client, category, mapping_path, len(planned), progress, mapping)
-    progress("reading notes", 0, None)
-    first: UploadPlan | None = None
-    copies = 0
-    for attempt in range(1, _MAX_ROUNDS + 1):
-        plan = plan_upload(planned, work.mapping, await client.notes_in(category))
-        first = first or plan
-        if attempt > 1 and plan.is_done:
-            return _report(first, len(planned), copies, time.monotonic() - started)
-        await work.run(plan)
-        copies += len(plan.copies)
-        if work.lost is not None:
-            await client.retry.sleep(client.retry.delay(attempt, work.lost.retry_after))
-    if work.lost is not None:
-        raise work.lost
-    changed = [note.doc_id for note in (*plan.create, *(note for note, _ in plan.update))]
-    raise NotesError(
-        f"{len(changed)} notes in category {category!r} are changed by someone else as they are "
-        f"written, such as that of {changed[:1]}; upload again"
-    )
-
-
-def _report(first: UploadPlan, documents: int, copies: int, seconds: float) -> UploadReport:
-    return UploadReport(
-        documents=documents,
-        created=len(first.create),
-        updated=len(first.update),
-        adopted=len(first.adopt),
-        unchanged=len(first.unchanged),
-        copies=copies,
-        outdated=len(first.outdated),
-        foreign=first.foreign,
-        seconds=seconds,
-    )
-
-
 def plan_upload(
     planned: Sequence[PlannedNote], mapping: Mapping[str, int], notes: Iterable[Note]
 ) -> UploadPlan:
     """What is left to do, given the notes of the category as they are now."""
     existing = {note.id: note for note in notes}
+    mapped = existing.keys() & set(mapping.values())
     doc_ids = {note.doc_id for note in planned}
     outdated = {d: n for d, n in mapping.items() if d not in doc_ids and n in existing}
-    mapped = {mapping[doc_id] for doc_id in doc_ids & mapping.keys()} | set(outdated.values())
     unmapped: dict[tuple[str, str], list[int]] = {}
     for note in existing.values():
         if note.id not in mapped:
@@ -139,9 +146,10 @@ def plan_upload(
     copies: list[int] = []
     for wanted in planned:
         known = existing.get(mapping.get(wanted.doc_id, -1))
-        same = unmapped.pop((wanted.marker, wanted.content), [])
+        marker = marker_of(wanted.title)
+        same = unmapped.pop((marker, wanted.content), [])
         # The app makes the file first; a failure can keep it from writing the text.
-        empty = unmapped.pop((wanted.marker, ""), []) if wanted.content else []
+        empty = unmapped.pop((marker, ""), []) if wanted.content else []
         if known is not None and wanted.matches(known):
             unchanged[wanted.doc_id] = known.id
         elif known is not None:
@@ -157,9 +165,61 @@ def plan_upload(
     return UploadPlan(create, update, adopt, unchanged, copies, outdated, foreign)
 
 
+async def upload_documents(
+    documents: Iterable[Document],
+    client: NotesClient,
+    mapping_path: Path,
+    *,
+    category: str = CATEGORY,
+    progress: Progress = silent,
+) -> UploadReport:
+    """Give every document its note in `category`, or raise; call it again to continue.
+
+    `mapping_path` is the note mapping, which is read, extended and written. It ends when a listing
+    shows every note as it should be. A creation whose response was lost may have happened, so
+    nothing is created again before the next listing.
+    """
+    started = time.monotonic()
+    planned = plan_notes(documents)
+    mapping = read_note_mapping(mapping_path) if mapping_path.exists() else {}
+    work = _Upload(client, category, mapping_path, len(planned), progress, mapping)
+    progress("reading notes", 0, None)
+    first: UploadPlan | None = None
+    copies = 0
+    for attempt in range(1, _MAX_ROUNDS + 1):
+        plan = plan_upload(planned, work.mapping, await client.notes_in(category))
+        first = first or plan
+        if attempt > 1 and plan.is_done:
+            return UploadReport(
+                documents=len(planned),
+                created=len(first.create),
+                updated=len(first.update),
+                adopted=len(first.adopt),
+                unchanged=len(first.unchanged),
+                copies=copies,
+                outdated=len(first.outdated),
+                foreign=first.foreign,
+                seconds=time.monotonic() - started,
+            )
+        await work.run(plan)
+        copies += len(plan.copies)
+        if work.lost is not None:
+            await client.retry.sleep(client.retry.delay(attempt, work.lost.retry_after))
+    if work.lost is not None:
+        raise work.lost
+    changed = [note.doc_id for note in (*plan.create, *(note for note, _ in plan.update))]
+    raise NotesError(
+        f"{len(changed)} notes in category {category!r} are changed by someone else as they are "
+        f"written, such as that of {changed[:1]}; upload again"
+    )
+
+
 @dataclass
 class _Upload:
-    """Carries out plans, and writes the mapping once a second: what a crash loses is adopted."""
+    """Carries out plans, and writes the mapping once a second: what a crash loses is adopted.
+
+    `lost` is a failure after which a note may have been made.
+    """
 
     client: NotesClient
     category: str
@@ -172,7 +232,6 @@ class _Upload:
     _written: float = 0.0
 
     async def run(self, plan: UploadPlan) -> None:
-        """Do what the plan says; `lost` is a failure after which a note may have been made."""
         self.mapping = {**plan.outdated, **plan.unchanged, **plan.adopt}
         self._done, self.lost = len(plan.adopt) + len(plan.unchanged), None
         self._write()  # fails now, and not after an hour, if the file cannot be written
@@ -183,8 +242,8 @@ class _Upload:
         finally:
             self._write()
 
-    async def _update(self, change: tuple[PlannedNote, Note]) -> None:
-        planned, note = change
+    async def _update(self, work: tuple[PlannedNote, Note]) -> None:
+        planned, note = work
         try:
             await self.client.update(note, planned.title, planned.content)
         except NotesError as error:
@@ -195,10 +254,9 @@ class _Upload:
         try:
             made = await self.client.create(planned.title, planned.content, self.category)
         except NotesError as error:
-            failure = self._failed(planned, error)
+            self.lost = self._failed(planned, error)
             if not error.maybe_done:
-                raise failure from error
-            self.lost = failure
+                raise self.lost from error
         else:
             self._add(planned, made.id)
 
@@ -220,24 +278,18 @@ class _Upload:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class CleanupPlan:
+class CleanupPlan(NamedTuple):
     """Which notes to delete, and how many others of the category are left alone."""
 
-    delete: tuple[int, ...]
+    delete: Sequence[int]
     left: int
 
 
-async def plan_cleanup(
-    client: NotesClient, mapping_path: Path, category: str, *, everything: bool = False
-) -> CleanupPlan:
-    """The mapped notes in the category; with `everything` all of its notes, without a mapping."""
-    mapped: set[int] = set()
-    if not everything:
-        mapped = set(read_note_mapping(mapping_path).values())
+async def plan_cleanup(client: NotesClient, mapping_path: Path, category: str) -> CleanupPlan:
+    """The mapped notes in the category."""
+    mapped = set(read_note_mapping(mapping_path).values())
     there = {note.id for note in await client.notes_in(category, exclude=("content",))}
-    chosen = there if everything else there & mapped
-    return CleanupPlan(tuple(sorted(chosen)), len(there - chosen))
+    return CleanupPlan(sorted(there & mapped), len(there - mapped))
 
 
 async def clean_up(

@@ -42,10 +42,9 @@ class NotRetrievable(AssayError):
 
 @dataclass(frozen=True, slots=True)
 class WaitReport:
-    """How many documents were found, in how many rounds of searches."""
+    """How many documents were found, and when."""
 
     found: int
-    rounds: int
     seconds: float
 
 
@@ -84,7 +83,7 @@ async def wait_until_found(
     Each one is searched for at least once, however short `timeout` is. Raises `NotRetrievable`,
     which names the missing documents and the last failure of a search.
     """
-    started, rounds, failure = time.monotonic(), 0, ""
+    started, failure = time.monotonic(), ""
     missing = {document.id: document for document in documents}
 
     async def look_for(document: Document) -> None:
@@ -100,20 +99,16 @@ async def wait_until_found(
         progress("waiting for the index", len(documents) - len(missing), len(documents))
 
     while missing:
-        rounds += 1
         await for_each(list(missing.values()), look_for, _CONCURRENCY)
         seconds = time.monotonic() - started
         if missing and seconds + pause > timeout:
-            raise _not_found(list(missing), len(documents), seconds, failure)
+            names = ", ".join(map(repr, list(missing)[:10]))
+            names += ", ..." if len(missing) > 10 else ""
+            why = f"; the last failed search: {failure}" if failure else ""
+            raise NotRetrievable(
+                f"{len(missing)} of {len(documents)} documents are not found after {seconds:.0f} "
+                f"s: {names}{why}. Wait longer (--timeout), or check the logs of the indexer"
+            )
         if missing:
             await asyncio.sleep(pause)
-    return WaitReport(len(documents), rounds, time.monotonic() - started)
-
-
-def _not_found(missing: list[str], total: int, seconds: float, failure: str) -> NotRetrievable:
-    names = ", ".join(map(repr, missing[:10])) + (", ..." if len(missing) > 10 else "")
-    why = f"; the last failed search: {failure}" if failure else ""
-    return NotRetrievable(
-        f"{len(missing)} of {total} documents are not found after {seconds:.0f} s: {names}{why}. "
-        "Wait longer (--timeout), or check the logs of the indexer"
-    )
+    return WaitReport(len(documents), time.monotonic() - started)

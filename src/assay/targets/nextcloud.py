@@ -5,7 +5,7 @@ note `file:123`, `deck_card:123` or `mail_message:123`: questions about these na
 """
 
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -33,58 +33,33 @@ _PASSAGES = 3
 
 
 class NextcloudAgent:
-    """The agent behind the target.
+    """The agent for `nextcloud:URL`; `#answer` requests answers as well."""
 
-    Parameters:
-        name: The target, as reports show it.
-        server: The MCP server.
-        doc_ids: The document that each note holds.
-        tool: The tool that is called.
-        known: The ids of the data set; Assay's own server may return these.
-        track: The track that the agent is declared for.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        server: HttpServer,
-        doc_ids: Mapping[int, str],
-        *,
-        tool: str = SEARCH,
-        known: Set[str] = frozenset(),
-        track: str = "undeclared",
-    ) -> None:
-        self.info = AgentInfo(name=name, protocol="nextcloud", track=track)
-        self._server = server
-        self._session = McpSession(server.connect)
-        self._doc_ids = doc_ids
-        self._known = known
-        self._results = "sources" if tool == ANSWER else "results"
+    def __init__(self, target: Target, context: OpenContext) -> None:
+        way = target.fragment
+        if way not in ("", "answer"):
+            raise UsageError(f"target 'nextcloud:...#{way}': only '#answer' may follow the URL")
+        name = redact_target(str(target))
+        self.info = AgentInfo(name=name, protocol="nextcloud", track=context.track)
+        self._known = context.dataset.known_ids  # Assay's own server may return these
+        path = note_mapping_path(context.note_mapping)
+        typed = any(map(_TYPED_ID.fullmatch, self._known))
+        # Questions about what is in the account already need no upload, and so no mapping.
+        mapping = {} if typed and not path.exists() else read_note_mapping(path)
+        self._doc_ids = documents_by_note(mapping, path)
+        self._server = HttpServer(target.address, context.policy or UNRESTRICTED)
+        self._session = McpSession(self._server.connect)
+        self._answers = context.answers or way == "answer"
+        self._results = "sources" if self._answers else "results"
         fields = {"results": self._results, "doc_id": "id", "answer": "generated_answer"}
         self._reader = AnswerReader(fields, ())
-        self._wanted = tool
         self._tool: SearchTool | None = None
         self._passages = 1
 
     @classmethod
     def from_target(cls, target: Target, context: OpenContext) -> "NextcloudAgent":
-        """The agent for `nextcloud:URL`; `#answer` requests answers as well."""
-        way = target.fragment
-        if way not in ("", "answer"):
-            raise UsageError(f"target 'nextcloud:...#{way}': only '#answer' may follow the URL")
-        path = note_mapping_path(context.note_mapping)
-        typed = any(map(_TYPED_ID.fullmatch, context.dataset.known_ids))
-        # Questions about what is in the account already need no upload, and so no mapping.
-        mapping = {} if typed and not path.exists() else read_note_mapping(path)
-        doc_ids = documents_by_note(mapping, path)
-        return cls(
-            redact_target(str(target)),
-            HttpServer(target.address, context.policy or UNRESTRICTED),
-            doc_ids,
-            tool=ANSWER if context.answers or way else SEARCH,
-            known=context.dataset.known_ids,
-            track=context.track,
-        )
+        """The agent that `assay eval nextcloud:URL` opens."""
+        return cls(target, context)
 
     async def open(self) -> None:
         """Connect, and find the tool."""
@@ -92,13 +67,14 @@ class NextcloudAgent:
             spoken, tools = await self._session.open()
         except TargetError as error:
             raise type(error)(f"{self.info.name}: {error}") from error
-        declared = _declared(tools, self._wanted)
+        wanted = ANSWER if self._answers else SEARCH
+        declared = _declared(tools, wanted)
         found = {match[1] for doc_id in self._known if (match := _TYPED_ID.fullmatch(doc_id))}
         types = sorted(found | ({"note"} if self._doc_ids or not found else set()))
         # A tool with these parameters returns each document once, and no other types.
         preferred = {"granularity": "document", "doc_types": orjson.dumps(types).decode()}
         given = {CONSTANT + key: value for key, value in preferred.items() if key in declared}
-        self._tool = find_search_tool(tools, self._wanted, given)
+        self._tool = find_search_tool(tools, wanted, given)
         self._passages = 1 if "granularity" in declared else _PASSAGES
         self.info = replace(self.info, details=f"{spoken}, {self._tool.describe()}")
 
@@ -106,7 +82,7 @@ class NextcloudAgent:
         """Search for `query`; the documents that the notes hold, each once."""
         assert self._tool is not None, "call open() before ask()"
         # An answer is made of the results: requesting more would change it.
-        count = top_k if self._wanted == ANSWER else top_k * self._passages
+        count = top_k if self._answers else top_k * self._passages
         result = await self._session.call(self._tool.name, self._tool.arguments(query, count))
         answer = read_result(result, self._reader)
         _require_answer(result)
