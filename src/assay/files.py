@@ -38,7 +38,6 @@ _STALE_FOLDER_S = 86_400.0
 _OWNER_ONLY = 0o600
 """Of new files: nearly all hold texts of queries, documents or answers, or figures of them."""
 
-_NOT_REGULAR = "it is not a regular file"
 _FROM_THE_SHELL = ("/dev/fd/", "/dev/stdin")
 _NO_WAITING = getattr(os, "O_NONBLOCK", 0)
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
@@ -60,22 +59,17 @@ def read_project_file(folder: Path | None = None) -> dict[str, Any]:
     path = find_project_file(folder)
     if path is None:
         return {}
-    _require_own_file(path)
-    try:
-        return tomllib.loads(read_text_file(path, encoding="utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{PROJECT_FILE} is not TOML: {error}") from None
-
-
-def _require_own_file(path: Path) -> None:
-    """A file or link in /tmp, say, that another user put there: it can name programs to run."""
-    owner, folder = path.lstat().st_uid, path.absolute().parent.stat()
-    others_write = folder.st_mode & stat.S_IWOTH
-    if sys.platform != "win32" and others_write and owner not in (0, os.getuid()):
+    # One in /tmp, say, that another user put there can name programs to run.
+    owner, parent = path.lstat().st_uid, path.absolute().parent.stat()
+    if parent.st_mode & stat.S_IWOTH and sys.platform != "win32" and owner not in (0, os.getuid()):
         raise UsageError(
             f"{path} belongs to another user, in a folder that all can write to: it could run any "
             "program; run assay in a folder of your own, or remove the file"
         )
+    try:
+        return tomllib.loads(read_text_file(path, encoding="utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{PROJECT_FILE} is not TOML: {error}") from None
 
 
 class UnreadableFile(AssayError, OSError):
@@ -88,11 +82,8 @@ class UnreadableFile(AssayError, OSError):
 def open_file(path: Path) -> BufferedReader:
     """Open a regular file for reading. A pipe, a socket or a device is refused, without waiting.
 
-    What the shell hands over, `<(command)` or /dev/stdin, is read, and waited for.
-
-    Raises:
-        FileNotFoundError: there is no file.
-        UnreadableFile: there is one that cannot be read.
+    What the shell hands over, `<(command)` or /dev/stdin, is read, and waited for. Raises
+    `FileNotFoundError`, or `UnreadableFile` for one that cannot be read.
     """
     try:
         if str(path).startswith(_FROM_THE_SHELL):
@@ -127,10 +118,7 @@ def read_text_file(path: Path, *, encoding: str = "utf-8", limit: int = FILE_MAX
 
 
 def read_lines(path: Path, *, limit: int = MAX_LINE) -> Iterator[bytes]:
-    """The lines of a regular file with their ends, none longer than `limit`.
-
-    Raises as `open_file` does.
-    """
+    """The lines of a regular file with their ends, none longer than `limit`."""
     with open_file(path) as file:
         for number, line in enumerate(iter(partial(file.readline, limit + 1), b""), start=1):
             if len(line) > limit:
@@ -140,7 +128,7 @@ def read_lines(path: Path, *, limit: int = MAX_LINE) -> Iterator[bytes]:
 
 
 def read_tail(file: BinaryIO, limit: int = 4096) -> str:
-    """The last `limit` bytes of an open file as text, with other characters for a cut one."""
+    """The last `limit` bytes of an open file as text."""
     end = file.seek(0, os.SEEK_END)
     file.seek(max(0, end - limit))
     return file.read(limit).decode("utf-8", errors="replace")
@@ -149,13 +137,9 @@ def read_tail(file: BinaryIO, limit: int = 4096) -> str:
 def complete_lines(
     path: Path, start: int = 0, *, limit: int = MAX_LINE
 ) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file that may still grow, each with the offset at which it ends.
+    """The lines of a file that may still grow, from offset `start`, each with that of its end.
 
     A last line without an end is left out: somebody is writing it, or was killed in the middle.
-
-    Parameters:
-        start: the offset of the first line, such as the end of the last one that was read.
-        limit: how many bytes a line may have. Raises as `open_file` does.
     """
     with open_file(path) as file:
         file.seek(start)
@@ -204,16 +188,17 @@ def create_file(path: Path) -> BinaryIO:
 
 
 def _open_regular(path: str | Path, flags: int) -> int:
+    refused = UnreadableFile(errno.EINVAL, "it is not a regular file", str(path))
     try:
         # Without O_NONBLOCK, opening a pipe waits for somebody at its other end.
         descriptor = os.open(path, flags | _NO_WAITING, _OWNER_ONLY)
     except OSError as error:
         if error.errno in (errno.ENXIO, errno.ELOOP):  # a socket; a link where none is followed
-            raise UnreadableFile(errno.EINVAL, _NOT_REGULAR, str(path)) from None
+            raise refused from None
         raise
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise UnreadableFile(errno.EINVAL, _NOT_REGULAR, str(path))
+        raise refused
     return descriptor
 
 
@@ -236,7 +221,9 @@ def atomic_writer(path: Path) -> Iterator[BinaryIO]:
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
     try:
-        mode = _mode_of(path)
+        mode = _OWNER_ONLY
+        with suppress(OSError):  # unless the file that is replaced was opened to others
+            mode = path.stat().st_mode & 0o777
         with os.fdopen(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode), "wb") as file:
             yield file
             file.flush()
@@ -291,14 +278,6 @@ def move_into_place(part: Path, path: Path) -> None:
     _sync_folder(path.parent)
 
 
-def _mode_of(path: Path) -> int:
-    """For its owner alone, unless the file that is replaced was opened to others."""
-    try:
-        return path.stat().st_mode & 0o777
-    except OSError:
-        return _OWNER_ONLY
-
-
 def make_private_folder(path: Path, *, exist_ok: bool = True) -> None:
     """Create `path` for its owner alone, if it does not exist; its parents are created as usual.
 
@@ -327,10 +306,7 @@ def staging_folder(target: Path) -> Iterator[Path]:
 def remove_part_files(folder: Path, prefix: str = ".", *, older_than: float = 0.0) -> None:
     """Remove part files, and staging folders, that killed processes left in `folder`.
 
-    Parameters:
-        prefix: how their names begin.
-        older_than: seconds since they were last written to; with 0, the caller must be sure that
-            no other process writes there.
+    With `older_than` 0 (seconds), the caller must be sure that no other process writes there.
     """
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from assay.files import UnreadableFile, open_file, open_to_lock, read_file
@@ -58,9 +57,6 @@ class FileLock:
 
     The file keeps the process id of its holder, for messages, and is never deleted: two processes
     could otherwise hold locks on two files of one name.
-
-    Parameters:
-        path: the lock file; created if it is missing.
     """
 
     def __init__(self, path: Path) -> None:
@@ -103,10 +99,5 @@ class FileLock:
             pass
         return self
 
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.release()

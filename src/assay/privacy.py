@@ -45,7 +45,7 @@ def private_mode(wanted: bool = True) -> Iterator[None]:
         return
     _disable_core_dumps()
     sys.excepthook = _show_without_texts
-    _strip_exceptions(logging.getLogger("asyncio"))
+    logging.getLogger("asyncio").addFilter(_without_exception)  # twice has no effect
     token = _private.set(True)
     try:
         yield
@@ -75,38 +75,21 @@ def _show_without_texts(
         trace = trace.tb_next
 
 
-class _WithoutExceptions(logging.Filter):
+def _without_exception(record: logging.LogRecord) -> bool:
     """Keeps the class of a logged exception, and not its text."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        if record.exc_info and record.exc_info[0] is not None:
-            record.msg = f"{record.exc_info[0].__name__} in a private run"
-            record.args, record.exc_info, record.exc_text = (), None, None
-        return True
-
-
-def _strip_exceptions(logger: logging.Logger) -> None:
-    if not any(isinstance(each, _WithoutExceptions) for each in logger.filters):
-        logger.addFilter(_WithoutExceptions())
+    if record.exc_info and record.exc_info[0] is not None:
+        record.msg = f"{record.exc_info[0].__name__} in a private run"
+        record.args, record.exc_info, record.exc_text = (), None, None
+    return True
 
 
 def log_exception(logger: logging.Logger, what: str, error: BaseException, **fields: str) -> None:
     """Log that work raised: of the exception, only the class and the line that raised it.
 
-    Parameters:
-        logger: of the module that caught it.
-        what: failed, such as "task failed".
-        error: the exception.
-        fields: what finds the work again, such as its id.
+    log_exception(logger, "task failed", error, task_id=id)
     """
-    line = {**fields, "exception": type(error).__name__, "raised_at": _raised_at(error)}
+    frame, number = next(reversed([*traceback.walk_tb(error.__traceback__)]), (None, 0))
+    place = f"{frame.f_globals.get('__name__', 'unknown')}:{number}" if frame else "unknown"
+    line = {**fields, "exception": type(error).__name__, "raised_at": place}
     text = " ".join(f"{name}={value}" for name, value in line.items())
     logger.error("%s %s", what, text, extra={"fields": {"message": what, **line}})
-
-
-def _raised_at(error: BaseException) -> str:
-    frames = list(traceback.walk_tb(error.__traceback__))
-    if not frames:
-        return "unknown"
-    frame, number = frames[-1]
-    return f"{frame.f_globals.get('__name__', 'unknown')}:{number}"

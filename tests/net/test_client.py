@@ -21,8 +21,8 @@ from assay.net.client import (
     EncodingRefused,
     ResponseTooLarge,
     TokenFor,
+    _pinned,
     open_client,
-    server_name,
     tls_context,
     token_for,
 )
@@ -217,8 +217,10 @@ def test_the_token_of_the_first_variable_that_is_set_is_sent_where_the_user_poin
 
 
 def test_the_name_of_a_certificate_is_the_host_unless_that_is_an_address() -> None:
-    assert server_name("b\u00fccher.test") == {"sni_hostname": "xn--bcher-kva.test"}
-    assert server_name("93.184.216.34") == {}
+    name = httpx.Request("GET", "https://b\u00fccher.test/x")
+    assert _pinned(name, "93.184.216.34").extensions["sni_hostname"] == "xn--bcher-kva.test"
+    address = httpx.Request("GET", "https://93.184.216.34/x")
+    assert "sni_hostname" not in _pinned(address, "93.184.216.34").extensions
 
 
 def test_all_clients_share_one_context_for_each_set_of_authorities(

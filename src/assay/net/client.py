@@ -65,12 +65,10 @@ class EncodingRefused(httpx.RequestError):
 
 
 class BoundedDecoder:
-    """Counts the bytes of one response, and undoes a single gzip or deflate within the limit.
+    """Counts the bytes of one response, and undoes a single gzip or deflate within `limit`.
 
-    Parameters:
-        encoding: the Content-Encoding header.
-        limit: bytes allowed on the wire and after decoding.
-        declared: the Content-Length header; a larger one is refused before anything is read.
+    `encoding` and `declared` are the headers Content-Encoding and Content-Length: one that is
+    larger is refused before anything is read.
     """
 
     def __init__(self, encoding: str, limit: int, declared: str = "") -> None:
@@ -145,23 +143,6 @@ def no_cookies() -> CookieJar:
     return CookieJar(DefaultCookiePolicy(allowed_domains=()))
 
 
-def _decoder_for(request: httpx.Request, response: httpx.Response, limit: int) -> BoundedDecoder:
-    headers = response.headers
-    try:  # httpx looks where a redirect leads, followed or not, and not every host can be decoded
-        _ = httpx.URL(headers.get("location", "")).host
-    except (ValueError, httpx.InvalidURL):
-        raise httpx.RemoteProtocolError("the Location header is not a URL") from None
-    decoder = BoundedDecoder(
-        headers.get("content-encoding", ""),
-        request.extensions.get(MAX_BYTES_EXTENSION, limit),
-        headers.get("content-length", ""),
-    )
-    if decoder.decodes:  # httpx would decode a second time, without a limit
-        del headers["content-encoding"]
-        headers.pop("content-length", None)
-    return decoder
-
-
 class BoundedTransport(httpx.AsyncBaseTransport):
     """Wraps a transport so that no response grows beyond `limit` bytes."""
 
@@ -171,11 +152,22 @@ class BoundedTransport(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         response = await self._inner.handle_async_request(request)
+        headers = response.headers
         try:
-            decoder = _decoder_for(request, response, self._limit)
+            # httpx looks where a redirect leads, followed or not, and some hosts are not decodable.
+            _ = httpx.URL(headers.get("location", "")).host
+            limit = request.extensions.get(MAX_BYTES_EXTENSION, self._limit)
+            length = headers.get("content-length", "")
+            decoder = BoundedDecoder(headers.get("content-encoding", ""), limit, length)
         except httpx.RequestError:
             await response.aclose()
             raise
+        except (ValueError, httpx.InvalidURL):
+            await response.aclose()
+            raise httpx.RemoteProtocolError("the Location header is not a URL") from None
+        if decoder.decodes:  # httpx would decode a second time, without a limit
+            del headers["content-encoding"]
+            headers.pop("content-length", None)
         assert isinstance(response.stream, httpx.AsyncByteStream)
         response.stream = _BoundedStream(response.stream, decoder)
         return response
@@ -253,17 +245,11 @@ def open_client(
 ) -> httpx.AsyncClient:
     """A client for one run or server. It follows no redirect by itself.
 
-    Parameters:
-        policy: which addresses may be called. A client that is restricted ignores proxies, which
-            would resolve names on their own.
-        resolve: replaces the system's name resolution, in tests.
-        auth: credentials, for instance `TokenFor`.
-        max_bytes: the largest response that may be read.
-        timeout: by default only connecting and sending are limited; the caller bounds the call.
-        headers: sent with every request.
-        keep_alive: whether connections are used again. A server may close one at any time, and the
-            next request on it then fails for no fault of its own.
-        transport: replaces the network, in tests.
+    open_client(policy, auth=TokenFor(base, token), max_bytes=1_000_000)
+
+    By default only connecting and sending are timed: the caller bounds the call. Without
+    `keep_alive` each request has a connection of its own, so that none fails because the server
+    closed an idle one. `resolve` and `transport` replace the network, in tests.
     """
     limits = _LIMITS if keep_alive else _ONE_REQUEST_EACH
     options: dict[str, Any] = {
@@ -274,22 +260,19 @@ def open_client(
         "follow_redirects": False,
     }
 
-    def bounded(inner: httpx.AsyncBaseTransport) -> BoundedTransport:
-        return BoundedTransport(inner, max_bytes)
-
-    if transport is not None:
-        return httpx.AsyncClient(transport=bounded(transport), **options)
-    if policy.public_only:
+    if transport is None and policy.public_only:
         direct = httpx.AsyncHTTPTransport(limits=limits, verify=tls_context())
-        guarded = bounded(GuardedTransport(policy, direct, resolve))
-        return httpx.AsyncClient(transport=guarded, trust_env=False, **options)
+        transport = GuardedTransport(policy, direct, resolve)
+        options["trust_env"] = False  # a proxy would resolve names on its own
+    if transport is not None:
+        return httpx.AsyncClient(transport=BoundedTransport(transport, max_bytes), **options)
     client = httpx.AsyncClient(
         mounts=dict.fromkeys(_LOOPBACK), limits=limits, verify=tls_context(), **options
     )
     # httpx builds the transports of the environment's proxies itself: they are wrapped afterwards.
-    client._transport = bounded(client._transport)
+    client._transport = BoundedTransport(client._transport, max_bytes)
     client._mounts = {
-        pattern: None if mounted is None else bounded(mounted)
+        pattern: None if mounted is None else BoundedTransport(mounted, max_bytes)
         for pattern, mounted in client._mounts.items()
     }
     return client
@@ -330,12 +313,8 @@ async def send_guarded(
 ) -> _Response:
     """Send a request to the first address of its host that is permitted and can be connected to.
 
-    Parameters:
-        request: of httpx, or of the copy of it that an SDK brings.
-        send: sends one.
-        policy: which addresses are permitted. Raises `OutboundRefused`.
-        not_connected: what `send` raises where nobody accepts the connection.
-        resolve: replaces the system's name resolution, in tests.
+    The request is one of httpx, or of the copy of it that an SDK brings; `not_connected` is what
+    `send` raises if nobody accepts the connection. Raises `OutboundRefused`.
     """
     policy.check_url(str(request.url))
     host, port = split_address(str(request.url))
@@ -348,18 +327,15 @@ async def send_guarded(
 
 def _pinned(request: _Request, address: str) -> _Request:
     """The same request sent to `address`: Host header and TLS name stay those of the URL."""
+    extensions = dict(request.extensions)
+    if as_address(request.url.host) is None:
+        name = httpx.URL(scheme="https", host=request.url.host).raw_host
+        extensions["sni_hostname"] = name.decode("ascii")
     pinned: _Request = type(request)(
         request.method,
         request.url.copy_with(host=address),
         headers=request.headers,
         stream=request.stream,
-        extensions={**request.extensions, **server_name(request.url.host)},
+        extensions=extensions,
     )
     return pinned
-
-
-def server_name(host: str) -> dict[str, str]:
-    """The extension of a request that keeps `host` as its TLS name, sent to whatever address."""
-    if as_address(host) is not None:
-        return {}
-    return {"sni_hostname": httpx.URL(scheme="https", host=host).raw_host.decode("ascii")}

@@ -208,7 +208,7 @@ def classify_http_errors() -> Iterator[None]:
     except (httpx.ConnectTimeout, httpx.ConnectError) as error:
         raise _unreachable(connect_reason(error)) from None
     except httpx.TimeoutException:
-        raise AgentFailure(FailureKind.TIMEOUT, "the agent stopped sending data") from None
+        raise AgentFailure(FailureKind.TIMEOUT, "no data arrived in time") from None
     except httpx.NetworkError:
         raise _unreachable("the connection was lost") from None
     except httpx.RemoteProtocolError as error:
@@ -222,10 +222,7 @@ def classify_http_errors() -> Iterator[None]:
 
 
 def connect_reason(error: BaseException) -> str:
-    """Why there is no connection, in the words of every message about one.
-
-    Readable if the operating system gave a reason; TLS errors are kept as they are.
-    """
+    """Why there is no connection: `connection refused`, `connection timed out`, ..."""
     if isinstance(error, httpx.ConnectTimeout):
         return "connection timed out"
     cause: BaseException | None = error
@@ -238,7 +235,8 @@ def connect_reason(error: BaseException) -> str:
     text = str(error)
     if "CERTIFICATE" in text or "SSL" in text:
         return f"TLS failed ({text[:120]})"
-    if "resolve" in text or "Name or service" in text or "nodename" in text:
+    # What a restricted client raises, which resolves names itself.
+    if "cannot be resolved" in text:
         return "the host name cannot be resolved"
     return f"no connection ({text[:80] or type(error).__name__})"
 

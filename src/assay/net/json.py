@@ -1,7 +1,7 @@
 """JSON documents from outside: requests, responses and files of other programs."""
 
 import json
-from collections.abc import Container, Iterator
+from collections.abc import Container
 from typing import Any
 
 import orjson
@@ -44,14 +44,12 @@ def parse_object(content: str | bytes) -> JsonObject | None:
 
 def is_too_deep(value: Any, content: str | bytes) -> bool:
     """Whether more than `MAX_DEPTH` lists and objects are nested in the value of a document."""
-    return _openings(content) > MAX_DEPTH and is_deep(value)
-
-
-def _openings(content: str | bytes) -> int:
-    """At least as many as there are levels, and counted in no time: most documents have few."""
+    # At least as many as there are levels, and counted in no time: most documents have few.
     if isinstance(content, str):
-        return content.count("[") + content.count("{")
-    return content.count(b"[") + content.count(b"{")
+        openings = content.count("[") + content.count("{")
+    else:
+        openings = content.count(b"[") + content.count(b"{")
+    return openings > MAX_DEPTH and is_deep(value)
 
 
 def is_deep(value: Any, most: int = MAX_DEPTH) -> bool:
@@ -110,15 +108,9 @@ def _outline(value: Any, depth: int) -> Any:
     if isinstance(value, str):
         return value if len(value) <= _TEXT_PIECE else value[:_TEXT_PIECE] + "…"
     if isinstance(value, dict):
-        shown = list(value.items())[:8]
-        return {str(key)[:40]: _outline(each, depth - 1) for key, each in shown} if depth else "…"
+        items = list(value.items())[:8]
+        return {str(key)[:40]: _outline(each, depth - 1) for key, each in items} if depth else "…"
     if isinstance(value, list):
-        return list(_outlined_items(value, depth)) if depth else f"{len(value)} items"
+        more = [f"… {len(value)} items"] if len(value) > 2 else []
+        return [_outline(each, depth - 1) for each in value[:2]] + more if depth else more
     return value
-
-
-def _outlined_items(items: list[Any], depth: int) -> Iterator[Any]:
-    for item in items[:2]:
-        yield _outline(item, depth - 1)
-    if len(items) > 2:
-        yield f"… {len(items)} items"

@@ -224,8 +224,6 @@ def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return merged
 
 
-PLACE = "a URL from its settings"
-
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 # Escape sequences move the cursor, change titles and can forge lines; bidirectional overrides show
 # a text in another order than it has.
@@ -236,10 +234,11 @@ _CONTROLS = re.compile(
     "\ufffe\uffff]"  # no characters: XML may not hold them
 )
 _PLAIN_HOST = re.compile(r"(\[[^\]@]*\]|[^:@\[\]]*)(:\d*)?")
-_URL = re.compile(r"""['"]?[a-z][a-z0-9+.-]{0,30}://[^\s'",;)]+['"]?""", re.IGNORECASE)
 _CREDENTIALS = re.compile(r"(?<=://)[^\s/?#]*@")
-_HOST_AND_PORT = re.compile(
-    r"(?:\blocalhost|\b\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-fA-F:.]+\]):\d{1,5}\b"
+_ADDRESS = re.compile(
+    r"""['"]?[a-z][a-z0-9+.-]{0,30}://[^\s'",;)]+['"]?"""
+    r"|(?:\blocalhost|\b\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-f:.]+\]):\d{1,5}\b",
+    re.IGNORECASE,
 )
 # In quotes a path may hold spaces. Drives and backslashes are those of Windows.
 _PATH = re.compile(
@@ -250,7 +249,7 @@ MAX_QUOTE = 300
 """Characters that are shown of what a service or an agent says."""
 _QUOTED_BYTES = 20 * MAX_QUOTE
 _MESSAGE_FIELDS = ("message", "detail", "error_description", "reason", "title", "error")
-_PAGE = re.compile(r"\s*<(?:!doctype|html|head|body)\b", re.IGNORECASE)
+_PAGE = ("<!doctype", "<html", "<head", "<body")
 _TITLE = re.compile(r"<title[^>]*>([^<]*)", re.IGNORECASE)
 _TAG = re.compile(r"<[^<>]*>")
 _MARKUP = re.compile(r"([\\`*_\[\]<>|#~])")
@@ -302,8 +301,8 @@ def quote(text: str | bytes) -> str:
 
 def _message_in(text: str) -> str:
     """The part of an error body that was written for people."""
-    if page := _PAGE.match(text):
-        title = _TITLE.search(text, page.end())
+    if text.lstrip()[:9].lower().startswith(_PAGE):
+        title = _TITLE.search(text)
         return title[1] if title else _TAG.sub(" ", text)
     from assay.net.json import parse_object  # `assay --help` needs no parser of JSON
 
@@ -325,15 +324,11 @@ def redact_places(sentence: str) -> str:
     Errors name places for the operator of a server. Its callers learn what is wrong, and not where
     things are kept.
     """
-    for address in (_URL, _HOST_AND_PORT):
-        sentence = address.sub(PLACE, sentence)
-    return _PATH.sub(_file_name, sentence)
 
+    def file_name(path: re.Match[str]) -> str:
+        return repr(path["quoted"] or "...") if path["quote"] else path["bare"] or "..."
 
-def _file_name(path: re.Match[str]) -> str:
-    if path["quote"]:
-        return repr(path["quoted"] or "...")
-    return path["bare"] or "..."
+    return _PATH.sub(file_name, _ADDRESS.sub("a URL from its settings", sentence))
 
 
 def printable(text: str) -> str:

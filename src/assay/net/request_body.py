@@ -24,11 +24,9 @@ class BodyRejected(Exception):
 
 
 class LimitedBody:
-    """A request's body as it arrives; `receive` takes the place of the ASGI function of that name.
+    """A request's body of at most `limit` bytes, all of which must arrive within `timeout` seconds.
 
-    limit: the most bytes.
-    timeout: seconds within which all of it must arrive; it would otherwise occupy its connection
-        without end.
+    `receive` takes the place of the ASGI function of that name.
     """
 
     def __init__(self, receive: "Receive", limit: int, timeout: float) -> None:
@@ -48,21 +46,18 @@ class LimitedBody:
         """
         if self._complete:
             return await self._receive()
-        message = await self._receive_in_time()
+        if self._deadline is None:
+            self._deadline = asyncio.get_running_loop().time() + self._timeout
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                message = await self._receive()
+        except TimeoutError:
+            late = f"the request body did not arrive within {self._timeout:g} s"
+            self.rejection = BodyRejected(REQUEST_TIMEOUT, late)
+            raise self.rejection from None
         self._size += len(message.get("body", b""))
         self._complete = not message.get("more_body", False)
         if self._size > self._limit:
             self.rejection = BodyRejected.too_large(self._limit)
             raise self.rejection
         return message
-
-    async def _receive_in_time(self) -> "Message":
-        if self._deadline is None:
-            self._deadline = asyncio.get_running_loop().time() + self._timeout
-        try:
-            async with asyncio.timeout_at(self._deadline):
-                return await self._receive()
-        except TimeoutError:
-            message = f"the request body did not arrive within {self._timeout:g} s"
-            self.rejection = BodyRejected(REQUEST_TIMEOUT, message)
-            raise self.rejection from None

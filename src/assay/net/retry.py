@@ -29,9 +29,8 @@ PROBE_PAUSES = (1.0, 2.0, 4.0, 8.0)
 def parse_retry_after(value: str | None, now: datetime | None = None) -> float | None:
     """Seconds to wait from a Retry-After header: a number or an HTTP date (RFC 9110, 10.2.3).
 
-    Fractions of a second are accepted, because some services send them. A date is always UTC: one
-    without a zone, or with `-0000`, is not local time. None if the header is absent or
-    malformed, 0 where the date has passed.
+    None if the header is absent or malformed, 0 if the date has passed. Some services send
+    fractions of a second, and dates without a zone or with `-0000`, which are UTC.
     """
     text = (value or "").strip()
     if not text or not text.isascii():
@@ -57,25 +56,22 @@ def is_retryable(error: Exception) -> bool:
 class RetryPolicy:
     """How often to call again, and how long to wait in between.
 
-    Parameters:
-        attempts: calls in all, the first included.
-        timeout: seconds for one attempt as a whole, however slowly its bytes arrive.
-        first_delay: upper bound of the first wait; it doubles with each attempt.
-        max_delay: the longest wait of our own choice.
-        max_retry_after: the longest wait that a service may ask for.
-        cap_retry_after: whether a longer request is shortened to `max_retry_after`; otherwise the
-            call fails at once, because calling earlier than asked does not help.
-        rate_limit_seconds: how long one call waits in all for a service that says it is called too
-            often (429), however many attempts that takes; None to count them as any other.
-        sleep: replaced in tests.
+    await RetryPolicy(attempts=5, timeout=60.0).run(call)
     """
 
+    # Calls in all, the first included.
     attempts: int = 4
+    # Seconds for one attempt as a whole, however slowly its bytes arrive.
     timeout: float | None = None
+    # The upper bound of the first wait; it doubles with each attempt.
     first_delay: float = 0.5
     max_delay: float = 8.0
+    # The longest wait that a service may ask for. If it asks for more, the call fails at once,
+    # because calling earlier does not help, or with `cap_retry_after` waits no longer than this.
     max_retry_after: float = 60.0
     cap_retry_after: bool = False
+    # How long one call waits in all for a service that says it is called too often (429), however
+    # many attempts that takes; None to count them as any other.
     rate_limit_seconds: float | None = None
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
@@ -88,11 +84,6 @@ class RetryPolicy:
         if retry_after is not None:
             return min(retry_after, self.max_retry_after)
         return random.uniform(0, min(self.max_delay, self.first_delay * 2.0 ** (attempt - 1)))
-
-    def gives_up(self, attempt: int, retry_after: float | None = None) -> bool:
-        """Whether no further attempt follows the failed attempt number `attempt`."""
-        too_long = retry_after is not None and retry_after > self.max_retry_after
-        return attempt >= self.attempts or (too_long and not self.cap_retry_after)
 
     async def run(
         self,
@@ -110,13 +101,18 @@ class RetryPolicy:
         attempt, waited = 0, 0.0
         while True:
             attempt += 1
+            deadline = asyncio.timeout(self.timeout)
             try:
-                return await self._attempt(call, on_timeout)
+                try:
+                    async with deadline:
+                        return await call()
+                except TimeoutError:
+                    if self.timeout is None or on_timeout is None or not deadline.expired():
+                        raise
+                    raise on_timeout(self.timeout) from None
             except Exception as error:
                 error.attempts = attempt  # type: ignore[attr-defined]
-                if not should_retry(error):
-                    raise
-                delay = self._next_delay(error, attempt, waited)
+                delay = self._next_delay(error, attempt, waited) if should_retry(error) else None
                 if delay is None:
                     raise
             waited += delay
@@ -125,29 +121,14 @@ class RetryPolicy:
     def _next_delay(self, error: Exception, attempt: int, waited: float) -> float | None:
         """Seconds until the next attempt; None if there is none."""
         after = getattr(error, "retry_after", None)
-        limited = getattr(error, "status", None) == RATE_LIMITED
-        if limited and self.rate_limit_seconds is not None:
+        if self.rate_limit_seconds and getattr(error, "status", None) == RATE_LIMITED:
             # Many limits are those of a minute: the pauses grow faster than after an error.
-            slower = replace(self, first_delay=2.0, max_delay=32.0)
-            delay = slower.delay(attempt, after)
+            delay = replace(self, first_delay=2.0, max_delay=32.0).delay(attempt, after)
             return delay if waited + delay <= self.rate_limit_seconds else None
-        return None if self.gives_up(attempt, after) else self.delay(attempt, after)
-
-    async def _attempt(
-        self,
-        call: Callable[[], Awaitable[Result]],
-        on_timeout: Callable[[float], Exception] | None,
-    ) -> Result:
-        if self.timeout is None:
-            return await call()
-        deadline = asyncio.timeout(self.timeout)
-        try:
-            async with deadline:
-                return await call()
-        except TimeoutError:
-            if on_timeout is None or not deadline.expired():
-                raise
-            raise on_timeout(self.timeout) from None
+        is_too_long = after is not None and after > self.max_retry_after
+        if attempt >= self.attempts or (is_too_long and not self.cap_retry_after):
+            return None
+        return self.delay(attempt, after)
 
 
 class CircuitLost(Exception):
@@ -157,11 +138,8 @@ class CircuitLost(Exception):
 class CircuitBreaker:
     """One breaker for one service; not thread-safe.
 
-    Parameters:
-        threshold: outages in a row that open it.
-        pauses: seconds before each probe; after the last one failed the circuit is lost for good.
-        on_change: called with a sentence when the breaker opens, closes or gives up.
-        clock: replaced in tests.
+    `threshold` outages in a row open it. `pauses` are the seconds before each probe; after the last
+    one failed, the circuit is lost for good. `on_change` is told when it opens, closes or gives up.
     """
 
     def __init__(
@@ -170,12 +148,10 @@ class CircuitBreaker:
         threshold: int = 10,
         pauses: Sequence[float] = PROBE_PAUSES,
         on_change: Callable[[str], None] = lambda _message: None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._threshold = threshold
         self._pauses = tuple(pauses)
         self._on_change = on_change
-        self._clock = clock
         self._failures = 0
         self._probes = 0
         self._probing = False
@@ -202,7 +178,7 @@ class CircuitBreaker:
             if not self._probing:
                 self._probing = True
                 try:
-                    await asyncio.sleep(max(0.0, self._probe_at - self._clock()))
+                    await asyncio.sleep(max(0.0, self._probe_at - time.monotonic()))
                 except BaseException:  # canceled: another caller is to be the probe
                     self._notify()
                     raise
@@ -212,19 +188,16 @@ class CircuitBreaker:
     def record(self, ticket: int, *, outage: bool) -> None:
         """Record how a call ended. A call sent before the breaker opened is not a probe."""
         if not outage:
-            self._close()
+            if self.is_open:
+                self._on_change("the target responds again; continuing")
+            self._failures = self._probes = 0
+            self._notify()
         elif ticket == self._generation:
             self._failures += 1
             if self.is_open or self._failures >= self._threshold:
-                self._trip()
+                self._open()
 
-    def _close(self) -> None:
-        if self.is_open:
-            self._on_change("the target responds again; continuing")
-        self._failures = self._probes = 0
-        self._notify()
-
-    def _trip(self) -> None:
+    def _open(self) -> None:
         self._generation += 1
         if self._probes == len(self._pauses):
             self.lost = True
@@ -232,7 +205,7 @@ class CircuitBreaker:
         else:
             pause = self._pauses[self._probes]
             self._probes += 1
-            self._probe_at = self._clock() + pause
+            self._probe_at = time.monotonic() + pause
             self._on_change(
                 f"{self._failures} calls in a row got no response; retrying in {pause:g} s"
             )

@@ -93,22 +93,13 @@ class EventReader:
         if line.startswith(b":"):  # a comment, such as a heartbeat
             return None
         self._size += len(line)
-        name, _, value = self._decode(line).partition(":")
-        self._set_field(name, value.removeprefix(" "))
-        return None
-
-    def _check_size(self, more: int) -> None:
-        if self._size + more > self._max_bytes:
-            raise EventTooLarge(f"an event is larger than {self._max_bytes} bytes")
-
-    def _decode(self, line: bytes) -> str:
         try:
-            return line.decode()
+            text = line.decode()
         except UnicodeDecodeError:
             self._note("a line is not valid UTF-8")
-            return line.decode(errors="replace")
-
-    def _set_field(self, name: str, value: str) -> None:
+            text = line.decode(errors="replace")
+        name, _, value = text.partition(":")
+        value = value.removeprefix(" ")
         self._fields_seen = True
         if name == "data":
             self._data.append(value)
@@ -118,6 +109,11 @@ class EventReader:
             self._last_id = value
         elif name not in ("id", "retry"):
             self._note("a line is neither event:, data:, id:, retry: nor a comment")
+        return None
+
+    def _check_size(self, more: int) -> None:
+        if self._size + more > self._max_bytes:
+            raise EventTooLarge(f"an event is larger than {self._max_bytes} bytes")
 
     def _dispatch(self) -> Event | None:
         event = None
@@ -133,7 +129,7 @@ class EventReader:
     def _start_event(self) -> None:
         self._name = ""
         self._data: list[str] = []
-        self._size = 0
+        self._size: int = 0
         self._fields_seen = False
 
     def _note(self, problem: str) -> None:
