@@ -21,7 +21,7 @@ import numpy as np
 
 from assay.answers.differences import differences
 from assay.answers.entailment import open_entailment, support
-from assay.answers.judge import Judge, Vote
+from assay.answers.judge import Judge
 from assay.answers.judge_controls import near_misses
 from assay.answers.values import content
 from assay.data.load import load_dataset
@@ -113,16 +113,11 @@ async def judged(spec: str, claims: Sequence[Claim]) -> list[float]:
     """The share of TRUE in both orders, one claim after the other."""
     async with open_provider(spec) as provider:
         judge = Judge(provider)
-        return [
-            sum(
-                [
-                    await judge.supports(claim.text, claim.sources, vote) is Vote.TRUE
-                    for vote in range(2)
-                ]
-            )
-            / 2
-            for claim in claims
-        ]
+        found = []
+        for claim in claims:
+            votes = [await judge.supports(claim.text, claim.sources, vote) for vote in (0, 1)]
+            found.append(sum(each.verdict is True for each in votes) / 2)
+        return found
 
 
 def report(name: str, claims: Sequence[Claim], score: Callable[[Claim], float]) -> None:

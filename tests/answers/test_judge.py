@@ -9,12 +9,12 @@ import pytest
 
 from assay.answers.judge import (
     MAX_SENTENCES,
-    FactState,
     Judge,
     Judgment,
-    Vote,
     correctness_prompt,
-    inconsistency,
+    flip_rate,
+    parse_word,
+    ruled,
     unreliable,
 )
 from assay.data import Fact
@@ -22,7 +22,7 @@ from assay.errors import BudgetExceeded, ProviderError, ProviderFailure
 from assay.llm.passages import NOT_FOUND
 from assay.llm.prompt import delimited, delimiter_code
 
-T, F = Vote.TRUE, Vote.FALSE
+T, F = "TRUE", "FALSE"
 
 
 class ScriptedModel:
@@ -99,7 +99,7 @@ def test_a_mark_is_broken_in_good_time_however_much_stands_in_it(filling: str) -
 async def test_every_second_vote_swaps_the_answers_and_no_two_votes_share_a_prompt() -> None:
     model = ScriptedModel(lambda _: "TRUE")
     judgment = await Judge(model, votes=4).correctness("When?", "given words", "right words")
-    assert judgment.votes == (Vote.TRUE,) * 4
+    assert judgment.votes == (T,) * 4
     first = [prompt.index("given words") < prompt.index("right words") for prompt in model.prompts]
     assert first == [True, False, True, False]
     assert len(set(model.prompts)) == 4
@@ -144,59 +144,109 @@ async def test_votes_are_even_and_differ_in_order_and_wording() -> None:
         ((T, T, F, T, T, T), True),
         ((F, F, T, F, F, F), False),
         ((T, T, F, T), None),
-        ((T, Vote.UNPARSEABLE), None),
-        ((T, T, T, Vote.UNPARSEABLE, T, T), True),
+        ((T, None), None),
+        ((T, T, T, None, T, T), True),
     ],
 )
-def test_a_verdict_wins_in_each_order(votes: tuple[Vote, ...], verdict: bool | None) -> None:
-    assert Judgment(votes, both_orders=True).verdict is verdict
+def test_a_verdict_wins_in_each_order(votes: tuple[str | None, ...], verdict: bool | None) -> None:
+    assert Judgment(votes).verdict is verdict
 
 
-def judged(*votes: tuple[Vote, Vote]) -> list[Judgment]:
-    return [Judgment(each, both_orders=True) for each in votes]
+@pytest.mark.parametrize(
+    ("votes", "verdict", "flipped"),
+    [
+        ((T,), True, False),
+        ((None,), None, False),
+        ((T, F), None, True),
+        ((T, T, F), True, True),
+        ((F, None, F), False, False),
+        ((T, None, None), None, False),
+        ((T, T, F, None, F), None, True),
+    ],
+)
+def test_in_one_order_a_verdict_needs_more_than_half_of_all_votes(
+    votes: tuple[str | None, ...], verdict: bool | None, flipped: bool
+) -> None:
+    judgment = Judgment(votes, both_orders=False)
+    assert (judgment.verdict, judgment.flipped) == (verdict, flipped)
 
 
-def test_a_judge_that_contradicts_itself_too_often_is_not_believed() -> None:
-    steady = judged(*[(T, T)] * 8, (T, F), (F, F))
-    assert unreliable(steady, 0.2) is None
-    said = unreliable(judged(*[(T, T)] * 7, *[(T, F)] * 3), 0.2)
-    assert said is not None
-    assert "both TRUE and FALSE about 3 of 10 answers (30%)" in said
-    assert "at most 20% are accepted" in said
-    mixed = judged(*[(T, T)] * 6, *[(F, F)] * 6, *[(T, F)] * 3)
-    assert unreliable(mixed, 0.1) is not None
-    assert unreliable(mixed, 0.2) is None
+@pytest.mark.parametrize(
+    ("votes", "levels", "value", "worst", "flipped"),
+    [
+        (("YES", "YES"), ("NO", "YES"), 1.0, "YES", False),
+        (("YES", "NO"), ("NO", "YES"), None, "NO", True),
+        (("2", "4"), ("1", "2", "3", "4", "5"), 0.5, "2", True),
+        (("4", "5"), ("1", "2", "3", "4", "5"), 0.875, "4", False),
+        (("4", None), ("1", "2", "3", "4", "5"), None, None, False),
+        (("NONE", "SUPPORT"), ("NONE", "PARTIAL", "SUPPORT"), 0.5, "NONE", True),
+        (("PARTIAL", "SUPPORT"), ("NONE", "PARTIAL", "SUPPORT"), 0.75, "PARTIAL", False),
+    ],
+)
+def test_votes_on_any_scale(
+    votes: tuple[str, ...],
+    levels: tuple[str, ...],
+    value: float | None,
+    worst: str | None,
+    flipped: bool,
+) -> None:
+    judgment = Judgment(votes, levels)
+    assert (judgment.value, judgment.worst, judgment.flipped) == (value, worst, flipped)
 
 
-def test_a_judge_is_refused_above_the_limit_of_flips_and_not_at_it() -> None:
-    def refused(flips: int) -> str | None:
-        of_100 = [True] * flips + [False] * (100 - flips)
-        mute = ("made no choice for", [False] * 100)
-        return inconsistency(
-            "pairs", mute=mute, flipped=("preferred the other answer in", of_100), max_flips=0.29
-        )
+def test_the_flip_rate_is_the_share_of_repeated_questions_with_both_verdicts() -> None:
+    judgments = [Judgment((T, F, T)), Judgment((T, T, T)), ruled(F), Judgment((T, None, T))]
+    assert flip_rate(judgments) == pytest.approx(1 / 3)
+    assert flip_rate([ruled(T)]) is None
 
-    assert refused(29) is None  # 0.29 * 100 is less than 29, as floats are
-    assert refused(30) == (
-        "the judge preferred the other answer in 30 of 100 pairs (30%) when texts were swapped; "
-        "at most 29% are accepted"
-    )
+
+@pytest.mark.parametrize(
+    ("reply", "vote"),
+    [
+        *((said, T) for said in ("TRUE", "TRUE.", " true\n", "Answer: TRUE")),
+        *((said, F) for said in ("**False**", '"FALSE"', "**Verdict:** FALSE.")),
+        ("<think>Could be FALSE, hm.</think>\n\nTRUE", T),
+        *((said, None) for said in ("", "   \n", "not true", "NOT TRUE.", "TRUE or FALSE")),
+        *((said, None) for said in ("TRUE FALSE", "UNTRUE", "TRUE, except for the date", "yes")),
+        ("TRUE\n\nBoth answers name the same day.", None),
+        ("The answers convey the same facts, so the verdict is TRUE.", None),
+        ("It would be wrong to say TRUE here; the dates differ.", None),
+        *((said, None) for said in ("1", "T", "<think>TRUE", "ＴＲＵＥ")),
+    ],
+)
+def test_a_reply_is_a_verdict_only_if_it_is_nothing_else(reply: str, vote: str | None) -> None:
+    assert parse_word(reply, (T, F)) == vote
+
+
+def judged(*votes: tuple[str, str]) -> list[Judgment]:
+    return [Judgment(each) for each in votes]
+
+
+@pytest.mark.parametrize(("flips", "believed"), [(20, True), (21, False)])
+def test_a_judge_is_refused_above_the_limit_of_flips_and_not_at_it(
+    flips: int, believed: bool
+) -> None:
+    steady = [(T, T)] * (50 - flips // 2) + [(F, F)] * (50 - (flips + 1) // 2)
+    doubt = unreliable(judged(*steady, *[(T, F)] * flips))
+    assert (doubt is None) is believed
+    said = f"contradicted itself about {flips} of 100 answers ({flips}%) when texts were swapped"
+    assert believed or said in str(doubt)
 
 
 def test_a_coin_is_not_believed_however_seldom_it_says_false() -> None:
     """Nine in ten TRUE, at random: both orders agree on 82%, as two such coins would."""
     chance = random.Random(1)
 
-    def toss() -> Vote:
+    def toss() -> str:
         return T if chance.random() < 0.9 else F
 
     coin = [(toss(), toss()) for _ in range(60)]
-    flips = sum(first is not second for first, second in coin)
+    flips = sum(first != second for first, second in coin)
     assert flips / 60 <= 0.2
-    assert "like a coin" in str(unreliable(judged(*coin), 0.2))
+    assert "like a coin" in str(unreliable(judged(*coin)))
     sure = [(F, F) if place % 10 == 0 else (T, T) for place in range(60)]
-    assert unreliable(judged(*sure, (T, F)), 0.2) is None
-    assert unreliable(judged(*[(T, T)] * 60, (T, F)), 0.2) is None
+    assert unreliable(judged(*sure, (T, F))) is None
+    assert unreliable(judged(*[(T, T)] * 60, (T, F))) is None
 
 
 @pytest.mark.parametrize(
@@ -241,7 +291,7 @@ async def test_a_model_that_is_cut_while_it_thinks_is_given_room_once() -> None:
     )
     judge = Judge(Thinker(lambda _: next(replies)))
     votes = [(await judge.correctness("q", "a", "b")).votes for _ in range(2)]
-    assert votes == [(Vote.TRUE, Vote.FALSE), (Vote.UNPARSEABLE, Vote.TRUE)]
+    assert votes == [(T, F), (None, T)]
     assert Thinker.limits == [*[16, 1024] * 3, 16]
 
 
@@ -256,9 +306,8 @@ async def test_facts_are_stated_contradicted_absent_or_not_decided() -> None:
     replies = iter(["STATED", "Contradicted.", "ABSENT", "well, maybe"])
     facts = [Fact(f"fact {i}", ()) for i in range(4)]
     judged = await Judge(ScriptedModel(lambda _: next(replies))).facts("q", "a", facts)
-    assert judged.states == (FactState.STATED, FactState.CONTRADICTED, FactState.ABSENT, None)
-    assert judged.recall == 0.25
-    assert (await Judge(ScriptedModel(str)).facts("q", "a", [])).recall == 0.0
+    states = ("STATED", "CONTRADICTED", "ABSENT", None)
+    assert tuple(each.votes[0] for each in judged) == states
 
 
 async def test_faithfulness_is_the_share_of_supported_sentences() -> None:
@@ -282,7 +331,6 @@ async def test_a_refusal_is_a_vote_for_nobody_and_other_failures_are_raised() ->
         raise BudgetExceeded("enough")
 
     refused = await Judge(ScriptedModel(refuses), votes=3).correctness("q", "a", "b")
-    assert (refused.votes, refused.verdict) == ((Vote.REFUSED,) * 4, None)
-    assert (await Judge(ScriptedModel(refuses)).facts("q", "a", [Fact("f", ())])).unparseable == 1
+    assert (refused.votes, refused.verdict, refused.unreadable_replies) == ((None,) * 4, None, [])
     with pytest.raises(BudgetExceeded):
         await Judge(ScriptedModel(broke), votes=3).correctness("q", "a", "b")

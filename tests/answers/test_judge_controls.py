@@ -4,9 +4,10 @@ import re
 
 import pytest
 
-from assay.answers.judge import Judge
+from assay.answers.judge import Judge, Judgment
 from assay.answers.judge_controls import (
     UNRELATED,
+    ControlPair,
     altered_pairs,
     ask_controls,
     control_pairs,
@@ -14,6 +15,7 @@ from assay.answers.judge_controls import (
     near_misses,
     support_pairs,
 )
+from assay.metrics.answer_values import JudgeControls
 from assay.text import stems
 
 REFERENCES = [
@@ -39,6 +41,13 @@ class Rule:
         same = any(prompt.count(said) == 2 for _, said in REFERENCES)
         wrong = self.asked > self.right
         return self.word or ("TRUE" if same is not wrong else "FALSE")
+
+
+async def asked(
+    model: object, pairs: list[ControlPair], altered: list[ControlPair] | None = None
+) -> JudgeControls:
+    judge = Judge(model)  # type: ignore[arg-type]
+    return await ask_controls(pairs, lambda pair: judge.correctness(*pair[:3]), altered or [])
 
 
 def test_pairs_are_of_both_kinds_and_bounded() -> None:
@@ -71,7 +80,7 @@ def test_a_reference_that_says_the_same_elsewhere_is_not_a_wrong_answer() -> Non
     ids=["reads", "true", "false", "mute", "one slip"],
 )
 async def test_which_judges_fail(model: Rule, failure: str | None) -> None:
-    result = await ask_controls(Judge(model), control_pairs(REFERENCES, 5))
+    result = await asked(model, control_pairs(REFERENCES, 5))
     assert model.asked == 16
     assert (failure is None) is (result.failure is None)
     assert failure is None or failure in str(result.failure)
@@ -79,8 +88,13 @@ async def test_which_judges_fail(model: Rule, failure: str | None) -> None:
 
 async def test_without_references_sources_are_the_controls() -> None:
     pairs = support_pairs([said for _, said in REFERENCES], 5)
-    assert (await ask_controls(Judge(Rule("TRUE")), pairs, support=True)).failure
-    assert (await ask_controls(Judge(Rule()), pairs, support=True)).failure is None
+    for model, fails in ((Rule("TRUE"), True), (Rule(), False)):
+        judge = Judge(model)
+
+        async def ask(pair: ControlPair, judge: Judge = judge) -> Judgment:
+            return await judge.supports(pair.answer, [pair.reference])
+
+        assert bool((await ask_controls(pairs, ask)).failure) is fails
 
 
 def test_a_reference_with_one_change_is_a_control() -> None:
@@ -107,10 +121,10 @@ class Lenient:
 
 async def test_a_judge_that_only_compares_words_is_not_believed() -> None:
     pairs, altered = control_pairs(REFERENCES, 5), altered_pairs(REFERENCES, 5)
-    assert (await ask_controls(Judge(Lenient()), pairs)).failure is None
-    result = await ask_controls(Judge(Lenient()), pairs, altered)
+    assert (await asked(Lenient(), pairs)).failure is None
+    result = await asked(Lenient(), pairs, altered)
     assert "it accepted 3 of 3 correct texts with one number" in str(result.failure)
-    assert (await ask_controls(Judge(Rule()), pairs, altered)).failure is None
+    assert (await asked(Rule(), pairs, altered)).failure is None
 
 
 @pytest.mark.parametrize(("asked", "most"), [(0, 0), (3, 1), (10, 2), (40, 6)])

@@ -7,16 +7,15 @@ from collections.abc import Callable
 
 import pytest
 
-from assay.answers.judge import Judge, parse_words
+from assay.answers.judge import Judge, parse_words, ruled, unreliable
 from assay.answers.nuggets import (
-    NuggetAssignment,
-    Support,
+    SUPPORT,
     ask_nugget_controls,
     assign_by_judge,
     assign_by_rules,
+    assignment,
     assignment_prompt,
     nugget_scores,
-    unreliable_assignments,
 )
 from assay.answers.references import Importance, Nugget
 from assay.data import load_dataset
@@ -51,28 +50,28 @@ def reads(fact: str, answer: str) -> str:
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        ("The pool opens at 7:00.", Support.SUPPORT),
-        ("At 7:00.", Support.SUPPORT),
-        ("It opens at 8:00.", Support.NONE),
-        ("The pool does not open at 7:00.", Support.NONE),
-        ("It is not at 7:00 that the pool opens.", Support.NONE),
-        ("The pool, which is not large, opens at 7:00.", Support.SUPPORT),
-        ("The pool opens at 7:00. That is wrong, however.", Support.NONE),
-        ("I do not know.", Support.NONE),
-        ("The zoo has otters.", Support.NONE),
-        ("", Support.NONE),
-        (None, Support.NONE),
+        ("The pool opens at 7:00.", "SUPPORT"),
+        ("At 7:00.", "SUPPORT"),
+        ("It opens at 8:00.", "NONE"),
+        ("The pool does not open at 7:00.", "NONE"),
+        ("It is not at 7:00 that the pool opens.", "NONE"),
+        ("The pool, which is not large, opens at 7:00.", "SUPPORT"),
+        ("The pool opens at 7:00. That is wrong, however.", "NONE"),
+        ("I do not know.", "NONE"),
+        ("The zoo has otters.", "NONE"),
+        ("", "NONE"),
+        (None, "NONE"),
     ],
 )
-def test_rules_want_words_and_numbers_and_no_denial(answer: str | None, expected: Support) -> None:
-    found = assign_by_rules("When does the pool open?", answer, nugget("The pool opens at 7:00"))
-    assert found.support is expected
+def test_rules_want_words_and_numbers_and_no_denial(answer: str | None, expected: str) -> None:
+    found = assign_by_rules("When does the pool open?", answer, "The pool opens at 7:00")
+    assert found.worst == expected
 
 
 def test_rules_give_half_for_a_part() -> None:
-    fact = nugget("Bus 4 and bus 9 stop there and cost 2.80 euros")
+    fact = "Bus 4 and bus 9 stop there and cost 2.80 euros"
     found = assign_by_rules("What stops there?", "Bus 4 stops and costs 2.80 euros.", fact)
-    assert (found.support, found.credit) == (Support.PARTIAL, 0.5)
+    assert (found.worst, assignment(nugget(fact), found).credit) == ("PARTIAL", 0.5)
 
 
 def test_rules_tell_the_facts_of_the_notes_from_those_of_other_questions() -> None:
@@ -87,21 +86,19 @@ def test_rules_tell_the_facts_of_the_notes_from_those_of_other_questions() -> No
     for place, (question, answer, facts) in enumerate(known):
         other = known[(place + 7) % len(known)][1]
         for fact in facts:
-            own.append(assign_by_rules(question, answer, nugget(fact.text)).support)
-            others.append(assign_by_rules(question, other, nugget(fact.text)).support)
-    order = (Support.SUPPORT, Support.PARTIAL, Support.NONE)  # as docs/answers.md says
+            own.append(assign_by_rules(question, answer, fact.text).worst)
+            others.append(assign_by_rules(question, other, fact.text).worst)
+    order = ("SUPPORT", "PARTIAL", "NONE")  # as docs/answers.md says
     assert [own.count(each) for each in order] == [165, 16, 2]
     assert [others.count(each) for each in order] == [0, 2, 181]
 
 
 def test_a_judge_assigns_batches_in_both_orders() -> None:
     model = Model(reads)
-    facts = [nugget(f"fact {n}.", id=str(n)) for n in range(12)]
+    facts = [f"fact {n}." for n in range(12)]
     answer = "It says fact 3. And fact 11. Nothing else."
     assigned = asyncio.run(assign_by_judge(Judge(model), "What?", answer, facts))
-    assert [each.id for each in assigned] == [each.id for each in facts]
-    supported = [each.id for each in assigned if each.support is Support.SUPPORT]
-    assert supported == ["3", "11"]
+    assert [place for place, each in enumerate(assigned) if each.verdict] == [3, 11]
     assert len(model.prompts) == 4  # two batches, two orders
     first, second = model.prompts[:2]
     assert first.index("<fact") < first.index("<answer")
@@ -115,12 +112,11 @@ def test_a_judge_that_prefers_a_place_gives_no_credit_and_is_not_believed() -> N
             label = "support" if prompt.index("<fact") < prompt.index("<answer") else "none"
             return json.dumps([label] * len(FACT.findall(prompt)))
 
-    facts = [nugget("a"), nugget("b")]
+    facts = ["a", "b"]
     assigned = asyncio.run(assign_by_judge(Judge(First(reads)), "What?", "Something.", facts))
-    assert [each.credit for each in assigned] == [0, 0]
-    doubt = unreliable_assignments(assigned)
-    assert doubt is not None
-    assert "both support and none about 2 of 2 nuggets (100%)" in doubt
+    assert [each.worst for each in assigned] == ["NONE", "NONE"]
+    doubt = unreliable(assigned, "nuggets")
+    assert "contradicted itself about 2 of 2 nuggets (100%)" in str(doubt)
 
 
 @pytest.mark.parametrize("reply", ["Sure, all are supported!", "[]", '["yes"]', "", "{}", "[1, 2]"])
@@ -129,12 +125,10 @@ def test_a_judge_that_answers_rubbish_is_not_believed(reply: str) -> None:
         async def generate(self, prompt: str, max_tokens: int = 100) -> str:
             return reply
 
-    facts = [nugget("a"), nugget("b")]
+    facts = ["a", "b"]
     assigned = asyncio.run(assign_by_judge(Judge(Rubbish(reads)), "What?", "It is so.", facts))
-    assert [each.support for each in assigned] == [None, None]
-    doubt = unreliable_assignments(assigned)
-    assert doubt is not None
-    assert "no readable label for 2 of 2 nuggets" in doubt
+    assert [each.worst for each in assigned] == [None, None]
+    assert "no verdict for 2 of 2 nuggets" in str(unreliable(assigned, "nuggets"))
 
 
 def test_a_model_that_cannot_make_lists_is_asked_one_by_one() -> None:
@@ -144,15 +138,15 @@ def test_a_model_that_cannot_make_lists_is_asked_one_by_one() -> None:
             (answer,) = ANSWER.findall(prompt)
             return reads(facts[0], answer).capitalize() if len(facts) == 1 else "I cannot."
 
-    facts = [nugget("one"), nugget("two")]
+    facts = ["one", "two"]
     assigned = asyncio.run(assign_by_judge(Judge(Alone(reads)), "What?", "It is two.", facts))
-    assert [each.support for each in assigned] == [Support.NONE, Support.SUPPORT]
+    assert [each.worst for each in assigned] == ["NONE", "SUPPORT"]
 
 
 def test_an_answer_that_declines_costs_no_call() -> None:
     model = Model(reads)
-    assigned = asyncio.run(assign_by_judge(Judge(model), "What?", "I don't know.", [nugget("a")]))
-    assert (assigned[0].support, model.prompts) == (Support.NONE, [])
+    assigned = asyncio.run(assign_by_judge(Judge(model), "What?", "I don't know.", ["a"]))
+    assert (assigned[0].worst, model.prompts) == ("NONE", [])
 
 
 @pytest.mark.parametrize(
@@ -165,16 +159,11 @@ def test_an_answer_that_declines_costs_no_call() -> None:
 def test_a_judge_that_says_one_thing_about_everything_fails_its_controls(
     label: str, failure: str
 ) -> None:
-    nuggets = {
-        name: [nugget(text)] for name, text in zip("abc", ("Tea", "Fish", "Moon"), strict=True)
-    }
-    questions = dict.fromkeys(nuggets, "What?")
-    found = asyncio.run(
-        ask_nugget_controls(Judge(Model(lambda _f, _a: label)), nuggets, questions, 5)
-    )
+    nuggets = {"What?": ["Tea"], "Who?": ["Fish"], "Where?": ["Moon"]}
+    found = asyncio.run(ask_nugget_controls(Judge(Model(lambda _f, _a: label)), nuggets, 5))
     assert found is not None
     assert failure in (found.failure or "")
-    good = asyncio.run(ask_nugget_controls(Judge(Model(reads)), nuggets, questions, 5))
+    good = asyncio.run(ask_nugget_controls(Judge(Model(reads)), nuggets, 5))
     assert good is not None
     assert (good.words, good.failure) == ("6 of 6 controls right", None)
 
@@ -182,10 +171,10 @@ def test_a_judge_that_says_one_thing_about_everything_fails_its_controls(
 def test_the_scores_are_those_of_trec() -> None:
     """Two vital (one stated, one in part) and two others (one stated, one not)."""
     assigned = [
-        NuggetAssignment.ruled(nugget("a"), Support.SUPPORT),
-        NuggetAssignment.ruled(nugget("b"), Support.PARTIAL),
-        NuggetAssignment.ruled(nugget("c", Importance.OKAY), Support.SUPPORT),
-        NuggetAssignment.ruled(nugget("d", Importance.OKAY), Support.NONE),
+        assignment(nugget("a"), ruled("SUPPORT", SUPPORT)),
+        assignment(nugget("b"), ruled("PARTIAL", SUPPORT)),
+        assignment(nugget("c", Importance.OKAY), ruled("SUPPORT", SUPPORT)),
+        assignment(nugget("d", Importance.OKAY), ruled("NONE", SUPPORT)),
     ]
     assert nugget_scores(assigned) == {
         "nugget_recall": 2.5 / 4,

@@ -155,7 +155,9 @@ def test_a_judge_whose_ratings_depend_on_the_order_is_not_believed(
     answers = outcome.report.answers
     assert answers is not None
     assert outcome.state == "not judged"
-    assert "criterion 'tone': the judge rated 12 of 12 answers differently" in str(answers.trouble)
+    assert "criterion 'tone': the judge contradicted itself about 12 of 12 answers" in str(
+        answers.trouble
+    )
     assert not [name for name in answers.metrics if name.startswith("criterion")]
     assert answers.metrics["correctness"] == 1.0
     assert not outcome.gates_passed

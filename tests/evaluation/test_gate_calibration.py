@@ -1,6 +1,7 @@
 """Whether the judge behind a gate was calibrated on this data: said, and required where asked."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -12,9 +13,10 @@ from tests.llm_providers.model_server import ModelServer, openai_model
 
 import assay
 from assay.answers.calibration import (
+    CalibrationRecord,
     add_record,
     calibration_status,
-    make_record,
+    question_hash,
     read_calibrations,
 )
 from assay.cli.app import app
@@ -187,10 +189,10 @@ def test_nuggets_are_calibrated_apart(server: ModelServer) -> None:
     result = calibrate("--nuggets", "--json")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
-    assert (found["labelled"], found["agreement"]["mean"]) == (40, 39 / 40)
+    assert (found["labelled"], found["accuracy"]["mean"]) == (40, 39 / 40)
     assert found["confusion"]["partial"] == {"none": 1, "partial": 0, "support": 0, "undecided": 0}
     assert 0.9 < found["kappa"] < 1
-    assert found["labels_mean"] == 20.5 / 40
+    assert found["labels_mean"]["mean"] == 20.5 / 40
     assert found["judged_mean"] == 0.5
     (record,) = read_calibrations(Path("c.jsonl"))
     assert (record.kind, record.judge, record.votes) == ("nuggets", "openai:m", 2)
@@ -208,15 +210,22 @@ def test_rules_are_calibrated_without_a_model(server: ModelServer) -> None:
     }
     Path("labels.jsonl").write_text(json.dumps(line))
     command = ["judge", "calibrate", "labels.jsonl", "--nuggets", "--judge", "rules", "--json"]
-    assert json.loads(CliRunner().invoke(app, command).stdout)["agreement"]["mean"] == 1
+    assert json.loads(CliRunner().invoke(app, command).stdout)["accuracy"]["mean"] == 1
     Path("labels.jsonl").write_text(json.dumps({**line, "label": "yes"}))
     error = CliRunner().invoke(app, command).exception
-    assert "'label' must be support, partial or none, got 'yes'" in str(error)
+    assert "a label is one of none, partial, support; got 'yes'" in str(error)
+
+
+def record_of(questions: list[str], kappa: float, kappa_low: float) -> CalibrationRecord:
+    counted = dict(Counter(map(question_hash, questions)))
+    return CalibrationRecord(
+        "correctness", "m", 2, ("p",), len(questions), 0.5, kappa, counted, kappa_low
+    )
 
 
 def test_a_judge_that_agrees_by_chance_is_not_calibrated(tmp_path: Path) -> None:
     questions = [f"q{n}" for n in range(40)]
-    record = make_record("correctness", "m", 2, ("p",), questions, 0.5, 0.0, -0.2, 0.0)
+    record = record_of(questions, 0.0, -0.2)
     asked = ("correctness", "m", 2, ("p",), questions)
     status = calibration_status([record], *asked)
     assert not status.calibrated
@@ -243,7 +252,7 @@ def test_a_judge_that_agrees_by_chance_is_not_calibrated(tmp_path: Path) -> None
 def test_a_record_whose_figures_are_none_is_refused(
     changed: dict[str, Any], tmp_path: Path
 ) -> None:
-    record = make_record("correctness", "m", 2, ("p",), ["q"] * 40, 0.5, 0.4, 0.3, 0.0)
+    record = record_of(["q"] * 40, 0.4, 0.3)
     (tmp_path / "c.jsonl").write_text(json.dumps(asdict(record) | changed))
     with pytest.raises(DataError, match=r"c\.jsonl:1: is not a calibration record"):
         read_calibrations(tmp_path / "c.jsonl")

@@ -12,8 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.fuzz.mutation import almost
 
-from assay.answers.calibration import read_calibrations, read_nugget_labels
+from assay.answers.calibration import read_calibrations, read_labels
 from assay.answers.judge import parse_words
+from assay.answers.nuggets import SUPPORT
 from assay.answers.references import read_references, reference_to_json
 from assay.data.dataset import Document, Query
 from assay.errors import DataError
@@ -62,7 +63,10 @@ def test_nuggets_are_read_and_written_alike(content: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("name", "reader"),
-    [("l.jsonl", read_nugget_labels), ("c.jsonl", read_calibrations)],
+    [
+        ("l.jsonl", lambda path: read_labels(path, SUPPORT, "nugget")),
+        ("c.jsonl", read_calibrations),
+    ],
 )
 @given(content=almost(LABELS, CALIBRATIONS))
 def test_labels_and_calibrations(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.answers.judge import Judge, Vote
+from assay.answers.judge import TRUTH, Judge
 from assay.data import Document
 from assay.errors import ProviderError, ProviderFailure
 from assay.llm.answerer import ModelAnswerer
@@ -55,7 +55,7 @@ async def test_it_judges_and_what_it_says_is_parsed_strictly(provider: CachedPro
     """It is too weak to judge, so no verdict is expected: only that each vote is one or is none."""
     judgment = await Judge(provider, votes=2).correctness("When?", "On 3 May.", "On the 3rd of May")
     assert len(judgment.votes) == 2
-    assert set(judgment.votes) <= {Vote.TRUE, Vote.FALSE, Vote.UNPARSEABLE}
+    assert set(judgment.votes) <= {*TRUTH, None}
 
 
 async def test_it_answers_from_documents_with_citations_that_exist(

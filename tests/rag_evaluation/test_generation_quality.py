@@ -41,7 +41,7 @@ async def test_answer_correctness(
     answer = (await ask_for_answer(rag_case))["generated_answer"]
     judge = Judge(evaluation_llm, VOTES)
     judgment = await judge.correctness(rag_case.query, answer, reference)
-    votes = ", ".join(judgment.votes)
+    votes = ", ".join(map(str, judgment.votes))
     rag_record(correct=float(judgment.verdict is True), votes=votes, judge=judge.name)
     assert judgment.verdict is True, (
         f"the judge says {votes}\nquestion: {rag_case.query}\n"

@@ -14,13 +14,18 @@ _RUN = (
     "listeners=())"
 )
 
+_NOT_IN_A_RUN = (
+    *("answers", "evaluation.answers", "labels", "llm.answerer", "llm.providers.opening"),
+    *("search.embedding", "search.index", "search.retriever", "serve"),
+)
+
 
 @pytest.mark.parametrize(
     ("code", "absent"),
     [
         (_SCORE, ("answers", "evaluation", "labels", "llm", "search", "serve", "targets")),
         (_HELP, ("answers", "data", "evaluation", "labels", "report", "serve", "targets")),
-        (_RUN, ("labels", "llm.providers.opening", "search.embedding", "search.index", "serve")),
+        (_RUN, _NOT_IN_A_RUN),
     ],
     ids=["score", "help", "run"],
 )

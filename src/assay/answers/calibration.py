@@ -1,30 +1,27 @@
 """Agreement of a judge with people, and means corrected by its known errors; and its files.
 
-About three kinds of verdicts: whether answers are correct, ratings by a criterion, and which
-nuggets answers state. `assay judge calibrate LABELS --out FILE` adds a line to FILE: which judge,
-on which questions, how well it agreed. A gate on a judged figure says whether a line fits the judge
-and the data. Questions are kept as hashes: a calibration may be shared where they may not.
+A judge's verdicts about correctness, its ratings by a criterion, and which nuggets it finds stated
+are calibrated alike. `assay judge calibrate LABELS --out FILE` adds a line to FILE: which judge, on
+which questions, how well it agreed. A gate on a judged figure says whether a line fits the judge
+and the data. Questions are kept as hashes: a calibration may be shared if they may not.
 """
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from statistics import NormalDist
-from typing import Annotated, Any, Generic, NamedTuple, TypeVar
+from typing import Annotated, Any
 
 import numpy as np
 import orjson
 from numpy.typing import ArrayLike
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
-from assay.answers.criteria import Criterion, CriterionRating, rating_of
-from assay.answers.judge import Judgment, Vote, correctness_values, flip_rate
-from assay.answers.nuggets import SUPPORT_RANK, NuggetAssignment, Support
-from assay.answers.references import Importance, Nugget
+from assay.answers.judge import Judgment, flip_rate
 from assay.data.text_file import Record, plain_file, records, short_repr, write_file
 from assay.errors import DataError, UsageError
 from assay.metrics.statistics import (
@@ -44,14 +41,8 @@ MIN_KAPPA = 0.6
 and Koch 1977)."""
 
 _RESAMPLES = 1000
-_UNDECIDED = "undecided"
 _CONFIDENCE = 0.95
-_TRUTHS = {"true": True, "false": False}
-_VOTES = {"true": Vote.TRUE, "false": Vote.FALSE, "unparseable": Vote.UNPARSEABLE}
-_SAME_WORDS = {"TRUE": "YES", "FALSE": "NO"}
 _HASH_LENGTH = 16
-_Label = TypeVar("_Label")
-_Said = TypeVar("_Said")
 _Count = Annotated[int, Field(strict=True, ge=1)]
 _Name = Annotated[str, StringConstraints(min_length=1)]
 _Share = Annotated[float, Field(strict=True, ge=-1, le=1)]
@@ -65,17 +56,16 @@ def prediction_powered_mean(labels: ArrayLike, judged: ArrayLike, unlabeled: Arr
     (Angelopoulos, Bates, Fannjiang, Jordan and Zrnic 2023, "Prediction-powered inference",
     proposition 1): the mean verdict, corrected by the judge's mean error on the labeled answers;
     both add their variance. Holds whatever the judge is worth, if the labeled answers are a random
-    sample of the same kind as the others. The interval is cut to [0, 1]. Where the judge's error is
+    sample of the same kind as the others. The interval is cut to [0, 1]. If the judge's error is
     the same on every labeled answer (mostly: none), its variance is not known to be 0, so what so
     many answers cannot rule out (Clopper and Pearson 1934) is added to the interval.
     """
     truth, seen, rest = finite(labels), finite(judged), finite(unlabeled)
-    if truth.size != seen.size:
+    if truth.size != seen.size or not truth.size or not rest.size:
         raise UsageError(
-            f"every label needs its verdict, got {truth.size} labels and {seen.size} verdicts"
+            f"every label needs its verdict, and there must be answers without a label; got "
+            f"{truth.size} labels, {seen.size} verdicts and {rest.size} other answers"
         )
-    if not truth.size or not rest.size:
-        raise UsageError("both labeled and unlabeled answers are needed; one of them is empty")
     error = seen - truth
     mean = float(rest.mean() - error.mean())
     if truth.size < 2:
@@ -84,13 +74,9 @@ def prediction_powered_mean(labels: ArrayLike, judged: ArrayLike, unlabeled: Arr
     spread = float(np.sqrt(rest.var() / rest.size + error.var() / truth.size))
     reach = NormalDist().inv_cdf((1 + _CONFIDENCE) / 2) * spread
     if not error.var():
-        reach += _unseen(truth.size)
+        # The highest share that may be judged otherwise, although none of so many was.
+        reach += 1.0 - math.pow((1 - _CONFIDENCE) / 2, 1 / truth.size)
     return Estimate(_clip(mean), _clip(mean - reach), _clip(mean + reach))
-
-
-def _unseen(count: int) -> float:
-    """The highest share of answers that are judged otherwise, although none of `count` was."""
-    return 1.0 - math.pow((1 - _CONFIDENCE) / 2, 1 / count)
 
 
 def _clip(value: float) -> float:
@@ -119,21 +105,21 @@ def kappa_low(
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Agreement of a judge with people.
+    """Agreement of a judge with people; the names of its fields are keys of `--json`.
 
-    `confusion` counts by label, then by verdict: `confusion["true"]["false"]` are answers that
-    people call correct and the judge calls wrong. An undecided judge agrees with neither label.
+    `accuracy` is the share of answers with the same level, `within_one` that with the same or a
+    neighboring one. `kappa` is Cohen's; of more than two levels it is weighted by the square of
+    the distance, over what is decided. `confusion` counts by label, then by verdict.
 
-    `labels_mean` is the mean of the labels; `uncorrected` the judge's mean over the unlabeled
-    answers; `corrected` that mean corrected by the judge's errors on the labeled ones. `bias` is
-    the judge's mean error on the labeled answers, which gates subtract.
-
-    Names of fields are keys of `--json`.
+    Means are between 0, the worst level, and 1. An undecided judge agrees with no label and counts
+    as 0. `bias` is the judge's mean error on the labeled answers, which gates subtract;
+    `uncorrected` its mean over the unlabeled ones, `corrected` the same without that error.
     """
 
     labelled: int
     unlabelled: int
     accuracy: Estimate
+    within_one: Estimate
     kappa: float | None
     kappa_low: float | None
     bias: float
@@ -142,349 +128,149 @@ class Calibration:
     unparseable_votes: int
     undecided: int
     labels_mean: Estimate
+    judged_mean: float
     uncorrected: float | None
     corrected: Estimate | None
 
 
-def calibrate_judge(
-    labels: Sequence[bool], judgments: Sequence[Judgment], unlabeled: Sequence[Judgment] = ()
+def compare_with_labels(
+    labels: Sequence[str],
+    judgments: Sequence[Judgment],
+    unlabeled: Sequence[Judgment] = (),
+    value: Callable[[Judgment], float | None] = lambda judgment: judgment.value,
 ) -> Calibration:
-    """Compare verdicts with labels.
+    """Compare what people say with what a judge says about the same answers.
 
     Parameters:
-        labels: what people say, one for each of `judgments`.
-        judgments: what the judge says about the same answers.
+        labels: one of the judgments' levels for each of them.
+        judgments: what the judge says.
         unlabeled: judgments of further answers, whose mean is corrected.
+        value: of a judgment, from 0 to 1; None if it is undecided.
     """
-    if not labels:
-        raise UsageError("no answer has a label; a judge needs at least one to be calibrated")
-    if len(labels) != len(judgments):
-        raise UsageError(f"every label needs its judgment, got {len(labels)} and {len(judgments)}")
-    verdicts = [each.verdict for each in judgments]
+    if not labels or len(labels) != len(judgments):
+        raise UsageError(
+            f"every judgment needs its label, and one is needed at least; got {len(labels)} "
+            f"labels and {len(judgments)} judgments"
+        )
+    levels = judgments[0].levels
+    top = len(levels) - 1
+    people = [levels.index(label) for label in labels]
+    values = [value(each) for each in judgments]
+    judge = [None if v is None else int(v * top + 0.5) for v in values]
+    pairs = [(label, rank) for label, rank in zip(people, judge, strict=True)]
+    decided = [(label, rank) for label, rank in pairs if rank is not None]
+    kappa: Kappa = cohen_kappa if top == 1 else weighted_kappa
+    compared: Sequence[tuple[int, int | None]] = pairs if top == 1 else decided
+    truth, seen = [label / top for label in people], [v or 0.0 for v in values]
+    rest = [value(each) for each in unlabeled]
     everything = [*judgments, *unlabeled]
-    values, rest = correctness_values(judgments), correctness_values(unlabeled)
+    judged, mean = sum(seen) / len(seen), estimate_mean(truth)
     return Calibration(
         labelled=len(labels),
         unlabelled=len(unlabeled),
-        accuracy=estimate_mean([v is y for v, y in zip(verdicts, labels, strict=True)]),
-        kappa=cohen_kappa(labels, verdicts),
-        kappa_low=kappa_low(list(zip(labels, verdicts, strict=True)), cohen_kappa, (True, False)),
-        bias=float(values.mean() - np.mean(labels)),
-        confusion=_confusion(_TRUTHS, labels, verdicts),
-        flip_rate=flip_rate(everything),
-        unparseable_votes=sum(each.unparseable for each in everything),
-        undecided=sum(each.verdict is None for each in everything),
-        labels_mean=estimate_mean(labels),
-        uncorrected=float(rest.mean()) if rest.size else None,
-        corrected=prediction_powered_mean(labels, values, rest) if rest.size else None,
+        accuracy=estimate_mean([label == rank for label, rank in pairs]),
+        within_one=estimate_mean([r is not None and abs(r - label) <= 1 for label, r in pairs]),
+        kappa=kappa(*zip(*compared, strict=True)) if compared else None,
+        kappa_low=kappa_low(compared, kappa, (top, 0)),
+        bias=judged - mean.mean,
+        confusion=_confusion(levels, pairs),
+        flip_rate=flip_rate([each for each in everything if not each.by_rule]),
+        unparseable_votes=sum(each.unreadable for each in everything),
+        undecided=sum(v is None for v in (*values, *rest)),
+        labels_mean=mean,
+        judged_mean=judged,
+        uncorrected=sum(v or 0.0 for v in rest) / len(rest) if rest else None,
+        corrected=prediction_powered_mean(truth, seen, [v or 0.0 for v in rest]) if rest else None,
     )
 
 
 def _confusion(
-    names: Mapping[str, Hashable], labels: Sequence[Hashable], verdicts: Sequence[Hashable]
+    levels: Sequence[str], pairs: Sequence[tuple[int, int | None]]
 ) -> dict[str, dict[str, int]]:
-    """Counts by label, then by verdict; `names` are what tables call the values of both."""
-    pairs = Counter(zip(labels, verdicts, strict=True))
-    columns = {**names, _UNDECIDED: None}
-    return {
-        row: {name: pairs[label, verdict] for name, verdict in columns.items()}
-        for row, label in names.items()
-    }
+    """Counts by label, then by verdict, the best level first."""
+    counts = Counter(pairs)
+    names = [(rank, level.lower()) for rank, level in reversed(list(enumerate(levels)))]
+    columns: list[tuple[int | None, str]] = [*names, (None, "undecided")]
+    return {row: {name: counts[label, rank] for rank, name in columns} for label, row in names}
 
 
 @dataclass(frozen=True, slots=True)
-class RatingCalibration:
-    """Agreement of a judge with people about one criterion.
-
-    `agreement` is the share of answers with the same level, `within_one` that with the same or a
-    neighboring one. `kappa` is weighted by the square of the distance. `bias` is by how many levels
-    the judge is above people, on average, and `error` how far it is from them. An undecided judge
-    agrees with no label, and is in neither kappa, bias nor error.
-
-    `labels_mean`, `uncorrected` and `corrected` are means between 0 and 1, as in `Calibration`.
-    """
-
-    criterion: str
-    labelled: int
-    unlabelled: int
-    agreement: Estimate
-    within_one: Estimate
-    kappa: float | None
-    kappa_low: float | None
-    bias: Estimate | None
-    error: float | None
-    confusion: Mapping[str, Mapping[str, int]]
-    differing: float | None
-    undecided: int
-    labels_mean: Estimate
-    uncorrected: float | None
-    corrected: Estimate | None
-
-
-def calibrate_ratings(
-    criterion: Criterion,
-    labels: Sequence[str],
-    ratings: Sequence[CriterionRating],
-    unlabeled: Sequence[CriterionRating] = (),
-) -> RatingCalibration:
-    """Compare ratings with labels, one for each; the mean of `unlabeled` ones is corrected."""
-    if not labels or len(labels) != len(ratings):
-        raise UsageError(f"every label needs its rating, got {len(labels)} and {len(ratings)}")
-    top = len(criterion.levels) - 1
-    people = [criterion.levels.index(label) for label in labels]
-    judge = [None if each.value is None else int(each.value * top + 0.5) for each in ratings]
-    pairs = [(y, v) for y, v in zip(people, judge, strict=True) if v is not None]
-    exact = [
-        each.value * top - y
-        for each, y in zip(ratings, people, strict=True)
-        if each.value is not None
-    ]
-    rest = [each.value or 0.0 for each in unlabeled]
-    repeated = [each for each in (*ratings, *unlabeled) if len(each.votes) > 1]
-    differing = [len(set(each.votes)) > 1 for each in repeated]
-    values = [each.value or 0.0 for each in ratings]
-    truth = [y / top for y in people]
-    return RatingCalibration(
-        criterion=criterion.name,
-        labelled=len(labels),
-        unlabelled=len(unlabeled),
-        agreement=estimate_mean([v == y for y, v in zip(people, judge, strict=True)]),
-        within_one=estimate_mean(
-            [v is not None and abs(v - y) <= 1 for y, v in zip(people, judge, strict=True)]
-        ),
-        kappa=weighted_kappa(*zip(*pairs, strict=True)) if pairs else None,
-        kappa_low=kappa_low(pairs, weighted_kappa, (top, 0)),
-        bias=estimate_mean(exact, bounds=(-top, top)) if exact else None,
-        error=float(np.mean(np.abs(exact))) if exact else None,
-        confusion=_confusion({level: y for y, level in enumerate(criterion.levels)}, people, judge),
-        differing=sum(differing) / len(differing) if differing else None,
-        undecided=sum(each.value is None for each in (*ratings, *unlabeled)),
-        labels_mean=estimate_mean(truth),
-        uncorrected=sum(rest) / len(rest) if rest else None,
-        corrected=prediction_powered_mean(truth, values, rest) if rest else None,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class NuggetCalibration:
-    """How assignments agree with people's.
-
-    Attributes:
-        labelled: how many labels there are.
-        agreement: the share with the same label.
-        kappa: the same beyond chance (Cohen 1960).
-        weighted_kappa: with quadratic weights, so that partial is nearer to both than they are to
-            each other; over those that are decided.
-        confusion: counts by people's label, then by the judge's.
-        labels_mean: the recall that people's labels give; `judged_mean` that of the judge.
-        flip_rate: how often the judge said both support and none; None for the rules.
-        undecided: how many labels of the judge could not be read.
-    """
-
-    labelled: int
-    agreement: Estimate
-    kappa: float | None
-    kappa_low: float | None
-    weighted_kappa: float | None
-    confusion: Mapping[str, Mapping[str, int]]
-    labels_mean: float
-    judged_mean: float
-    flip_rate: float | None
-    undecided: int
-
-
-def calibrate_assignments(
-    labels: Sequence[Support], assigned: Sequence[NuggetAssignment]
-) -> NuggetCalibration:
-    """Compare assignments with the labels of the same nuggets."""
-    if len(labels) != len(assigned) or not labels:
-        raise UsageError(f"every label needs its assignment, got {len(labels)}, {len(assigned)}")
-    found = [each.support for each in assigned]
-    decided = [(a, b) for a, b in zip(labels, found, strict=True) if b is not None]
-    ranks = [(SUPPORT_RANK[a], SUPPORT_RANK[b]) for a, b in decided]
-    asked = [each for each in assigned if each.votes]
-    return NuggetCalibration(
-        labelled=len(labels),
-        agreement=estimate_mean([a is b for a, b in zip(labels, found, strict=True)]),
-        kappa=cohen_kappa(labels, found),
-        kappa_low=kappa_low(
-            list(zip(labels, found, strict=True)), cohen_kappa, (Support.SUPPORT, Support.NONE)
-        ),
-        weighted_kappa=weighted_kappa(*zip(*ranks, strict=True)) if ranks else None,
-        confusion=_confusion({each.value: each for each in Support}, labels, found),
-        labels_mean=_mean_support(labels),
-        judged_mean=_mean_support([each or Support.NONE for each in found]),
-        flip_rate=sum(each.flipped for each in asked) / len(asked) if asked else None,
-        undecided=found.count(None),
-    )
-
-
-def _mean_support(labels: Sequence[Support]) -> float:
-    return sum(SUPPORT_RANK[each] / 2 for each in labels) / len(labels)
-
-
-@dataclass(frozen=True, slots=True)
-class LabeledRow(Generic[_Label, _Said]):
+class LabeledRow:
     """An answer with a person's label, or None, and what a judge said if it was recorded.
 
-    `reference` is for correctness, `sources` are for criteria.
+    `reference` is for correctness, `sources` are for criteria, `nugget` is for nuggets.
     """
 
     question: str
     answer: str
-    label: _Label | None
-    recorded: _Said | None = None
+    label: str | None
+    recorded: Judgment | None = None
     reference: str | None = None
     sources: tuple[str, ...] = ()
+    nugget: str = ""
 
 
-LabeledAnswer = LabeledRow[bool, Judgment]
-LabeledRating = LabeledRow[str, CriterionRating]
-_Row = TypeVar("_Row", bound=LabeledRow[Any, Any])
+def read_labels(path: Path, levels: tuple[str, ...], needs: str = "") -> list[LabeledRow]:
+    """Read JSON lines of answers, some of them labeled by people with one of `levels`.
 
-
-def _read_rows(path: Path, read: Callable[[Record], _Row], label: str) -> list[_Row]:
-    rows = [read(record) for record in records(plain_file(path))]
+    Fields: `question`, `answer`, `label`; `reference` (null: there is no answer), `contexts`
+    (texts) or `nugget`; and `verdict` or `rating` (or a list, `verdicts`) if a judge has judged
+    already. A line without a recorded verdict needs the field `needs`.
+    """
+    rows = [_labeled_row(record, levels, needs) for record in records(plain_file(path))]
     if not any(row.label is not None for row in rows):
-        raise DataError(
-            f"has no line with a label; add 'label', by a person, to some lines: {label}", file=path
-        )
+        words = _words(levels)
+        raise DataError(f"has no line with a label; add 'label', by a person: {words}", file=path)
     return rows
 
 
-def read_labels(path: Path) -> list[LabeledAnswer]:
-    """Read JSON lines of answers, some of them labeled by people.
-
-    Fields: `question`, `answer`, `reference` (null: there is no answer), `label`, and `verdict` or
-    `verdicts` if a judge has judged already. The calibrated judge estimates the
-    lines without a label.
-    """
-    return _read_rows(path, _labeled_answer, "true or false")
-
-
-def _labeled_answer(record: Record) -> LabeledAnswer:
-    given = _recorded(record, "verdict")
-    if given is None and "reference" not in record.fields:
-        raise record.refusal("has no 'reference'; add it, or null if there is no answer")
-    label = record.fields.get("label")
-    if label is not None and _word(label) not in _TRUTHS:
-        raise record.refusal(f"'label' must be true or false, got {short_repr(label)}")
+def _labeled_row(record: Record, levels: tuple[str, ...], needs: str) -> LabeledRow:
+    fields = record.fields
+    names = ("verdicts", "verdict", "ratings", "rating")
+    said: Any = next((fields[name] for name in names if fields.get(name) is not None), None)
+    said = said if said is None or isinstance(said, list) else [said]
+    if said == []:
+        raise record.refusal("'verdicts' must hold at least one verdict, got []")
+    for key in ("question", "answer", *filter(None, [needs])) if said is None else ():
+        if key not in fields:
+            raise record.refusal(f"has no {key!r}, which the judge needs; add it, or a verdict")
+    contexts: Any = fields.get("contexts") or []
+    if not isinstance(contexts, list) or not all(isinstance(each, str) for each in contexts):
+        raise record.refusal(f"'contexts' must be a list of texts, got {short_repr(contexts)}")
+    label = fields.get("label")
+    votes = [None if each == "unparseable" else _level(record, each, levels) for each in said or ()]
     return LabeledRow(
         record.text("question"),
         record.text("answer"),
-        None if label is None else _TRUTHS[_word(label)],
-        Judgment(tuple(_vote(record, each) for each in given)) if given else None,
-        reference=record.text("reference") or None,
+        None if label is None else _level(record, label, levels),
+        Judgment(tuple(votes), levels, both_orders=False) if votes else None,
+        record.text("reference") or None,
+        tuple(contexts),
+        record.text("nugget"),
     )
 
 
-def _recorded(record: Record, name: str) -> list[Any] | None:
-    """What a judge said before, in the field `name` or its plural; else it needs question and
-    answer.
-    """
-    given: Any = record.fields.get(f"{name}s", record.fields.get(name))
-    if given == []:
-        raise record.refusal(f"'{name}s' must hold at least one {name}, got []")
-    if given is not None:
-        return given if isinstance(given, list) else [given]
-    for key in ("question", "answer"):
-        if key not in record.fields:
-            raise record.refusal(f"has no {key!r}, which the judge needs; add it, or a {name!r}")
-    return None
-
-
-def _vote(record: Record, value: Any) -> Vote:
-    vote = _VOTES.get(_word(value))
-    if vote is None:
-        raise record.refusal(f"a verdict is true, false or 'unparseable', got {short_repr(value)}")
-    return vote
-
-
-def _word(value: object) -> str:
-    return str(value).strip().lower()
-
-
-def read_rating_labels(path: Path, criterion: Criterion) -> list[LabeledRating]:
-    """Read JSON lines of answers, some of them labeled by people with a level of the criterion.
-
-    Fields: `question`, `answer`, `contexts` (texts), `label`, and `rating` or `ratings` if a judge
-    has rated already.
-    """
-
-    def read(record: Record) -> LabeledRating:
-        given = _recorded(record, "rating")
-        levels = [_level(record, each, criterion) for each in given or ()]
-        contexts: Any = record.fields.get("contexts") or []
-        if not isinstance(contexts, list) or not all(isinstance(each, str) for each in contexts):
-            raise record.refusal(f"'contexts' must be a list of texts, got {short_repr(contexts)}")
-        label = record.fields.get("label")
-        return LabeledRow(
-            record.text("question"),
-            record.text("answer"),
-            None if label is None else _level(record, label, criterion),
-            rating_of(criterion, levels) if levels else None,
-            sources=tuple(contexts),
-        )
-
-    return _read_rows(path, read, f"one of {', '.join(criterion.levels)}")
-
-
-def _level(record: Record, value: Any, criterion: Criterion) -> str:
+def _level(record: Record, value: Any, levels: Sequence[str]) -> str:
     word = str(value).strip().upper()
-    word = _SAME_WORDS.get(word, word) if "YES" in criterion.levels else word
-    if word not in criterion.levels:
-        levels = ", ".join(criterion.levels)
-        raise record.refusal(f"a level is one of {levels}, got {short_repr(value)}")
+    if len(levels) == 2:
+        word = {"TRUE": levels[1], "FALSE": levels[0]}.get(word, word)
+    if word not in levels:
+        raise record.refusal(f"a label is one of {_words(levels)}; got {short_repr(value)}")
     return word
 
 
-class LabeledNugget(NamedTuple):
-    """A nugget, an answer, and whether a person finds it stated there."""
-
-    question: str
-    answer: str
-    nugget: Nugget
-    label: Support
-
-
-def read_nugget_labels(path: Path) -> list[LabeledNugget]:
-    """Read JSON lines of `question`, `answer`, `nugget` and `label`: support, partial or none."""
-
-    def read(record: Record) -> LabeledNugget:
-        for key in ("question", "answer", "nugget", "label"):
-            if key not in record.fields:
-                raise record.refusal(f"has no {key!r}; a line has question, answer, nugget, label")
-        label = _word(record.fields["label"])
-        if label not in tuple(Support):
-            got = short_repr(record.fields["label"])
-            raise record.refusal(f"'label' must be support, partial or none, got {got}")
-        try:
-            nugget = Nugget(str(record.number), record.text("nugget"), Importance.VITAL)
-        except ValidationError as error:
-            raise record.refusal(f"'nugget': {error.errors()[0]['msg']}") from None
-        return LabeledNugget(record.text("question"), record.text("answer"), nugget, Support(label))
-
-    rows = [read(record) for record in records(plain_file(path))]
-    if not rows:
-        raise DataError("has no line with a label", file=path)
-    return rows
+def _words(levels: Sequence[str]) -> str:
+    return ", ".join(level.lower() for level in levels)
 
 
 @dataclass(frozen=True, slots=True)
 class CalibrationRecord:
-    """One calibration.
+    """One calibration, a line of its file.
 
-    Attributes:
-        kind: what was judged: `correctness`, `nuggets`, or `criterion.NAME`.
-        judge: the model, `KIND:MODEL`.
-        votes: how many votes it had.
-        prompts: the ids of the prompts that decide about this kind.
-        labelled: how many labels people gave.
-        agreement: the share on which judge and people agree.
-        kappa: the same beyond chance; None if it does not exist.
-        kappa_low: the lower end of its 95% interval.
-        bias: by how much the judge's mean is above that of the labels; gates subtract it.
-        questions: hashes of the labeled questions, with the number of their labels.
+    `kind` is what was judged: `correctness`, `nuggets`, or `criterion.NAME`; `judge` the model,
+    `KIND:MODEL`; `prompts` the ids of the prompts that decide about this kind. `questions` are
+    hashes of the labeled questions, with the number of their labels. The figures are those of
+    `Calibration`.
     """
 
     kind: _Name
@@ -500,9 +286,35 @@ class CalibrationRecord:
     created: str = ""
     assay: str = ""
 
+    @classmethod
+    def of(
+        cls,
+        kind: str,
+        judge: str,
+        votes: int,
+        prompts: Sequence[str],
+        questions: Sequence[str],
+        found: Calibration,
+    ) -> "CalibrationRecord":
+        """A record of now; `questions` are those with a label, once for each label."""
+        return cls(
+            kind=kind,
+            judge=judge,
+            votes=votes,
+            prompts=tuple(prompts),
+            labelled=len(questions),
+            agreement=found.accuracy.mean,
+            kappa=found.kappa,
+            kappa_low=found.kappa_low,
+            bias=found.bias,
+            questions=dict(Counter(map(question_hash, questions))),
+            created=datetime.now(UTC).date().isoformat(),
+            assay=version("agent-assay"),
+        )
+
     def labels_on(self, questions: Collection[str]) -> int:
         """How many of its labels are about these questions."""
-        known = {question_hash(each) for each in questions}
+        known = set(map(question_hash, questions))
         return sum(number for digest, number in self.questions.items() if digest in known)
 
 
@@ -511,63 +323,31 @@ def question_hash(question: str) -> str:
     return text_hash(normalize(question))[:_HASH_LENGTH]
 
 
-def make_record(
-    kind: str,
-    judge: str,
-    votes: int,
-    prompts: Sequence[str],
-    questions: Sequence[str],
-    agreement: float,
-    kappa: float | None,
-    kappa_low: float | None,
-    bias: float,
-) -> CalibrationRecord:
-    """A record of now; `questions` are those with a label, once for each label."""
-    return CalibrationRecord(
-        kind=kind,
-        judge=judge,
-        votes=votes,
-        prompts=tuple(prompts),
-        labelled=len(questions),
-        agreement=agreement,
-        kappa=kappa,
-        kappa_low=kappa_low,
-        bias=bias,
-        questions=dict(Counter(question_hash(each) for each in questions)),
-        created=datetime.now(UTC).date().isoformat(),
-        assay=version("agent-assay"),
-    )
-
-
 def add_record(path: Path, record: CalibrationRecord) -> None:
     """Add a line; an earlier one of the same kind, judge and votes is replaced."""
     earlier = read_calibrations(path) if path.exists() else []
-    kept = [each for each in earlier if _key(each) != _key(record)]
+    own = (record.kind, record.judge, record.votes)
+    kept = [each for each in earlier if (each.kind, each.judge, each.votes) != own]
     lines = (orjson.dumps(asdict(each)) for each in (*kept, record))
     write_file(path, b"".join(line + b"\n" for line in lines))
-
-
-def _key(record: CalibrationRecord) -> tuple[str, str, int]:
-    return record.kind, record.judge, record.votes
 
 
 def read_calibrations(path: Path) -> list[CalibrationRecord]:
     """The records of a file; `DataError` names a line that is none."""
     if not path.is_file():
         raise DataError("no such file; make it with: assay judge calibrate --out", file=path)
-    return [_read(record) for record in records(plain_file(path))]
-
-
-def _read(record: Record) -> CalibrationRecord:
-    try:
-        return TypeAdapter(CalibrationRecord).validate_python(record.fields)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise record.refusal(
-            f"is not a calibration record ({short_repr(where)}: {first['msg']}); write it "
-            "with: assay judge calibrate --out"
-        ) from None
+    found = []
+    for record in records(plain_file(path)):
+        try:
+            found.append(TypeAdapter(CalibrationRecord).validate_python(record.fields))
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            raise record.refusal(
+                f"is not a calibration record ({short_repr(where)}: {first['msg']}); write it "
+                "with: assay judge calibrate --out"
+            ) from None
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -590,46 +370,50 @@ def calibration_status(
     prompts: Sequence[str],
     questions: Collection[str],
 ) -> CalibrationStatus:
-    """Look for the record that fits.
+    """Look among the `known` records of a file for the one that fits.
 
-    Parameters:
-        known: the records of a file, or none.
-        kind: what the figure is about.
-        judge: the model's name.
-        votes: how many votes it has.
-        prompts: the ids of the prompts that decide.
-        questions: the texts of the data's questions.
+    It is about the same `kind` of figure by the same judge with the same prompts, and its labels
+    are about questions of this data.
     """
-
-    def no(why: str) -> CalibrationStatus:
+    of_kind = [each for each in known if each.kind == kind]
+    of_judge = [each for each in of_kind if each.judge == judge]
+    same = [each for each in of_judge if (each.votes, each.prompts) == (votes, tuple(prompts))]
+    why = _why_uncalibrated(of_kind, of_judge, same, questions)
+    if why is not None:
         words = f"the judge {judge} was not calibrated on this data for {kind}: {why}"
         return CalibrationStatus(False, words)
+    record = same[-1]
+    words = (
+        f"the judge {judge} was calibrated on {record.labels_on(questions)} labels of this data: "
+        f"agreement {record.agreement:.2f}, kappa {record.kappa:.2f} (at least "
+        f"{record.kappa_low:.2f})"
+    )
+    return CalibrationStatus(True, words, record.bias)
 
-    of_kind = [each for each in known if each.kind == kind]
+
+def _why_uncalibrated(
+    of_kind: Sequence[CalibrationRecord],
+    of_judge: Sequence[CalibrationRecord],
+    same: Sequence[CalibrationRecord],
+    questions: Collection[str],
+) -> str | None:
     if not of_kind:
-        return no("there is no calibration; make one with assay judge calibrate --out")
-    of_judge = [each for each in of_kind if each.judge == judge]
+        return "there is no calibration; make one with assay judge calibrate --out"
     if not of_judge:
-        others = ", ".join(dict.fromkeys(each.judge for each in of_kind))
-        return no(f"the file has one of {others}")
-    same = [each for each in of_judge if (each.votes, each.prompts) == (votes, tuple(prompts))]
+        return f"the file has one of {', '.join(dict.fromkeys(each.judge for each in of_kind))}"
     if not same:
-        return no("its calibration was made with other prompts or another number of votes")
+        return "its calibration was made with other prompts or another number of votes"
     record = same[-1]
     number = record.labels_on(questions)
     if not number:
-        return no(f"none of its {record.labelled} labels is about a question of this data")
+        return f"none of its {record.labelled} labels is about a question of this data"
     if number < MIN_LABELS:
-        return no(f"only {number} labels are about this data, at least {MIN_LABELS} are needed")
+        return f"only {number} labels are about this data, at least {MIN_LABELS} are needed"
     if record.kappa is None or record.kappa_low is None:
-        return no("its calibration has no kappa; label right and wrong answers, calibrate again")
+        return "its calibration has no kappa; label right and wrong answers, calibrate again"
     if record.kappa_low < MIN_KAPPA:
-        return no(
+        return (
             f"its kappa, {record.kappa:.2f}, may be as low as {record.kappa_low:.2f}, and at least "
             f"{MIN_KAPPA} is needed; label more answers, or choose another model"
         )
-    words = (
-        f"the judge {judge} was calibrated on {number} labels of this data: agreement "
-        f"{record.agreement:.2f}, kappa {record.kappa:.2f} (at least {record.kappa_low:.2f})"
-    )
-    return CalibrationStatus(True, words, record.bias)
+    return None

@@ -1,4 +1,11 @@
-"""A language model as judge: each answer is judged in both orders, and a verdict wins in each."""
+"""A language model as judge: each answer is judged in both orders, and a verdict wins in each.
+
+    judge = Judge(provider, votes=2)
+    (await judge.correctness(question, answer, reference)).verdict  # True, False or None
+
+Whatever a judge is asked (whether an answer is right, a fact stated, a sentence supported, a text
+polite), its reply is one of a few words, and the votes about one text are one `Judgment`.
+"""
 
 import copy
 import math
@@ -6,9 +13,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-
-import numpy as np
 
 from assay.answers.statements import (
     abstained,
@@ -22,28 +26,39 @@ from assay.errors import ProviderError, ProviderFailure, UsageError
 from assay.llm.passages import NOT_FOUND
 from assay.llm.prompt import delimited, delimiter_code, load_prompt
 from assay.llm.providers.provider import LLMProvider, Spending
-from assay.metrics.graded import Floats
 from assay.net.gather import gather
 from assay.net.json import parse_json
 from assay.privacy import is_private
 
+TRUTH = ("FALSE", "TRUE")
+FACT_STATES = ("CONTRADICTED", "ABSENT", "STATED")
+MAX_FLIPS = 0.2
+"""The share of answers about which a judge may contradict itself."""
+MAX_SENTENCES = 50
+"""Sentences of one answer that the judge is asked about: bounds the calls a long answer costs."""
+
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL | re.IGNORECASE)
+_THINKING = re.compile(r"\s*(?:<think>(?!.*</think>).*)?", re.DOTALL | re.IGNORECASE)
 _LABEL = re.compile(r"\A(?:answer|verdict|response|result)\s*[:=]\s*", re.IGNORECASE)
 _FENCE = re.compile(r"\A\s*+```\w*+\s*|```\s*+\Z")
 _WRAPPING = " \t\r\n.!*_`\"'“”‘’()[]"
+# Enough for one word in any wrapping; an essay is cut, and would not count anyway.
+_TOKENS = 16
+_TOKENS_PER_WORD = 6
+_TOKENS_OF_REASON = 80
+# For a second call, if a reasoning model had not finished thinking.
+_TOKENS_TO_THINK = 1024
+_MAX_REASON = 400
+_QUOTED = 60
+_MIN_BY_CHANCE = 4.0
+# At temperature 0 the same wording would get the same reply, so every second pair of votes has
+# another one.
+_WORDINGS = ("judge_correctness", "judge_correctness_facts", "judge_correctness_reader")
+_SUPPORT = ("judge_support", "judge_support_first")
 
 
 class UnreliableJudge(Exception):
     """The judge contradicts itself, fails its controls or says nothing: no figure is reported."""
-
-
-class Vote(StrEnum):
-    """One reply of a judge, read strictly."""
-
-    TRUE = "true"
-    FALSE = "false"
-    UNPARSEABLE = "unparseable"
-    REFUSED = "refused"
 
 
 def parse_word(reply: str, allowed: Sequence[str]) -> str | None:
@@ -73,208 +88,165 @@ def parse_words(reply: str, allowed: Sequence[str], number: int) -> list[str] | 
     return words if all(word in allowed for word in words) else None
 
 
-def parse_vote(reply: str) -> Vote:
-    """TRUE or FALSE alone is a vote; anything else is `UNPARSEABLE`."""
-    word = parse_word(reply, ("TRUE", "FALSE"))
-    return Vote.UNPARSEABLE if word is None else Vote[word]
-
-
 @dataclass(frozen=True, slots=True)
 class Judgment:
-    """The votes about one answer; `by_rule` if no model had to be asked.
+    """The votes about one text: each is one of `levels`, worst first, or None if it was neither.
 
-    With `both_orders`, every second vote was given with the reference first. `replies` are the
-    judge's own words, one for each vote; a verdict by rule has none.
+    With `both_orders`, every second vote was given with the texts swapped. `replies` are the
+    judge's own words, None if it refused. `by_rule` if no model had to be asked.
     """
 
-    votes: tuple[Vote, ...]
+    votes: tuple[str | None, ...]
+    levels: tuple[str, ...] = TRUTH
     by_rule: bool = False
-    both_orders: bool = False
-    replies: tuple[str, ...] = ()
+    both_orders: bool = True
+    replies: tuple[str | None, ...] = ()
+    reason: str = ""
 
     @property
-    def orders(self) -> tuple[tuple[Vote, ...], ...]:
-        """The votes by what was shown first: the answer, then the reference."""
-        return (self.votes[0::2], self.votes[1::2]) if self.both_orders else (self.votes,)
+    def orders(self) -> tuple[str | None, ...]:
+        """What the majority says in each of the orders; None if there is none.
+
+        An unreadable vote counts against all: if it were left out, one clear vote among five could
+        decide.
+        """
+        votes = (self.votes[0::2], self.votes[1::2]) if self.both_orders else (self.votes,)
+        return tuple(map(_majority, votes))
 
     @property
     def verdict(self) -> bool | None:
-        """What the majority says in each of the orders; None if there is no such thing.
+        """True if all orders say the best level, False if the worst; else None.
 
-        So a judge that prefers a place decides nothing, whatever the number of votes. An
-        unparseable vote counts against both sides: if it were left out, one clear vote among five
-        could decide.
+        So a judge that prefers a place decides nothing, whatever the number of votes.
         """
-        verdicts = set(self.verdicts)
-        return verdicts.pop() if len(verdicts) == 1 else None
+        decided = {self.levels[0]: False, self.levels[-1]: True}
+        levels = {*self.orders}
+        return decided.get(levels.pop() or "") if len(levels) == 1 else None
 
     @property
-    def verdicts(self) -> tuple[bool | None, ...]:
-        """What the majority says in each of the orders; None if there is none."""
-        return tuple(map(_majority, self.orders))
+    def worst(self) -> str | None:
+        """The worse of what the orders say: a judge that prefers a place can give no credit."""
+        decided = [level for level in self.orders if level is not None]
+        return min(decided, key=self.levels.index) if len(decided) == len(self.orders) else None
+
+    @property
+    def value(self) -> float | None:
+        """From 0 for the worst level to 1: a verdict, or the mean of numbers; None if undecided."""
+        if len(self.levels) == 2:
+            return None if self.verdict is None else float(self.verdict)
+        ranks = self._ranks
+        decided = bool(ranks) and len(ranks) == len(self.votes)
+        return sum(ranks) / len(ranks) / (len(self.levels) - 1) if decided else None
+
+    @property
+    def _ranks(self) -> list[int]:
+        return [self.levels.index(vote) for vote in self.votes if vote is not None]
 
     @property
     def flipped(self) -> bool:
-        """Whether the judge said both TRUE and FALSE about the same two answers."""
-        return {Vote.TRUE, Vote.FALSE} <= set(self.votes)
+        """Whether votes contradict each other; neighbors on a longer scale do not."""
+        ranks = self._ranks
+        return bool(ranks) and max(ranks) - min(ranks) > (len(self.levels) > 2)
 
     @property
-    def unparseable(self) -> int:
-        """How many votes were neither TRUE nor FALSE."""
-        return sum(vote in (Vote.UNPARSEABLE, Vote.REFUSED) for vote in self.votes)
+    def differs(self) -> bool:
+        """Whether not all votes are the same."""
+        return len({*self.votes}) > 1
+
+    @property
+    def is_mute(self) -> bool:
+        """Whether there is no readable majority."""
+        return None in self.orders and not self.flipped
+
+    @property
+    def unreadable(self) -> int:
+        """How many votes were none of the levels."""
+        return self.votes.count(None)
 
     @property
     def unreadable_replies(self) -> list[str]:
-        """What the judge said in place of a verdict."""
+        """What the judge said in place of a level."""
         pairs = zip(self.votes, self.replies, strict=False)
-        return [reply for vote, reply in pairs if vote is Vote.UNPARSEABLE]
+        return [reply for vote, reply in pairs if vote is None and reply is not None]
 
 
-def _majority(votes: Sequence[Vote]) -> bool | None:
-    for vote, count in Counter(votes).items():
-        if 2 * count > len(votes) and vote in (Vote.TRUE, Vote.FALSE):
-            return vote is Vote.TRUE
-    return None
+def ruled(level: str, levels: tuple[str, ...] = TRUTH) -> Judgment:
+    """A judgment that needed no model."""
+    return Judgment((level,), levels, by_rule=True, both_orders=False)
 
 
-def correctness_values(judgments: Sequence[Judgment]) -> Floats:
-    """1 for TRUE, else 0: where the judge is undecided, the answer does not count as correct."""
-    return np.array([float(each.verdict is True) for each in judgments], dtype=np.float64)
+def _majority(votes: Sequence[str | None]) -> str | None:
+    return next((vote for vote, count in Counter(votes).items() if 2 * count > len(votes)), None)
 
 
 def flip_rate(judgments: Sequence[Judgment]) -> float | None:
-    """The share of answers about which the judge contradicts itself.
-
-    None if no answer was judged more than once.
-    """
+    """The share of texts about which the judge contradicts itself; None if none was asked twice."""
     repeated = [each for each in judgments if len(each.votes) > 1]
     return sum(each.flipped for each in repeated) / len(repeated) if repeated else None
 
 
-def quote_unreadable(replies: Iterable[str], expected: str = "TRUE or FALSE") -> str:
+def quote_unreadable(judgments: Iterable[Judgment]) -> str:
     """`: it replied 'Yes.' where TRUE or FALSE alone was expected`; empty if there is no reply.
 
     A private run does not quote: the reply may repeat the answer.
     """
-    shown = next(iter(replies), None)
-    if shown is None or is_private():
-        return ""
-    said = " ".join(shown.split())
-    cut = f"{said[:_QUOTED]}…" if len(said) > _QUOTED else said
-    return f": it replied {cut!r} where {expected} alone was expected"
+    for judgment in judgments:
+        for reply in judgment.unreadable_replies:
+            if is_private():
+                return ""
+            said = " ".join(reply.split())
+            cut = f"{said[:_QUOTED]}…" if len(said) > _QUOTED else said
+            expected = " or ".join(reversed(judgment.levels))
+            return f": it replied {cut!r} where {expected} alone was expected"
+    return ""
 
 
-MAX_FLIPS = 0.2
-"""The share of answers about which a judge may say both TRUE and FALSE."""
-_MIN_BY_CHANCE = 4.0
-_QUOTED = 60
-
-
-def unreliable(judgments: Sequence[Judgment], max_flips: float = MAX_FLIPS) -> str | None:
+def unreliable(judgments: Iterable[Judgment], things: str = "answers") -> str | None:
     """The reason to distrust these judgments, or None.
 
-    A judge is refused that gives no verdict about most answers, that contradicts itself about more
-    than `max_flips` of them, or whose votes in the two orders agree no more than those of two coins
-    that say TRUE as often as it does.
+    A judge is refused that gives no verdict about most texts, that contradicts itself about more
+    than `MAX_FLIPS` of them, or whose votes in the two orders agree no more than those of two coins
+    that say the same words as often as it does.
     """
     asked = [each for each in judgments if not each.by_rule]
-    doubt = inconsistency(
-        "answers",
-        mute=("gave no verdict for", [x.verdict is None and not x.flipped for x in asked]),
-        flipped=("said both TRUE and FALSE about", [x.flipped for x in asked if len(x.votes) > 1]),
-        quoted=quote_unreadable(reply for each in asked for reply in each.unreadable_replies),
-        max_flips=max_flips,
-    )
-    if doubt is None and _like_coins(asked):
+    mute = sum(each.is_mute for each in asked)
+    if 2 * mute > len(asked):
+        quoted = quote_unreadable(asked)
+        return (
+            f"the judge gave no verdict for {mute} of {len(asked)} {things}{quoted}; "
+            "choose another model"
+        )
+    repeated = [each.flipped for each in asked if len(each.votes) > 1]
+    if sum(repeated) > MAX_FLIPS * len(repeated):
+        return (
+            f"the judge contradicted itself about {sum(repeated)} of {len(repeated)} {things} "
+            f"({100 * sum(repeated) / len(repeated):.0f}%) when texts were swapped; at most "
+            f"{100 * MAX_FLIPS:g}% are accepted"
+        )
+    if _like_coins(asked):
         return (
             f"the judge answers like a coin: its verdicts in the two orders agree about "
-            f"{len(asked)} answers no more often than chance would; choose another model"
+            f"{len(asked)} {things} no more often than chance would; choose another model"
         )
-    return doubt
-
-
-def inconsistency(
-    things: str,
-    *,
-    mute: tuple[str, Sequence[bool]],
-    flipped: tuple[str, Sequence[bool]],
-    quoted: str = "",
-    max_flips: float = MAX_FLIPS,
-) -> str | None:
-    """Why a judge is not believed: it is mute about most things, or contradicts itself too often.
-
-    `mute` and `flipped` each have what the judge did, as words, and about which things it did so.
-    """
-    verb, found = mute
-    if 2 * sum(found) > len(found):
-        said = f"the judge {verb} {sum(found)} of {len(found)} {things}{quoted}"
-        return f"{said}; choose another model"
-    verb, found = flipped
-    rate = sum(found) / len(found) if found else 0.0
-    if rate > max_flips:
-        said = f"the judge {verb} {sum(found)} of {len(found)} {things} ({100 * rate:.0f}%)"
-        return f"{said} when texts were swapped; at most {100 * max_flips:g}% are accepted"
     return None
 
 
 def _like_coins(asked: Sequence[Judgment]) -> bool:
     """Whether the orders disagree as often as coins with the judge's shares of TRUE would."""
-    pairs = [each.verdicts for each in asked if each.both_orders]
+    pairs = [each.orders for each in asked if each.both_orders and len(each.levels) == 2]
     decided = [pair for pair in pairs if None not in pair]
     if not decided:
         return False
-    first = sum(pair[0] is True for pair in decided) / len(decided)
-    second = sum(pair[1] is True for pair in decided) / len(decided)
+    best = next(each.levels[-1] for each in asked)
+    first = sum(pair[0] == best for pair in decided) / len(decided)
+    second = sum(pair[1] == best for pair in decided) / len(decided)
     by_chance = first * (1 - second) + (1 - first) * second
     expected = by_chance * len(decided)
-    seen = sum(pair[0] is not pair[1] for pair in decided)
+    seen = sum(pair[0] != pair[1] for pair in decided)
     # Within two standard deviations of what chance gives; one slip among verdicts that are nearly
     # all the same proves nothing.
     spread = math.sqrt(expected * (1 - by_chance))
     return expected >= _MIN_BY_CHANCE and seen > expected - 2 * spread
-
-
-class FactState(StrEnum):
-    """What an answer does with one fact."""
-
-    STATED = "STATED"
-    CONTRADICTED = "CONTRADICTED"
-    ABSENT = "ABSENT"
-
-
-# Enough for one word in any wrapping; an essay is cut, and would not count anyway.
-_TOKENS = 16
-_TOKENS_PER_WORD = 6
-_TOKENS_OF_REASON = 80
-_MAX_REASON = 400
-# For a second call, where a reasoning model had not finished thinking.
-_TOKENS_TO_THINK = 1024
-_THINKING = re.compile(r"\s*(?:<think>(?!.*</think>).*)?", re.DOTALL | re.IGNORECASE)
-MAX_SENTENCES = 50
-"""Sentences of one answer that the judge is asked about: bounds the calls a long answer costs."""
-
-
-@dataclass(frozen=True, slots=True)
-class FactsJudgment:
-    """What the answer does with each of the reference's facts; None if nobody could read it."""
-
-    states: tuple[FactState | None, ...]
-    replies: tuple[str, ...] = ()
-
-    @property
-    def contradicted(self) -> int:
-        """How many facts the answer contradicts."""
-        return self.states.count(FactState.CONTRADICTED)
-
-    @property
-    def unparseable(self) -> int:
-        """For how many facts the reply could not be read."""
-        return self.states.count(None)
-
-    @property
-    def recall(self) -> float:
-        """The share of the facts that are stated."""
-        return self.states.count(FactState.STATED) / len(self.states) if self.states else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,13 +266,10 @@ class JudgeCall:
 class Judge:
     """Asks `provider` about answers, `votes` times about each, one call a vote.
 
-    judge = Judge(provider, votes=2)
-    (await judge.correctness(question, answer, reference)).verdict  # True, False or None
-
-    Every second vote shows the reference first, so an odd number is raised by one; every second
-    pair asks in other words. Every vote has another prompt, by the code in its marks: a cache
-    never answers one vote with another, and the same judging a second time is answered from the
-    cache. A refusal is a vote for neither side; other failures of the provider are raised.
+    Every second vote shows the reference first, so an odd number is raised by one. Every vote has
+    another prompt, by the code in its marks: a cache never answers one vote with another, and the
+    same judging a second time is answered from the cache. A refusal is a vote for neither side;
+    other failures of the provider are raised.
     """
 
     def __init__(
@@ -308,14 +277,12 @@ class Judge:
         provider: LLMProvider,
         votes: int = 2,
         *,
-        max_tokens: int = _TOKENS,
         record: Callable[[JudgeCall], None] | None = None,
     ) -> None:
         if votes < 1:
             raise UsageError(f"a judge needs at least 1 vote, got {votes!r}")
         self.provider = provider
         self.votes = votes + votes % 2
-        self._max_tokens = max_tokens
         self._record = record
         self._query_id = ""
 
@@ -349,106 +316,84 @@ class Judge:
         """
         declined = clearly_abstained(answer)
         if declined or (reference is None and not may_decline(answer)):
-            right = declined and reference is None
-            return Judgment((Vote.TRUE if right else Vote.FALSE,), by_rule=True)
+            return ruled(TRUTH[declined and reference is None])
         truth = NOT_FOUND if reference is None else reference
         prompts = (correctness_prompt(question, answer, truth, vote) for vote in range(self.votes))
-        return await self._judgment("correctness", prompts, both_orders=True)
+        return await self.ask("correctness", prompts, TRUTH)
 
-    async def facts(self, question: str, answer: str, facts: Sequence[Fact]) -> FactsJudgment:
-        """Fact by fact: also separates what is contradicted from what is left out."""
-        found = await gather(
-            self._choose("fact", fact_prompt(question, answer, fact), tuple(FactState))
-            for fact in facts
-        )
-        states = (None if word is None else FactState(word) for word, _ in found)
-        return FactsJudgment(tuple(states), tuple(reply or "" for _, reply in found))
+    async def facts(self, question: str, answer: str, facts: Sequence[Fact]) -> list[Judgment]:
+        """Fact by fact, once: also tells what is contradicted from what is left out."""
+        prompts = (fact_prompt(question, answer, fact) for fact in facts)
+        return await gather(self.ask("fact", [each], FACT_STATES) for each in prompts)
 
     async def faithfulness(self, answer: str, sources: Sequence[str]) -> float | None:
         """The share of the answer's sentences that the judge finds supported; None if most
         replies are not a verdict. Those after the first `MAX_SENTENCES` count as not supported.
         """
         said = [] if abstained(answer) else claims(statements(answer))
-        shown = said[:MAX_SENTENCES]
-        votes = await gather(self.supports(each, sources) for each in shown)
-        if 2 * sum(vote not in (Vote.TRUE, Vote.FALSE) for vote in votes) > len(votes):
+        found = await gather(self.supports(each, sources) for each in said[:MAX_SENTENCES])
+        if 2 * sum(each.verdict is None for each in found) > len(found):
             return None
-        return votes.count(Vote.TRUE) / len(said) if said else 0.0
+        return sum(each.verdict is True for each in found) / len(said) if said else 0.0
 
-    async def supports(self, sentence: str, sources: Sequence[str], vote: int = 0) -> Vote:
-        """Whether the sources support one sentence; `faithfulness` asks the same once."""
-        return (await self.support_judgment(sentence, sources, vote)).votes[0]
+    async def supports(self, sentence: str, sources: Sequence[str], vote: int = 0) -> Judgment:
+        """Whether the sources support one sentence, asked once."""
+        return await self.ask("support", [support_prompt(sentence, sources, vote)], TRUTH)
 
-    async def support_judgment(
-        self, sentence: str, sources: Sequence[str], vote: int = 0
+    async def ask(
+        self, kind: str, prompts: Iterable[str], levels: tuple[str, ...], *, reason: bool = False
     ) -> Judgment:
-        """The same with the reply."""
-        return await self._judgment("support", [support_prompt(sentence, sources, vote)])
+        """A vote for each prompt; with `reason`, that is on the lines after the word."""
+        replies = await gather(self._vote(kind, each, levels, reason=reason) for each in prompts)
+        votes = tuple(vote for vote, _, _ in replies)
+        return Judgment(
+            votes,
+            levels,
+            both_orders=len(votes) > 1,
+            replies=tuple(reply for _, reply, _ in replies),
+            reason=next((why for vote, _, why in replies if vote and why), ""),
+        )
 
     async def choose(self, prompt: str, allowed: Sequence[str], kind: str = "") -> str | None:
         """The one of the allowed words that the reply consists of, read as strictly as a vote."""
-        return (await self._choose(kind, prompt, allowed))[0]
+        return (await self._vote(kind, prompt, allowed))[0]
 
     async def choose_each(
         self, prompt: str, allowed: Sequence[str], number: int, kind: str = ""
     ) -> list[str] | None:
         """One of the allowed words for each of `number` things; None for any other reply."""
-        reply = await self._reply(prompt, self._max_tokens + _TOKENS_PER_WORD * number)
+        reply = await self._reply(prompt, _TOKENS + _TOKENS_PER_WORD * number)
         words = parse_words(reply or "", allowed, number)
         self._keep(kind, prompt, reply, None if words is None else ", ".join(words))
         return words
 
-    async def rate(self, prompt: str, allowed: Sequence[str], kind: str) -> tuple[str | None, str]:
-        """The allowed word on the first line of the reply, and the reason on the lines after it."""
-        reply = await self._reply(prompt, self._max_tokens + _TOKENS_OF_REASON)
-        first, _, rest = _THOUGHT.sub("", reply or "").strip().partition("\n")
-        word = parse_word(first, allowed)
+    async def _vote(
+        self, kind: str, prompt: str, allowed: Sequence[str], *, reason: bool = False
+    ) -> tuple[str | None, str | None, str]:
+        """The allowed word, the reply, and the reason."""
+        reply = await self._reply(prompt, _TOKENS + _TOKENS_OF_REASON * reason)
+        said, why = reply or "", ""
+        if reason:
+            said, _, why = _THOUGHT.sub("", said).strip().partition("\n")
+        word = parse_word(said, allowed)
         self._keep(kind, prompt, reply, word)
-        return word, " ".join(rest.split())[:_MAX_REASON]
-
-    async def _judgment(
-        self, kind: str, prompts: Iterable[str], *, both_orders: bool = False
-    ) -> Judgment:
-        found = await gather(self._choose(kind, each, ("TRUE", "FALSE")) for each in prompts)
-        votes = tuple(
-            Vote.REFUSED if reply is None else Vote.UNPARSEABLE if word is None else Vote[word]
-            for word, reply in found
-        )
-        replies = tuple(reply or "" for _, reply in found)
-        return Judgment(votes, both_orders=both_orders, replies=replies)
-
-    async def _choose(
-        self, kind: str, prompt: str, allowed: Sequence[str]
-    ) -> tuple[str | None, str | None]:
-        """The allowed word that was replied, and the reply itself; None if the model refused."""
-        reply = await self._reply(prompt)
-        word = parse_word(reply or "", allowed)
-        self._keep(kind, prompt, reply, word)
-        return word, reply
+        return word, reply, " ".join(why.split())[:_MAX_REASON]
 
     def _keep(self, kind: str, prompt: str, reply: str | None, verdict: str | None) -> None:
         if self._record is not None:
             self._record(JudgeCall(self._query_id, kind, prompt, reply, verdict))
 
-    async def _reply(self, prompt: str, max_tokens: int | None = None) -> str | None:
-        most = max_tokens or self._max_tokens
-        reply = await self._generate(prompt, most)
-        if reply is not None and most < _TOKENS_TO_THINK and _THINKING.fullmatch(reply):
-            return await self._generate(prompt, _TOKENS_TO_THINK)
-        return reply
-
-    async def _generate(self, prompt: str, max_tokens: int) -> str | None:
-        """The reply; None if the model refuses."""
+    async def _reply(self, prompt: str, max_tokens: int) -> str | None:
+        """The reply, with room to finish thinking; None if the model refuses."""
         try:
-            return await self.provider.generate(prompt, max_tokens)
+            reply = await self.provider.generate(prompt, max_tokens)
+            if max_tokens < _TOKENS_TO_THINK and _THINKING.fullmatch(reply):
+                reply = await self.provider.generate(prompt, _TOKENS_TO_THINK)
         except ProviderError as error:
             if error.kind is ProviderFailure.REFUSAL:
                 return None
             raise
-
-
-_WORDINGS = ("judge_correctness", "judge_correctness_facts", "judge_correctness_reader")
-"""The same question in three wordings: at temperature 0 the same one would get the same reply."""
+        return reply
 
 
 def correctness_prompts(votes: int) -> tuple[str, ...]:
@@ -482,9 +427,6 @@ def fact_prompt(question: str, answer: str, fact: Fact) -> str:
         fact=delimited("fact", code, said),
         answer=delimited("answer", code, answer),
     )
-
-
-_SUPPORT = ("judge_support", "judge_support_first")
 
 
 def support_prompt(statement: str, sources: Sequence[str], vote: int = 0) -> str:

@@ -5,17 +5,20 @@ same holds for a fact and its answer, and for a sentence and its source. A judge
 one verdict is steady in every order; only such pairs show that its verdicts do not depend on the
 answers. A reference with one number, name or negation changed is a near miss: a judge that calls
 many of those right gives figures that are too high.
+
+    pairs = control_pairs([("When?", "At 7:00."), ("Who?", "Marta.")], number=5)
+    controls = await ask_controls(pairs, lambda pair: judge.correctness(*pair[:3]))
+    controls.failure  # None, or why this judge is not believed
 """
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from assay.answers.judge import FactState, Judge, Judgment, quote_unreadable
+from assay.answers.judge import Judgment, quote_unreadable
 from assay.answers.statements import abstained
-from assay.data.dataset import Fact
 from assay.metrics.answer_values import JudgeControls
 from assay.net.gather import gather
 from assay.text import sentences, stems
@@ -24,15 +27,14 @@ NEAR_MISSES = 8
 """Near misses for each control pair: with the default of 5 pairs a judge that lets a quarter of
 them through is caught nine times in ten."""
 TOLERATED_NEAR_MISSES = 0.08
+UNRELATED = "The lighthouse keeper painted the northern door again in spring."
+"""A wrong answer to nearly every question."""
+
 _SIGNIFICANCE = 0.05
 _CANDIDATES = 200
 _UNLIKE = 0.2
 _MIN_PAIRS = 2
 _REMEDY = "choose another model (skip the self-test with --judge-set controls=0)"
-
-
-UNRELATED = "The lighthouse keeper painted the northern door again in spring."
-"""A wrong answer to nearly every question."""
 
 
 class ControlPair(NamedTuple):
@@ -44,40 +46,49 @@ class ControlPair(NamedTuple):
     same: bool
 
 
-def count_controls(
-    found: Sequence[tuple[bool, bool]], mute: int = 0, unreadable: str = ""
+async def ask_controls(
+    pairs: Sequence[ControlPair],
+    ask: Callable[[ControlPair], Coroutine[Any, Any, Judgment]],
+    near_misses: Sequence[ControlPair] = (),
 ) -> JudgeControls:
-    """From whether each pair is the same and whether it was judged rightly; `mute` got no
-    verdict, and `unreadable` quotes what was said in its place.
-    """
-    kinds = {kind: [right for same, right in found if same is kind] for kind in (True, False)}
-    failure = None
-    if 2 * mute > len(found):
-        failure = f"the judge gave no verdict for {mute} of {len(found)} controls{unreadable}"
-    for kind, what in ((False, "accepted {} wrong"), (True, "rejected {} correct")):
-        wrong = kinds[kind].count(False)
-        if failure is None and len(kinds[kind]) >= _MIN_PAIRS and 2 * wrong > len(kinds[kind]):
-            said = what.format(f"{wrong} of {len(kinds[kind])}")
-            failure = f"the judge failed its self-test: it {said} texts"
-    return JudgeControls(
-        same=len(kinds[True]),
-        same_right=sum(kinds[True]),
-        different=len(kinds[False]),
-        different_right=sum(kinds[False]),
-        failure=failure and f"{failure}; {_REMEDY}",
-    )
-
-
-def with_near_misses(controls: JudgeControls, believed: Sequence[bool]) -> JudgeControls:
-    """The controls with near misses, of which these were believed."""
-    asked, wrong = len(believed), sum(believed)
-    update: dict[str, object] = {"altered": asked, "altered_believed": wrong, "alterable": asked}
-    if wrong > max_believed(asked):
-        update["failure"] = (
-            f"the judge failed its self-test: it accepted {wrong} of {asked} correct texts "
+    """Ask a judge about pairs whose verdict is known; about near misses only if it passes."""
+    judgments = await gather(map(ask, pairs))
+    controls = _count(pairs, judgments)
+    if controls.failure:
+        return controls
+    believed = sum(each.verdict is True for each in await gather(map(ask, near_misses)))
+    asked, failure = len(near_misses), None
+    if believed > max_believed(asked):
+        failure = (
+            f"the judge failed its self-test: it accepted {believed} of {asked} correct texts "
             f"with one number, name or negation changed; {_REMEDY}"
         )
-    return controls.model_copy(update=update)
+    found = {"altered": asked, "altered_believed": believed, "alterable": asked}
+    return controls.model_copy(update={**found, "failure": failure})
+
+
+def _count(pairs: Sequence[ControlPair], judgments: Sequence[Judgment]) -> JudgeControls:
+    right: dict[bool, list[bool]] = {True: [], False: []}
+    for pair, judgment in zip(pairs, judgments, strict=True):
+        right[pair.same].append(judgment.verdict is pair.same)
+    mute = sum(not any(each.votes) for each in judgments)
+    failure = None
+    if 2 * mute > len(pairs):
+        said = quote_unreadable(judgments)
+        failure = f"the judge gave no verdict for {mute} of {len(pairs)} controls{said}; {_REMEDY}"
+    for same, verb, what in ((False, "accepted", "wrong"), (True, "rejected", "correct")):
+        of, wrong = len(right[same]), right[same].count(False)
+        if failure is None and of >= _MIN_PAIRS and 2 * wrong > of:
+            failure = (
+                f"the judge failed its self-test: it {verb} {wrong} of {of} {what} texts; {_REMEDY}"
+            )
+    return JudgeControls(
+        same=len(right[True]),
+        same_right=sum(right[True]),
+        different=len(right[False]),
+        different_right=sum(right[False]),
+        failure=failure,
+    )
 
 
 def max_believed(asked: int) -> int:
@@ -171,63 +182,7 @@ def _replaced(text: str, match: re.Match[str], new: str) -> str:
     return text[: match.start()] + new + text[match.end() :]
 
 
-async def ask_controls(
-    judge: Judge,
-    pairs: Sequence[ControlPair],
-    altered: Sequence[ControlPair] = (),
-    *,
-    support: bool = False,
-) -> JudgeControls:
-    """Ask a judge about references, each in all its votes; about near misses if it passes.
-
-    With `support`, it is asked whether one text supports the other, as about answers.
-    """
-
-    async def asked(pair: ControlPair) -> Judgment:
-        if support:
-            return await judge.support_judgment(pair.answer, [pair.reference])
-        return await judge.correctness(pair.question, pair.answer, pair.reference)
-
-    judgments = await gather(map(asked, pairs))
-    verdicts = zip(pairs, judgments, strict=True)
-    result = count_controls(
-        [(pair.same, judgment.verdict is pair.same) for pair, judgment in verdicts],
-        mute=sum(each.unparseable == len(each.votes) for each in judgments),
-        unreadable=quote_unreadable(r for each in judgments for r in each.unreadable_replies),
-    )
-    if result.failure:
-        return result
-    near = await gather(map(asked, altered))
-    return with_near_misses(result, [each.verdict is True for each in near])
-
-
 def support_pairs(sources: Sequence[str], number: int) -> list[ControlPair]:
     """A source's first sentence is supported by it, and not by a source without its words."""
     named = [("", first) for text in sources if (first := next(iter(sentences(text)), ""))]
     return control_pairs(named, number)
-
-
-async def ask_fact_controls(
-    judge: Judge, known: Sequence[tuple[str, str, Fact]], number: int
-) -> JudgeControls | None:
-    """Ask whether a reference states its own fact, and whether another question's states it.
-
-    `known` has questions with their reference answer and a fact that it states.
-    """
-    facts = {(question, said): fact for question, said, fact in known}
-    pairs = control_pairs(list(facts), number)
-    if not pairs:
-        return None
-    found = await gather(
-        judge.facts(pair.question, pair.answer, [facts[pair.question, pair.reference]])
-        for pair in pairs
-    )
-    states = [each.states[0] for each in found]
-    return count_controls(
-        [
-            (pair.same, state is not None and (state is FactState.STATED) is pair.same)
-            for pair, state in zip(pairs, states, strict=True)
-        ],
-        mute=states.count(None),
-        unreadable=quote_unreadable(each.replies[0] for each in found if each.unparseable),
-    )

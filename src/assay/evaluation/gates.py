@@ -439,7 +439,7 @@ def _votes_and_prompts(kind: str, config: RunConfig) -> tuple[int, tuple[str, ..
         (each for each in criteria.read_criteria(Path(config.criteria)) if each.metric == kind),
         None,
     )
-    return criteria.VOTES, () if asked is None else criteria.criterion_prompts(asked)
+    return criteria.VOTES, () if asked is None else asked.prompts
 
 
 def _judge_model(spec: str) -> str:

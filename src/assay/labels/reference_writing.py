@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from assay.answers.faithfulness import unsupported
-from assay.answers.judge import Judge, Vote
+from assay.answers.judge import Judge
 from assay.answers.references import (
     ANSWER_HASH,
     MAX_FACT,
@@ -283,7 +283,7 @@ class ModelExtractor:
         merged = merge_nuggets([*draft.facts, fact])
         if len(merged) > len(draft.facts):
             votes = [await self._judge.supports(text, sources, vote) for vote in (0, 1)]
-            if votes != [Vote.TRUE, Vote.TRUE]:
+            if not all(vote.verdict for vote in votes):
                 return NuggetRejection.UNSUPPORTED
         is_new = len(merged) > len(draft.facts)
         draft.facts = merged

@@ -124,3 +124,23 @@ class JudgeControls(StoredModel):
             f"the judge was not tested on references with one thing changed, because {few} has a "
             "number, unit, name or negation to change: a judge that only compares words would pass"
         )
+
+
+class NuggetAssignment(StoredModel):
+    """A nugget and whether an answer states it; `support` is None if nothing was decided."""
+
+    id: str
+    text: str
+    importance: str
+    by: str
+    support: NuggetSupport | None
+
+    @property
+    def vital(self) -> bool:
+        """Whether a good answer must state it."""
+        return self.importance == "vital"
+
+    @property
+    def credit(self) -> float:
+        """1, a half or 0; nothing if the judge is undecided."""
+        return {"support": 1.0, "partial": 0.5}.get(self.support or "", 0.0)

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import orjson
 
-from assay.answers.outcome import stated_facts
 from assay.data.dataset import Dataset
 from assay.metrics.figures import CRITERION_PREFIX
 from assay.report.numbers import count, counted, dollars, percent
@@ -146,6 +145,8 @@ class JudgedDocuments:
 
     def facts(self, row: AnswerRow) -> list[tuple[str, bool | None]]:
         """The key facts of an answer, and whether it states each; None if nobody knows."""
+        from assay.answers.outcome import stated_facts  # only pages of answers need it
+
         reference = self.dataset.answers.get(row.query_id) if self.dataset else None
         facts = reference.facts if reference else ()
         stated = {fact.text for fact in stated_facts(row.answer or "", facts)}

@@ -19,9 +19,8 @@ from pydantic import (
     model_validator,
 )
 
-from assay.answers.nuggets import NuggetAssignment
 from assay.errors import AssayError, RunError, UsageError
-from assay.metrics.answer_values import AnswerDiagnosis, Difference
+from assay.metrics.answer_values import AnswerDiagnosis, Difference, NuggetAssignment
 from assay.metrics.figures import AnswerFigure
 from assay.metrics.metric import Metric, parse_metric
 from assay.metrics.violations import Kind

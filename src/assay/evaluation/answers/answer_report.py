@@ -134,7 +134,7 @@ def _hallucination(case: AnswerCase, verdict: Verdict) -> float | None:
 def _judged_facts(case: AnswerCase, verdict: Verdict) -> float | None:
     if not case.reference.facts or not case.answerable:
         return None
-    return verdict.facts.recall if verdict.facts else 0.0
+    return verdict.fact_recall
 
 
 def _judged_faithfulness(case: AnswerCase, verdict: Verdict) -> float | None:
@@ -216,8 +216,7 @@ class AnswerReport:
             for name, ids in self._scores.query_ids.items()
         }
         for rated in self._results.criteria:
-            ratings = rated.ratings.items()
-            columns[rated.criterion.metric] = {name: each.value or 0.0 for name, each in ratings}
+            columns[rated.criterion.metric] = rated.values
         for case in self._cases:
             query_id = case.query_id
             figures = {name: by[query_id] for name, by in columns.items() if query_id in by}
@@ -250,7 +249,7 @@ class AnswerReport:
             if rated.ratings[query_id].reason
         }
         return {
-            "votes": [vote.value for vote in judgment.votes] if judgment and asked else None,
+            "votes": [_vote_word(each) for each in judgment.votes] if judgment and asked else None,
             "diagnosis": self._diagnoses.get(query_id),
             "answer_length": case.answer_length if case.answer_length > MAX_ANSWER else None,
             "counterfactuals": {name: each for name, each in tried.items() if each is not None},
@@ -395,7 +394,7 @@ class AnswerReport:
             return None
         judgments = results.judgments
         asked = [each for each in judgments if not each.by_rule]
-        facts = [each.facts.unparseable for each in results.verdicts.values() if each.facts]
+        facts = [fact for each in results.verdicts.values() for fact in each.facts]
         questions = {case.question for case in self._cases}
         questions |= {query.text for query in self._dataset.queries.values()}
         status = figure_calibration("correctness", self._config, questions)
@@ -407,7 +406,7 @@ class AnswerReport:
             judged=len(asked),
             decided_by_rule=len(judgments) - len(asked),
             flip_rate=flip_rate(asked),
-            unparseable_votes=sum(each.unparseable for each in asked) + sum(facts),
+            unparseable_votes=sum(each.unreadable for each in (*asked, *facts)),
             undecided=sum(each.verdict is None for each in judgments),
             controls=results.controls,
             calibration=status.words if status else None,
@@ -442,6 +441,10 @@ class AnswerReport:
             decided = [value for value in values if value is not None]
             tried[name] = CounterfactualCount(asked=len(decided), right=sum(decided))
         return tried
+
+
+def _vote_word(vote: str | None) -> str:
+    return "unparseable" if vote is None else vote.lower()
 
 
 def _with_verdict(case: AnswerCase, results: AnswerResults) -> AnswerCase:

@@ -96,7 +96,7 @@ class AnswerResults:
         """The judged figures for which most answers got no reply that could be read."""
         verdicts = self.verdicts.values()
         unread = Counter(name for each in verdicts for name in each.unread)
-        facts = sum(each.facts is not None for each in verdicts)
+        facts = sum(bool(each.facts) for each in verdicts)
         supported = sum(each.faithfulness is not None for each in verdicts)
         read = {"judged_facts": facts - unread["judged_facts"], "judged_faithfulness": supported}
         mute = [name for name, number in read.items() if unread[name] > number]

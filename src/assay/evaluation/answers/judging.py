@@ -6,19 +6,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from assay.answers.case import AnswerCase
-from assay.answers.judge import FactsJudgment, Judge, Judgment, Vote, correctness_prompt
+from assay.answers.judge import Judge, Judgment, correctness_prompt, ruled
 from assay.answers.judge_controls import (
     NEAR_MISSES,
     UNRELATED,
     ControlPair,
     altered_pairs,
     ask_controls,
-    ask_fact_controls,
     control_pairs,
     support_pairs,
 )
 from assay.answers.outcome import correct, states
 from assay.answers.statements import abstained, split_surplus
+from assay.data.dataset import Fact
 from assay.errors import AssayError, ProviderError, ProviderFailure
 from assay.llm.providers.opening import open_provider
 from assay.llm.providers.provider import LLMProvider
@@ -43,12 +43,13 @@ class Verdict:
     """What is known about one answer.
 
     `correct` is None if nothing could be decided: there is no reference, or the judge is
-    undecided. `unread` are the judged figures for which most replies could not be read.
+    undecided. `facts` are what the answer does with those of the reference. `unread` are the
+    judged figures for which most replies could not be read.
     """
 
     correct: bool | None
     judgment: Judgment | None = None
-    facts: FactsJudgment | None = None
+    facts: Sequence[Judgment] = ()
     faithfulness: float | None = None
     unread: frozenset[str] = frozenset()
 
@@ -60,7 +61,13 @@ class Verdict:
     @property
     def contradicted(self) -> bool:
         """Whether the answer contradicts a fact of the reference."""
-        return self.facts is not None and self.facts.contradicted > 0
+        return any("CONTRADICTED" in each.votes for each in self.facts)
+
+    @property
+    def fact_recall(self) -> float:
+        """The share of the facts that the judge finds stated."""
+        stated = sum(each.verdict is True for each in self.facts)
+        return stated / len(self.facts) if self.facts else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +129,8 @@ async def check_controls(
     """
     known = [(case.question, case.reference.answer or "") for case in cases if case.answerable]
     if pairs := control_pairs(known, number):
-        return await ask_controls(judge, pairs, altered_pairs(known, NEAR_MISSES * number))
+        altered = altered_pairs(known, NEAR_MISSES * number)
+        return await ask_controls(pairs, lambda pair: judge.correctness(*pair[:3]), altered)
     return await _check_support(judge, cases, number)
 
 
@@ -131,23 +139,41 @@ async def _check_support(
 ) -> JudgeControls | None:
     sources = dict.fromkeys(text for case in cases for text in case.seen_texts[:1])
     pairs = support_pairs(list(sources), number) if number else []
+    own = [(pair.question, pair.reference) for pair in pairs if pair.same]
+    altered = altered_pairs(own, NEAR_MISSES * number)
     if not pairs:
         return None
-    own = [(pair.question, pair.reference) for pair in pairs if pair.same]
-    return await ask_controls(judge, pairs, altered_pairs(own, NEAR_MISSES * number), support=True)
+    return await ask_controls(
+        pairs, lambda pair: judge.supports(pair.answer, [pair.reference]), altered
+    )
+
+
+async def _check_facts(
+    judge: Judge, cases: Sequence[AnswerCase], number: int
+) -> JudgeControls | None:
+    """Whether a reference states its own fact, and whether another question's states it."""
+    known: dict[tuple[str, str], Fact] = {}
+    for case in cases:
+        said = case.reference.answer or ""
+        for fact in case.reference.facts:
+            if said and states(said, fact):
+                known[case.question, said] = fact
+    pairs = control_pairs(list(known), number)
+
+    async def ask(pair: ControlPair) -> Judgment:
+        fact = known[pair.question, pair.reference]
+        (found,) = await judge.facts(pair.question, pair.answer, [fact])
+        # What another question's reference does with the fact, deny it or not, is not to state it.
+        votes = tuple("ABSENT" if each == "CONTRADICTED" else each for each in found.votes)
+        return replace(found, votes=votes, levels=("ABSENT", "STATED"))
+
+    return await ask_controls(pairs, ask) if pairs else None
 
 
 async def failed_figures(judge: Judge, cases: Sequence[AnswerCase], number: int) -> dict[str, str]:
     """The figures whose own prompt the judge fails the controls of, each with the reason."""
-    known = [
-        (case.question, case.reference.answer, fact)
-        for case in cases
-        if case.reference.answer
-        for fact in case.reference.facts
-        if states(case.reference.answer, fact)
-    ]
     results = {
-        "judged_facts": await ask_fact_controls(judge, known, number),
+        "judged_facts": await _check_facts(judge, cases, number),
         "judged_faithfulness": await _check_support(judge, cases, number),
     }
     return {name: each.failure for name, each in results.items() if each and each.failure}
@@ -173,13 +199,11 @@ async def _verdict(judge: Judge, case: AnswerCase) -> Verdict:
     right = judgment.verdict if judgment else None
     if case.answer is None or not case.answerable or abstained(case.answer):
         return Verdict(right, judgment)
-    facts = None
-    if case.reference.facts:
-        facts = await judge.facts(case.question, case.answer, case.reference.facts)
+    facts = await judge.facts(case.question, case.answer, case.reference.facts)
     sources = case.cited_texts
     faithful = await judge.faithfulness(case.answer, sources) if sources else 0.0
     unread = {"judged_faithfulness"} if faithful is None else set[str]()
-    if facts is not None and 2 * facts.unparseable > len(case.reference.facts):
+    if 2 * sum(each.unreadable for each in facts) > len(facts):
         unread.add("judged_facts")
     return Verdict(right, judgment, facts, faithful, frozenset(unread))
 
@@ -189,7 +213,7 @@ async def judge_answer(judge: Judge, case: AnswerCase) -> Judgment | None:
     if case.reference.answer == "":
         return None
     if case.answer is None:
-        return Judgment((Vote.FALSE,), by_rule=True)
+        return ruled("FALSE")
     return await judge.correctness(case.question, case.answer, case.reference.answer)
 
 
@@ -199,13 +223,8 @@ async def drop_injected_verdicts(
     """The verdicts; those of answers that are right only by surplus sentences are undecided."""
     right = [case for case in cases if verdicts[case.query_id].correct and case.reference.answer]
     injected = await gather(is_injected(judge, case, cases) for case in right)
-    doubtful = {case.query_id for case, each in zip(right, injected, strict=True) if each}
-    return {
-        name: replace(each, correct=None, facts=None, faithfulness=None)
-        if name in doubtful
-        else each
-        for name, each in verdicts.items()
-    }
+    doubtful = [case.query_id for case, each in zip(right, injected, strict=True) if each]
+    return {**verdicts, **{name: Verdict(None, verdicts[name].judgment) for name in doubtful}}
 
 
 async def is_injected(judge: Judge, case: AnswerCase, cases: Sequence[AnswerCase]) -> bool:

@@ -11,15 +11,13 @@ import numpy as np
 
 from assay.answers.answer_metrics import AnswerScores
 from assay.answers.case import AnswerCase
-from assay.answers.judge import Judge, UnreliableJudge
+from assay.answers.judge import Judge, Judgment, UnreliableJudge, flip_rate, unreliable
 from assay.answers.nuggets import (
-    NuggetAssignment,
-    Support,
     ask_nugget_controls,
     assign_by_judge,
     assign_by_rules,
+    assignment,
     nugget_scores,
-    unreliable_assignments,
 )
 from assay.answers.references import (
     NuggetMaker,
@@ -32,7 +30,7 @@ from assay.data.dataset import Dataset, Query
 from assay.errors import DataError, UsageError
 from assay.evaluation.answers.asking_again import CounterfactualRunner
 from assay.evaluation.gates import Gate, figure_calibration
-from assay.metrics.answer_values import JudgeControls
+from assay.metrics.answer_values import JudgeControls, NuggetAssignment
 from assay.metrics.figures import NUGGET_METRICS
 from assay.net.gather import gather_for
 from assay.run.answers import NuggetsReport
@@ -152,14 +150,27 @@ def _require_vital(
 
 @dataclass(frozen=True)
 class NuggetFindings:
-    """What was assigned to the answers, by query id."""
+    """What was said about the nuggets of each answer, by query id."""
 
     source: NuggetSet
-    assigned: Mapping[str, Sequence[NuggetAssignment]]
+    judgments: Mapping[str, Sequence[Judgment]]
     by: str
     controls: JudgeControls | None = None
     judged: bool = False
     calibration: str | None = None
+
+    @cached_property
+    def assigned(self) -> dict[str, list[NuggetAssignment]]:
+        """Each nugget with what the answer does with it, by query id."""
+        return {
+            query_id: [
+                assignment(fact, judgment)
+                for fact, judgment in zip(
+                    self.source.questions[query_id].facts, judgments, strict=True
+                )
+            ]
+            for query_id, judgments in self.judgments.items()
+        }
 
     def scores(self) -> AnswerScores:
         """The metrics; a question counts if it has facts, and for vital ones vital facts."""
@@ -179,12 +190,12 @@ class NuggetFindings:
 
     @cached_property
     def _used(self) -> NuggetSet:
-        return self.source.only(self.assigned)
+        return self.source.only(self.judgments)
 
     def report(self) -> NuggetsReport:
         """What tables say about the facts as a whole."""
         every = [each for those in self.assigned.values() for each in those]
-        asked = [each for each in every if each.votes]
+        judgments = [each for those in self.judgments.values() for each in those]
         vital = [each for each in every if each.vital]
         human = [each.credit for each in every if each.by == NuggetMaker.HUMAN]
         counts = Counter(each.support for each in every)
@@ -194,15 +205,15 @@ class NuggetFindings:
             questions=sum(bool(each) for each in self.assigned.values()),
             nuggets=len(every),
             vital=len(vital),
-            vital_supported=sum(each.support is Support.SUPPORT for each in vital),
-            supported=counts[Support.SUPPORT],
-            partial=counts[Support.PARTIAL],
+            vital_supported=sum(each.support == "support" for each in vital),
+            supported=counts["support"],
+            partial=counts["partial"],
             undecided=counts[None],
             makers={maker.value: number for maker, number in self._used.makers.items()},
             made=self._used.made,
             assigned_by=self.by,
             judged=self.judged,
-            flip_rate=sum(each.flipped for each in asked) / len(asked) if asked else None,
+            flip_rate=flip_rate(judgments),
             controls=self.controls,
             human_recall=sum(human) / len(human) if human else None,
             calibration=self.calibration,
@@ -212,14 +223,14 @@ class NuggetFindings:
 
 def nuggets_by_rules(cases: Sequence[AnswerCase], source: NuggetSet) -> NuggetFindings:
     """Assign every fact without a model."""
-    assigned = {
+    judgments = {
         case.query_id: [
-            assign_by_rules(case.question, case.answer, fact)
+            assign_by_rules(case.question, case.answer, fact.text)
             for fact in source.questions[case.query_id].facts
         ]
         for case in source.covered(cases)
     }
-    return NuggetFindings(source, assigned, BY_RULES)
+    return NuggetFindings(source, judgments, BY_RULES)
 
 
 async def nuggets_by_judge(
@@ -233,23 +244,25 @@ async def nuggets_by_judge(
     Raises `UnreliableJudge` if it fails its controls, contradicts itself or cannot be read.
     """
     covered = source.covered(cases)
-    facts = {case.query_id: source.questions[case.query_id].facts for case in covered}
-    asked = {case.query_id: case.question for case in covered}
-    controls = await ask_nugget_controls(judge, facts, asked, asker.config.judge_set.controls)
+    texts = {
+        case.query_id: [fact.text for fact in source.questions[case.query_id].facts]
+        for case in covered
+    }
+    by_question = {case.question: texts[case.query_id] for case in covered}
+    controls = await ask_nugget_controls(judge, by_question, asker.config.judge_set.controls)
     if controls is not None and controls.failure:
         raise UnreliableJudge(controls.failure)
 
-    async def assign(case: AnswerCase) -> list[NuggetAssignment]:
-        return await assign_by_judge(
-            judge.about(case.query_id), case.question, case.answer, facts[case.query_id]
-        )
+    async def assign(case: AnswerCase) -> list[Judgment]:
+        about = judge.about(case.query_id)
+        return await assign_by_judge(about, case.question, case.answer, texts[case.query_id])
 
     found = await gather_for(covered, assign, "assigning nuggets", asker.progress)
-    if doubt := unreliable_assignments([each for those in found for each in those]):
+    if doubt := unreliable((each for those in found for each in those), "nuggets"):
         raise UnreliableJudge(doubt)
-    assigned = {case.query_id: those for case, those in zip(covered, found, strict=True)}
+    judgments = {case.query_id: those for case, those in zip(covered, found, strict=True)}
     by = f"judge {judge.name}, the worse of both orders of {judge.votes} votes"
-    questions = {*asked.values(), *(each.query for each in source.questions.values())}
+    questions = {*by_question, *(each.query for each in source.questions.values())}
     status = figure_calibration("nugget_recall", asker.config, questions)
     words = None if status is None else status.words
-    return NuggetFindings(source, assigned, by, controls, judged=True, calibration=words)
+    return NuggetFindings(source, judgments, by, controls, judged=True, calibration=words)
