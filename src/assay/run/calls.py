@@ -10,12 +10,14 @@ import secrets
 import time
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cache
 from pathlib import Path
-from types import NoneType, TracebackType
-from typing import Any, Self
+from types import TracebackType
+from typing import Self
 
 import orjson
+from pydantic import TypeAdapter
 
 from assay.data.dataset import Dataset, Query
 from assay.errors import FailureKind, RunError
@@ -30,7 +32,7 @@ from assay.steps import AnswerUsage, SearchStep, StepLog, step_lines
 WITHDRAWN = "withdrawn"
 
 _MOST_READ = 64 * 2**20
-_LOCK_TRIES = 5
+_LOCK_TRIES = 5  # who only looks whether the log is locked holds the lock for an instant
 _LOCK_PAUSE = 0.02
 
 
@@ -91,25 +93,20 @@ class Call:
             failure |= {} if self.status is None else {"status": self.status}
             failure |= {"said": self.said} if self.said else {}
             record["failure"] = failure
-        if self.scores:
-            record["scores"] = self.scores
-        if self.doc_types:
-            record |= {"doc_types": self.doc_types, "relevance_source": self.relevance_source}
         if self.answer is not None:
             record |= {"answer": self.answer, "citations": self.citations}
-        if self.contexts:
-            record["contexts"] = [asdict(chunk) for chunk in self.contexts]
-        if self.unknown_keys:
-            record["unknown_keys"] = self.unknown_keys
-        if self.asked_again:
-            record["asked_again"] = True
-        if self.trial:
-            record["trial"] = self.trial
-        if self.steps:
-            record["searches"] = len(self.steps)
-        if self.usage is not None:
-            record["usage"] = self.usage.to_json()
-        return record
+        if self.doc_types:
+            record |= {"doc_types": self.doc_types, "relevance_source": self.relevance_source}
+        optional = {
+            "scores": self.scores,
+            "contexts": [asdict(chunk) for chunk in self.contexts],
+            "unknown_keys": self.unknown_keys,
+            "asked_again": self.asked_again,
+            "trial": self.trial,
+            "searches": len(self.steps),
+            "usage": self.usage and self.usage.to_json(),
+        }
+        return record | {name: value for name, value in optional.items() if value}
 
     def without(self, secrets: Sequence[str]) -> "Call":
         """The call with `***` for each of these values, wherever the target has put it."""
@@ -138,29 +135,20 @@ class Call:
     @classmethod
     def from_json(cls, record: JsonObject) -> "Call":
         """Raises KeyError, TypeError or ValueError if this is not a call record."""
-        failure = record.get("failure")
-        return cls(
-            query_id=_typed(str, record["query_id"]),
-            doc_ids=_texts(record.get("doc_ids", [])),
-            latency_ms=_typed((int, float), record["latency_ms"]),
-            attempts=_typed(int, record["attempts"]),
-            at=_typed((int, float), record["at"]),
-            failure=None if failure is None else FailureKind(failure["kind"]),
-            message="" if failure is None else _typed(str, failure["message"]),
-            returned=_typed(int, record.get("returned", 0)),
-            answer=_typed((str, NoneType), record.get("answer")),
-            citations=_texts(record.get("citations", [])),
-            contexts=tuple(map(_chunk, record.get("contexts", []))),
-            unknown_keys=_texts(record.get("unknown_keys", [])),
-            scores=tuple(_typed((int, float), each) for each in record.get("scores", [])),
-            doc_types=_texts(record.get("doc_types", [])),
-            relevance_source=_typed(str, record.get("relevance_source", "")),
-            asked_again=record.get("asked_again") is True,
-            said="" if failure is None else _typed(str, failure.get("said", "")),
-            status=None if failure is None else _typed((int, NoneType), failure.get("status")),
-            trial=_typed(int, record.get("trial", 0)),
-            usage=AnswerUsage(**record["usage"]) if "usage" in record else None,
-        )
+        found = {name: record[name] for name in _FIELDS & record.keys()}
+        found |= {"doc_ids": record.get("doc_ids", ()), "at": record["at"], "failure": None}
+        if (failure := record.get("failure")) is not None:
+            found |= {"failure": failure["kind"], "message": failure["message"]}
+            found |= {"said": failure.get("said", ""), "status": failure.get("status")}
+        return _call_adapter().validate_python(found)
+
+
+_FIELDS = {each.name for each in fields(Call)} - {"message", "said", "status", "steps"}
+
+
+@cache
+def _call_adapter() -> TypeAdapter[Call]:
+    return TypeAdapter(Call)
 
 
 AskKey = tuple[str, int]
@@ -189,7 +177,11 @@ class CallWriter:
         except OSError as error:
             raise _cannot_write(path, error) from None
         try:
-            if not _locked(self._descriptor):
+            for _ in range(_LOCK_TRIES):
+                if try_lock(self._descriptor):
+                    break
+                time.sleep(_LOCK_PAUSE)
+            else:
                 raise RunError(
                     f"another process is writing {path.parent}; wait until it has finished"
                 )
@@ -338,33 +330,6 @@ def _cannot_write(path: Path, error: OSError) -> RunError:
     )
 
 
-def _locked(descriptor: int) -> bool:
-    """More than one try: `is_locked` holds the lock for an instant."""
-    for _ in range(_LOCK_TRIES):
-        if try_lock(descriptor):
-            return True
-        time.sleep(_LOCK_PAUSE)
-    return False
-
-
-def _typed(kind: type | tuple[type, ...], value: Any) -> Any:
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise TypeError
-    return value
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list | tuple) or not all(isinstance(each, str) for each in value):
-        raise TypeError
-    return tuple(value)
-
-
-def _chunk(value: Any) -> ContextChunk:
-    chunk = ContextChunk(**value)
-    _texts([chunk.text, chunk.id, chunk.doc_id])
-    return chunk
-
-
 def _records(path: Path) -> Iterator[tuple[int, Call, bool]]:
     """The calls, each with the offset of its line and whether it was withdrawn."""
     for number, (end, line) in enumerate(complete_lines(path), start=1):
@@ -386,7 +351,7 @@ def _read_record(line: bytes) -> tuple[Call, bool]:
     record = parse_object(line)
     if record is None:
         raise ValueError
-    return Call.from_json(record), _typed(str, record["status"]) == WITHDRAWN
+    return Call.from_json(record), record["status"] == WITHDRAWN
 
 
 class CallTail:
