@@ -15,7 +15,6 @@ from assay.locks import FileLock
 from assay.run.config import RunConfig
 from assay.run.folder import (
     RunFolder,
-    _age_key,
     create_run,
     find_run,
     find_run_dataset,
@@ -192,7 +191,6 @@ def test_runs_of_one_second_are_in_the_order_of_their_files(
     (tmp_path / "no-run").mkdir()
     assert [run.name[-1] for run in list_runs(tmp_path)] == ["z", "b", "c", "a"]
     assert list(list_runs(tmp_path / "nowhere")) == []
-    assert _age_key(tmp_path / "20260131-235959-gone")[:2] == ("20260131-235959", 0)
 
 
 def test_the_state_of_a_run_without_a_report(made: Callable[..., RunFolder]) -> None:

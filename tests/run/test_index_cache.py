@@ -71,19 +71,6 @@ def test_a_list_that_is_interrupted_keeps_what_was_read(
     assert len(reads) == 1
 
 
-def test_a_run_to_compare_with_is_looked_for_among_the_newest_first(
-    tmp_path: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runs = [evaluate(lambda q, k: ["a"], DATA, label=f"l{n}", out=tmp_path) for n in range(4)]
-    monkeypatch.setattr("assay.evaluation.gates._NEWEST", 2)
-    for label, read in (("l3", 2), ("l0", 3)):  # the one that was made by the first as well
-        reads.clear()
-        later = evaluate(lambda q, k: ["a"], DATA, compare_to=label, out=tmp_path)
-        assert later.report.comparison is not None
-        assert later.report.comparison.run == runs[int(label[1])].name
-        assert len(reads) == read
-
-
 def interrupting(after: int) -> Callable[..., ListedRun]:
     left = iter(range(after))
 

@@ -41,7 +41,7 @@ from assay.run.comparison import ComparedRun
 from assay.run.config import RunConfig
 from assay.run.find import LATEST, RUNS
 from assay.run.folder import RunFolder, find_run, list_runs
-from assay.run.listing import RunLine, is_answered, read_summaries, run_signatures
+from assay.run.listing import RunLine, is_answered, list_lines
 from assay.run.models import Comparison, Report, RunHeader, RunSummary
 from assay.run.run_record import GATE_SHAPE, GateResult
 from assay.run.searches import SearchReport, TrialsReport
@@ -679,10 +679,10 @@ def _opened(reference: ReferenceRun, evaluation: "Evaluation") -> ReferenceRun:
 
 def _newest_first(out: Path) -> Iterator[tuple[RunFolder, RunLine]]:
     """The runs with their lines of the cached list."""
-    lines = read_summaries(out, run_signatures(out), gone=(), facts=False)
+    lines = {line.name: line for line in list_lines(out)}
     for folder in reversed(list(list_runs(out))):
         if folder.name in lines:
-            yield folder, lines[folder.name][0]
+            yield folder, lines[folder.name]
 
 
 def _differences(header: RunHeader, evaluation: "Evaluation") -> int:

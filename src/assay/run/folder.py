@@ -10,7 +10,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import orjson
 from pydantic import ValidationError
@@ -50,6 +50,16 @@ from assay.run.state import RunState
 _HEADER_REMEDY = "restore it from a copy of the run, or start a new run with: assay eval"
 
 
+class _File:
+    """The path of a file by its name: `folder.report_file`."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, folder: "RunFolder", _kind: type) -> Path:
+        return folder.path / self._name
+
+
 @dataclass(frozen=True, slots=True)
 class RunFolder:
     """Reads and writes the files of one run; usable wherever a path is."""
@@ -70,45 +80,14 @@ class RunFolder:
         """The folder's name, which starts with the time of the run."""
         return self.path.name
 
-    @property
-    def calls_file(self) -> Path:
-        """The log of calls."""
-        return self.path / "calls.jsonl"
-
-    @property
-    def report_file(self) -> Path:
-        """Figures and rows."""
-        return self.path / "report.json"
-
-    @property
-    def page_file(self) -> Path:
-        """The report to look at."""
-        return self.path / "report.html"
-
-    @property
-    def summary_file(self) -> Path:
-        """The tables that the terminal showed."""
-        return self.path / "summary.txt"
-
-    @property
-    def answers_file(self) -> Path:
-        """One line a question, where answers were evaluated."""
-        return self.path / "answers.jsonl"
-
-    @property
-    def searches_file(self) -> Path:
-        """One line a question: the figures of its searches, if they were recorded."""
-        return self.path / "searches.jsonl"
-
-    @property
-    def comparison_file(self) -> Path:
-        """The comparison with the run's baseline."""
-        return self.path / "comparison.json"
-
-    @property
-    def header_file(self) -> Path:
-        """Settings, target and data of the run."""
-        return self.path / "run.json"
+    calls_file = _File("calls.jsonl")  # the log of calls
+    report_file = _File("report.json")  # figures and rows
+    page_file = _File("report.html")
+    summary_file = _File("summary.txt")  # the tables that the terminal showed
+    answers_file = _File("answers.jsonl")  # one line a question, if answers were evaluated
+    searches_file = _File("searches.jsonl")  # figures of recorded searches, one line a question
+    comparison_file = _File("comparison.json")  # with the run's baseline
+    header_file = _File("run.json")  # settings, target and data
 
     def read_header(self) -> RunHeader:
         """`run.json`. Raises `RunError` if it is missing, damaged or of a newer format."""
@@ -274,8 +253,11 @@ def create_run(
     words = f"{config.label or target.title}-{dataset.name}"
     name = re.sub(r"[^A-Za-z0-9]+", "-", words).strip("-")[:60]
     folder = RunFolder(out / f"{now:%Y%m%d-%H%M%S}-{name}-{secrets.token_hex(2)}")
-    optional = {"references": references} if references is not None else {}
-    optional["labels"] = dataset.labels_fingerprint
+    optional: dict[str, Any] = {} if references is None else {"references": references}
+    about_run: dict[str, Any] = {"baseline_of": baseline_of} if baseline_of else {}
+    if retriever:
+        about_run["embedder"] = retriever.get("embedder")
+        about_run["retriever"] = {k: v for k, v in retriever.items() if k != "embedder"}
     header = RunHeader(
         format=FORMAT,
         started=now.isoformat(timespec="seconds"),
@@ -283,20 +265,20 @@ def create_run(
         config=config,
         target=target,
         track=track,
-        dataset=DatasetRecord(name=dataset.name, fingerprint=dataset.fingerprint, **optional),
+        dataset=DatasetRecord(
+            name=dataset.name,
+            fingerprint=dataset.fingerprint,
+            labels=dataset.labels_fingerprint,
+            **optional,
+        ),
         versions=versions(),
         git=provenance.git if provenance else None,
         machine=provenance.machine if provenance else None,
         label=config.label or None,
         tags=parse_tags(config.tags),
         note=config.note or None,
+        **about_run,
     )
-    if baseline_of:
-        header = header.model_copy(update={"baseline_of": baseline_of})
-    if retriever:
-        settings = dict(retriever)
-        update = {"embedder": settings.pop("embedder", None), "retriever": settings}
-        header = header.model_copy(update=update)
     try:
         make_private_folder(folder.path, exist_ok=False)
         folder.write_header(header)
@@ -349,17 +331,16 @@ def find_run(reference: str, out: Path) -> RunFolder:
 
 def list_runs(out: Path) -> Iterator[RunFolder]:
     """Oldest first: names start with the second, and within one their files tell."""
+
+    def age(path: Path) -> tuple[str, int, str]:
+        written = 0
+        with suppress(OSError):  # removed in the meantime
+            written = (path / "run.json").stat().st_mtime_ns
+        return path.name[: len("20260131-235959")], written, path.name
+
     if out.is_dir():
         found = [path for path in out.iterdir() if (path / "run.json").is_file()]
-        yield from map(RunFolder, sorted(found, key=_age_key))
-
-
-def _age_key(path: Path) -> tuple[str, int, str]:
-    started = path.name[: len("20260131-235959")]
-    try:
-        return started, (path / "run.json").stat().st_mtime_ns, path.name
-    except OSError:  # removed in the meantime
-        return started, 0, path.name
+        yield from map(RunFolder, sorted(found, key=age))
 
 
 def find_run_dataset(header: RunHeader | Report) -> tuple[Dataset | None, str]:
