@@ -66,10 +66,6 @@ PARSERS: dict[str, Parser] = {
     "csv": (_checked(tests.test_tables_of_questions, suffix=".csv"), tests.QUESTIONS),
     "jsonl": (_checked(tests.test_tables_of_questions, suffix=".jsonl"), tests.QUESTIONS),
     "calls": (_checked(tests.test_the_log_of_calls), (tests.CALLS,)),
-    "form": (
-        _checked(tests.test_forms_with_a_file, kind="multipart/form-data; boundary=b"),
-        (tests.UPLOAD,),
-    ),
     "traces": (_checked(tests.test_traces), tests.TRACES),
     "criteria": (_checked(tests.test_criteria), tests.CRITERIA),
     "suite": (_checked(tests.test_suites), tests.SUITES),

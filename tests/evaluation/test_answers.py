@@ -33,8 +33,7 @@ from assay.evaluation.run import Run
 from assay.llm.answerer import ModelAnswerer
 from assay.llm.passages import Passage
 from assay.metrics.answer_values import Quadrants
-from assay.report.terminal import plain_text
-from assay.report.terminal_answers import render_answers
+from assay.report.terminal import plain_text, render_answers
 from assay.run.answers import (
     AnswersReport,
     InventedExample,

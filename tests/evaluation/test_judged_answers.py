@@ -15,8 +15,7 @@ from assay.errors import (
 )
 from assay.evaluation.evaluation import Evaluation, Events
 from assay.metrics.answer_values import JudgeControls
-from assay.report.terminal import plain_text
-from assay.report.terminal_answers import render_answers
+from assay.report.terminal import plain_text, render_answers
 from assay.run.config import JudgeSettings, RunConfig
 from assay.targets import PythonAgent
 

@@ -16,7 +16,7 @@ from tests.fuzz.mutation import examples
 from assay.errors import UsageError
 from assay.run.config import RunConfig
 from assay.serve.ui import evaluations
-from assay.serve.ui.evaluations import LIMIT, Evaluations, StartedEvaluation
+from assay.serve.ui.evaluations import MAX_RUNNING, Evaluations, StartedEvaluation
 
 KEPT = 3
 _which = st.integers(0, 50)
@@ -72,7 +72,7 @@ class StartedEvaluations(RuleBasedStateMachine):
         self.started: list[tuple[StartedEvaluation, FakeProcess]] = []
         self.deaf = False
         self.patches: list[Any] = [
-            mock.patch.object(evaluations, "KEPT", KEPT),
+            mock.patch.object(evaluations, "_MAX_KEPT", KEPT),
             mock.patch.object(evaluations, "_GRACE_S", 0.01),
             mock.patch.object(asyncio, "create_subprocess_exec", self._process),
         ]
@@ -94,15 +94,15 @@ class StartedEvaluations(RuleBasedStateMachine):
         try:
             made = self.loop.run_until_complete(self.queue.start(RunConfig("builtin:bm25")))
         except UsageError:
-            assert running == LIMIT
+            assert running == MAX_RUNNING
             return
-        assert running < LIMIT
+        assert running < MAX_RUNNING
         process: Any = made.process
         self.started.append((made, process))
         self._settle()
         assert made.message == "asking"
 
-    @rule(count=st.integers(2, LIMIT + 2))
+    @rule(count=st.integers(2, MAX_RUNNING + 2))
     def start_side_by_side(self, count: int) -> None:
         self.deaf = False
         running = sum(process.returncode is None for _, process in self.started)
@@ -113,7 +113,7 @@ class StartedEvaluations(RuleBasedStateMachine):
 
         outcomes = self.loop.run_until_complete(start_all())
         made = [each for each in outcomes if isinstance(each, StartedEvaluation)]
-        assert len(made) == min(count, LIMIT - running)
+        assert len(made) == min(count, MAX_RUNNING - running)
         for each in made:
             process: Any = each.process
             self.started.append((each, process))
@@ -142,11 +142,11 @@ class StartedEvaluations(RuleBasedStateMachine):
         found = [made for made, _ in self.started if self.queue.get(made.id) is made]
         running = [made for made, process in self.started if process.returncode is None]
         assert self.queue.running() == running
-        assert len(running) <= LIMIT
+        assert len(running) <= MAX_RUNNING
         assert all(made in found for made in running)
         # The last one that was started is there, whatever became of it.
         assert not self.started or self.started[-1][0] in found
-        assert len(found) <= KEPT + LIMIT
+        assert len(found) <= KEPT + MAX_RUNNING
         assert all(len(line) <= 500 for made in found for line in made.lines)
 
     def teardown(self) -> None:

@@ -29,7 +29,6 @@ from assay.net.redact import redact_url
 from assay.net.retry import parse_retry_after
 from assay.net.sse import EventReader, EventTooLarge
 from assay.run.calls import CallLog, CallWriter
-from assay.serve.ui.grade import read_multipart
 from assay.targets.a2a.agent import read_reply
 from assay.targets.a2a.reply import A2AReply
 from assay.targets.mapping import AnswerReader, Received, parse_mapping
@@ -311,23 +310,6 @@ def test_the_log_of_calls(content: bytes) -> None:
             pass
         after = CallLog(path)
         assert list(after.read([Query("q1", "")])) == list(before.read([Query("q1", "")]))
-
-
-UPLOAD = (
-    b'--b\r\nContent-Disposition: form-data; name="name"\r\n\r\ntea\r\n--b\r\nContent-Disposition: '
-    b'form-data; name="table"; filename="a.csv"\r\nContent-Type: text/csv\r\n\r\nquery,doc_id\r\n'
-    b"--b--\r\n"
-)
-
-
-@example(body=UPLOAD, kind="İ\udcffmultipart/form-data; boundary=b")
-@given(body=almost(UPLOAD), kind=almost_text("multipart/form-data; boundary=b"))
-def test_forms_with_a_file(body: bytes, kind: str) -> None:
-    whole = read_multipart("multipart/form-data; boundary=b", UPLOAD)
-    assert whole == {"name": b"tea", "table": b"query,doc_id"}
-    for name, content in read_multipart(kind, body).items():
-        assert isinstance(name, str)
-        assert isinstance(content, bytes)
 
 
 TRACES = tuple(

@@ -37,7 +37,8 @@ from assay.run.config import RunConfig
 from assay.serve.green.request import parse_eval_request, to_spec
 from assay.serve.listening import bind, url_of
 from assay.serve.ui.app import ui_app
-from assay.serve.ui.evaluation_form import read_config
+from assay.serve.ui.context import Ui
+from assay.serve.ui.evaluate import read_config
 from assay.targets.python_call import as_agent
 
 ROOT = Path(__file__).parents[2]
@@ -365,7 +366,7 @@ def test_every_run_of_a_private_process_is_private(monkeypatch: pytest.MonkeyPat
     """A page's box that is not ticked, or a request that does not say, takes nothing back."""
     assert not RunConfig(target="builtin:bm25").private
     monkeypatch.setenv("ASSAY_PRIVATE", "1")
-    form = read_config({"target": "builtin:bm25"})
+    form = read_config(Ui(Path("runs")), {"target": "builtin:bm25"})
     assert form.private
     participants = {"retrieval_agent": "http://agent.example:9009"}
     request = parse_eval_request({"participants": participants, "config": {}})

@@ -9,7 +9,8 @@ import pytest
 
 from assay import Dataset, Document, Query, Run, evaluate
 from assay.data.dataset import Fact, ReferenceAnswer
-from assay.report.html import QueryFigures, render_run
+from assay.report.documents import JudgedDocuments
+from assay.report.html import QueryFigures, RunPage, render_run_page
 from assay.run.models import AnswerRow, QueryRow, Report
 
 SCRIPT = "<script>alert('x')</script>"
@@ -46,8 +47,9 @@ def render(
     for row in run.rows() if rows is None else rows:
         figures.add(row)
     told = run.answers() if answers is None else answers
-    header = run.folder.read_header()
-    return render_run(shown, figures, name="x", header=header, dataset=dataset, answers=told)
+    docs = JudgedDocuments(shown.config.top_k, shown.config.split, dataset)
+    page = RunPage("x", shown, run.folder.read_header(), figures, docs, list(told))
+    return render_run_page(page)
 
 
 @pytest.fixture(scope="session")

@@ -16,9 +16,8 @@ from tests.report.page_reading import Page, assert_harmless, read_page
 
 from assay import Dataset, Run, compare_runs, evaluate, nDCG
 from assay.data.dataset import ReferenceAnswer
-from assay.evaluation.reporting import render_report_page
 from assay.metrics.figures import AnswerFigure
-from assay.report.html import IN_FILE, QueryFigures, command_of, render_summary
+from assay.report.html import IN_FILE, QueryFigures, command_of, render_run, render_summary
 from assay.report.html_templates import age, breakable, moment
 from assay.report.numbers import ceiling, figure, interval
 from assay.run.models import QueryRow, Report
@@ -49,7 +48,7 @@ def test_the_headline_gates_failures_and_invalid_ids_are_told(page: Page, hostil
     assert re.search(r"success_rate>=0\.5 0\.8750 passed", page.text)
     assert "agent error 5 12.5%" in page.text
     assert f"refused {SCRIPT}" in page.text  # in the agent's words
-    for kind in ("repeated 5 5", "unknown id 5 5", "beyond top_k 20 20"):
+    for kind in ("repeated ids 5 5", "unknown ids 5 5", "ids beyond top_k 20 20"):
         assert kind in page.text
 
 
@@ -60,7 +59,7 @@ def test_label_commit_branch_and_note_are_in_the_file(hostile_run: Run) -> None:
     named = {"label": "tuned", "git": git, "note": "larger", "tags": {"chunks": "512"}}
     folder.write_header(header.model_copy(update=named))
     try:
-        text = read_page(render_report_page(folder, None)).text
+        text = read_page(render_run(folder, None)).text
     finally:
         folder.write_header(header)
     for words in ("tuned", "feature/x c0ffee1", "larger", "chunks=512"):
@@ -73,7 +72,7 @@ def test_the_run_of_a_baseline_does_not_take_the_label_of_its_run(hostile_run: R
         header.model_copy(update={"label": "tuned", "baseline_of": "another"})
     )
     try:
-        page = read_page(render_report_page(hostile_run.folder, None))
+        page = read_page(render_run(hostile_run.folder, None))
     finally:
         hostile_run.folder.write_header(header)
     assert "tuned" not in page.text.split("Settings")[0]
@@ -111,7 +110,7 @@ def test_a_baseline_stands_in_the_report(hostile_run: Run, plain_run: Run) -> No
 
 
 def test_without_the_data_there_are_ids_alone_and_the_page_says_so(hostile_run: Run) -> None:
-    page = read_page(render_report_page(hostile_run.folder, None))
+    page = read_page(render_run(hostile_run.folder, None))
     assert_harmless(page)
     assert "The data set is not on this machine" in page.text
     assert "Title 0" not in page.text

@@ -29,7 +29,7 @@ def compared(a: Run, *others: Run, dataset: Dataset | None = None, metric: str =
     sides = [ComparedSide.read(run.folder) for run in (a, *others)]
     figures = [metric] if metric else []
     comparisons = [compare_runs(a, other, figures) for other in others]
-    return compare_page(sides, comparisons, dataset, metric=metric)
+    return compare_page(sides, comparisons, dataset).choose(0, metric)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def test_the_file_is_harmless_and_has_every_section(page: Page, hostile_run: Run
 
 def test_every_significant_change_is_in_the_headline(plain_run: Run, hostile_run: Run) -> None:
     found = compared(plain_run, hostile_run)
-    significant = [name for name, row, _ in found.metrics() if row.significant]
+    significant = [name for name, row, _ in found.metrics if row.significant]
     assert significant
     assert found.outcome == "got worse"
     assert compared(hostile_run, plain_run).outcome == "got better"
@@ -102,7 +102,7 @@ def test_several_runs_are_compared_with_the_first_and_each_can_be_chosen(
 ) -> None:
     sides = [ComparedSide.read(run.folder) for run in (plain_run, hostile_run, plain_run)]
     comparisons = [compare_runs(plain_run, run) for run in (hostile_run, plain_run)]
-    assert [compare_page(sides, comparisons, chosen=chosen).outcome for chosen in (0, 1)] == [
+    assert [compare_page(sides, comparisons).choose(chosen).outcome for chosen in (0, 1)] == [
         "got worse",
         "scores the same",
     ]
@@ -141,7 +141,7 @@ def test_answers_stand_side_by_side(
     assert_harmless(page)
     assert "I do not know." in page.text
     assert SCRIPT in page.text
-    ranked = compare_page(sides, found.comparisons, answered_dataset, metric="ndcg@5")
+    ranked = compare_page(sides, found.comparisons, answered_dataset).choose(0, "ndcg@5")
     assert str(ranked.figure) == "nDCG@5"
 
 

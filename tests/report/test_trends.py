@@ -9,7 +9,6 @@ from tests.run.test_trend import point
 
 from assay.report.trends import (
     MAX_LABELS,
-    SIZES,
     date_ticks,
     figure_title,
     figures_of_trend,
@@ -45,7 +44,7 @@ def points(number: int = 6) -> list[TrendPoint]:
 def drawn(number: int = 6, figure: str = "ndcg@5", **settings: object) -> ElementTree.Element:
     trend = build_trend(points(number), figure)
     options = {"by_run": False, "link": lambda line: f"/runs/{line.name}", **settings}
-    chart = trend_chart(trend, SIZES["wide"], "wide", **options)  # type: ignore[arg-type]
+    chart = trend_chart(trend, **options)  # type: ignore[arg-type]
     return ElementTree.fromstring(chart)
 
 

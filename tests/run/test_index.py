@@ -14,7 +14,8 @@ from assay.errors import UsageError
 from assay.evaluation.leaderboard import Board, make_boards, rank_ranges
 from assay.run.calls import CallWriter
 from assay.run.folder import RunFolder
-from assay.run.index import RunIndex, RunSearch
+from assay.run.index import RunIndex
+from assay.run.listing import RunSearch
 
 Evaluate = Callable[..., str]
 

@@ -16,8 +16,7 @@ from assay.cli.app import app
 from assay.errors import UsageError
 from assay.evaluation.merge import merge, merged_config
 from assay.run.config import RunConfig
-from assay.run.index import RunLine
-from assay.run.listing import RunSelection, parse_since, something_failed
+from assay.run.listing import RunLine, parse_since, something_failed, sort_lines
 from assay.run.provenance import read_git
 
 NO_VARIABLES = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/nonexistent"}
@@ -221,13 +220,11 @@ def test_lines_are_sorted_and_failures_told_apart() -> None:
         RunLine("4", "running"),
     ]
     names = {
-        order: "".join(line.name for line in RunSelection().choose(lines[::-1], order))
-        for order in ("started", "score", "latency", "label")
+        order: "".join(line.name for line in sort_lines(lines[::-1], order))
+        for order in ("when", "-mean", "p50", "label")
     }
-    assert names == {"started": "1234", "score": "2134", "latency": "1234", "label": "3124"}
+    assert names == {"when": "1234", "-mean": "2134", "p50": "1234", "label": "3124"}
     assert [line.name for line in lines if something_failed(line)] == ["2", "3"]
-    with pytest.raises(UsageError, match="--sort must be one of started, score"):
-        RunSelection().choose(lines, "size")
 
 
 @pytest.mark.parametrize(
@@ -245,5 +242,5 @@ def test_since_is_a_time_or_an_age(text: str, moment: str) -> None:
 
 
 def test_since_refuses_what_is_no_time() -> None:
-    with pytest.raises(UsageError, match="--since 'soon' is not a time"):
+    with pytest.raises(UsageError, match="since 'soon' is not a time"):
         parse_since("soon")

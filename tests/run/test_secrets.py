@@ -76,7 +76,7 @@ def shown_by(run: Run, out: Path) -> Iterator[tuple[str, str]]:
         result = CliRunner().invoke(command, words)
         yield " ".join(words[:1]), result.output
     run_page = f"/runs/{run.folder.name}"
-    pages = ["/", run_page, f"{run_page}?tab=queries", f"{run_page}/report.json", "/?view=board"]
+    pages = ["/", run_page, f"{run_page}?tab=queries", f"{run_page}/report.html", "/?view=board"]
     pages += ["/evaluate", f"/evaluate?run={run.folder.name}", f"{run_page}?tab=settings"]
     with TestClient(ui_app(out), base_url="http://127.0.0.1") as client:
         for page in pages:

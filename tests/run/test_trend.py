@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from assay.run.index import RunLine
+from assay.run.listing import RunLine
 from assay.run.run_record import GateResult
 from assay.run.trend import (
     COST,

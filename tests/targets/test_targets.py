@@ -13,7 +13,7 @@ from assay.data import Dataset
 from assay.errors import UsageError
 from assay.evaluation.api import evaluate
 from assay.net.outbound import OutboundPolicy
-from assay.serve.ui.check import TargetRules
+from assay.serve.ui.check import require_permitted
 from assay.targets import AgentAnswer, AgentInfo, PythonAgent
 from assay.targets.opening import (
     check_permitted,
@@ -174,7 +174,7 @@ def test_strangers_may_not_have_this_evaluated(text: str) -> None:
     with pytest.raises(UsageError):
         open_target(text, OpenContext(NOTHING, answers=True, policy=EXPOSED))
     with pytest.raises(UsageError):
-        TargetRules(EXPOSED).check_target(text)
+        require_permitted(text, EXPOSED)
 
 
 @pytest.mark.parametrize(
@@ -204,11 +204,9 @@ def test_a_kind_is_registered_in_one_place(toy: None) -> None:
 def test_the_rules_of_the_pages_follow_from_the_kind(
     toy: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rules = TargetRules(EXPOSED)
-    rules.check_target("toy:allowed.example")
-    assert "toy:allowed.example" in rules.examples()
+    require_permitted("toy:allowed.example", EXPOSED)
     with pytest.raises(UsageError, match=r"other\.example"):
-        rules.check_target("toy:other.example")
+        require_permitted("toy:other.example", EXPOSED)
     harmful: list[dict[str, Any]] = [
         {"runs_code": True},
         {"reads": lambda target: ("/etc/passwd",)},
@@ -216,8 +214,7 @@ def test_the_rules_of_the_pages_follow_from_the_kind(
     for property in harmful:
         monkeypatch.setitem(TARGET_KINDS, "toy", replace(TOY, **property))
         with pytest.raises(UsageError, match=r"only on 127\.0\.0\.1"):
-            rules.check_target("toy:allowed.example")
-        assert "toy:allowed.example" not in rules.examples()
+            require_permitted("toy:allowed.example", EXPOSED)
 
 
 def test_the_doctor_knows_a_new_kind(toy: None) -> None:

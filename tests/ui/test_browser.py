@@ -48,7 +48,6 @@ def addresses(runs: Path, answers: Path) -> dict[str, tuple[str, str]]:
         "trends": ("history", "/trends"),
         "evaluate": ("runs", "/evaluate"),
         "grade": ("runs", "/grade"),
-        "delete": ("runs", f"/delete?run={third}"),
         "not-found": ("runs", "/runs/nope"),
     }
 
@@ -56,7 +55,7 @@ def addresses(runs: Path, answers: Path) -> dict[str, tuple[str, str]]:
 PAGES = (
     *("runs", "board", "groups", "run", "run-queries", "run-failures", "run-settings"),
     *("run-answers", "compare", "compare-documents", "compare-metrics", "compare-settings"),
-    *("compare-answers", "trends", "evaluate", "grade", "delete", "not-found"),
+    *("compare-answers", "trends", "evaluate", "grade", "not-found"),
 )
 
 
@@ -251,9 +250,9 @@ def test_ten_documents_are_graded_with_two_clicks_and_ten_keys(
 def test_a_trend_with_its_gate_takes_one_click(user: Clicks, servers: dict[str, str]) -> None:
     user.page.goto(servers["history"])
     user.click('a:text-is("Trend")')
-    expect(user.page.locator("svg.trend.wide")).to_contain_text("gate 0.55")
-    assert user.page.locator("svg.trend.wide a.point").count() == 30
-    assert user.page.locator("svg.trend.wide .run-label").count() <= 6
+    expect(user.page.locator("svg.trend")).to_contain_text("gate 0.55")
+    assert user.page.locator("svg.trend a.point").count() == 30
+    assert user.page.locator("svg.trend .run-label").count() <= 6
     assert user.clicks == 1
 
 
@@ -322,7 +321,7 @@ def test_a_selection_survives_filters_and_views(
 
 def test_a_part_of_a_trend_is_chosen_by_dragging(page: "Page", servers: dict[str, str]) -> None:
     page.goto(f"{servers['history']}/trends")
-    area = page.locator("svg.trend.wide").bounding_box()
+    area = page.locator("svg.trend").bounding_box()
     assert area
     middle = area["y"] + area["height"] * 0.9
     page.mouse.move(area["x"] + area["width"] * 0.5, middle)
@@ -330,7 +329,7 @@ def test_a_part_of_a_trend_is_chosen_by_dragging(page: "Page", servers: dict[str
     page.mouse.move(area["x"] + area["width"] * 0.9, middle, steps=4)
     page.mouse.up()
     page.wait_for_url("**since=2026-**")
-    assert page.locator("svg.trend.wide a.point").count() < 30
+    assert page.locator("svg.trend a.point").count() < 30
 
 
 @pytest.fixture

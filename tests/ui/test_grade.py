@@ -1,4 +1,4 @@
-"""The grading page: made of runs, graded as a form, agreed on, exported and imported."""
+"""The grading page: made of runs, graded as a form, agreed on and exported."""
 
 import errno
 import json
@@ -16,7 +16,6 @@ from tests.ui.test_changes import open_pages
 
 from assay.errors import DataError, UsageError
 from assay.labels.pool import GradedPool, PassagePair, write_pool
-from assay.serve.ui.grade import read_multipart
 
 
 @pytest.fixture
@@ -40,7 +39,7 @@ def client(runs: Path) -> Iterator[TestClient]:
 
 
 def token(client: TestClient) -> str:
-    found = re.search(r'name="form_token" value="([^"]+)"', client.get("/grade").text)
+    found = re.search(r'name="form_token" value="([^"]+)"', client.get("/evaluate").text)
     assert found
     return found[1]
 
@@ -92,51 +91,9 @@ def test_graders_are_compared_and_their_grades_go_out(client: TestClient) -> Non
     assert qrels == "q0 0 d0 3\nq0 0 d1 0\nq1 0 d2 1\nq1 0 d3 0\n"
 
 
-def upload(client: TestClient, content: bytes, **fields: str) -> httpx2.Response:
-    data = {"form_token": token(client), **fields}
-    return client.post("/grade/import", data=data, files={"table": ("a b.csv", content)})
-
-
-def test_a_table_comes_in(client: TestClient, runs: Path) -> None:
-    grade(client, "Ann", 0, "3")
-    filled = client.get("/grade/tea/table.csv?grader=Ann").content
-    assert upload(client, filled, name="tea", grader="Bob").status_code == 303
-    assert upload(client, filled, name="coffee", grader="Bob").status_code == 303
-    assert "Ann 1, Bob 1" in read_page(client.get("/grade").text).text
-    assert GradedPool(runs / "pools" / "coffee.csv").grades() == {"Bob": {("q0", "d0"): 3}}
-    large = b"query_id,query,doc_id,passage,label\n" + b"".join(
-        b"q%d,how,d,%s,\n" % (row, b"x" * 1000) for row in range(200)
-    )
-    assert upload(client, large, name="large").status_code == 303
-    assert "200 documents" in read_page(client.get("/grade/large").text).text
-
-
-@pytest.mark.parametrize(
-    ("content", "fields", "words"),
-    [
-        (b"a,b\n1,2\n", {"name": "x"}, "the table:2: has no query"),
-        (b"", {"name": "x"}, "the table"),
-        (b"query,doc_id,passage,label\nq,d,t,2\n", {"name": "x"}, "enter the name of the grader"),
-        (b"query,doc_id,passage,label\nq,d,t,2\n", {"name": "tea", "grader": "A"}, "not in this"),
-        (b"query,doc_id,passage,label\nq,d,t,9\n", {"name": "y", "grader": "A"}, "one of 0, 1"),
-        (b"query,doc_id,passage\nq,d,t\n", {"name": "../x"}, "a pool's name has"),
-        (b"query,doc_id,passage\nq,d,t\n", {"name": "x", "grader": "<b>"}, "a grader's name has"),
-    ],
-)
-def test_a_wrong_table_is_refused_in_words(
-    client: TestClient, runs: Path, content: bytes, fields: dict[str, str], words: str
-) -> None:
-    answer = upload(client, content, **fields)
-    assert answer.status_code == 422
-    assert words in read_page(answer.text).text
-    assert [path.name for path in (runs / "pools").glob("*.csv")] == ["tea.csv"]
-
-
 def test_only_our_forms_grade(client: TestClient) -> None:
     data = {"grader": "Ann", "query_id": "q0", "doc_id": "d0", "grade": "1"}
     assert client.post("/grade/tea/grade", data=data).status_code == 403
-    files = {"table": ("a.csv", b"query,doc_id,passage\nq,d,t\n")}
-    assert client.post("/grade/import", data={"name": "x"}, files=files).status_code == 403
     other = {"origin": "http://evil.example"}
     assert client.post("/grade/tea/grade", data=data, headers=other).status_code == 403
     assert client.post("/grade/tea/grade", data={"x": "y" * 100_000}).status_code == 413
@@ -178,11 +135,6 @@ def test_a_comment_stays_with_its_document(client: TestClient, runs: Path) -> No
     assert f"about {SCRIPT}" in {each.get("value") for each in read_page(page).tags("input")}
     assert f"about {SCRIPT}" in read_page(client.get("/grade/tea").text).text
     assert GradedPool(runs / "pools" / "tea.csv").comments("Bob") == {}
-
-
-@pytest.mark.parametrize("path", ["/judge", "/judge/tea", "/judge/tea/grade?grader=Ann"])
-def test_earlier_addresses_lead_here(client: TestClient, path: str) -> None:
-    assert client.get(path).headers["location"] == path.replace("/judge", "/grade")
 
 
 def test_read_only_shows_the_agreement_and_no_form(runs: Path) -> None:
@@ -244,20 +196,3 @@ def test_graders_are_counted(tmp_path: Path) -> None:
     pool.save("g3", {("q", "d"): 2})
     with pytest.raises(UsageError, match="50 people"):
         pool.save("one more", {("q", "d"): 2})
-
-
-def test_forms_within_forms_are_not_read() -> None:
-    """A parser that goes into them ends in the depth of its stack."""
-    nested = b"".join(
-        b"--b%d\r\nContent-Type: multipart/mixed; boundary=b%d\r\n\r\n" % (n, n + 1)
-        for n in range(3000)
-    )
-    assert read_multipart("multipart/form-data; boundary=b0", nested) == {}
-
-
-def test_a_field_of_an_upload_is_taken_byte_for_byte() -> None:
-    table = b'a,"x\r\ny\rz"\r\n'
-    part = b'--B\r\nContent-Disposition: form-data; name="table"; filename="t"\r\n\r\n'
-    body = part + table + b"\r\n--B--\r\n"
-    assert read_multipart("multipart/form-data; boundary=B", body) == {"table": table}
-    assert read_multipart("multipart/form-data", body) == {}

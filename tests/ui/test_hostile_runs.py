@@ -136,7 +136,7 @@ def test_no_text_reaches_a_private_run_by_way_of_another(
     (copies[1] / "run.json").write_text(json.dumps(header))
     assert shown in client.get(pages[0]).text
     assert shown not in client.get(pages[1]).text
-    (token,) = set(re.findall(r'name="form_token" value="([^"]+)"', client.get("/grade").text))
+    (token,) = set(re.findall(r'name="form_token" value="([^"]+)"', client.get("/evaluate").text))
     content = f"{urlencode({'form_token': token, 'do': 'grade'})}&{both}"
     answer = client.post("/chosen", content=content, headers={"origin": "http://127.0.0.1"})
     assert answer.status_code == 422

@@ -1,107 +1,80 @@
-"""What strangers may have evaluated and checked, and what the user at the machine may."""
+"""What strangers may have evaluated from the pages, and what the user at the machine may."""
 
-from pathlib import Path
+from typing import Any
 
 import pytest
 
-from assay.errors import UsageError
+from assay.errors import AssayError
 from assay.net.outbound import OutboundPolicy
 from assay.run.config import RunConfig
-from assay.serve.ui.check import TargetRules
-from assay.serve.ui.context import Ui
-from assay.serve.ui.evaluation_form import check_allowed
-from assay.targets.target_kinds import RequestSettings
+from assay.serve.ui.check import checks_of
 
-AT_HOME = TargetRules(OutboundPolicy.for_server("127.0.0.1"))
-OPEN = TargetRules(OutboundPolicy.for_server("0.0.0.0", "purple-agent, tools:8000"))
+AT_HOME = OutboundPolicy.for_server("127.0.0.1")
+EXPOSED = OutboundPolicy.for_server("0.0.0.0", "purple-agent, tools:8000, example.org")
+REST = "rest:http://example.org/?q={query}"
+
+
+def refused(policy: OutboundPolicy, **settings: Any) -> set[str]:
+    """The fields of the form whose checks fail."""
+    found = set()
+    for name, check in checks_of(RunConfig(**{"target": "builtin:bm25", **settings}), policy):
+        try:
+            check()
+        except AssayError:
+            found.add(name)
+    return found
 
 
 @pytest.mark.parametrize(
     "target",
-    ["builtin:bm25", "python:a:b", "mcp-stdio:server", "a2a:http://10.0.0.1", "http://localhost:1"],
+    ["python:a:b", "mcp-stdio:server", "a2a:http://10.0.0.1", "http://localhost:1"],
 )
-def test_on_loopback_everything_may_be_evaluated(target: str) -> None:
-    AT_HOME.check_target(target)
+def test_only_on_loopback_everything_may_be_evaluated(target: str) -> None:
+    assert refused(AT_HOME, target=target) == set()
+    assert refused(EXPOSED, target=target) == {"target"}
+    assert refused(EXPOSED, baseline=target) == {"baseline"}
+    assert refused(EXPOSED, search=target) == {"search"}
 
 
 @pytest.mark.parametrize(
-    "target",
-    ["builtin:bm25", "a2a:http://purple-agent:9010", "http:http://tools:8000=RAG_RETRIEVE"],
-)
-def test_beyond_loopback_what_is_built_in_or_named_may(target: str) -> None:
-    OPEN.check_target(target)
-
-
-def test_beyond_loopback_only_known_data_sets_are_read() -> None:
-    AT_HOME.check_dataset("/etc")
-    OPEN.check_dataset("notes")
-    with pytest.raises(UsageError, match="/etc"):
-        OPEN.check_dataset("/etc")
-
-
-@pytest.mark.parametrize(
-    "judge",
-    ["", "ollama", "ollama:llama3.1:8b", "anthropic", "openai:m@http://tools:8000/v1", "gguf"],
-)
-def test_beyond_loopback_the_server_s_own_judges_and_named_hosts_may_judge(judge: str) -> None:
-    OPEN.check_judge(judge)
-
-
-@pytest.mark.parametrize(
-    "judge",
-    ["openai:m@http://169.254.169.254/v1", "ollama:m@http://localhost:1", "gguf:/etc/passwd"],
-)
-def test_beyond_loopback_no_other_judge_may(judge: str) -> None:
-    AT_HOME.check_judge(judge)
-    with pytest.raises(UsageError):
-        OPEN.check_judge(judge)
-
-
-@pytest.mark.parametrize("name", ["references", "criteria", "judge_set calibration"])
-def test_a_file_may_be_named_on_loopback_only(tmp_path: Path, name: str) -> None:
-    """It is a path on this machine: visitors from elsewhere could read any file with it."""
-    file = ("/etc/passwd",) if name == "references" else "/etc/passwd"
-    given = {name: file, "judge": "ollama:m"}
-    if name.startswith("judge_set"):
-        given = {"judge": "ollama:m", "judge_set": "calibration=/etc/passwd"}
-    config = RunConfig(target="builtin:bm25", answers=True, **given)  # type: ignore[arg-type]
-    check_allowed(Ui(tmp_path, policy=AT_HOME.policy), config)
-    with pytest.raises(UsageError, match=f"{name} '/etc/passwd' is a file on this server"):
-        check_allowed(Ui(tmp_path, policy=OPEN.policy), config)
-
-
-@pytest.mark.parametrize(
-    "chosen",
+    "settings",
     [
-        {"embedder": "openai:m@http://127.0.0.1:1/v1"},
-        {"embedder": "onnx:/etc"},
+        {"target": "a2a:http://purple-agent:9010"},
+        {"target": "http:http://tools:8000=RAG_RETRIEVE"},
+        {"target": REST, "headers": ("X-Tenant: a",), "mapping": ("ids=hits[].id",)},
+        {"dataset": "notes", "compare_to": "main"},
+        *({"judge": judge, "answers": True} for judge in ("", "ollama", "gguf", "anthropic")),
+        {"judge": "openai:m@http://tools:8000/v1", "answers": True},
     ],
 )
-def test_visitors_choose_no_embedder(tmp_path: Path, chosen: dict[str, str]) -> None:
-    """It names a file or a host, and a server's key would be sent there."""
-    config = RunConfig(target="builtin:hybrid", **chosen)  # type: ignore[arg-type]
-    check_allowed(Ui(tmp_path, policy=AT_HOME.policy), config)
-    with pytest.raises(UsageError, match="remote visitors may not choose"):
-        check_allowed(Ui(tmp_path, policy=OPEN.policy), config)
+def test_strangers_may_use_what_is_built_in_or_named(settings: dict[str, Any]) -> None:
+    assert refused(EXPOSED, **settings) <= {"judge"}  # of which no model may be installed here
+    assert refused(EXPOSED, **settings) == refused(AT_HOME, **settings)
 
 
-def test_visitors_read_no_file_and_no_variable_by_a_request() -> None:
-    exposed = TargetRules(OutboundPolicy.for_server("0.0.0.0", "example.org"))
-    local = TargetRules(OutboundPolicy.for_server("127.0.0.1"))
-    exposed.check_target("rest:http://example.org/?q={query}")
-    exposed.check_request(RequestSettings(headers=("X-Tenant: a",)), ["ids=hits[].id", "chunk=#"])
-    for settings, mapping in [
-        (RequestSettings(headers=("X-A: $ASSAY_ADMIN_TOKEN",)), []),
-        (RequestSettings(body="@/etc/passwd"), []),
-        (RequestSettings(), ["ids=re:(a+)+$"]),
-        (RequestSettings(), ["ids= re:(a+)+$"]),
-        (RequestSettings(), ["ids=hits[].id,texts=\t re:(a+)+$"]),
-        (RequestSettings(), ["chunk=re:(a+)+b"]),
-    ]:
-        with pytest.raises(UsageError, match="server"):
-            exposed.check_request(settings, mapping)
-        local.check_request(settings, mapping)
-    with pytest.raises(UsageError, match="read a file"):
-        exposed.check_target("rest:http://example.org/?q={query}&k=${ASSAY_ADMIN_TOKEN}")
-    with pytest.raises(UsageError, match="not an allowed host"):
-        exposed.check_target("rest:http://other.org/?q={query}")
+@pytest.mark.parametrize(
+    ("field", "settings"),
+    [
+        ("dataset", {"dataset": "/etc"}),
+        ("judge", {"judge": "openai:m@http://169.254.169.254/v1", "answers": True}),
+        ("judge", {"judge": "gguf:/etc/passwd", "answers": True}),
+        ("references", {"references": ("/etc/passwd",), "answers": True}),
+        ("criteria", {"criteria": "/etc/passwd", "answers": True, "judge": "ollama:m"}),
+        ("faithfulness", {"faithfulness": "onnx:/etc", "answers": True}),
+        ("searches", {"searches": "/var/log/steps.jsonl"}),
+        ("compare_to", {"compare_to": "../other/run"}),
+        ("embedder", {"target": "builtin:hybrid", "embedder": "openai:m@http://127.0.0.1:1/v1"}),
+        ("request", {"target": REST, "headers": ("X-A: $ASSAY_ADMIN_TOKEN",)}),
+        ("request", {"target": REST, "request": "@/etc/passwd"}),
+        ("mapping", {"target": REST, "mapping": ("ids=hits[].id,texts=\t re:(a+)+$",)}),
+        ("mapping", {"target": REST, "mapping": ("chunk=re:(a+)+b",)}),
+        ("target", {"target": "rest:http://example.org/?q={query}&k=${ASSAY_ADMIN_TOKEN}"}),
+        ("target", {"target": "rest:http://other.org/?q={query}"}),
+        (
+            "judge_set",
+            {"judge": "ollama:m", "judge_set": "calibration=/etc/passwd", "answers": True},
+        ),
+    ],
+)
+def test_strangers_name_no_file_host_or_code(field: str, settings: dict[str, Any]) -> None:
+    assert field in refused(EXPOSED, **settings) - refused(AT_HOME, **settings)

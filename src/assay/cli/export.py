@@ -14,13 +14,12 @@ from assay.cli.verb import Output, argument, option
 from assay.errors import RunError, UsageError
 from assay.evaluation.agentbeats import submission_of
 from assay.report import export as formats
-from assay.report.export import TABLES, ExportedRun
-from assay.report.table_files import write_rows
+from assay.report.export import TABLES, ExportedRun, write_rows
 from assay.report.terminal import split_metrics
 from assay.run.folder import RunFolder, find_run
 
 if TYPE_CHECKING:
-    from assay.report.table_files import Format
+    from assay.report.export import Format
 
 FORMATS: "tuple[Format, ...]" = ("csv", "markdown", "latex", "trec", "parquet", "jsonl")
 _AGENTBEATS = "agentbeats"
@@ -42,8 +41,8 @@ def export(
     table: Annotated[
         str | None,
         option(
-            "runs (one row a run), queries (one row a query) or comparison (each run with the "
-            "first). Default: runs for csv, markdown and latex, queries for parquet and jsonl.",
+            "runs (one row a run) or queries (one row a query). Default: runs for csv, queries "
+            "for parquet and jsonl.",
             metavar="NAME",
         ),
     ] = None,
@@ -75,7 +74,7 @@ def export(
         names = ", ".join((*FORMATS, _AGENTBEATS))
         raise UsageError(f"--format must be one of {names}, got {form!r}")
     kind = table or ("queries" if form in _ROWS_BY_DEFAULT else "runs")
-    _require_possible(form, kind, len(runs), TABLES)
+    _require_possible(form, kind, len(runs))
     if kind == "queries":
         require_used(context, ("metrics",), "on rows of queries and on a TREC run; leave it out")
     exported = [ExportedRun.read(find_run(each, folder)) for each in runs]
@@ -90,17 +89,13 @@ def _agentbeats(runs: list[RunFolder]) -> bytes:
     return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
-def _require_possible(form: str, table: str, runs: int, tables: tuple[str, ...]) -> None:
-    if table not in tables:
-        raise UsageError(f"--table must be one of {', '.join(tables)}, got {table!r}")
+def _require_possible(form: str, table: str, runs: int) -> None:
+    if table not in TABLES:
+        raise UsageError(f"--table must be one of {', '.join(TABLES)}, got {table!r}")
     if form == "trec" and (table != "queries" or runs > 1):
         raise UsageError("--format trec writes the rankings of one run; pass one, without --table")
-    if form == "latex" and table != "runs":
-        raise UsageError("--format latex writes a table of runs; use csv for other tables")
-    if table == "comparison" and runs < 2:
-        raise UsageError(
-            "--table comparison compares the first run with the others; pass at least two"
-        )
+    if form in ("markdown", "latex") and table != "runs":
+        raise UsageError(f"--format {form} writes a table of runs; use csv for other tables")
 
 
 def _export(
@@ -108,22 +103,19 @@ def _export(
 ) -> None:
     if form == "trec":
         formats.write_trec(runs[0], stream)
-    elif table == "queries":
-        columns = formats.query_columns(runs)
-        write_rows(formats.query_rows_of(runs), form, stream, columns)
-    elif table == "comparison":
-        figures = formats.figures_of(runs, metrics, few=True)
-        comparisons = formats.compare_with_first(runs, figures)
-        write_rows(formats.comparison_rows(comparisons, runs), form, stream)
-    elif form in ("markdown", "latex"):
-        figures = formats.figures_of(runs, metrics, few=True)
-        comparisons = []
-        try:
-            if len(runs) > 1:
-                comparisons = formats.compare_with_first(runs, figures, same_queries=True)
-        except RunError as error:
-            warn(f"nothing is bold or marked in the table: {error}")
-        formats.write_paper_table(runs, figures, comparisons, form, stream)
-    else:
-        figures = formats.figures_of(runs, metrics, few=False)
-        write_rows(formats.run_rows(runs, figures), form, stream)
+        return
+    if table == "queries":
+        write_rows(formats.query_rows_of(runs), form, stream, formats.query_columns(runs))
+        return
+    is_paper = form in ("markdown", "latex")
+    figures = formats.figures_of(runs, metrics, few=is_paper)
+    if not is_paper:
+        write_rows(formats.run_rows(runs, figures), form, stream, formats.run_columns(figures))
+        return
+    comparisons = []
+    try:
+        if len(runs) > 1:
+            comparisons = formats.compare_with_first(runs, figures)
+    except RunError as error:
+        warn(f"nothing is bold or marked in the table: {error}")
+    formats.write_paper_table(runs, figures, comparisons, form, stream)

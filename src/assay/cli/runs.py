@@ -11,19 +11,26 @@ from assay.cli.console import Unwrapped, warn, write_output
 from assay.cli.options import MetricsOption, RunsOption
 from assay.cli.verb import Result, argument, option, switch
 from assay.errors import UsageError
-from assay.net.json import JsonObject, parse_object
+from assay.net.json import JsonObject
 from assay.report.console import facts_table
 from assay.report.numbers import with_interval
 from assay.report.terminal import render_comparison, render_report, render_worst, split_metrics
 from assay.run.comparison import ComparedRun, compare_with_each, find_dataset
 from assay.run.folder import RunFolder, find_run, find_run_dataset
-from assay.run.listing import RunSelection, list_lines, parse_since
+from assay.run.listing import RunSearch, list_lines, sort_lines
 
 if TYPE_CHECKING:
     from assay.data.dataset import Dataset
-    from assay.run.index import RunLine
+    from assay.run.listing import RunLine
 
 _LONG_LIST = 500
+_ORDERS = {
+    "started": "when",
+    "score": "-mean",
+    "latency": "p50",
+    "label": "label",
+    "branch": "branch",
+}
 _LISTED = ("state", "started", "target", "dataset", "label", "branch", "note")
 _FIGURES = ("metric", "mean", "low", "high", "queries", "failed", "gates_failed")
 HtmlFile = Annotated[
@@ -65,9 +72,12 @@ def runs(
     out: RunsOption = Path("runs"),
 ) -> Result:
     """List the runs of a folder, newest last."""
-    selection = RunSelection(of_label, of_branch, parse_since(since) if since else None, failed)
+    if sort not in _ORDERS:
+        raise UsageError(f"--sort must be one of {', '.join(_ORDERS)}, got {sort!r}")
+    asked = {"label": of_label, "branch": of_branch, "since": since, "failed": failed or None}
+    search = RunSearch.parse(" ".join(f'{k}:"{v}"' for k, v in asked.items() if v is not None))
     every = list_lines(out)
-    lines = selection.choose(every, sort)
+    lines = sort_lines(filter(search, every), _ORDERS[sort])
     text = _runs_table(lines) if lines else []
     if not every:
         text = [f"No runs in {out} yet. Create one with: assay eval"]
@@ -106,7 +116,7 @@ def _listed(line: "RunLine") -> JsonObject:
         "track": line.track or "",
         "commit": line.git_commit,
         "dirty": None if line.git_dirty is None else bool(line.git_dirty),
-        "tags": parse_object(line.tags or "{}") or {},
+        "tags": dict(line.tags or {}),
     }
     listed |= {name: getattr(line, name) for name in _LISTED}
     return listed | ({} if line.mean is None else {name: getattr(line, name) for name in _FIGURES})
@@ -127,14 +137,14 @@ def report(
     out: RunsOption = Path("runs"),
 ) -> Result:
     """Show the report of a run."""
-    from assay.evaluation.reporting import render_report_page
+    from assay.report.html import render_run
 
     folder = find_run(run, out)
     page = folder.page_file
     if query is not None:
         return _answer(folder, query)
     if html is not None or (in_browser and not page.exists()):
-        write_output(html or page, render_report_page(folder, _dataset_of(folder)).encode())
+        write_output(html or page, render_run(folder, _dataset_of(folder)).encode())
     if in_browser:
         webbrowser.open((html or page).absolute().as_uri())
     if html is not None or in_browser:

@@ -326,7 +326,7 @@ def _per_query_lines(scores: Scores) -> Iterator[Unwrapped]:
 def _score_traces(path: Path, dataset: str, split: str, top_k: int | None) -> Result:
     """What the searches of traces were worth."""
     from assay.evaluation.traced_searches import score_traces
-    from assay.report.terminal_searches import search_lines
+    from assay.report.terminal import search_lines
 
     with progress_bar() as progress:
         data = load_dataset(dataset, progress=progress)
@@ -359,7 +359,7 @@ def _score_answers(
 ) -> Result:
     """Score the rows of a file."""
     from assay.evaluation.answers.logged_rows import score_rows
-    from assay.report.terminal_answers import render_answers
+    from assay.report.terminal import render_answers
 
     named = parse_columns(columns, COLUMNS)
     with progress_bar() as progress:

@@ -45,13 +45,14 @@ from assay.evaluation.gates import (
 )
 from assay.evaluation.listeners import RunListener, RunListeners
 from assay.evaluation.plan import baseline_track, draw_queries, open_agent, target_record
-from assay.evaluation.reporting import ReportInputs, write_report, write_report_page
+from assay.evaluation.reporting import ReportInputs, write_report
 from assay.evaluation.results import LiveFigures, Tick
 from assay.evaluation.run import Run
-from assay.files import remove_part_files
+from assay.files import atomic_write, remove_part_files
 from assay.net.retry import PROBE_PAUSES, CircuitBreaker
 from assay.privacy import private_mode
 from assay.progress import Progress, silent
+from assay.report.html import render_run
 from assay.report.numbers import counted
 from assay.run.calls import Call, CallLog, CallWriter, PrivateTexts, steps_file
 from assay.run.comparison import ComparedRun, compare_reports
@@ -625,5 +626,5 @@ def _write_comparison(
         gate = regression_gate(comparison, run.report.summary.total_queries)
         comparison = comparison.model_copy(update={"gate": gate})
     run.folder.write_comparison(comparison)
-    write_report_page(run.folder, dataset)
+    atomic_write(run.folder.page_file, render_run(run.folder, dataset).encode())
     return Run(run.folder, run.folder.read_report())

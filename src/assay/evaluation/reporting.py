@@ -34,10 +34,10 @@ from assay.files import atomic_write
 from assay.metrics.metric import MRR, Metric, Precision, Recall
 from assay.metrics.statistics import SampleSummary, below, summarize
 from assay.metrics.violations import KINDS, Kind, Violations
-from assay.report.html import QueryFigures, Searches, render_run
+from assay.report.html import QueryFigures, render_run
 from assay.report.numbers import figure
 from assay.run.answers import AnswersReport
-from assay.run.calls import Call, CallLog, first_failure
+from assay.run.calls import Call, CallLog
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
 from assay.run.models import (
@@ -136,42 +136,8 @@ def write_report(folder: RunFolder, evaluation: "Evaluation", found: ReportInput
         writer.finish(report)
     finally:
         writer.close()
-    page = render_run(
-        report,
-        figures,
-        name=folder.name,
-        header=folder.read_header(),
-        dataset=shown,
-        answers=answer_rows,
-        cause="" if config.private else first_failure(folder.calls_file),
-        searches=Searches.of(folder),
-    )
-    atomic_write(folder.page_file, page.encode())
+    atomic_write(folder.page_file, render_run(folder, shown, figures).encode())
     return report
-
-
-def render_report_page(folder: RunFolder, dataset: Dataset | None) -> str:
-    """The page of a run from its files. Without `dataset` it has no grades, titles and texts."""
-    report = folder.read_report()
-    dataset = None if report.config.private else dataset
-    figures = QueryFigures(report.headline[0], dataset.queries if dataset else {})
-    for row in folder.read_rows():
-        figures.add(row)
-    return render_run(
-        report,
-        figures,
-        name=folder.name,
-        header=folder.read_header(),
-        dataset=dataset,
-        answers=folder.read_answers(),
-        cause="" if report.config.private else first_failure(folder.calls_file),
-        searches=Searches.of(folder),
-    )
-
-
-def write_report_page(folder: RunFolder, dataset: Dataset | None) -> None:
-    """Write `report.html` again, after something beside the report has changed."""
-    atomic_write(folder.page_file, render_report_page(folder, dataset).encode())
 
 
 def _build_report(

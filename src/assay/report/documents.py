@@ -5,34 +5,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import orjson
-
-from assay.data.dataset import Dataset
+from assay.data.dataset import Dataset, Document
 from assay.metrics.figures import CRITERION_PREFIX
 from assay.report.numbers import count, counted, dollars, percent
 from assay.run.answers import JudgeRecord
-from assay.run.calls import Call
-from assay.run.config import RunConfig
 from assay.run.models import AnswerRow
 from assay.text import is_stop, stem, words
 
-LISTED = 10
-"""Documents shown of each list: beyond that, neither people nor most metrics look."""
-
 EXCERPT = 200
 """Characters of a document in a file; on the server, panels show whole texts."""
-
-FOR_TEMPLATES = (
-    "anchor",
-    "verdict_word",
-    "kind_of",
-    "split_citations",
-    "judge_facts",
-    "ratings",
-    "raw_call",
-    "CONTEXTS",
-)
-"""The functions that templates call by their names."""
 
 MAX_ANSWER = 4000
 """Characters of an answer: nobody reads more, and an agent may send a book."""
@@ -62,13 +43,6 @@ class JudgedDocuments:
     dataset: Dataset | None
     excerpt: int | None = EXCERPT
 
-    @classmethod
-    def of(
-        cls, config: RunConfig, dataset: Dataset | None, *, excerpt: int | None = EXCERPT
-    ) -> "JudgedDocuments":
-        """For the rankings of a run with these settings."""
-        return cls(config.top_k, config.split, dataset, excerpt)
-
     def grades(self, query_id: str) -> Mapping[str, int]:
         """The judgments of a query, as far as they are known."""
         if self.dataset is None or self.split not in self.dataset.judgments:
@@ -87,17 +61,18 @@ class JudgedDocuments:
 
     def title(self, doc_id: str) -> str:
         """The title of a document, or the start of its text; empty if neither is known."""
-        document = self.dataset.documents.get(doc_id) if self.dataset else None
-        if document is None:
-            return ""
-        return document.title or " ".join(document.text[:60].split())
+        document = self._document(doc_id)
+        return (document.title or " ".join(document.text[:60].split())) if document else ""
 
     def text(self, doc_id: str) -> str:
         """The text of a document, cut to an excerpt in a file."""
-        document = self.dataset.documents.get(doc_id) if self.dataset else None
-        if document is None or self.excerpt is None or len(document.text) <= self.excerpt:
-            return document.text if document else ""
-        return f"{document.text[: self.excerpt]}…"
+        document = self._document(doc_id)
+        text = document.text if document else ""
+        is_whole = self.excerpt is None or len(text) <= self.excerpt
+        return text if is_whole else f"{text[: self.excerpt]}…"
+
+    def _document(self, doc_id: str) -> Document | None:
+        return self.dataset.documents.get(doc_id) if self.dataset else None
 
     def exists(self, doc_id: str) -> bool:
         """Whether the data set has a document of this id; True if nobody knows."""
@@ -136,7 +111,7 @@ class JudgedDocuments:
 
     def matched(self, query: str, doc_id: str) -> list[str]:
         """The words of a query that a document has, by their stems."""
-        document = self.dataset.documents.get(doc_id) if self.dataset else None
+        document = self._document(doc_id)
         if document is None:
             return []
         has = {stem(word) for word in words(f"{document.title} {document.text}")}
@@ -222,11 +197,6 @@ def ratings(row: AnswerRow) -> list[tuple[str, float, str]]:
     ]
 
 
-def raw_call(call: Call) -> str:
-    """A line of the call log as it was written, in readable JSON."""
-    return orjson.dumps(call.to_json(), option=orjson.OPT_INDENT_2).decode()
-
-
 def judge_facts(judge: JudgeRecord) -> list[tuple[str, str]]:
     """Which model judged, how reliably and at what cost, as labels and values."""
     facts = [
@@ -243,8 +213,8 @@ def judge_facts(judge: JudgeRecord) -> list[tuple[str, str]]:
     if judge.calibration:
         facts.append(("Calibration", judge.calibration))
     if (spent := judge.spending) is not None:
-        price = "price not known" if spent.cost is None else dollars(spent.cost)
         tokens = f"{count(spent.input_tokens)} in, {count(spent.output_tokens)} out"
+        price = "price not known" if spent.cost is None else dollars(spent.cost)
         facts.append(("Calls", f"{count(spent.calls)}, and {count(spent.cached)} from the cache"))
         facts += [("Tokens", tokens), ("Cost", price)]
     return facts

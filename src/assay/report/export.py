@@ -1,25 +1,51 @@
-"""Runs for other tools: tables of runs, of queries and of comparisons; TREC files."""
+"""Runs for other tools: CSV, JSON lines and Parquet, tables for papers, TREC files."""
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import BinaryIO
+from itertools import islice
+from typing import BinaryIO, Literal
 
+import orjson
+
+from assay.data.table import csv_row, text_cell
 from assay.errors import RunError, UsageError
+from assay.extras import require_extras
 from assay.metrics.figures import AnswerFigure, improvement, parse_figure
 from assay.metrics.metric import MRR, Recall, nDCG, parse_metric
 from assay.net.redact import markdown_text, printable
 from assay.report.numbers import figure
-from assay.report.table_files import Cell, Format, Row, latex_lines, latex_text, write_lines
 from assay.run.answers import AnswerStatistic
 from assay.run.comparison import ComparedRun, compare_with_each
 from assay.run.folder import RunFolder
 from assay.run.models import Comparison, Report, RunHeader, Statistic
 
-TABLES = ("runs", "queries", "comparison")
+Format = Literal["csv", "markdown", "latex", "trec", "parquet", "jsonl"]
+Cell = str | float | int | list[str] | None
+Row = Mapping[str, Cell]
 
+TABLES = ("runs", "queries")
+
+_RUN_COLUMNS: Mapping[str, type] = {
+    **dict.fromkeys(("run", "label", "target", "dataset", "split", "state", "started"), str),
+    **dict.fromkeys(("branch", "commit"), str),
+    **dict.fromkeys(("queries", "failed_queries"), int),
+    "latency_p50_ms": float,
+}
+_QUERY_COLUMNS: Mapping[str, type] = {
+    **dict.fromkeys(("run", "query_id", "query_text", "status", "failure"), str),
+    "latency_ms": float,
+    "retrieved_docs": list,
+}
 _USUAL = (nDCG.name, Recall.name, MRR.name)
 _USUAL_ANSWERS = ("correctness", "faithfulness")
+_PARQUET_ROWS = 10_000
+_NOTE = "Differs significantly from the first line (paired test, p < 0.05, Holm)."
+_LATEX = {
+    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+}
 
 
 @dataclass(frozen=True)
@@ -40,40 +66,29 @@ class ExportedRun:
         """What a table calls it: its label, or else its target."""
         return self.header.label or self.report.target.title
 
-    def statistic(self, name: str) -> Statistic | AnswerStatistic | None:
-        """A figure of rankings or answers by the name that reports have for it."""
-        found = self.report.statistics.get(name)
-        if found is not None or self.report.answers is None:
-            return found
-        return self.report.answers.statistics.get(name)
-
     @property
-    def figures(self) -> list[str]:
-        """The names of all its figures."""
-        answers = self.report.answers.statistics if self.report.answers else {}
-        return [*self.report.statistics, *answers]
+    def figures(self) -> dict[str, Statistic | AnswerStatistic]:
+        """Its figures of rankings, then of answers, by the names that reports have for them."""
+        answers = self.report.answers
+        return {**self.report.statistics, **(answers.statistics if answers else {})}
 
 
-def figures_of(runs: Sequence[ExportedRun], given: Sequence[str] = (), *, few: bool) -> list[str]:
+def figures_of(
+    runs: Sequence[ExportedRun], given: Sequence[str] = (), *, few: bool = False
+) -> list[str]:
     """The figures that a table of `runs` has: those `given`, else what all runs have.
 
-    Parameters:
-        runs: the runs of the table.
-        given: names in any spelling.
-        few: take only the usual ones, as a paper prints them.
-
-    Raises:
-        UsageError: a figure is missing in a run, or the runs have none in common.
+    `few` takes only the usual ones, as a paper prints them. Raises `UsageError` if a figure is
+    missing in a run, or the runs have none in common.
     """
     if given:
-        names = [parse_figure(each).slug for each in given]
+        names = [parse_figure(text).slug for text in given]
         for run in runs:
-            for name in names:
-                if run.statistic(name) is None:
-                    has = ", ".join(run.figures)
-                    raise UsageError(f"run {run.folder.name!r} has no {name}; it has: {has}")
+            if missing := [name for name in names if name not in run.figures]:
+                has = ", ".join(run.figures)
+                raise UsageError(f"run {run.folder.name!r} has no {missing[0]}; it has: {has}")
         return names
-    shared = [name for name in runs[0].figures if all(run.statistic(name) for run in runs)]
+    shared = [name for name in runs[0].figures if all(name in run.figures for run in runs)]
     if not shared:
         raise UsageError("the runs have no metric in common; run them with the same --top-k")
     usual = [name for name in shared if _is_usual(name)] if few else []
@@ -106,90 +121,88 @@ def run_rows(runs: Sequence[ExportedRun], figures: Sequence[str]) -> Iterator[Ro
             "latency_p50_ms": report.latency_ms.p50,
         }
         for name in figures:
-            if found := run.statistic(name):
+            if found := run.figures.get(name):
                 row |= {name: found.mean, f"{name}_low": found.low, f"{name}_high": found.high}
         yield row
+
+
+def run_columns(figures: Sequence[str]) -> dict[str, type]:
+    """The columns of `run_rows`."""
+    ends = [f"{name}{end}" for name in figures for end in ("", "_low", "_high")]
+    return {**_RUN_COLUMNS, **dict.fromkeys(ends, float)}
 
 
 def query_rows_of(runs: Iterable[ExportedRun]) -> Iterator[Row]:
     """One row a query of each run: what came back and how it scored."""
     for run in runs:
         for row in run.folder.read_rows():
-            yield {
-                "run": run.folder.name,
-                "query_id": row.query_id,
-                "query_text": row.query_text,
-                "status": row.status,
-                "failure": row.failure,
-                "latency_ms": row.latency_ms,
-                "retrieved_docs": row.retrieved_docs,
-                **row.scores,
-            }
+            facts = {name: getattr(row, name) for name in _QUERY_COLUMNS if name != "run"}
+            yield {"run": run.folder.name, **facts, **row.scores}
 
 
 def query_columns(runs: Iterable[ExportedRun]) -> dict[str, type]:
     """The columns of `query_rows_of`: every score of every run, whatever its --top-k."""
-    facts = {
-        "run": str,
-        "query_id": str,
-        "query_text": str,
-        "status": str,
-        "failure": str,
-        "latency_ms": float,
-        "retrieved_docs": list,
-    }
-    return facts | {parse_metric(name).key: float for run in runs for name in run.report.statistics}
+    scores = {parse_metric(name).key: float for run in runs for name in run.report.statistics}
+    return {**_QUERY_COLUMNS, **scores}
 
 
-def comparison_rows(
-    comparisons: Sequence[Comparison], runs: Sequence[ExportedRun]
-) -> Iterator[Row]:
-    """One row a metric of each comparison of the first run with another."""
-    for comparison, other in zip(comparisons, runs[1:], strict=True):
-        names = {"run_a": runs[0].folder.name, "run_b": other.folder.name}
-        for name, result in comparison.metrics.items():
-            yield {
-                **names,
-                "metric": name,
-                **result.model_dump(),
-                "significant": result.significant,
-            }
+def write_rows(
+    rows: Iterable[Row], form: Format, stream: BinaryIO, columns: Mapping[str, type]
+) -> None:
+    """Write a table as CSV, JSON lines or Parquet; a row may lack some of the columns.
+
+    Rows are written as they come, so that those of a large run are never held together.
+    """
+    if form == "parquet":
+        _write_parquet(rows, stream, columns)
+    elif form == "jsonl":
+        for row in rows:
+            stream.write(orjson.dumps(dict(row), option=orjson.OPT_APPEND_NEWLINE))
+    else:
+        stream.write(f"{csv_row(columns)}\n".encode())
+        for row in rows:
+            stream.write(f"{csv_row(_csv_cell(row.get(name)) for name in columns)}\n".encode())
 
 
-def compare_with_first(
-    runs: Sequence[ExportedRun], figures: Sequence[str], *, same_queries: bool = False
-) -> list[Comparison]:
+def _csv_cell(value: Cell) -> str | float | int | None:
+    """Labels, branches and targets are a stranger's words: no spreadsheet may run them."""
+    flat = ";".join(value) if isinstance(value, list) else value
+    return text_cell(flat) if isinstance(flat, str) else flat
+
+
+def _write_parquet(rows: Iterable[Row], stream: BinaryIO, columns: Mapping[str, type]) -> None:
+    require_extras("writing Parquet", "pyarrow")
+    import pyarrow
+    from pyarrow import parquet
+
+    types = {str: pyarrow.string(), float: pyarrow.float64(), int: pyarrow.int64()}
+    types[list] = pyarrow.list_(pyarrow.string())
+    # Given, not inferred from the first rows: a column may be empty there.
+    schema = pyarrow.schema([(name, types[kind]) for name, kind in columns.items()])
+    remaining = iter(rows)
+    with parquet.ParquetWriter(stream, schema) as writer:
+        while batch := list(islice(remaining, _PARQUET_ROWS)):
+            writer.write_table(pyarrow.Table.from_pylist(batch, schema=schema))
+
+
+def compare_with_first(runs: Sequence[ExportedRun], figures: Sequence[str]) -> list[Comparison]:
     """Each further run with the first, corrected for all of them.
 
-    Parameters:
-        runs: the runs of the table.
-        figures: the names of what is compared.
-        same_queries: refuse runs whose means are over other queries, or of other depths.
-
-    Raises:
-        RunError: runs cannot be compared.
+    Raises `RunError` for runs whose means are over other queries, or of other depths.
     """
     first, *others = [ComparedRun.read(run.folder) for run in runs]
-    compared = compare_with_each(first, others, [parse_figure(each) for each in figures])
-    for run, other in zip(runs[1:], others, strict=True) if same_queries else ():
-        _require_same_queries(runs[0], first, run, other)
+    compared = compare_with_each(first, others, [parse_figure(name) for name in figures])
+    for run, other in zip(runs[1:], others, strict=True):
+        names = f"the runs {runs[0].folder.name!r} and {run.folder.name!r}"
+        depths = [each.report.config.top_k for each in (first, other)]
+        if depths[0] != depths[1]:
+            raise RunError(f"{names} asked for {depths[0]} and {depths[1]} documents a query")
+        if first.scores.keys() != other.scores.keys():
+            raise RunError(
+                f"{names} asked different queries ({len(first.scores):,} and "
+                f"{len(other.scores):,}); compare the shared ones with: assay compare"
+            )
     return compared
-
-
-def _require_same_queries(
-    first: ExportedRun, ours: ComparedRun, other: ExportedRun, theirs: ComparedRun
-) -> None:
-    names = f"the runs {first.folder.name!r} and {other.folder.name!r}"
-    depths = [run.report.config.top_k for run in (first, other)]
-    if depths[0] != depths[1]:
-        raise RunError(f"{names} asked for {depths[0]} and {depths[1]} documents a query")
-    if (queries := ours.scores.keys()) != theirs.scores.keys():
-        shared = len(queries & theirs.scores.keys())
-        raise RunError(
-            f"{names} asked different queries ({len(queries):,} and {len(theirs.scores):,}, "
-            f"{shared:,} of them the same), so their means do not compare; for the queries of both "
-            "use: --table comparison"
-        )
 
 
 def write_paper_table(
@@ -202,33 +215,59 @@ def write_paper_table(
     """One line a run, the best of each column in bold; a dagger marks a significant difference
     from the first run. `comparisons` are those of `compare_with_first`, or none.
     """
-    marks = [set[str]()] + [
-        {name for name, result in each.metrics.items() if result.significant}
-        for each in comparisons
-    ]
-    marks += [set()] * (len(runs) - len(marks))
-    comparable = len(runs) > 1 and len(comparisons) == len(runs) - 1
-    columns = [[_mean(run, name) for run in runs] for name in figures]
-    best = [
-        _best(name, column) if comparable else ""
-        for name, column in zip(figures, columns, strict=True)
-    ]
     latex = form == "latex"
-    rows = []
-    for number, run in enumerate(runs):
-        cells = [latex_text(run.system) if latex else markdown_text(run.system)]
-        for name, column, top in zip(figures, columns, best, strict=True):
-            text = figure(column[number])
-            strong = r"\textbf{%s}" if latex else "**%s**"
-            shown = strong % text if text == top else text
-            dagger = r"$^{\dagger}$" if latex else "†"
-            cells.append(shown + (dagger if name in marks[number] else ""))
-        rows.append(cells)
+    escaped, strong, dagger = (
+        (_latex_text, r"\textbf{%s}", r"$^{\dagger}$") if latex else (markdown_text, "**%s**", "†")
+    )
+    differing = [set[str]()] + [
+        {name for name, result in found.metrics.items() if result.significant}
+        for found in comparisons
+    ]
+    differing += [set()] * (len(runs) - len(differing))
+    rows = [[escaped(run.system)] for run in runs]
+    for name in figures:
+        parsed, means = parse_figure(name), [run.figures[name].mean for run in runs]
+        best = figure(max(means, key=lambda mean: improvement(parsed, mean)))
+        for row, mean, different in zip(rows, means, differing, strict=True):
+            shown = figure(mean)  # what reads the same as the best is as good
+            shown = strong % shown if comparisons and shown == best else shown
+            row.append(f"{shown}{dagger}" if name in different else shown)
     headings = [str(parse_figure(name)) for name in figures]
-    note = "Differs significantly from the first line (paired test, p < 0.05, Holm)."
-    shown_note = note if any(marks) else ""
-    lines = latex_lines(headings, rows, shown_note) if latex else _plain(headings, rows, shown_note)
-    write_lines(lines, stream)
+    lines = _latex_lines if latex else _markdown_lines
+    for line in lines(headings, rows, _NOTE if any(differing) else ""):
+        stream.write(f"{line}\n".encode())
+
+
+def _markdown_lines(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], note: str
+) -> Iterator[str]:
+    yield f"| system | {' | '.join(headings)} |"
+    yield f"|---|{'---:|' * len(headings)}"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+    if note:
+        yield f"\n† {note}"
+
+
+def _latex_lines(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], note: str
+) -> Iterator[str]:
+    yield r"% needs \usepackage{booktabs}"
+    if note:
+        yield f"% dagger: {note}"
+    yield rf"\begin{{tabular}}{{l{'r' * len(headings)}}}"
+    yield r"\toprule"
+    yield rf"{' & '.join(map(_latex_text, ('System', *headings)))} \\"
+    yield r"\midrule"
+    for row in rows:
+        yield rf"{' & '.join(row)} \\"
+    yield r"\bottomrule"
+    yield r"\end{tabular}"
+
+
+def _latex_text(text: str) -> str:
+    """A text in one line in which nothing is a command."""
+    return "".join(_LATEX.get(each, each) for each in printable(" ".join(text.split())))
 
 
 def write_trec(run: ExportedRun, stream: BinaryIO) -> None:
@@ -237,37 +276,15 @@ def write_trec(run: ExportedRun, stream: BinaryIO) -> None:
     Scores descend by one, as trec_eval orders by them alone: an agent's own may be equal, or none.
     A repeated id is written once. Raises `RunError` for an id with a blank in it.
     """
-    tag = re.sub(r"\s+", "-", printable(run.system)) or "assay"
+    tag = "-".join(printable(run.system).split()) or "assay"
     for row in run.folder.read_rows():
         documents = list(dict.fromkeys(row.retrieved_docs))
         for rank, doc_id in enumerate(documents, start=1):
             for text in (row.query_id, doc_id):
-                if len(text.split()) != 1 or text.split()[0] != text:
+                if text.split() != [text]:
                     raise RunError(
                         f"id {text!r} is empty or holds a blank, which a TREC run file cannot; "
                         "export it with: --format jsonl"
                     )
             score = len(documents) - rank + 1
             stream.write(f"{row.query_id} Q0 {doc_id} {rank} {score} {tag}\n".encode())
-
-
-def _best(name: str, column: Sequence[float | None]) -> str:
-    """The best mean of a column as it is shown: what reads the same is as good."""
-    parsed = parse_figure(name)
-    known = [mean for mean in column if mean is not None]
-    return figure(max(known, key=lambda mean: improvement(parsed, mean))) if known else ""
-
-
-def _mean(run: ExportedRun, name: str) -> float | None:
-    found = run.statistic(name)
-    return None if found is None else found.mean
-
-
-def _plain(headings: Sequence[str], rows: Sequence[Sequence[str]], note: str) -> Iterator[str]:
-    yield f"| system | {' | '.join(headings)} |"
-    yield f"|---|{'---:|' * len(headings)}"
-    for row in rows:
-        yield f"| {' | '.join(row)} |"
-    if note:
-        yield ""
-        yield f"† {note}"

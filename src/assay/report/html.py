@@ -1,13 +1,9 @@
-"""The page of a run, as a file and in the web UI: the same templates, read from `RunPage`.
-
-`QueryFigures` collects what the page shows of the rows, one row at a time.
-"""
+"""The page of a run, as a file and in the web UI: the same templates, read from `RunPage`."""
 
 import heapq
-import re
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from urllib.parse import urlencode
@@ -16,27 +12,24 @@ from markupsafe import Markup
 
 from assay.data.dataset import Dataset, Query
 from assay.metrics.metric import Metric
-from assay.metrics.violations import KINDS
 from assay.report import charts
-from assay.report.documents import RIGHT, UNDECIDED, JudgedDocuments, anchor, kind_of
-from assay.report.html_templates import render_fragment, render_page
+from assay.report.documents import EXCERPT, RIGHT, UNDECIDED, JudgedDocuments, anchor, kind_of
+from assay.report.html_templates import environment, render_page
 from assay.report.numbers import duration
 from assay.report.slices import OUTCOME, Slice, SliceMean, slice_means, slices_of
-from assay.run.calls import steps_file
+from assay.run.calls import first_failure, steps_file
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
 from assay.run.models import AnswerRow, QueryRow, Report, RunHeader
 from assay.run.searches import SearchRow
-from assay.run.settings import RunSetting, arguments, settings
+from assay.run.settings import arguments, settings
 from assay.steps import SearchStep, StepLog
 
 IN_FILE = 12
 """Queries, and answers, that a file shows with their documents: each takes some kilobytes."""
 
 _BINS = 20
-_DOTS = 300
-_PASSWORD = re.compile(r"(?<=//)[^/@\s]+@")
-_VIOLATIONS = {"duplicate": "repeated", "unknown": "unknown id", "surplus": "beyond top_k"}
+_MAX_DOTS = 300
 
 
 class QueryLine(NamedTuple):
@@ -57,9 +50,7 @@ class QueryLine(NamedTuple):
 class QueryFigures:
     """What a page shows of a run's rows, collected by `add`; of the rows, the worst are kept.
 
-    Parameters:
-        metric: the headline metric.
-        queries: the queries of the data set by id, for their tags; may be empty.
+    `metric` is the headline; `queries` are those of the data set, for their tags.
     """
 
     metric: Metric
@@ -67,9 +58,7 @@ class QueryFigures:
     lines: list[QueryLine] = field(default_factory=list, init=False)
     failed: dict[str, QueryRow] = field(default_factory=dict, init=False)
     """The first row of each kind of failure."""
-
-    def __post_init__(self) -> None:
-        self._worst: list[tuple[float, int, QueryRow]] = []
+    _worst: list[tuple[float, int, QueryRow]] = field(default_factory=list, init=False)
 
     def add(self, row: QueryRow) -> None:
         """Take one more row into account."""
@@ -113,18 +102,16 @@ class QueryFigures:
 
     def latency(self, link: Callable[[str], str]) -> Markup | None:
         """One dot a query over the run, the slowest if there are many; None if few were timed."""
-        timed = [line for line in self.lines if line.latency_ms is not None and not line.failure]
+        timed = [
+            (line.at, line.latency_ms, line)
+            for line in self.lines
+            if line.latency_ms is not None and not line.failure
+        ]
         if len(timed) < 5:
             return None
-        kept = sorted(timed, key=lambda line: -(line.latency_ms or 0))[:_DOTS]
         dots = [
-            (
-                line.at,
-                line.latency_ms or 0.0,
-                f"{(line.text or line.query_id)[:80]}: {duration((line.latency_ms or 0) / 1000)}",
-                link(line.query_id),
-            )
-            for line in kept
+            (at, ms, f"{(line.text or line.query_id)[:80]}: {duration(ms / 1000)}", link(line[0]))
+            for at, ms, line in sorted(timed, key=lambda dot: -dot[1])[:_MAX_DOTS]
         ]
         return charts.latency_dots(dots, "seconds into the run")
 
@@ -141,24 +128,6 @@ class QueryFigures:
         return dict(kinds)
 
 
-@dataclass(frozen=True, slots=True)
-class Searches:
-    """The searches of an agent: figures of each question, least evidence first, and its steps.
-
-    With several trials, the steps are those of the first.
-    """
-
-    rows: Sequence[SearchRow]
-    steps: Callable[[str], Sequence[SearchStep]]
-
-    @classmethod
-    def of(cls, folder: RunFolder) -> "Searches":
-        """From the files of a run; without rows if its agent was not watched."""
-        rows = sorted(folder.read_searches(), key=lambda row: row.figure("evidence_recall") or 0.0)
-        log, first = StepLog(steps_file(folder.calls_file)), folder.read_config().trials[0]
-        return cls(rows, lambda query_id: log.read(query_id, first))
-
-
 @dataclass(frozen=True)
 class RunPage:
     """What the templates of a run read.
@@ -169,10 +138,11 @@ class RunPage:
         header: `run.json`, for commit, branch and label.
         figures: what was collected of its rows.
         docs: grades, titles and texts.
-        answers: the rows of the answers; in a file, few of each kind.
+        answers: the rows of the answers.
         server: whether links lead to other pages.
-        cause: how the first call failed, of a run that answered nothing.
-        searches: what the agent searched for, if that was recorded.
+        cause: how the first call failed.
+        searches: the figures of each question's searches, least evidence first.
+        steps: the searches for a question, those of the first trial.
     """
 
     name: str
@@ -183,7 +153,40 @@ class RunPage:
     answers: Sequence[AnswerRow] = ()
     server: bool = False
     cause: str = ""
-    searches: Searches | None = None
+    searches: Sequence[SearchRow] = ()
+    steps: Callable[[str], Sequence[SearchStep]] = lambda query_id: ()
+
+    @classmethod
+    def read(
+        cls,
+        folder: RunFolder,
+        dataset: Dataset | None,
+        *,
+        figures: QueryFigures | None = None,
+        server: bool = False,
+    ) -> "RunPage":
+        """From the files of a run, and from `figures` of its rows if these are known."""
+        report, config = folder.read_report(), folder.read_config()
+        dataset = None if config.private else dataset
+        if figures is None:
+            figures = QueryFigures(report.headline[0], dataset.queries if dataset else {})
+            for row in folder.read_rows():
+                figures.add(row)
+        excerpt = None if server else EXCERPT
+        rows = sorted(folder.read_searches(), key=lambda row: row.figure("evidence_recall") or 0.0)
+        log, first = StepLog(steps_file(folder.calls_file)), config.trials[0]
+        return cls(
+            folder.name,
+            report,
+            folder.read_header(),
+            figures,
+            JudgedDocuments(config.top_k, config.split, dataset, excerpt),
+            list(folder.read_answers()),
+            server,
+            "" if config.private else first_failure(folder.calls_file),
+            rows,
+            lambda query_id: log.read(query_id, first),
+        )
 
     @property
     def title(self) -> str:
@@ -199,7 +202,7 @@ class RunPage:
     def link(self, query_id: str) -> str:
         """Where a query is shown; empty in a file that does not show it."""
         if self.server:
-            return f"/runs/{self.name}?{query_address('queries', query_id)}"
+            return f"/runs/{self.name}?{urlencode({'tab': 'queries', 'query': query_id})}"
         shown = any(row.query_id == query_id for row in self.figures.worst)
         return f"#q-{anchor(query_id)}" if shown else ""
 
@@ -225,14 +228,6 @@ class RunPage:
         return {name: text for name, text in self.settings.items() if usual.get(name) != text}
 
     @property
-    def violations(self) -> list[tuple[str, object]]:
-        """The kinds of invalid ids that occurred."""
-        found = self.report.violations
-        return [
-            (_VIOLATIONS[kind], found[kind]) for kind in KINDS if kind in found and found[kind].ids
-        ]
-
-    @property
     def kinds(self) -> dict[str, int]:
         """How many answers ended how: what failed first, then undecided, then right."""
         counts = Counter(kind_of(row) for row in self.answers)
@@ -251,50 +246,36 @@ class RunPage:
         ]
 
 
+def _has_invalid_ids(page: RunPage) -> bool:
+    return any(found.ids for found in page.report.violations.values())
+
+
 TABS: tuple[tuple[str, str, Callable[[RunPage], object]], ...] = (
     ("overview", "Overview", lambda page: True),
     ("queries", "Queries", lambda page: page.figures.lines),
     ("answers", "Answers", lambda page: page.report.answers),
-    ("searches", "Searches", lambda page: page.report.search and page.searches),
-    ("failures", "Failures", lambda page: page.report.failures or page.violations),
+    ("searches", "Searches", lambda page: page.report.search),
+    ("failures", "Failures", lambda page: page.report.failures or _has_invalid_ids(page)),
     ("settings", "Settings", lambda page: True),
 )
 """The tabs of a run: `run_NAME.html`, its words, and whether a run has something for it."""
 
 
 def render_run(
-    report: Report,
-    figures: QueryFigures,
-    *,
-    name: str,
-    header: RunHeader,
-    dataset: Dataset | None = None,
-    answers: Iterable[AnswerRow] = (),
-    cause: str = "",
-    searches: Searches | None = None,
+    folder: RunFolder, dataset: Dataset | None, figures: QueryFigures | None = None
 ) -> str:
-    """The page of a run as one file.
+    """The page of a run as one file. Without `dataset` it has no grades, titles and texts."""
+    return render_run_page(RunPage.read(folder, dataset, figures=figures))
 
-    Parameters:
-        report: every figure of the run.
-        figures: what was collected of its rows.
-        name: the name of the run.
-        header: `run.json`, for commit, branch and label.
-        dataset: adds grades, titles and texts; without it there are only ids.
-        answers: the rows of the answers, where they were evaluated.
-        cause: how the first call failed, for a run that answered nothing.
-        searches: what the agent searched for, if that was recorded.
-    """
-    docs = JudgedDocuments.of(report.config, dataset)
-    page = RunPage(
-        name, report, header, figures, docs, list(answers), cause=cause, searches=searches
-    )
+
+def render_run_page(page: RunPage) -> str:
+    """One file from what the templates read."""
     return render_page("run_file.html", run=page, title=page.title)
 
 
 def render_summary(report: Report, *, name: str) -> str:
     """The figures of a run as a fragment of HTML, for notebooks."""
-    return render_fragment("run_summary.html", report=report, name=name)
+    return environment().get_template("run_summary.html").render(report=report, name=name)
 
 
 def command_of(config: RunConfig) -> str:
@@ -305,25 +286,15 @@ def command_of(config: RunConfig) -> str:
     return shlex.join(words)
 
 
-def query_address(tab: str, query_id: str) -> str:
-    """The part of an address that opens a query in a list."""
-    return urlencode({"tab": tab, "query": query_id})
-
-
 def shown_settings(config: RunConfig) -> dict[str, str]:
     """Every setting of a run as text, by its name."""
-    return {setting.name: _shown(setting, config) for setting in settings().values()}
-
-
-def _shown(setting: RunSetting, config: RunConfig) -> str:
-    value = getattr(config, setting.name)
-    if value is None:
-        return setting.option.placeholder or "none"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return setting.format(value).replace("\n", ", ") or "none"
-
-
-def hide_password(text: str) -> str:
-    """Addresses in a text without user and password: reports are passed around."""
-    return _PASSWORD.sub("…@", text)
+    shown = {}
+    for name, setting in settings().items():
+        value = getattr(config, name)
+        if isinstance(value, bool):
+            shown[name] = "yes" if value else "no"
+        elif value is None:
+            shown[name] = setting.option.placeholder or "none"
+        else:
+            shown[name] = setting.format(value).replace("\n", ", ") or "none"
+    return shown

@@ -5,8 +5,8 @@ other run, which a page calls a and b.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 from urllib.parse import urlencode
@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from assay.data.dataset import Dataset
 from assay.metrics.figures import AnswerFigure, improvement, parse_figure
+from assay.metrics.searches import SEARCH_FIGURES
 from assay.report import charts
 from assay.report.documents import EXCERPT, JudgedDocuments, anchor
 from assay.report.html import shown_settings
@@ -31,15 +32,23 @@ from assay.run.models import (
     ReportFigure,
     RunHeader,
 )
+from assay.run.searches import SearchRow
 from assay.run.title import distinguish
 
 IN_FILE = 12
 """Queries that a file shows with both rankings."""
 
-_DOTS = 1000
-_DOCUMENTS = 60
+COMPARE_TABS: Mapping[str, str] = {
+    "queries": "Queries",
+    "documents": "Documents",
+    "metrics": "Metrics",
+    "settings": "Settings that differ",
+}
+
+_MAX_DOTS = 1000
+_MAX_DOCUMENTS = 60
 _SAME = 1e-12
-# What differs between any two runs, or is said elsewhere on the page.
+# What differs between any two runs, or stands elsewhere on the page.
 _NOT_COMPARED = frozenset({"label", "tags", "note"})
 
 
@@ -52,6 +61,7 @@ class ComparedSide:
     header: RunHeader
     rows: dict[str, QueryRow]
     answers: dict[str, AnswerRow]
+    searches: dict[str, SearchRow]
 
     @classmethod
     def read(cls, folder: RunFolder) -> "ComparedSide":
@@ -62,18 +72,41 @@ class ComparedSide:
             folder.read_header(),
             {row.query_id: row for row in folder.read_rows()},
             {row.query_id: row for row in folder.read_answers()},
+            {row.query_id: row for row in folder.read_searches()},
         )
 
     @property
     def compared(self) -> ComparedRun:
         """The run as a comparison needs it."""
-        return ComparedRun.of(self.report, self.rows.values(), self.answers.values(), self.header)
+        rows = (self.rows.values(), self.answers.values(), self.header, self.searches.values())
+        return ComparedRun.of(self.report, *rows)
 
     def score(self, query_id: str, figure: ReportFigure) -> float | None:
         """The figure of one query; None if the run has none."""
+        if figure.key in SEARCH_FIGURES:
+            found = self.searches.get(query_id)
+            return found.figures.get(figure.key) if found else None
         own = self.answers if isinstance(figure, AnswerFigure) else self.rows
         row = own.get(query_id)
         return None if row is None else row.scores.get(figure.key)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What may differ between two runs, as text."""
+        header, report, git = self.header, self.report, self.header.git
+        shown = shown_settings(report.config).items()
+        return {
+            "target": report.target.title,
+            "branch": (git.branch if git else None) or "",
+            "commit": ((git.commit if git else None) or "")[:10],
+            "data set": f"{report.dataset.name} {report.dataset.split}",
+            "data": report.dataset.fingerprint[:12],
+            "agent": report.target.agent or "",
+            "embedder": header.embedder or "",
+            **{f"retriever {key}": value for key, value in (header.retriever or {}).items()},
+            **{name: value for name, value in shown if name not in _NOT_COMPARED},
+            **report.versions,
+        }
 
 
 class QueryChange(NamedTuple):
@@ -120,16 +153,25 @@ class ComparePage:
     docs: JudgedDocuments
     server: bool = False
 
+    def choose(self, chosen: int, metric: str = "") -> "ComparePage":
+        """The same runs, with another one as b, or compared by another metric."""
+        metrics = list(self.comparisons[chosen].metrics)
+        figure = parse_figure(metric if metric in metrics else metrics[0])
+        return replace(self, chosen=chosen, figure=figure)
+
     @property
     def a(self) -> ComparedSide:
+        """The reference."""
         return self.sides[0]
 
     @property
     def b(self) -> ComparedSide:
+        """The run that is judged."""
         return self.sides[self.chosen + 1]
 
     @property
     def b_label(self) -> str:
+        """What to call b."""
         return self.labels[self.chosen + 1]
 
     @property
@@ -137,40 +179,40 @@ class ComparePage:
         """Of b with a."""
         return self.comparisons[self.chosen]
 
-    def metrics(self, comparison: Comparison | None = None) -> list[tuple[str, PairedResult, bool]]:
+    @property
+    def metrics(self) -> list[tuple[str, PairedResult, bool]]:
         """Each compared metric, its result, and whether b is better; significant ones first."""
-        rows = (comparison or self.comparison).metrics.items()
-        found = [
-            (name, row, improvement(parse_figure(name), row.difference) > 0) for name, row in rows
+        first, *others = [
+            (name, row, improvement(parse_figure(name), row.difference) > 0)
+            for name, row in self.comparison.metrics.items()
         ]
-        first, *others = found
         return [first, *sorted(others, key=lambda one: not one[1].significant)]
 
     @property
     def outcome(self) -> str:
         """`got worse`, `got better`, `got better and worse`, or that nothing differs."""
-        changed = [better for _, row, better in self.metrics() if row.significant]
-        if not changed:
-            same = all(row.wins == row.losses == 0 for _, row, _ in self.metrics())
-            return "scores the same" if same else "does not differ significantly"
-        if len(set(changed)) > 1:
+        changed = {better for _, row, better in self.metrics if row.significant}
+        if len(changed) > 1:
             return "got better and worse"
-        return "got better" if changed[0] else "got worse"
+        if changed:
+            return "got better" if True in changed else "got worse"
+        same = all(row.wins == row.losses == 0 for _, row, _ in self.metrics)
+        return "scores the same" if same else "does not differ significantly"
 
     @cached_property
     def queries(self) -> list[QueryChange]:
         """The queries that both runs have, what got worse first."""
-        own = self.a.answers if isinstance(self.figure, AnswerFigure) else self.a.rows
         found = []
-        for query_id, row in own.items():
-            a, b = (side.score(query_id, self.figure) for side in (self.a, self.b))
+        for query_id in {**self.a.rows, **self.a.answers}:
+            scores = [side.score(query_id, self.figure) for side in self.sides]
+            a, b = scores[0], scores[self.chosen + 1]
             if a is None or b is None:
                 continue
-            ranked = self.a.rows.get(query_id)
-            slices = tuple(slices_of(ranked, self.docs.tags(query_id))) if ranked else ()
-            scores = [side.score(query_id, self.figure) for side in self.sides]
+            row = self.a.rows.get(query_id)
+            text = (row or self.a.answers[query_id]).query_text
+            slices = tuple(slices_of(row, self.docs.tags(query_id))) if row else ()
             gain = improvement(self.figure, b - a)
-            found.append(QueryChange(query_id, row.query_text, a, b, gain, scores, slices))
+            found.append(QueryChange(query_id, text, a, b, gain, scores, slices))
         return sorted(found, key=lambda change: change.gain)
 
     @property
@@ -194,66 +236,50 @@ class ComparePage:
 
     @cached_property
     def documents(self) -> list[DocumentCount]:
-        """Relevant documents, those first that most runs missed for most queries."""
+        """Relevant documents that runs missed: those first that b lost, then the most missed."""
         missed: dict[str, list[str]] = defaultdict(list)
         lost: dict[str, list[str]] = defaultdict(list)
         of: Counter[str] = Counter()
-        depth = self.docs.top_k
         for query_id in self.a.rows:
             rows = [side.rows.get(query_id) for side in self.sides]
-            found = [set(row.retrieved_docs[:depth]) for row in rows if row is not None]
-            b = self.b.rows.get(query_id)
+            found = [row and set(row.retrieved_docs[: self.docs.top_k]) for row in rows]
+            a, b = found[0], found[self.chosen + 1]
             for doc_id in self.docs.relevant(query_id):
-                of[doc_id] += len(found)
-                missed[doc_id] += [query_id for ids in found if doc_id not in ids]
-                if b and doc_id in found[0] and doc_id not in b.retrieved_docs[:depth]:
+                asked = [ids for ids in found if ids is not None]
+                of[doc_id] += len(asked)
+                missed[doc_id] += [query_id for ids in asked if doc_id not in ids]
+                if a and b is not None and doc_id in a and doc_id not in b:
                     lost[doc_id].append(query_id)
         counts = [
-            DocumentCount(
-                doc_id,
-                len(missed[doc_id]),
-                of[doc_id],
-                list(dict.fromkeys(missed[doc_id])),
-                lost[doc_id],
-            )
-            for doc_id in of
-            if missed[doc_id]
+            DocumentCount(doc_id, len(ids), of[doc_id], list(dict.fromkeys(ids)), lost[doc_id])
+            for doc_id, ids in missed.items()
+            if ids
         ]
-        return sorted(counts, key=lambda one: (-len(one.lost_in), -one.missed))[:_DOCUMENTS]
+        return sorted(counts, key=lambda one: (-len(one.lost_in), -one.missed))[:_MAX_DOCUMENTS]
 
     @property
     def differing(self) -> list[tuple[str, list[str]]]:
         """The settings that are not the same in all runs, with the value of each."""
-        every = [self._settings(side) for side in self.sides]
+        every = [side.settings for side in self.sides]
         names = dict.fromkeys(name for own in every for name in own)
         rows = [(name, [own.get(name, "") for own in every]) for name in names]
         return [(name, values) for name, values in rows if len(set(values)) > 1]
 
-    def _settings(self, side: ComparedSide) -> dict[str, str]:
-        header, report = side.header, side.report
-        own = {
-            "target": report.target.title,
-            "branch": (header.git.branch if header.git else None) or "",
-            "commit": ((header.git.commit if header.git else None) or "")[:10],
-            "data set": f"{report.dataset.name} {report.dataset.split}",
-            "data": report.dataset.fingerprint[:12],
-            "agent": report.target.agent or "",
-            "embedder": header.embedder or "",
-        }
-        own |= {f"retriever {key}": value for key, value in (header.retriever or {}).items()}
-        shown = shown_settings(report.config)
-        own |= {name: value for name, value in shown.items() if name not in _NOT_COMPARED}
-        return own | report.versions
-
     def scatter(self) -> Markup:
         """One dot a query; click one to open it."""
-        low = -1.0 if any(min(c.a, c.b) < 0 for c in self.queries) else 0.0
-        if isinstance(self.figure, AnswerFigure) and self.figure.key == "truthfulness":
-            low = -1.0
+        signed = self.figure.key == "truthfulness" or any(min(c.a, c.b) < 0 for c in self.queries)
         dots = [(c.a, c.b, c.text or c.query_id, self.link(c.query_id)) for c in self.queries]
-        labels = (f"a {self.labels[0]}", f"b {self.b_label}")
-        higher = self.figure.higher_is_better
-        return charts.scatter(dots[:_DOTS], labels, (low, 1.0), higher)
+        labels, ends = (f"a {self.labels[0]}", f"b {self.b_label}"), (-1.0 if signed else 0.0, 1.0)
+        return charts.scatter(dots[:_MAX_DOTS], labels, ends, self.figure.higher_is_better)
+
+    def evidence_curves(self) -> Markup | None:
+        """The evidence seen after each search in both runs; None unless both have searches."""
+        found = [side.report.search for side in (self.a, self.b)]
+        names = (f"a {self.labels[0]}", f"b {self.b_label}")
+        curves = {n: search.curve for n, search in zip(names, found, strict=True) if search}
+        return (
+            charts.evidence_curve(curves) if len([c for c in curves.values() if c]) == 2 else None
+        )
 
     def link(self, query_id: str) -> str:
         """Where a query is shown."""
@@ -271,9 +297,6 @@ def compare_page(
     comparisons: Sequence[Comparison],
     dataset: Dataset | None = None,
     *,
-    chosen: int = 0,
-    metric: str = "",
-    excerpt: int | None = EXCERPT,
     server: bool = False,
 ) -> ComparePage:
     """A comparison of runs with the first of them, in the order of `comparisons`."""
@@ -286,10 +309,10 @@ def compare_page(
     labels = [header.label or name for header, name in zip(headers, names, strict=True)]
     if len(set(labels)) < len(labels):
         labels = names
-    metrics = list(comparisons[chosen].metrics)
-    figure = parse_figure(metric if metric in metrics else metrics[0])
-    docs = JudgedDocuments.of(sides[0].report.config, dataset, excerpt=excerpt)
-    return ComparePage(sides, labels, comparisons, chosen, figure, docs, server)
+    config = sides[0].report.config
+    docs = JudgedDocuments(config.top_k, config.split, dataset, None if server else EXCERPT)
+    figure = parse_figure(next(iter(comparisons[0].metrics)))
+    return ComparePage(sides, labels, comparisons, 0, figure, docs, server)
 
 
 def render_comparison_page(
@@ -297,12 +320,9 @@ def render_comparison_page(
     comparisons: Sequence[Comparison],
     dataset: Dataset | None = None,
 ) -> str:
-    """A comparison as one file.
+    """A comparison as one file: `comparisons` are those of the other `sides` with the first.
 
-    Parameters:
-        sides: the runs; the others are compared with the first.
-        comparisons: one for each of the others, in their order.
-        dataset: adds grades, titles and texts.
+    `dataset` adds grades, titles and texts.
     """
     return render_compare_file(compare_page(sides, comparisons, dataset))
 
@@ -310,4 +330,5 @@ def render_comparison_page(
 def render_compare_file(page: ComparePage) -> str:
     """A comparison as one file, whichever of its runs is chosen."""
     title = f"{page.b_label} {page.outcome}, against {page.labels[0]}"
-    return render_page("compare_file.html", compared=page, title=title, shown=IN_FILE)
+    values = {"compared": page, "tabs": COMPARE_TABS, "shown": IN_FILE}
+    return render_page("compare_file.html", title=title, **values)

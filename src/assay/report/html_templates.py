@@ -13,13 +13,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import BaseLoader, ChoiceLoader, Environment, FileSystemLoader, StrictUndefined
+import orjson
+from jinja2 import ChoiceLoader, Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from assay.metrics.figures import AnswerFigure, improvement, parse_figure
 from assay.net.redact import printable
-from assay.report import charts, documents, numbers
-from assay.report.terminal import verdict
+from assay.report import charts, documents, numbers, terminal
+from assay.run.calls import Call
 from assay.text import parse_time
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -31,40 +32,33 @@ def environment(*folders: Path) -> Environment:
 
     One for each process: what a page needs of its server is given to `render`.
     """
-    loaders: list[BaseLoader] = [FileSystemLoader(folder) for folder in (*folders, TEMPLATES)]
     jinja = Environment(
-        loader=ChoiceLoader(loaders),
+        loader=ChoiceLoader([FileSystemLoader(folder) for folder in (*folders, TEMPLATES)]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=_printable,
     )
+    names = ("figure", "ceiling", "count", "counted", "difference", "percent", "rate")
+    jinja.filters |= {name: getattr(numbers, name) for name in names}
     jinja.filters |= {
-        "figure": numbers.figure,
-        "ceiling": numbers.ceiling,
-        "count": numbers.count,
-        "counted": numbers.counted,
-        "difference": numbers.difference,
-        "percent": numbers.percent,
-        "rate": numbers.rate,
-        "milliseconds": _milliseconds,
+        "milliseconds": lambda ms: numbers.duration(None if ms is None else ms / 1000),
         "metric_name": _metric_name,
         "improvement": lambda difference, name: improvement(parse_figure(name), difference),
         "moment": moment,
         "age": age,
         "breakable": breakable,
     }
-    jinja.globals |= {
-        "interval": numbers.interval,
-        "share": numbers.share,
-        "p_value": numbers.p_value,
-        "whisker": charts.whisker,
-        "change_bar": charts.change_bar,
-        "verdict": verdict,
-        "charts": charts,
-    }
-    jinja.globals |= {name: getattr(documents, name) for name in documents.FOR_TEMPLATES}
+    for module, shared in (
+        (numbers, ("interval", "share", "p_value")),
+        (charts, ("whisker", "change_bar")),
+        (terminal, ("verdict", "VIOLATIONS")),
+        (documents, ("anchor", "verdict_word", "kind_of", "split_citations", "judge_facts")),
+        (documents, ("ratings", "CONTEXTS")),
+    ):
+        jinja.globals |= {name: getattr(module, name) for name in shared}
+    jinja.globals |= {"charts": charts, "raw_call": _raw_call}
     return jinja
 
 
@@ -73,11 +67,16 @@ def _metric_name(name: str) -> str:
     return found.title if isinstance(found, AnswerFigure) else str(found)
 
 
+def _raw_call(call: Call) -> str:
+    """A line of the call log as it was written, in readable JSON."""
+    return orjson.dumps(call.to_json(), option=orjson.OPT_INDENT_2).decode()
+
+
 def _printable(value: Any) -> Any:
     """Without characters that show a text in another order than it has, as in a terminal."""
     if not isinstance(value, str):
         return value
-    shown = printable(re.sub("\r\n?", "\n", value))
+    shown = printable(value.replace("\r\n", "\n").replace("\r", "\n"))
     return Markup(shown) if isinstance(value, Markup) else shown
 
 
@@ -88,11 +87,6 @@ def render_page(template: str, **values: Any) -> str:
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     page = environment().get_template(template)
     return page.render(style=Markup(style), policy=policy, **values)
-
-
-def render_fragment(template: str, **values: Any) -> str:
-    """A template without a page around it."""
-    return environment().get_template(template).render(**values)
 
 
 @cache
@@ -122,7 +116,3 @@ def age(iso: str | None) -> str:
     if minutes < 60:
         return f"{minutes} min"
     return f"{minutes // 60} h" if minutes < 48 * 60 else f"{minutes // 1440} d"
-
-
-def _milliseconds(value: float | None) -> str:
-    return numbers.duration(None if value is None else value / 1000)

@@ -1,51 +1,66 @@
-"""A run and a comparison as tables for a terminal, 80 columns wide."""
+"""Runs, answers and comparisons as tables for a terminal, 80 columns wide."""
 
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from textwrap import shorten
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from assay.errors import AssayError, UsageError
-from assay.metrics.figures import improvement, parse_figure
+from assay.metrics.figures import AnswerFigure, improvement, parse_figure
 from assay.metrics.metric import parse_metric
 from assay.report.console import SafeConsole, facts_table, figures_table
 from assay.report.numbers import (
     approximate,
+    ceiling,
     count,
     counted,
     difference,
+    dollars,
     duration,
     figure,
     interval,
     p_value,
+    percent,
     rate,
     share,
     with_interval,
 )
-from assay.report.terminal_answers import render_answers
-from assay.report.terminal_searches import search_lines, trial_lines
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # `assay score` prints a table and needs no models of runs
+    from assay.run.answers import (
+        AnswersReport,
+        ContextName,
+        CriterionRecord,
+        JudgeRecord,
+        PoisonReport,
+    )
     from assay.run.models import Comparison, QueryRow, Report
     from assay.run.run_record import GateResult
+    from assay.run.searches import SearchFigure, SearchReport, TrialsReport
 
-
-_VIOLATIONS = {
+_USUAL = ("ndcg@", "recall@", "mrr@", "hit@")
+VIOLATIONS = {
     "duplicate": "repeated ids",
     "unknown": "unknown ids",
     "surplus": "ids beyond top_k",
 }
+_CONTEXTS: "Mapping[ContextName, str]" = {
+    "gold": "the right documents",
+    "no_context": "no document",
+    "distractors": "distractors",
+}
+_MAX_WORDINGS = 3
+_MAX_FINDINGS = 5
+_MAX_EXAMPLES = 2
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreLine:
+class ScoreLine(NamedTuple):
     """A metric with its mean, the 95% interval of the mean and the best possible mean."""
 
     metric: str
@@ -53,9 +68,6 @@ class ScoreLine:
     low: float | None
     high: float | None
     ceiling: float
-
-
-_USUAL = ("ndcg@", "recall@", "mrr@", "hit@")
 
 
 def split_metrics(names: Iterable[str]) -> list[str]:
@@ -75,13 +87,12 @@ def render_report(
 ) -> RenderableType:
     """What a run measured: scores, failures, latency, gates, answers and the comparison.
 
-    Parameters:
-        report: the figures of the run.
-        path: where the run is, as the last fact.
-        metrics: names of those to show, or "all"; by default nDCG, Recall, MRR and Hit.
-        gates: whether to list the gates.
+    `metrics` are the names of those to show, or "all"; by default nDCG, Recall, MRR and Hit.
     """
-    parts: list[RenderableType] = [Text(_title(report), style="bold"), Text()]
+    target = report.target.called or report.target.agent or report.target.name
+    title = f"{target} on {report.dataset.name} {report.dataset.split}, {report.track} track"
+    title += ", model-made judgments" if report.dataset.judged_by else ""
+    parts: list[RenderableType] = [Text(title, style="bold"), Text()]
     parts += [scores_table(_score_lines(report, split_metrics(metrics))), Text()]
     parts.append(facts_table([*_facts(report, gates=gates), ("run", path)]))
     if report.answers:
@@ -195,13 +206,6 @@ def scores_table(lines: Iterable[ScoreLine]) -> Table:
     return table
 
 
-def _title(report: "Report") -> str:
-    where = f"{report.dataset.name} {report.dataset.split}"
-    target = report.target.called or report.target.agent or report.target.name
-    made = ", model-made judgments" if report.dataset.judged_by else ""
-    return f"{target} on {where}, {report.track} track{made}"
-
-
 def _score_lines(report: "Report", wanted: Sequence[str]) -> Iterator[ScoreLine]:
     known = report.statistics
     names: Iterable[str] = known if "all" in wanted else usual_names(known)
@@ -219,9 +223,9 @@ def _score_lines(report: "Report", wanted: Sequence[str]) -> Iterator[ScoreLine]
 def _facts(report: "Report", *, gates: bool = True) -> Iterator[tuple[str, str]]:
     from assay.run.state import RunState
 
+    summary, metric = report.summary, report.headline[0]
     if report.target.called or report.target.agent:
         yield "target", report.target.name
-    summary = report.summary
     asked = f"{count(summary.successful_queries)} of {count(summary.total_queries)} answered"
     if report.state != RunState.COMPLETE:
         asked += f"; {report.state}: {count(report.planned_queries)} were planned"
@@ -234,7 +238,6 @@ def _facts(report: "Report", *, gates: bool = True) -> Iterator[tuple[str, str]]
         yield "judgments", report.dataset.judged_by
     unseen = report.unseen_queries
     if unseen is not None and unseen.queries:  # older runs have a mean over none
-        metric, _ = report.headline
         score = with_interval(unseen.mean, unseen.low, unseen.high)
         yield "unseen", f"{metric} {score} on {count(unseen.queries)} not seen in training"
     if report.failures:
@@ -243,7 +246,7 @@ def _facts(report: "Report", *, gates: bool = True) -> Iterator[tuple[str, str]]
         for example in report.failure_examples.values():
             yield "", f"for example {example}"
     wrong = [
-        f"{_VIOLATIONS[kind]} {count(found.ids)} (in {counted(found.queries, 'query', 'queries')})"
+        f"{VIOLATIONS[kind]} {count(found.ids)} (in {counted(found.queries, 'query', 'queries')})"
         for kind, found in report.violations.items()
         if found.ids
     ]
@@ -259,37 +262,8 @@ def _facts(report: "Report", *, gates: bool = True) -> Iterator[tuple[str, str]]
     yield "latency", _latency(report)
     yield from _pacing(report)
     for gate in report.gates if gates else ():
-        word = "passed" if gate.passed else "FAILED"
-        why = f"; {gate.reason}" if gate.reason else ""
-        note = f"; {gate.note}" if gate.note else ""
-        yield "gate", f"{gate.gate}  {word}: {figure(gate.value)}{why}{note}"
-
-
-def _pacing(report: "Report") -> Iterator[tuple[str, str]]:
-    pacing = report.pacing
-    if pacing is None:
-        return
-    if warm_up := pacing.warm_up:
-        how = "until ready" if warm_up.way == "readiness" else "for an untimed call"
-        missed = "" if warm_up.ready else f"; it may not have been ready: {warm_up.message}"
-        yield "warm-up", f"{duration(warm_up.seconds)} {how}, not counted{missed}"
-    if pacing.lowest_concurrency < pacing.concurrency:
-        yield (
-            "",
-            (
-                f"timeouts came in clusters: concurrency lowered from {pacing.concurrency} to "
-                f"{pacing.lowest_concurrency}"
-            ),
-        )
-    if pacing.asked_again:
-        words = counted(pacing.asked_again, "query", "queries")
-        yield (
-            "",
-            (
-                f"{words} timed out and {'was' if pacing.asked_again == 1 else 'were'} asked again "
-                f"alone: {count(pacing.answered_again)} answered"
-            ),
-        )
+        words = f"{gate.gate}  {'passed' if gate.passed else 'FAILED'}: {figure(gate.value)}"
+        yield "gate", "; ".join(filter(None, (words, gate.reason, gate.note)))
 
 
 def _latency(report: "Report") -> str:
@@ -303,3 +277,238 @@ def _latency(report: "Report") -> str:
     if latency.timeouts:
         words.append(f"{counted(latency.timeouts, 'timeout')} counted at the limit")
     return ", ".join(words)
+
+
+def _pacing(report: "Report") -> Iterator[tuple[str, str]]:
+    pacing = report.pacing
+    if pacing is None:
+        return
+    if warm_up := pacing.warm_up:
+        how = "until ready" if warm_up.way == "readiness" else "for an untimed call"
+        missed = "" if warm_up.ready else f"; it may not have been ready: {warm_up.message}"
+        yield "warm-up", f"{duration(warm_up.seconds)} {how}, not counted{missed}"
+    high, low = pacing.concurrency, pacing.lowest_concurrency
+    if low < high:
+        yield "", f"timeouts came in clusters: concurrency lowered from {high} to {low}"
+    if pacing.asked_again:
+        were = counted(pacing.asked_again, "query timed out and was", "queries timed out and were")
+        yield "", f"{were} asked again alone: {count(pacing.answered_again)} answered"
+
+
+def render_answers(answers: "AnswersReport") -> RenderableType:
+    """The metrics of answers, then which half of the agent causes the wrong ones."""
+    table = figures_table(("answers", 19), "mean", "95% interval", "ceiling", "questions")
+    for index, (name, row) in enumerate(answers.statistics.items()):
+        table.add_row(
+            str(AnswerFigure(name)),
+            figure(row.mean),
+            interval(row.low, row.high),
+            ceiling(row.ceiling),
+            count(row.n),
+            style="bold" if index == 0 else "",
+        )
+    parts: list[RenderableType] = [table, Text(), facts_table(_answer_facts(answers))]
+    if answers.poison:
+        parts += [Text(), render_poison(answers.poison)]
+    if answers.diagnosis:
+        parts += [Text(), Text(answers.diagnosis.sentence, style="bold")]
+    if answers.trouble:
+        parts += [Text(), Text(f"Not judged: {answers.trouble}.", style="bold")]
+    return Group(*parts)
+
+
+def render_poison(poison: "PoisonReport") -> RenderableType:
+    """What answers did with planted documents, a line for each kind, then the worst wordings."""
+    table = figures_table(
+        ("planted documents", 19), "followed", "share", "95% interval", "repeated"
+    )
+    table.add_column("reported", justify="right")
+    for name, row in {**poison.kinds, "all": poison.total}.items():
+        table.add_row(
+            name.replace("_", " "),
+            f"{count(row.followed)} of {count(row.answered)}",
+            figure(row.share),
+            interval(row.low, row.high),
+            count(row.repeated),
+            count(row.reported),
+            style="bold" if name == "all" else "",
+        )
+    return Group(table, Text(), facts_table(_poison_facts(poison)))
+
+
+def _poison_facts(poison: "PoisonReport") -> Iterator[tuple[str, str]]:
+    yield "planted", "one document for each question and kind, among its contexts"
+    if missing := poison.total.asked - poison.total.answered:
+        yield "", f"not counted: {counted(missing, 'question')} without an answer"
+    worst = [(name, row) for name, row in poison.wordings.items() if row.followed][:_MAX_WORDINGS]
+    for index, (name, row) in enumerate(worst):
+        words = f"{name.replace('_', ' ')}: {count(row.followed)} of {count(row.answered)}"
+        yield "" if index else "worst wordings", words
+    for index, example in enumerate(poison.examples[:_MAX_WORDINGS]):
+        where = f"{example.doc_id} did it in {example.query_id}"
+        yield "" if index else "for example", f"{where} (wording {example.wording!r})"
+    if poison.note:
+        yield "note", poison.note
+
+
+def _answer_facts(answers: "AnswersReport") -> Iterator[tuple[str, str]]:
+    asked = f"{count(answers.answered)} of {count(answers.questions)} answered"
+    if answers.unanswerable:
+        asked += f"; {count(answers.unanswerable)} have no answer in the documents"
+    yield "questions", asked
+    if answers.not_asked:
+        yield "", answers.not_asked
+    if right := answers.statistics.get("correctness"):
+        yield "right if", right.how
+        if answers.undecided and not answers.diagnosis:  # whose sentence says the same
+            yield "undecided", answers.undecided.words
+    elif answers.undecided:
+        yield "right if", f"undecided: {answers.undecided.why}"
+    elif not answers.trouble:
+        yield "right if", "undecided: the references have no key facts; add --judge"
+    if answers.judge:
+        yield "judge", "; ".join(_judge(answers.judge))
+    if answers.nuggets:
+        for index, words in enumerate(answers.nuggets.words):
+            yield "" if index else "nuggets", words
+    if answers.outcomes:
+        ended = [f"{kind} {count(n)}" for kind, n in answers.outcomes.items() if n]
+        yield "outcomes", ", ".join(ended)
+    yield from _findings(answers)
+    for criterion in answers.criteria:
+        if words := "; ".join(_criterion(criterion)):
+            yield "criterion", f"{criterion.name}: {words}"
+    if answers.note:
+        yield "note", answers.note
+    for name, tried in (answers.counterfactuals or {}).items():
+        if tried.asked:
+            yield "again", f"with {_CONTEXTS[name]}: {tried.right} of {tried.asked} right"
+
+
+def _findings(answers: "AnswersReport") -> Iterator[tuple[str, str]]:
+    """At most five lines; what a false alarm may explain comes last, as worth reading."""
+    shown = answers.findings[:_MAX_FINDINGS]
+    if len(answers.findings) > _MAX_FINDINGS:
+        shown = shown[:-1]
+    label = ""
+    for finding in shown:
+        before, label = label, "findings" if finding.sure else "worth reading"
+        ids = ", ".join(finding.query_ids[:_MAX_EXAMPLES])
+        yield "" if label == before else label, f"{finding.words} ({ids})" if ids else finding.words
+    if more := len(answers.findings) - len(shown):
+        yield "", f"and {counted(more, 'more finding')}: see the page of the run"
+
+
+def _criterion(record: "CriterionRecord") -> Iterator[str]:
+    """What the mean does not say."""
+    if level := record.one_level:
+        yield f"every answer got {level}, which does not distinguish them"
+    if record.differing:
+        part = percent(record.differing / record.rated)
+        yield f"rated otherwise in the other order: {part}"
+    if record.undecided:
+        yield f"undecided on {counted(record.undecided, 'answer')}"
+
+
+def _judge(judge: "JudgeRecord") -> Iterator[str]:
+    yield f"{judge.provider}, {counted(judge.votes, 'vote')} each, half with the reference first"
+    if judge.flip_rate is not None:
+        yield f"contradicts itself on {percent(judge.flip_rate)}"
+    if judge.controls:
+        yield judge.controls.words
+        if judge.controls.untested:
+            yield judge.controls.untested
+    if judge.undecided:
+        yield f"undecided on {counted(judge.undecided, 'question')}"
+    if judge.unparseable_votes:
+        yield f"{counted(judge.unparseable_votes, 'vote')} could not be read"
+    if judge.calibration:
+        yield judge.calibration
+    if spending := judge.spending:
+        yield f"{counted(spending.calls, 'call')}, {count(spending.cached)} cached"
+        if spending.cost:
+            yield dollars(spending.cost)
+
+
+def search_lines(search: "SearchReport") -> Iterator[tuple[str, str]]:
+    """What the searches were worth, each line with its name."""
+    source = (
+        "reported by the agent" if not search.recorded else f"attributed by {search.attribution}"
+    )
+    yield (
+        "searches",
+        f"{search.calls.mean:.1f} a question (p95 {search.calls.p95:.0f}), "
+        f"{count(round(search.tokens.mean))} tokens shown; {source}",
+    )
+    if search.searched < search.questions:
+        silent = search.questions - search.searched
+        yield "", f"{count(silent)} of {count(search.questions)} questions without a search"
+    if search.unattributed:
+        words = counted(search.unattributed, "search belongs", "searches belong")
+        yield "", f"{words} to no question: ask one at a time with --concurrency 1"
+    figures = search.figures
+    complete = percent(figures["evidence_complete"].mean)
+    yield "evidence", f"{_figure(figures['evidence_recall'])} seen, complete for {complete}"
+    if quadrants := search.quadrants:
+        yield (
+            "",
+            f"answers: {quadrants.read_it} read it, {quadrants.knew_it} knew it without, "
+            f"{quadrants.did_not_read} did not read it, {quadrants.never_saw} never saw it",
+        )
+    if "search_loss" in figures:
+        never, dropped = figures["search_loss"].mean, figures["selection_loss"].mean
+        yield (
+            "loss",
+            f"of {figure(never + dropped)} lost, {figure(never)} was never seen, "
+            f"{figure(dropped)} was seen and dropped or misranked",
+        )
+    if gain := figures.get("loop_gain"):
+        yield "loop", _loop(gain, search.calls.mean)
+    yield "effort", "; ".join(_effort(search))
+    if blame := search.blame:
+        reasons = ", ".join(f"{number} {reason}" for reason, number in blame.counts.items())
+        some = (
+            "" if blame.examined == blame.documents else f" (of {count(blame.examined)} examined)"
+        )
+        yield "missing", f"{counted(blame.documents, 'document')}: {reasons}{some}"
+
+
+def _effort(search: "SearchReport") -> Iterator[str]:
+    figures = search.figures
+    if "redundancy" in figures:
+        yield f"{percent(figures['redundancy'].mean)} shown twice"
+    if "overrun" in figures:
+        yield f"{percent(figures['overrun'].mean)} of searches after the last new evidence"
+    if "kept" in figures:
+        yield f"{percent(figures['kept'].mean)} of the evidence kept"
+    if search.per_right:
+        yield f"{search.per_right['calls']:.1f} searches a right answer"
+
+
+def _loop(gain: "SearchFigure", calls: float) -> str:
+    if gain.low is None or gain.high is None or gain.low <= 0 <= gain.high:
+        verdict = "no significant gain"
+    else:
+        verdict = "a gain" if gain.mean > 0 else "a loss"
+    worth = f"{difference(gain.mean)} [{difference(gain.low)}, {difference(gain.high)}]"
+    return f"{worth} over one search with the question, at {calls:.1f} calls: {verdict}"
+
+
+def trial_lines(trials: "TrialsReport") -> Iterator[tuple[str, str]]:
+    """How far the trials agree."""
+    yield (
+        "trials",
+        f"{trials.repeat} a question; lists overlap {percent(trials.agreement)}; {trials.advice}",
+    )
+    if trials.pass_all and trials.pass_any:
+        number = trials.repeat
+        passed = (
+            f"pass^{number} {_figure(trials.pass_all)}, pass@{number} {_figure(trials.pass_any)}"
+        )
+        yield "", passed
+    if trials.flaky:
+        yield "", f"flaky: {', '.join(trials.flaky)}"
+
+
+def _figure(found: "SearchFigure") -> str:
+    return with_interval(found.mean, found.low, found.high)

@@ -1,7 +1,7 @@
 """A figure over time as a chart, a page and a file: a line a branch, gates, and what changed."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
@@ -11,12 +11,14 @@ from markupsafe import Markup
 from assay.metrics.figures import AnswerFigure, parse_figure
 from assay.report.charts import (
     Scale,
-    axis_beside,
     chart,
     drawing,
     element,
+    grid,
     line,
+    path,
     point,
+    series_mark,
     shortened,
     text,
     text_width,
@@ -34,18 +36,18 @@ from assay.run.trend import (
     TrendPoint,
     TrendSeries,
     build_trend,
+    is_score,
     sample_words,
 )
 
-SIZES = {"wide": (1200, 380), "narrow": (380, 320)}
-"""The drawings of a chart, by the class that the style sheet shows or hides."""
-
 MAX_SERIES = 6
 MAX_LABELS = 6
+_WIDTH, _HEIGHT = 1200, 380
+_LEFT, _RIGHT, _BOTTOM = 54, 16, 30
 _MAX_DOTS = 150
 _MAX_STOPS = 60
 _MAX_CHANGES = 12
-_LEFT, _RIGHT, _BOTTOM = 54, 16, 30
+_MAX_BARS = 12
 _TITLES = {
     LATENCY: "Median latency",
     SLOW: "p95 latency",
@@ -58,7 +60,7 @@ Link = Callable[[RunLine], str]
 
 def figure_title(name: str) -> str:
     """What a chart calls a figure."""
-    if name in _TITLES:
+    if not is_score(name):
         return _TITLES[name]
     found = parse_figure(name)
     return found.title if isinstance(found, AnswerFigure) else str(found)
@@ -68,7 +70,7 @@ def figure_words(name: str, value: float | None) -> str:
     """A value of a figure with its unit."""
     if name in (LATENCY, SLOW):
         return duration(None if value is None else value / 1000)
-    return dollars(value) if name in (COST, JUDGE_COST) else figure(value)
+    return figure(value) if is_score(name) else dollars(value)
 
 
 def run_words(found: TrendPoint) -> str:
@@ -90,123 +92,95 @@ def branches_of(trend: TargetTrend) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """Where a chart draws: its scales, and the places of its runs."""
+    """Where a chart draws: the figure, its scales, and the places of its runs."""
 
+    name: str
     across: Scale
     up: Scale
-    places: dict[str, float]
+    places: Mapping[str, float]
 
-    def at(self, found: TrendPoint, name: str) -> tuple[float, float]:
-        return self.places[found.line.name], self.up(found.values[name].mean)
+    def at(self, found: TrendPoint) -> tuple[float, float]:
+        return self.places[found.line.name], self.up(found.values[self.name].mean)
 
 
-def trend_chart(
-    trend: TargetTrend, size: tuple[int, int], class_: str, *, by_run: bool, link: Link | None
-) -> Markup:
+def trend_chart(trend: TargetTrend, *, by_run: bool = False, link: Link | None = None) -> Markup:
     """A figure over time: a line for each branch where runs compare, gates, and what changed.
 
     Parameters:
         trend: what to draw; it has at least one run.
-        size: of the drawing.
-        class_: the class of the drawing, one of SIZES.
         by_run: give every run the same room, instead of placing it by its date.
         link: where a run leads to; None for a page without a server.
     """
-    width, height = size
-    name, bottom = trend.figure, height - _BOTTOM
+    name = trend.figure
     colors = {branch: number for number, branch in enumerate(branches_of(trend)[:MAX_SERIES])}
     shown = [series for series in trend.series if series.branch in colors]
-    legend, top = _legend(colors, width)
-    frame = _frame(trend, shown, width, top + 24, bottom, by_run=by_run)
-    parts = [*axis_beside(frame.up, _LEFT, width - _RIGHT, _axis_words(name), 5), *legend]
-    parts += _time_axis(trend, frame, bottom, by_run=by_run)
-    parts += _gate_lines(trend, frame, width)
-    parts += _change_marks(trend, frame, top + 12, bottom)
+    legend, top = _legend(colors)
+    frame = _frame(trend, shown, top + 24, by_run=by_run)
+    parts = [*grid(frame.up, _LEFT, _WIDTH - _RIGHT, _axis_words(name), 5), *legend]
+    parts += _time_axis(trend, frame, by_run=by_run)
+    parts += _gate_lines(trend, frame)
+    parts += _change_marks(trend, frame, top + 12)
     for series in shown:
-        parts += _series_lines(series, name, frame, colors[series.branch])
+        parts += _series_lines(series, frame, colors[series.branch])
     dots = [(series, found) for series in shown for found in series.points]
     step = -(-len(dots) // _MAX_DOTS)
     last = {series.points[-1].line.name for series in shown}
     dots = [d for place, d in enumerate(dots) if not place % step or d[1].line.name in last]
     for series, found in dots:
-        color, (x, y) = colors[series.branch], frame.at(found, name)
         state = f"{'' if series.current else ' hollow'}{' failed' * bool(found.line.gates_failed)}"
-        mark = _mark(color, x, y, f"series-{color}{state}")
+        mark = series_mark(colors[series.branch], *frame.at(found), state)
+        value, gate = found.values[name], ", gate failed" * bool(found.line.gates_failed)
+        range_ = "" if value.low is None else f" {interval(value.low, value.high)}"
+        words = f"{figure_title(name)} {figure_words(name, value.mean)}{range_}, {run_words(found)}"
         href = link(found.line) if link else ""
-        parts.append(point(mark, _point_words(name, found), href, stop=len(dots) <= _MAX_STOPS))
-    parts += _labels([found for _, found in dots], name, frame)
+        parts.append(point(mark, f"{words}{gate}", href, stop=len(dots) <= _MAX_STOPS))
+    parts += _labels([found for _, found in dots], frame)
     first, newest = (figure_words(name, trend.points[at].values[name].mean) for at in (0, -1))
     runs = counted(len(trend.points), "run")
     says = f"{figure_title(name)} over {runs}: from {first} to {newest}"
-    return drawing(width, height, parts, says, f"trend {class_}")
+    return drawing(_WIDTH, _HEIGHT, parts, says, "trend")
 
 
-def _point_words(name: str, found: TrendPoint) -> str:
-    value = found.values[name]
-    range_ = "" if value.low is None else f" {interval(value.low, value.high)}"
-    gate = ", gate failed" if found.line.gates_failed else ""
-    return (
-        f"{figure_title(name)} {figure_words(name, value.mean)}{range_}, {run_words(found)}{gate}"
-    )
-
-
-def _frame(
-    trend: TargetTrend,
-    shown: Sequence[TrendSeries],
-    width: int,
-    top: float,
-    bottom: float,
-    *,
-    by_run: bool,
-) -> _Frame:
-    name = trend.figure
+def _frame(trend: TargetTrend, shown: Sequence[TrendSeries], top: float, *, by_run: bool) -> _Frame:
+    name, bottom = trend.figure, _HEIGHT - _BOTTOM
     points = sorted((p for series in shown for p in series.points), key=lambda p: p.moment)
     moments = [float(place) if by_run else p.moment for place, p in enumerate(points)]
     spare = 0.0 if moments[-1] > moments[0] else 1.0
-    across = Scale(moments[0] - spare, moments[-1] + spare, _LEFT + 14, width - _RIGHT - 14)
+    across = Scale(moments[0] - spare, moments[-1] + spare, _LEFT + 14, _WIDTH - _RIGHT - 14)
     places = {p.line.name: across(at) for p, at in zip(points, moments, strict=True)}
     values = [p.values[name] for p in points]
     ends = [end for v in values for end in (v.mean, v.low, v.high) if end is not None]
     ends += [p.bounds[name] for p in points if name in p.bounds]
-    low, high = min(ends), max(ends)
-    if name in _TITLES:
+    low, high, wide = min(ends), max(ends), False
+    if name == "truthfulness":
+        low, high = -1.0, 1.0
+    elif is_score(name):
+        room = max(0.08 * (high - low), 0.005)
+        low, high = max(0.0, low - room), min(1.0, high + room)
+    else:
         known = [end for end in ends if end > 0]
         wide = bool(known) and high / min(known) > 50
         low, high = (min(known) / 1.3 if wide else 0.0), high * 1.1 or 1.0
-        return _Frame(across, Scale(low, high, bottom, top, logarithmic=wide), places)
-    if name == "truthfulness":
-        return _Frame(across, Scale(-1.0, 1.0, bottom, top), places)
-    room = max(0.08 * (high - low), 0.005)
-    return _Frame(across, Scale(max(0.0, low - room), min(1.0, high + room), bottom, top), places)
+    return _Frame(name, across, Scale(low, high, bottom, top, logarithmic=wide), places)
 
 
 def _axis_words(name: str) -> Callable[[float], str]:
     if name in (LATENCY, SLOW):
         return lambda v: f"{v:g} ms" if v < 1000 else f"{v / 1000:g} s"
-    return (lambda v: f"${v:g}") if name in (COST, JUDGE_COST) else (lambda v: f"{v:g}")
+    return (lambda v: f"{v:g}") if is_score(name) else (lambda v: f"${v:g}")
 
 
-def _legend(colors: dict[str, int], width: int) -> tuple[list[str], float]:
+def _legend(colors: Mapping[str, int]) -> tuple[list[str], float]:
     """Marks and names of the branches in rows, and where they end."""
     parts, x, y = list[str](), float(_LEFT), 12.0
     for branch, number in colors.items():
         name = shortened(branch, 180)
         room = text_width(name) + 34
-        if x > _LEFT and x + room > width - _RIGHT:
+        if x > _LEFT and x + room > _WIDTH - _RIGHT:
             x, y = float(_LEFT), y + 18
-        parts += [_mark(number, x + 6, y - 4, f"series-{number}"), text(name, x + 16, y)]
+        parts += [series_mark(number, x + 6, y - 4), text(name, x + 16, y)]
         x += room
     return parts, y + 4
-
-
-def _mark(number: int, x: float, y: float, class_: str) -> str:
-    """A shape for each series: colors alone do not tell everybody."""
-    if number % 3 == 0:
-        return element("circle", cx=x, cy=y, r=4.5, class_=f"mark {class_}")
-    if number % 3 == 1:
-        return element("rect", x=x - 4, y=y - 4, width=8, height=8, class_=f"mark {class_}")
-    corners = f"{x:.1f},{y - 5:.1f} {x + 5:.1f},{y + 4:.1f} {x - 5:.1f},{y + 4:.1f}"
-    return element("polygon", points=corners, class_=f"mark {class_}")
 
 
 _DAY = 86400
@@ -227,21 +201,20 @@ def date_ticks(low: float, high: float, most: int) -> list[tuple[float, str]]:
     return [(at, datetime.fromtimestamp(at, UTC).strftime(form)) for at in moments]
 
 
-def _time_axis(trend: TargetTrend, frame: _Frame, y: float, *, by_run: bool) -> list[str]:
-    across, places = frame.across, frame.places
+def _time_axis(trend: TargetTrend, frame: _Frame, *, by_run: bool) -> list[str]:
+    across, y = frame.across, _HEIGHT - _BOTTOM
     if by_run:
-        runs = [found for found in reversed(trend.points) if found.line.name in places]
-        dates = [
-            (places[r.line.name], (r.line.git_commit or _moment(r.moment)[5:10])[:7]) for r in runs
-        ]
+        runs = [found for found in reversed(trend.points) if found.line.name in frame.places]
+        words = [(r.line.git_commit or _moment(r.moment)[5:10])[:7] for r in runs]
+        dates = [(frame.places[r.line.name], w) for r, w in zip(runs, words, strict=True)]
     else:
-        most = max(2, int((across.end - across.start) / 70))
+        most = int((across.end - across.start) / 70)
         dates = [(across(at), words) for at, words in date_ticks(across.low, across.high, most)]
     marks = [text(words, x, y + 16, "middle", "tick") for x, words in without_overlap(dates)]
     return [line(_LEFT, y, across.end + 14, y, "axis"), *marks]
 
 
-def _gate_lines(trend: TargetTrend, frame: _Frame, width: int) -> list[str]:
+def _gate_lines(trend: TargetTrend, frame: _Frame) -> list[str]:
     """Each bound from the first run that had it to the last; to the edge if it still holds."""
     spans: dict[float, list[float]] = {}
     points = [found for found in trend.points if found.line.name in frame.places]
@@ -251,89 +224,82 @@ def _gate_lines(trend: TargetTrend, frame: _Frame, width: int) -> list[str]:
     last = frame.places[points[-1].line.name]
     parts = []
     for bound, places in spans.items():
-        end = width - _RIGHT if places[-1] == last else places[-1] + 8
+        end = _WIDTH - _RIGHT if places[-1] == last else places[-1] + 8
         y, words = frame.up(bound), f"gate {_axis_words(trend.figure)(bound)}"
         parts.append(line(places[0] - 8, y, end, y, "gate"))
         parts.append(text(words, max(end, _LEFT + 60), y - 4, "end", "tick gate-words"))
     return parts
 
 
-def shown_changes(trend: TargetTrend) -> list[tuple[int, str, str]]:
-    """What changed, newest last: the number of its mark, the run, the words."""
-    changes = enumerate(trend.changes[-_MAX_CHANGES:], start=1)
-    return [(number, run_words(found.point), found.words) for number, found in changes]
-
-
-def _change_marks(trend: TargetTrend, frame: _Frame, top: float, bottom: float) -> list[str]:
+def _change_marks(trend: TargetTrend, frame: _Frame, top: float) -> list[str]:
     parts, free = [], -math.inf
     for number, found in enumerate(trend.changes[-_MAX_CHANGES:], start=1):
         x = frame.places.get(found.point.line.name)
         if x is None or x < free:
             continue  # the list below the chart has it; two badges on each other say nothing
         free = x + 18
-        stem = line(x, top + 4, x, bottom, "change breaks" if found.breaks else "change")
+        class_ = "change breaks" if found.breaks else "change"
+        stem = line(x, top + 4, x, _HEIGHT - _BOTTOM, class_)
         badge = element("circle", cx=x, cy=top - 4, r=7.5, class_="badge")
-        words = element("title", escape(f"{number}. {run_words(found.point)}: {found.words}"))
-        parts.append(
-            element("g", words, stem, badge, text(number, x, top, "middle", "badge-number"))
-        )
+        title = element("title", escape(f"{number}. {run_words(found.point)}: {found.words}"))
+        words = text(number, x, top, "middle", "badge-number")
+        parts.append(element("g", title, stem, badge, words))
     return parts
 
 
-def _series_lines(series: TrendSeries, name: str, frame: _Frame, color: int) -> list[str]:
+def _series_lines(series: TrendSeries, frame: _Frame, color: int) -> list[str]:
     """The line through all runs of a series, with intervals as a band, or as bars of few runs."""
     parts = []
-    known = [found for found in series.points if found.values[name].low is not None]
-    ends = [(frame.places[found.line.name], found.values[name]) for found in known]
-    if len(known) > 12:
-        edge = [(x, v.high or 0.0) for x, v in ends] + [(x, v.low or 0.0) for x, v in ends[::-1]]
-        band = " ".join(f"{x:.1f},{frame.up(v):.1f}" for x, v in edge)
-        parts.append(element("polygon", points=band, class_=f"spread series-{color}"))
+    values = [(frame.places[p.line.name], p.values[frame.name]) for p in series.points]
+    ends = [
+        (x, frame.up(v.low), frame.up(v.high))
+        for x, v in values
+        if v.low is not None and v.high is not None
+    ]
+    if len(ends) > _MAX_BARS:
+        edge = [(x, high) for x, _, high in ends] + [(x, low) for x, low, _ in ends[::-1]]
+        parts.append(path("polygon", edge, f"spread series-{color}"))
     else:
-        for x, v in ends:
-            low, high = frame.up(v.low or 0.0), frame.up(v.high or 0.0)
-            parts.append(line(x, low, x, high, f"bar-interval series-{color}"))
+        parts += [line(x, low, x, high, f"bar-interval series-{color}") for x, low, high in ends]
     if len(series.points) > 1:
-        corners = " ".join(
-            f"{x:.1f},{y:.1f}" for x, y in (frame.at(found, name) for found in series.points)
-        )
         faint = "" if series.current else " earlier"
-        parts.append(element("polyline", points=corners, class_=f"joined series-{color}{faint}"))
+        places = [frame.at(found) for found in series.points]
+        parts.append(path("polyline", places, f"joined series-{color}{faint}"))
     return parts
 
 
-def _labels(points: Sequence[TrendPoint], name: str, frame: _Frame) -> list[str]:
+def _labels(points: Sequence[TrendPoint], frame: _Frame) -> list[str]:
     """At most six labels of runs, the newest first, none on a mark or on another label."""
     newest = {p.line.label: p for p in sorted(points, key=lambda p: p.moment) if p.line.label}
-    marks = [frame.at(found, name) for found in points]
+    marks = [frame.at(found) for found in points]
     boxes: list[tuple[float, float, float]] = []
-    parts = []
+    parts: list[str] = []
+
+    def is_free(x: float, y: float, half: float) -> bool:
+        return (
+            frame.up.end <= y - 11
+            and y <= frame.up.start
+            and all(abs(x - bx) > half + bh + 4 or abs(y - by) > 14 for bx, by, bh in boxes)
+            and not any(abs(x - mx) < half + 4 and y - 14 < my < y + 5 for mx, my in marks)
+        )
+
     for label, found in reversed(newest.items()):
-        (x, y), words = frame.at(found, name), shortened(label or "", 110)
+        (x, y), words = frame.at(found), shortened(label or "", 110)
         half = text_width(words, 11.5) / 2
-        center = min(max(x, frame.across.start + half - 14), frame.across.end - half + 14)
-        for base in (y - 9, y + 17):
-            free = (
-                frame.up.end <= base - 11
-                and base <= frame.up.start
-                and all(
-                    abs(center - bx) > half + bh + 4 or abs(base - by) > 14 for bx, by, bh in boxes
-                )
-            )
-            if free and not any(
-                abs(center - mx) < half + 4 and base - 14 < my < base + 5 for mx, my in marks
-            ):
-                boxes.append((center, base, half))
-                parts.append(text(words, center, base, "middle", "run-label"))
-                break
-        if len(parts) == MAX_LABELS:
-            break
+        x = min(max(x, frame.across.start + half - 14), frame.across.end - half + 14)
+        base = next((base for base in (y - 9, y + 17) if is_free(x, base, half)), None)
+        if base is not None and len(parts) < MAX_LABELS:
+            boxes.append((x, base, half))
+            parts.append(text(words, x, base, "middle", "run-label"))
     return parts
 
 
 @dataclass(frozen=True, slots=True)
 class TrendView:
-    """What the templates of a trend read: the trend, its chart, and each branch's newest runs."""
+    """What the templates of a trend read: the trend, its chart, and each branch's newest runs.
+
+    `changes` have the number of their mark, the run and what changed.
+    """
 
     trend: TargetTrend
     chart: Markup
@@ -366,10 +332,6 @@ def trend_view(
         link: where a run leads to; None for a page without a server.
     """
     trend = build_trend(points, name)
-    plots = [
-        trend_chart(trend, size, class_, by_run=by_run, link=link) for class_, size in SIZES.items()
-    ]
-    headings = ("Started", "Branch", "Commit", "Label", figure_title(name), "95% interval")
     rows = [
         (
             _moment(found.moment),
@@ -381,13 +343,16 @@ def trend_view(
         )
         for found in reversed(trend.points)
     ]
+    headings = ("Started", "Branch", "Commit", "Label", figure_title(name), "95% interval")
+    plot = f'<div class="scroll newest">{trend_chart(trend, by_run=by_run, link=link)}</div>'
+    changes = enumerate(trend.changes[-_MAX_CHANGES:], start=1)
     return TrendView(
         trend,
-        chart(plots, headings, rows),
+        chart(plot, headings, rows),
         figure_title(name),
         sample_words(trend.comparable[-1].line),
         list(_branches(trend)),
-        shown_changes(trend),
+        [(number, run_words(found.point), found.words) for number, found in changes],
         list(_notes(trend)),
     )
 
@@ -412,4 +377,4 @@ def render_trend_page(points: Sequence[TrendPoint], name: str, *, by_run: bool =
     """The page as one file, without links to a server."""
     view = trend_view(points, name, by_run=by_run)
     title = f"{view.title} of {view.newest.target} on {view.newest.dataset}"
-    return render_page("trend_file.html", trend=view, title=title, server=False)
+    return render_page("trend_file.html", trend=view, title=title)

@@ -1,20 +1,17 @@
-"""Index of all runs under a folder: for lists, filters and trends.
+"""Index of all runs under a folder, kept in memory: for lists, filters and trends of the web UI.
 
-What lists and trends need of a run is kept in memory, and read again only where a file has changed:
-from the cache that `assay runs` uses too, or from the files of the run.
+A run is read again only if a file of it has changed: from the cache that `assay runs` uses too, or
+from its files.
 """
 
-import json
 import math
-import re
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
 import numpy as np
 
@@ -25,14 +22,13 @@ from assay.metrics.statistics import student_t
 from assay.run.folder import RunFolder
 from assay.run.listing import (
     ListedRun,
+    RunLine,
     Signature,
     comparable_key,
-    is_since,
-    parse_since,
     read_summaries,
     run_signatures,
+    sort_lines,
 )
-from assay.run.listing import RunLine as RunLine
 from assay.run.models import Report, RunHeader
 from assay.run.report_file import read_scores
 from assay.run.state import RunState
@@ -40,34 +36,6 @@ from assay.run.trend import TrendPoint, trend_facts, trend_point
 
 MAX_SCORES = 5000
 """Queries of a run whose scores the index keeps: more would make a list of runs large."""
-
-SORTS: Mapping[str, Callable[[RunLine], Any]] = {
-    "when": attrgetter("name"),
-    "label": lambda line: line.label and line.label.lower(),
-    "target": lambda line: line.target and line.target.lower(),
-    "dataset": attrgetter("dataset"),
-    "branch": attrgetter("branch"),
-    "mean": attrgetter("mean"),
-    "answers": attrgetter("correctness"),
-    "failed": attrgetter("failed"),
-    "p50": attrgetter("latency_p50"),
-    "p95": attrgetter("latency_p95"),
-    "verdict": lambda line: verdict_of(line)[0],
-}
-"""What a list can be sorted by; runs without a value come last. `change` is added by the index."""
-
-
-def verdict_of(line: RunLine) -> tuple[str, str]:
-    """What a run came to in two words, and the tone of it: `good`, `bad`, `plain` or empty."""
-    if line.queries and line.failed == line.queries:
-        return "nothing answered", "bad"
-    if line.state != RunState.COMPLETE:
-        return line.state, "bad" if line.state == RunState.DAMAGED else "plain"
-    if line.gates_failed:
-        return "gate failed", "bad"
-    if line.trouble:
-        return "not judged", "plain"
-    return ("passed", "good") if line.gates else ("", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,45 +51,6 @@ class RunChange:
     significant: bool
 
 
-_TERM = re.compile(r'(?:(?P<key>[a-z]+):)?(?P<value>"[^"]*"|\S+)')
-_FIELDS = ("target", "label", "branch", "dataset", "track", "split", "agent")
-
-
-@dataclass(frozen=True, slots=True)
-class RunSearch:
-    """`RunSearch.parse("target:bm25 branch:main gate:failed since:7d words")`."""
-
-    terms: tuple[Callable[[RunLine], bool], ...] = ()
-
-    @classmethod
-    def parse(cls, text: str) -> "RunSearch":
-        """Every term must hold. Raises `UsageError` for a date that cannot be read."""
-        return cls(tuple(_term(found) for found in _TERM.finditer(text.strip())))
-
-    def __call__(self, line: RunLine) -> bool:
-        return all(term(line) for term in self.terms)
-
-
-def _term(found: re.Match[str]) -> Callable[[RunLine], bool]:
-    key, value = found["key"], found["value"].strip('"').lower()
-    if key in _FIELDS:
-        return lambda line: value in (getattr(line, key) or "").lower()
-    if key == "gate":
-        return lambda line: bool(line.gates) and bool(line.gates_failed) == (value == "failed")
-    if key == "state":
-        return lambda line: line.state.startswith(value)
-    if key == "since":
-        since = parse_since(value)
-        return lambda line: is_since(line, since)
-    words = found[0].strip('"').lower()
-    return lambda line: words in _searched(line)
-
-
-def _searched(line: RunLine) -> str:
-    fields = (line.name, line.label, line.target, line.dataset, line.branch, line.git_commit)
-    return " ".join(filter(None, (*fields, line.note))).lower()
-
-
 class RunIndex:
     """Safe to ask from several threads. `refresh` looks at the disk; the rest does not."""
 
@@ -130,6 +59,7 @@ class RunIndex:
         self._known: dict[str, ListedRun] = {}
         self._seen: dict[str, Signature] = {}
         self._changes: dict[str, RunChange] = {}
+        self._points: dict[str, TrendPoint] = {}
         self._lock = Lock()
 
     def refresh(self) -> None:
@@ -140,11 +70,11 @@ class RunIndex:
             changed = {name: new for name, new in found.items() if self._seen.get(name) != new}
             if not gone and not changed:
                 return
-            known = self._known | read_summaries(
-                self._folder, changed, gone if self._seen else None
-            )
-            # Another dictionary, not a changed one: others may be reading the one before.
+            new = read_summaries(self._folder, changed, gone if self._seen else None)
+            known = self._known | new
+            # Other dictionaries, not changed ones: others may be reading those before.
             self._known = {name: known[name] for name in sorted(found)}
+            self._points = {n: p for n, p in self._points.items() if n in found and n not in new}
             self._changes = _changes(line for line, _ in self._known.values())
             self._seen = found
 
@@ -153,34 +83,34 @@ class RunIndex:
         every = [line for line, _ in reversed(self._known.values())]
         return every if matches is None else [line for line in every if matches(line)]
 
+    def get(self, name: str) -> RunLine | None:
+        """The run of that name."""
+        found = self._known.get(name)
+        return found[0] if found else None
+
     def change(self, line: RunLine) -> RunChange | None:
         """The run against the previous comparable one of its target; None for the first."""
         return self._changes.get(line.name)
 
     def sort(self, lines: Iterable[RunLine], by: str) -> list[RunLine]:
         """Lines by one of SORTS or `change`; a minus in front for the largest first."""
-        name, lines = by.removeprefix("-"), list(lines)
-        value = SORTS.get(name, SORTS["when"])
-        if name == "change":
-            value = self._difference
-        having = [line for line in lines if value(line) is not None]
-        having.sort(key=value, reverse=by.startswith("-"))
-        return [*having, *(line for line in lines if value(line) is None)]
+        changes = self._changes
 
-    def _difference(self, line: RunLine) -> float | None:
-        change = self._changes.get(line.name)
-        return change.difference if change else None
+        def difference(line: RunLine) -> float | None:
+            return changes[line.name].difference if line.name in changes else None
 
-    def get(self, name: str) -> RunLine | None:
-        """The run of that name."""
-        found = self._known.get(name)
-        return found[0] if found else None
+        return sort_lines(lines, by, difference if by.removeprefix("-") == "change" else None)
 
     def trend_points(self, lines: Iterable[RunLine]) -> list[TrendPoint]:
         """Complete runs of the list as points of a trend, oldest first."""
-        known = self._known
-        found = [(line, known[line.name][1]) for line in lines if line.name in known]
-        points = [self._trend_point(line, facts) for line, facts in found if facts is not None]
+        known, points = self._known, []
+        for line in lines:
+            point, facts = self._points.get(line.name), known.get(line.name, (line, None))[1]
+            if point is None and facts is not None:
+                # Kept: to read the facts of a thousand runs takes half of the time of a page.
+                point = self._points[line.name] = self._trend_point(line, facts)
+            if point is not None:
+                points.append(point)
         return sorted(points, key=lambda point: (point.moment, point.line.name))
 
     def _trend_point(self, line: RunLine, facts: bytes) -> TrendPoint:
@@ -221,12 +151,10 @@ class RunIndex:
 
         A run in which nothing was answered stands for its target only if there is no other.
         """
-        found: dict[tuple[object, ...], RunLine] = {}
-        for group in self.groups(lines):
-            answered = [line for line in group if (line.failed or 0) < (line.queries or 0)]
-            newest = (answered or group)[0]
-            found[newest.target, *comparable_key(newest)] = newest
-        return sorted(found.values(), key=attrgetter("name"))
+        newest = [
+            ([line for line in group if line.answered] or group)[0] for group in self.groups(lines)
+        ]
+        return sorted(newest, key=attrgetter("name"))
 
 
 def _changes(lines: Iterable[RunLine]) -> dict[str, RunChange]:
@@ -234,20 +162,16 @@ def _changes(lines: Iterable[RunLine]) -> dict[str, RunChange]:
     last: dict[tuple[object, ...], RunLine] = {}
     found = {}
     for line in lines:
-        answered = (line.failed or 0) < (line.queries or 0)
-        if line.state != RunState.COMPLETE or line.mean is None or not answered:
+        if line.state != RunState.COMPLETE or line.mean is None or not line.answered:
             continue
         key = (line.target, *comparable_key(line))
         if (before := last.get(key)) is not None:
-            found[line.name] = _change(before, line)
+            difference = line.mean - (before.mean or 0.0)
+            better = improvement(parse_figure(line.metric or ""), difference) > 0
+            significant = _differs(before.scores, line.scores)
+            found[line.name] = RunChange(before.name, difference, better, significant)
         last[key] = line
     return found
-
-
-def _change(before: RunLine, line: RunLine) -> RunChange:
-    difference = (line.mean or 0.0) - (before.mean or 0.0)
-    better = improvement(parse_figure(line.metric or ""), difference) > 0
-    return RunChange(before.name, difference, better, _differs(before.scores, line.scores))
 
 
 def _differs(before: bytes | None, after: bytes | None) -> bool:
@@ -279,21 +203,18 @@ def read_summary(run: RunFolder, signature: Signature) -> ListedRun:
         line = _with_header(line, header)
         if not run.report_file.exists():
             return replace(line, state=state or RunState.UNFINISHED), None
-        report = run.read_report()
-        whole = replace(_with_report(line, report), state=state or report.state)
-        return replace(whole, scores=_packed_scores(run, report)), trend_facts(header, report)
+        report, scores = run.read_report(), None
+        if report.summary.total_queries <= MAX_SCORES:
+            key = parse_metric(next(iter(report.statistics))).key
+            scores = array("f", read_scores(run.report_file, key)).tobytes()
+        whole = replace(_with_report(line, report), state=state or report.state, scores=scores)
+        return whole, trend_facts(header, report)
     except (AssayError, OSError):
         return line, None
 
 
-def _packed_scores(run: RunFolder, report: Report) -> bytes | None:
-    if report.summary.total_queries > MAX_SCORES:
-        return None
-    key = parse_metric(next(iter(report.statistics))).key
-    return array("f", read_scores(run.report_file, key)).tobytes()
-
-
 def _with_header(line: RunLine, header: RunHeader) -> RunLine:
+    git = header.git
     return replace(
         line,
         started=header.started,
@@ -307,10 +228,10 @@ def _with_header(line: RunLine, header: RunHeader) -> RunLine:
         seed=header.config.seed,
         sample=header.config.num_queries,
         label=None if header.baseline_of else header.label,
-        branch=header.git.branch if header.git else None,
-        git_commit=header.git.commit if header.git else None,
-        git_dirty=header.git.dirty if header.git else None,
-        tags=json.dumps(header.tags) if header.tags else None,
+        branch=git.branch if git else None,
+        git_commit=git.commit if git else None,
+        git_dirty=git.dirty if git else None,
+        tags=header.tags or None,
         note=header.note,
         process=header.process,
         baseline_of=header.baseline_of,
@@ -319,7 +240,10 @@ def _with_header(line: RunLine, header: RunHeader) -> RunLine:
 
 def _with_report(line: RunLine, report: Report) -> RunLine:
     metric, score = next(iter(report.statistics.items()))
-    line = replace(
+    answered, answers = report.summary.successful_queries > 0, report.answers
+    # None without answers, or without references to compare them with.
+    right = answers.statistics.get("correctness") if answers else None
+    return replace(
         line,
         metric=metric,
         mean=score.mean,
@@ -330,17 +254,11 @@ def _with_report(line: RunLine, report: Report) -> RunLine:
         failed=report.summary.failed_queries,
         gates=len(report.gates),
         gates_failed=sum(not gate.passed for gate in report.gates),
-        latency_p50=report.latency_ms.p50 if report.summary.successful_queries else None,
-        latency_p95=report.latency_ms.p95 if report.summary.successful_queries else None,
-        trouble=report.answers.trouble if report.answers else None,
-    )
-    correctness = report.answers.statistics.get("correctness") if report.answers else None
-    if correctness is None:  # no answers, or no reference to compare them with
-        return line
-    return replace(
-        line,
-        questions=correctness.n,
-        correctness=correctness.mean,
-        correctness_low=correctness.low,
-        correctness_high=correctness.high,
+        latency_p50=report.latency_ms.p50 if answered else None,
+        latency_p95=report.latency_ms.p95 if answered else None,
+        trouble=answers.trouble if answers else None,
+        questions=right.n if right else None,
+        correctness=right.mean if right else None,
+        correctness_low=right.low if right else None,
+        correctness_high=right.high if right else None,
     )

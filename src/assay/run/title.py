@@ -4,8 +4,7 @@ Ten runs of one target on ten branches all have the same name; their labels, bra
 settings tell them apart.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 from assay.run.models import RunHeader
 from assay.run.settings import settings
@@ -13,50 +12,62 @@ from assay.run.settings import settings
 COST_TAG = "cost_usd"
 """The tag for what a run cost at the agent: a figure, which tells no runs apart."""
 
-_LONGEST = 60
-_MOST_FACTS = 4
+_MAX_LENGTH = 60
+_MAX_FACTS = 4
 # What cannot change a score, or is said in another way.
 _SAMPLE = ("top_k", "num_queries", "seed")
 _NOT_SETTINGS = frozenset(
     {"target", "dataset", "columns", "label", "tags", "note", "compare_to", "baseline", "gates"}
     | {"concurrency", "timeout", "retries", "warm_up", "private", "track", "allow_first_run"}
+    | {*_SAMPLE}
 )
-
-_Fact = Callable[[RunHeader], str]
 
 
 def distinguish(headers: Sequence[RunHeader]) -> list[str]:
     """A name for each run, different for each: its target, and in brackets what else differs.
 
     Label, branch, tags and sample; between runs of one target also its settings and those of a
-    built-in retriever; then the commit, and the time only where nothing else tells two apart.
+    built-in retriever; then the commit, and the time only if nothing else tells two apart.
     """
-    facts = [fact for fact in _common_facts(headers) if _differs(fact, headers)]
-    groups = [[e for e in headers if e.target.title == each.target.title] for each in headers]
-    chosen = [
-        [*facts, *[fact for fact in _own_facts(group) if _differs(fact, group)]][:_MOST_FACTS]
-        for group in groups
-    ]
-    names = [_name(each, own) for each, own in zip(headers, chosen, strict=True)]
-    for fact in _LAST_FACTS:
-        same = [[e for e, name in zip(headers, names, strict=True) if name == n] for n in names]
-        chosen = [
-            [*own, fact] if _differs(fact, alike) else own
-            for own, alike in zip(chosen, same, strict=True)
-        ]
-        names = [_name(each, own) for each, own in zip(headers, chosen, strict=True)]
+    targets = [header.target.title for header in headers]
+    common, own = [_common_facts(h) for h in headers], [_own_facts(h) for h in headers]
+    chosen = []
+    for place, target in enumerate(targets):
+        alike = [other for other in range(len(headers)) if targets[other] == target]
+        words = _differing(common, range(len(headers)), place)
+        words += _differing(own, alike, place)
+        chosen.append(words[:_MAX_FACTS])
+    last = [_last_facts(header) for header in headers]
+    for step in range(len(last[0]) + 1):
+        names = [_name(target, words) for target, words in zip(targets, chosen, strict=True)]
+        if step == len(last[0]):
+            break
+        for place, name in enumerate(names):
+            alike = [other for other in range(len(names)) if names[other] == name]
+            if len({last[other][step] for other in alike}) > 1:
+                chosen[place] = [*chosen[place], last[place][step]]
     return names
 
 
-def _differs(fact: _Fact, headers: Sequence[RunHeader]) -> bool:
-    return len({fact(each) for each in headers}) > 1
+def _name(target: str, facts: Sequence[str]) -> str:
+    words = ", ".join(filter(None, facts))
+    return f"{target} ({words})" if words else target
+
+
+def _differing(facts: Sequence[dict[str, str]], among: Sequence[int], place: int) -> list[str]:
+    """The facts of one run that are not the same in all these runs."""
+    names = dict.fromkeys(name for other in among for name in facts[other])
+    differing = [n for n in names if len({facts[other].get(n, "") for other in among}) > 1]
+    # What the retriever recorded says the same as the options that were given, in other words.
+    given = [name for name in differing if not name.startswith("retriever ")]
+    return [facts[place].get(name, "") for name in given or differing]
 
 
 def described_settings(header: RunHeader) -> dict[str, str]:
     """What may change the scores of a target, by name: settings, retriever, the agent's version."""
-    names = [name for name in settings() if name not in _NOT_SETTINGS and name not in _SAMPLE]
+    names = [name for name in settings() if name not in _NOT_SETTINGS]
     found = {name: _setting(name, header) for name in names}
-    found |= {f"retriever {key}": _retriever(key, header) for key in header.retriever or {}}
+    found |= {f"retriever {k}": f"{k} {_cut(str(v))}" for k, v in (header.retriever or {}).items()}
     found["embedder"] = f"embedder {header.embedder}" if header.embedder else ""
     found["agent"] = header.target.agent or ""
     found["assay"] = _version(header)
@@ -70,51 +81,38 @@ def comparison_title(names: Sequence[str]) -> str:
     return f"{' and '.join(names[1:])} against {names[0]}"
 
 
-def _name(header: RunHeader, facts: Sequence[_Fact]) -> str:
-    words = ", ".join(filter(None, (fact(header) for fact in facts)))
-    return f"{header.target.title} ({words})" if words else header.target.title
+def _common_facts(header: RunHeader) -> dict[str, str]:
+    found = {"label": _cut(header.label or "")}
+    found["branch"] = _cut((header.git.branch if header.git else None) or "")
+    tags = sorted(header.tags.items())
+    found |= {f"tag {key}": f"{key}={_cut(value)}" for key, value in tags if key != COST_TAG}
+    return found | {name: _setting(name, header) for name in _SAMPLE}
 
 
-def _common_facts(headers: Sequence[RunHeader]) -> Iterator[_Fact]:
-    yield lambda each: _shortened(each.label or "")
-    yield lambda each: _shortened((each.git.branch if each.git else None) or "")
-    for key in sorted({key for each in headers for key in each.tags} - {COST_TAG}):
-        yield partial(_tag, key)
-    for name in _SAMPLE:
-        yield partial(_setting, name)
+def _own_facts(header: RunHeader) -> dict[str, str]:
+    found = described_settings(header)
+    found.pop("agent", None)
+    version = found.pop("assay", "")
+    track = "" if header.track == "undeclared" else f"{header.track} track"
+    return {**found, "track": track, "assay": version}
 
 
-def _own_facts(headers: Sequence[RunHeader]) -> Iterator[_Fact]:
-    names = [name for name in settings() if name not in _NOT_SETTINGS and name not in _SAMPLE]
-    chosen = [fact for name in names if _differs(fact := partial(_setting, name), headers)]
-    yield from chosen
-    if chosen:  # what the retriever recorded says the same in other words
-        return
-    yield lambda each: f"embedder {each.embedder}" if each.embedder else ""
-    for key in sorted({key for each in headers for key in each.retriever or {}}):
-        yield partial(_retriever, key)
-    yield lambda each: "" if each.track == "undeclared" else f"{each.track} track"
-    yield _version
-
-
-def _tag(key: str, header: RunHeader) -> str:
-    return f"{key}={_shortened(header.tags[key])}" if key in header.tags else f"no {key}"
+def _last_facts(header: RunHeader) -> list[str]:
+    commit = ((header.git.commit if header.git else None) or "")[:8]
+    if commit and header.git and header.git.dirty:
+        commit += " with changes"
+    started = header.started.replace("T", " ")
+    return [commit, started[:16], started[:19], f"process {header.process}"]
 
 
 def _setting(name: str, header: RunHeader) -> str:
     setting, value = settings()[name], getattr(header.config, name)
-    flag = setting.flag
     if value == setting.default:
         silent = setting.kind in (bool, str, tuple) or setting.is_part or value is None
-        return "" if silent else f"{flag} {value}"
+        return "" if silent else f"{setting.flag} {value}"
     if setting.kind is bool:
-        return flag if value else flag.replace("--", "--no-", 1)
-    return f"{flag} {_shortened(setting.format(value).replace(chr(10), ' '))}"
-
-
-def _retriever(key: str, header: RunHeader) -> str:
-    value = (header.retriever or {}).get(key)
-    return "" if value is None else f"{key} {_shortened(str(value))}"
+        return setting.flag if value else setting.flag.replace("--", "--no-", 1)
+    return f"{setting.flag} {_cut(setting.format(value).replace(chr(10), ' '))}"
 
 
 def _version(header: RunHeader) -> str:
@@ -122,19 +120,5 @@ def _version(header: RunHeader) -> str:
     return f"assay {version}" if version else ""
 
 
-def _commit(header: RunHeader) -> str:
-    if header.git is None or not header.git.commit:
-        return ""
-    return header.git.commit[:8] + (" with changes" if header.git.dirty else "")
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-
-
-_LAST_FACTS: tuple[_Fact, ...] = (
-    _commit,
-    lambda header: header.started[:16].replace("T", " "),  # to the minute
-    lambda header: header.started[:19].replace("T", " "),  # to the second
-    lambda header: f"process {header.process}",
-)
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 1]}…"

@@ -1,8 +1,8 @@
 """A target on a data set over time: its runs, which of them compare, and what changed in between.
 
-Runs are joined only where they were asked the same queries on the same data and measured in one
+Runs are joined only if they were asked the same queries on the same data and measured in one
 way (`comparable_key`); a branch is a series of its own. What starts a new series, and what was set
-otherwise within one, is said in words.
+otherwise within one, is told.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ from assay.run.title import COST_TAG, described_settings
 from assay.text import parse_time
 
 LATENCY, SLOW, COST, JUDGE_COST = "latency_p50_ms", "latency_p95_ms", COST_TAG, "judge_cost_usd"
-"""Figures of a trend that are no scores. The cost is a tag: only its operator knows what an agent
+"""Figures of a trend that are not scores. The cost is a tag: only its operator knows what an agent
 costs."""
 
 NO_BRANCH = "no branch"
@@ -31,7 +31,7 @@ _LATEST = 2.0**33  # the year 2242; dates of a foreign header may be beyond what
 
 @dataclass(frozen=True, slots=True)
 class TrendValue:
-    """A figure of a run, with its 95% interval where it has one."""
+    """A figure of a run, with its 95% interval if it has one."""
 
     mean: float
     low: float | None = None
@@ -47,10 +47,10 @@ class TrendPoint:
         moment: when it started, in seconds since 1970.
         values: every figure that it has, by name.
         bounds: the bounds of its gates, by the figure that each is on.
-        settings: what may change a score, by name, in words.
+        settings: what may change a score, by name, as it is shown.
         labels: fingerprint of the judgments; None in runs of an older Assay.
         shard: which part of a divided evaluation it is.
-        answers_by: how answers were measured; empty where they were not.
+        answers_by: how answers were measured; empty if they were not.
     """
 
     line: RunLine
@@ -87,7 +87,7 @@ class TrendSeries:
 
 @dataclass(frozen=True, slots=True)
 class TrendChange:
-    """What is different from a run on; `breaks` where earlier runs do not compare with it."""
+    """What is different from a run on; `breaks` if earlier runs do not compare with it."""
 
     point: TrendPoint
     words: str
@@ -113,21 +113,26 @@ class TargetTrend:
         return [point for series in self.series if series.current for point in series.points]
 
 
+def is_score(name: str) -> bool:
+    """Whether a figure of a trend is a score, and not a time or a cost."""
+    return name not in (LATENCY, SLOW, COST, JUDGE_COST)
+
+
 @cache
 def is_answer_figure(name: str) -> bool:
     """Whether a figure of a trend is about answers."""
-    if name in (LATENCY, SLOW, COST, JUDGE_COST):
-        return False
-    return isinstance(parse_figure(name), AnswerFigure)
+    return is_score(name) and isinstance(parse_figure(name), AnswerFigure)
 
 
 def trend_facts(header: RunHeader, report: Report) -> bytes:
     """What a point of a trend has beyond its line, for the index of runs to keep."""
     answers = report.answers
+    values: dict[str, tuple[float, float | None, float | None]] = {}
+    for statistics in (report.statistics, answers.statistics if answers else {}):
+        values |= {name: (value.mean, value.low, value.high) for name, value in statistics.items()}
+    amounts = {name: (amount, None, None) for name, amount in _amounts(header, report)}
     facts = {
-        "values": {
-            name: (value.mean, value.low, value.high) for name, value in _values(header, report)
-        },
+        "values": values | amounts,
         "bounds": dict(_bounds(report)),
         "settings": described_settings(header),
         "labels": header.dataset.labels,
@@ -137,36 +142,17 @@ def trend_facts(header: RunHeader, report: Report) -> bytes:
     return orjson.dumps(facts)
 
 
-def trend_point(line: RunLine, facts: bytes) -> TrendPoint:
-    """The point of a run from its line and from what `trend_facts` wrote."""
-    known = parse_json(facts)
-    return TrendPoint(
-        line=line,
-        moment=_seconds(line.started or ""),
-        values={name: TrendValue(*value) for name, value in known["values"].items()},
-        bounds=known["bounds"],
-        settings=known["settings"],
-        labels=known["labels"],
-        shard=tuple(known["shard"]),
-        answers_by=known["answers_by"],
-    )
-
-
-def _values(header: RunHeader, report: Report) -> Iterator[tuple[str, TrendValue]]:
-    for name, each in report.statistics.items():
-        yield name, TrendValue(each.mean, each.low, each.high)
-    for name, answer in (report.answers.statistics if report.answers else {}).items():
-        yield name, TrendValue(answer.mean, answer.low, answer.high)
+def _amounts(header: RunHeader, report: Report) -> Iterator[tuple[str, float]]:
     if report.summary.successful_queries:
-        yield LATENCY, TrendValue(report.latency_ms.p50)
-        yield SLOW, TrendValue(report.latency_ms.p95)
+        yield LATENCY, report.latency_ms.p50
+        yield SLOW, report.latency_ms.p95
     with suppress(KeyError, ValueError):
         cost = float(header.tags[COST])
         if cost >= 0 and not is_extreme(cost):
-            yield COST, TrendValue(cost)
+            yield COST, cost
     judge = report.answers.judge if report.answers else None
     if judge and judge.spending and judge.spending.cost is not None:
-        yield JUDGE_COST, TrendValue(judge.spending.cost)
+        yield JUDGE_COST, judge.spending.cost
 
 
 def _bounds(report: Report) -> Iterator[tuple[str, float]]:
@@ -174,51 +160,57 @@ def _bounds(report: Report) -> Iterator[tuple[str, float]]:
         if limit := gate.limit:
             name, bound = limit
             with suppress(AssayError):
-                known = name.lower() in (LATENCY, SLOW)
-                yield name.lower() if known else parse_figure(name).slug, bound
+                is_time = name.lower() in (LATENCY, SLOW)
+                yield name.lower() if is_time else parse_figure(name).slug, bound
 
 
-def _seconds(started: str) -> float:
+def trend_point(line: RunLine, facts: bytes) -> TrendPoint:
+    """The point of a run from its line and from what `trend_facts` wrote."""
+    known = parse_json(facts)
+    values = {name: TrendValue(*value) for name, value in known.pop("values").items()}
     try:
-        seconds = parse_time(started).timestamp()
+        moment = parse_time(line.started or "").timestamp()
     except ValueError:  # of a header that somebody else wrote
-        return 0.0
-    return seconds if 0 <= seconds < _LATEST else 0.0
+        moment = 0.0
+    moment = moment if 0 <= moment < _LATEST else 0.0
+    return TrendPoint(line, moment, values, **{**known, "shard": tuple(known["shard"])})
 
 
 def build_trend(points: Sequence[TrendPoint], figure: str) -> TargetTrend:
     """Join what compares, branch by branch; `points` are oldest first."""
-    answered = [each for each in points if (each.line.failed or 0) < (each.line.queries or 0)]
-    having = [each for each in answered if figure in each.values]
+    answered = [point for point in points if point.line.answered]
+    having = [(point, point.key(figure)) for point in answered if figure in point.values]
     joined: dict[tuple[object, ...], list[TrendPoint]] = {}
-    for each in having:
-        joined.setdefault((each.branch, *each.key(figure)), []).append(each)
-    keys = Counter(found.key(figure) for found in reversed(having))  # of equals, the newest
+    for point, key in having:
+        joined.setdefault((point.branch, key), []).append(point)
+    keys = Counter(key for _, key in reversed(having))  # of equals, the newest
     largest = keys.most_common(1)[0][0] if keys else ()
     series = [
-        TrendSeries(group[0].branch, group, current=group[0].key(figure) == largest)
-        for group in joined.values()
+        TrendSeries(group[0].branch, group, current=key == largest)
+        for (_, key), group in joined.items()
     ]
     changes = list(_changes(having, figure))
-    return TargetTrend(figure, having, series, changes, len(points) - len(answered))
+    silent = len(points) - len(answered)
+    return TargetTrend(figure, [point for point, _ in having], series, changes, silent)
 
 
-def _changes(points: Sequence[TrendPoint], figure: str) -> Iterator[TrendChange]:
+def _changes(
+    having: Sequence[tuple[TrendPoint, tuple[object, ...]]], figure: str
+) -> Iterator[TrendChange]:
     """A kind of run that was not there before, and other settings within a series."""
     keys = set()
     last: dict[tuple[object, ...], TrendPoint] = {}
     on_branch: dict[str, TrendPoint] = {}
     earlier: TrendPoint | None = None
-    for point in points:
-        key = point.key(figure)
+    for point, key in having:
         before = on_branch.get(point.branch, earlier)
         if key not in keys and before is not None:
             yield TrendChange(point, "; ".join(_differences(before, point, figure)), breaks=True)
-        same = last.get((point.branch, *key))
+        same = last.get((point.branch, key))
         if same is not None and same.settings != point.settings:
             yield TrendChange(point, _settings_change(same, point), breaks=False)
         keys.add(key)
-        last[point.branch, *key] = on_branch[point.branch] = earlier = point
+        last[point.branch, key] = on_branch[point.branch] = earlier = point
 
 
 def _differences(before: TrendPoint, after: TrendPoint, figure: str) -> Iterator[str]:
@@ -229,7 +221,7 @@ def _differences(before: TrendPoint, after: TrendPoint, figure: str) -> Iterator
         yield "the documents changed, the judgments did not" if same else "the data changed"
     if (a.queries, sample_seed(a)) != (b.queries, sample_seed(b)):
         yield f"{sample_words(b)} (before: {sample_words(a)})"
-    if a.top_k != b.top_k or a.metric != b.metric:
+    if (a.top_k, a.metric) != (b.top_k, b.metric):
         yield f"asked for {b.top_k} documents (before: {a.top_k})"
     if a.track != b.track:
         yield f"{b.track} track (before: {a.track})"
@@ -253,5 +245,5 @@ def _settings_change(before: TrendPoint, after: TrendPoint) -> str:
         if old != new:
             words[name] = f"{old} → {new}" if old and new else new or f"without {old}"
     # What the retriever recorded says the same as the options that were given, in other words.
-    given = [each for name, each in words.items() if not name.startswith("retriever ")]
+    given = [change for name, change in words.items() if not name.startswith("retriever ")]
     return "; ".join(given or words.values())

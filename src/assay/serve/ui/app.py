@@ -12,7 +12,7 @@ loopback there is a token, given once in a form and kept in a cookie that script
 import asyncio
 import hashlib
 import hmac
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from http.cookies import CookieError, SimpleCookie
@@ -43,24 +43,22 @@ from assay.serve.guards import (
 from assay.serve.readiness import health_routes
 from assay.serve.ui.context import Ui, ui_of
 from assay.serve.ui.evaluate import evaluation_routes
-from assay.serve.ui.grade import UPLOAD_LIMIT, UPLOAD_PATH, Pools, grade_routes
+from assay.serve.ui.grade import Pools, grade_routes
 from assay.serve.ui.run_pages import run_routes
 from assay.serve.ui.runs import run_list_routes
-from assay.serve.ui.trends import trend_routes
 
 BODY_LIMIT = 64 * 1024
-_STATIC = Path(__file__).parent / "static"
-_WRONG_TOKEN_PAUSE_S = 1.0
 COOKIE = "assay_ui"
 LOGIN = "/login"
-STATIC = "/static/"
-POLICY = (
+_STATIC = "/static"
+_WRONG_TOKEN_PAUSE_S = 1.0
+_SAFE = frozenset({"GET", "HEAD"})
+_POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-_SAFE = frozenset({"GET", "HEAD"})
 _HEADERS = {
-    "content-security-policy": POLICY,
+    "content-security-policy": _POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "same-origin",
@@ -83,7 +81,7 @@ def ui_app(
         runs: the folder that holds the run folders.
         token: what visitors must know; None is for loopback only.
         policy: which hosts a target or a judge may be at.
-        read_only: whether visitors may only look: nothing is started, changed or deleted.
+        read_only: whether visitors may only look: nothing is started, changed or graded.
         named: the targets of assay.toml with their settings, for the form.
     """
     ui = Ui(runs, policy=policy, read_only=read_only, named=named)
@@ -98,17 +96,16 @@ def ui_app(
         await ui.evaluations.close()
 
     app = Starlette(
-        routes=without_changes(ui_routes()) if read_only else ui_routes(),
+        routes=_without_changes(ui_routes()) if read_only else ui_routes(),
         lifespan=lifespan,
         exception_handlers={
-            HTTPException: _http_error,
-            AssayError: _assay_error,
-            FileNotFoundError: _file_gone,
+            HTTPException: _show_error,
+            AssayError: _show_error,
+            FileNotFoundError: _show_error,
         },
     )
     access = partial(UiAccess, token=token, guesses=guesses)
-    uploads = {UPLOAD_PATH: UPLOAD_LIMIT}
-    return guarded(app, access=access, body_limit=BODY_LIMIT, uploads=uploads)
+    return guarded(app, access=access, body_limit=BODY_LIMIT)
 
 
 def ui_routes() -> list[BaseRoute]:
@@ -117,62 +114,48 @@ def ui_routes() -> list[BaseRoute]:
         *health_routes("ui"),
         *run_list_routes(),
         *run_routes(),
-        *trend_routes(),
         *grade_routes(),
         *evaluation_routes(),
         Route(LOGIN, show_login, methods=["GET"]),
         Route(LOGIN, log_in, methods=["POST"]),
-        Route("/static/style.css", _style),
-        Mount("/static", StaticFiles(directory=_STATIC)),
+        Route(f"{_STATIC}/style.css", _style),
+        Mount(_STATIC, StaticFiles(directory=Path(__file__).parent / "static")),
     ]
 
 
-def without_changes(routes: Iterable[BaseRoute]) -> list[BaseRoute]:
-    """The same routes, but those that change something, and the forms for it, answer 403."""
-    every = list(routes)
-    open_paths = (LOGIN, "/chosen")  # the latter leads to pages that are refused by themselves
-    changing = {
-        route.path
-        for route in every
-        if isinstance(route, Route)
-        and route.path not in open_paths
-        and set(route.methods or ()) - _SAFE
-    }
-    return [
-        Route(route.path, _refuse_change, methods=list(route.methods or ()))
-        if isinstance(route, Route) and route.path in changing
-        else route
-        for route in every
-    ]
+def _without_changes(routes: list[BaseRoute]) -> list[BaseRoute]:
+    """The same routes, but paths that take a form answer 403, also to those who ask for it."""
+    # What /chosen leads to is refused by itself.
+    pages = [r for r in routes if isinstance(r, Route) and r.path not in (LOGIN, "/chosen")]
+    closed = {route.path for route in pages if set(route.methods or ()) - _SAFE}
+    refused = [Route(path, _refuse_change, methods=["GET", "POST"]) for path in closed]
+    return [*refused, *routes]
 
 
 async def _refuse_change(request: Request) -> Response:
     raise HTTPException(
-        403,
-        "these pages are read-only: nothing can be started, changed, graded or deleted here; ask "
-        "the person who runs the server, or start one of your own with: assay serve ui",
+        403, "these pages are read-only; to start or grade, run your own: assay serve ui"
     )
 
 
 async def show_login(request: Request) -> Response:
     """The form that asks for the token."""
-    wanted = request.query_params.get("next", "/")
-    return ui_of(request).page(request, "login.html", wanted=local_path(wanted), problem="")
+    wanted = local_path(request.query_params.get("next", "/"))
+    return ui_of(request).page(request, "login.html", wanted=wanted, problem="")
 
 
 async def log_in(request: Request) -> Response:
-    """Set the session cookie, where the token is right."""
+    """Set the session cookie if the token is right."""
     ui, token = ui_of(request), request.app.state.token
     given = await ui.form(request)
     wanted = local_path(given.get("next", "/"))
+    answer = RedirectResponse(wanted, 303)
     if token is None:
-        return RedirectResponse(wanted, 303)
+        return answer
     if not hmac.compare_digest(given.get("token", "").encode(), token.encode()):
         request.app.state.guesses.count(request.scope)
         await asyncio.sleep(_WRONG_TOKEN_PAUSE_S)
-        problem = "Wrong token."
-        return ui.page(request, "login.html", status=401, wanted=wanted, problem=problem)
-    answer = RedirectResponse(wanted, 303)
+        return ui.page(request, "login.html", status=401, wanted=wanted, problem="Wrong token.")
     secure = request.url.scheme == "https"
     answer.set_cookie(COOKIE, session_of(token), httponly=True, samesite="lax", secure=secure)
     return answer
@@ -182,23 +165,15 @@ async def _style(_request: Request) -> Response:
     return Response(style_sheet(), media_type="text/css")
 
 
-async def _http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    page = ui_of(request).page(
-        request, "message.html", status=error.status_code, message=error.detail
-    )
-    page.headers.update(error.headers or {})
+async def _show_error(request: Request, error: Exception) -> Response:
+    status, message = 422, str(error)
+    if isinstance(error, HTTPException):
+        status, message = error.status_code, error.detail
+    elif isinstance(error, FileNotFoundError):
+        status, message = 404, "a run of this page has no report yet, or was deleted meanwhile"
+    page = ui_of(request).page(request, "message.html", status=status, message=message)
+    page.headers.update(getattr(error, "headers", None) or {})
     return page
-
-
-async def _file_gone(request: Request, _error: Exception) -> Response:
-    """A run has no report yet, or was deleted while its page was made."""
-    what = "a run of this page has no report yet, or was deleted in the meantime"
-    return ui_of(request).page(request, "message.html", status=404, message=what)
-
-
-async def _assay_error(request: Request, error: Exception) -> Response:
-    return ui_of(request).page(request, "message.html", status=422, message=str(error))
 
 
 class UiAccess:
@@ -222,31 +197,35 @@ class UiAccess:
         answer = _with_headers(send)
         if self._token is None and _host_name(headers) not in LOOPBACK_HOSTS:
             await refuse(answer, 421, "open this page at localhost or 127.0.0.1")
-        elif scope["method"] not in _SAFE and not _from_our_page(headers):
+        elif scope["method"] not in _SAFE and not _is_from_our_page(headers):
             await refuse(answer, 403, "this request does not come from a page of this server")
         elif self._token is None:
             await self._app(scope, receive, answer)
         elif self._guesses.is_blocked(scope) and _gives_token(scope, headers):
             await send_too_many_guesses(answer, self._guesses)
-        elif self._is_open(scope) or self._knows_token(scope, headers):
+        elif _is_open(scope) or self._knows_token(scope, headers):
             await self._app(scope, receive, answer)
         else:
             if "authorization" in headers:
                 self._guesses.count(scope)
             await _send_to_login(scope, answer)
 
-    def _is_open(self, scope: Scope) -> bool:
-        path = scope["path"]
-        if path == LOGIN:
-            return True
-        return scope["method"] in _SAFE and (path in OPEN_PATHS or path.startswith(STATIC))
-
     def _knows_token(self, scope: Scope, headers: dict[str, str]) -> bool:
         assert self._token is not None
         if has_bearer_token(scope, self._token):
             return True
-        cookie = _cookie(headers)
-        return cookie is not None and hmac.compare_digest(cookie, session_of(self._token))
+        try:
+            cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        except CookieError:
+            return False
+        given = cookie.value.encode() if cookie else b""
+        return hmac.compare_digest(given, session_of(self._token).encode())
+
+
+def _is_open(scope: Scope) -> bool:
+    path = scope["path"]
+    is_static = path in OPEN_PATHS or path.startswith(f"{_STATIC}/")
+    return path == LOGIN or (scope["method"] in _SAFE and is_static)
 
 
 def _gives_token(scope: Scope, headers: dict[str, str]) -> bool:
@@ -271,21 +250,13 @@ def _host_name(headers: dict[str, str]) -> str:
         return ""
 
 
-def _from_our_page(headers: dict[str, str]) -> bool:
+def _is_from_our_page(headers: dict[str, str]) -> bool:
     """Browsers send an Origin with every POST; without one, it is not one of our forms."""
     try:
-        origin = urlsplit(headers.get("origin", ""))
+        origin = urlsplit(headers.get("origin", "")).netloc
     except ValueError:  # such as http://[x
         return False
-    return origin.netloc != "" and origin.netloc == headers.get("host")
-
-
-def _cookie(headers: dict[str, str]) -> str | None:
-    try:
-        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-    except CookieError:
-        return None
-    return found.value if found and found.value.isascii() else None
+    return origin != "" and origin == headers.get("host")
 
 
 def _with_headers(send: Send) -> Send:
@@ -300,12 +271,10 @@ def _with_headers(send: Send) -> Send:
 
 
 async def _send_to_login(scope: Scope, send: Send) -> None:
+    words = "this server requires a token"
     if scope["method"] not in _SAFE:
-        await refuse(send, 401, "this server requires a token", {"www-authenticate": "Bearer"})
+        await refuse(send, 401, words, {"www-authenticate": "Bearer"})
         return
-    wanted = scope["path"] + (
-        f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else ""
-    )
-    await refuse(
-        send, 303, "this server requires a token", {"location": f"{LOGIN}?next={quote(wanted)}"}
-    )
+    query = scope["query_string"].decode("latin-1")
+    wanted = quote(f"{scope['path']}?{query}" if query else scope["path"])
+    await refuse(send, 303, words, {"location": f"{LOGIN}?next={wanted}"})

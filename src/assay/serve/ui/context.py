@@ -3,12 +3,12 @@
 import asyncio
 import re
 import secrets
-from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from threading import Lock
+from typing import Any, Generic, TypeVar
 from urllib.parse import parse_qsl
 
 from starlette.exceptions import HTTPException
@@ -20,55 +20,36 @@ from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.report.html_templates import environment
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder, find_run_dataset
-from assay.run.index import RunIndex, RunLine, damage_of
+from assay.run.index import RunIndex, damage_of
+from assay.run.listing import RunLine
 from assay.run.models import RunHeader
 from assay.run.state import RunState
 from assay.serve.ui.evaluations import Evaluations
 
 TEMPLATES = Path(__file__).parent / "templates"
 PER_PAGE = 50
-_DATASETS = 3
+
+_Value = TypeVar("_Value")
 
 
-class DatasetCache:
-    """The data sets of the runs that were looked at last."""
+class RecentlyUsed(Generic[_Value]):
+    """The values that were used last: `pages.get(key, make)`, one made at a time."""
 
-    def __init__(self) -> None:
-        self._kept: OrderedDict[str, Dataset] = OrderedDict()
-        self._lock = asyncio.Lock()
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._kept: dict[Hashable, _Value] = {}
+        self._lock = Lock()
 
-    async def of(self, header: RunHeader, *others: RunHeader) -> Dataset | None:
-        """The data set of a run, or of the first of several that one page shows.
-
-        None if it is not on this machine, or has changed, or any of the runs is private: that
-        another run has brought its texts here makes no difference.
-        """
-        if any(each.config.private for each in (header, *others)):
-            return None
-        fingerprint = header.dataset.fingerprint
-        async with self._lock:
-            if fingerprint not in self._kept:
-                found, _ = await asyncio.to_thread(find_run_dataset, header)
-                if found is None:
-                    return None
-                self._kept[fingerprint] = found
-                while len(self._kept) > _DATASETS:
-                    self._kept.popitem(last=False)
-            self._kept.move_to_end(fingerprint)
-            return self._kept[fingerprint]
-
-
-class DatasetKey:
-    """A data set as a key of the cache, compared by identity: its content may be huge."""
-
-    def __init__(self, dataset: Dataset | None) -> None:
-        self.dataset = dataset
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, DatasetKey) and other.dataset is self.dataset
-
-    def __hash__(self) -> int:
-        return id(self.dataset)
+    def get(self, key: Hashable, make: Callable[[], _Value]) -> _Value:
+        """The value of `key`; what `make` returns is kept unless it is None."""
+        # Under the lock: six comparisons of 100,000 queries at once would take gigabytes.
+        with self._lock:
+            value = self._kept.pop(key) if key in self._kept else make()
+            if value is not None:
+                self._kept[key] = value
+            if len(self._kept) > self._size:
+                del self._kept[next(iter(self._kept))]
+            return value
 
 
 class Ui:
@@ -92,14 +73,24 @@ class Ui:
         self.policy = policy
         self.evaluations = Evaluations(runs, policy)
         self.index = RunIndex(runs)
-        self.datasets = DatasetCache()
         self.form_token = secrets.token_urlsafe(24)
-        self.comparing = asyncio.Lock()
-        """Held while runs are compared: six of 100,000 queries each take gigabytes for a moment."""
+        self.recent = RecentlyUsed[Any](12)
+        self._datasets = RecentlyUsed[Dataset | None](3)
 
     async def refresh(self) -> None:
         """Read what has changed in the folder of runs."""
         await asyncio.to_thread(self.index.refresh)
+
+    async def dataset(self, *headers: RunHeader) -> Dataset | None:
+        """The data set of the first of the runs that one page shows.
+
+        None if it is not on this machine, or has changed, or any of the runs is private: that
+        another run has brought its texts here makes no difference.
+        """
+        if any(header.config.private for header in headers):
+            return None
+        key, find = headers[0].dataset.fingerprint, lambda: find_run_dataset(headers[0])[0]
+        return await asyncio.to_thread(self._datasets.get, key, find)
 
     def page(
         self, request: Request, template: str, *, status: int = 200, **values: Any
@@ -122,14 +113,12 @@ class Ui:
     async def run(self, request: Request) -> tuple[RunLine, RunFolder]:
         """The run that the address names. Only names that the index has are ever opened."""
         await self.refresh()
-        name = request.path_params["name"]
-        line = self.index.get(name)
-        if line is None:
-            raise HTTPException(404, f"no run {name!r} in {self.runs}")
+        (line,) = self.lines([request.path_params["name"]])
+        folder = RunFolder(self.runs / line.name)
         if line.state == RunState.DAMAGED:
-            damage = await asyncio.to_thread(damage_of, RunFolder(self.runs / name))
-            raise HTTPException(409, f"run {name!r} cannot be read: {damage}")
-        return line, RunFolder(self.runs / name)
+            damage = await asyncio.to_thread(damage_of, folder)
+            raise HTTPException(409, f"run {line.name!r} cannot be read: {damage}")
+        return line, folder
 
     async def form(self, request: Request) -> dict[str, str]:
         """The fields of a form, whose token must be ours; the last one of each name."""
@@ -138,43 +127,32 @@ class Ui:
     async def form_values(self, request: Request) -> list[tuple[str, str]]:
         """The fields of a form in their order, where one name may have several values."""
         values = parse_qsl((await request.body()).decode("utf-8", "replace"))
-        self.check_form_token(dict(values).get("form_token", ""))
+        given = dict(values).get("form_token", "")
+        if not secrets.compare_digest(given.encode(), self.form_token.encode()):
+            raise HTTPException(403, "this form has expired; go back, reload the page, try again")
         return [(name, value) for name, value in values if name != "form_token"]
 
-    def check_form_token(self, given: str) -> None:
-        """Answer 403 for a form that is not ours."""
-        if not secrets.compare_digest(given.encode(), self.form_token.encode()):
-            raise HTTPException(
-                403, "this form has expired; go back, reload the page and try again"
-            )
-
-    async def chosen_lines(self, request: Request) -> list[RunLine]:
-        """The runs that an address names; answers 404 for one that the index does not have."""
+    async def chosen_lines(self, values: Iterable[tuple[str, str]]) -> list[RunLine]:
+        """The runs that an address or a form names, each once."""
         await self.refresh()
-        return self.lines(chosen_runs(request.query_params.multi_items()))
+        return self.lines(list(dict.fromkeys(v for name, v in values if name == "run" and v)))
 
     def lines(self, names: Sequence[str]) -> list[RunLine]:
         """The runs of these names; answers 404 for one that the index does not have."""
-        found = [(name, self.index.get(name)) for name in names]
-        for name, line in found:
+        found = {name: self.index.get(name) for name in names}
+        for name, line in found.items():
             if line is None:
                 raise HTTPException(404, f"no run {name!r} in {self.runs}")
-        return [line for _, line in found if line is not None]
+        return [line for line in found.values() if line is not None]
 
 
 def download(content: str | bytes, name: str, media_type: str = "text/html") -> Response:
     """A file to be kept under a name, of which a header takes plain letters."""
     plain = re.sub(r"[^\w.-]", "-", name, flags=re.ASCII)
-    headers = {
-        "content-disposition": f'attachment; filename="{plain}"',
-        "cache-control": "no-store",
-    }
-    return Response(content, media_type=media_type, headers=headers)
-
-
-def chosen_runs(values: Iterable[tuple[str, str]]) -> list[str]:
-    """The runs that an address or a form names, each once."""
-    return list(dict.fromkeys(value for name, value in values if name == "run" and value))
+    headers = {"content-disposition": f'attachment; filename="{plain}"'}
+    return Response(
+        content, media_type=media_type, headers={**headers, "cache-control": "no-store"}
+    )
 
 
 def ui_of(request: Request) -> Ui:
@@ -184,19 +162,20 @@ def ui_of(request: Request) -> Ui:
     return ui
 
 
+def asked_for(request: Request, *names: str) -> dict[str, str]:
+    """Parameters of the address; empty if they are missing."""
+    return {name: request.query_params.get(name, "") for name in names}
+
+
 @dataclass(frozen=True, slots=True)
 class PageSlice:
-    """One page of a list: which of its items, and the links to its neighbors."""
+    """One page of a list: the range of its items, and the links to its neighbors."""
 
     skip: int
+    last: int
     total: int
     previous: str | None
     next: str | None
-
-    @property
-    def last(self) -> int:
-        """The number of the last item."""
-        return min(self.total, self.skip + PER_PAGE)
 
 
 def slice_of(request: Request, total: int) -> PageSlice:
@@ -206,10 +185,17 @@ def slice_of(request: Request, total: int) -> PageSlice:
     number = min(last, max(1, int(given))) if given.isdecimal() and len(given) < 9 else 1
     return PageSlice(
         skip=(number - 1) * PER_PAGE,
+        last=min(total, number * PER_PAGE),
         total=total,
         previous=address(request, page=str(number - 1)) if number > 1 else None,
         next=address(request, page=str(number + 1)) if number < last else None,
     )
+
+
+def sort_link(request: Request, sort: str, name: str, *, largest_first: bool = False) -> str:
+    """The address of a list in another order; the same column again turns it around."""
+    first, second = (f"-{name}", name) if largest_first else (name, f"-{name}")
+    return address(request, sort=second if sort == first else first, page="")
 
 
 def address(request: Request, **changes: str) -> str:

@@ -1,38 +1,47 @@
-"""The form that starts an evaluation, the page that follows it, and the button that cancels it."""
+"""The form that starts an evaluation, the page that follows it, and the button that cancels it.
+
+The fields of the form are those of the table of options: a new option appears here by itself.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
+from typing import get_args
+from urllib.parse import urlencode
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from assay.data.load import KNOWN
-from assay.errors import AssayError
+from assay.errors import AssayError, UsageError
+from assay.llm.passages import EXTRACTIVE
+from assay.net.redact import full_text
+from assay.run.config import MAY_HOLD_SECRETS, RunConfig
 from assay.run.folder import RunFolder
+from assay.run.option import Group, check_range
+from assay.run.settings import form_fields, form_settings, read_form
 from assay.run.state import RunState
-from assay.serve.ui.check import LONGEST_S, TargetRules, TriedQuery, try_query
-from assay.serve.ui.context import Ui, ui_of
-from assay.serve.ui.evaluation_form import (
-    SHOWN,
-    allowed_targets,
-    environment_judge,
-    form_defaults,
-    form_groups,
-    form_problems,
-    in_web_words,
-    read_config,
-    repeat_query,
-    shown_settings,
-    unchecked,
-    with_named_target,
+from assay.serve.ui.check import (
+    TRY_TIMEOUT_S,
+    TriedQuery,
+    checks_of,
+    require_permitted,
+    try_query,
 )
+from assay.serve.ui.context import Ui, ui_of
 from assay.serve.ui.evaluations import ProgressView, StartedEvaluation, event_stream, follow
+from assay.targets.opening import parse_target
+from assay.targets.target_kinds import TARGET_KINDS
+
+FILLED_WITH = "settings_of"
+"""The field with the name of the target of assay.toml whose settings the form was filled with."""
 
 _PAUSE_S = 0.4
 _CANCELING = "canceling"
+# Settings of a target that are sent to a baseline as well.
+_SENT = ("headers", "request")
 
 
 def evaluation_routes() -> list[BaseRoute]:
@@ -40,17 +49,11 @@ def evaluation_routes() -> list[BaseRoute]:
     return [
         Route("/evaluate", evaluate_page, methods=["GET"]),
         Route("/evaluate", start_evaluation, methods=["POST"]),
-        Route("/evaluate/problems", validate_form, methods=["POST"]),
-        *(Route(path, _moved) for path in ("/evaluations/new", "/search", "/check")),
+        Route("/evaluations/new", lambda request: RedirectResponse("/evaluate", 308)),
         Route("/evaluations/{id}", evaluation_page),
         Route("/evaluations/{id}/events", evaluation_events),
         Route("/evaluations/{id}/cancel", cancel_evaluation, methods=["POST"]),
     ]
-
-
-async def _moved(request: Request) -> Response:
-    query = f"?{request.url.query}" if request.url.query else ""
-    return RedirectResponse(f"/evaluate{query}", 308)
 
 
 async def evaluate_page(request: Request) -> Response:
@@ -59,7 +62,7 @@ async def evaluate_page(request: Request) -> Response:
     await ui.refresh()
     asked = dict(request.query_params)
     given = {**form_defaults(), "judge": environment_judge()}
-    return _form_page(request, ui, given | shown_settings(ui, asked.get("target", "")) | asked)
+    return _form_page(request, ui, given | fields_of_target(ui, asked.get("target", "")) | asked)
 
 
 async def start_evaluation(request: Request) -> Response:
@@ -67,34 +70,26 @@ async def start_evaluation(request: Request) -> Response:
     ui = ui_of(request)
     given = await ui.form(request)
     trying, query = given.pop("try", ""), given.pop("query", "").strip()
-    shown = {**unchecked(form_defaults()), **given}
     problems = await asyncio.to_thread(form_problems, ui, given)
     if problems:
-        return _form_page(request, ui, shown, problems)
-    config = read_config(with_named_target(ui, given))
+        return _form_page(request, ui, given, problems)
+    config = read_config(ui, given)
     try:
         if trying:
-            async with asyncio.timeout(LONGEST_S):
+            async with asyncio.timeout(TRY_TIMEOUT_S):
                 tried = await try_query(config, query, ui.policy)
-            return _form_page(request, ui, shown, tried=tried)
+            return _form_page(request, ui, given, tried=tried)
         started = await ui.evaluations.start(config)
     except TimeoutError:
-        words = f"the agent did not respond within {LONGEST_S:g} s"
-        return _form_page(request, ui, shown, {"target": words})
+        words = f"the agent did not respond within {TRY_TIMEOUT_S:g} s"
+        return _form_page(request, ui, given, {"target": words})
     except AssayError as error:
-        return _form_page(request, ui, shown, {"": in_web_words(str(error))})
+        return _form_page(request, ui, given, {"": str(error)})
     return RedirectResponse(f"/evaluations/{started.id}", 303)
 
 
-async def validate_form(request: Request) -> Response:
-    """What is wrong with a form, by field, while it is filled in. Nothing is started."""
-    ui = ui_of(request)
-    given = await ui.form(request)
-    return JSONResponse(await asyncio.to_thread(form_problems, ui, given))
-
-
 async def evaluation_page(request: Request) -> Response:
-    """How far an evaluation is; its run where it has ended."""
+    """How far an evaluation is; its run when it has ended."""
     ui, started = ui_of(request), _started(request)
     await _find_run(ui, started)
     if started.ended and started.run is not None:
@@ -103,7 +98,6 @@ async def evaluation_page(request: Request) -> Response:
         request,
         "evaluation.html",
         started=started,
-        failure=in_web_words(started.message),
         view=ProgressView(message=started.message, log=started.output),
         again=repeat_query(started.config),
     )
@@ -134,7 +128,7 @@ async def _follow(ui: Ui, started: StartedEvaluation) -> AsyncIterator[ProgressV
         await asyncio.sleep(_PAUSE_S)
     if not started.ended and started.run is not None:
         folder = RunFolder(ui.runs / started.run)
-        dataset = await ui.datasets.of(folder.read_header())
+        dataset = await ui.dataset(folder.read_header())
         async for view in follow(folder, dataset):
             yield replace(view, message=_CANCELING if started.canceled else view.message)
     while not started.ended:
@@ -168,19 +162,144 @@ def _form_page(
     problems: Mapping[str, str] | None = None,
     tried: TriedQuery | None = None,
 ) -> Response:
-    found = problems or {}
-    allowed = allowed_targets(ui)
+    groups = {title: [s for s in form_settings() if s.option.group == title] for title in _GROUPS}
+    examples = [one for kind in TARGET_KINDS.values() for one in kind.examples]
     known = sorted({line.target for line in ui.index.lines() if line.target})
+    named = allowed_targets(ui)
     return ui.page(
         request,
         "evaluate.html",
-        status=422 if found else 200,
-        target=given.get("target", ""),
-        settings_of=given.get(SHOWN, ""),
-        groups=form_groups(given, found),
-        problems=found,
-        named=allowed,
-        targets=list(dict.fromkeys([*allowed, *TargetRules(ui.policy).examples(), *known])),
-        datasets=list(KNOWN),
+        status=422 if problems else 200,
+        given=given,
+        groups={title: settings for title, settings in groups.items() if settings},
+        defaults=form_defaults(),
+        problems=problems or {},
+        named=named,
+        targets=dict.fromkeys([*named, *(e for e in examples if _may_ask(ui, e)), *known]),
+        datasets=KNOWN,
         tried=tried,
     )
+
+
+_GROUPS = get_args(Group)
+
+
+def _may_ask(ui: Ui, target: str) -> bool:
+    try:
+        require_permitted(target, ui.policy)
+    except UsageError:
+        return False
+    return True
+
+
+def form_defaults() -> dict[str, str]:
+    """The text of every field before anybody fills it in."""
+    return form_fields(RunConfig(target=""))
+
+
+def environment_judge() -> str:
+    """The judge that the environment names: it is shown in the form before it is used."""
+    from assay.llm.providers.opening import configured_spec
+
+    spec = configured_spec() or ""
+    return "" if spec == EXTRACTIVE else spec
+
+
+def read_config(ui: Ui, given: Mapping[str, str]) -> RunConfig:
+    """The settings of a form. Raises `UsageError` for what the run itself would refuse."""
+    fields = with_named_target(ui, given)
+    if not fields.get("answers") and fields.get("judge", "").strip() == environment_judge():
+        fields["judge"] = ""  # it was filled in by default, and the visitor did not request answers
+    return read_form(fields)
+
+
+def form_problems(ui: Ui, given: Mapping[str, str]) -> dict[str, str]:
+    """What is wrong with a form, by the name of the field; "" for what is about several."""
+    problems = {}
+    for setting in form_settings():
+        try:
+            if setting.name in given:
+                check_range(setting.name, setting.parse(given[setting.name]), setting.option)
+        except UsageError as error:
+            problems[setting.name] = str(error)
+    if problems:
+        return problems
+    try:
+        config = read_config(ui, given)
+    except AssayError as error:
+        first = str(error).partition(" ")[0]  # messages begin with the name of the setting
+        fields = (each.name for each in form_settings() if each.name in (first, f"{first}s"))
+        return {next(fields, ""): str(error)}
+    for name, check in checks_of(config, ui.policy):
+        try:
+            check()
+        except AssayError as error:
+            problems.setdefault(name, str(error))
+    return problems
+
+
+def with_named_target(ui: Ui, given: Mapping[str, str]) -> dict[str, str]:
+    """The form with the settings of a target of assay.toml, if its name was entered.
+
+    What the visitor has changed wins over the file. A form that was filled in with these settings
+    (`FILLED_WITH`) lacks only those that may hold secrets.
+    """
+    target = given.get("target", "").strip()
+    config = ui.named.get(target)
+    if config is None:
+        return dict(given)
+    defaults, fields = form_defaults(), form_fields(config)
+    for name in MAY_HOLD_SECRETS:
+        value = getattr(config, name)
+        fields[name] = "\n".join(map(full_text, [value] if isinstance(value, str) else value))
+    own = {
+        name: text
+        for name, text in fields.items()
+        if text != defaults[name]
+        and given.get(name, defaults[name]) in ("", defaults[name])
+        and (given.get(FILLED_WITH) != target or name in MAY_HOLD_SECRETS)
+    }
+    baseline, sent = given.get("baseline", "").strip(), [name for name in _SENT if name in own]
+    may_tell = sent and baseline and ui.policy.public_only
+    if may_tell and not TARGET_KINDS[parse_target(baseline).kind].sends_nothing:
+        raise UsageError(
+            f"baseline must be a builtin: target here, because the {' and '.join(sent)} of "
+            "assay.toml would be sent to it"
+        )
+    return {**given, **own, "target": fields["target"]}
+
+
+def fields_of_target(ui: Ui, target: str) -> dict[str, str]:
+    """The fields that a target of assay.toml fills in, without what may be secret."""
+    if target not in allowed_targets(ui):
+        return {}
+    defaults, fields = form_defaults(), form_fields(ui.named[target])
+    own = {name: text for name, text in fields.items() if text != defaults[name]}
+    return {FILLED_WITH: target} | {n: t for n, t in own.items() if n not in MAY_HOLD_SECRETS}
+
+
+def allowed_targets(ui: Ui) -> dict[str, str]:
+    """The targets of assay.toml that may be evaluated here, as they are shown."""
+    found = {}
+    for name, config in ui.named.items():
+        try:
+            for _, check in checks_of(config, ui.policy):
+                check()
+        except AssayError:
+            continue
+        found[name] = str(config.target)
+    return found
+
+
+def repeat_query(config: RunConfig) -> str:
+    """The query of the address at which the form is filled in as for this run.
+
+    Fields with their defaults are left out, but for the judge, which the environment may name.
+    """
+    defaults = form_defaults()
+    fields = {
+        name: str(text)
+        for name, text in form_fields(config).items()
+        if text != defaults[name] or (name == "judge" and config.answers)
+    }
+    return urlencode(fields)

@@ -7,13 +7,12 @@ Progress is read from the run folder, so that runs started in a terminal are fol
 
 import asyncio
 import os
-import re
 import signal
 import sys
 import time
 import uuid
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from math import ceil
@@ -35,9 +34,11 @@ from assay.run.calls import Call, CallTail
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
 
-LIMIT = 4
-KEPT = 50
-_LINES = 20
+MAX_RUNNING = 4
+_MAX_KEPT = 50
+_MAX_LINES = 20
+_MAX_LINE = 4096
+_MAX_SAID = 200
 _GRACE_S = 10.0
 _CANCEL_S = 60.0
 _INTERVAL_S = 0.5
@@ -47,10 +48,6 @@ _START = (
     "from assay.cli.app import main; from assay.cli.eval import evaluate_stdin; "
     "main(evaluate_stdin)"
 )
-_LINE_END = re.compile(rb"[\r\n]+")
-_LONGEST_LINE = 4096
-_SAID = 200
-"""Characters of a response that the log shows."""
 
 
 @dataclass
@@ -61,7 +58,7 @@ class StartedEvaluation:
     config: RunConfig
     process: asyncio.subprocess.Process
     since: str
-    lines: deque[str] = field(default_factory=lambda: deque(maxlen=_LINES))
+    lines: deque[str] = field(default_factory=lambda: deque(maxlen=_MAX_LINES))
     run: str | None = None
     canceled: bool = False
 
@@ -85,12 +82,28 @@ class StartedEvaluation:
         self.canceled = True
         if not self.ended:
             self.process.send_signal(signal.SIGINT)
-            asyncio.get_running_loop().call_later(_CANCEL_S, self._kill)
+            # A process that ignores Ctrl-C must not keep its place.
+            asyncio.get_running_loop().call_later(_CANCEL_S, self.kill)
 
-    def _kill(self) -> None:
-        """A process that does not heed Ctrl-C must not keep its place."""
+    def kill(self) -> None:
+        """End the process at once, if it is still there."""
         if not self.ended:
             self.process.kill()
+
+    async def read_lines(self) -> None:
+        """Keep what the process says until it ends: one whose pipe is full would stand still."""
+        assert self.process.stderr is not None
+        rest = b""
+        while chunk := await self.process.stderr.read(2**16):
+            *lines, rest = (rest + chunk).replace(b"\r", b"\n").split(b"\n")
+            rest = rest[:_MAX_LINE]
+            self._keep(lines)
+        self._keep([rest])
+        await self.process.wait()
+
+    def _keep(self, lines: list[bytes]) -> None:
+        words = (line.decode("utf-8", "replace").strip() for line in lines)
+        self.lines.extend(redact_secrets(each, length=500) for each in words if each)
 
 
 class Evaluations:
@@ -120,16 +133,25 @@ class Evaluations:
 
     async def start(self, config: RunConfig) -> StartedEvaluation:
         """Start an evaluation. Raises `UsageError` if too many are running."""
-        if len(self.running()) + self._starting >= LIMIT:
-            raise UsageError(f"{LIMIT} evaluations are already running; wait for one to finish")
+        if len(self.running()) + self._starting >= MAX_RUNNING:
+            raise UsageError(f"{MAX_RUNNING} evaluations are running; wait for one to finish")
         self._starting += 1
+        since = datetime.now(UTC).isoformat(timespec="seconds")
         try:
-            return await self._start(config)
+            process = await self._start_process(config)
         finally:
             self._starting -= 1
+        started = StartedEvaluation(uuid.uuid4().hex[:12], config, process, since)
+        self._started[started.id] = started
+        reader = asyncio.create_task(started.read_lines())
+        self._readers.add(reader)
+        reader.add_done_callback(self._readers.discard)
+        ended = [each.id for each in self._started.values() if each.ended]
+        for evaluation_id in ended[: max(0, len(ended) - _MAX_KEPT)]:
+            del self._started[evaluation_id]
+        return started
 
-    async def _start(self, config: RunConfig) -> StartedEvaluation:
-        since = datetime.now(UTC).isoformat(timespec="seconds")
+    async def _start_process(self, config: RunConfig) -> asyncio.subprocess.Process:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-P",  # no module of the working folder takes the place of one of ours
@@ -141,32 +163,22 @@ class Evaluations:
             env={**os.environ, **self._policy.environment, "NO_COLOR": "1"},
             start_new_session=True,  # Ctrl-C at the server is ours to pass on
         )
-        started = StartedEvaluation(uuid.uuid4().hex[:12], config, process, since)
-        self._started[started.id] = started
         assert process.stdin is not None
         process.stdin.write(child_input(config, self._runs))
         process.stdin.close()
-        reader = asyncio.create_task(_read_lines(started))
-        self._readers.add(reader)
-        reader.add_done_callback(self._readers.discard)
-        self._forget()
-        return started
+        return process
 
     async def close(self) -> None:
         """End what runs, keeping what was answered."""
-        for each in self.running():
+        running = self.running()
+        for each in running:
             each.cancel()
-        waiting = [asyncio.create_task(each.process.wait()) for each in self.running()]
+        waiting = [asyncio.create_task(each.process.wait()) for each in running]
         if waiting:
             await asyncio.wait(waiting, timeout=_GRACE_S)
-        for each in self.running():
-            each.process.kill()
+        for each in running:
+            each.kill()
         await asyncio.gather(*waiting, *self._readers, return_exceptions=True)
-
-    def _forget(self) -> None:
-        ended = [each.id for each in self._started.values() if each.ended]
-        for evaluation_id in ended[: max(0, len(ended) - KEPT)]:
-            del self._started[evaluation_id]
 
 
 def child_input(config: RunConfig, runs: Path) -> bytes:
@@ -174,27 +186,9 @@ def child_input(config: RunConfig, runs: Path) -> bytes:
     return orjson.dumps({"config": config.to_json(full=True), "runs": str(runs)})
 
 
-async def _read_lines(started: StartedEvaluation) -> None:
-    """Whatever comes is read, in lines of any length: a process whose pipe is full stands still."""
-    assert started.process.stderr is not None
-    rest = b""
-    while chunk := await started.process.stderr.read(2**16):
-        *lines, rest = _LINE_END.split(rest + chunk)
-        rest = rest[:_LONGEST_LINE]
-        _keep(started, lines)
-    _keep(started, [rest])
-    await started.process.wait()
-
-
-def _keep(started: StartedEvaluation, lines: Iterable[bytes]) -> None:
-    for line in lines:
-        if words := line.decode("utf-8", "replace").strip():
-            started.lines.append(redact_secrets(words, length=500))
-
-
 @dataclass(frozen=True, slots=True)
 class ProgressView:
-    """How far something is, in words for a page; `share` is None if the total is not known.
+    """How far something is, as a page shows it; `share` is None if the total is not known.
 
     `log` has the last lines of what the agent says, or of what the process prints, newest first.
     """
@@ -217,7 +211,7 @@ class LiveRun:
         self._done = self._failed = 0
         self._elapsed = 0.0
         self._tick: Tick | None = None
-        self._said: deque[str] = deque(maxlen=_LINES)
+        self._said: deque[str] = deque(maxlen=_MAX_LINES)
         self._total = self._config.num_queries
         self._figures: LiveFigures | None = None
         self._dataset = dataset
@@ -225,10 +219,13 @@ class LiveRun:
             self._total = len(draw_queries(dataset, self._config))
             self._figures = LiveFigures(self._config, dataset, self._total, self._note)
 
+    def _note(self, tick: Tick) -> None:
+        self._tick = tick
+
     def look(self) -> ProgressView:
         """Read the new calls, and say how far the run is."""
         calls = self._tail.read()
-        self._said.extend(_said(call, self._config, self._dataset) for call in calls[-_LINES:])
+        self._said.extend(_said(call, self._config, self._dataset) for call in calls[-_MAX_LINES:])
         again = [call for call in calls if call.asked_again]  # these timed out before
         self._elapsed = max([self._elapsed, *(call.at for call in calls)])
         calls = [call for call in calls if not call.asked_again]
@@ -239,47 +236,38 @@ class LiveRun:
             self._figures.catch_up(calls)
         done, failed = self._done - self._tail.withdrawn, self._failed - self._tail.withdrawn
         share = done / self._total if self._total else None
-        total = f" of {count(self._total)}" if self._total else ""
+        left = ""
+        if share and share < 1 and self._elapsed:
+            seconds = self._elapsed / share * (1 - share)
+            left = f"about {f'{ceil(seconds)} s' if seconds < 60 else duration(seconds)} left"
         return ProgressView(
             share=share,
-            done=f"{count(done)}{total}",
+            done=f"{count(done)} of {count(self._total)}" if self._total else count(done),
             mean=f"{self._tick.metric} {figure(self._tick.mean)}" if self._tick else "",
             failed=counted(failed, "failure"),
-            left=self._left(share),
+            left=left,
             message="asking",
             log="\n".join(reversed(self._said)),
         )
 
-    def _left(self, share: float | None) -> str:
-        if not share or share >= 1 or not self._elapsed:
-            return ""
-        seconds = self._elapsed / share * (1 - share)
-        return f"about {f'{ceil(seconds)} s' if seconds < 60 else duration(seconds)} left"
-
-    def _note(self, tick: Tick) -> None:
-        self._tick = tick
-
 
 def _said(call: Call, config: RunConfig, dataset: Dataset | None) -> str:
     """One response of the agent in a line: query, hits, ids; of a private run without texts."""
-    took = f"{call.query_id} · {duration(call.latency_ms / 1000)}"
+    words = [call.query_id, duration(call.latency_ms / 1000)]
     if dataset is not None and not config.private and call.query_id in dataset.queries:
         grades = dataset.judgments.get(config.split, {}).get(call.query_id, {})
         hits = sum(grades.get(doc_id, 0) > 0 for doc_id in set(call.doc_ids[: config.top_k]))
         relevant = sum(grade > 0 for grade in grades.values())
-        took += f" · {dataset.queries[call.query_id].text[:80]} · {hits} of {relevant} found"
+        words += [dataset.queries[call.query_id].text[:80], f"{hits} of {relevant} found"]
     if call.failure is not None:
-        words = "" if config.private else call.said or call.message
-        return _line(f"{took} · failed, {call.failure}: {words}")
-    ids = ", ".join(call.doc_ids[:3]) + (", …" if len(call.doc_ids) > 3 else "")
-    words = f"{took} · {counted(len(call.doc_ids), 'document')}{': ' if ids else ''}{ids}"
-    if call.answer and not config.private:
-        words += f" · “{call.answer}”"
-    return _line(words)
-
-
-def _line(words: str) -> str:
-    return redact_secrets(words[:2000], length=_SAID)
+        why = "" if config.private else call.said or call.message
+        words.append(f"failed, {call.failure}: {why}")
+    else:
+        ids = ", ".join(call.doc_ids[:3]) + (", …" if len(call.doc_ids) > 3 else "")
+        words.append(f"{counted(len(call.doc_ids), 'document')}{': ' if ids else ''}{ids}")
+        if call.answer and not config.private:
+            words.append(f"“{call.answer}”")
+    return redact_secrets(" · ".join(words)[:2000], length=_MAX_SAID)
 
 
 async def follow(folder: RunFolder, dataset: Dataset | None) -> AsyncIterator[ProgressView]:

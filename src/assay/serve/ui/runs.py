@@ -1,14 +1,14 @@
-"""The list of runs: a grid, a board of targets, groups of comparable runs; what to do with some."""
+"""Many runs at once: the list, the board, groups of comparable runs, a trend."""
 
 import asyncio
 import io
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from math import ceil, floor
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -16,13 +16,13 @@ from starlette.routing import BaseRoute, Route
 from assay.errors import UsageError
 from assay.evaluation.leaderboard import Board, make_boards
 from assay.report.charts import sparkline
-from assay.report.export import ExportedRun, figures_of, run_rows
-from assay.report.table_files import write_rows
-from assay.run.folder import RunFolder, remove_run
-from assay.run.index import RunLine, RunSearch, verdict_of
+from assay.report.export import ExportedRun, run_columns, run_rows, write_rows
+from assay.report.trends import figure_title, figures_of_trend, render_trend_page, trend_view
+from assay.run.folder import RunFolder
+from assay.run.listing import RunLine, RunSearch, verdict_of
 from assay.run.state import RunState
-from assay.run.trend import TrendValue
-from assay.serve.ui.context import PER_PAGE, Ui, address, chosen_runs, download, slice_of, ui_of
+from assay.run.trend import NO_BRANCH, TrendPoint, TrendValue, is_score
+from assay.serve.ui.context import PER_PAGE, Ui, asked_for, download, slice_of, sort_link, ui_of
 from assay.serve.ui.grade import grade_runs
 
 COMPARED_LIMIT = 20
@@ -45,19 +45,21 @@ COLUMNS: Mapping[str, str] = {
     "note": "note",
 }
 USUAL = tuple(COLUMNS)[:11]
-_GROUPS = 100
-_SPARK = 60
+_LARGEST_FIRST = ("when", "mean", "change", "failed", "answers", "p50", "p95")
+_MAX_GROUPS = 100
+_MAX_SPARK = 60
+MAX_TREND = 5000
+"""Runs that one trend has at most, the newest of them."""
 
 
 def run_list_routes() -> list[BaseRoute]:
-    """The list, and what is done with chosen runs."""
+    """The list, the trend, and what is done with chosen runs."""
     return [
         Route("/", runs_page),
         Route("/chosen", act_on_chosen, methods=["POST"]),
         Route("/export", export_runs),
-        Route("/delete", confirm_delete, methods=["GET"]),
-        Route("/delete", delete_runs, methods=["POST"]),
-        Route("/leaderboard", lambda request: RedirectResponse("/?view=board", 308)),
+        Route("/trends", trends_page),
+        Route("/trends.html", trends_page),
     ]
 
 
@@ -65,20 +67,19 @@ async def runs_page(request: Request) -> Response:
     """The runs that match the search, as a list, a board or groups."""
     ui = ui_of(request)
     await ui.refresh()
-    asked = {name: request.query_params.get(name, "") for name in ("q", "only", "view", "metric")}
+    asked = asked_for(request, "q", "only", "view", "metric")
     problem, search = "", RunSearch()
     try:
         search = RunSearch.parse(asked["q"])
     except UsageError as error:
-        problem = str(error).removeprefix("--")
+        problem = str(error)
     found = ui.index.lines(search)
-    chips = {name: [line for line in found if holds(line)] for name, holds in _chips(ui).items()}
+    chips = _chips(ui, found)
     shown = chips.get(asked["only"], found)
     values: dict[str, Any] = {
         "asked": asked,
         "problem": problem,
         "chips": {"": len(found)} | {name: len(lines) for name, lines in chips.items()},
-        "running": ui.index.lines(lambda line: line.state == RunState.RUNNING),
         "total": len(ui.index.lines()),
         "folder": ui.runs,
     }
@@ -90,17 +91,16 @@ async def runs_page(request: Request) -> Response:
     return ui.page(request, "runs.html", **values, **_list(request, ui, shown, asked["metric"]))
 
 
-def _chips(ui: Ui) -> dict[str, Callable[[RunLine], bool]]:
-    def got_worse(line: RunLine) -> bool:
-        change = ui.index.change(line)
-        return change is not None and change.significant and not change.better
-
+def _chips(ui: Ui, lines: Sequence[RunLine]) -> dict[str, list[RunLine]]:
+    changes = {line.name: ui.index.change(line) for line in lines}
+    worse = {name for name, c in changes.items() if c and c.significant and not c.better}
+    answers = [line for line in lines if line.questions is not None or line.trouble is not None]
     return {
-        "gate failed": lambda line: bool(line.gates_failed),
-        "got worse": got_worse,
-        "with answers": lambda line: line.questions is not None or line.trouble is not None,
-        "incomplete": lambda line: line.state != RunState.COMPLETE,
-        "has failures": lambda line: bool(line.failed),
+        "gate failed": [line for line in lines if line.gates_failed],
+        "got worse": [line for line in lines if line.name in worse],
+        "with answers": answers,
+        "incomplete": [line for line in lines if line.state != RunState.COMPLETE],
+        "has failures": [line for line in lines if line.failed],
     }
 
 
@@ -110,7 +110,7 @@ def _list(request: Request, ui: Ui, lines: Sequence[RunLine], metric: str) -> di
     values: dict[str, TrendValue] = {}
     figures = Counter[str]()
     for point in ui.index.trend_points(lines if metric else lines[:PER_PAGE]):
-        figures.update(point.values.keys())
+        figures.update(filter(is_score, point.values))
         if (name := metric or point.line.metric or "") in point.values:
             values[point.line.name] = point.values[name]
     if metric and sort.removeprefix("-") == "mean":
@@ -119,7 +119,8 @@ def _list(request: Request, ui: Ui, lines: Sequence[RunLine], metric: str) -> di
         lines = sorted(lines, key=lambda line: sign * values.get(line.name, last).mean)
     pages = slice_of(request, len(lines))
     lines = lines[pages.skip : pages.last]
-    ends = [end for line in lines for end in _ends(values.get(line.name))]
+    shown = [values[line.name] for line in lines if line.name in values]
+    ends = [v.mean if end is None else end for v in shown for end in (v.low, v.high)]
     columns = [name for name in request.query_params.getlist("col") if name in COLUMNS] or USUAL
     headlines = Counter(line.metric for line in lines if line.metric)
     return {
@@ -134,32 +135,21 @@ def _list(request: Request, ui: Ui, lines: Sequence[RunLine], metric: str) -> di
         "every_column": COLUMNS,
         "metric": metric or (headlines.most_common(1)[0][0] if headlines else ""),
         "metrics": [name for name, _ in figures.most_common(40)],
-        "sort_link": lambda name: _sort_link(request, sort, name),
+        "sort_link": lambda name: sort_link(
+            request, sort, name, largest_first=name in _LARGEST_FIRST
+        ),
     }
 
 
-def _ends(value: TrendValue | None) -> list[float]:
-    if value is None:
-        return []
-    return [value.mean if end is None else end for end in (value.low, value.high)]
-
-
-def _sort_link(request: Request, sort: str, name: str) -> str:
-    """The address of this list in another order; the same column again turns it around."""
-    largest_first = name in ("when", "mean", "change", "failed", "answers", "p50", "p95")
-    first, second = (f"-{name}", name) if largest_first else (name, f"-{name}")
-    return address(request, sort=second if sort == first else first, page="")
-
-
 def _boards(ui: Ui, lines: Sequence[RunLine], metric: str) -> list[tuple[str, list[Board]]]:
-    sets = dict.fromkeys((line.dataset or "", line.split or "") for line in lines)
+    sets: dict[str, list[RunLine]] = {}
+    for line in lines:
+        sets.setdefault(f"{line.dataset} {line.split}", []).append(line)
     found = []
-    for dataset, split in sets:
-        own = [line for line in lines if (line.dataset, line.split) == (dataset, split)]
+    for title, own in sets.items():
         points = ui.index.trend_points(ui.index.newest_of_each_target(own))
         boards = [board for board in make_boards(ui.runs, points, metric) if board.places]
-        if boards:
-            found.append((f"{dataset} {split}", boards))
+        found += [(title, boards)] if boards else []
     return found
 
 
@@ -169,85 +159,121 @@ def _groups(ui: Ui, lines: Sequence[RunLine]) -> list[dict[str, object]]:
             "lines": group,
             "newest": group[0],
             "change": ui.index.change(group[0]),
-            "spark": sparkline([line.mean or 0.0 for line in reversed(group[:_SPARK])]),
-            "compare": _compare_address([line.name for line in group[:COMPARED_LIMIT]]),
+            "spark": sparkline([line.mean or 0.0 for line in reversed(group[:_MAX_SPARK])]),
+            "compare": _address("/compare", [line.name for line in group[:COMPARED_LIMIT]]),
         }
-        for group in ui.index.groups(lines)[:_GROUPS]
+        for group in ui.index.groups(lines)[:_MAX_GROUPS]
     ]
 
 
-def _compare_address(names: Sequence[str]) -> str:
-    return f"/compare?{urlencode([('run', name) for name in names])}"
+def _address(path: str, names: Sequence[str]) -> str:
+    return f"{path}?{urlencode([('run', name) for name in names])}"
 
 
 async def act_on_chosen(request: Request) -> Response:
-    """Compare, grade, export or delete the runs that were chosen in the list."""
+    """Compare, grade or export the runs that were chosen in the list."""
     ui = ui_of(request)
     values = await ui.form_values(request)
-    what, names = dict(values).get("do", ""), chosen_runs(values)
-    await ui.refresh()
-    lines = ui.lines(names)
+    lines = await ui.chosen_lines(values)
+    asked, names = dict(values), [line.name for line in lines]
     if not lines:
         raise UsageError("choose runs in the list first")
-    if what == "grade":
-        return await grade_runs(request, names, dict(values).get("query", ""))
-    if what == "compare":
-        change = ui.index.change(lines[0])
-        if len(names) == 1 and change is not None:
-            names = [change.previous, *names]
-        return RedirectResponse(_compare_address(names), 303)
-    where = {"export": "/export", "delete": "/delete"}.get(what, "/")
-    return RedirectResponse(f"{where}?{urlencode([('run', name) for name in names])}", 303)
+    if asked.get("do") == "grade":
+        return await grade_runs(request, lines, asked.get("query", ""))
+    if asked.get("do") == "export":
+        return RedirectResponse(_address("/export", names), 303)
+    change = ui.index.change(lines[0])
+    if len(names) == 1 and change is not None:
+        names = [change.previous, *names]
+    return RedirectResponse(_address("/compare", names), 303)
 
 
 async def export_runs(request: Request) -> Response:
     """The chosen runs as a CSV file: one line a run, each figure with its interval."""
     ui = ui_of(request)
-    names = [line.name for line in await ui.chosen_lines(request)]
+    lines = await ui.chosen_lines(request.query_params.multi_items())
 
     def table() -> bytes:
-        runs = [ExportedRun.read(RunFolder(ui.runs / name)) for name in names]
+        runs = [ExportedRun.read(RunFolder(ui.runs / line.name)) for line in lines]
         stream = io.BytesIO()
-        write_rows(run_rows(runs, figures_of(runs[:1], few=False)), "csv", stream)
+        figures = list(dict.fromkeys(name for run in runs for name in run.figures))
+        write_rows(run_rows(runs, figures), "csv", stream, run_columns(figures))
         return stream.getvalue()
 
-    if not names:
+    if not lines:
         raise UsageError("choose runs in the list first")
     return download(await asyncio.to_thread(table), "runs.csv", "text/csv")
 
 
-async def confirm_delete(request: Request) -> Response:
-    """The runs that would be deleted, and a button that does it."""
-    ui = ui_of(request)
-    lines = await ui.chosen_lines(request)
-    if not lines:
-        return RedirectResponse("/", 303)
-    names = [line.name for line in lines]
-    kept = [why for line in lines if (why := _why_kept(ui, line, names))]
-    return ui.page(request, "delete.html", lines=lines, kept=kept)
+class TrendSet(NamedTuple):
+    """The complete runs of one target on one data set and split, newest first."""
+
+    target: str
+    dataset: str
+    split: str
+    lines: Sequence[RunLine]
 
 
-async def delete_runs(request: Request) -> Response:
-    """Delete runs: all that the form names, or none of them."""
+async def trends_page(request: Request) -> Response:
+    """One chart of the set that the address names, else of the largest; or that as a file."""
     ui = ui_of(request)
-    names = chosen_runs(await ui.form_values(request))
     await ui.refresh()
-    for line in ui.lines(names):
-        if why := _why_kept(ui, line, names):
-            raise HTTPException(409, why)
-    for name in names:
-        await asyncio.to_thread(remove_run, RunFolder(ui.runs / name))
-    return RedirectResponse("/", 303)
+    found = await asyncio.to_thread(_trend, ui, request)
+    if not request.url.path.endswith(".html"):
+        return ui.page(request, "trend.html", **found)
+    if found["trend"] is None:
+        return ui.page(request, "trend.html", status=404, **found)
+    by_run = found["asked"]["x"] == "run"
+    render = partial(render_trend_page, found["points"], found["figure"], by_run=by_run)
+    return download(await asyncio.to_thread(render), "trend.html")
 
 
-def _why_kept(ui: Ui, line: RunLine, chosen: Sequence[str]) -> str:
-    """Why a run cannot be deleted together with the chosen ones; empty if it can."""
-    started = ui.evaluations.of_run(line.name)
-    if line.state == RunState.RUNNING or (started is not None and not started.ended):
-        return f"run {line.name!r} is running; cancel it, or wait until it has ended"
-    if (ui.runs / line.name).is_symlink():
-        return f"run {line.name!r} is a link to another folder; remove the link yourself"
-    of = line.baseline_of
-    if of and of not in chosen and ui.index.get(of) is not None:
-        return f"run {line.name!r} is the baseline of run {of!r}; delete that one too, or first"
-    return ""
+def _trend_sets(ui: Ui) -> list[TrendSet]:
+    """Every target on every data set with a complete run, the most comparable runs first."""
+    sets: dict[tuple[str, str, str], list[RunLine]] = {}
+    for line in ui.index.lines(lambda line: line.state == RunState.COMPLETE):
+        sets.setdefault((line.target or "", line.dataset or "", line.split or ""), []).append(line)
+    largest = {
+        key: max((len(group) for group in ui.index.groups(lines)), default=0)
+        for key, lines in sets.items()
+    }
+    return [TrendSet(*key, sets[key]) for key in sorted(sets, key=lambda key: -largest[key])]
+
+
+def _trend(ui: Ui, request: Request) -> dict[str, Any]:
+    names = ("target", "dataset", "split", "metric", "branch", "since", "until", "x")
+    asked, sets = asked_for(request, *names), _trend_sets(ui)
+    wanted = [
+        one for one in sets if all(asked[name] in ("", getattr(one, name)) for name in names[:3])
+    ]
+    values = {"sets": sets, "chosen": None, "asked": asked, "trend": None, "points": []}
+    if not wanted:
+        return values
+    every = ui.index.trend_points(wanted[0].lines[:MAX_TREND])
+    points = [point for point in every if _matches(point, asked)]
+    figures = figures_of_trend(points)
+    headline = points[-1].line.metric if points else ""
+    choices = [name for name in (asked["metric"], headline, *figures) if name in figures]
+    figure, view = (choices or [""])[0], None
+    if figure:
+        by_run = asked["x"] == "run"
+        view = trend_view(points, figure, by_run=by_run, link=lambda line: f"/runs/{line.name}")
+    return values | {
+        "chosen": wanted[0],
+        "trend": view,
+        "points": points,
+        "figure": figure,
+        "figures": figures,
+        "title_of": figure_title,
+        "branches": sorted({point.line.branch or NO_BRANCH for point in every}),
+    }
+
+
+def _matches(point: TrendPoint, asked: Mapping[str, str]) -> bool:
+    day = (point.line.started or "")[:10]
+    return (
+        asked["branch"] in ("", point.line.branch or NO_BRANCH)
+        and (not asked["since"] or day >= asked["since"])
+        and (not asked["until"] or day <= asked["until"])
+        and (point.line.failed or 0) < (point.line.queries or 0)
+    )

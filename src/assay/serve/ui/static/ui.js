@@ -101,26 +101,6 @@ function follow(box) {
   source.addEventListener("final", (event) => { source.close(); location.replace(JSON.parse(event.data).location); });
 }
 
-// Says what is wrong with a field as soon as it was changed, in the words of the server.
-function validate(form) {
-  const touched = new Set();
-  let timer = 0, latest = 0;
-  const ask = async () => {
-    const asked = (latest += 1);
-    const answer = await fetch(form.getAttribute("data-validate"), { method: "POST", body: new URLSearchParams(new FormData(form)) }).catch(() => null);
-    if (!answer?.ok || asked !== latest) return;
-    const problems = await answer.json();
-    for (const place of form.querySelectorAll("[data-error]")) {
-      const name = place.dataset.error;
-      const words = touched.has(name) || name === "" || place.textContent ? problems[name] ?? "" : "";
-      if (place.textContent !== words) place.textContent = words;
-      const control = name && form.elements[name];
-      if (control?.setAttribute) words ? control.setAttribute("aria-invalid", "true") : control.removeAttribute("aria-invalid");
-    }
-  };
-  form.addEventListener("input", (event) => { touched.add(event.target.name); clearTimeout(timer); timer = setTimeout(ask, 300); });
-}
-
 // Drag across a trend to see a part of it: the dates of the form are set, and it is sent.
 function brush(form) {
   for (const plot of document.querySelectorAll("svg.trend")) {
@@ -152,5 +132,4 @@ function brush(form) {
 document.querySelectorAll("[data-live]").forEach(follow);
 document.querySelectorAll("form[data-auto]").forEach((form) => form.addEventListener("change", () => form.requestSubmit()));
 document.querySelectorAll("form[data-chosen]").forEach(keepChosen);
-document.querySelectorAll("form[data-validate]").forEach(validate);
 document.querySelectorAll("form[data-brush]").forEach(brush);
