@@ -5,7 +5,6 @@ pytest-asyncio, with anyio, or from tests that call `asyncio.run`.
 import asyncio
 import inspect
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from threading import get_ident
@@ -21,13 +20,12 @@ from assay.pytest_plugin.session import (
     RagTestData,
     Settings,
     load_test_data,
-    read_ground_truth,
     session_dataset,
     user_errors,
 )
 
 if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
+    from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
     from anyio.from_thread import BlockingPortal
 
@@ -42,11 +40,9 @@ if TYPE_CHECKING:
 Thing = TypeVar("Thing")
 RecordAnswer = Callable[..., None]
 
-_MAX_TOKENS = 100
-
 
 class SessionLoop:
-    """An event loop in its own thread, for the whole session."""
+    """An event loop in its own thread, for connections that outlive a test."""
 
     def __init__(self, portal: "BlockingPortal") -> None:
         self._portal = portal
@@ -68,23 +64,35 @@ class SessionLoop:
 
     def entered(
         self, manager: "AbstractAsyncContextManager[Thing]"
-    ) -> AbstractContextManager[Thing]:
+    ) -> "AbstractContextManager[Thing]":
         """Enter and exit an async context manager in one task, as MCP's client requires."""
         return self._portal.wrap_async_context_manager(manager)
 
-    def proxy(self, thing: Any) -> Any:
-        """A proxy for tests, whose coroutine methods run on this loop."""
-        return _LoopProxy(self, thing)
 
+class LoopProxy:
+    """What a test gets of a thing of the session: its coroutine methods run on the session's loop.
 
-class _LoopProxy:
-    def __init__(self, loop: SessionLoop, thing: Any) -> None:
+    With a `resolver`, the chunks in an agent's answer become documents, as in `assay eval`.
+    """
+
+    def __init__(
+        self, loop: SessionLoop, thing: Any, resolver: "ChunkResolver | None" = None
+    ) -> None:
         self._loop = loop
         self._thing = thing
+        self._resolver = resolver
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._thing, name)
-        return partial(self._loop.ask, found) if inspect.iscoroutinefunction(found) else found
+        if not inspect.iscoroutinefunction(found):
+            return found
+        if name == "ask" and self._resolver is not None:
+            return self._ask
+        return partial(self._loop.ask, found)
+
+    async def _ask(self, query: str, top_k: int) -> "AgentAnswer":
+        assert self._resolver is not None
+        return self._resolver.resolve(await self._loop.ask(self._thing.ask, query, top_k))
 
     def __repr__(self) -> str:
         return repr(self._thing)
@@ -101,7 +109,7 @@ class EvaluationLLM:
         """The model's name."""
         return self.provider.name
 
-    async def generate(self, prompt: str, max_tokens: int = _MAX_TOKENS) -> str:
+    async def generate(self, prompt: str, max_tokens: int = 100) -> str:
         """The model's reply to a prompt."""
         return await self.provider.generate(prompt, max_tokens)
 
@@ -118,7 +126,7 @@ def assay_settings(pytestconfig: pytest.Config) -> Settings:
 
 @pytest.fixture(scope="session")
 def assay_loop() -> Iterator[SessionLoop]:
-    """The event loop of the session, for connections that outlive a test."""
+    """The event loop of the session."""
     from anyio.from_thread import start_blocking_portal
 
     with start_blocking_portal() as portal:
@@ -138,8 +146,11 @@ def ground_truth_data(pytestconfig: pytest.Config, assay_settings: Settings) -> 
             "no reference answers found: pass a file with --assay-ground-truth, or create "
             f"{GROUND_TRUTH} with: assay ground-truth"
         )
-    with user_errors():
-        return read_ground_truth(path, session_dataset(pytestconfig))
+    from assay.answers.references import load_references, reference_to_json
+
+    with user_errors():  # with the texts that the file leaves out
+        found = load_references(path, session_dataset(pytestconfig))
+        return [reference_to_json(each) for each in found.values()]
 
 
 @pytest.fixture(scope="session")
@@ -202,23 +213,9 @@ def rag_agent(
                 sample = sample_documents(dataset.documents, mapping)
                 assay_loop.run(wait_until_found, sample, agent)
         resolver = ChunkResolver(config.chunk_separator, dataset.documents)
-        yield assay_loop.proxy(_Resolving(agent, resolver))
+        yield LoopProxy(assay_loop, agent, resolver)
     finally:
         assay_loop.run(agent.close)
-
-
-class _Resolving:
-    """An agent whose chunks become documents, as in `assay eval`."""
-
-    def __init__(self, agent: "Agent", resolver: "ChunkResolver") -> None:
-        self._agent = agent
-        self._resolver = resolver
-
-    async def ask(self, query: str, top_k: int) -> "AgentAnswer":
-        return self._resolver.resolve(await self._agent.ask(query, top_k))
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._agent, name)
 
 
 @pytest.fixture(scope="session")
@@ -311,7 +308,7 @@ def assay_notes(assay_loop: SessionLoop) -> Iterator["NotesClient"]:
     with user_errors():
         account = Account.from_environment()
     with assay_loop.entered(NotesClient(account)) as client:
-        yield assay_loop.proxy(client)
+        yield LoopProxy(assay_loop, client)  # type: ignore[misc]
 
 
 @pytest.fixture(scope="session")

@@ -2,11 +2,10 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from math import isfinite
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -34,9 +33,8 @@ FIXTURES = {
     "nfcorpus_test_data",
     "rag_agent",
 }
-
-_REASON_LENGTH = 1000
-_LABEL_LENGTH = 200
+_MAX_REASON = 1000
+_MAX_LABEL = 200
 _MAX_ROWS = 20
 
 
@@ -52,12 +50,7 @@ class CaseResult:
     reason: str = ""
 
 
-def counts(cases: Iterable[CaseResult]) -> dict[str, int]:
-    """How many cases had each outcome."""
-    return dict(Counter(case.outcome for case in cases))
-
-
-def by_test(cases: Iterable[CaseResult]) -> dict[str, list[CaseResult]]:
+def by_test(cases: Sequence[CaseResult]) -> dict[str, list[CaseResult]]:
     """The cases of each test function."""
     found: dict[str, list[CaseResult]] = {}
     for case in cases:
@@ -65,12 +58,13 @@ def by_test(cases: Iterable[CaseResult]) -> dict[str, list[CaseResult]]:
     return found
 
 
-def means(cases: list[CaseResult]) -> dict[str, float]:
+def means(cases: Sequence[CaseResult]) -> dict[str, float]:
     """The mean of each figure over the cases that have it; labels have none."""
     columns: dict[str, list[Any]] = {}
-    for name, value in (pair for case in cases for pair in case.figures.items()):
-        if value is not None:
-            columns.setdefault(name, []).append(value)
+    for case in cases:
+        for name, value in case.figures.items():
+            if value is not None:
+                columns.setdefault(name, []).append(value)
     return {
         name: fmean(values)
         for name, values in columns.items()
@@ -89,7 +83,7 @@ def _plain(name: str, value: object) -> Figure:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return strip_controls(value)[:_LABEL_LENGTH].encode("utf-8", "replace").decode()
+        return _encodable(strip_controls(value)[:_MAX_LABEL])
     if not hasattr(value, "__float__"):
         kind = type(value).__name__
         raise UsageError(f"rag_record({name}=...) takes a number, a text or None, got {kind}")
@@ -99,15 +93,17 @@ def _plain(name: str, value: object) -> Figure:
     return value if isinstance(value, int) else number
 
 
-def _shorten(reason: str) -> str:
-    return redact_credentials(reason)[:_REASON_LENGTH].encode("utf-8", "replace").decode()
+def _encodable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
 
 
 def _reason(report: pytest.TestReport) -> str:
     if isinstance(report.longrepr, tuple):  # where it was skipped, and why
-        return str(report.longrepr[2]).removeprefix("Skipped: ")
-    crash = getattr(report.longrepr, "reprcrash", None)
-    return str(crash.message) if crash else report.longreprtext
+        reason = str(report.longrepr[2]).removeprefix("Skipped: ")
+    else:
+        crash = getattr(report.longrepr, "reprcrash", None)
+        reason = str(crash.message) if crash else report.longreprtext
+    return _encodable(redact_credentials(reason)[:_MAX_REASON])
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -149,10 +145,9 @@ class SessionReport:
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """A module whose cases could not be found is reported as one that failed."""
-        if self._config.option.collectonly or not report.failed:
-            return
-        if (reason := report.longreprtext).startswith(NO_CASES):
-            why = _shorten(reason.removeprefix(NO_CASES))
+        reason = report.longreprtext if report.failed else ""
+        if reason.startswith(NO_CASES) and not self._config.option.collectonly:
+            why = _encodable(reason.removeprefix(NO_CASES)[:_MAX_REASON])
             self._cases[report.nodeid] = CaseResult(report.nodeid, "", "error", reason=why)
             self._all_collected = False
 
@@ -161,26 +156,31 @@ class SessionReport:
         properties: dict[str, Any] = dict(report.user_properties)
         if QUERY not in properties:
             return
-        fresh = CaseResult(report.nodeid, str(properties[QUERY]))
+        fresh = CaseResult(report.nodeid, str(properties.pop(QUERY)))
         case = self._cases.setdefault(report.nodeid, fresh)
         case.seconds += report.duration
         if report.when != "call" and report.passed:
             return
         case.outcome = "error" if report.when != "call" and report.failed else report.outcome
-        case.reason = "" if report.passed else _shorten(_reason(report))
+        case.reason = "" if report.passed else _reason(report)
         case.figures = {
             name.removeprefix(PREFIX): value
             for name, value in properties.items()
-            if name.startswith(PREFIX) and name != QUERY
+            if name.startswith(PREFIX)
         }
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Write the report, also of a session that was interrupted."""
         if not self._cases:
             return
+        import orjson
+
+        from assay.data.text_file import write_file
+
+        options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
         path = report_path(self._config)
         try:
-            _write(path, self._as_json(exitstatus))
+            write_file(path, orjson.dumps(self._as_json(exitstatus), option=options))
             self._message = f"report: {path}"
         except AssayError as error:
             self._message = f"NO REPORT WAS WRITTEN: {error}"
@@ -195,13 +195,14 @@ class SessionReport:
         for line in summary_lines(cases, Settings.of(self._config)):
             terminalreporter.write_line(line)
         terminalreporter.write_line(self._message)
-        if set(counts(cases)) == {"skipped"}:
+        if {case.outcome for case in cases} == {"skipped"}:
             words = f"NOTHING WAS EVALUATED: {counted(len(cases), 'case')} skipped"
             terminalreporter.write_sep("!", words, red=True, bold=True)
 
     def _as_json(self, exit_status: int) -> dict[str, Any]:
         settings = Settings.of(self._config)
         cases = list(self._cases.values())
+        outcomes = Counter(case.outcome for case in cases)
         return {
             "target": str(mask_secrets(settings.target)),
             "dataset": settings.dataset,
@@ -209,8 +210,8 @@ class SessionReport:
             "started_at": self._started.isoformat(timespec="seconds"),
             "seconds": time.perf_counter() - self._clock,
             "exit_status": int(exit_status),
-            "complete": self._all_collected and NOT_RUN not in counts(cases),
-            "outcomes": counts(cases),
+            "complete": self._all_collected and NOT_RUN not in outcomes,
+            "outcomes": outcomes,
             "means": {name: means(own) for name, own in by_test(cases).items()},
             "cases": [asdict(case) for case in cases],
         }
@@ -222,24 +223,15 @@ def _query_id(item: pytest.Item) -> str:
     return str(callspec.params.get("rag_case") or "") if callspec else ""
 
 
-def _write(path: Path, report: dict[str, Any]) -> None:
-    import orjson
-
-    from assay.data.text_file import write_file
-
-    write_file(path, orjson.dumps(report, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
-
-
 def summary_lines(results: Sequence[CaseResult], settings: Settings) -> Iterator[str]:
     """The results as lines for the terminal."""
-    outcomes = ", ".join(f"{number} {what}" for what, number in counts(results).items())
+    counts = Counter(case.outcome for case in results)
+    outcomes = ", ".join(f"{number} {what}" for what, number in counts.items())
     target = str(mask_secrets(settings.target))
     yield f"{target} on {settings.dataset}: {counted(len(results), 'case')}: {outcomes}"
     for test, cases in by_test(results).items():
-        yield ""
-        yield test
-        reasons = {(case.outcome, case.reason) for case in cases}
-        if len(reasons) == 1 and not any(case.figures for case in cases):
+        yield from ("", test)
+        if len({(case.outcome, case.reason) for case in cases}) == 1 and not means(cases):
             reason = f": {_one_line(cases[0].reason)}" if cases[0].reason else ""
             yield f"  {counted(len(cases), 'case')} {cases[0].outcome}{reason}"
         else:
@@ -247,7 +239,7 @@ def summary_lines(results: Sequence[CaseResult], settings: Settings) -> Iterator
     yield ""
 
 
-def _table(cases: list[CaseResult]) -> Iterator[str]:
+def _table(cases: Sequence[CaseResult]) -> Iterator[str]:
     """A row for each case if they are few, else for those that failed; then the means."""
     names = list(dict.fromkeys(name for case in cases for name in case.figures))
     shown = cases

@@ -21,7 +21,7 @@ from mcp_types import (
 
 from assay.errors import AgentFailure, FailureKind, ProviderError, TargetError, UsageError
 from assay.llm.providers.opening import CachedProvider
-from assay.net.json import JsonObject, parse_json
+from assay.net.json import JsonObject, parse_object
 from assay.pytest_plugin.fixtures import SessionLoop
 from assay.targets.mcp.connection import server_of
 from assay.targets.opening import parse_target
@@ -29,7 +29,6 @@ from assay.targets.target_kinds import TARGET_KINDS, require_mode
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
-    from mcp_types import CallToolResult
 
 _STOPPED = {"end": "endTurn", "length": "maxTokens"}
 _OPEN_SECONDS = 60.0
@@ -54,30 +53,21 @@ class SamplingClient:
         if name not in (tools := await self.list_tools()):
             pytest.skip(f"the server has no tool {name!r}; it has: {', '.join(tools)}")
         result = await self.loop.ask(self.client.call_tool, name, arguments or {})
-        return _structured(name, result)
+        texts = [part.text for part in result.content if isinstance(part, TextContent)]
+        if result.is_error:
+            said = texts[0][:500] if texts else "no reason given"
+            raise AgentFailure(FailureKind.AGENT_ERROR, f"tool {name!r} failed: {said}")
+        value = result.structured_content
+        if value is None:
+            value = parse_object("".join(texts[:1]).encode())
+        if value is None:
+            message = f"tool {name!r} returned neither structured content nor a JSON object"
+            raise AgentFailure(FailureKind.INVALID_ANSWER, message)
+        return dict(value)
 
     async def list_tools(self) -> list[str]:
         """The names of the server's tools."""
         return [tool.name for tool in (await self.loop.ask(self.client.list_tools)).tools]
-
-
-def _structured(name: str, result: "CallToolResult") -> JsonObject:
-    import orjson
-
-    texts = [part.text for part in result.content if isinstance(part, TextContent)]
-    if result.is_error:
-        said = texts[0][:500] if texts else "no reason given"
-        raise AgentFailure(FailureKind.AGENT_ERROR, f"tool {name!r} failed: {said}")
-    if result.structured_content is not None:
-        return dict(result.structured_content)
-    try:
-        value = parse_json(texts[0])
-    except (IndexError, orjson.JSONDecodeError):
-        value = None
-    if not isinstance(value, dict):
-        message = f"tool {name!r} returned neither structured content nor a JSON object"
-        raise AgentFailure(FailureKind.INVALID_ANSWER, message)
-    return value
 
 
 @asynccontextmanager
@@ -100,15 +90,15 @@ async def connected(
             async with asyncio.timeout(_OPEN_SECONDS):
                 await stack.enter_async_context(client)
         except Exception as error:
-            raise _no_session(target, error, server.stderr_tail) from error
+            cause: BaseException = error
+            while isinstance(cause, BaseExceptionGroup):  # the SDK's nested task groups
+                cause = cause.exceptions[0]
+            tail = server.stderr_tail
+            detail = f"; its stderr ends with: {tail}" if tail else ""
+            raise TargetError(
+                f"{target}: no MCP session could be opened ({cause!r}){detail}"
+            ) from error
         yield client
-
-
-def _no_session(target: str, error: BaseException, stderr: str) -> TargetError:
-    while isinstance(error, BaseExceptionGroup):  # the SDK's nested task groups
-        error = error.exceptions[0]
-    detail = f"; its stderr ends with: {stderr}" if stderr else ""
-    return TargetError(f"{target}: no MCP session could be opened ({error!r}){detail}")
 
 
 def speaks_mcp(target: str) -> bool:

@@ -18,7 +18,7 @@ from assay.llm.provider_kinds import PROVIDER_VARIABLE
 from assay.net.redact import redact_credentials
 
 if TYPE_CHECKING:
-    from assay.data import Dataset, Query
+    from assay.data import Dataset
     from assay.net.json import JsonObject
     from assay.run.config import RunConfig
 
@@ -27,7 +27,6 @@ GROUND_TRUTH = Path("tests", "rag_evaluation", "fixtures", "ground_truth.json")
 OLLAMA_VARIABLE = "RAG_EVAL_OLLAMA_BASE_URL"
 SPLIT = "test"
 DEFAULT_QUERIES = 5
-SEED = 42
 # Begins the message of a collection that failed because there are no cases: the report recognizes
 # it, also when a worker of a distributed session sends it.
 NO_CASES = "rag_case: "
@@ -37,7 +36,6 @@ _OPTIONS = (
     ("provider", "NAME", f"The model that judges and samples: ollama, ... ({PROVIDER_VARIABLE})."),
     ("dataset", "NAME|PATH", f"The questions (ASSAY_DATASET, assay.toml; {DATASET})."),
     ("ground-truth", "FILE", f"Reference answers of 'assay ground-truth' ({GROUND_TRUTH})."),
-    ("chunk-separator", "TEXT", "As --map chunk=TEXT of 'assay eval'."),
     ("report", "FILE", "Where to write the JSON report (rag-report.json in pytest's cache)."),
 )
 _dataset_key = pytest.StashKey["Dataset"]()
@@ -56,8 +54,8 @@ def add_options(parser: pytest.Parser) -> None:
 class Settings:
     """`provider` and `ground_truth` are None if there is none.
 
-    `options` are those that assay.toml has for the target, by their names in `[target.NAME]`.
-    `is_named`: whether somebody named the target; else it is the reference retriever.
+    `options` are those that assay.toml has for the target. `is_named`: whether somebody named the
+    target; else it is the reference retriever.
     """
 
     target: str
@@ -65,32 +63,33 @@ class Settings:
     provider: str | None
     ground_truth: Path | None
     all_queries: bool
-    chunk_separator: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     is_named: bool = False
 
     @classmethod
     def of(cls, config: pytest.Config) -> "Settings":
         """Options first, then the environment, then assay.toml, then defaults."""
-        project = _Project.of(config)
-        named = config.getoption("--assay-target") or os.environ.get("ASSAY_TARGET")
-        target, options = project.target(named)
-        dataset = (
-            config.getoption("--assay-dataset")
-            or os.environ.get("ASSAY_DATASET")
-            or project.dataset
-            or DATASET
-        )
-        return cls(
-            target=target or TARGET,
-            dataset=dataset,
-            provider=config.getoption("--assay-provider") or _provider_of_environment(),
-            ground_truth=_ground_truth(config, dataset),
-            all_queries=bool(config.getoption("--assay-all-queries")),
-            chunk_separator=config.getoption("--assay-chunk-separator") or "",
-            options=options,
-            is_named=bool(target),
-        )
+        folder = Path(config.invocation_params.dir)
+        content = read_project_file(folder)
+        target, options = _find_target(config, content)
+        dataset = config.getoption("--assay-dataset") or os.environ.get("ASSAY_DATASET")
+        if not dataset:
+            dataset = _of_eval(content, "dataset") or DATASET
+            file = find_project_file(folder)
+            if file and (file.parent / dataset).exists():  # a path is relative to the file
+                dataset = str(file.parent / dataset)
+        # A file that was named counts even if it is missing: then the session has to fail.
+        ground_truth = _named_file(config, "--assay-ground-truth")
+        usual = config.rootpath / GROUND_TRUTH
+        if ground_truth is None and dataset == DATASET and usual.exists():
+            ground_truth = usual
+        # An address of Ollama is enough: if nothing else is said, Ollama is the provider.
+        provider = config.getoption("--assay-provider") or _variable(PROVIDER_VARIABLE)
+        if not provider and _variable(OLLAMA_VARIABLE):
+            provider = "ollama"
+        every = bool(config.getoption("--assay-all-queries"))
+        named = bool(target)
+        return cls(target or TARGET, dataset, provider or None, ground_truth, every, options, named)
 
     @property
     def model(self) -> str | None:
@@ -100,53 +99,48 @@ class Settings:
     def run_config(self, *, answers: bool = True) -> "RunConfig":
         """The settings of the target as those of a run."""
         from assay.run.config import RunConfig
-        from assay.run.settings import command_settings, read_option_table
+        from assay.run.settings import command_settings
 
         names = {setting.param: setting.name for setting in command_settings()}
-        table = read_option_table(self.options, "assay.toml:", "target")
-        values = {names[param]: value for param, value in table.items()}
-        if self.chunk_separator:
-            values["mapping"] = (*values.get("mapping", ()), f"chunk={self.chunk_separator}")
+        values = {names[param]: value for param, value in self.options.items()}
         return RunConfig(target=self.target, **{"answers": answers, **values})
 
 
-@dataclass(frozen=True, slots=True)
-class _Project:
-    """What the nearest assay.toml says of the questions and the target."""
+def _variable(name: str) -> str:
+    return os.environ.get(name, "").strip()
 
-    folder: Path
-    content: Mapping[str, Any]
 
-    @classmethod
-    def of(cls, config: pytest.Config) -> "_Project":
-        start = Path(config.invocation_params.dir)
-        path = find_project_file(start)
-        return cls(path.parent, read_project_file(start)) if path else cls(start, {})
+def _of_eval(content: Mapping[str, Any], name: str) -> str | None:
+    """A value of the table `[eval]`, else of the top level."""
+    table = content.get("eval")
+    for each in (table if isinstance(table, dict) else {}, content):
+        if isinstance(each.get(name), str):
+            return str(each[name])
+    return None
 
-    @property
-    def dataset(self) -> str | None:
-        """A path is relative to the file."""
-        given = self._of_eval("dataset")
-        place = self.folder / str(given)
-        return str(place) if given and place.exists() else given
 
-    def target(self, named: str | None) -> tuple[str | None, Mapping[str, Any]]:
-        """The target and its options: `named`, of `[eval]`, or the only one of the file."""
-        tables = self.content.get("target")
-        tables = tables if isinstance(tables, dict) else {}
-        given = named or self._of_eval("target")
-        if given is None and len(tables) == 1:
-            given = next(iter(tables))
-        if not isinstance(given, str):
-            return None, {}
-        table = tables.get(given)
-        return (str(table["target"]), table) if isinstance(table, dict) else (given, {})
+def _find_target(
+    config: pytest.Config, content: Mapping[str, Any]
+) -> tuple[str | None, Mapping[str, Any]]:
+    """The target and its options: the named one, that of `[eval]`, or the only one of the file."""
+    given = config.getoption("--assay-target") or os.environ.get("ASSAY_TARGET")
+    given = given or _of_eval(content, "target")
+    tables = content.get("target")
+    tables = tables if isinstance(tables, dict) else {}
+    if given is None and len(tables) == 1:
+        given = next(iter(tables))
+    table = tables.get(given)
+    if not isinstance(table, dict):
+        return given, {}
+    from assay.run.settings import read_option_table
 
-    def _of_eval(self, name: str) -> Any:
-        table = self.content.get("eval")
-        own = table.get(name) if isinstance(table, dict) else None
-        given = self.content.get(name) if own is None else own
-        return None if isinstance(given, dict) else given
+    options = read_option_table(table, f"assay.toml: [target.{given}]", "target")
+    return str(table.get("target")), options
+
+
+def _named_file(config: pytest.Config, option: str) -> Path | None:
+    named = config.getoption(option)
+    return Path(config.invocation_params.dir, named) if named else None
 
 
 def report_path(config: pytest.Config) -> Path:
@@ -159,26 +153,6 @@ def report_path(config: pytest.Config) -> Path:
     cache: pytest.Cache | None = getattr(config, "cache", None)
     folder = Path(tempfile.mkdtemp(prefix="assay-")) if cache is None else cache.mkdir("assay")
     return folder / "rag-report.json"
-
-
-def _ground_truth(config: pytest.Config, dataset: str) -> Path | None:
-    """A file that was named counts even if it is missing: then the session has to fail."""
-    if named := _named_file(config, "--assay-ground-truth"):
-        return named
-    usual = config.rootpath / GROUND_TRUTH
-    return usual if dataset == DATASET and usual.exists() else None
-
-
-def _named_file(config: pytest.Config, option: str) -> Path | None:
-    named = config.getoption(option)
-    return Path(config.invocation_params.dir, named) if named else None
-
-
-def _provider_of_environment() -> str | None:
-    """An address of Ollama is enough: if nothing else is said, Ollama is the provider."""
-    if named := os.environ.get(PROVIDER_VARIABLE, "").strip():
-        return named
-    return "ollama" if os.environ.get(OLLAMA_VARIABLE, "").strip() else None
 
 
 @contextmanager
@@ -223,24 +197,23 @@ class RagCase:
 
 
 @dataclass(frozen=True, repr=False)
-class RagTestData:
-    """A sequence of cases, with the data set that they are from."""
+class RagTestData(Sequence[RagCase]):
+    """A sequence of cases, with the data set that they are from.
+
+    `unanswerable` are questions that no document answers, for tests marked `rag_unanswerable`.
+    """
 
     dataset: "Dataset"
     cases: tuple[RagCase, ...]
     unanswerable: tuple[RagCase, ...] = ()
-    """Questions that no document answers, for tests with the marker `rag_unanswerable`."""
 
     def __repr__(self) -> str:
         return f"<RagTestData: {len(self.cases):,} cases of {self.dataset!r}>"
 
-    def __iter__(self) -> Iterator[RagCase]:
-        return iter(self.cases)
-
     def __len__(self) -> int:
         return len(self.cases)
 
-    def __getitem__(self, place: int) -> RagCase:
+    def __getitem__(self, place: Any) -> Any:
         return self.cases[place]
 
     def case(self, query_id: str) -> RagCase:
@@ -265,72 +238,66 @@ def case_parameters(config: pytest.Config, *, unanswerable: bool = False) -> lis
     try:
         ids = _unanswerable_ids(config) if unanswerable else _query_ids(config)
     except DownloadError as error:
-        missing = pytest.mark.skip(reason=missing_data(error))
-        return [pytest.param(None, id="no-data", marks=(pytest.mark.rag, missing))]
+        return [_skipped("no-data", missing_data(error))]
     except AssayError as error:  # the one kind that pytest shows without a traceback
         raise pytest.Collector.CollectError(NO_CASES + redact_credentials(str(error))) from None
     if not ids:
         reason = "every question of the data set has an answer in its documents"
-        none = (pytest.mark.rag, pytest.mark.skip(reason=reason))
-        return [pytest.param(None, id="no-unanswerable-question", marks=none)]
+        return [_skipped("no-unanswerable-question", reason)]
     return [pytest.param(query_id, id=query_id, marks=pytest.mark.rag) for query_id in ids]
+
+
+def _skipped(name: str, reason: str) -> Any:
+    return pytest.param(None, id=name, marks=(pytest.mark.rag, pytest.mark.skip(reason=reason)))
 
 
 def load_test_data(config: pytest.Config, records: "Sequence[JsonObject]") -> RagTestData:
     """The cases of the session; the ground truth `records` win over the data set's answers."""
+    from assay.labels.reference_writing import expected_ids
+
     dataset = session_dataset(config)
     known = {key: truth.answer for key, truth in dataset.answers.items() if truth.answer}
     known |= {record["query_id"]: record["ground_truth_answer"] for record in records}
-    none = [dataset.queries[query_id] for query_id in _unanswerable_ids(config)]
-    return RagTestData(
-        dataset,
-        tuple(_case(dataset, query_id, known.get(query_id)) for query_id in _query_ids(config)),
-        tuple(RagCase(query.id, query.text, (), {}, None, answerable=False) for query in none),
-    )
-
-
-def read_ground_truth(path: Path, dataset: "Dataset") -> "list[JsonObject]":
-    """The records of the file, with the texts that it leaves out."""
-    from assay.answers.references import load_references, reference_to_json
-
-    return [reference_to_json(each) for each in load_references(path, dataset).values()]
+    judged = dataset.judgments_in(SPLIT)
+    cases = [
+        RagCase(
+            query_id,
+            dataset.queries[query_id].text,
+            expected_ids(dataset, SPLIT, query_id),
+            judged[query_id],
+            known.get(query_id),
+        )
+        for query_id in _query_ids(config)
+    ]
+    none = [
+        RagCase(query_id, dataset.queries[query_id].text, (), {}, None, answerable=False)
+        for query_id in _unanswerable_ids(config)
+    ]
+    return RagTestData(dataset, tuple(cases), tuple(none))
 
 
 def _query_ids(config: pytest.Config) -> list[str]:
-    from assay.labels.reference_writing import SELECTED
+    from assay.labels.reference_writing import SELECTED, choose_queries
 
     settings = Settings.of(config)
-    if settings.all_queries:
-        return [query.id for query in session_dataset(config).queries_in(SPLIT)]
-    if settings.dataset == "nfcorpus":
+    if settings.dataset == DATASET and not settings.all_queries:
         return list(SELECTED)
-    return [query.id for query in _some_queries(session_dataset(config))]
+    dataset = session_dataset(config)
+    judged = dataset.queries_in(SPLIT)
+    if settings.all_queries:
+        return [query.id for query in judged]
+    if not judged:
+        raise UsageError(f"{dataset.name!r} has no judged query in its split {SPLIT!r}")
+    number = min(DEFAULT_QUERIES, len(judged))
+    return [query.id for query in choose_queries(dataset, SPLIT, number=number)]
 
 
 def _unanswerable_ids(config: pytest.Config) -> list[str]:
     """Those whose reference says that there is no answer: all, or the first few."""
     dataset = session_dataset(config)
-    ids = [query_id for query_id in dataset.queries if query_id in dataset.answers]
-    found = [query_id for query_id in ids if dataset.answers[query_id].answer is None]
+    found = [
+        query_id
+        for query_id in dataset.queries
+        if query_id in dataset.answers and dataset.answers[query_id].answer is None
+    ]
     return found if Settings.of(config).all_queries else found[:DEFAULT_QUERIES]
-
-
-def _some_queries(dataset: "Dataset") -> "list[Query]":
-    from assay.labels.reference_writing import choose_queries
-
-    number = min(DEFAULT_QUERIES, len(dataset.queries_in(SPLIT)))
-    if not number:
-        raise UsageError(f"{dataset.name!r} has no judged query in its split {SPLIT!r}")
-    return choose_queries(dataset, SPLIT, number=number, seed=SEED)
-
-
-def _case(dataset: "Dataset", query_id: str, reference: str | None) -> RagCase:
-    from assay.labels.reference_writing import expected_ids
-
-    return RagCase(
-        query_id=query_id,
-        query=dataset.queries[query_id].text,
-        expected_document_ids=expected_ids(dataset, SPLIT, query_id),
-        judgments=dataset.judgments_in(SPLIT)[query_id],
-        reference=reference,
-    )
