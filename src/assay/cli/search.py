@@ -333,16 +333,6 @@ def merge_index_parts(folders: list[Path], dataset: str | None) -> Result:
 def tune(
     dataset: DatasetOption = "nfcorpus",
     seed: Annotated[int, option("Random seed of the training.", "ASSAY_TUNE_SEED", "S")] = 0,
-    splits: Annotated[
-        str,
-        option(
-            "train, or train,dev: the dev judgments are then added to the model after all "
-            "choices and measurements are made.",
-            "ASSAY_TUNE_SPLITS",
-            "NAMES",
-            "--split",
-        ),
-    ] = "train",
     **options: Any,
 ) -> Result:
     """Learn a ranking from the train judgments of a data set. The test split is not used.
@@ -353,28 +343,20 @@ def tune(
     The model is kept in the cache, where builtin:tuned and `assay serve ... --mode tuned` find
     it. One that does not beat hybrid on held-out queries is not saved: exit code 2.
     """
-    from assay.search.tuning.tune import (
-        check_splits,
-        describe_gain,
-        learn,
-        model_path,
-        save_if_better,
-    )
+    from assay.search.tuning.tune import describe_gain, learn, model_path, save_if_better
 
-    learned = check_splits(splits)
     with progress_bar() as progress:
         data = load_dataset(dataset, progress=progress)
         check_train_judgments(data)
         chosen = embedding.open_embedder(embedder_settings(options))
         path = model_path(data, chosen, seed=seed)
         with open_retriever(data, embedder=chosen, progress=progress) as retriever:
-            ranker = learn(data, chosen, retriever, seed=seed, splits=learned, progress=progress)
+            ranker = learn(data, chosen, retriever, seed=seed, progress=progress)
     save_if_better(ranker, path)
-    held_out = asdict(ranker.held_out) | {"seed_spread": ranker.held_out.seed_spread}
     return Result(
-        {"model": str(path), "about": ranker.about, "held_out": held_out},
+        {"model": str(path), "about": ranker.about, "held_out": ranker.held_out},
         [
-            f"{data.name}: learned from {' and '.join(ranker.splits)}, trained track",
+            f"{data.name}: learned from train, trained track",
             describe_gain(ranker.held_out),
             f"model: {path}",
         ],

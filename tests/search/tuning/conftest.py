@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import pytest
 from tests.search.tuning import worlds
 
-from assay.search.tuning import ranking, validation
+from assay.search.tuning import trees, validation
 from assay.search.tuning.features import TuningData
 from assay.search.tuning.fit import fit
 from assay.search.tuning.model import TunedRanker
@@ -13,8 +13,8 @@ from assay.search.tuning.model import TunedRanker
 def few_trees() -> Iterator[None]:
     """As many as these small worlds need."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ranking, "OVERLAP_TREES", 40)
-        patch.setattr(ranking, "RANKING_TREES", 40)
+        patch.setattr(trees, "OVERLAP_TREES", 40)
+        patch.setattr(trees, "RANKING_TREES", 40)
         patch.setattr(validation, "TREE_COUNTS", (20, 40))
         yield
 

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sparse  # type: ignore[import-untyped]
 
-from assay.search.tuning.arrays import best_columns, product, sparse_matrix
+from assay.search.tuning.arrays import best_columns, product
 
 
 def test_the_best_columns_come_first_and_ties_go_to_the_lower_one() -> None:
@@ -17,12 +18,11 @@ def test_a_row_alone_is_multiplied_as_among_others(entries: int) -> None:
     draw = np.random.default_rng(0)
     dense = np.where(draw.random((200, 40)) < 0.2, draw.random((200, 40)), 0).astype(np.float32)
     dense[:, 39] = 0  # a column that nothing has
-    rows, places = np.nonzero(dense)
-    matrix = sparse_matrix(dense[dense > 0], rows, places, dense.shape)
+    matrix = sparse.csr_matrix(dense)
     columns = np.sort(draw.permutation(200)[:entries])
     values = draw.random(entries).astype(np.float32)
-    row = sparse_matrix(values, np.zeros(entries), columns, (1, 200))
+    row = sparse.csr_matrix((values, (np.zeros(entries, int), columns)), (1, 200))
     expected = values @ dense[columns]
     np.testing.assert_allclose(product(row, matrix)[0], expected, rtol=1e-5, atol=1e-6)
-    two = sparse_matrix(values, np.ones(entries), columns, (2, 200))
+    two = sparse.csr_matrix((values, (np.ones(entries, int), columns)), (2, 200))
     np.testing.assert_allclose(product(two, matrix)[1], expected, rtol=1e-5, atol=1e-6)

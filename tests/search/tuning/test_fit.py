@@ -4,17 +4,13 @@ import numpy as np
 import pytest
 from tests.search.tuning import worlds
 
-from assay.errors import DataError
 from assay.search.tuning import fit as tuning_fit
 from assay.search.tuning.features import TuningData
 from assay.search.tuning.fit import (
-    Fold,
-    candidates_of,
+    TrainingSet,
     fit,
-    fold_features,
     overlap_trees,
-    read_training_set,
-    split_into_folds,
+    split_queries,
 )
 from assay.search.tuning.model import TunedRanker
 
@@ -47,31 +43,14 @@ def test_without_a_dev_split_every_training_query_is_held_out_once() -> None:
     assert held_out.better
 
 
-def test_dev_judgments_are_remembered_only_on_demand() -> None:
-    data = worlds.learnable(train=36, dev=24)
-    zero_shot = worlds.by_vectors(data)
-    plain, declared = fit(data, zero_shot), fit(data, zero_shot, splits=("train", "dev"))
-    assert plain.about.splits == ("train",)
-    assert declared.about.splits == ("train", "dev")
-    assert len(declared.memory.counts) == len(plain.memory.counts) + 24
-    assert declared.held_out == plain.held_out
-
-
 def test_of_a_large_split_some_queries_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     data = worlds.learnable(train=48, dev=40)
     monkeypatch.setattr(tuning_fit, "MAX_QUERIES", 30)
-    ranker = fit(data, worlds.by_vectors(data), splits=("train", "dev"))
-    assert ranker.held_out.dev is not None
-    assert ranker.held_out.dev.queries == 30
+    ranker = fit(data, worlds.by_vectors(data))
+    assert ranker.held_out.all.queries == 60
     drawn = [data.query_ids.index(each) for each in ranker.judged]
-    assert [query in data.judged("dev") for query in drawn] == [False] * 30 + [True] * 30
-    assert drawn[30:] == sorted(set(drawn[30:]))
-
-
-def test_a_dev_split_without_judgments_cannot_be_remembered() -> None:
-    data = worlds.learnable(train=36, dev=0)
-    with pytest.raises(DataError, match=r"dev split has no judged queries.*--split train"):
-        fit(data, worlds.by_vectors(data), splits=("train", "dev"))
+    assert len(drawn) == 30
+    assert drawn == sorted(set(drawn) & set(data.judged("train")))
 
 
 def test_progress_names_each_stage_and_ends_full() -> None:
@@ -89,34 +68,33 @@ def test_progress_names_each_stage_and_ends_full() -> None:
 
 
 def test_a_query_never_sees_its_own_judgments(data: TuningData) -> None:
-    fold = split_into_folds(data.judged("train"), seed=0)[0]
+    asked, remembered = split_queries(data.judged("train"), seed=0)[0]
     judged = {query_id: dict(grades) for query_id, grades in data.judgments["train"].items()}
-    for query in fold.asked:
+    for query in asked:
         judged[data.query_ids[query]] = {data.doc_ids[0]: 1}
     changed = dataclasses.replace(data, judgments={**data.judgments, "train": judged})
 
-    before, after = (_described(version, fold) for version in (data, changed))
+    before, after = (_described(version, asked, remembered) for version in (data, changed))
 
     for one, other in zip(before, after, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
-def _described(data: TuningData, fold: Fold) -> list[np.ndarray]:
+def _described(data: TuningData, asked: list[int], remembered: list[int]) -> list[np.ndarray]:
     """All that is computed for the queries of a fold, with trees grown on other queries."""
-    training = read_training_set(data)
-    others = [fold_features(training, part) for part in split_into_folds(fold.remembered, seed=1)]
-    own = fold_features(training, fold)
-    candidates = candidates_of(training, own.memory, fold.asked, overlap_trees(others, 0))
+    training = TrainingSet.read(data)
+    others = [training.fold(*parts) for parts in split_queries(remembered, seed=1)]
+    own = training.fold(asked, remembered)
+    candidates = training.candidates(own.memory, asked, overlap_trees(others, 0))
     return [own.features, own.neighbours, *(one.features for one in candidates)]
 
 
 def test_trees_for_a_fold_learn_from_no_pair_with_its_queries(data: TuningData) -> None:
-    training = read_training_set(data)
-    folds = split_into_folds(data.judged("train"), seed=0)
-    by_fold = [fold_features(training, fold) for fold in folds[:3]]
+    training = TrainingSet.read(data)
+    by_fold = [training.fold(*parts) for parts in split_queries(data.judged("train"), seed=0)[:3]]
     spoiled = []
     for taught in by_fold:
-        hidden = np.isin(taught.fold.remembered, by_fold[0].fold.asked)[taught.neighbours]
+        hidden = np.isin(taught.remembered, by_fold[0].asked)[taught.neighbours]
         spoiled.append(dataclasses.replace(taught, overlap=np.where(hidden, 1, taught.overlap)))
     spoiled[0] = dataclasses.replace(spoiled[0], overlap=np.ones_like(spoiled[0].overlap))
     trees, clean = (overlap_trees(some, 0, unseen=some[0]) for some in (spoiled, by_fold))

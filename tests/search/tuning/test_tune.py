@@ -12,7 +12,7 @@ from tests.search.tuning import worlds
 
 from assay.cli.search import tune as tune_command
 from assay.data import Dataset, Document, Query
-from assay.errors import NotTuned, TuningDeclined, UsageError
+from assay.errors import NotTuned, TuningDeclined
 from assay.search.bm25 import Bm25Settings
 from assay.search.index import open_retriever
 from assay.search.retriever import Retriever
@@ -20,7 +20,6 @@ from assay.search.tuning import tune
 from assay.search.tuning.features import TuningData, bm25_constants
 from assay.search.tuning.model import TunedRanker
 from assay.search.tuning.tune import (
-    check_splits,
     describe_gain,
     learn,
     model_path,
@@ -67,15 +66,16 @@ def test_what_is_learned_is_compared_with_the_hybrid_ranking_that_is_shipped(
 
     held_out = learn(world, embedder, retriever, progress=hear).held_out
     data = _small()
-    dev = data.judged("dev")
-    shipped = [
-        np.array([data.document_index[hit.doc_id] for hit in retriever.search(text, 100)])
-        for text in (data.query_texts[query] for query in dev)
-    ]
-    expected = scores_by_query(shipped, data.grades("dev", dev)).mean()
-    assert held_out.dev is not None
-    assert held_out.dev.hybrid == pytest.approx(expected)
-    everything = len(dev) + len(data.judged("train"))
+    scores = []
+    for split in ("train", "dev"):
+        asked = data.judged(split)
+        shipped = [
+            np.array([data.document_index[hit.doc_id] for hit in retriever.search(text, 100)])
+            for text in (data.query_texts[query] for query in asked)
+        ]
+        scores += scores_by_query(shipped, data.grades(split, asked)).tolist()
+    assert held_out.all.hybrid == pytest.approx(np.mean(scores))
+    everything = len(scores)
     assert told["asking hybrid"] == (everything, everything)
 
 
@@ -142,16 +142,6 @@ def test_the_command_looks_for_train_judgments_first(monkeypatch: pytest.MonkeyP
         tune_command("notes")
 
 
-def test_a_model_that_remembers_dev_takes_the_place_of_the_other_and_says_so(
-    world: Dataset, retriever: Retriever, embedder: WordEmbedder
-) -> None:
-    both = learn(world, embedder, retriever, splits=check_splits("train,dev"))
-    save_if_better(both, model_path(world, embedder))
-    with open_retriever(world, "tuned", embedder=embedder) as opened:
-        assert opened.learned_from == ("train", "dev")
-    assert retriever.learned_from == ()
-
-
 def test_texts_are_read_as_the_index_reads_them(
     data: TuningData,
     ranker: TunedRanker,
@@ -208,13 +198,6 @@ def test_a_model_of_another_bm25_is_learned_again(
             found = tune.open_tuned(world, embedder, opened)
             assert found.about.bm25 == bm25_constants(settings)
     assert len(learned_from) == 1
-
-
-@pytest.mark.parametrize("text", ["", "dev", "train,test", "train dev", "dev,train"])
-def test_splits_that_cannot_be_learned_from_are_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="--split must be train or train,dev, got"):
-        check_splits(text)
-    assert check_splits("train, dev") == ("train", "dev")
 
 
 def test_the_verdict_names_both_figures(ranker: TunedRanker) -> None:

@@ -1,6 +1,6 @@
 """The few shapes of numbers that tuning works with, and the steps that many modules share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,16 +16,6 @@ Sparse: TypeAlias = sparse.csr_matrix
 TINY = 1e-9
 
 
-def sparse_matrix(
-    values: npt.ArrayLike, rows: npt.ArrayLike, columns: npt.ArrayLike, shape: tuple[int, int]
-) -> Sparse:
-    """From coordinates; values of one place are added."""
-    data = np.asarray(values, np.float32)
-    return sparse.csr_matrix(
-        (data, (np.asarray(rows, np.int64), np.asarray(columns, np.int64))), shape=shape
-    )
-
-
 def sparse_rows(columns: Integers, values: Floats, width: int) -> Sparse:
     """One sparse row for each row of `columns`, all with as many entries."""
     count, length = columns.shape
@@ -33,31 +23,11 @@ def sparse_rows(columns: Integers, values: Floats, width: int) -> Sparse:
     return sparse.csr_matrix((values.ravel(), columns.ravel(), starts), shape=(count, width))
 
 
-def sparse_from_parts(
-    data: npt.NDArray[Any],
-    indices: npt.NDArray[Any],
-    indptr: npt.NDArray[Any],
-    shape: npt.NDArray[Any],
-) -> Sparse:
-    """From the arrays of a compressed sparse row matrix."""
-    return sparse.csr_matrix((data, indices, indptr), shape=(int(shape[0]), int(shape[1])))
-
-
 def scaled_rows(matrix: Sparse, factors: npt.ArrayLike) -> Sparse:
     """Each row times its factor."""
     scaled = matrix.tocsr().astype(np.float32)
     scaled.data = scaled.data * np.repeat(np.asarray(factors, np.float32), np.diff(scaled.indptr))
     return scaled
-
-
-def horizontal_stack(matrices: Sequence[Sparse]) -> Sparse:
-    """The matrices side by side."""
-    return sparse.hstack(matrices).tocsr()
-
-
-def vertical_stack(matrices: Sequence[Sparse]) -> Sparse:
-    """The matrices one below the other."""
-    return sparse.vstack(matrices).tocsr()
 
 
 def products(rows: Mapping[str, Floats], matrix: Sparse) -> dict[str, Floats]:

@@ -1,6 +1,5 @@
 """Queries and documents as numbers: terms, character sequences, vectors, and judgments."""
 
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,9 +8,9 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sparse  # type: ignore[import-untyped]
 
 from assay.data.dataset import Judgments
-from assay.errors import DataError
 from assay.search import bm25
 from assay.search.analyzer import (
     DEFAULT_LANGUAGE,
@@ -19,17 +18,16 @@ from assay.search.analyzer import (
     Analyzer,
     open_analyzer,
 )
-from assay.search.tuning.arrays import (
-    Floats,
-    Sparse,
-    horizontal_stack,
-    min_max,
-    product,
-    sparse_from_parts,
-    sparse_matrix,
-    sums,
-    unit_rows,
-)
+from assay.search.tuning.arrays import Floats, Sparse, min_max, product, sums, unit_rows
+
+Vocabulary = dict[str, int]
+
+# A query is a question or a heading; what follows the first pages of a longer one adds only time.
+MAX_TEXT = 20_000
+GRAM_SIZES = (3, 4, 5)
+LEXICAL_SHARE = 0.3
+
+_WORD = re.compile(r"[^\W_]+")
 
 
 def bm25_constants(settings: bm25.Bm25Settings) -> tuple[float, ...]:
@@ -39,7 +37,12 @@ def bm25_constants(settings: bm25.Bm25Settings) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class TuningData:
-    """A data set with the vectors of its documents and queries, all in the same order."""
+    """A data set with the vectors of its documents and queries, all in the same order.
+
+    `judgments` are by split: `train` is learned from; `dev`, if there is one, only measures.
+    Texts are read in `language`, as BM25 reads them; `bm25` are the constants of the index whose
+    hybrid ranking is to be beaten.
+    """
 
     doc_ids: Sequence[str]
     titles: Sequence[str]
@@ -49,89 +52,39 @@ class TuningData:
     query_texts: Sequence[str]
     query_vectors: Floats
     judgments: Mapping[str, Judgments]
-    """By split. `train` is learned from; `dev`, if there is one, only measures."""
     language: str = DEFAULT_LANGUAGE
-    """What texts are read in, as BM25 reads them."""
     stop_words: str = DEFAULT_STOP_WORDS
     bm25: tuple[float, ...] = bm25_constants(bm25.Bm25Settings())
-    """The `bm25_constants` of the index whose hybrid ranking is to be beaten."""
-
-    def __post_init__(self) -> None:
-        documents, queries = len(self.doc_ids), len(self.query_ids)
-        _same_length("documents", documents, self.titles, self.texts, self.doc_vectors)
-        _same_length("queries", queries, self.query_texts, self.query_vectors)
-        if documents and queries and self.doc_vectors.shape[1] != self.query_vectors.shape[1]:
-            raise DataError(
-                f"document vectors have {self.doc_vectors.shape[1]} dimensions and query vectors "
-                f"{self.query_vectors.shape[1]}: embed both with the same model"
-            )
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Changes with any document: a tuned model knows documents by their place."""
-        return fingerprint_of(self.doc_ids, self.titles, self.texts)
 
     @cached_property
     def document_index(self) -> Mapping[str, int]:
         """Document id to its row."""
         return {doc_id: index for index, doc_id in enumerate(self.doc_ids)}
 
-    @cached_property
-    def _query_index(self) -> Mapping[str, int]:
-        return {query_id: index for index, query_id in enumerate(self.query_ids)}
-
     def judged(self, split: str) -> list[int]:
         """The queries of a split with a known relevant document, by index, in a fixed order."""
-        return sorted(
-            self._query_index[query_id]
-            for query_id, grades in self.judgments.get(split, {}).items()
-            if query_id in self._query_index
-            and any(grade > 0 and doc_id in self.document_index for doc_id, grade in grades.items())
-        )
+        judgments = self.judgments.get(split, {})
+        return [
+            index
+            for index, query_id in enumerate(self.query_ids)
+            if any(
+                grade > 0 and doc_id in self.document_index
+                for doc_id, grade in judgments.get(query_id, {}).items()
+            )
+        ]
 
     def grades(self, split: str, queries: Sequence[int]) -> Sparse:
         """Queries by documents; what was not judged relevant is zero."""
-        rows, columns, values = [], [], []
         judgments = self.judgments.get(split, {})
-        for row, query in enumerate(queries):
-            for doc_id, grade in judgments.get(self.query_ids[query], {}).items():
-                if grade > 0 and doc_id in self.document_index:
-                    rows.append(row)
-                    columns.append(self.document_index[doc_id])
-                    values.append(grade)
-        return sparse_matrix(values, rows, columns, (len(queries), len(self.doc_ids)))
-
-
-def fingerprint_of(doc_ids: Sequence[str], titles: Sequence[str], texts: Sequence[str]) -> str:
-    """A hash of all documents, in their order."""
-    digest = hashlib.sha256()
-    for fields in zip(doc_ids, titles, texts, strict=True):
-        for field in fields:
-            content = field.encode("utf-8", "replace")
-            digest.update(len(content).to_bytes(8, "big") + content)
-    return digest.hexdigest()
-
-
-def _same_length(what: str, count: int, *parts: Sequence[str] | Floats) -> None:
-    for part in parts:
-        if len(part) != count:
-            raise DataError(f"{count} {what}, but {len(part)} of their texts or vectors")
-    if any(isinstance(part, np.ndarray) and part.ndim != 2 for part in parts):
-        raise DataError(f"vectors of {what} must be a table with one row each")
-
-
-Vocabulary = dict[str, int]
-
-# A query is a question or a heading; what follows the first pages of a longer one adds only time.
-MAX_TEXT = 20_000
-GRAM_SIZES = (3, 4, 5)
-
-_WORD = re.compile(r"[^\W_]+")
-
-
-def _terms(texts: Iterable[str], analyzer: Analyzer) -> list[list[str]]:
-    """The terms that BM25 counts."""
-    return [analyzer.terms(text[:MAX_TEXT]) for text in texts]
+        known = [
+            (grade, row, self.document_index[doc_id])
+            for row, query in enumerate(queries)
+            for doc_id, grade in judgments.get(self.query_ids[query], {}).items()
+            if grade > 0 and doc_id in self.document_index
+        ]
+        grades, rows, columns = np.array(known, np.int64).reshape(-1, 3).T
+        shape = (len(queries), len(self.doc_ids))
+        return sparse.csr_matrix((grades.astype(np.float32), (rows, columns)), shape=shape)
 
 
 def character_grams(text: str) -> list[str]:
@@ -164,12 +117,8 @@ def term_matrix(texts: Sequence[Sequence[str]], vocabulary: Vocabulary) -> Spars
             columns.append(column)
             values.append(found[column])
         starts.append(len(columns))
-    return sparse_from_parts(
-        np.array(values, np.float32),
-        np.array(columns, np.int32),
-        np.array(starts, np.int32),
-        np.array([len(texts), len(vocabulary)]),
-    )
+    parts = (np.array(values, np.float32), np.array(columns, np.int32), np.array(starts, np.int32))
+    return sparse.csr_matrix(parts, shape=(len(texts), len(vocabulary)))
 
 
 def bm25_weights(counts: Sparse, k1: float, b: float) -> Sparse:
@@ -178,14 +127,10 @@ def bm25_weights(counts: Sparse, k1: float, b: float) -> Sparse:
     average = float(lengths[lengths > 0].mean()) if lengths.any() else 1.0
     having = np.bincount(counts.indices, minlength=counts.shape[1])
     idf = bm25.inverse_frequency(having, counts.shape[0])
-    saturated = bm25.term_weights(
-        counts.data,
-        np.repeat(lengths, np.diff(counts.indptr)),
-        average,
-        bm25.Bm25Settings(k1, b),
-    )
+    settings = bm25.Bm25Settings(k1, b)
+    spread = np.repeat(lengths, np.diff(counts.indptr))
     weights = counts.copy()
-    weights.data = idf[counts.indices] * saturated
+    weights.data = idf[counts.indices] * bm25.term_weights(counts.data, spread, average, settings)
     return weights.astype(np.float32).T.tocsr()
 
 
@@ -202,20 +147,19 @@ def tf_idf(counts: Sparse, idf: Floats) -> Sparse:
     rows = np.repeat(np.arange(texts), np.diff(counts.indptr))
     lengths = np.sqrt(np.bincount(rows, values**2, minlength=texts))
     weights = np.asarray(values / np.maximum(lengths, 1e-9)[rows], np.float32)
-    return sparse_from_parts(weights, counts.indices, counts.indptr, counts.shape)
+    return sparse.csr_matrix((weights, counts.indices, counts.indptr), shape=counts.shape)
 
 
 @dataclass(frozen=True)
 class QueryFeatures:
-    """Some queries, ready to be compared with documents and with each other."""
+    """Some queries, ready to be compared with documents and with each other: counts of stems for
+    BM25, tf-idf of stems (`words`) and of character sequences (`grams`) among queries.
+    """
 
     vectors: Floats
     stems: Sparse
-    """Counts, for BM25."""
     words: Sparse
-    """tf-idf of stems among queries."""
     grams: Sparse
-    """tf-idf of character sequences among queries."""
     lengths: Floats
 
     def __len__(self) -> int:
@@ -256,23 +200,16 @@ class QueryEncoder:
 
 @dataclass(frozen=True)
 class CorpusFeatures:
-    """The documents, in the form that queries are compared with."""
+    """The documents, in the form that queries are compared with. `words` are BM25 weights, stems by
+    twice the documents: title and text together, then titles.
+    """
 
     vectors: Floats
     words: Sparse
-    """BM25 weights, stems by twice the documents: title and text together, then titles."""
 
 
-@dataclass(frozen=True)
-class DocumentCounts:
-    """Needed to build a memory, not to search."""
-
-    body: Sparse
-    title: Sparse
-
-
-def read_collection(data: TuningData) -> tuple[QueryEncoder, CorpusFeatures, DocumentCounts]:
-    """The encoder, the documents as queries meet them, and their term counts."""
+def read_collection(data: TuningData) -> tuple[QueryEncoder, CorpusFeatures, Sparse, Sparse]:
+    """The encoder, the documents as queries meet them, and the term counts of texts and titles."""
     analyzer = open_analyzer(data.language, data.stop_words)
     both = zip(data.titles, data.texts, strict=True)
     bodies = _terms((f"{title} {text}" for title, text in both), analyzer)
@@ -287,41 +224,23 @@ def read_collection(data: TuningData) -> tuple[QueryEncoder, CorpusFeatures, Doc
         language=data.language,
         stop_words=data.stop_words,
     )
-    counts = DocumentCounts(
-        body=term_matrix(bodies, vocabulary),
-        title=term_matrix(_terms(data.titles, analyzer), vocabulary),
-    )
+    body = term_matrix(bodies, vocabulary)
+    title = term_matrix(_terms(data.titles, analyzer), vocabulary)
     # k1 and b for whole documents as Anserini sets them for BEIR; titles are short and even.
-    corpus = CorpusFeatures(
-        vectors=unit_rows(data.doc_vectors),
-        words=horizontal_stack(
-            [bm25_weights(counts.body, 0.9, 0.4), bm25_weights(counts.title, 1.2, 0.75)]
-        ),
-    )
-    return encoder, corpus, counts
+    words = sparse.hstack([bm25_weights(body, 0.9, 0.4), bm25_weights(title, 1.2, 0.75)]).tocsr()
+    return encoder, CorpusFeatures(unit_rows(data.doc_vectors), words), body, title
 
 
-LEXICAL_SHARE = 0.3
+def _terms(texts: Iterable[str], analyzer: Analyzer) -> list[list[str]]:
+    """The terms that BM25 counts."""
+    return [analyzer.terms(text[:MAX_TEXT]) for text in texts]
 
 
-@dataclass(frozen=True)
-class ContentScores:
-    """Scores, queries by documents."""
-
-    body: Floats
-    title: Floats
-    meaning: Floats
-    hybrid: Floats
-    """The zero-shot ranking that a tuned one has to beat."""
-
-
-def compare_content(corpus: CorpusFeatures, questions: QueryFeatures) -> ContentScores:
-    """Score every document for every query by words and by vectors."""
+def compare_content(corpus: CorpusFeatures, questions: QueryFeatures) -> dict[str, Floats]:
+    """Score every document for every query by words and by vectors; `hybrid` is the zero-shot
+    ranking that a tuned one has to beat.
+    """
     body, title = np.split(product(questions.stems, corpus.words), 2, axis=1)
     meaning = np.asarray(questions.vectors @ corpus.vectors.T, np.float32)
-    return ContentScores(
-        body=body,
-        title=title,
-        meaning=meaning,
-        hybrid=LEXICAL_SHARE * min_max(body) + (1 - LEXICAL_SHARE) * min_max(meaning),
-    )
+    hybrid = LEXICAL_SHARE * min_max(body) + (1 - LEXICAL_SHARE) * min_max(meaning)
+    return {"body": body, "title": title, "meaning": meaning, "hybrid": hybrid}

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy.sparse as sparse  # type: ignore[import-untyped]
 
 from assay.search.tuning.arrays import (
     Floats,
@@ -27,20 +28,16 @@ from assay.search.tuning.arrays import (
     best_columns,
     dense,
     fourth_power,
-    horizontal_stack,
     lengths_of,
     min_max,
     product,
     scaled_rows,
-    sparse_matrix,
     sparse_rows,
     sums,
     unit_rows,
-    vertical_stack,
 )
 from assay.search.tuning.features import (
     CorpusFeatures,
-    DocumentCounts,
     QueryFeatures,
     bm25_weights,
     compare_content,
@@ -55,14 +52,10 @@ SAME_QUERIES = 0.8
 class Bundles:
     """Documents grouped by the queries that they were judged relevant for."""
 
-    label: Integers
-    """The bundle of each document."""
-    members: Sparse
-    """Bundles by documents, each row a mean: its entries sum to one."""
-    order: Integers
-    """Documents, bundle after bundle."""
-    starts: Integers
-    """Where in `order` each bundle begins."""
+    label: Integers  # the bundle of each document
+    members: Sparse  # bundles by documents, each row a mean: its entries sum to one
+    order: Integers  # documents, bundle after bundle
+    starts: Integers  # where in `order` each bundle begins
     sizes: Floats
 
     def __len__(self) -> int:
@@ -79,25 +72,15 @@ class Bundles:
 
 def bundle(relevant: Sparse, threshold: float = SAME_QUERIES) -> Bundles:
     """`relevant` holds ones: judged queries by documents."""
-    label = _labels(relevant, threshold)
-    documents = relevant.shape[1]
-    sizes = np.bincount(label).astype(np.float32)
-    order = np.argsort(label, kind="stable")
-    ones = sparse_matrix(np.ones(documents), label, np.arange(documents), (len(sizes), documents))
-    return Bundles(
-        label=label,
-        members=scaled_rows(ones, 1 / sizes),
-        order=order,
-        starts=np.searchsorted(label[order], np.arange(len(sizes))),
-        sizes=sizes,
-    )
-
-
-def _labels(relevant: Sparse, threshold: float) -> Integers:
     exact = _identical_columns(relevant)
     _, representative = np.unique(exact, return_index=True)
-    merged = _merge_similar(relevant[:, representative].tocsr(), threshold)
-    return merged[exact]
+    label = _merge_similar(relevant[:, representative].tocsr(), threshold)[exact]
+    sizes = np.bincount(label).astype(np.float32)
+    order = np.argsort(label, kind="stable")
+    starts = np.searchsorted(label[order], np.arange(len(sizes)))
+    means = (np.repeat(1 / sizes, sizes.astype(int)), order, np.append(starts, len(order)))
+    members = sparse.csr_matrix(means, shape=(len(sizes), relevant.shape[1]), dtype=np.float32)
+    return Bundles(label, members, order, starts, sizes)
 
 
 def _identical_columns(relevant: Sparse) -> Integers:
@@ -170,31 +153,18 @@ def likeness(meaning: Floats, words: Floats, grams: Floats, profiles: Floats) ->
     )
 
 
-@dataclass(frozen=True)
-class Ridge:
-    """The inverse of the kernel with the ridge on its diagonal, but for its least directions, which
-    count alike.
+def ridge_of(likeness_among_judged: Floats, directions: int = DIRECTIONS) -> tuple[Floats, Floats]:
+    """The inverse of the kernel with the ridge on its diagonal, as `Memory.shares` uses it.
+
+    Its least directions count alike: one number, by which everything but the others is scaled.
     """
-
-    directions: Floats
-    """Judged queries by directions, each as long as it takes away from the rest."""
-    rest: Floats
-    """By how much everything else is scaled: one number."""
-
-    def shares(self, alike: Floats) -> Floats:
-        """Of each judged query in the answer to queries that are so much like them."""
-        taken = (alike @ self.directions) @ self.directions.T
-        return np.asarray(self.rest * alike - taken, np.float32)
-
-
-def ridge_of(likeness_among_judged: Floats, directions: int = DIRECTIONS) -> Ridge:
-    """In double precision: rounding adds up over thousands of rows."""
+    # In double precision: rounding adds up over thousands of rows.
     values, vectors = np.linalg.eigh(likeness_among_judged.astype(np.float64))
     scales = 1 / (np.maximum(values, 0) + RIDGE)
     least = max(0, len(values) - directions)
     rest = scales[: max(1, least)].mean()
     kept = vectors[:, least:] * np.sqrt(np.maximum(rest - scales[least:], 0))
-    return Ridge(kept.astype(np.float32), np.array([rest], np.float32))
+    return kept.astype(np.float32), np.array([rest], np.float32)
 
 
 # The text of a query that fits everything ("cancer") says little about each of its documents.
@@ -212,36 +182,29 @@ class Memory:
     """Everything about the judged queries that a new query is compared with."""
 
     bundles: Bundles
-    vectors: Floats
-    """Of the judged queries."""
+    vectors: Floats  # of the judged queries
     lengths: Floats
-    words: Sparse
-    """Stems by judged queries, turned like this so that a query picks its rows."""
+    words: Sparse  # stems by judged queries, turned like this so that a query picks its rows
     grams: Sparse
     profiles: Sparse
-    counts: Floats
-    """How many documents were judged relevant for each."""
-    relevant: Sparse
-    """Judged queries by bundles: which part of the bundle was judged relevant."""
-    cosines: Sparse
-    """Bundles by judged queries: products of columns are cosines of sets of documents."""
-    ridge: Ridge
-    set_vectors: Floats
-    """The centre of each judged query's relevant documents."""
-    texts: Sparse
-    """BM25 weights of what is written in and about the bundles, `TEXTS` side by side: stems by
-    five times the bundles."""
-    centres: Floats
-    """The mean vector of each bundle's documents, with length one."""
-    mean_lengths: Floats
-    """Of those means before."""
-    asked_lengths: Floats
-    """Of the sums of the vectors of the queries judged for each bundle."""
-    both_lengths: Floats
-    """Of the sums of both directions."""
+    counts: Floats  # how many documents were judged relevant for each
+    relevant: Sparse  # judged queries by bundles: which part of the bundle was judged relevant
+    cosines: Sparse  # bundles by judged queries: products of columns are cosines of sets
+    directions: Floats  # judged queries by directions of the ridge's inverse, see `ridge_of`
+    rest: Floats
+    set_vectors: Floats  # the centre of each judged query's relevant documents
+    texts: Sparse  # BM25 weights of `TEXTS` side by side: stems by five times the bundles
+    centres: Floats  # the mean vector of each bundle's documents, with length one
+    mean_lengths: Floats  # of those means before
+    asked_lengths: Floats  # of the sums of the vectors of the queries judged for each bundle
+    both_lengths: Floats  # of the sums of both directions
     popularity: Floats
-    focus: Floats
-    """The share of the bundle in the smallest set of documents that it belongs to."""
+    focus: Floats  # the share of the bundle in the smallest set of documents that it belongs to
+
+    def shares(self, alike: Floats) -> Floats:
+        """Of each judged query in the answer to queries that are so much like them."""
+        taken = (alike @ self.directions) @ self.directions.T
+        return np.asarray(self.rest * alike - taken, np.float32)
 
     @cached_property
     def overlaps(self) -> Floats:
@@ -266,9 +229,9 @@ class Memory:
 
 
 def remember(
-    corpus: CorpusFeatures, documents: DocumentCounts, questions: QueryFeatures, grades: Sparse
+    corpus: CorpusFeatures, body: Sparse, title: Sparse, questions: QueryFeatures, grades: Sparse
 ) -> Memory:
-    """`grades`: the judged queries in `questions` by documents."""
+    """`grades`: the judged queries in `questions` by documents; `body`, `title`: term counts."""
     relevant_documents = (grades > 0).astype(np.float32).tocsr()
     bundles = bundle(relevant_documents)
     relevant = (relevant_documents @ bundles.members.T).tocsr()
@@ -276,10 +239,17 @@ def remember(
     means = bundles.members @ corpus.vectors
     asked = relevant.T @ (questions.vectors / np.sqrt(counts)[:, None])
     centres = unit_rows(means)
-    body, title = bundles.members @ documents.body, bundles.members @ documents.title
+    body, title = bundles.members @ body, bundles.members @ title
     specific = scaled_rows(relevant, counts <= SPECIFIC_SIZE).T @ questions.stems
     evenly = scaled_rows(relevant, TYPICAL_SIZE / counts).T @ questions.stems
     text = bm25_weights(body.tocsr(), 0.9, 0.4)
+    texts = [
+        text,
+        bm25_weights(title.tocsr(), 0.9, 0.4),
+        bm25_weights((body + specific).tocsr(), 1.2, 0.75),
+        bm25_weights(specific.tocsr(), 1.2, 0.75),
+        bm25_weights(evenly.tocsr(), 1.2, 0.75),
+    ]
     profiles = _profiles(corpus, bundles, text, questions)
     alike = likeness(
         questions.vectors @ questions.vectors.T,
@@ -287,6 +257,7 @@ def remember(
         dense(questions.grams @ questions.grams.T),
         dense(profiles @ profiles.T),
     )
+    directions, rest = ridge_of(alike)
     shares = scaled_rows(scaled_rows(relevant, 1 / counts).T.tocsr(), bundles.sizes)
     return Memory(
         bundles=bundles,
@@ -300,17 +271,10 @@ def remember(
         cosines=scaled_rows(
             scaled_rows(relevant, 1 / np.sqrt(counts)).T.tocsr(), np.sqrt(bundles.sizes)
         ),
-        ridge=ridge_of(alike),
+        directions=directions,
+        rest=rest,
         set_vectors=unit_rows((relevant_documents @ corpus.vectors) / counts[:, None]),
-        texts=horizontal_stack(
-            [
-                text,
-                bm25_weights(title.tocsr(), 0.9, 0.4),
-                bm25_weights((body + specific).tocsr(), 1.2, 0.75),
-                bm25_weights(specific.tocsr(), 1.2, 0.75),
-                bm25_weights(evenly.tocsr(), 1.2, 0.75),
-            ]
-        ),
+        texts=sparse.hstack(texts).tocsr(),
         centres=centres,
         mean_lengths=lengths_of(means),
         asked_lengths=lengths_of(asked),
@@ -327,7 +291,7 @@ def _profiles(
     parts = []
     for start in range(0, len(questions), size):
         some = questions.take(np.arange(start, min(start + size, len(questions))))
-        hybrid = compare_content(corpus, some).hybrid
+        hybrid = compare_content(corpus, some)["hybrid"]
         text_scores = product(some.stems, text)
         parts.append(profile(bundles.mean(hybrid), bundles.best(hybrid), text_scores))
-    return vertical_stack(parts)
+    return sparse.vstack(parts).tocsr()

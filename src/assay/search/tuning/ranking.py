@@ -1,17 +1,7 @@
-"""Learning to rank with LightGBM: the candidates of a query, and the trees that rank them.
+"""The candidates of a query, which the ranking trees put in order."""
 
-The same seed gives the same trees on every run. Every model is the mean of several that differ in
-their seed: one alone moves nDCG@10 on NFCorpus by 0.01 from seed to seed, two by less than half.
-The sets that rank differ in their queries as well: each has learned without one fold, whose queries
-say how well it does.
-
-What a leaf says is drawn towards zero (a ridge): the fewer pairs of documents a leaf has seen, the
-less it moves a score. A few odd queries then teach little, and trees may be larger.
-"""
-
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,107 +13,8 @@ from assay.search.tuning.arrays import (
     columns_of,
     sort_keys,
 )
-from assay.search.tuning.memory import Bundles
-from assay.search.tuning.signals import FirstPass, Signals
-
-if TYPE_CHECKING:
-    import lightgbm  # where trees are learned: what was learned is asked without it
-
-OVERLAP_TREES = 150
-RANKING_TREES = 100
-# Fixed, since sums over threads depend on their number; one is faster where there is little to do.
-THREADS = 2
-SETS = 2
-# Between the seeds of one model, so that those of neighboring seeds share none.
-SEEDS_APART = 1000
-FEW_ROWS = 30_000
-# Grades above this are as good as this one.
-HIGHEST_GRADE = 30
-
-_ALWAYS: dict[str, object] = {
-    "verbose": -1,
-    "deterministic": True,
-    "force_row_wise": True,
-    "bagging_freq": 1,
-    "max_bin": 63,
-}
-_OVERLAP: dict[str, object] = {
-    "objective": "regression",
-    "learning_rate": 0.1,
-    "num_leaves": 31,
-    "min_data_in_leaf": 100,
-    "bagging_fraction": 0.4,
-    "feature_fraction": 0.5,
-}
-_RANKING: dict[str, object] = {
-    "objective": "lambdarank",
-    "learning_rate": 0.1,
-    "num_leaves": 31,
-    "min_data_in_leaf": 50,
-    "lambda_l2": 10.0,
-    "bagging_fraction": 0.5,
-    "feature_fraction": 0.3,
-    "lambdarank_truncation_level": 20,
-    "metric": "none",
-}
-
-
-@dataclass(frozen=True)
-class TreeSets:
-    """Sets of trees that learned the same with other seeds."""
-
-    sets: "tuple[lightgbm.Booster, ...]"
-
-    @classmethod
-    def joined(cls, several: "Sequence[TreeSets]") -> "TreeSets":
-        """All their sets."""
-        return cls(tuple(one for some in several for one in some.sets))
-
-    def predict(self, features: Floats, trees: int, threads: int = 1) -> Floats:
-        """The mean of what the first `trees` trees of each set say; all of them for -1."""
-        found = [
-            one.predict(features, num_iteration=trees, num_threads=threads) for one in self.sets
-        ]
-        return np.asarray(np.mean(found, axis=0), np.float32)
-
-
-def learn_overlap(features: Floats, target: Floats, seed: int) -> TreeSets:
-    """Trees that predict the overlap of a query with a judged one."""
-    import lightgbm
-
-    data = lightgbm.Dataset(features, target)
-    settings = _ALWAYS | _OVERLAP | {"num_threads": _threads(len(target))}
-    seeds = [seed + SEEDS_APART * number for number in range(SETS)]
-    return TreeSets(
-        tuple(lightgbm.train({**settings, "seed": one}, data, OVERLAP_TREES) for one in seeds)
-    )
-
-
-def learn_ranking(
-    features: Floats,
-    grades: Floats,
-    sizes: Floats,
-    queries: Sequence[int],
-    seed: int,
-) -> TreeSets:
-    """LambdaMART (Burges 2010) over bundles, one set; `queries`: how many rows each query has.
-
-    A bundle of many documents fills more of the page when it is ranked first, so it weighs more.
-    """
-    import lightgbm
-
-    labels = np.minimum(np.rint(grades), HIGHEST_GRADE).astype(np.int64)
-    weights = np.sqrt(np.minimum(sizes, 10))
-    gains = list(range(int(labels.max(initial=1)) + 1))
-    data = lightgbm.Dataset(features, labels, group=list(queries), weight=weights)
-    threads = _threads(len(labels))
-    settings = _ALWAYS | _RANKING | {"label_gain": gains, "num_threads": threads, "seed": seed}
-    return TreeSets((lightgbm.train(settings, data, RANKING_TREES),))
-
-
-def _threads(rows: int) -> int:
-    return 1 if rows < FEW_ROWS else THREADS
-
+from assay.search.tuning.memory import Bundles, Memory
+from assay.search.tuning.signals import FirstPass, Signals, compare_with_judged, propagate
 
 DEPTH = 50
 # How many documents a page of results has at most.
@@ -151,19 +42,14 @@ CLOSENESS_RANK = 5
 
 @dataclass(frozen=True)
 class RankingCandidates:
-    """Of one query."""
+    """The bundles that a query proposes, by features, and their documents."""
 
     features: Floats
-    """Candidate bundles by features."""
     sizes: Floats
-    documents: Integers
-    """Of all candidates, bundle after bundle; inside each the best zero-shot document first."""
-    owners: Integers
-    """The candidate that each document belongs to."""
-    zero_shot: Integers
-    """The best documents of the zero-shot ranking."""
-    familiarity: float
-    """The highest overlap that is predicted with any judged query."""
+    documents: Integers  # bundle after bundle; inside each the best zero-shot document first
+    owners: Integers  # the candidate that each document belongs to
+    zero_shot: Integers  # the best documents of the zero-shot ranking
+    familiarity: float  # the highest overlap that is predicted with any judged query
 
     def order(self, scores: Floats) -> Integers:
         """Places in `documents`, best first, when the candidates have these scores."""
@@ -175,23 +61,24 @@ class RankingCandidates:
         return np.asarray(total / self.sizes, np.float32)
 
 
-def feature_names(signals: Signals) -> list[str]:
-    """The columns of `RankingCandidates.features`."""
-    names = list(signals)
-    return [
-        *names,
-        *(f"{name}/max" for name in names),
-        *(f"{name}/rank" for name in names),
-        "query_length",
-        "closeness",
-    ]
+def second_pass(
+    memory: Memory, first: FirstPass, predict: Callable[[Floats], Floats], page: int = PAGE
+) -> tuple[Signals, list[RankingCandidates]]:
+    """From the first look to the candidates of each query, by way of the overlaps with judged
+    queries that `predict` gives for the features of each pair.
+    """
+    neighbours, features = compare_with_judged(memory, first)
+    overlap = predict(features.reshape(-1, features.shape[-1])).reshape(neighbours.shape)
+    signals = first.signals | propagate(memory, neighbours, overlap)
+    return signals, propose(memory.bundles, first, signals, overlap.max(1), page)
 
 
 def propose(
     bundles: Bundles, first: FirstPass, signals: Signals, familiarity: Floats, page: int = PAGE
 ) -> list[RankingCandidates]:
     """`signals`: those of the first look and those that were propagated."""
-    best = _proposed(signals)
+    scores = np.stack([signals[name] for name in PROPOSING], axis=1)
+    best = best_columns(scores.reshape(-1, scores.shape[2]), DEPTH).reshape(len(scores), -1)
     meaning = signals["meaning_best"]
     rank = min(CLOSENESS_RANK, meaning.shape[1])
     closeness = -np.partition(-meaning, rank - 1, axis=1)[:, rank - 1]
@@ -202,13 +89,12 @@ def propose(
         proposed = np.zeros(len(bundles), np.bool_)
         proposed[best[row]] = True
         chosen = np.flatnonzero(proposed)
+        raw = np.stack([values[row, chosen] for values in signals.values()])
         of_query = np.array([first.questions.lengths[row], closeness[row]], np.float32)
         documents, owners = _documents(bundles, chosen, first.hybrid[row])
         found.append(
             RankingCandidates(
-                features=_features(
-                    np.stack([scores[row, chosen] for scores in signals.values()]), of_query
-                ),
+                features=_features(raw, of_query),
                 sizes=bundles.sizes[chosen],
                 documents=documents,
                 owners=owners,
@@ -217,13 +103,6 @@ def propose(
             )
         )
     return found
-
-
-def _proposed(signals: Signals) -> Integers:
-    """Queries by the best of each signal."""
-    scores = np.stack([signals[name] for name in PROPOSING], axis=1)
-    best = best_columns(scores.reshape(-1, scores.shape[2]), DEPTH)
-    return best.reshape(len(scores), -1)
 
 
 def _documents(bundles: Bundles, chosen: Integers, hybrid: Floats) -> tuple[Integers, Integers]:
@@ -236,7 +115,7 @@ def _documents(bundles: Bundles, chosen: Integers, hybrid: Floats) -> tuple[Inte
 
 
 def _features(raw: Floats, of_query: Floats) -> Floats:
-    """`raw`: signals by candidates."""
+    """Each signal (`raw`: signals by candidates), by its maximum, and the rank that it gives."""
     signals, candidates = raw.shape
     features = np.empty((candidates, 3 * signals + len(of_query)), np.float32)
     features[:, :signals] = raw.T

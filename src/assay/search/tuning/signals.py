@@ -44,11 +44,9 @@ class FirstPass:
     """What is known of some queries before any tree is asked."""
 
     questions: QueryFeatures
-    hybrid: Floats
-    """Queries by documents."""
+    hybrid: Floats  # queries by documents
     signals: Signals
-    likenesses: Signals
-    """Queries by judged queries."""
+    likenesses: Signals  # queries by judged queries
 
 
 def first_pass(corpus: CorpusFeatures, memory: Memory, questions: QueryFeatures) -> FirstPass:
@@ -78,15 +76,14 @@ def _likenesses(memory: Memory, questions: QueryFeatures, profiles: Sparse) -> S
         "grams": product(questions.grams, memory.grams),
         "profiles": product(profiles, memory.profiles),
     }
-    found["share"] = memory.ridge.shares(likeness(**found))
+    found["share"] = memory.shares(likeness(**found))
     return found
 
 
 def _content_signals(
     corpus: CorpusFeatures, memory: Memory, questions: QueryFeatures
 ) -> tuple[Floats, Signals]:
-    content = compare_content(corpus, questions)
-    scores = vars(content)
+    scores = compare_content(corpus, questions)
     means = products(scores, memory.bundles.members)
     best = np.split(memory.bundles.best(np.concatenate(list(scores.values()))), len(scores))
     found: Signals = {}
@@ -97,7 +94,7 @@ def _content_signals(
     found |= dict(zip(TEXTS, np.split(written, len(TEXTS), axis=1), strict=True))
     # The product with a mean is the mean of the products.
     found["centres"] = found["meaning_mean"] / memory.mean_lengths
-    return content.hybrid, found
+    return scores["hybrid"], found
 
 
 def _judged_signals(memory: Memory, questions: QueryFeatures, likenesses: Signals) -> Signals:
@@ -139,17 +136,8 @@ PAIR_FEATURES = (
 )
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """Queries by their neighbors."""
-
-    neighbours: Integers
-    features: Floats
-    """Queries by neighbours by features."""
-
-
-def compare_with_judged(memory: Memory, first: FirstPass) -> Pairs:
-    """The most promising judged queries for each query, with features of each pair."""
+def compare_with_judged(memory: Memory, first: FirstPass) -> tuple[Integers, Floats]:
+    """The most promising judged queries for each query, and features of each pair."""
     found, promise, centers = _fits(memory, first)
     neighbours = best_columns(promise, NEIGHBOURS)
     rows = np.arange(len(neighbours))[:, None]
@@ -159,10 +147,7 @@ def compare_with_judged(memory: Memory, first: FirstPass) -> Pairs:
     near = np.stack([columns[name] for name in PAIR_FEATURES], -1)
     lengths = np.broadcast_to(first.questions.lengths[:, None], neighbours.shape)
     alone = np.stack([np.log1p(memory.counts)[neighbours], lengths, memory.lengths[neighbours]], -1)
-    return Pairs(
-        neighbours,
-        np.concatenate([near, by_maximum(near), alone], -1).astype(np.float32),
-    )
+    return neighbours, np.concatenate([near, by_maximum(near), alone], -1).astype(np.float32)
 
 
 def true_overlap(relevant: Sparse, remembered: Sparse, neighbours: Integers) -> Floats:

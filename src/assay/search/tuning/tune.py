@@ -15,10 +15,10 @@ from assay.search.chunks import document_vectors
 from assay.search.embedding import Embedder, VectorCache
 from assay.search.retriever import MAX_TOP_K, Retriever
 from assay.search.tuning.arrays import Integers
-from assay.search.tuning.features import TuningData, bm25_constants, fingerprint_of
-from assay.search.tuning.fit import TRAIN, fit
+from assay.search.tuning.features import TuningData, bm25_constants
+from assay.search.tuning.fit import fit
 from assay.search.tuning.model import TunedRanker, load_model, save_model
-from assay.search.tuning.validation import HeldOut, TuningGain, ZeroShot
+from assay.search.tuning.validation import HeldOut, ZeroShot
 
 
 def open_tuned(
@@ -29,23 +29,12 @@ def open_tuned(
     seed: int = 0,
     progress: Progress = silent,
 ) -> TunedRanker:
-    """The model of this data set, these settings and this code; learned now if there is none.
-
-    Which splits it learned from is in `about.splits`: `assay tune --split` decides that.
-    """
+    """The model of this data set, these settings and this code; learned now if there is none."""
     # A query needs many small products: for these, threads of BLAS cost far more than they give.
     threadpool_limits(1, user_api="blas")
     path = model_path(dataset, embedder, seed=seed)
     if path.exists():
-        documents = list(dataset.documents.values())
-        known = load_model(
-            path,
-            fingerprint_of(
-                [one.id for one in documents],
-                [one.title for one in documents],
-                [one.text for one in documents],
-            ),
-        )
+        known = load_model(path)
         read = (known.encoder.language, known.encoder.stop_words, known.about.bm25)
         if read == _reading(retriever):
             return known
@@ -60,14 +49,11 @@ def learn(
     retriever: Retriever,
     *,
     seed: int = 0,
-    splits: Sequence[str] = TRAIN,
     progress: Progress = silent,
 ) -> TunedRanker:
-    """Learn from the train split; the test split is never passed in.
+    """Learn from the train split; the test split is never passed in, dev only measures.
 
-    `retriever`: of the same documents. What is learned has to beat its hybrid ranking.
-    `splits`: `check_splits` says which are allowed; dev is only remembered, after everything is
-    chosen and measured.
+    `retriever` has the same documents. What is learned has to beat its hybrid ranking.
     """
     documents, cache = list(dataset.documents.values()), VectorCache()
     judged = {
@@ -92,7 +78,7 @@ def learn(
         stop_words=stop_words,
         bm25=constants,
     )
-    return fit(data, _hybrid(data, retriever, progress), seed, progress, splits=splits)
+    return fit(data, _hybrid(data, retriever, progress), seed, progress)
 
 
 def _reading(retriever: Retriever) -> tuple[str, str, tuple[float, ...]]:
@@ -136,49 +122,27 @@ def describe_gain(held_out: HeldOut) -> str:
     where = f"{gain.queries} held-out queries of {held_out.split}"
     figures = f"nDCG@10 {gain.tuned:.4f}, against {gain.hybrid:.4f} for hybrid"
     word = "it is better" if held_out.better else "it is not significantly better"
-    cost = "" if held_out.harmless else _cost(held_out.unfamiliar)
-    return f"on {where} it reaches {figures}: {word}{cost}{_spread(held_out)}"
-
-
-def _spread(held_out: HeldOut) -> str:
-    """What dev says alone, and how much of it another seed would change."""
-    spread = held_out.seed_spread
-    if held_out.dev is None or spread is None:
-        return ""
-    low, high = min(held_out.by_set), max(held_out.by_set)
-    return (
-        f"; on the {held_out.dev.queries} of dev {held_out.dev.tuned:.4f}, which another "
-        f"seed moves by about {spread:.4f} (each of its {len(held_out.by_set)} sets of trees alone "
-        f"reaches {low:.4f} to {high:.4f})"
-    )
-
-
-def _cost(unfamiliar: TuningGain) -> str:
-    return (
-        f", but {-unfamiliar.ndcg_10:.4f} worse on the {unfamiliar.queries} of them whose "
-        "relevant documents no train query shares"
-    )
-
-
-def check_splits(text: str) -> tuple[str, ...]:
-    """`train`, or `train,dev`, as `assay tune --split` takes it."""
-    for allowed in (TRAIN, (*TRAIN, "dev")):
-        if tuple(part.strip() for part in text.split(",")) == allowed:
-            return allowed
-    raise UsageError(f"--split must be train or train,dev, got {text!r}")
+    cost = ""
+    if not held_out.harmless:
+        unfamiliar = held_out.unfamiliar
+        cost = (
+            f", but {-unfamiliar.ndcg_10:.4f} worse on the {unfamiliar.queries} of them whose "
+            "relevant documents no train query shares"
+        )
+    return f"on {where} it reaches {figures}: {word}{cost}"
 
 
 def model_path(dataset: Dataset, embedder: Embedder, *, seed: int = 0) -> Path:
-    """Named after everything that the model depends on but the splits that it learned from and the
-    settings of the index, which are in the file: a stale one is never opened.
+    """Named after everything that the model depends on but the settings of the index, which are in
+    the file: a stale one is never opened.
     """
     parts = (dataset.fingerprint, embedder.name, seed, _code_version())
     name = hashlib.sha256("\x1f".join(map(str, parts)).encode()).hexdigest()[:16]
     return cache_folder() / "tuned" / f"{name}.model"
 
 
+# The modules beside this package that a hybrid ranking is made by.
 _HYBRID = ("analyzer", "bm25", "chunks", "fusion", "retriever", "vector_metric")
-"""The modules beside this package that a hybrid ranking is made by."""
 
 
 def _code_version() -> str:

@@ -13,61 +13,56 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sparse  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from assay.search.fusion import blend
 from assay.search.ndcg import ndcg_at
-from assay.search.tuning.arrays import Bits, Floats, Integers, Sparse, sums, vertical_stack
+from assay.search.tuning.arrays import Bits, Floats, Integers, Sparse, sums
 from assay.search.tuning.features import TuningData
-from assay.search.tuning.ranking import (
-    PAGE,
-    RANKING_TREES,
-    THREADS,
-    RankingCandidates,
-    TreeSets,
-)
+from assay.search.tuning.ranking import PAGE, RankingCandidates
+from assay.search.tuning.trees import RANKING_TREES, TreeSets
 
 # Below this, a mean over unfamiliar queries says nothing.
 MIN_UNFAMILIAR = 10
 NEWTON_STEPS = 20
+TREE_COUNTS = (20, 40, 60, 80, RANKING_TREES)
+# The probability of a familiar query from which the trees alone decide, and half of which leaves it
+# to the zero-shot ranking; 0 trusts the trees with every query.
+TRUSTED_FROM = (0.0, 0.5, 0.75, 1.0)
+
+Doubles = NDArray[np.float64]
+# The ranking that needs no tuning: for each query (by index) the documents, best first.
+ZeroShot = Callable[[Sequence[int]], list[Integers]]
 
 
 @dataclass(frozen=True)
 class TuningGain:
     """Of the tuned ranking over the zero-shot one, on the same queries.
 
-    `hybrid` and `tuned` are means of nDCG@10, as trec_eval computes it (linear gain).
+    `hybrid` and `tuned` are means of nDCG@10, as trec_eval computes it (linear gain); `ndcg_10` is
+    the mean difference.
     """
 
     queries: int
     hybrid: float
     tuned: float
     ndcg_10: float
-    """The mean difference."""
     standard_error: float
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """How much better the tuned ranking is on queries that it has not learned from."""
+    """How much better the tuned ranking is on queries that it has not learned from.
+
+    `split` is `train`, or `train and dev`. Of train, every query is answered by trees that have
+    learned from the others. `unfamiliar` are the queries none of whose relevant documents is
+    remembered: skill without memory.
+    """
 
     split: str
-    """`train`, or `train and dev`. Of train, every query is answered by trees that have learned
-    from the others."""
     all: TuningGain
     unfamiliar: TuningGain
-    """Only the queries none of whose relevant documents is remembered: skill without memory."""
-    dev: TuningGain | None = None
-    """Only dev, where all sets of trees are asked together, as they are for a new query."""
-    by_set: tuple[float, ...] = ()
-    """nDCG@10 on dev with each set of ranking trees alone: what the seed decides."""
-
-    @property
-    def seed_spread(self) -> float | None:
-        """How far another seed moves nDCG@10 on dev: the standard error of the mean of sets."""
-        if len(self.by_set) < 2:
-            return None
-        return float(np.std(self.by_set, ddof=1) / len(self.by_set) ** 0.5)
 
     @property
     def harmless(self) -> bool:
@@ -81,58 +76,17 @@ class HeldOut:
         return self.all.ndcg_10 > 2 * self.all.standard_error
 
 
-def gain(before: Floats, after: Floats) -> TuningGain:
-    """From what `scores_by_query` says about two rankings of the same queries."""
-    differences = after - before
-    count = len(differences)
-    spread = float(differences.std(ddof=1)) if count > 1 else 0.0
-    return TuningGain(
-        queries=count,
-        hybrid=_mean(before),
-        tuned=_mean(after),
-        ndcg_10=float(differences.mean()) if count else 0.0,
-        standard_error=spread / max(1, count) ** 0.5,
-    )
-
-
-def scores_by_query(rankings: Sequence[Integers], grades: Sparse) -> Floats:
-    """nDCG@10 of each query."""
-    rows = [
-        _score_ranking(ranking, np.asarray(grades[row].toarray(), np.float32).ravel())
-        for row, ranking in enumerate(rankings)
-    ]
-    return np.array(rows, np.float32)
-
-
-def _score_ranking(ranking: Integers, grades: Floats) -> float:
-    relevant = grades[grades > 0]
-    return ndcg_at(grades[ranking[:10]], relevant, 10) if len(relevant) else 0.0
-
-
-def _mean(per_query: Floats) -> float:
-    return float(per_query.mean()) if len(per_query) else 0.0
-
-
-TREE_COUNTS = (20, 40, 60, 80, RANKING_TREES)
-# The probability of a familiar query from which the trees alone decide, and half of which leaves it
-# to the zero-shot ranking; 0 trusts the trees with every query.
-TRUSTED_FROM = (0.0, 0.5, 0.75, 1.0)
-
-Doubles = NDArray[np.float64]
-ZeroShot = Callable[[Sequence[int]], list[Integers]]
-"""The ranking that needs no tuning: for each query (by index) the documents, best first."""
-
-
 @dataclass(frozen=True)
 class ValidationFold:
-    """Queries that the trees have not learned from."""
+    """Queries that the trees have not learned from, and the training queries that are remembered
+    for them.
+    """
 
     split: str
     queries: list[int]
     candidates: list[RankingCandidates]
     trees: TreeSets
     remembered: list[int]
-    """Training queries whose judgments helped."""
 
 
 @dataclass(frozen=True)
@@ -182,32 +136,24 @@ def _trust(likely: Doubles, trusted_from: float) -> Doubles:
     return np.asarray(np.clip(2 * likely / trusted_from - 1, 0, 1))
 
 
-@dataclass(frozen=True)
-class RankerSettings:
-    """How many trees are used, and which queries they decide alone."""
-
-    trees: int
-    gate: FamiliarityGate
-
-
 def choose_settings(
     data: TuningData, tests: Sequence[ValidationFold], ask_zero_shot: ZeroShot
-) -> tuple[RankerSettings, HeldOut]:
-    """The best number of trees, and how far they are trusted.
+) -> tuple[int, FamiliarityGate, HeldOut]:
+    """The best number of trees, how far they are trusted, and what they are worth.
 
     Of the ways to trust them that are not worse than full trust by more than a standard error, the
     one that does best on unfamiliar queries is chosen: judged queries are often of one kind, and
     others may be asked later. The zero-shot ranking is a second search: without a gain on
     unfamiliar queries beyond a standard error, there is none.
     """
-    grades = vertical_stack([data.grades(test.split, test.queries) for test in tests])
+    grades = sparse.vstack([data.grades(test.split, test.queries) for test in tests]).tocsr()
     zero_shot = ask_zero_shot([query for test in tests for query in test.queries])
     familiar = np.concatenate([_familiar(data, test) for test in tests])
-    candidates = [one for test in tests for one in test.candidates]
     before = scores_by_query(zero_shot, grades)
-    by_trees = {trees: _rankings(tests, trees) for trees in TREE_COUNTS}
-    plain = {trees: scores_by_query(ranked, grades) for trees, ranked in by_trees.items()}
+    by_trees = {count: _rankings(tests, count) for count in TREE_COUNTS}
+    plain = {count: scores_by_query(ranked, grades) for count, ranked in by_trees.items()}
     trees = max(TREE_COUNTS, key=lambda count: plain[count].mean())
+    candidates = [one for test in tests for one in test.candidates]
     pairs = zip(candidates, by_trees[trees], strict=True)
     signs = np.stack([familiar_signs(one, ranking[0]) for one, ranking in pairs])
     likely = _held_out_probability(signs, familiar, [len(test.queries) for test in tests])
@@ -222,17 +168,40 @@ def choose_settings(
     start = max(as_good, key=lambda one: outcomes[one][unfamiliar].mean())
     if _as_good(plain[trees][unfamiliar], outcomes[start][unfamiliar]):
         start = 0.0
-    splits = [split for test in tests for split in [test.split] * len(test.queries)]
-    dev = np.array([split == "dev" for split in splits])
     after = outcomes[start]
-    gate = FamiliarityGate(tuple(fit_familiarity(signs, familiar).tolist()), start)
-    return RankerSettings(trees, gate), HeldOut(
-        split=" and ".join(dict.fromkeys(splits)),
+    held_out = HeldOut(
+        split=" and ".join(dict.fromkeys(test.split for test in tests)),
         all=gain(before, after),
         unfamiliar=gain(before[~familiar], after[~familiar]),
-        dev=gain(before[dev], after[dev]) if dev.any() else None,
-        by_set=_by_set(data, tests, trees),
     )
+    weights = tuple(fit_familiarity(signs, familiar).tolist())
+    return trees, FamiliarityGate(weights, start), held_out
+
+
+def gain(before: Floats, after: Floats) -> TuningGain:
+    """From what `scores_by_query` says about two rankings of the same queries."""
+    count = len(before)
+    if not count:
+        return TuningGain(0, 0.0, 0.0, 0.0, 0.0)
+    differences = after - before
+    spread = float(differences.std(ddof=1)) if count > 1 else 0.0
+    return TuningGain(
+        queries=count,
+        hybrid=float(before.mean()),
+        tuned=float(after.mean()),
+        ndcg_10=float(differences.mean()),
+        standard_error=spread / count**0.5,
+    )
+
+
+def scores_by_query(rankings: Sequence[Integers], grades: Sparse) -> Floats:
+    """nDCG@10 of each query."""
+    rows = []
+    for row, ranking in enumerate(rankings):
+        own = np.asarray(grades[row].toarray(), np.float32).ravel()
+        relevant = own[own > 0]
+        rows.append(ndcg_at(own[ranking[:10]], relevant, 10) if len(relevant) else 0.0)
+    return np.array(rows, np.float32)
 
 
 def _held_out_probability(signs: Doubles, familiar: Bits, sizes: Sequence[int]) -> Doubles:
@@ -254,32 +223,17 @@ def _blend(tuned: Integers, untuned: Integers, weight: float) -> Integers:
     return np.array(sorted(scores, key=lambda one: -scores[one]), np.int64)
 
 
-def _by_set(data: TuningData, tests: Sequence[ValidationFold], trees: int) -> tuple[float, ...]:
-    """nDCG@10 on dev of each set alone; nothing without dev, whose queries no set has seen."""
-    return tuple(
-        float(scores_by_query(_rankings([test], trees, only), grades).mean())
-        for test in tests
-        if test.split == "dev"
-        for grades in [data.grades("dev", test.queries)]
-        for only in range(len(test.trees.sets))
-    )
-
-
 def _familiar(data: TuningData, test: ValidationFold) -> Bits:
     """Which queries have a relevant document that a remembered query has, too."""
     known = sums(data.grades("train", test.remembered), 0) > 0
     return np.asarray(data.grades(test.split, test.queries) @ known.astype(np.float32) > 0)
 
 
-def _rankings(
-    tests: Sequence[ValidationFold], trees: int, only: int | None = None
-) -> list[Integers]:
-    """`only`: with this one of the sets of trees."""
+def _rankings(tests: Sequence[ValidationFold], trees: int) -> list[Integers]:
     found = []
     for test in tests:
-        chosen = test.trees if only is None else TreeSets(test.trees.sets[only : only + 1])
         rows = np.concatenate([one.features for one in test.candidates])
-        scores = chosen.predict(rows, trees, THREADS)
+        scores = test.trees.predict(rows, trees)
         ends = np.cumsum([len(one.sizes) for one in test.candidates])
         for one, own in zip(test.candidates, np.split(scores, ends[:-1]), strict=True):
             found.append(one.documents[one.order(own)])
