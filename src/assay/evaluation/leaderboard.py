@@ -146,9 +146,8 @@ def _pair_p_value(folder: Path, a: str, b: str, figure: str) -> float:
     return _p_value(figure, first, second)
 
 
-@lru_cache(maxsize=5000)
+@lru_cache(maxsize=5000)  # a page of ranks asks the same again, and reports hardly ever change
 def _p_value(figure: str, a: _File, b: _File) -> float:
-    """Kept, because a page of ranks asks the same again and reports hardly ever change."""
     scores_a, scores_b = _scores(figure, a), _scores(figure, b)
     shared = [query_id for query_id in scores_a if query_id in scores_b]
     if not shared:

@@ -154,6 +154,12 @@ def _build_report(
     config, dataset = evaluation.config, evaluation.dataset
     scores = results.scores
     spread = {m: summarize(scores.values[m], seed=config.seed) for m in scores.metrics}
+    unseen_queries = None
+    if unseen:
+        apart = summarize(scores.values[results.headline][list(unseen)], seed=config.seed)
+        unseen_queries = UnseenQueries(
+            queries=apart.n, mean=apart.mean, low=apart.low, high=apart.high
+        )
     latency = _latency(results)
     summary = _summary(results, spread, config, latency, found.seconds)
     trials = None
@@ -172,7 +178,7 @@ def _build_report(
             metric.slug: _statistic(spread[metric], scores.mean_ceiling(metric))
             for metric in scores.metrics
         },
-        unseen_queries=_unseen(results, unseen, config.seed) if unseen else None,
+        unseen_queries=unseen_queries,
         gates=gates,
         failures=dict(sorted(results.failures.items())),
         failure_examples=results.examples,
@@ -212,7 +218,8 @@ def _check_gates(
     answers: AnswersReport | None,
     sections: Mapping[str, Any],
 ) -> list[GateResult]:
-    empty = _is_empty(results, answers)
+    # Neither a document nor the text of an answer came back.
+    empty = not results.returned_ids and not (answers and answers.answered)
     checked = []
     for gate in evaluation.gates:
         if gate.search:
@@ -333,12 +340,6 @@ def _summary(
     )
 
 
-def _is_empty(results: Results, answers: AnswersReport | None) -> bool:
-    """Whether nothing came back, neither a document nor the text of an answer."""
-    answered = answers is not None and answers.answered > 0
-    return not answered and not results.returned_ids
-
-
 def _statistic(summary: SampleSummary, ceiling: float) -> Statistic:
     return Statistic(
         mean=summary.mean,
@@ -351,12 +352,6 @@ def _statistic(summary: SampleSummary, ceiling: float) -> Statistic:
         ceiling=ceiling,
         share_of_ceiling=summary.mean / ceiling if ceiling else 0.0,
     )
-
-
-def _unseen(results: Results, places: Sequence[int], seed: int) -> UnseenQueries:
-    """The headline on the queries that no train query resembles: skill, not memory."""
-    summary = summarize(results.scores.values[results.headline][list(places)], seed=seed)
-    return UnseenQueries(queries=summary.n, mean=summary.mean, low=summary.low, high=summary.high)
 
 
 def _latency(results: Results) -> Latency:

@@ -88,7 +88,6 @@ class SanityChecks:
             _check_ids,
             _check_count,
             _check_loading,
-            _check_end,
             _check_one_answer,
             _check_scores,
             _check_trend,
@@ -164,40 +163,22 @@ def _check_count(report: "Report", answers: Sequence[_Answer]) -> str:
 
 
 def _check_loading(_report: "Report", answers: Sequence[_Answer]) -> str:
-    """Nothing from the first answers and something from nearly all later ones: it was loading."""
-    empty = _empty_in_order(answers)
-    if not (early := _all_at_first(empty)):
-        return ""
-    later = empty[early:]
-    return (
-        f"the first {early} answers were empty and {len(later) - sum(later)} of the "
-        f"{len(later)} after them were not: was the target still loading? Measure it again"
-    )
-
-
-def _check_end(_report: "Report", answers: Sequence[_Answer]) -> str:
-    """The other way round: a session that ended, of which the target says nothing."""
-    empty = _empty_in_order(answers)
-    if not (late := _all_at_first(empty[::-1])):
-        return ""
-    before = len(empty) - late
-    return (
-        f"the last {late} answers were empty and {before - sum(empty[:before])} of the {before} "
-        "before them were not: did its session or its index end? Measure it again"
-    )
-
-
-def _empty_in_order(answers: Sequence[_Answer]) -> list[bool]:
-    """By time; those of the same moment stay in the order of the queries."""
-    return [not each.count for each in sorted(answers, key=lambda each: each.at)]
-
-
-def _all_at_first(empty: Sequence[bool]) -> int:
-    """How many are empty at the beginning, where nearly none is empty after it; else 0."""
-    first = empty.index(False) if False in empty else 0
-    rest = empty[first:]
-    found = first >= _MIN_ANSWERS <= len(rest) and sum(rest) <= 0.1 * len(rest)
-    return first if found else 0
+    """Nothing from the first or the last answers and something from nearly all others."""
+    # By time; those of the same moment stay in the order of the queries.
+    empty = [not each.count for each in sorted(answers, key=lambda each: each.at)]
+    for order, which, question in (
+        (empty, "first", "was the target still loading"),
+        (empty[::-1], "last", "did its session or its index end"),
+    ):
+        number = order.index(False) if False in order else 0
+        others = order[number:]
+        if number >= _MIN_ANSWERS <= len(others) and sum(others) <= 0.1 * len(others):
+            where = "after" if which == "first" else "before"
+            return (
+                f"the {which} {number} answers were empty and {len(others) - sum(others)} of the "
+                f"{len(others)} {where} them were not: {question}? Measure it again"
+            )
+    return ""
 
 
 def _check_one_answer(report: "Report", answers: Sequence[_Answer]) -> str:
