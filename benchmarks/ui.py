@@ -26,7 +26,7 @@ import httpx
 
 from assay import evaluate_agent
 
-START = "from assay.cli.app import serve_verbs; serve_verbs()"
+START = "import sys; from assay.cli.app import main; sys.argv[1:1] = ['serve', 'ui']; main()"
 PAINTED = """new Promise((told) => new PerformanceObserver((list) => {
     const found = list.getEntriesByName("first-contentful-paint")[0];
     if (found) told(found.startTime);
@@ -127,7 +127,7 @@ def main() -> None:
         }
         trend = "/trends?target=builtin:bm25&dataset=notes&split=test"
         if arguments.trend:
-            pages = {"trend": trend, "trend as a file": trend.replace("?", ".html?", 1)}
+            pages = {"trend": trend}
         with (
             serving(folder, cache) as (url, process),
             httpx.Client(base_url=url, timeout=60) as client,

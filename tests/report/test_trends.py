@@ -12,7 +12,6 @@ from assay.report.trends import (
     date_ticks,
     figure_title,
     figures_of_trend,
-    render_trend_page,
     trend_chart,
     trend_view,
 )
@@ -41,10 +40,9 @@ def points(number: int = 6) -> list[TrendPoint]:
     return made
 
 
-def drawn(number: int = 6, figure: str = "ndcg@5", **settings: object) -> ElementTree.Element:
+def drawn(number: int = 6, figure: str = "ndcg@5") -> ElementTree.Element:
     trend = build_trend(points(number), figure)
-    options = {"by_run": False, "link": lambda line: f"/runs/{line.name}", **settings}
-    chart = trend_chart(trend, **options)  # type: ignore[arg-type]
+    chart = trend_chart(trend, lambda line: f"/runs/{line.name}")
     return ElementTree.fromstring(chart)
 
 
@@ -58,8 +56,6 @@ def test_every_run_is_a_point_that_leads_to_it() -> None:
     titles = [each.findtext("title") or "" for each in found]
     assert any(re.search(r"nDCG@5 0\.4200 .*other 0000002, gate failed", each) for each in titles)
     assert not any(each.get("tabindex") for each in found)  # a link is a stop by itself
-    alone = of_class(drawn(link=None), "point")
-    assert not any(each.get("tabindex") or each.get("href") for each in alone)
 
 
 def test_only_comparable_runs_are_joined_and_older_data_is_hollow() -> None:
@@ -83,11 +79,10 @@ def test_many_runs_are_one_line_few_points_and_at_most_six_labels(number: int) -
     assert len(of_class(root, "run-label")) <= MAX_LABELS
 
 
-@pytest.mark.parametrize("by_run", [False, True])
 @pytest.mark.parametrize("number", [1, 2, 40])
 @pytest.mark.parametrize("figure", ["ndcg@5", LATENCY, COST])
-def test_any_number_of_runs_can_be_drawn(number: int, by_run: bool, figure: str) -> None:
-    root = drawn(number, figure, by_run=by_run)
+def test_any_number_of_runs_can_be_drawn(number: int, figure: str) -> None:
+    root = drawn(number, figure)
     assert "nan" not in ElementTree.tostring(root, "unicode")
     assert len(of_class(root, "point")) == number
 
@@ -95,18 +90,11 @@ def test_any_number_of_runs_can_be_drawn(number: int, by_run: bool, figure: str)
 def test_a_branch_stands_beside_its_comparable_run_before() -> None:
     made = [point(n, values={"ndcg@5": TrendValue(0.1 * n)}) for n in range(4)]
     made[2] = replace(made[2], line=replace(made[2].line, fingerprint="other"))
-    ((newest, before),) = trend_view(made, "ndcg@5").branches
+    ((newest, before),) = trend_view(made, "ndcg@5", lambda line: "").branches
     assert (newest, before) == (made[3], made[1])
-    assert [number for number, _, _ in trend_view(points(), "ndcg@5").changes] == [1]
-
-
-def test_the_page_is_one_file_without_script_or_link_to_a_server() -> None:
-    page = render_trend_page(points(), "ndcg@5")
-    assert page.startswith("<!doctype html>")
-    assert "script" not in page.split("</style>")[1]
-    assert "href=" not in page.split("</style>")[1]
-    assert "label 3 &lt;b&gt;" in page
-    assert "label 3 <b>" not in page
+    assert [number for number, _, _ in trend_view(points(), "ndcg@5", lambda line: "").changes] == [
+        1
+    ]
 
 
 def test_figures_and_their_titles_are_for_people() -> None:

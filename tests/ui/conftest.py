@@ -18,6 +18,7 @@ from assay import evaluate, load_dataset
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+Search = Callable[..., list[dict[str, Any]]]
 SCRIPT = "<script>document.title = 'owned'</script><img src=x onerror=\"document.title='owned'\">"
 
 _FLAGS = (
@@ -97,7 +98,9 @@ def runs(folder: Path) -> Path:
 
 @pytest.fixture(scope="package")
 def answer_runs(folder: Path) -> Path:
-    """`bm25` on the bundled notes, asked again in other contexts; `liar`, who means harm."""
+    """On the bundled notes: `bm25`, asked again in other contexts; `liar`, who means harm; `hasty`
+    and `careful`, whose searches are recorded.
+    """
     out = folder / "answer-runs"
 
     def liar(query: str, top_k: int) -> dict[str, object]:
@@ -111,6 +114,17 @@ def answer_runs(folder: Path) -> Path:
     settings: dict[str, Any] = {"out": out, "answers": True, "num_queries": 60}
     evaluate("builtin:bm25", "notes", counterfactuals=True, **settings)
     evaluate(liar, "notes", **settings)
+
+    def hasty(query: str, top_k: int, search: Search) -> list[str]:
+        return [hit["doc_id"] for hit in search(query, top_k=top_k)]
+
+    def careful(query: str, top_k: int, search: Search) -> list[str]:
+        found = [hit["doc_id"] for words in (query, "plug") for hit in search(words, top_k=3)]
+        return found[:top_k]
+
+    for agent in (hasty, careful):
+        agent.__qualname__ = agent.__name__
+        evaluate(agent, "notes", out=out, num_queries=12, search="builtin:bm25")
     return out
 
 

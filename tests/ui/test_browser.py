@@ -29,7 +29,9 @@ SIZES = {"phone": 390, "desk": 1440}
 def addresses(runs: Path, answers: Path) -> dict[str, tuple[str, str]]:
     """Every page: of which server, and its address."""
     first, third = names(runs, "first")[0], names(runs, "third")[0]
-    bm25, liar = names(answers, "bm25")[0], names(answers, "liar")[0]
+    bm25, liar, hasty, careful = (
+        names(answers, part)[0] for part in ("bm25", "liar", "hasty", "careful")
+    )
     both = f"run={first}&run={third}"
     return {
         "runs": ("runs", "/"),
@@ -40,11 +42,13 @@ def addresses(runs: Path, answers: Path) -> dict[str, tuple[str, str]]:
         "run-failures": ("runs", f"/runs/{third}?tab=failures"),
         "run-settings": ("runs", f"/runs/{third}?tab=settings"),
         "run-answers": ("answers", f"/runs/{liar}?tab=answers"),
+        "run-searches": ("answers", f"/runs/{careful}?tab=searches"),
         "compare": ("runs", f"/compare?{both}"),
         "compare-documents": ("runs", f"/compare?{both}&tab=documents"),
         "compare-metrics": ("runs", f"/compare?{both}&tab=metrics"),
         "compare-settings": ("runs", f"/compare?{both}&tab=settings"),
         "compare-answers": ("answers", f"/compare?run={bm25}&run={liar}"),
+        "compare-searches": ("answers", f"/compare?run={hasty}&run={careful}&tab=metrics"),
         "trends": ("history", "/trends"),
         "evaluate": ("runs", "/evaluate"),
         "grade": ("runs", "/grade"),
@@ -54,8 +58,16 @@ def addresses(runs: Path, answers: Path) -> dict[str, tuple[str, str]]:
 
 PAGES = (
     *("runs", "board", "groups", "run", "run-queries", "run-failures", "run-settings"),
-    *("run-answers", "compare", "compare-documents", "compare-metrics", "compare-settings"),
-    *("compare-answers", "trends", "evaluate", "grade", "not-found"),
+    *("run-answers", "run-searches", "compare", "compare-documents", "compare-metrics"),
+    *(
+        "compare-settings",
+        "compare-answers",
+        "compare-searches",
+        "trends",
+        "evaluate",
+        "grade",
+        "not-found",
+    ),
 )
 
 

@@ -146,7 +146,7 @@ def test_no_text_reaches_a_private_run_by_way_of_another(
 def trend_pages(copies: list[Path]) -> list[str]:
     target = json.loads((copies[0] / "run.json").read_text())["target"]["name"]
     asked = urlencode({"target": target})
-    return [f"/trends?{asked}", f"/trends.html?{asked}", "/trends", "/?view=board"]
+    return [f"/trends?{asked}", "/trends", "/?view=board"]
 
 
 def hostile_dates(document: dict[str, Any]) -> None:

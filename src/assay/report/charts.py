@@ -178,6 +178,10 @@ def _plain(value: float) -> str:
     return f"{value:g}"
 
 
+def _whole(value: float) -> str:
+    return f"{value:g}" if value == int(value) else ""
+
+
 def whisker(
     mean: float, low: float | None, high: float | None, ends: tuple[float, float] = (0, 1)
 ) -> Markup:
@@ -279,7 +283,7 @@ def evidence_curve(curves: Mapping[str, Sequence[CurvePoint]]) -> Markup:
     up = Scale(0, 1, _HEIGHT - _BOTTOM, _TOP)
     last = max(found.at for curve in curves.values() for found in curve)
     across = Scale(0, last, _LEFT, _WIDTH - _RIGHT)
-    parts = grid(up, _LEFT, across.end, _plain) + _axis(across, up(0), _plain, "searches")
+    parts = grid(up, _LEFT, across.end, _plain) + _axis(across, up(0), _whole, "searches")
     rows, ends = [], []
     for number, (name, curve) in enumerate(curves.items()):
         known = [
@@ -302,7 +306,7 @@ def evidence_curve(curves: Mapping[str, Sequence[CurvePoint]]) -> Markup:
         if name:
             y = up(0) - 8 - 16 * (len(curves) - 1 - number)
             parts += [series_mark(number, across.end - 8, y - 4)]
-            parts.append(text(shortened(name, 180), across.end - 18, y, "end"))
+            parts.append(text(shortened(name, 320), across.end - 18, y, "end"))
         ends.append(f"{name} {figure(curve[-1].mean, 3)} at the end".strip())
     says = f"Evidence seen after each search: {', '.join(ends)}"
     headings = ("Run", "Searches", "Evidence seen", "95% interval")

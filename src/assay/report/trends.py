@@ -1,4 +1,4 @@
-"""A figure over time as a chart, a page and a file: a line a branch, gates, and what changed."""
+"""A figure over time as a chart: a line a branch, gates, and what changed."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,7 +24,6 @@ from assay.report.charts import (
     text_width,
     without_overlap,
 )
-from assay.report.html_templates import render_page
 from assay.report.numbers import counted, dollars, duration, figure, interval
 from assay.run.listing import RunLine
 from assay.run.trend import (
@@ -103,21 +102,18 @@ class _Frame:
         return self.places[found.line.name], self.up(found.values[self.name].mean)
 
 
-def trend_chart(trend: TargetTrend, *, by_run: bool = False, link: Link | None = None) -> Markup:
+def trend_chart(trend: TargetTrend, link: Link) -> Markup:
     """A figure over time: a line for each branch where runs compare, gates, and what changed.
 
-    Parameters:
-        trend: what to draw; it has at least one run.
-        by_run: give every run the same room, instead of placing it by its date.
-        link: where a run leads to; None for a page without a server.
+    `trend` has at least one run; `link` says where each leads to.
     """
     name = trend.figure
     colors = {branch: number for number, branch in enumerate(branches_of(trend)[:MAX_SERIES])}
     shown = [series for series in trend.series if series.branch in colors]
     legend, top = _legend(colors)
-    frame = _frame(trend, shown, top + 24, by_run=by_run)
+    frame = _frame(trend, shown, top + 24)
     parts = [*grid(frame.up, _LEFT, _WIDTH - _RIGHT, _axis_words(name), 5), *legend]
-    parts += _time_axis(trend, frame, by_run=by_run)
+    parts += _time_axis(frame.across)
     parts += _gate_lines(trend, frame)
     parts += _change_marks(trend, frame, top + 12)
     for series in shown:
@@ -132,8 +128,8 @@ def trend_chart(trend: TargetTrend, *, by_run: bool = False, link: Link | None =
         value, gate = found.values[name], ", gate failed" * bool(found.line.gates_failed)
         range_ = "" if value.low is None else f" {interval(value.low, value.high)}"
         words = f"{figure_title(name)} {figure_words(name, value.mean)}{range_}, {run_words(found)}"
-        href = link(found.line) if link else ""
-        parts.append(point(mark, f"{words}{gate}", href, stop=len(dots) <= _MAX_STOPS))
+        stop = len(dots) <= _MAX_STOPS
+        parts.append(point(mark, f"{words}{gate}", link(found.line), stop=stop))
     parts += _labels([found for _, found in dots], frame)
     first, newest = (figure_words(name, trend.points[at].values[name].mean) for at in (0, -1))
     runs = counted(len(trend.points), "run")
@@ -141,10 +137,10 @@ def trend_chart(trend: TargetTrend, *, by_run: bool = False, link: Link | None =
     return drawing(_WIDTH, _HEIGHT, parts, says, "trend")
 
 
-def _frame(trend: TargetTrend, shown: Sequence[TrendSeries], top: float, *, by_run: bool) -> _Frame:
+def _frame(trend: TargetTrend, shown: Sequence[TrendSeries], top: float) -> _Frame:
     name, bottom = trend.figure, _HEIGHT - _BOTTOM
     points = sorted((p for series in shown for p in series.points), key=lambda p: p.moment)
-    moments = [float(place) if by_run else p.moment for place, p in enumerate(points)]
+    moments = [point.moment for point in points]
     spare = 0.0 if moments[-1] > moments[0] else 1.0
     across = Scale(moments[0] - spare, moments[-1] + spare, _LEFT + 14, _WIDTH - _RIGHT - 14)
     places = {p.line.name: across(at) for p, at in zip(points, moments, strict=True)}
@@ -201,15 +197,9 @@ def date_ticks(low: float, high: float, most: int) -> list[tuple[float, str]]:
     return [(at, datetime.fromtimestamp(at, UTC).strftime(form)) for at in moments]
 
 
-def _time_axis(trend: TargetTrend, frame: _Frame, *, by_run: bool) -> list[str]:
-    across, y = frame.across, _HEIGHT - _BOTTOM
-    if by_run:
-        runs = [found for found in reversed(trend.points) if found.line.name in frame.places]
-        words = [(r.line.git_commit or _moment(r.moment)[5:10])[:7] for r in runs]
-        dates = [(frame.places[r.line.name], w) for r, w in zip(runs, words, strict=True)]
-    else:
-        most = int((across.end - across.start) / 70)
-        dates = [(across(at), words) for at, words in date_ticks(across.low, across.high, most)]
+def _time_axis(across: Scale) -> list[str]:
+    y, most = _HEIGHT - _BOTTOM, int((across.end - across.start) / 70)
+    dates = [(across(at), words) for at, words in date_ticks(across.low, across.high, most)]
     marks = [text(words, x, y + 16, "middle", "tick") for x, words in without_overlap(dates)]
     return [line(_LEFT, y, across.end + 14, y, "axis"), *marks]
 
@@ -320,17 +310,8 @@ def figures_of_trend(points: Sequence[TrendPoint]) -> list[str]:
     return list(dict.fromkeys(name for found in reversed(points) for name in found.values))
 
 
-def trend_view(
-    points: Sequence[TrendPoint], name: str, *, by_run: bool = False, link: Link | None = None
-) -> TrendView:
-    """What a page shows of runs that have a figure; at least one of them has it.
-
-    Parameters:
-        points: the runs of a target on a data set, oldest first.
-        name: the figure to follow.
-        by_run: place the runs one by one instead of by date.
-        link: where a run leads to; None for a page without a server.
-    """
+def trend_view(points: Sequence[TrendPoint], name: str, link: Link) -> TrendView:
+    """What the page shows of runs, oldest first; at least one of them has the figure."""
     trend = build_trend(points, name)
     rows = [
         (
@@ -344,7 +325,7 @@ def trend_view(
         for found in reversed(trend.points)
     ]
     headings = ("Started", "Branch", "Commit", "Label", figure_title(name), "95% interval")
-    plot = f'<div class="scroll newest">{trend_chart(trend, by_run=by_run, link=link)}</div>'
+    plot = f'<div class="scroll newest">{trend_chart(trend, link)}</div>'
     changes = enumerate(trend.changes[-_MAX_CHANGES:], start=1)
     return TrendView(
         trend,
@@ -371,10 +352,3 @@ def _notes(trend: TargetTrend) -> Iterator[str]:
         yield f"{counted(more, 'more branch', 'more branches')} can be chosen above."
     if trend.silent:
         yield f"Left out: {counted(trend.silent, 'run')} in which no query was answered."
-
-
-def render_trend_page(points: Sequence[TrendPoint], name: str, *, by_run: bool = False) -> str:
-    """The page as one file, without links to a server."""
-    view = trend_view(points, name, by_run=by_run)
-    title = f"{view.title} of {view.newest.target} on {view.newest.dataset}"
-    return render_page("trend_file.html", trend=view, title=title)

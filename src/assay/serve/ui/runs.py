@@ -4,7 +4,6 @@ import asyncio
 import io
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import partial
 from math import ceil, floor
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -17,7 +16,7 @@ from assay.errors import UsageError
 from assay.evaluation.leaderboard import Board, make_boards
 from assay.report.charts import sparkline
 from assay.report.export import ExportedRun, run_columns, run_rows, write_rows
-from assay.report.trends import figure_title, figures_of_trend, render_trend_page, trend_view
+from assay.report.trends import figure_title, figures_of_trend, trend_view
 from assay.run.folder import RunFolder
 from assay.run.listing import RunLine, RunSearch, verdict_of
 from assay.run.state import RunState
@@ -59,7 +58,6 @@ def run_list_routes() -> list[BaseRoute]:
         Route("/chosen", act_on_chosen, methods=["POST"]),
         Route("/export", export_runs),
         Route("/trends", trends_page),
-        Route("/trends.html", trends_page),
     ]
 
 
@@ -215,17 +213,10 @@ class TrendSet(NamedTuple):
 
 
 async def trends_page(request: Request) -> Response:
-    """One chart of the set that the address names, else of the largest; or that as a file."""
+    """One chart of the set that the address names, else of the largest."""
     ui = ui_of(request)
     await ui.refresh()
-    found = await asyncio.to_thread(_trend, ui, request)
-    if not request.url.path.endswith(".html"):
-        return ui.page(request, "trend.html", **found)
-    if found["trend"] is None:
-        return ui.page(request, "trend.html", status=404, **found)
-    by_run = found["asked"]["x"] == "run"
-    render = partial(render_trend_page, found["points"], found["figure"], by_run=by_run)
-    return download(await asyncio.to_thread(render), "trend.html")
+    return ui.page(request, "trend.html", **await asyncio.to_thread(_trend, ui, request))
 
 
 def _trend_sets(ui: Ui) -> list[TrendSet]:
@@ -241,12 +232,12 @@ def _trend_sets(ui: Ui) -> list[TrendSet]:
 
 
 def _trend(ui: Ui, request: Request) -> dict[str, Any]:
-    names = ("target", "dataset", "split", "metric", "branch", "since", "until", "x")
+    names = ("target", "dataset", "split", "metric", "branch", "since", "until")
     asked, sets = asked_for(request, *names), _trend_sets(ui)
     wanted = [
         one for one in sets if all(asked[name] in ("", getattr(one, name)) for name in names[:3])
     ]
-    values = {"sets": sets, "chosen": None, "asked": asked, "trend": None, "points": []}
+    values = {"sets": sets, "chosen": None, "asked": asked, "trend": None}
     if not wanted:
         return values
     every = ui.index.trend_points(wanted[0].lines[:MAX_TREND])
@@ -256,12 +247,10 @@ def _trend(ui: Ui, request: Request) -> dict[str, Any]:
     choices = [name for name in (asked["metric"], headline, *figures) if name in figures]
     figure, view = (choices or [""])[0], None
     if figure:
-        by_run = asked["x"] == "run"
-        view = trend_view(points, figure, by_run=by_run, link=lambda line: f"/runs/{line.name}")
+        view = trend_view(points, figure, lambda line: f"/runs/{line.name}")
     return values | {
         "chosen": wanted[0],
         "trend": view,
-        "points": points,
         "figure": figure,
         "figures": figures,
         "title_of": figure_title,
