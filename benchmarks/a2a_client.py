@@ -103,7 +103,7 @@ async def compare(url: str, calls: int) -> None:
     from a2a.helpers import new_text_message
     from a2a.types.a2a_pb2 import Role, SendMessageRequest
 
-    from assay.targets.a2a.agent import A2AAgent
+    from assay.targets.a2a import A2AAgent
 
     text = json.dumps({"query": "statins and muscle pain", "top_k": 5})
     blocking, streaming = A2AAgent(url), A2AAgent(url, streaming=True)
@@ -143,7 +143,7 @@ def resident_mb() -> float:
 
 async def grow(url: str, calls: int) -> None:
     """Resident memory after a tenth of the calls, when all is warm, and after all of them."""
-    from assay.targets.a2a.agent import A2AAgent
+    from assay.targets.a2a import A2AAgent
 
     agent = A2AAgent(url)
     await agent.open()

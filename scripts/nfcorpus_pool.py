@@ -18,8 +18,7 @@ from pathlib import Path
 from assay.data import Dataset, load_dataset
 from assay.data.beir import write_new_beir
 from assay.labels.reference_writing import SELECTED
-from assay.targets.opening import open_target
-from assay.targets.target_kinds import OpenContext
+from assay.targets.target_kinds import OpenContext, open_target
 
 POOL = Path(__file__).parents[1] / "tests" / "rag_evaluation" / "fixtures" / "pool.txt"
 DEPTH = 50

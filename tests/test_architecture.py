@@ -140,7 +140,7 @@ def test_docstrings_list_parameters_under_one_heading() -> None:
 # What exists once, by what it looks like and the one module that may have it.
 ONCE = {
     r"httpx\.(?:Async)?Client\(": {"net/client.py"},
-    r"httpx2\.AsyncClient\(": {"targets/mcp/connection.py"},
+    r"httpx2\.AsyncClient\(": {"targets/mcp_connection.py"},
     r"(?i)retry-after.{0,80}parsedate|parsedate.{0,80}retry": {"net/retry.py"},
     r"\bos\.replace\(|\.replace\(path\)|\bpart\.replace\(": {"files.py"},
     r"\bflock\(|msvcrt": {"locks.py"},

@@ -51,7 +51,7 @@ def test_an_agent_is_shown_with_its_card_transport_and_calls() -> None:
     with serving(agent_app(("1.0",))) as url:
         done = run(url, "--query", "data x", "--top-k", "2")
     assert done.exit_code == 0, done.output
-    for words in ("new agent 1.3", "A2A 1.0 over JSON-RPC", "blocking call", "streaming call"):
+    for words in ("new agent 1.3", "A2A 1.0 over JSON-RPC", "blocking call"):
         assert words in done.output
     assert "2 ids in" in done.output
     # Its card names port 1, where nobody listens.
@@ -64,7 +64,7 @@ def test_json_has_it_all() -> None:
         done = run(f"a2a:{url}", "--query", "text x", "--json")
     found = json.loads(done.stdout)
     assert (found["reached"], found["healthy"], found["protocol"]) == (True, True, "a2a")
-    assert [call["way"] for call in found["calls"]] == ["blocking", "streaming"]
+    assert [call["way"] for call in found["calls"]] == ["blocking"]
     assert found["card"]["name"] == "new agent"
     assert found["problems"][0]["grave"] is False
 
@@ -153,7 +153,7 @@ def test_another_package_called_assay_is_a_problem(
     [
         ("python:target:number_of", "return a list of document ids, best first"),
         ("python:target:broken", "fix the function at the line in the message"),
-        ("builtin:bm25", "built-in targets search a data set"),
+        ("builtin:bm25", "it searches a data set, and none is loaded"),
     ],
 )
 def test_the_remedy_is_for_the_kind_of_target(

@@ -85,7 +85,6 @@ def test_an_application_that_answers_learns_how_to_map_its_answer() -> None:
         ([{"i": "u"}, {"i": "v", "d": NOTES[0]}], ["ids=[].i"], "try: --map 'ids=[].d'"),
         (f"See [{NOTES[0]}].", ["ids=x"], r"try: --map 'ids=re:\[([^\]]+)\]'"),
         ({"hits": [{"id": "other"}]}, ["ids=hits[].id"], "map the field with these ids"),
-        ({"hits": [f"KB_{each}" for each in NOTES[:3]]}, ["ids=hits"], "ids=re:"),
         (
             {"hits": [f"{each}#chunk-0" for each in NOTES[:3]]},
             ["ids=hits"],

@@ -16,9 +16,8 @@ from assay.data import load_dataset
 from assay.evaluation.evaluation import Evaluation, Events
 from assay.evaluation.run import Run
 from assay.run.config import RunConfig
-from assay.targets.mapping import parse_mapping
-from assay.targets.opening import open_target
-from assay.targets.target_kinds import OpenContext
+from assay.targets.answer_reader import parse_mapping
+from assay.targets.target_kinds import OpenContext, open_target
 
 MAPPING = ("ids=hits[].id", "scores=hits[].score")
 

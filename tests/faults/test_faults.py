@@ -13,7 +13,7 @@ from assay.errors import TargetError
 from assay.evaluation.evaluation import Evaluation
 from assay.evaluation.run import Run
 from assay.run.config import RunConfig
-from assay.targets.a2a.agent import A2AAgent
+from assay.targets.a2a import A2AAgent
 
 BOUND = 20.0
 """Seconds after which a run counts as hung; what it guards against would last for minutes."""
@@ -39,7 +39,7 @@ async def test_a_wrong_address_in_the_card_gives_way_to_the_one_that_was_used(
     agent = A2AAgent(f"{bad.url}/{mode}")
     outcome = await evaluate(agent, tmp_path)
     assert outcome.metrics["ndcg@5"] == pytest.approx(1.0)
-    assert agent.dialect.url == f"{bad.url}/{mode}/fine"
+    assert agent.interface.url == f"{bad.url}/{mode}/fine"
     assert "calling" in agent.findings[0].what
     assert agent.findings[0].what in caplog.text
 

@@ -29,10 +29,9 @@ from assay.net.redact import redact_url
 from assay.net.retry import parse_retry_after
 from assay.net.sse import EventReader, EventTooLarge
 from assay.run.calls import CallLog, CallWriter
-from assay.targets.a2a.agent import read_reply
-from assay.targets.a2a.reply import A2AReply
-from assay.targets.mapping import AnswerReader, Received, parse_mapping
-from assay.targets.opening import parse_target, redact_target
+from assay.targets.a2a import A2AReply, read_reply
+from assay.targets.answer_reader import AnswerReader, Received, parse_mapping
+from assay.targets.target_kinds import parse_target, redact_target
 
 OURS = (AssayError, AgentFailure)
 

@@ -22,7 +22,7 @@ from assay.serve.contract_agents.apps import agents_app
 from assay.serve.green.agent import green_app
 from assay.serve.green.jobs import JobQueue
 from assay.serve.mcp.app import mcp_app
-from assay.targets.a2a.agent import A2AAgent
+from assay.targets.a2a import A2AAgent
 
 RUN = b"""{"request_id": "r", "task_type": "RAG_RETRIEVE", "budgets": {"timeout_ms": 900},
 "inputs": {"query": "tea", "topK": 3, "metadataFilters": {"year": {"gte": 2019}}}}"""

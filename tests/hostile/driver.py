@@ -21,10 +21,9 @@ from assay.contract.probes import CheckLimits
 from assay.contract.rules import RuleLevel
 from assay.data.dataset import Dataset
 from assay.errors import AgentFailure, AssayError, TargetError
+from assay.targets import mcp as mcp_agent
 from assay.targets.health_check import SampleQuery, check_health
-from assay.targets.mcp import agent as mcp_agent
-from assay.targets.opening import open_target
-from assay.targets.target_kinds import OpenContext, RequestSettings
+from assay.targets.target_kinds import OpenContext, RequestSettings, open_target
 
 QUERY = "Does vitamin D lower blood pressure?"
 PATIENCE, SECONDS = 20.0, 1.0

@@ -15,9 +15,8 @@ from tests.hostile.server import HostileServer
 from assay.errors import AgentFailure, TargetError
 from assay.net.outbound import OutboundPolicy
 from assay.serve.listening import bind
-from assay.targets import opening
-from assay.targets.opening import open_target
-from assay.targets.target_kinds import OpenContext
+from assay.targets import target_kinds
+from assay.targets.target_kinds import OpenContext, open_target
 
 CHECKED, ELSEWHERE = "127.0.0.1", "127.0.0.2"
 NAME = "agent.example"
@@ -74,7 +73,7 @@ async def test_the_connection_goes_to_the_address_that_was_checked(
     rebinding = Rebinding()
     monkeypatch.setattr(socket, "getaddrinfo", rebinding)
     # It would refuse the name before anything is resolved: this is about what stands behind it.
-    monkeypatch.setattr(opening, "check_permitted", lambda *_: None)
+    monkeypatch.setattr(target_kinds, "check_permitted", lambda *_: None)
     async with agent() as port, internal_service(port) as visits:
         target = PROTOCOLS[protocol].format(url=f"http://{NAME}:{port}/gzip")
         client = open_target(target, OpenContext(NOTHING, policy=policy))

@@ -8,7 +8,7 @@ from tests.interop.old_library import old_agent_running
 from tests.interop.server10 import agent_app
 
 from assay.errors import AgentFailure, FailureKind
-from assay.targets.a2a.agent import A2AAgent
+from assay.targets.a2a import A2AAgent
 from assay.targets.protocol import AgentAnswer
 
 WAYS = [False, True]
@@ -93,11 +93,11 @@ async def test_a_new_agent_that_declares_an_old_version_is_asked_in_the_new_one(
     async with running(agent_app((version,), compatible=False)) as url:
         agent = A2AAgent(url + path)
         await agent.open()
-        assert agent.dialect.version == "0.3"
+        assert agent.interface.version == "0.3"
         answers = [await agent.ask("data x", 1) for _ in range(2)]
         await agent.close()
     assert [answer.doc_ids for answer in answers] == [("d1",), ("d1",)]
-    assert agent.dialect.version == "1.0"
+    assert agent.interface.version == "1.0"
     assert [finding.remedy for finding in agent.findings if "1.0" in finding.remedy]
 
 
@@ -107,4 +107,4 @@ async def test_the_address_that_names_an_interface_chooses_it() -> None:
             agent = A2AAgent(url + path)
             await agent.open()
             await agent.close()
-            assert str(agent.dialect) == words
+            assert str(agent.interface) == words

@@ -16,8 +16,8 @@ from tests.serve.serving import serving
 from assay.data import Dataset, Document
 from assay.errors import AgentFailure, FailureKind
 from assay.targets import Agent, open_target
+from assay.targets.answer_reader import parse_mapping
 from assay.targets.health_check import SampleQuery, check_health
-from assay.targets.mapping import parse_mapping
 from assay.targets.target_kinds import OpenContext
 
 NOTES = Dataset("notes", {f"note-{n}": Document(f"note-{n}", "", "") for n in range(9)}, {}, {})

@@ -10,7 +10,7 @@ from assay.data.table import read_table
 from assay.errors import DataError
 from assay.net.json import MAX_DEPTH, is_deep, parse_json, parse_object
 from assay.targets.detection import json_values
-from assay.targets.readiness import ReadyState, _not_ready
+from assay.targets.http_agent import ReadyState, _not_ready
 
 
 def nested(levels: int, opening: str = "[", inside: str = "", closing: str = "]") -> str:

@@ -24,7 +24,7 @@ from assay.net.outbound import (
     split_address,
 )
 from assay.net.variables import POLICY_VARIABLE
-from assay.targets.a2a.agent import A2AAgent
+from assay.targets.a2a import A2AAgent
 
 GUARDED = OutboundPolicy(public_only=True)
 

@@ -9,7 +9,7 @@ from tests.poison.applications import TEA, application, obeys
 
 from assay.errors import UsageError
 from assay.evaluation.api import evaluate
-from assay.targets.request_template import fill_json
+from assay.targets.rest import fill_json
 
 ANSWER = application(obeys)
 

@@ -7,8 +7,7 @@ from scripts.nfcorpus_pool import DEPTH, POOL, pooled
 
 from assay.data import load_dataset
 from assay.labels.reference_writing import SELECTED, expected_ids
-from assay.targets.opening import open_target
-from assay.targets.target_kinds import OpenContext
+from assay.targets.target_kinds import OpenContext, open_target
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -17,7 +17,7 @@ from assay.run.folder import list_runs
 from assay.serve.green.agent import green_app
 from assay.serve.green.jobs import JobQueue
 from assay.serve.purple import Find, purple_app
-from assay.targets.a2a.agent import A2AAgent
+from assay.targets.a2a import A2AAgent
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ from assay.evaluation.evaluation import Evaluation
 from assay.progress import Progress
 from assay.run.config import RunConfig
 from assay.serve.purple import Find, Load, local_search, purple_app
-from assay.targets.a2a.agent import A2AAgent
+from assay.targets.a2a import A2AAgent
 from assay.targets.builtin import BuiltinAnswers
 
 SECRET = "patient Jane Roe"

@@ -16,7 +16,7 @@ from tests.serve.serving import serving
 
 from assay.data import Dataset, Document
 from assay.targets import Agent, AgentAnswer, open_target
-from assay.targets.mapping import parse_mapping
+from assay.targets.answer_reader import parse_mapping
 from assay.targets.target_kinds import OpenContext, RequestSettings
 
 DATA = Dataset("tiny", {f"d{n}": Document(f"d{n}", "", "") for n in range(9)}, {}, {})

@@ -12,8 +12,8 @@ from starlette.routing import Route
 from tests.contract.running import running
 
 from assay.errors import AgentFailure, FailureKind
-from assay.targets.a2a.agent import A2AAgent
-from assay.targets.a2a.reply import HTTP_JSON, Dialect
+from assay.targets.a2a import A2AAgent
+from assay.targets.a2a_card import HTTP_JSON, Interface
 
 Answer = Callable[[dict[str, Any]], Response]
 IDS = {"doc_ids": ["d1"]}
@@ -109,7 +109,7 @@ async def test_a_task_that_cannot_be_asked_after_is_not_asked_for_again() -> Non
 
 
 def test_the_id_of_a_task_stays_within_its_place_in_the_address() -> None:
-    request = Dialect(HTTP_JSON, "1.0", "http://a/rest").task("../../admin?x=1#")
+    request = Interface(HTTP_JSON, "1.0", "http://a/rest").task("../../admin?x=1#")
     assert request.url == "http://a/rest/tasks/..%2F..%2Fadmin%3Fx%3D1%23"
 
 

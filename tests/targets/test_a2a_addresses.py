@@ -14,7 +14,7 @@ from assay.errors import TargetError, UsageError
 from assay.net.client import open_client
 from assay.net.outbound import UNRESTRICTED, split_address
 from assay.net.redact import redact_url
-from assay.targets.a2a.card import find_card, places
+from assay.targets.a2a_card import find_card, places
 from assay.targets.probe import probe
 
 
@@ -62,7 +62,7 @@ async def test_a_card_behind_a_gateway_that_wants_a_key_is_found() -> None:
     routes = [Route("/.well-known/agent-card.json", card)]
     async with running(Starlette(routes=routes)) as url, open_client(UNRESTRICTED) as http:
         found = await find_card(http, f"{url}?key=secret")
-        assert found.card.name == "agent"
+        assert found.name == "agent"
         assert (await probe(f"{url}?key=secret")).startswith("a2a:")
         with pytest.raises(TargetError) as raised:
             await find_card(http, f"{url}/elsewhere?key=wrong-secret")
@@ -81,7 +81,7 @@ async def test_an_agent_that_speaks_only_grpc_is_said_to_be_one() -> None:
             with pytest.raises(TargetError) as raised:
                 await found
             message = str(raised.value)
-            assert message.startswith(f"{url} is an A2A agent, but its card offers only GRPC")
+            assert message.startswith("the agent's card offers only GRPC")
             assert "JSONRPC or HTTP+JSON" in message
 
 

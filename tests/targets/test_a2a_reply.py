@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.errors import AgentFailure, FailureKind
-from assay.targets.a2a.agent import read_reply
-from assay.targets.a2a.reply import A2AReply
-from assay.targets.mapping import AnswerReader, parse_mapping
+from assay.targets.a2a import A2AReply, read_reply
+from assay.targets.answer_reader import AnswerReader, parse_mapping
 from assay.targets.protocol import AgentAnswer
 
 GOOD = {"doc_ids": ["d1", "d2"]}

@@ -9,12 +9,11 @@ from tests.targets.every_kind import KINDS, Service, ask
 from tests.targets.test_a2a import agent_app, done
 
 from assay.errors import AgentFailure
-from assay.steps import AnswerUsage, SearchStep
-from assay.targets.a2a.agent import A2AAgent
-from assay.targets.answer_fields import (
+from assay.steps import MAX_STEPS, AnswerUsage, SearchStep
+from assay.targets.a2a import A2AAgent
+from assay.targets.answer_reader import (
     MAX_STEP_IDS,
     MAX_STEP_QUERY,
-    MAX_STEPS,
     find_steps,
     find_usage,
     read_answer,

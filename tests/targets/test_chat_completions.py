@@ -16,7 +16,7 @@ from tests.targets.search_services import best
 from assay.data import Dataset, Document, load_dataset
 from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.targets import Agent, AgentAnswer, open_target
-from assay.targets.mapping import parse_mapping
+from assay.targets.answer_reader import parse_mapping
 from assay.targets.target_kinds import OpenContext, RequestSettings
 
 DATA = Dataset("tiny", {f"doc-{n}": Document(f"doc-{n}", "", "") for n in range(9)}, {}, {})

@@ -10,7 +10,7 @@ from assay.data.dataset import Fact, ReferenceAnswer
 from assay.errors import AgentFailure, UsageError
 from assay.evaluation.api import evaluate
 from assay.llm.passages import ContextChunk
-from assay.targets.answer_fields import MAX_CHUNKS, read_answer, read_contexts
+from assay.targets.answer_reader import MAX_CHUNKS, read_answer, read_contexts
 from assay.targets.chunks import ChunkResolver, parse_separator, suggest_separator
 from assay.targets.protocol import AgentAnswer
 
@@ -42,9 +42,9 @@ def test_contexts_are_bounded() -> None:
     ("value", "words"),
     [
         ("one text", "'contexts' is a str, not a list"),
-        ([7], "position 0: is a int, not a text"),
-        (["a", {"id": "x", "words": "y"}], "position 1: has no 'text'; its keys: 'id', 'words'"),
-        ([{"text": ["a"]}], "'text' is a list"),
+        ([7], "position 0: not a text"),
+        (["a", {"id": "x", "words": "y"}], "'text'; its keys: 'id', 'words'"),
+        ([{"text": ["a"]}], "not a text"),
     ],
 )
 def test_what_is_no_context_is_refused(value: Any, words: str) -> None:

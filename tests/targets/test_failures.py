@@ -18,8 +18,7 @@ from assay.evaluation.plan import open_agent
 from assay.net.redact import quote, remember_secrets
 from assay.run.config import RunConfig
 from assay.targets import open_target
-from assay.targets.remedies import remedy_for
-from assay.targets.target_kinds import TARGET_KINDS, OpenContext
+from assay.targets.target_kinds import TARGET_KINDS, OpenContext, remedy_for
 
 KEY = "sk-live-0123456789"
 WORDS = f"INDEX_MISSING: no index \x1b[31mfor\u202e you; key {KEY} " + "x" * 400
@@ -156,9 +155,9 @@ def test_a_secret_that_an_agent_repeats_is_masked() -> None:
         (429, "http", "--concurrency"),
         (503, "a2a", "loading"),
         (404, "rest", "check the URL"),
-        (422, "rest", "compare the request with what the service expects"),
+        (422, "rest", "compare the URL, --request and --header"),
         (None, "a2a", "log"),
     ],
 )
 def test_the_remedy_fits_the_case(status: int | None, target: str, remedy: str) -> None:
-    assert remedy in remedy_for(FailureKind.AGENT_ERROR, status, TARGET_KINDS[target].remedies)
+    assert remedy in remedy_for(FailureKind.AGENT_ERROR, status, TARGET_KINDS[target])

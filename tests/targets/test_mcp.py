@@ -18,7 +18,7 @@ from assay.net.outbound import OutboundPolicy
 from assay.serve.mcp.app import mcp_app
 from assay.targets import open_target
 from assay.targets.health_check import SampleQuery, check_health
-from assay.targets.mcp.connection import ExchangeRecord, current_exchange, open_http
+from assay.targets.mcp_connection import ExchangeRecord, current_exchange, open_http
 from assay.targets.target_kinds import OpenContext
 
 
@@ -157,7 +157,7 @@ async def test_a_server_that_cannot_be_opened_is_a_target_error(target: str, wor
 
 
 async def test_a_server_that_never_says_hello_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("assay.targets.mcp.agent._OPEN_SECONDS", 0.2)
+    monkeypatch.setattr("assay.targets.mcp._OPEN_SECONDS", 0.2)
     with pytest.raises(TargetError, match=r"no MCP handshake within 0\.2 s"):
         async with opened("mcp-stdio:sleep 60"):
             pass

@@ -3,7 +3,7 @@
 import httpx2
 
 from assay.errors import FailureKind
-from assay.targets.mcp.connection import ExchangeRecord, current_exchange, open_http
+from assay.targets.mcp_connection import ExchangeRecord, current_exchange, open_http
 
 
 async def test_an_event_stream_beside_the_answers_may_not_be_compressed() -> None:

@@ -13,9 +13,9 @@ from assay.errors import AgentFailure, TargetError
 from assay.evaluation.evaluation import Evaluation
 from assay.run.config import RunConfig
 from assay.targets import open_target
-from assay.targets.mapping import parse_mapping
-from assay.targets.mcp.agent import McpSession
-from assay.targets.mcp.connection import StdioServer
+from assay.targets.answer_reader import parse_mapping
+from assay.targets.mcp import McpSession
+from assay.targets.mcp_connection import StdioServer
 from assay.targets.target_kinds import OpenContext
 
 FOLDER = os.environ.get("ASSAY_MCP_SERVERS")

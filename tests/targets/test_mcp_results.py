@@ -8,8 +8,8 @@ from mcp_types import CallToolResult, ContentBlock, ImageContent, ResourceLink, 
 
 from assay.errors import AgentFailure, FailureKind
 from assay.targets import AgentAnswer
-from assay.targets.mapping import AnswerReader
-from assay.targets.mcp.agent import read_result
+from assay.targets.answer_reader import AnswerReader
+from assay.targets.mcp import read_result
 
 KNOWN = {"MED-1", "MED-2"}
 HITS = [{"doc_id": "MED-1", "score": 1.0}, {"doc_id": "MED-2", "score": 0.5}]

@@ -10,9 +10,9 @@ from mcp.server.mcpserver import MCPServer
 from tests.targets.mcp_shapes import FOUND, SHAPES, TITLES
 
 from assay.errors import AgentFailure, FailureKind, TargetError
-from assay.targets.mapping import parse_mapping
-from assay.targets.mcp.agent import McpAgent
-from assay.targets.mcp.connection import Server
+from assay.targets.answer_reader import parse_mapping
+from assay.targets.mcp import McpAgent
+from assay.targets.mcp_connection import Server
 
 
 class InProcess(Server):
@@ -68,7 +68,7 @@ async def test_a_shape_is_measured(shape: str, mapping: tuple[str, ...], used: s
     [
         (
             "list_of_lists",
-            "requires 'collection_name'; set it with: --map arg.collection_name=VALUE",
+            "requires 'collection_name'; pass: --map arg.collection_name=VALUE",
         ),
         ("only_names", "name it with: --map query=collection_name"),
     ],

@@ -14,9 +14,8 @@ from assay.data.beir import write_beir
 from assay.errors import TargetError, UsageError
 from assay.evaluation.evaluation import Evaluation
 from assay.run.config import RunConfig
-from assay.targets.opening import parse_target
 from assay.targets.purple_process import PurpleProcess
-from assay.targets.target_kinds import OpenContext
+from assay.targets.target_kinds import OpenContext, parse_target
 
 WORDS = ("apple", "pear", "plum", "cherry", "quince", "medlar")
 

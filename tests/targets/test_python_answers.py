@@ -32,11 +32,6 @@ def ids(value: Any) -> tuple[str, ...]:
         (np.array([7, 3]), ("7", "3")),
         ({"a": 0.1, "b": 0.9}, ("b", "a")),
         ({7: 1, 3: 2}, ("3", "7")),
-        (pd.DataFrame({"doc_id": ["a", "b"], "score": [1.0, 0.5]}), ("a", "b")),
-        (pd.DataFrame({"docno": [7, 3]}), ("7", "3")),
-        (pd.Series(["a", "b"]), ("a", "b")),
-        (pd.Series([0.2, 0.9], index=["a", "b"]), ("b", "a")),
-        (pd.DataFrame({"ID": ["a"]}), ("a",)),
         ([], ()),
         ([np.str_("a")], ("a",)),
     ],
@@ -50,7 +45,7 @@ def test_it_is_understood(value: Any, expected: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("value", "remedy"),
     [
-        (pd.DataFrame({"title": ["a"]}), r"data frame without a column of ids .* only title; "),
+        (pd.DataFrame({"doc_id": ["a"]}), "is a DataFrame, not a list of document ids"),
         ([(0.9, "a")], r"pairs are \(id, score\)"),
         ([1.0, 2.0], r"is a float, not a string"),
         ([{"name": "a"}], r"is a dict, not a string"),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from assay.errors import AgentFailure, FailureKind, UsageError
-from assay.targets.answer_fields import read_answer
+from assay.targets.answer_reader import read_answer
 from assay.targets.protocol import AgentAnswer, AgentInfo, context_taker
 from assay.targets.python_call import PythonAgent, as_agent, load_object
 from assay.targets.threads import DaemonThreads

@@ -19,9 +19,9 @@ from tests.targets.search_services import best
 
 import assay
 from assay.data import load_dataset
-from assay.errors import AgentFailure, FailureKind, UsageError
+from assay.errors import AgentFailure, FailureKind
 from assay.targets import Agent, AgentAnswer, open_target
-from assay.targets.mapping import parse_mapping
+from assay.targets.answer_reader import parse_mapping
 from assay.targets.target_kinds import OpenContext, RequestSettings
 
 DATA = load_dataset("notes")
@@ -104,38 +104,6 @@ async def test_a_body_from_a_file_is_sent_by_post_with_headers_from_the_environm
     ]
 
 
-@pytest.mark.parametrize("paging", ["from={offset}", "page={page}"])
-async def test_pages_are_requested_until_there_are_enough(paging: str) -> None:
-    async with serving(services) as url:
-        answer = await ask(f"{url}/pages?q={{query}}&{paging}", "ids=items[].id", top_k=8)
-    assert answer.doc_ids == ids(8)
-
-
-async def test_a_service_that_ignores_pages_or_runs_dry_ends_the_search() -> None:
-    calls: list[str] = []
-
-    def answer(request: Request) -> Response:
-        calls.append(request.query_params["o"])
-        return JSONResponse({"ids": ["a", "b"]})
-
-    async with serving(one_route(answer)) as url:
-        found = await ask(f"{url}/s?q={{query}}&o={{offset}}", "ids=ids", top_k=9)
-    assert (found.doc_ids, calls) == (("a", "b"), ["0", "2"])
-
-
-async def test_no_more_than_twenty_pages_are_requested() -> None:
-    calls: list[str] = []
-
-    def answer(request: Request) -> Response:
-        calls.append(request.query_params["p"])
-        return JSONResponse({"ids": [request.query_params["p"]]})
-
-    async with serving(one_route(answer)) as url:
-        found = await ask(f"{url}/s?q={{query}}&p={{page0}}", "ids=ids", top_k=500)
-    assert found.doc_ids == tuple(map(str, range(20)))
-    assert len(calls) == 20
-
-
 @pytest.mark.parametrize("preset", ["elasticsearch", "opensearch", "solr", "vespa"])
 async def test_a_preset_finds_the_documents_in_the_recorded_shape(preset: str) -> None:
     async with serving(services) as url:
@@ -211,27 +179,6 @@ async def test_a_service_is_evaluated_from_python_with_a_baseline_of_another_kin
     assert run.comparison is not None
     assert run.report.summary.successful_queries == 5
     assert run.report.config.headers == ("X-Tenant: a",)
-
-
-async def test_a_form_is_sent_where_the_header_says_so() -> None:
-    seen: list[tuple[list[str], bytes]] = []
-
-    async def search(request: Request) -> Response:
-        seen.append((request.headers.getlist("content-type"), await request.body()))
-        return JSONResponse({"ids": [DATA_ID]})
-
-    app = Starlette(routes=[Route("/s", search, methods=["POST"])])
-    header = "content-type: application/x-www-form-urlencoded"
-    body = '{"q": "{query}", "k": "{top_k}", "f": ["a b", 1], "all": true}'
-    async with serving(app) as url:
-        answer = await ask(f"{url}/s", body=body, headers=(header,))
-    assert answer.doc_ids == (DATA_ID,)
-    assert seen[-1] == (
-        ["application/x-www-form-urlencoded"],
-        b"q=coffee+and+sleep&k=5&f=a+b&f=1&all=true",
-    )
-    with pytest.raises(UsageError, match="needs an object of texts"):
-        agent_for("http://h/s", body='{"a": {"b": "{query}"}}', headers=(header,))
 
 
 SSE = (

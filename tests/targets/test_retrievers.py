@@ -12,8 +12,7 @@ import pytest
 import assay
 from assay.data import load_dataset
 from assay.errors import UsageError
-from assay.targets.python_call import as_agent, load_object
-from assay.targets.retrievers import to_plain_answer
+from assay.targets.python_call import as_agent, load_object, to_plain_answer
 
 KNOWN = {"d1", "d2"}
 
@@ -157,7 +156,7 @@ def test_the_real_libraries_are_understood(tmp_path: Path) -> None:
 
 
 _REAL = """
-from assay.targets.retrievers import as_search_function, to_plain_answer
+from assay.targets.python_call import as_search_function, to_plain_answer
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 

@@ -15,16 +15,19 @@ from assay.evaluation.api import evaluate
 from assay.net.outbound import OutboundPolicy
 from assay.serve.ui.check import require_permitted
 from assay.targets import AgentAnswer, AgentInfo, PythonAgent
-from assay.targets.opening import (
+from assay.targets.probe import probe
+from assay.targets.python_call import as_agent
+from assay.targets.target_kinds import (
+    TARGET_KINDS,
+    OpenContext,
+    Target,
+    TargetKind,
     check_permitted,
     open_target,
     parse_target,
     redact_target,
     targets_help,
 )
-from assay.targets.probe import probe
-from assay.targets.python_call import as_agent
-from assay.targets.target_kinds import TARGET_KINDS, OpenContext, Target, TargetKind
 
 NOTHING = Dataset(name="none", documents={}, queries={}, judgments={})
 EXPOSED = OutboundPolicy.for_server("0.0.0.0", "allowed.example")
@@ -248,7 +251,7 @@ def test_every_kind_of_the_table_can_be_loaded() -> None:
     from assay.targets.target_kinds import load
 
     for kind in TARGET_KINDS.values():
-        assert callable(load(kind.agent).from_target), kind.name
+        assert callable(load(kind.agent)), kind.name
         assert not kind.probe or callable(load(kind.probe)), kind.name
         for example in kind.examples:
             assert parse_target(example).kind == kind.name

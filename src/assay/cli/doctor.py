@@ -38,8 +38,7 @@ from assay.privacy import private_mode
 from assay.report.console import labeled
 from assay.report.numbers import counted
 from assay.run.settings import settings
-from assay.targets.opening import redact_target
-from assay.targets.target_kinds import TARGET_KINDS
+from assay.targets.target_kinds import TARGET_KINDS, redact_target
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -116,7 +115,7 @@ def doctor(
     flags = [name for name in _SETTINGS if is_on_command_line(context, settings()[name].param)]
     require_used_settings(config, flags)
     # The agent's warnings are in the list of problems already.
-    logging.getLogger("assay.targets.a2a.agent").setLevel(logging.ERROR)
+    logging.getLogger("assay.targets.a2a").setLevel(logging.ERROR)
     with private_mode(config.private):
         data = load_dataset(config.dataset, columns=config.columns) if dataset else None
     try:

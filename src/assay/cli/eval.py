@@ -29,13 +29,13 @@ from assay.privacy import private_mode
 from assay.run.config import RunConfig
 from assay.run.settings import command_settings, parse_shard, resumed
 from assay.run.state import RunState
-from assay.targets.opening import (
+from assay.targets.target_kinds import (
     DEFAULT_ANSWERING_TARGET,
     DEFAULT_TARGET,
+    TARGET_KINDS,
     parse_target,
     targets_help,
 )
-from assay.targets.target_kinds import TARGET_KINDS
 
 if TYPE_CHECKING:
     from assay.data.dataset import Dataset

@@ -252,7 +252,7 @@ def _git_takes_runs(folder: Path) -> bool:
 
 def _given_target(given: str) -> "Detected":
     from assay.cli.project import Detected
-    from assay.targets.opening import parse_target
+    from assay.targets.target_kinds import parse_target
 
     if given.startswith(("http://", "https://")) and "{query}" in given:
         given = f"rest:{given}"
@@ -264,8 +264,7 @@ def _given_target(given: str) -> "Detected":
 def _job(system: str, folder: Path, target: "Detected") -> tuple[str, str]:
     """Where the job goes, and its text. A pipeline of GitLab that exists is left alone."""
     from assay.run.provenance import read_git
-    from assay.targets.opening import parse_target
-    from assay.targets.target_kinds import TARGET_KINDS
+    from assay.targets.target_kinds import TARGET_KINDS, parse_target
 
     git = read_git(folder)
     branch = git.branch if git is not None and git.branch in _MAIN_BRANCHES else "main"

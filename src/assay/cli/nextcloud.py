@@ -16,8 +16,7 @@ from assay.nextcloud.client import Account, NotesClient
 from assay.nextcloud.upload import CATEGORY, CleanupPlan, clean_up, plan_cleanup, upload_documents
 from assay.nextcloud.wait import WaitReport, sample_documents, wait_until_found
 from assay.report.numbers import count, counted, duration
-from assay.targets.opening import open_target
-from assay.targets.target_kinds import OpenContext
+from assay.targets.target_kinds import OpenContext, open_target
 
 if TYPE_CHECKING:
     from assay.data import Dataset

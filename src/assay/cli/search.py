@@ -36,8 +36,7 @@ from assay.search.index import (
 )
 from assay.search.retriever import BM25_MIDPOINT, check_request
 from assay.search.store import plain_metadata
-from assay.targets.opening import parse_target
-from assay.targets.target_kinds import unused_in_mode
+from assay.targets.target_kinds import parse_target, unused_in_mode
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult

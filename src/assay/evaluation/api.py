@@ -21,8 +21,7 @@ from assay.privacy import private_mode
 from assay.run.config import RunConfig
 from assay.run.settings import settings
 from assay.targets.protocol import Agent, Askable
-from assay.targets.python_call import as_agent, python_name
-from assay.targets.retrievers import InvokableRetriever, NodeRetriever
+from assay.targets.python_call import InvokableRetriever, NodeRetriever, as_agent, python_name
 
 if TYPE_CHECKING:
     from assay.llm.providers.provider import LLMProvider

@@ -42,10 +42,9 @@ from assay.run.folder import RunFolder
 from assay.run.run_record import PacingRecord, WarmUpRecord
 from assay.run.state import RunState
 from assay.steps import MAX_STEPS
+from assay.targets.http_agent import AgentReadiness, ReadyState, ReportsReadiness
 from assay.targets.protocol import Agent, AgentAnswer
-from assay.targets.readiness import AgentReadiness, ReadyState, ReportsReadiness
-from assay.targets.remedies import USUAL, remedy_for
-from assay.targets.target_kinds import TARGET_KINDS
+from assay.targets.target_kinds import TARGET_KINDS, remedy_for
 
 # Timeouts in a row after which no further query is asked alone: load is not what causes them.
 MAX_UNANSWERED = 3
@@ -200,8 +199,7 @@ class CallRecorder:
                 for key in self._rejections.keys:
                     self._writer.withdraw(key)
             kind = TARGET_KINDS.get(self._protocol)
-            remedies = kind.remedies if kind else USUAL
-            remedy = remedy_for(FailureKind.AGENT_ERROR, status, remedies)
+            remedy = remedy_for(FailureKind.AGENT_ERROR, status, kind)
             what = f"HTTP {status} for {MAX_REJECTED} queries in a row, so no other was sent"
             # By name: callers of a server are told, too, and need not know its folders.
             resume = f"assay eval --resume {self._folder.name}"

@@ -62,10 +62,9 @@ from assay.run.models import FORMAT, RunHeader
 from assay.run.provenance import read_git, read_provenance
 from assay.run.state import RunState
 from assay.targets.chunks import ChunkResolver, parse_separator
-from assay.targets.opening import parse_target
+from assay.targets.http_agent import ReportsReadiness
 from assay.targets.protocol import Agent, AgentAnswer, AgentInfo, context_taker
-from assay.targets.readiness import ReportsReadiness
-from assay.targets.target_kinds import TARGET_KINDS
+from assay.targets.target_kinds import TARGET_KINDS, parse_target
 
 if TYPE_CHECKING:
     from assay.answers.criteria import Criterion

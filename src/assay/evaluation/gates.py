@@ -46,7 +46,7 @@ from assay.run.models import Comparison, Report, RunHeader, RunSummary
 from assay.run.run_record import GATE_SHAPE, GateResult
 from assay.run.searches import SearchReport, TrialsReport
 from assay.run.state import RunState
-from assay.targets.opening import redact_target
+from assay.targets.target_kinds import redact_target
 
 if TYPE_CHECKING:
     from assay.answers.calibration import CalibrationStatus

@@ -12,7 +12,6 @@ from assay.progress import Progress, silent
 from assay.run.config import CHUNK_KEY, RunConfig
 from assay.run.models import TargetRecord
 from assay.run.settings import settings
-from assay.targets.opening import open_target, parse_target
 from assay.targets.protocol import Agent, AgentInfo
 from assay.targets.target_kinds import (
     TARGET_KINDS,
@@ -22,6 +21,8 @@ from assay.targets.target_kinds import (
     TargetKind,
     builtin_track,
     no_effect,
+    open_target,
+    parse_target,
     unused_in_mode,
 )
 
@@ -150,7 +151,7 @@ def _mapping(config: RunConfig) -> dict[str, str] | None:
     given = _mapped_fields(config)
     if not given:
         return None
-    from assay.targets.mapping import parse_mapping
+    from assay.targets.answer_reader import parse_mapping
 
     return parse_mapping([reveal(each) for each in given])
 

@@ -33,15 +33,14 @@ from assay.net.json import parse_json
 from assay.run.calls import AskKey
 from assay.run.config import RunConfig
 from assay.steps import MAX_STEPS, SearchSource, SearchStep, read_served, trace_id_of
-from assay.targets.opening import parse_target
 from assay.targets.protocol import (
     CURRENT_SEARCH,
     Agent,
     AgentAnswer,
-    PassesThrough,
     SearchAddress,
     is_unicode,
 )
+from assay.targets.target_kinds import parse_target
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
@@ -49,6 +48,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.types import ASGIApp
+
+    from assay.targets.mcp import McpAgent
 
 ADDRESS_VARIABLE = "ASSAY_RECORDER"
 DEFAULT_ADDRESS = "http://127.0.0.1:9020"
@@ -171,7 +172,7 @@ class SearchRecorder:
         self, session: SearchSession | None, source: SearchSource, arguments: dict[str, Any]
     ) -> "CallToolResult":
         """Call an MCP tool with the agent's own arguments; its result is not changed."""
-        tool = cast(PassesThrough, self.tool)
+        tool = cast("McpAgent", self.tool)
         results: list[CallToolResult] = []
 
         async def call() -> ToolResult:
@@ -471,9 +472,11 @@ def _mcp_server(recorder: SearchRecorder, is_nfcorpus: bool) -> "Server[Any]":
     from mcp.server.lowlevel import Server
     from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool
 
+    from assay.targets.mcp import McpAgent
+
     names = [_TOOL, *(["search_nfcorpus"] if is_nfcorpus else [])]
-    through = isinstance(recorder.tool, PassesThrough)
-    schema = recorder.tool.input_schema if isinstance(recorder.tool, PassesThrough) else _SCHEMA
+    through = isinstance(recorder.tool, McpAgent)
+    schema = recorder.tool.input_schema if isinstance(recorder.tool, McpAgent) else _SCHEMA
     about = "Find documents for a query, best first, with their ids, titles, texts and scores."
 
     async def list_tools(_context: Any, _params: Any) -> ListToolsResult:

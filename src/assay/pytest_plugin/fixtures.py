@@ -194,7 +194,7 @@ def rag_agent(
     """
     from assay.evaluation.plan import open_agent
     from assay.targets.chunks import ChunkResolver
-    from assay.targets.opening import parse_target
+    from assay.targets.target_kinds import parse_target
 
     dataset = nfcorpus_test_data.dataset
     with user_errors():
@@ -227,7 +227,7 @@ def mcp_sampling_client(
     """
     from assay.llm.providers.opening import open_provider
     from assay.pytest_plugin.sampling_client import SamplingClient, connected, speaks_mcp
-    from assay.targets.opening import redact_target
+    from assay.targets.target_kinds import redact_target
 
     target = assay_settings.target
     if not speaks_mcp(target):

@@ -23,9 +23,8 @@ from assay.errors import AgentFailure, FailureKind, ProviderError, TargetError, 
 from assay.llm.providers.opening import CachedProvider
 from assay.net.json import JsonObject, parse_object
 from assay.pytest_plugin.fixtures import SessionLoop
-from assay.targets.mcp.connection import server_of
-from assay.targets.opening import parse_target
-from assay.targets.target_kinds import TARGET_KINDS, require_mode
+from assay.targets.mcp_connection import server_of
+from assay.targets.target_kinds import TARGET_KINDS, parse_target, require_mode
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer

@@ -35,8 +35,8 @@ from assay.serve.a2a import (
 from assay.serve.readiness import Loading
 from assay.serve.retrieval import QueryText, load_retrieval
 from assay.targets.builtin import BuiltinAnswers
-from assay.targets.mcp.agent import McpSession
-from assay.targets.mcp.connection import open_http
+from assay.targets.mcp import McpSession
+from assay.targets.mcp_connection import open_http
 from assay.targets.protocol import AgentAnswer
 
 # Finds the ids of at most so many documents for a query, best first, and may answer from them.

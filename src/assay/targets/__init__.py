@@ -1,8 +1,8 @@
 """Clients for agents under test: one module for each protocol, one `Agent` protocol class."""
 
-from assay.targets.opening import open_target
 from assay.targets.protocol import Agent, AgentAnswer, AgentInfo
 from assay.targets.python_call import PythonAgent
+from assay.targets.target_kinds import open_target
 
 __all__ = [
     "Agent",

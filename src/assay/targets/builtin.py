@@ -34,16 +34,9 @@ _ANSWER_TOKENS = 500
 class BuiltinAgent:
     """Assay's own retriever. `bm25` needs no model, and ranks as an index in Qdrant would.
 
-    Which splits `tuned` learned from is recorded once it is open.
-
-    Parameters:
-        spec: the mode, with `#PROVIDER` for a model that answers.
-        dataset: what to search.
-        track: `trained` where its settings were chosen on judgments.
-        answers: whether to answer from what is found, by quoting or by the provider's model.
-        bm25: parameters of BM25; by default those of the environment.
-        embedder: which embedder to use; by default that of the environment.
-        progress: called while an index is loaded.
+    `spec` is the mode, with `#PROVIDER` for a model that answers, else `answers` are quotes. Which
+    splits `tuned` learned from is recorded once it is open. Without `bm25` and `embedder`, the
+    environment has their settings.
     """
 
     def __init__(
@@ -73,7 +66,12 @@ class BuiltinAgent:
         learned = builtin_track(mode, track)
         self.info = AgentInfo(f"builtin:{spec}", "builtin", learned, "; ".join(facts))
         self._mode = mode
-        self._embedder = embedder or _embedder_of_environment()
+        names = ("ASSAY_EMBEDDER", "ASSAY_DEVICE")
+        if embedder is None and any(os.environ.get(name) for name in names):
+            from assay.search.embedding import EmbedderSettings  # which BM25 alone does not need
+
+            embedder = EmbedderSettings.from_environment()
+        self._embedder = embedder
         self._dataset = dataset
         self._progress = progress
         self._threads = DaemonThreads()
@@ -182,24 +180,12 @@ class BuiltinAgent:
         return search
 
 
-def _embedder_of_environment() -> "EmbedderSettings | None":
-    """Only where a variable is set: BM25 alone needs no module of embedders."""
-    names = ("ASSAY_EMBEDDER", "ASSAY_DEVICE")
-    if not any(os.environ.get(name) for name in names):
-        return None
-    from assay.search.embedding import EmbedderSettings
-
-    return EmbedderSettings.from_environment()
-
-
 class BuiltinAnswers:
     """Answers from documents that were found or are given.
 
-    Answerers and models are imported here: a run without answers does not need them.
-
-    Parameters:
-        dataset: where the documents are; None where all questions come with passages.
-        provider: the model that answers, named as for `--judge`; without one, sentences are quoted.
+    Answerers and models are imported here: a run without answers does not need them. `provider` is
+    the model that answers, named as for `--judge`; without one, sentences are quoted. Without a
+    `dataset`, all questions come with passages.
     """
 
     def __init__(self, dataset: Dataset | None, provider: str = "") -> None:

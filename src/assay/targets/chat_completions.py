@@ -17,35 +17,27 @@ from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.net.http import fetch
 from assay.net.json import JsonObject, parse_object, shorten
 from assay.net.redact import redact_url
-from assay.targets.detection import IdDetector, known_form, marked_ids, marked_sources
-from assay.targets.mapping import AnswerReader, Received, validate_keys
-from assay.targets.opening import redact_target
-from assay.targets.protocol import AgentAnswer
-from assay.targets.request_template import (
+from assay.targets.answer_reader import AnswerReader, Received, validate_keys
+from assay.targets.detection import IdDetector, known_form, marked_ids, marked_sources, word_list
+from assay.targets.protocol import AgentAnswer, invalid_answer
+from assay.targets.rest import (
+    NOT_JSON_EVENT,
     CallValues,
-    HeaderTemplates,
     RequestTemplate,
-    check_url,
+    RestAgent,
+    error_in,
     fill_url,
     read_body_template,
+    require_public,
 )
-from assay.targets.rest import NOT_JSON_EVENT, RestAgent, error_in, require_public
-from assay.targets.target_kinds import OpenContext, Target
+from assay.targets.target_kinds import OpenContext, Target, redact_target
 
 _PATH = "/chat/completions"
 _ANSWER = "choices[0].message.content"
 _NO_IDS = "`[]`"
 # Where services put what they retrieved, best known first.
-_SOURCES = (
-    "doc_ids",
-    "retrieved",
-    "source_documents",
-    "documents",
-    "sources",
-    "search_results",
-    "results",
-    "contexts",
-    "citations",
+_SOURCES = word_list(
+    "doc_ids retrieved source_documents documents sources search_results results contexts citations"
 )
 _CITATION_FIELDS = ("id", "doc_id", "document_id", "file_id", "filename", "url", "title")
 _MODELS_SECONDS = 10.0
@@ -69,20 +61,20 @@ class ChatAgent(RestAgent):
             require_public(given, target.address)
         mapping = dict(context.mapping or {})
         validate_keys(mapping, target.kind)
-        check_url(target.address)
         extra = read_body_template(given.body) or {}
         if not isinstance(extra, dict):
             raise UsageError('--request must be a JSON object here, such as {"stream": true}')
-        headers = HeaderTemplates.parse(given.headers)
-        headers.check_variables()
         base = target.address.rstrip("/").removesuffix(_PATH)
         body: JsonObject = {"model": target.fragment} if target.fragment else {}
         body |= {"messages": [{"role": "user", "content": "{query}"}], **extra}
+        template = RequestTemplate.parse(
+            base + _PATH, request=orjson.dumps(body).decode(), headers=given.headers
+        )
         finds_ids = {"ids", "results", "doc_id"}.isdisjoint(mapping)
         defaults = {"answer": _ANSWER, **({"ids": _NO_IDS} if finds_ids else {})}
         agent = cls(
             redact_target(f"openai:{base}{f'#{target.fragment}' if target.fragment else ''}"),
-            RequestTemplate("POST", base + _PATH, headers, body),
+            template,
             AnswerReader({**defaults, **mapping}, context.dataset.known_ids),
             context,
         )
@@ -107,7 +99,7 @@ class ChatAgent(RestAgent):
         with suppress(AgentFailure, UsageError):
             values = CallValues("", 1)
             url = fill_url(self._template.url.removesuffix(_PATH) + "/models", values)
-            headers = self._template.headers.expand(values)
+            headers = self._template.expand_headers(values)
             reply = await fetch(self.http, "GET", url, headers=headers, timeout=_MODELS_SECONDS)
             match parse_object(reply.body) if reply.status == 200 else None:
                 case {"data": [{"id": str(model)}, *_]}:
@@ -142,10 +134,9 @@ def _message(received: Received) -> JsonObject:
         case {"choices": [{"message": dict(message)}, *_]}:
             pass
         case _:
-            raise AgentFailure(
-                FailureKind.INVALID_ANSWER,
+            raise invalid_answer(
                 f"the answer is not a chat completion; received {shorten(value)}; if it is another "
-                "kind of service, use rest:URL with --request",
+                "kind of service, use rest:URL with --request"
             )
     if isinstance(content := message.get("content"), list):  # parts, of which some are text
         texts = [part.get("text") for part in content if isinstance(part, dict)]

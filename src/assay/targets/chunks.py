@@ -9,12 +9,12 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from assay.errors import UsageError
 from assay.llm.passages import ContextChunk
-from assay.steps import SearchStep
 from assay.targets.protocol import AgentAnswer
 
 if TYPE_CHECKING:
@@ -55,40 +55,35 @@ def suggest_separator(ids: Iterable[str], known: Container[str]) -> str | None:
 class ChunkResolver:
     """Puts documents in place of chunks in an agent's answers.
 
-    Parameters:
-        separator: the value of `--map chunk=`; empty for none.
-        documents: those of the data set.
+    `separator` is the value of `--map chunk=`, empty for none.
     """
 
     def __init__(self, separator: str, documents: "Mapping[str, Document]") -> None:
         self._document = parse_separator(separator)
         self._documents = documents
-        self._locate: _TextLocator | None = None
 
     def resolve(self, answer: AgentAnswer) -> AgentAnswer:
         """The answer with ids of documents; several chunks of one document are one document.
 
-        An id that the agent repeats stays repeated where it is the id of a document.
+        An id that the agent repeats stays repeated if it is the id of a document.
         """
         contexts = tuple(self._resolved(chunk) for chunk in answer.contexts)
         named = {chunk.id: chunk.doc_id for chunk in contexts if chunk.id and chunk.doc_id}
         doc_ids = self._map(answer.doc_ids, named)
         if not doc_ids and contexts:
             doc_ids = tuple(dict.fromkeys(chunk.doc_id for chunk in contexts if chunk.doc_id))
-        citations = self._map(answer.citations, named)
-        scores = answer.scores if len(doc_ids) == len(answer.doc_ids) else ()
+        steps = [(step, self._map(step.doc_ids, named)) for step in answer.steps]
         return replace(
             answer,
             doc_ids=doc_ids,
-            citations=citations,
+            citations=self._map(answer.citations, named),
             contexts=contexts,
-            scores=scores,
-            steps=tuple(self._resolved_step(step, named) for step in answer.steps),
+            scores=answer.scores if len(doc_ids) == len(answer.doc_ids) else (),
+            steps=tuple(
+                replace(step, doc_ids=ids, scores=step.scores if ids == step.doc_ids else ())
+                for step, ids in steps
+            ),
         )
-
-    def _resolved_step(self, step: SearchStep, named: Mapping[str, str]) -> SearchStep:
-        doc_ids = self._map(step.doc_ids, named)
-        return replace(step, doc_ids=doc_ids, scores=step.scores if doc_ids == step.doc_ids else ())
 
     def _map(self, ids: Sequence[str], named: Mapping[str, str]) -> tuple[str, ...]:
         mapped: list[str] = []
@@ -106,30 +101,27 @@ class ChunkResolver:
         if chunk.id:
             known = chunk.id in self._documents
             return replace(chunk, doc_id=chunk.id if known else self._document(chunk.id))
-        if self._locate is None:
-            self._locate = _TextLocator(self._documents.values())
-        return replace(chunk, doc_id=self._locate.find(chunk.text) or "")
+        return replace(chunk, doc_id=self._find_document(chunk.text))
 
+    def _find_document(self, text: str) -> str:
+        """The id of the document that a text was cut out of; empty if there is none."""
+        ids, starts, everything = self._texts
+        wanted = _folded(text)
+        place = everything.find(wanted) if len(wanted) >= _MIN_QUOTE else -1
+        return "" if place < 0 else ids[bisect_right(starts, place) - 1]
 
-class _TextLocator:
-    """Finds the document that a text was cut out of."""
-
-    def __init__(self, documents: "Iterable[Document]") -> None:
-        texts, self._ids = [], []
+    @cached_property
+    def _texts(self) -> tuple[list[str], list[int], str]:
+        """The ids of the documents, and where each begins in the text of all of them."""
+        ids, texts = [], []
         size = 0
-        for document in documents:
+        for document in self._documents.values():
             size += len(document.full_text)
             if size > _SEARCHED:
                 break
+            ids.append(document.id)
             texts.append(_folded(document.full_text))
-            self._ids.append(document.id)
-        self._starts = [0, *accumulate(len(text) + 1 for text in texts)]
-        self._all = "\n".join(texts)
-
-    def find(self, text: str) -> str | None:
-        wanted = _folded(text)
-        place = self._all.find(wanted) if len(wanted) >= _MIN_QUOTE else -1
-        return None if place < 0 else self._ids[bisect_right(self._starts, place) - 1]
+        return ids, [0, *accumulate(len(text) + 1 for text in texts)], "\n".join(texts)
 
 
 def _folded(text: str) -> str:

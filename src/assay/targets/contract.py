@@ -26,10 +26,9 @@ from assay.net.http import fetch
 from assay.net.json import JsonObject
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.net.redact import quote, redact_url
-from assay.targets.answer_fields import read_answer
-from assay.targets.http_agent import HttpAgent
-from assay.targets.protocol import CURRENT_SEARCH, AgentAnswer, AgentInfo
-from assay.targets.readiness import ready_url
+from assay.targets.answer_reader import read_answer
+from assay.targets.http_agent import HttpAgent, ready_url
+from assay.targets.protocol import CURRENT_SEARCH, AgentAnswer, AgentInfo, invalid_answer
 from assay.targets.target_kinds import CONTRACT_TARGET, OpenContext, Target
 
 _RANKS_NOTHING = frozenset({"RAG_INGEST", "POLICY_REVIEW", "CLAIM_VERIFY"})
@@ -62,15 +61,14 @@ class OutputReader:
         chunks, papers = _chunks(response), outputs.get("papers")
         papers = papers if isinstance(papers, list) else None
         if chunks is None and papers is None:
-            message = "outputs have neither chunks nor papers, and there is no grounding"
-            raise AgentFailure(FailureKind.INVALID_ANSWER, message)
+            raise invalid_answer(
+                "outputs have neither chunks nor papers, and there is no grounding"
+            )
         found = [_document_of(chunk) for chunk in chunks or ()]
         found += [self._paper_id(paper) for paper in papers or ()]
         if None in found:
-            message = (
-                f"chunk or paper {found.index(None) + 1} in outputs does not name its document"
-            )
-            raise AgentFailure(FailureKind.INVALID_ANSWER, message)
+            place = found.index(None) + 1
+            raise invalid_answer(f"chunk or paper {place} in outputs does not name its document")
         texts = (outputs.get(key) for key in _ANSWER_KEYS)
         answer = next((text for text in texts if isinstance(text, str)), None)
         return read_answer(
@@ -134,15 +132,9 @@ def _first(source: Any, keys: Iterable[str]) -> str | None:
 class ContractAgent(HttpAgent):
     """An agent behind the HTTP contract, as an evaluation calls it.
 
-    Parameters:
-        agent: its address, or its name in AGENT_ENDPOINTS_JSON.
-        task: which of its tasks is measured.
-        streaming: whether it is to stream its answers.
-        documents: those of the data set; papers are matched with them by their PubMed ids.
-        track: whether the agent was trained, as its user declares it.
-        policy: which addresses may be called.
-        max_bytes: of one response.
-        linger_s: seconds that a stream may stay open after its terminal event.
+    `agent` is its address, or its name in AGENT_ENDPOINTS_JSON; `task` which of its tasks is
+    measured; `documents` those of the data set, for `OutputReader`. A stream may stay open
+    `linger_s` seconds after its terminal event.
     """
 
     def __init__(
@@ -193,9 +185,17 @@ class ContractAgent(HttpAgent):
         )
 
     async def open(self) -> None:
-        """Connect; `TargetError` if nothing responds there."""
+        """Connect; `TargetError` if nothing responds there.
+
+        Any complete response will do: whether the agent works shows when it is called.
+        """
         await self.connect(self._base)
-        await self._check_health()
+        url = f"{self._base}/health"
+        try:
+            await fetch(self.http, "GET", url, timeout=_HEALTH_S)
+        except AgentFailure as failure:
+            await self.close()
+            raise TargetError(f"GET {redact_url(url)}: {failure}; is the agent running?") from None
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         """Run the task for one query."""
@@ -211,12 +211,12 @@ class ContractAgent(HttpAgent):
 
     async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
         """Let the agent answer from these passages instead of its own search."""
-        pack = {"chunks": [_chunk(passage) for passage in passages], "citations": []}
+        chunks = [{"chunk_id": each.id, "doc_id": each.id, "text": each.text} for each in passages]
+        pack: JsonObject = {"chunks": chunks, "citations": []}
         inputs = _inputs(self._task, query, max(1, len(passages)))
         answer = await self._answer({**inputs, "groundingPack": pack})
         if not {passage.id for passage in passages}.issuperset(answer.doc_ids):
-            message = "the agent searched instead of answering from the given grounding"
-            raise AgentFailure(FailureKind.INVALID_ANSWER, message)
+            raise invalid_answer("the agent searched instead of answering from the given grounding")
         return answer
 
     async def _answer(self, inputs: Mapping[str, Any]) -> AgentAnswer:
@@ -234,24 +234,6 @@ class ContractAgent(HttpAgent):
         if not response.ok:
             raise _run_error(response)
         return self._reader.read(response)
-
-    async def _check_health(self) -> None:
-        """Any complete response will do; whether the agent works shows when it is called."""
-        url = f"{self._base}/health"
-        try:
-            await fetch(self.http, "GET", url, timeout=_HEALTH_S)
-        except AgentFailure as failure:
-            await self.close()
-            raise TargetError(f"GET {redact_url(url)}: {failure}; is the agent running?") from None
-
-
-def _chunk(passage: Passage) -> JsonObject:
-    return {
-        "chunk_id": passage.id,
-        "doc_id": passage.id,
-        "text": passage.text,
-        "metadata": {"title": passage.title},
-    }
 
 
 def _inputs(task: str, query: str, top_k: int) -> dict[str, str | int]:

@@ -1,4 +1,4 @@
-"""Finds document ids in answers that no mapping describes, and JSON inside text.
+"""Finds document ids and answers in what no mapping describes, and suggests the mapping that does.
 
 The list of results is found by its name, or as the only list there is. The field that holds the id
 is the first one whose values are documents of the data set.
@@ -13,30 +13,39 @@ from urllib.parse import unquote
 
 import orjson
 
-from assay.errors import AgentFailure, FailureKind
 from assay.net.json import is_deep, parse_json
-from assay.targets.protocol import document_id
+from assay.targets.protocol import document_id, invalid_answer
 
+# Prose may be full of braces: so many are tried as the start of an object.
 _MAX_STARTS = 64
-"""How many braces in a text are tried as the start of an object: prose may be full of them."""
 _MAX_DEPTH = 3
 _PROSE_WORDS = 4
 _SAMPLED_IDS = 100
+_MAX_READ = 100_000
 
-# Best known first.
-_LISTS = re.findall(
-    r"\w+",
+
+def word_list(text: str) -> tuple[str, ...]:
+    """`word_list("id doc_id")`: many names, the best known first."""
+    return tuple(text.split())
+
+
+_LISTS = word_list(
     "results documents docs hits items matches sources entities notes records chunks passages "
-    "doc_ids ids data result output response",
+    "doc_ids ids data result output response"
 )
-_IDS = re.findall(
-    r"\w+",
-    "doc_id document_id docid documentid id _id note_id uri url source path file filename name key "
-    "title",
+_IDS = word_list(
+    "doc_id document_id docid documentid id _id note_id uri url source path file filename "
+    "name key title"
 )
 _INNER = ("document", "metadata", "payload", "_source", "entity", "node")
 _ID_LISTS = ("doc_ids", "document_ids", "ids")
 _ANSWERS = ("generated_answer", "answer")
+_ANSWER_NAMES = word_list(
+    "answer output response reply completion generat result summary content text message"
+)
+_OTHER_NAMES = word_list(
+    "question query prompt input instruction system error status model url uri link title"
+)
 
 # [1], [1, 3], [Document 2], [Source 4]; a year or a footnote of a document is beyond the sources.
 _NUMBER_MARK = re.compile(
@@ -45,8 +54,14 @@ _NUMBER_MARK = re.compile(
     re.IGNORECASE,
 )
 _MARK = re.compile(r"\[([^\[\]\n]{1,200})\](?:\(([^()\s]{1,500})\))?")
-_BRACKETED = re.compile(r"\s*\[([^\]]+)\]")
-_SUFFIX = re.compile(r"\.\w{1,5}$")
+# How prose names documents, the most certain first: [id], "id": "X", id: X, files, items of lists.
+_PATTERNS = (
+    r"\[([^\]]+)\]",
+    r"\"\w*(?:id|ref)\": ?\"([^\"]+)\"",
+    r"(?i)\bid[:=]\s?([^\s,;)\]\"]+)",
+    r"/([^/\s\"<>]+)\.\w{2,4}\b",
+    r"(?m)^[\s\d.*|-]+\b([\w.-]+)",
+)
 
 Form = Callable[[str], str]
 _Row = Mapping[str, str | None]
@@ -72,26 +87,24 @@ def json_values(text: str) -> Iterator[object]:
                 yield value
 
 
-def _as_is(value: str) -> str:
-    return value
-
-
 def _in_brackets(value: str) -> str:
     """`[MED-10] Statin use ...`, the way documents are named when they become notes."""
-    match = _BRACKETED.match(value)
-    return match[1] if match else ""
+    start, bracket, _ = value.lstrip().partition("]")
+    return start[1:] if bracket and start.startswith("[") else ""
 
 
 def _file_name(value: str) -> str:
     """`note 7.html` of `https://host/kb/note%207.html?from=search#top`."""
-    return unquote(re.split(r"[/\\]", re.split(r"[?#]", value, maxsplit=1)[0].rstrip("/"))[-1])
+    path = value.partition("#")[0].partition("?")[0].replace("\\", "/").rstrip("/")
+    return unquote(path.rpartition("/")[2])
 
 
 def _page_name(value: str) -> str:
-    return _SUFFIX.sub("", _file_name(value))
+    name, _, suffix = _file_name(value).rpartition(".")
+    return name if name and suffix.isalnum() and len(suffix) <= 5 else _file_name(value)
 
 
-_FORMS: tuple[Form, ...] = (_as_is, _in_brackets, _page_name, _file_name)
+_FORMS: tuple[Form, ...] = (str, _in_brackets, _page_name, _file_name)
 
 
 def known_form(text: str, known: Container[str]) -> str | None:
@@ -102,9 +115,8 @@ def known_form(text: str, known: Container[str]) -> str | None:
 class IdDetector:
     """Detects which field of which list holds the ids; once it is certain, it stays with it.
 
-    Parameters:
-        known: the ids of the data set; the field that has held one of them is the id's field.
-        field: the field that holds the id, if the user has named it.
+    `known` are the ids of the data set: the field that has held one of them is the id's field.
+    `field` is the field that holds the id, if the user has named it.
     """
 
     def __init__(self, known: Container[str], field: str | None = None) -> None:
@@ -120,26 +132,27 @@ class IdDetector:
         name, form = self._settled or self._settle(rows)
         if self._settled is None and all(isinstance(item, str) for item in items):
             self._require_ids(items)
-        missing = next((place for place, row in enumerate(rows) if name not in row), None)
-        if missing is not None:
-            what = f"result {missing + 1} has no field {name!r}" if missing else "no ids were found"
-            raise AgentFailure(FailureKind.INVALID_ANSWER, what)
-        return tuple(_document_id(row[name], form) for row in rows)
+        ids = []
+        for place, row in enumerate(rows, start=1):
+            if name not in row:
+                what = f"result {place} has no field {name!r}" if place > 1 else "no ids were found"
+                raise invalid_answer(what)
+            if (value := row[name]) is None:
+                raise invalid_answer("the id of a result is neither a string nor an integer")
+            ids.append(document_id(form(value)))
+        return tuple(ids)
 
     def _require_ids(self, items: Sequence[str]) -> None:
         """Sentences are not ids, unless those of the data set are sentences too."""
         ids = self._known if isinstance(self._known, Iterable) else ()
         if any(map(_is_prose, items)) and not any(map(_is_prose, islice(ids, _SAMPLED_IDS))):
-            message = (
+            raise invalid_answer(
                 "the results are texts, not ids; to read ids from text, --map 'ids=re:PATTERN'"
             )
-            raise AgentFailure(FailureKind.INVALID_ANSWER, message)
 
     def _settle(self, rows: Sequence[_Row]) -> tuple[str, Form]:
-        usual = [name for name in _IDS if name in rows[0]]
-        usual += [
-            name for name in rows[0] if name.isdecimal()
-        ]  # columns of a result that is a list
+        # A number is the column of a result that is a list.
+        usual = [n for n in _IDS if n in rows[0]] + [n for n in rows[0] if n.isdecimal()]
         names = [self._field] if self._field else usual
         # Whatever it is called, a field with ids of the data set is the id's field.
         others = [] if self._field else [name for name in rows[0] if name not in usual]
@@ -149,15 +162,14 @@ class IdDetector:
         # If ids are numbers, a place in the list looks like one.
         certain = [each for each in found if each[2] != _places_of(each[2])]
         if not certain:
-            name, form, _ = next(iter(found), (next(iter(names), "doc_id"), _as_is, ()))
+            name, form, _ = next(iter(found), (next(iter(names), "doc_id"), str, ()))
             return name, form  # wait for the next answer
         (name, form, values), *rest = certain
         rivals = [each for each in rest if name in others and len(each[2]) == len(values)]
         if rivals and all(map(str.isdecimal, values)) and rivals[0][2] != values:
-            raise AgentFailure(
-                FailureKind.INVALID_ANSWER,
+            raise invalid_answer(
                 f"the fields {name!r} and {rivals[0][0]!r} both hold numbers that are ids of the "
-                f"data set; name the one that is the id: --map doc_id={rivals[0][0]}",
+                f"data set; name the one that is the id: --map doc_id={rivals[0][0]}"
             )
         self._settled = (name, form)
         return self._settled
@@ -183,13 +195,6 @@ def _places_of(values: Sequence[str]) -> tuple[str, ...]:
 
 def _is_prose(text: str) -> bool:
     return len(text[:1000].split()) >= _PROSE_WORDS
-
-
-def _document_id(value: str | None, form: Form) -> str:
-    if value is None:
-        message = "the id of a result is neither a string nor an integer"
-        raise AgentFailure(FailureKind.INVALID_ANSWER, message)
-    return document_id(form(value))
 
 
 def _fields(item: Any) -> _Row:
@@ -252,7 +257,7 @@ def detect_list(
 def detect_lines(text: str, known: Container[str]) -> list[str]:
     """The lines of a text that has one id or path a line, and one of the data set at least."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    single = all(not re.search(r"\s", line) for line in lines)
+    single = all(len(line.split()) == 1 for line in lines)
     return lines if single and any(known_form(line, known) for line in lines) else []
 
 
@@ -274,7 +279,7 @@ def detect_citations(value: Any, answer: str | None, sources: Sequence[str]) -> 
 def marked_sources(answer: str | None, sources: Sequence[str]) -> tuple[str, ...]:
     """The sources whose numbers are in brackets: `[2]` is the second."""
     marks = (match[1] for match in _NUMBER_MARK.finditer(answer or ""))
-    numbers = [int(number) for mark in marks for number in re.findall(r"\d+", mark)]
+    numbers = [int(each) for mark in marks for each in mark.replace(";", ",").split(",")]
     marked = [sources[number - 1] for number in numbers if 1 <= number <= len(sources)]
     return tuple(dict.fromkeys(marked))
 
@@ -285,7 +290,7 @@ def marked_ids(text: str | None, known: Container[str]) -> tuple[str, ...]:
     """
     found: dict[str, None] = {}
     for mark in _MARK.finditer(text or ""):
-        names = (name.strip() for name in (mark[1], *re.split(r"[,;]", mark[1])))
+        names = (name.strip() for name in (mark[1], *mark[1].replace(";", ",").split(",")))
         found |= dict.fromkeys(name for name in names if name in known)
         if mark[2] and (linked := known_form(mark[2], known)):
             found[linked] = None
@@ -299,38 +304,19 @@ def find_known(value: Any, known: Container[str], depth: int = 8) -> str | None:
     if not depth:
         return None
     if isinstance(value, list):
-        if (column := _known_column(value[:20], known)) is not None:
-            return f"[*][{column}]"
         found = (find_known(each, known, depth - 1) for each in value[:20])
         inner = next((each for each in found if each is not None), None)
         return None if inner is None else f"[].{inner}".replace("].[", "][").rstrip(".")
-    if isinstance(value, dict) and any(key in known for key in islice(value, 20)):
-        return "keys(@)"
     for key, each in value.items() if isinstance(value, dict) else ():
         inner = find_known(each, known, depth - 1)
-        if inner == "keys(@)":
-            return f"{path_step(key)}.keys(@)"
         if inner is not None:
-            return f"{path_step(key)}.{inner}".replace(".[", "[").rstrip(".")
+            return f"{_path_step(key)}.{inner}".replace(".[", "[").rstrip(".")
     return None
 
 
-def path_step(key: str) -> str:
+def _path_step(key: str) -> str:
     """A key as JMESPath writes it."""
-    return key if re.fullmatch(r"[A-Za-z_]\w*", key) else f'"{key}"'
-
-
-def _known_column(rows: Sequence[Any], known: Container[str]) -> int | None:
-    """Which column of a table holds ids; None of anything else, or of lists that hold only ids."""
-    cells = [
-        (column, find_known(cell, known, 0) is not None)
-        for row in rows
-        for column, cell in enumerate(row if isinstance(row, list) else ())
-    ]
-    hits = [column for column, hit in cells if hit]
-    if not hits or len(hits) == len(cells):
-        return None
-    return max(dict.fromkeys(hits), key=hits.count)
+    return key if key.isascii() and key.isidentifier() else json.dumps(key)
 
 
 def strings_in(value: Any, depth: int = 8) -> Iterator[str]:
@@ -340,3 +326,53 @@ def strings_in(value: Any, depth: int = 8) -> Iterator[str]:
     elif depth and isinstance(value, dict | list):
         for each in value.values() if isinstance(value, dict) else value:
             yield from strings_in(each, depth - 1)
+
+
+def suggest_mapping(value: Any, text: str, known: Container[str]) -> str:
+    """`ids=EXPR` for ids of the data set in an answer that was not understood; empty for none.
+
+    In JSON, the path that leads to them; in text, a usual pattern that finds them and little else.
+    """
+    path = find_known(value, known)
+    if path is not None:
+        return f"ids={path}" if "[]" in path else f"ids=[{path}]"
+    # A string inside JSON has its quotes escaped in the raw text.
+    for searched in ("\n".join(strings_in(value)), text):
+        for pattern in _PATTERNS:
+            found = set(re.findall(pattern, searched[:_MAX_READ]))
+            hits = [each for each in found if each in known]
+            if hits and 2 * len(hits) >= len(found):
+                return f"ids=re:{pattern}"
+    return ""
+
+
+def suggest_answer(value: Any, question: str = "") -> str:
+    """The expression for the text of an answer in JSON; empty if there is none.
+
+    It is the longest prose under a name that answers have, else any, first outside of lists: in
+    these are the passages. `question` is what was asked, which many applications send back.
+    """
+
+    def rank(leaf: tuple[str, str]) -> tuple[bool, bool, int]:
+        name = leaf[0].rpartition(".")[2].lower()
+        return "[0]" not in leaf[0], any(each in name for each in _ANSWER_NAMES), len(leaf[1])
+
+    texts = [
+        (path, text)
+        for path, text in _leaves(value)
+        if len(text.split()) > 1
+        and text.strip() != question.strip()
+        and not any(each in path.rpartition(".")[2].lower() for each in _OTHER_NAMES)
+    ]
+    return max(texts, key=rank, default=("", ""))[0]
+
+
+def _leaves(value: Any, path: str = "", depth: int = 6) -> Iterator[tuple[str, str]]:
+    """The texts of a JSON value with their paths; of a list the first item, as in `choices[0]`."""
+    if isinstance(value, str) and path:
+        yield path, value
+    elif depth and isinstance(value, dict):
+        for key, each in islice(value.items(), 2000):
+            yield from _leaves(each, f"{path}.{_path_step(key)}".lstrip("."), depth - 1)
+    elif depth and isinstance(value, list) and value:
+        yield from _leaves(value[0], f"{path}[0]", depth - 1)

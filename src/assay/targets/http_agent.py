@@ -1,22 +1,80 @@
 """What agents over HTTP share: one client from `open` to `close`, and the check of readiness.
 
-Agents over MCP have none of this: their SDK has an HTTP client of its own.
+Readiness is `GET .../health/ready`: a server that loads a model or an index answers 503 there until
+it can work. Agents without the address say nothing, which is not a failure: an evaluation then
+sends a call that it does not time. Agents over MCP have only this: their SDK brings an HTTP client.
 """
 
 import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol, runtime_checkable
+from urllib.parse import urlsplit, urlunsplit
 
 import httpx
 
-from assay.errors import AgentFailure, FailureKind, TargetError
+from assay.errors import GATEWAY_ERRORS, RATE_LIMITED, AgentFailure, FailureKind, TargetError
 from assay.net.client import CLIENT_MAX_BYTES, open_client, token_for
-from assay.net.http import exchange
+from assay.net.http import exchange, fetch
+from assay.net.json import JsonObject, parse_object
 from assay.net.outbound import OutboundPolicy, OutboundRefused
-from assay.net.redact import redact_url
+from assay.net.redact import redact_secrets, redact_url
 from assay.net.variables import AGENT_TOKEN_VARIABLE
 from assay.targets.protocol import CURRENT_SEARCH
-from assay.targets.readiness import AgentReadiness, ask_readiness
+
+READY_PATH = "/health/ready"
 
 _CONNECT_SECONDS = 10.0
+_READY_SECONDS = 10.0
+_READY_BYTES = 100_000
+_SHOWN_LENGTH = 200
+
+
+class ReadyState(StrEnum):
+    """What an agent says about itself."""
+
+    READY = "ready"
+    LOADING = "loading"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentReadiness:
+    """What an agent says about itself; `why` is what it is waiting for, or why it cannot be asked.
+
+    `stage` changes as long as the loading makes progress; it is empty if the agent does not say.
+    `progress` is the same for a progress bar, if the agent counts as Assay's servers do.
+    """
+
+    state: ReadyState
+    why: str = ""
+    stage: str = ""
+    progress: tuple[str, int, int | None] | None = None
+
+
+UNKNOWN = AgentReadiness(ReadyState.UNKNOWN)
+"""Of an agent that has no address for it."""
+
+
+@runtime_checkable
+class ReportsReadiness(Protocol):
+    """An agent that runs elsewhere and may still be loading when it is opened."""
+
+    async def readiness(self) -> AgentReadiness:
+        """Ask once. Never raises for an agent that does not answer: that is `LOADING`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class WireCall:
+    """One request, ready to be sent."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    content: bytes | None
 
 
 class HttpAgent:
@@ -38,12 +96,9 @@ class HttpAgent:
     async def connect(
         self, url: str, *, token: bool = True, max_bytes: int = CLIENT_MAX_BYTES
     ) -> None:
-        """Open the client, closing any previous one.
+        """Open the client, closing any previous one. Raises `TargetError` if `url` is not allowed.
 
-        Parameters:
-            url: an address of the agent; `TargetError` if it may not be called.
-            token: whether AGENT_TOKEN is sent there.
-            max_bytes: the largest response that may be read.
+        With `token`, AGENT_TOKEN is sent there; `max_bytes` bounds a response.
         """
         await self.close()
         try:
@@ -70,7 +125,7 @@ class HttpAgent:
                 ) from None
 
     async def readiness(self) -> AgentReadiness:
-        """What the agent's `/health/ready` says, where there is such an address."""
+        """What the agent's `/health/ready` says, if there is such an address."""
         return await ask_readiness(self.http, self.ready_url)
 
     async def close(self) -> None:
@@ -90,3 +145,44 @@ def _front_page(url: str) -> str:
     """The root of the host. The path and query may hold placeholders, which are no address."""
     scheme, _, rest = url.partition("://")
     return f"{scheme}://{rest.partition('/')[0].partition('?')[0]}/"
+
+
+def ready_url(url: str, *, below: str | None = None) -> str:
+    """The address to ask about readiness, below the path of `url` or the one that is given."""
+    parts = urlsplit(url)
+    path = (parts.path if below is None else below).rstrip("/")
+    return urlunsplit((parts.scheme, parts.netloc, path + READY_PATH, "", ""))
+
+
+async def ask_readiness(http: httpx.AsyncClient, url: str) -> AgentReadiness:
+    """What the server says at `url`, which `ready_url` made."""
+    try:
+        reply = await fetch(http, "GET", url, timeout=_READY_SECONDS, limit=_READY_BYTES)
+    except AgentFailure as failure:
+        if failure.retryable:  # it was there when it was opened
+            return AgentReadiness(ReadyState.LOADING, str(failure))
+        return UNKNOWN
+    if reply.status in (*GATEWAY_ERRORS, RATE_LIMITED):
+        return _not_ready(reply.status, parse_object(reply.body) or {})
+    # A front end that answers every path with its page says nothing about the agent.
+    is_page = str(reply.headers.get("content-type", "")).startswith("text/html")
+    return AgentReadiness(ReadyState.READY) if reply.status == 200 and not is_page else UNKNOWN
+
+
+def _not_ready(status: int, body: JsonObject) -> AgentReadiness:
+    texts = [each for each in body.values() if isinstance(each, str)]
+    failed = next((each for each in texts if each.startswith("failed")), None)
+    if failed is not None:
+        return AgentReadiness(ReadyState.FAILED, redact_secrets(failed, length=_SHOWN_LENGTH))
+    what, stage, progress = f"HTTP {status} from {READY_PATH}", body.get("stage"), None
+    match stage:
+        case {"what": str(what), "done": int(done), "total": int() | None as total}:
+            progress = what, done, total
+        case {"what": str(what)}:
+            pass
+    return AgentReadiness(
+        ReadyState.LOADING,
+        redact_secrets(what, length=_SHOWN_LENGTH),
+        repr(stage)[:_SHOWN_LENGTH] if isinstance(stage, dict) else "",
+        progress,
+    )

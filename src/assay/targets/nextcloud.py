@@ -15,14 +15,12 @@ from mcp_types import CallToolResult, Tool
 from assay.data.note_mapping import documents_by_note, note_mapping_path, read_note_mapping
 from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
 from assay.net.outbound import UNRESTRICTED
-from assay.targets.mapping import CONSTANT, AnswerReader
-from assay.targets.mcp.agent import McpSession, read_result
-from assay.targets.mcp.connection import HttpServer
-from assay.targets.mcp.tools import SearchTool, find_search_tool
-from assay.targets.opening import redact_target
+from assay.targets.answer_reader import CONSTANT, AnswerReader
+from assay.targets.http_agent import AgentReadiness
+from assay.targets.mcp import McpSession, SearchTool, find_search_tool, read_result
+from assay.targets.mcp_connection import HttpServer
 from assay.targets.protocol import AgentAnswer, AgentInfo
-from assay.targets.readiness import AgentReadiness
-from assay.targets.target_kinds import OpenContext, Target
+from assay.targets.target_kinds import OpenContext, Target, redact_target
 
 SEARCH = "nc_semantic_search"
 ANSWER = "nc_semantic_search_answer"

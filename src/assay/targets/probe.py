@@ -10,7 +10,7 @@ import httpx
 import orjson
 
 from assay.contract.probes import sample_inputs
-from assay.errors import AgentFailure, TargetError, TargetLoading
+from assay.errors import AgentFailure, TargetError
 from assay.llm.passages import Passage
 from assay.net.client import open_client, token_for
 from assay.net.http import exchange, read_chunks
@@ -19,17 +19,16 @@ from assay.net.outbound import UNRESTRICTED, OutboundPolicy, OutboundRefused
 from assay.net.redact import redact_url
 from assay.net.sse import EventReader
 from assay.net.variables import AGENT_TOKEN_VARIABLE, MCP_TOKEN_VARIABLE
-from assay.targets.a2a.card import (
-    AgentNotCallable,
-    ConnectionUnavailable,
-    at_path,
-    base_address,
-    find_card,
-)
-from assay.targets.opening import parse_target
+from assay.targets.a2a_card import CardNotFound, at_path, base_address, find_card
+from assay.targets.http_agent import UNKNOWN, AgentReadiness, ReportsReadiness
 from assay.targets.protocol import Agent, AgentAnswer, AgentInfo, context_taker
-from assay.targets.readiness import UNKNOWN, AgentReadiness, ReportsReadiness
-from assay.targets.target_kinds import TARGET_KINDS, OpenContext, Target, load, no_effect
+from assay.targets.target_kinds import (
+    TARGET_KINDS,
+    OpenContext,
+    load,
+    no_effect,
+    parse_target,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -61,11 +60,6 @@ class ProbedAgent:
         if self._agent is None:
             return AgentInfo(name=redact_url(self._base), protocol="unknown")
         return self._agent.info
-
-    @classmethod
-    def from_target(cls, target: Target, context: OpenContext) -> "ProbedAgent":
-        """A bare `http://...`."""
-        return cls(target.address, context)
 
     async def open(self) -> None:
         """Probe the address and open what is there. Raises `TargetError`."""
@@ -136,48 +130,41 @@ async def probe_a2a(http: httpx.AsyncClient, base: str, tried: list[str]) -> str
     """The target where an agent card is found; what was tried goes into `tried`."""
     try:
         await find_card(http, base)
-    except (ConnectionUnavailable, AgentNotCallable, TargetLoading):
-        raise
-    except TargetError:
+    except CardNotFound:
         tried.append("A2A: no agent card at /.well-known/agent-card.json, agent.json or the root")
         return None
     return f"a2a:{base}"
 
 
 async def probe_mcp(http: httpx.AsyncClient, base: str, tried: list[str]) -> str | None:
-    """The target where an MCP server answers, at `/mcp` below the address or at itself."""
+    """The target where an MCP server answers, at `/mcp` below the address or at itself.
+
+    The newest method leaves nothing behind at the server; the older one opens a session.
+    """
     own = urlsplit(base).path
     for place in dict.fromkeys((at_path(base, own.removesuffix("/mcp") + "/mcp"), base)):
-        if found := await _mcp(http, place, tried):
-            return found
-    return None
-
-
-async def _mcp(http: httpx.AsyncClient, place: str, tried: list[str]) -> str | None:
-    """The newest method leaves nothing behind at the server; the older one opens a session."""
-    for method, params, extra in (
-        ("server/discover", {"_meta": _MCP_META}, {"MCP-Protocol-Version": _NEWEST_MCP}),
-        ("initialize", _MCP_INITIALIZE, {}),
-    ):
-        call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        headers = {**_JSON, **extra, **({"Mcp-Method": method} if extra else {})}
-        status, answered, content = await _exchanged(http, "POST", place, call, headers)
-        result = content.get("result")
-        if isinstance(result, Mapping) and "capabilities" in result:
-            if session := answered.get("mcp-session-id"):
-                ending = {**_JSON, "Mcp-Session-Id": session}
-                await _exchanged(http, "DELETE", place, None, ending)
-            return f"mcp:{place}"
-    hint = "; the server refuses this host name" if status == "HTTP 421" else ""
-    tried.append(f"MCP: {redact_url(place)}: {status}{hint}")
+        for method, params, extra in (
+            ("server/discover", {"_meta": _MCP_META}, {"MCP-Protocol-Version": _NEWEST_MCP}),
+            ("initialize", _MCP_INITIALIZE, {}),
+        ):
+            call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+            headers = {**_JSON, **extra, **({"Mcp-Method": method} if extra else {})}
+            status, answered, content = await _exchanged(http, "POST", place, call, headers)
+            result = content.get("result")
+            if isinstance(result, Mapping) and "capabilities" in result:
+                if session := answered.get("mcp-session-id"):
+                    ending = {**_JSON, "Mcp-Session-Id": session}
+                    await _exchanged(http, "DELETE", place, None, ending)
+                return f"mcp:{place}"
+        hint = "; the server refuses this host name" if status == "HTTP 421" else ""
+        tried.append(f"MCP: {redact_url(place)}: {status}{hint}")
     return None
 
 
 async def probe_contract(http: httpx.AsyncClient, base: str, tried: list[str]) -> str | None:
     """The target for an agent of the HTTP contract, with the retrieval task that it supports."""
     base = base.partition("?")[0]  # the contract has no use for a query
-    accept = {"Accept": "application/json"}
-    status, _, health = await _exchanged(http, "GET", f"{base}/health", None, accept)
+    status, _, health = await _exchanged(http, "GET", f"{base}/health", None, _JSON)
     if not (isinstance(health.get("status"), str) and isinstance(health.get("service"), str)):
         tried.append(f"HTTP agent contract: {redact_url(base)}/health: {status}")
         return None
@@ -207,28 +194,29 @@ async def _exchanged(
     body: JsonObject | None,
     headers: Mapping[str, str],
 ) -> tuple[str, Mapping[str, str], JsonObject]:
-    """The outcome in a few words, the headers, and the JSON object in the body ({} for none)."""
+    """The outcome in a few words, the headers, and the JSON object in the body ({} for none).
+
+    Of a stream, which may stay open, that is the object of its first event.
+    """
     content = None if body is None else orjson.dumps(body)
+    received, reader = b"", EventReader()
     try:
         async with (
             asyncio.timeout(_SECONDS),
             exchange(http, method, url, content=content, headers=headers) as response,
         ):
-            status = f"HTTP {response.status_code}"
-            return status, response.headers, await _first_object(response)
+            streamed = response.headers.get("content-type", "").startswith("text/event-stream")
+            async for chunk in read_chunks(response):
+                received += chunk
+                if streamed and (events := reader.feed(chunk)):
+                    received = events[0].data.encode()
+                    break
+            return (
+                f"HTTP {response.status_code}",
+                response.headers,
+                parse_object(received) or {},
+            )
     except AgentFailure as failure:
         return str(failure), {}, {}
     except TimeoutError:
         return f"no answer in {_SECONDS:g} s", {}, {}
-
-
-async def _first_object(response: httpx.Response) -> JsonObject:
-    """The body, or the first event of a stream, which may stay open."""
-    streamed = str(response.headers.get("content-type", "")).startswith("text/event-stream")
-    reader = EventReader()
-    body = bytearray()
-    async for chunk in read_chunks(response):
-        body += chunk
-        if streamed and (events := reader.feed(chunk)):
-            return parse_object(events[0].data) or {}
-    return parse_object(bytes(body)) or {}

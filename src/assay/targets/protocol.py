@@ -6,17 +6,11 @@ Each protocol is one module that implements `Agent`; nothing above this layer kn
 from collections.abc import Awaitable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from assay.errors import AgentFailure, FailureKind
 from assay.llm.passages import ContextChunk, Passage
 from assay.steps import AnswerUsage, SearchStep
-
-if TYPE_CHECKING:  # the table of targets needs no reader of data sets
-    from mcp_types import CallToolResult
-
-    from assay.targets.a2a.card import Finding
-    from assay.targets.mapping import AnswerReader
 
 MAX_ID_LENGTH = 4096
 """Characters of a document id. The longest that are in use are addresses."""
@@ -32,11 +26,9 @@ class SearchCall(Protocol):
 class SearchAddress:
     """Where the agent is to search for the question that it is asked now.
 
-    Parameters:
-        search_url: a REST search, `POST {"query", "top_k"}`.
-        mcp_url: the same as an MCP server.
-        traceparent: the W3C trace context of the question, for agents whose search is fixed.
-        call: the same search for a Python function.
+    `search_url` takes `POST {"query", "top_k"}`, `mcp_url` is the same as an MCP server, `call` the
+    same for a Python function. `traceparent` is the W3C trace context of the question, for agents
+    whose search address is fixed.
     """
 
     search_url: str
@@ -73,9 +65,10 @@ class AgentAnswer:
 
 @dataclass(frozen=True, slots=True)
 class AgentInfo:
-    """What a run records about its target. `track` is how the target may have learned, and
-    `learned_from` the splits it learned from, if that is known; `retriever` the settings of a
-    built-in retriever, such as its mode and embedder. `agent` is the name and version by which the
+    """What a run records about its target.
+
+    `track` is how the target may have learned, `learned_from` the splits it learned from, if known;
+    `retriever` the settings of a built-in retriever; `agent` the name and version by which the
     target calls itself.
     """
 
@@ -86,6 +79,11 @@ class AgentInfo:
     learned_from: tuple[str, ...] = ()
     agent: str | None = None
     retriever: Mapping[str, str] = field(default_factory=dict)
+
+
+def invalid_answer(message: str) -> AgentFailure:
+    """The failure for an answer that was received, and cannot be read."""
+    return AgentFailure(FailureKind.INVALID_ANSWER, message)
 
 
 def document_id(value: object) -> str:
@@ -102,7 +100,7 @@ def document_id(value: object) -> str:
         problem = "is not valid Unicode"
     else:
         return str.__str__(value)  # of a subclass too, which may compare as it likes
-    raise AgentFailure(FailureKind.INVALID_ANSWER, f"a document id {problem}")
+    raise invalid_answer(f"a document id {problem}")
 
 
 def is_unicode(text: str) -> bool:
@@ -151,38 +149,6 @@ class TakesContext(Protocol):
     async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
         """One call with the passages to answer from. Raises `AgentFailure`."""
         ...
-
-
-@runtime_checkable
-class PassesThrough(Protocol):
-    """An MCP tool that can be called with the arguments of somebody else."""
-
-    @property
-    def input_schema(self) -> Mapping[str, Any]:
-        """The JSON Schema of the tool's arguments."""
-        ...
-
-    def query_in(self, arguments: Mapping[str, Any]) -> str:
-        """What the arguments search for; empty if they do not say."""
-        ...
-
-    async def call(self, arguments: dict[str, Any]) -> "tuple[CallToolResult, AgentAnswer]":
-        """The result as it came, and what it says. Raises `AgentFailure`."""
-        ...
-
-
-@runtime_checkable
-class ReportsFindings(Protocol):
-    """An agent that tells what is unusual about it; nothing before it is open."""
-
-    findings: "tuple[Finding, ...]"
-
-
-@runtime_checkable
-class ReadsAnswers(Protocol):
-    """An agent whose answers are found by a mapping: its reader has the last one as received."""
-
-    reader: "AnswerReader"
 
 
 def context_taker(agent: Agent) -> TakesContext | None:

@@ -13,8 +13,6 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import Mapping
 from pathlib import Path
 
-import httpx
-
 from assay.data.beir import write_beir
 from assay.data.dataset import Dataset
 from assay.errors import TargetError, UsageError
@@ -27,9 +25,9 @@ from assay.net.outbound import UNRESTRICTED
 from assay.net.variables import OWN_SECRETS
 from assay.privacy import is_private
 from assay.progress import Progress, silent
-from assay.targets.a2a.agent import A2AAgent
+from assay.targets.a2a import A2AAgent
+from assay.targets.http_agent import ReadyState, ask_readiness, ready_url
 from assay.targets.protocol import AgentAnswer, AgentInfo
-from assay.targets.readiness import ReadyState, ask_readiness, ready_url
 from assay.targets.target_kinds import OpenContext, Target, builtin_track
 
 _START_S = 60.0
@@ -53,14 +51,9 @@ _SERVE = "from assay.cli.app import app; app(default_map={'serve': {'purple': {}
 class PurpleProcess:
     """The purple agent, started when it is opened.
 
-    Parameters:
-        mode: how it searches: bm25, dense, hybrid or tuned.
-        dataset: what it searches.
-        track: `trained` where its settings were chosen on judgments.
-        answers: the model that answers from what is found, named as for `--judge`, or
-            `extractive` for quotes; empty for documents alone.
-        variables: environment variables that choose its embedder and BM25 settings.
-        progress: called while its index is loaded.
+    `answers` is the model that answers from what is found, named as for `--judge`, or `extractive`
+    for quotes; empty for documents alone. `variables` of the environment choose its embedder and
+    its BM25 settings. `progress` is called while its index is loaded.
     """
 
     def __init__(
@@ -97,11 +90,8 @@ class PurpleProcess:
                 "add --answers, or leave out the part after #"
             )
         require_extras("the purple agent", "a2a", "onnxruntime", "starlette", "uvicorn")
-        variables: dict[str, str] = {}
-        if context.embedder is not None:
-            variables |= context.embedder.as_environment()
-        if context.bm25 is not None:
-            variables |= context.bm25.as_environment()
+        chosen = [each for each in (context.embedder, context.bm25) if each is not None]
+        variables = {name: text for each in chosen for name, text in each.as_environment().items()}
         return cls(
             target.address or "hybrid",
             context.dataset,
@@ -144,8 +134,14 @@ class PurpleProcess:
         """Stop the process and remove its folder."""
         if self._agent is not None:
             await self._agent.close()
-        if self._process is not None:
-            await _stop(self._process)
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()  # which tells it to stop
+            try:
+                async with asyncio.timeout(_STOP_S):
+                    await self._process.wait()
+            except TimeoutError:
+                self._process.kill()
+                await self._process.wait()
         if self._folder is not None:
             self._folder.cleanup()
 
@@ -182,18 +178,15 @@ class PurpleProcess:
         assert self._process is not None
         async with open_client(UNRESTRICTED) as http:
             while self._process.returncode is None:
-                if await self._is_ready(http, url):
+                now = await ask_readiness(http, ready_url(url))
+                if now.state is ReadyState.READY:
                     return
+                if now.state is ReadyState.FAILED:
+                    raise self._failed(f"could not load its index: {now.why}")
+                if now.progress is not None:
+                    self._progress(*now.progress)
                 await asyncio.sleep(_POLL_S)
         raise self._failed("exited while loading its index")
-
-    async def _is_ready(self, http: httpx.AsyncClient, url: str) -> bool:
-        now = await ask_readiness(http, ready_url(url))
-        if now.state is ReadyState.FAILED:
-            raise self._failed(f"could not load its index: {now.why}")
-        if now.progress is not None:
-            self._progress(*now.progress)
-        return now.state is ReadyState.READY
 
     @property
     def _log(self) -> Path:
@@ -204,14 +197,3 @@ class PurpleProcess:
         with open_file(self._log) as file:
             log = read_tail(file, _LOG_TAIL).strip()
         return TargetError(f"the purple agent {what}; its log ends with:\n{log or '(empty)'}")
-
-
-async def _stop(process: Process) -> None:
-    if process.stdin is not None:
-        process.stdin.close()
-    try:
-        async with asyncio.timeout(_STOP_S):
-            await process.wait()
-    except TimeoutError:
-        process.kill()
-        await process.wait()

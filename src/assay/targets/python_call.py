@@ -1,4 +1,8 @@
-"""Agents in Python: functions `f(query, top_k)`, sync or async, and objects of the caller's."""
+"""Agents in Python: functions `f(query, top_k)`, sync or async, retrievers, and other objects.
+
+Retrievers and chains of LangChain and LlamaIndex are recognized by their methods, their documents
+and nodes by their attributes; neither library is imported.
+"""
 
 import asyncio
 import importlib
@@ -6,23 +10,43 @@ import inspect
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
+from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from assay.errors import AgentFailure, FailureKind, UsageError, did_you_mean
 from assay.files import find_project_file
 from assay.llm.passages import Passage
 from assay.net.redact import redact_known
-from assay.targets.answer_fields import read_answer
+from assay.targets.answer_reader import ANSWER_KEYS, DOCUMENT_KEYS, read_answer
+from assay.targets.detection import known_form
 from assay.targets.protocol import CURRENT_SEARCH, Agent, AgentAnswer, AgentInfo, SearchAddress
-from assay.targets.retrievers import as_search_function, retrieval_method, to_plain_answer
 from assay.targets.target_kinds import OpenContext, Target
 from assay.targets.threads import DaemonThreads
 
 _MESSAGE_LIMIT = 200
+_RETRIEVER_METHODS = ("retrieve", "invoke", "query")
+_ID_KEYS = ("id", "doc_id", "document_id", "_id", "docid", "source", "file_name")
+_ID_ATTRIBUTES = ("id", "ref_doc_id", "node_id", "id_", "doc_id")
+
+
+class InvokableRetriever(Protocol):
+    """A retriever or chain of LangChain."""
+
+    def invoke(self, query: str, /) -> Any:
+        """The documents for a query."""
+        ...
+
+
+class NodeRetriever(Protocol):
+    """A retriever of LlamaIndex."""
+
+    def retrieve(self, query: str, /) -> Any:
+        """The nodes for a query."""
+        ...
 
 
 class PythonAgent:
@@ -31,13 +55,7 @@ class PythonAgent:
     Whatever it raises is a failed call: one bad call must not end the run. A function with a
     parameter `context`, or an object with `answer_from`, can also answer from given passages. One
     with a parameter `search` gets the search of `--search`. An object may have `open`, `close` and
-    `info`.
-
-    Parameters:
-        target: the function or object.
-        name: how a run calls it.
-        track: how it may have learned.
-        known: the ids of the data set, by which the id of a retriever's document is recognized.
+    `info`. By `known`, the ids of the data set, the id of a retriever's document is recognized.
     """
 
     def __init__(
@@ -50,16 +68,15 @@ class PythonAgent:
     ) -> None:
         self._object: Any = target if _is_asked(target) else None
         self._function = target.ask if self._object is not None else target
-        _require_parameters(self._function)
         self._known = known
         self._default_info = AgentInfo(name, "python", track)
-        signature = _signature(self._function)
+        parameters = _parameters(self._function)
         self.takes_context = (
             bool(getattr(target, "takes_context", False))
             if self._object is not None
-            else signature is not None and "context" in signature.parameters
+            else "context" in parameters
         )
-        self._search_parameter = signature.parameters.get("search") if signature else None
+        self._search_parameter = parameters.get("search")
         self._threads = DaemonThreads()
 
     @property
@@ -132,7 +149,9 @@ class PythonAgent:
         except AgentFailure:
             raise
         except (Exception, SystemExit) as error:
-            raise _failure_from(error) from error
+            kinds = {TimeoutError: FailureKind.TIMEOUT, ConnectionError: FailureKind.CONNECTION}
+            kind = next((kinds[each] for each in kinds if isinstance(error, each)), None)
+            raise AgentFailure(kind or FailureKind.AGENT_ERROR, _describe(error)) from error
         if isinstance(answer, AgentAnswer):
             return read_answer(asdict(answer))
         return read_answer(to_plain_answer(answer, self._known))
@@ -162,11 +181,15 @@ async def _result(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
 
 
-def _require_parameters(function: Callable[..., Any]) -> None:
-    """Raise `UsageError` for a function that cannot be called with a query and a number."""
-    signature = _signature(function)
-    if signature is None:
-        return
+def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """Its parameters; none for some built-in functions.
+
+    Raises `UsageError` for a function that cannot be called with a query and a number.
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return {}
     given = {"search": None} if "search" in signature.parameters else {}
     try:
         signature.bind("query", 5, **given)
@@ -176,29 +199,16 @@ def _require_parameters(function: Callable[..., Any]) -> None:
             f"Assay calls f(query, top_k), and {name}{signature} cannot be called so: {error}; "
             "pass a function of two parameters"
         ) from None
-
-
-def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
-    """None for some built-in functions."""
-    try:
-        return inspect.signature(function)
-    except (TypeError, ValueError):
-        return None
+    return signature.parameters
 
 
 def as_agent(
     target: object, *, name: str = "", track: str = "undeclared", known: Container[str] = ()
 ) -> Agent:
-    """An agent from a Python object.
-
-    Parameters:
-        target: an object with a method `ask(query, top_k)`, a function `f(query, top_k)`, or a
-            retriever of LangChain or LlamaIndex.
-        name: how a run calls it; by default `python:module:name`.
-        track: how it may have learned.
-        known: the ids of the data set, by which the id of a retriever's document is recognized.
+    """An agent from an object with a method `ask(query, top_k)`, a function `f(query, top_k)`, or a
+    retriever of LangChain or LlamaIndex.
     """
-    own_name = python_name(target)  # raises for what is no target
+    own_name = python_name(target)  # raises for what cannot be a target
     name = name or own_name
     if not callable(target) and not _is_asked(target):
         target = as_search_function(target, known)
@@ -224,7 +234,7 @@ def python_name(target: object) -> str:
 
 
 def _is_target(value: object) -> bool:
-    return callable(value) or _is_asked(value) or retrieval_method(value) is not None
+    return callable(value) or _is_asked(value) or _retrieval_method(value) is not None
 
 
 def _is_asked(target: object) -> bool:
@@ -248,10 +258,13 @@ def load_object(spec: str) -> object:
             sys.path.insert(0, place)
     try:
         found: Any = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        raise UsageError(_not_found(module_name, error, folder)) from error
     except (Exception, SystemExit) as error:
-        raise UsageError(f"importing {module_name!r} failed: {_describe(error)}") from error
+        what = f"importing {module_name!r} failed: {_describe(error)}"
+        if isinstance(error, ModuleNotFoundError):
+            what = f"no module {module_name!r} in {folder} or in the installed packages"
+            if error.name and module_name.split(".")[0] != error.name.split(".")[0]:
+                what = f"{module_name!r} imports {error.name!r}, which is not installed"
+        raise UsageError(what) from error
     for part in attribute.split("."):
         if not hasattr(found, part):
             usable = [name for name in dir(found) if _is_target(getattr(found, name, None))]
@@ -259,14 +272,6 @@ def load_object(spec: str) -> object:
             raise UsageError(f"module {module_name!r} has no {attribute!r}{hint}")
         found = getattr(found, part)
     return found
-
-
-def _failure_from(error: BaseException) -> AgentFailure:
-    if isinstance(error, TimeoutError):
-        return AgentFailure(FailureKind.TIMEOUT, _describe(error))
-    if isinstance(error, ConnectionError):
-        return AgentFailure(FailureKind.CONNECTION, _describe(error))
-    return AgentFailure(FailureKind.AGENT_ERROR, _describe(error))
 
 
 def _describe(error: BaseException) -> str:
@@ -278,7 +283,155 @@ def _describe(error: BaseException) -> str:
     return f"{text} ({Path(frames[-1].filename).name}:{frames[-1].lineno})"
 
 
-def _not_found(module: str, error: ModuleNotFoundError, folder: str) -> str:
-    if error.name and module.split(".")[0] != error.name.split(".")[0]:
-        return f"{module!r} imports {error.name!r}, which is not installed"
-    return f"no module {module!r} in {folder} or in the installed packages"
+def _retrieval_method(found: object) -> Callable[[str], Any] | None:
+    """The method that searches: `retrieve(query)` or `invoke(query)`; None for other objects."""
+    if isinstance(found, type) or inspect.isroutine(found) or inspect.ismodule(found):
+        return None
+    methods = (getattr(found, name, None) for name in _RETRIEVER_METHODS)
+    return next((method for method in methods if callable(method)), None)
+
+
+def as_search_function(
+    found: object, known: Container[str] = ()
+) -> Callable[[str, int], Any] | None:
+    """`f(query, top_k)` for a retriever or a chain; None for other objects.
+
+    How many documents come is set where the object is made; more than `top_k` are cut.
+    """
+    method = _retrieval_method(found)
+    if method is None:
+        return None
+
+    def search(query: str, top_k: int) -> Any:
+        value = method(query)
+        return later(value, top_k) if inspect.isawaitable(value) else cut(value, top_k)
+
+    async def later(value: Any, top_k: int) -> Any:
+        return cut(await value, top_k)
+
+    def cut(value: Any, top_k: int) -> Any:
+        if isinstance(value, str):
+            return {"doc_ids": [], "answer": value}  # a chain that only answers
+        plain = to_plain_answer(value, known)
+        return plain[:top_k] if isinstance(plain, list) else plain
+
+    return search
+
+
+def to_plain_answer(value: Any, known: Container[str] = ()) -> Any:
+    """Documents, nodes, `(id, score)` pairs and numbers as ids; anything else stays as it is.
+
+    Of several candidates for an id, the one among `known`, the ids of the data set, is taken.
+    """
+    nodes = getattr(value, "source_nodes", None)
+    if isinstance(nodes, list):  # a response of LlamaIndex
+        plain = {"doc_ids": _ids_of(nodes, known), "answer": str(value)}
+        return plain | _contexts(nodes, known)
+    if isinstance(value, Mapping):
+        return _ranked(value, known) or _plain_mapping(value, known)
+    if hasattr(value, "tolist") and not hasattr(value, "index"):  # an array
+        value = value.tolist()
+    return _ids_of(value, known) if _is_list(value) else value
+
+
+def _ids_of(items: Sequence[Any], known: Container[str]) -> list[Any]:
+    """The id of each item; further chunks of a document that is listed are left out.
+
+    They are chunks if their own ids or texts differ: the same one twice stays a repeated id.
+    """
+    ids: list[Any] = []
+    chunks: dict[str, set[Any]] = {}
+    for item in items:
+        found, chunk = _id_of(item, known), _chunk_key(item)
+        if isinstance(found, str) and chunk is not None:
+            seen = chunks.setdefault(found, set())
+            if seen and chunk not in seen:
+                seen.add(chunk)
+                continue
+            seen.add(chunk)
+        ids.append(found)
+    return ids
+
+
+def _chunk_key(item: Any) -> tuple[str | None, str | None] | None:
+    """What tells a document or node of a library from others; None for plain values."""
+    if isinstance(item, list | tuple):
+        item = item[0] if len(item) == 2 else None
+    holder = getattr(item, "node", item)
+    own = (_text(getattr(holder, name, None)) for name in ("id", "node_id", "id_"))
+    key = (next(filter(None, own), None), _text_of(item))
+    return None if key == (None, None) else key
+
+
+def _ranked(value: Mapping[Any, Any], known: Container[str]) -> list[str] | None:
+    """The ids of `{id: score}`, best first; None for other mappings, such as counts by name."""
+    if not value or not all(map(_is_number, value.values())):
+        return None
+    if known and not any(str(key) in known for key in value):
+        return None
+    return [str(key) for key in sorted(value, key=lambda key: -float(value[key]))]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _plain_mapping(value: Mapping[Any, Any], known: Container[str]) -> Mapping[Any, Any]:
+    plain = dict(value)
+    if "doc_ids" not in plain:
+        documents = next((plain[name] for name in DOCUMENT_KEYS if _is_list(plain.get(name))), None)
+        if documents is not None:
+            plain["doc_ids"] = documents
+            plain = _contexts(documents, known) | plain
+            plain["answer"] = next((plain[name] for name in ANSWER_KEYS if name in plain), None)
+    for name in ("doc_ids", "citations"):
+        if _is_list(plain.get(name)):
+            plain[name] = _ids_of(plain[name], known)
+    return plain
+
+
+def _contexts(documents: Sequence[Any], known: Container[str]) -> dict[str, Any]:
+    """What the model was shown, if every document or node has its text."""
+    texts = [_text_of(item) for item in documents]
+    if not texts or None in texts:
+        return {}
+    pairs = zip(documents, texts, strict=True)
+    return {"contexts": [{"id": _id_of(item, known), "text": text} for item, text in pairs]}
+
+
+def _text_of(item: Any) -> str | None:
+    holder = getattr(item, "node", item)
+    texts = (getattr(holder, name, None) for name in ("page_content", "text"))
+    return next((text for text in texts if isinstance(text, str)), None)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list | tuple)
+
+
+def _id_of(item: Any, known: Container[str]) -> Any:
+    """The id of a document, node, pair or number; the item itself if none is found."""
+    if isinstance(item, str | bool | Mapping) or item is None:
+        return item
+    if isinstance(item, Integral):
+        return str(int(item))
+    if _is_list(item):
+        first = _id_of(item[0], known) if len(item) == 2 and _is_number(item[1]) else item
+        return first if isinstance(first, str) else item
+    holder = getattr(item, "node", item)  # a node of LlamaIndex with its score
+    metadata = getattr(holder, "metadata", None)
+    found = [metadata.get(key) for key in _ID_KEYS] if isinstance(metadata, Mapping) else []
+    found += [getattr(holder, name, None) for name in _ID_ATTRIBUTES]
+    candidates = [text for text in map(_text, found) if text is not None]
+    exact = [text for text in candidates if text in known]
+    # A loader's metadata has the path of a file: kb/KB-1.md is the document KB-1.
+    named = (known_form(text, known) for text in candidates)
+    return next(iter(exact), None) or next(filter(None, named), next(iter(candidates), item))
+
+
+def _text(value: Any) -> str | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, Integral):
+        return str(int(value))
+    return value if isinstance(value, str) and value else None

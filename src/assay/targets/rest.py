@@ -1,33 +1,282 @@
 """Targets `rest:URL`: any search service that answers HTTP requests with JSON.
 
-The request is a template (`request_template`), the answer is read by `--map` (`mapping`). If the
-template has `{offset}` or `{page}`, further pages are requested until there are `top_k` documents.
+The request is a template, the answer is read by `--map` (`answer_reader`). `{query}` and `{top_k}`
+stand in the URL or in a JSON body; without either, the body is `{"query", "top_k"}`. `{search_url}`
+and `{mcp_server_url}`, also in headers, are the addresses that `--search` gives the agent.
+`{contexts}` in a body stands for documents to answer from, if these are given (`--counterfactuals`,
+`--poison`); else it is left out. Values enter a body as JSON values, never by pasting text into
+JSON. `$NAME` in headers and `${NAME}` in the URL are read from the environment for each call, so
+that no secret is stored with a run.
 """
 
+import json
+import os
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from types import MappingProxyType
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote as percent_encode
+from urllib.parse import urlsplit
 
 import httpx
 import orjson
 
 from assay.errors import AgentFailure, FailureKind, UsageError, did_you_mean
+from assay.files import read_text_file
 from assay.llm.passages import Passage
 from assay.net.http import HttpReply, exchange, failure_of_status, read_chunks
 from assay.net.json import parse_json
-from assay.net.outbound import UNRESTRICTED
-from assay.net.redact import quote, redact_url
+from assay.net.outbound import UNRESTRICTED, split_address
+from assay.net.redact import SECRET_NAME, quote, redact_url, remember_secrets, secret_fields
 from assay.net.sse import EventReader
-from assay.targets.http_agent import HttpAgent
-from assay.targets.mapping import AnswerReader, Received, validate_keys
-from assay.targets.opening import redact_target
-from assay.targets.protocol import AgentAnswer, AgentInfo
-from assay.targets.readiness import ready_url
-from assay.targets.request_template import CONTEXTS, CallValues, Contexts, RequestTemplate, WireCall
-from assay.targets.target_kinds import OpenContext, RequestSettings, Target
+from assay.targets.answer_reader import AnswerReader, Received, validate_keys
+from assay.targets.http_agent import HttpAgent, WireCall, ready_url
+from assay.targets.protocol import CURRENT_SEARCH, AgentAnswer, AgentInfo
+from assay.targets.target_kinds import OpenContext, RequestSettings, Target, redact_target
 
+METHODS = ("GET", "POST", "PUT", "PATCH", "QUERY")
+CONTEXTS = "contexts"
+REPLY_MAX_BYTES = 8_000_000
+"""Of one response: services send whole documents along with their ids."""
+NOT_JSON_EVENT = "an event of the stream is not JSON"
+
+_SEARCH = ("search_url", "mcp_server_url")
+_NAMES = ("query", "top_k", *_SEARCH)
+_PLACEHOLDER = re.compile(r"\{(query|top_k|contexts|search_url|mcp_server_url)\}")
+_BRACED = re.compile(r"(?<!\$)\{(\w+)\}")
+_URL_VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
+_HEADER_VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_]\w*)\}|\$([A-Za-z_]\w*)")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_URL_VALUES = re.compile(r"[?&]([^=&#?\s]+)=([^&#\s]+)")
 _INDEX = re.compile(r"[\w.,*@+-]{1,255}")
+_MAX_BODY_BYTES = 1_000_000
+_DEFAULT_BODY = '{"query": "{query}", "top_k": "{top_k}"}'
+_LAST_EVENT = "[DONE]"
+_REFUSED = (400, 404, 405, 411, 413, 414, 415, 422)
+
+Contexts = Sequence[Mapping[str, str]]
+Values = Mapping[str, str | int | Contexts]
+
+
+class CallValues(dict[str, str | int | Contexts]):
+    """The values of one call's placeholders, with the addresses of `--search` if it has one."""
+
+    def __init__(self, query: str, top_k: int, **more: str | int | Contexts) -> None:
+        super().__init__({"query": query, "top_k": top_k, **more})
+        if search := CURRENT_SEARCH.get():
+            self |= dict(zip(_SEARCH, (search.search_url, search.mcp_url), strict=True))
+
+    def __missing__(self, name: str) -> str:
+        raise UsageError(f"{{{name}}} is known only during a run with --search TARGET")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTemplate:
+    """A request with placeholders; `body` is JSON, or None for a request without one.
+
+    `headers` are as the user wrote them, with `$NAME` for what the environment holds.
+    """
+
+    method: str
+    url: str
+    headers: tuple[tuple[str, str], ...] = ()
+    body: Any = None
+
+    @classmethod
+    def parse(
+        cls, url: str, *, request: str = "", method: str = "", headers: Sequence[str] = ()
+    ) -> "RequestTemplate":
+        """Check everything that can be checked before the first call. Raises `UsageError`.
+
+        `request` is JSON, `@FILE`, or an empty text; `headers` are `Name: value` each. The method
+        is by default POST with a body, else GET.
+        """
+        check_url(url)
+        if not request and "{query}" not in url:
+            request = _DEFAULT_BODY
+        body = read_body_template(request)
+        verb = (method or ("POST" if request else "GET")).upper()
+        if verb not in METHODS:
+            raise UsageError(f"the HTTP method {method!r} is not one of {', '.join(METHODS)}")
+        template = cls(verb, url, tuple(map(_parse_header, headers)), body)
+        if "query" not in template.placeholders():
+            raise UsageError(
+                "neither the URL nor --request contains {query}; write it where the query goes, "
+                "such as rest:https://host/search?q={query}&size={top_k}"
+            )
+        _expand(_URL_VARIABLE, url, "the URL")
+        template.check_headers()
+        return template
+
+    def placeholders(self) -> frozenset[str]:
+        """The names of the placeholders in use."""
+        return frozenset(_PLACEHOLDER.findall(self.url)) | frozenset(_names_in(self.body))
+
+    def check_headers(self) -> None:
+        """Raise `UsageError` for a variable that is not set."""
+        for name, value in self.headers:
+            _expand(_HEADER_VARIABLE, value, f"--header '{name}: ...'")
+
+    def expand_headers(self, values: Values) -> dict[str, str]:
+        """The headers with the values of a call and the environment's. Raises `UsageError`."""
+        headers = {}
+        for name, written in self.headers:
+            value = written
+            for place in _SEARCH:
+                if f"{{{place}}}" in written:
+                    value = value.replace(f"{{{place}}}", str(values[place]))
+            expanded = _expand(_HEADER_VARIABLE, value, f"--header '{name}: ...'")
+            if not expanded.isascii() or not expanded.isprintable():
+                raise UsageError(
+                    f"--header '{name}: {value}' has characters that an HTTP header cannot carry; "
+                    "check the variable it names"
+                )
+            headers[name] = expanded
+        return headers
+
+    def fill(self, values: Values) -> WireCall:
+        """The request for one query. Raises `UsageError` if a variable is gone."""
+        headers = {"Accept": "application/json"}
+        content = None
+        if self.body is not None:
+            content = orjson.dumps(fill_json(self.body, values))
+            headers["Content-Type"] = "application/json"
+        given = self.expand_headers(values)
+        headers = {n: v for n, v in headers.items() if n not in map(str.title, given)} | given
+        return WireCall(self.method, fill_url(self.url, values), headers, content)
+
+
+def read_body_template(request: str) -> Any:
+    """The JSON of `--request`, which may be `@FILE`; None for an empty text."""
+    text = request.strip()
+    if not text:
+        return None
+    source = "--request"
+    if text.startswith("@"):
+        source = f"--request {text}"
+        path = Path(text[1:]).expanduser()
+        try:
+            text = read_text_file(path, encoding="utf-8-sig", limit=_MAX_BODY_BYTES)
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is not UTF-8"
+            raise UsageError(f"{source}: cannot read the file: {reason}") from None
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        shown = " ".join(text.split())[:80]
+        raise UsageError(
+            f"{source} is not JSON: {error}; got {shown!r}. Placeholders stand inside quotes: "
+            '{"query": "{query}", "size": "{top_k}"}; for another kind of body, use a function, '
+            "python:module:function"
+        ) from None
+    remember_secrets(*secret_fields(body))
+    return body
+
+
+def fill_url(url: str, values: Values) -> str:
+    """The URL with percent-encoded values."""
+
+    def encode(value: object) -> str:
+        return percent_encode(str(value), safe="")
+
+    expanded = _expand(_URL_VARIABLE, url, "the URL", encode)
+    return _PLACEHOLDER.sub(lambda match: encode(values[match[1]]), expanded)
+
+
+def fill_json(body: Any, values: Values) -> Any:
+    """A copy of `body` with its placeholders replaced.
+
+    A string that is exactly one placeholder becomes the value itself, a number if it is one; in
+    a longer string the value is inserted as text. Keys stay as they are. `"{contexts}"` becomes a
+    list of `{"id", "title", "text"}`; if no contexts are given, its key is left out.
+    """
+    if isinstance(body, str):
+        whole = _PLACEHOLDER.fullmatch(body)
+        return values[whole[1]] if whole else _PLACEHOLDER.sub(_as_text(values), body)
+    if isinstance(body, dict):
+        return {key: fill_json(v, values) for key, v in body.items() if not _is_left(v, values)}
+    if isinstance(body, list):
+        return [fill_json(each, values) for each in body if not _is_left(each, values)]
+    return body
+
+
+def _is_left(value: Any, values: Values) -> bool:
+    """Whether a value stands for contexts that are not given: the service is to search then."""
+    return bool(value == f"{{{CONTEXTS}}}" and CONTEXTS not in values)
+
+
+def _as_text(values: Values) -> Callable[[re.Match[str]], str]:
+    def text(match: re.Match[str]) -> str:
+        value = values.get(match[1], "") if match[1] == CONTEXTS else values[match[1]]
+        if isinstance(value, str | int):
+            return str(value)
+        return "\n\n".join(f"[{each['id']}] {each['title']}\n{each['text']}" for each in value)
+
+    return text
+
+
+def _names_in(body: Any) -> list[str]:
+    if isinstance(body, str):
+        return _PLACEHOLDER.findall(body)
+    inner = body.values() if isinstance(body, dict) else body if isinstance(body, list) else ()
+    return [name for each in inner for name in _names_in(each)]
+
+
+def check_url(url: str) -> None:
+    """Raise `UsageError` for no http(s) URL, unknown placeholders, secrets that are spelled out."""
+    split_address(url)
+    host = urlsplit(url).netloc if "://" in url else url.partition("/")[0]
+    if "{" in host:
+        raise UsageError("a placeholder or variable must not be in the host of a rest: URL")
+    for name in _BRACED.findall(url):
+        if name not in _NAMES:
+            known = [f"{{{each}}}" for each in _NAMES]
+            hint = did_you_mean(f"{{{name}}}", known)
+            names = ", ".join(known)
+            raise UsageError(f"{{{name}}} in the URL is not a placeholder; known are {names}{hint}")
+    for name, value in _URL_VALUES.findall(url):
+        if SECRET_NAME.fullmatch(name) and not _URL_VARIABLE.search(value) and "{" not in value:
+            variable = re.sub(r"\W", "_", name).upper()
+            raise UsageError(
+                f"{name!r} in the URL looks like a secret, which would be stored with the run; set "
+                f"a variable and write '{name}=${{{variable}}}', in single quotes"
+            )
+
+
+def _parse_header(text: str) -> tuple[str, str]:
+    """`Name: value`. Raises `UsageError`, also for a secret that is spelled out."""
+    name, _, value = text.partition(":")
+    name, value = name.strip(), value.strip()
+    if not _HEADER_NAME.fullmatch(name) or not value or not value.isprintable():
+        raise UsageError(
+            f"--header {name[:40]!r}: it must be 'Name: value', such as 'Authorization: Bearer "
+            "$TOKEN', without control characters"
+        )
+    variables = [match for match in _HEADER_VARIABLE.finditer(value) if match[0] != "$$"]
+    if SECRET_NAME.fullmatch(name) and not variables:
+        scheme = "Bearer " if value.casefold().startswith("bearer ") else ""
+        raise UsageError(
+            f"--header '{name}: ...' spells a secret out, which would be stored with the run; set "
+            f"a variable and write --header '{name}: {scheme}$TOKEN', in single quotes"
+        )
+    return name, value
+
+
+def _expand(
+    pattern: re.Pattern[str], text: str, where: str, encode: Callable[[str], str] = str
+) -> str:
+    def value(match: re.Match[str]) -> str:
+        if match[0] == "$$":
+            return "$"
+        name = next(filter(None, match.groups()))
+        found = os.environ.get(name)
+        if not found:
+            raise UsageError(f"{where} needs the environment variable {name}, which is not set")
+        remember_secrets(found, encode(found))
+        return encode(found)
+
+    return pattern.sub(value, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +288,6 @@ class Preset:
     path: str
     request: str
     mapping: Mapping[str, str]
-
-    def with_index(self, base: str, index: str) -> tuple[str, str]:
-        """The URL and the body for the service at `base`. Raises `UsageError` for a bad index."""
-        if not _INDEX.fullmatch(index):
-            got = f"got {index[:80]!r}" if index else "it is missing"
-            raise UsageError(f"--preset needs an index: --preset NAME:INDEX; {got}")
-        url = base.rstrip("/") + self.path.replace("{index}", index)
-        return url, self.request.replace("{index}", index)
 
 
 _LUCENE = Preset(
@@ -83,22 +324,22 @@ PRESETS: dict[str, Preset] = {
 }
 
 
-def find_preset(name: str) -> Preset:
-    """The preset called `name`. Raises `UsageError` with the names that there are."""
-    found = PRESETS.get(name.lower())
-    if found is None:
-        hint = did_you_mean(name, PRESETS)
-        raise UsageError(f"--preset {name!r} is not one of {', '.join(PRESETS)}{hint}")
-    return found
-
-
-MAX_PAGES = 20
-REPLY_MAX_BYTES = 8_000_000
-"""Of one page: services send whole documents along with their ids."""
-
-NOT_JSON_EVENT = "an event of the stream is not JSON"
-_LAST_EVENT = "[DONE]"
-_REFUSED = (400, 404, 405, 411, 413, 414, 415, 422)
+def _use_preset(
+    given: RequestSettings, base: str, mapping: Mapping[str, str]
+) -> tuple[str, str, Mapping[str, str]]:
+    """The URL, the body and the mapping of `--preset NAME:INDEX`; the user's own come first."""
+    preset = PRESETS.get(given.preset.lower())
+    if preset is None:
+        hint = did_you_mean(given.preset, PRESETS)
+        raise UsageError(f"--preset {given.preset!r} is not one of {', '.join(PRESETS)}{hint}")
+    if not _INDEX.fullmatch(given.index):
+        got = f"got {given.index[:80]!r}" if given.index else "it is missing"
+        raise UsageError(f"--preset needs an index: --preset NAME:INDEX; {got}")
+    url = base.rstrip("/") + preset.path.replace("{index}", given.index)
+    body = given.body or preset.request.replace("{index}", given.index)
+    if not {"ids", "results", "doc_id"} & mapping.keys():
+        mapping = {**preset.mapping, **mapping}
+    return url, body, mapping
 
 
 class RestAgent(HttpAgent):
@@ -127,23 +368,16 @@ class RestAgent(HttpAgent):
         given = context.request
         if context.policy is not None and context.policy.public_only:  # before anything is read
             require_public(given, target.address)
-        mapping = dict(context.mapping or {})
+        mapping: Mapping[str, str] = dict(context.mapping or {})
         validate_keys(mapping, target.kind)
         url, body = target.address, given.body
-        if given.preset:
-            preset = find_preset(given.preset)
-            url, request = preset.with_index(url, given.index)
-            body = body or request
-            if not {"ids", "results", "doc_id"} & mapping.keys():
-                mapping = {**preset.mapping, **mapping}
-        elif given.index:
-            raise UsageError("--preset :INDEX has no NAME before the colon")
+        if given.preset or given.index:
+            url, body, mapping = _use_preset(given, url, mapping)
         template = RequestTemplate.parse(
             url, request=body, method=target.fragment, headers=given.headers
         )
         details = f"{template.method} {redact_target(url)}"
-        if given.preset:
-            details += f", preset {given.preset}"
+        details += f", preset {given.preset}" if given.preset else ""
         reader = AnswerReader(mapping, context.dataset.known_ids)
         return cls(redact_target(str(target)), template, reader, context, details)
 
@@ -154,47 +388,25 @@ class RestAgent(HttpAgent):
         await self.require_listener(url)
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
-        """Send the request for one query, page by page if one page has too few documents."""
-        if not self._template.paged:
-            answer = await self._page(query, top_k, offset=0, page=0)
-            return answer if self._sends_top_k else _cut(answer, top_k)
-        whole: AgentAnswer | None = None
-        received = 0
-        for page in range(MAX_PAGES):
-            answer = await self._page(query, top_k, offset=received, page=page)
-            received += len(answer.doc_ids)
-            before = 0 if whole is None else len(whole.doc_ids)
-            whole = answer if whole is None else _joined(whole, answer)
-            if len(whole.doc_ids) >= top_k or len(whole.doc_ids) == before:
-                break
-        assert whole is not None
-        return _cut(whole, top_k)
+        """Send the request for one query."""
+        answer = await self._call(CallValues(query, top_k))
+        if self._sends_top_k:
+            return answer
+        return replace(answer, doc_ids=answer.doc_ids[:top_k], scores=answer.scores[:top_k])
 
     @property
     def takes_context(self) -> bool:
-        """Whether the request has a place for them: `"{contexts}"`."""
-        return self._template.takes_contexts
+        """Whether the body has a place for documents to answer from."""
+        return CONTEXTS in _names_in(self._template.body)
 
     async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
-        """Send the request with these passages in place of `{contexts}`."""
+        """Send the request with the documents to answer from."""
         given = {CONTEXTS: [asdict(each) for each in passages]}
-        return await self._page(query, max(1, len(passages)), offset=0, page=0, more=given)
+        return await self._call(CallValues(query, max(1, len(passages)), **given))
 
-    async def _page(
-        self,
-        query: str,
-        top_k: int,
-        *,
-        offset: int,
-        page: int,
-        more: Mapping[str, Contexts] = MappingProxyType({}),
-    ) -> AgentAnswer:
-        values = CallValues(query, top_k, offset=offset, page=page + 1, page0=page, **more)
-        try:
-            call = self._template.fill(values)
-        except UsageError as error:
-            raise AgentFailure(FailureKind.PROTOCOL, str(error)) from None
-        return self._read(received_reply(await send(self.http, call)))
+    async def _call(self, values: Values) -> AgentAnswer:
+        reply = await send(self.http, self._template.fill(values))
+        return self._read(received_reply(reply))
 
     def _read(self, received: Received) -> AgentAnswer:
         reported = error_in(received)
@@ -235,9 +447,8 @@ def received_reply(reply: HttpReply) -> Received:
 
 async def send(http: httpx.AsyncClient, call: WireCall) -> HttpReply:
     """The reply to one call. Raises `AgentFailure` for a status of 300 or more."""
-    headers = call.headers
     async with exchange(
-        http, call.method, call.url, content=call.content, headers=headers
+        http, call.method, call.url, content=call.content, headers=call.headers
     ) as response:
         body = b"".join([chunk async for chunk in _read_to_end(response)])
         reply = HttpReply(response.status_code, response.headers, body)
@@ -265,19 +476,18 @@ def _status_failure(reply: HttpReply, url: str) -> AgentFailure | None:
     if status < 300:
         return None
     failure = failure_of_status(httpx.Response(status, headers=dict(reply.headers)))
+    kind, message = FailureKind.AGENT_ERROR, f"HTTP {status}"
     if status in (401, 403):
-        message = (
-            f"HTTP {status}: the service refused the credentials; send them with "
-            "--header 'Authorization: Bearer $TOKEN'"
+        message += (
+            ": the service refused the credentials; send them with --header 'Authorization: Bearer "
+            "$TOKEN'"
         )
-        failure = AgentFailure(FailureKind.AGENT_ERROR, message, status=status)
     elif failure is None and (status in _REFUSED or status < 400):
         what = "found nothing at" if status == 404 else "refused the request to"
-        message = (
-            f"HTTP {status}: the service {what} {redact_url(url)}; check the URL and --request"
-        )
-        failure = AgentFailure(FailureKind.PROTOCOL, message, status=status)
-    failure = failure or AgentFailure(FailureKind.AGENT_ERROR, f"HTTP {status}", status=status)
+        kind = FailureKind.PROTOCOL
+        message += f": the service {what} {redact_url(url)}; check the URL and --request"
+    if failure is None or status in (401, 403):
+        failure = AgentFailure(kind, message, status=status)
     failure.said = quote(reply.body)
     return failure
 
@@ -288,22 +498,3 @@ def require_public(given: RequestSettings, url: str) -> None:
         raise UsageError("--request @FILE reads a file on this server; write the JSON itself")
     if any("$" in header for header in given.headers) or "${" in url:
         raise UsageError("$NAME reads the environment of this server; leave it out")
-
-
-def _cut(answer: AgentAnswer, top_k: int) -> AgentAnswer:
-    return replace(answer, doc_ids=answer.doc_ids[:top_k], scores=answer.scores[:top_k])
-
-
-def _joined(first: AgentAnswer, second: AgentAnswer) -> AgentAnswer:
-    """Two pages as one; what the second repeats is left out, for a service that ignores pages."""
-    seen = set(first.doc_ids)
-    new = [place for place, doc_id in enumerate(second.doc_ids) if doc_id not in seen]
-    if len(new) < len(second.doc_ids):
-        ids = tuple(second.doc_ids[place] for place in new)
-        return replace(first, doc_ids=first.doc_ids + ids, scores=())
-    return replace(
-        first,
-        doc_ids=first.doc_ids + second.doc_ids,
-        scores=first.scores + second.scores,
-        contexts=first.contexts + second.contexts,
-    )

@@ -1,31 +1,39 @@
-"""The table of target kinds.
+"""Targets (`builtin:bm25`, `a2a:URL`, ...): the table of their kinds, parsing, and opening.
+
+    open_target("rest:http://localhost:8000/search?q={query}", OpenContext(dataset))
 
 A target kind is one entry in `TARGET_KINDS`. The help text, the error listing, `assay doctor`, the
 rules of the web pages, shell completion and probing are derived from the table. The module that
 talks to the agent is imported when a target of its kind is opened, and not before.
 """
 
+import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assay.errors import UsageError, did_you_mean
+from assay.errors import RATE_LIMITED, FailureKind, UsageError, closest, did_you_mean
 from assay.llm.provider_kinds import split_provider
+from assay.net.redact import full_text, mask_secrets, reveal
+from assay.net.variables import POLICY_VARIABLE
 from assay.progress import Progress, silent
 from assay.search.modes import MODES
-from assay.targets.remedies import CHAT, FUNCTION, MCP, REQUEST, USUAL, Remedies
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from assay.data.dataset import Dataset
     from assay.net.outbound import OutboundPolicy
     from assay.search.bm25 import Bm25Settings
     from assay.search.embedding import EmbedderSettings
     from assay.targets.protocol import Agent
+
+DEFAULT_TARGET = "purple:hybrid"
+DEFAULT_ANSWERING_TARGET = "builtin:hybrid"
+"""The reference agent with answers: in process, where --counterfactuals can ask it again with other
+documents, which A2A has no form for."""
 
 CONTRACT_TARGET = re.compile(
     r"(?:(?P<url>https?://[^=#?]+)|http:(?P<agent>[^=#?]+))=(?P<task>[^=#/?]+)(?P<way>#stream)?",
@@ -33,10 +41,56 @@ CONTRACT_TARGET = re.compile(
 )
 """`http:URL=TASK` or `http:NAME=TASK`; an address needs no prefix, since it has a scheme."""
 
+_BARE_ADDRESS = re.compile(r"https?://", re.IGNORECASE)
+_CREDENTIALS = re.compile(r"https?://[^/?#\s]*@", re.IGNORECASE)
+_FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+_HOST_AND_PORT = re.compile(r"(?:localhost|[\w-]+(?:\.[\w-]+)+):\d{1,5}(?:/\S*)?")
 _TOOL = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
+_TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 _ANSWER_FORM = ("mapping",)
 _RETRIEVER = ("embedder", "bm25")
 _METHOD = re.compile(r"([A-Za-z]{3,10}) +(?=\S*://)")
+
+_REMEDIES: Mapping[str | int, str] = {
+    FailureKind.TIMEOUT: "make the agent faster, or raise --timeout",
+    FailureKind.CONNECTION: "check that the agent is running and that no proxy is in the way",
+    FailureKind.PROTOCOL: "fix the agent's responses; the protocol's own library would help",
+    FailureKind.INVALID_ANSWER: 'answer with one data part {"doc_ids": ["id", ...]}',
+    FailureKind.AGENT_ERROR: "the agent itself failed: look into its log",
+    401: "set AGENT_TOKEN to a token that the agent accepts",
+    404: "nothing is at this path: check the URL",
+    405: "the path exists and takes another method: check the URL",
+    408: "the agent gave up waiting: make it faster, or lower --concurrency",
+    413: "the agent refuses requests of this size: raise its limit",
+    421: "the server refuses this host name: call it by a name that it allows",
+    RATE_LIMITED: "the agent is at its limit: lower --concurrency, or raise the limit",
+    502: "a proxy cannot reach the agent: check that the agent behind it is running",
+    503: "the agent is loading or overloaded: wait, raise --warm-up, or lower --concurrency",
+    504: "a proxy gave up waiting for the agent: raise the proxy's timeout",
+}
+"""What to do about a failed call, by its HTTP status, else by its kind."""
+
+_MCP_REMEDIES = {401: "set MCP_SERVER_TOKEN to a token that the server accepts"}
+_FUNCTION_REMEDIES = {
+    FailureKind.TIMEOUT: "make the function faster, or raise --timeout",
+    FailureKind.CONNECTION: "check that the service which the function calls is running",
+    FailureKind.INVALID_ANSWER: "return a list of document ids, best first, or "
+    '{"doc_ids": [...], "answer": "..."}',
+    FailureKind.AGENT_ERROR: "fix the function at the line in the message",
+}
+_COMPARE_REQUEST = "compare the URL, --request and --header with what the service expects"
+_REQUEST_REMEDIES: Mapping[str | int, str] = {
+    **dict.fromkeys((400, 406, 409, 410, 411, 414, 415, 422), _COMPARE_REQUEST),
+    401: "send a token that the service accepts: --header 'Authorization: Bearer $TOKEN'",
+    FailureKind.PROTOCOL: _COMPARE_REQUEST,
+    FailureKind.INVALID_ANSWER: "name the ids with --map ids=EXPR; where the answer has none, as "
+    "of a job that is only accepted, write a function: docs/targets.md, 'Other services'",
+}
+_CHAT_REMEDIES: Mapping[str | int, str] = {
+    **_REQUEST_REMEDIES,
+    401: "send a token that the service accepts: set AGENT_TOKEN, or --header "
+    "'Authorization: Bearer $TOKEN'",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,26 +131,18 @@ class RequestSettings:
 
 @dataclass(frozen=True)
 class OpenContext:
-    """What a target may need to be opened.
+    """What a target may need to be opened: the settings of a run that are about its target.
 
-    Parameters:
-        dataset: the documents that built-in agents search, and whose ids answers should hold.
-        track: how the agent may have learned, as its user declares it; see `builtin_track`.
-        mapping: where answers have their ids and texts (`--map`, parsed).
-        answers: whether the agent answers as well, which built-in agents need to know.
-        note_mapping: which note of a Nextcloud stands for which document.
-        progress: called while something is loaded.
-        policy: which addresses may be called; None for all of them.
-        request: the HTTP request of a `rest:` or `openai:` target.
-        bm25: parameters of BM25 for built-in agents; None for those of the environment.
-        embedder: which embedder built-in agents use; None for that of the environment.
+    `mapping` is `--map`, parsed; `answers` whether the agent is to answer as well, which built-in
+    agents need to know; without a `policy`, that of the process holds; without `bm25` or
+    `embedder`, those of the environment.
     """
 
     dataset: "Dataset"
     track: str = "undeclared"
     mapping: Mapping[str, str] | None = None
     answers: bool = False
-    note_mapping: "Path | None" = None
+    note_mapping: Path | None = None
     progress: Progress = silent
     policy: "OutboundPolicy | None" = None
     bm25: "Bm25Settings | None" = None
@@ -136,7 +182,7 @@ class TargetKind:
         searches_dataset: whether it answers from the documents of the data set that is open here.
         speaks_mcp: whether an MCP session with it can be opened.
         settings: those options of a run that only some kinds of targets use, and that it does.
-        remedies: what to do about calls of it that failed.
+        remedies: what to do about failed calls, where it is not the usual.
     """
 
     name: str
@@ -152,7 +198,7 @@ class TargetKind:
     searches_dataset: bool = False
     speaks_mcp: bool = False
     settings: tuple[str, ...] = ()
-    remedies: Remedies = USUAL
+    remedies: Mapping[Any, str] = field(default_factory=dict)
 
     def open(self, target: Target, context: OpenContext) -> "Agent":
         """The agent, not yet connected. Raises `UsageError` for a target that cannot be one."""
@@ -169,6 +215,12 @@ class TargetKind:
     def is_local(self, target: Target) -> bool:
         """Whether it uses this machine in a way that only the machine's own user may."""
         return self.runs_code or bool(self.reads(target))
+
+
+def remedy_for(failure: str, status: int | None = None, kind: TargetKind | None = None) -> str:
+    """What to do about a call that failed: by its HTTP status, else by the kind of the failure."""
+    remedies = {**_REMEDIES, **(kind.remedies if kind else {})}
+    return remedies.get(401 if status == 403 else status or 0) or remedies[failure]
 
 
 def find_kind(name: str) -> TargetKind | None:
@@ -198,7 +250,7 @@ def load(reference: str) -> Any:
 
 
 def require_mode(mode: str) -> None:
-    """Raises `UsageError` where `builtin:MODE` is no target."""
+    """Raises `UsageError` if `builtin:MODE` is not a target."""
     if mode not in MODES:
         known = [f"builtin:{each}" for each in MODES]
         hint = did_you_mean(f"builtin:{mode}", known)
@@ -224,6 +276,113 @@ def no_effect(flag: str, setting: str, kind: TargetKind) -> str:
     names = ", ".join(f"{name}:" for name in users if name != "url")
     own = ", which has its own search" if setting in _RETRIEVER else ""
     return f"{flag} has no effect on a {kind.name}: target{own}; leave it out, or use {names}"
+
+
+def parse_target(text: str) -> Target:
+    """Read what a user wrote. Prefixes and URL schemes are accepted in any case.
+
+    Raises `UsageError`, with a list of the kinds and the likeliest one, for anything else.
+    """
+    written = full_text(text).strip()
+    prefix, colon, rest = written.partition(":")
+    kind = find_kind(prefix.lower()) if colon else None
+    if _BARE_ADDRESS.match(written):
+        # A place for the query makes an address a request.
+        name = "rest" if "{query}" in written else "url"
+        kind = TARGET_KINDS["http" if CONTRACT_TARGET.fullmatch(written) else name]
+        rest = written
+    elif kind is None or kind.name == "url":
+        raise UsageError(_not_a_target(text, prefix.lower(), rest))
+    address, fragment = kind.split(rest)
+    if scheme := _BARE_ADDRESS.match(address):
+        address = scheme[0].lower() + address[scheme.end() :]
+    return Target(kind.name, address, fragment, text)
+
+
+def open_target(target: str | Target, context: OpenContext) -> "Agent":
+    """The agent that a target names, not yet connected."""
+    policy = _policy_of_process() if context.policy is None else context.policy
+    parsed = parse_target(reveal(target)) if isinstance(target, str) else target
+    if _CREDENTIALS.search(str(parsed)):
+        raise UsageError(
+            "a target URL must not contain a user name or password: they would appear "
+            "in the run's name and report"
+        )
+    if policy is not None and policy.public_only:
+        check_permitted(parsed, policy)
+    return TARGET_KINDS[parsed.kind].open(parsed, replace(context, policy=policy))
+
+
+def _policy_of_process() -> "OutboundPolicy | None":
+    """The policy that a server has put this process under; httpx is imported only for one."""
+    if POLICY_VARIABLE not in os.environ:
+        return None
+    from assay.net.outbound import policy_of_process
+
+    return policy_of_process()
+
+
+def check_permitted(target: Target, policy: "OutboundPolicy") -> None:
+    """Refuse targets that only the user of this machine may evaluate.
+
+    Only kinds that run no code, start no process and read no file are permitted, and only if
+    `policy` names every host that they contact. Raises `UsageError`.
+    """
+    if not policy.public_only:
+        return
+    from assay.net.outbound import VARIABLE, OutboundRefused, split_address
+
+    kind = TARGET_KINDS[target.kind]
+    shown = redact_target(target.text or str(target))
+    if kind.is_local(target):
+        raise UsageError(
+            f"target {shown!r} would run code, start a process or read a file on this "
+            "server, which is allowed only on 127.0.0.1"
+        )
+    for address in kind.reaches(target):
+        host, port = split_address(address)
+        try:
+            policy.check_url(address)
+        except OutboundRefused as error:
+            raise UsageError(str(error)) from None
+        if not policy.names(host, port):
+            raise UsageError(
+                f"{host!r} is not an allowed host of this server; its operator "
+                f"can add it with --allow-hosts or {VARIABLE}"
+            )
+
+
+def redact_target(text: str) -> str:
+    """A target as it may be shown: without passwords, keys in a URL's query, and secrets that a
+    command is given as variables or options.
+    """
+    return str(mask_secrets(text))
+
+
+def targets_help() -> str:
+    """The kinds of targets in one line, for help texts and messages."""
+    return ", ".join(kind.syntax for kind in TARGET_KINDS.values())
+
+
+def _not_a_target(text: str, prefix: str, rest: str) -> str:
+    text = text.strip()
+    shown = redact_target(text)
+    message = f"unknown target {shown!r}; a target has one of these forms: {targets_help()}"
+    near = closest(prefix, [name for name in TARGET_KINDS if name != "url"])
+    meant = ""
+    if _HOST_AND_PORT.fullmatch(text):
+        meant = f"http://{shown}"
+    elif text and Path(text).suffix in _TABLES:
+        return f"{message}. {shown!r} is a table: pass it as --dataset"
+    elif text in MODES:
+        meant = f"builtin:{text}"
+    elif near and rest:
+        meant = redact_target(f"{near}:{rest}")
+    elif _FUNCTION.fullmatch(text):
+        meant = f"python:{text}"
+    elif text and ":" not in text:
+        message += f". A plain name is looked up in assay.toml, as [target.{shown[:40]}]"
+    return f"{message}. Did you mean {meant!r}?" if meant else message
 
 
 def _variables(target: Target) -> tuple[str, ...]:
@@ -298,7 +457,7 @@ _KINDS = (
         reaches=_nothing,
         examples=("python:my_search:find",),
         split=_whole,
-        remedies=FUNCTION,
+        remedies=_FUNCTION_REMEDIES,
     ),
     TargetKind(
         name="purple",
@@ -317,7 +476,7 @@ _KINDS = (
         name="a2a",
         syntax="a2a:URL[#stream|#text]",
         description="an A2A agent, protocol 0.3 or 1.0; #text sends the query without JSON",
-        agent="assay.targets.a2a.agent:A2AAgent",
+        agent="assay.targets.a2a:A2AAgent",
         examples=("a2a:http://localhost:9010",),
         probe="assay.targets.probe:probe_a2a",
         settings=_ANSWER_FORM,
@@ -326,19 +485,19 @@ _KINDS = (
         name="mcp",
         syntax="mcp:URL[#tool]",
         description="an MCP server with a search tool",
-        agent="assay.targets.mcp.agent:McpAgent",
+        agent="assay.targets.mcp:McpAgent",
         examples=("mcp:http://localhost:8000/mcp",),
         split=_split_tool,
         probe="assay.targets.probe:probe_mcp",
         speaks_mcp=True,
         settings=_ANSWER_FORM,
-        remedies=MCP,
+        remedies=_MCP_REMEDIES,
     ),
     TargetKind(
         name="mcp-stdio",
         syntax="mcp-stdio:COMMAND[#tool]",
         description="an MCP server started by a command, over stdio",
-        agent="assay.targets.mcp.agent:McpAgent",
+        agent="assay.targets.mcp:McpAgent",
         runs_code=True,
         reaches=_nothing,
         examples=("mcp-stdio:uvx my-server",),
@@ -353,7 +512,7 @@ _KINDS = (
         agent="assay.targets.nextcloud:NextcloudAgent",
         examples=("nextcloud:http://localhost:8000",),
         speaks_mcp=True,
-        remedies=MCP,
+        remedies=_MCP_REMEDIES,
     ),
     TargetKind(
         name="http",
@@ -373,7 +532,7 @@ _KINDS = (
         split=_split_method,
         examples=("rest:http://localhost:9200/docs/_search?q={query}&size={top_k}",),
         settings=(*_ANSWER_FORM, "request", "headers", "preset"),
-        remedies=REQUEST,
+        remedies=_REQUEST_REMEDIES,
     ),
     TargetKind(
         name="openai",
@@ -383,7 +542,7 @@ _KINDS = (
         reads=_variables,
         examples=("openai:http://localhost:8000/v1",),
         settings=(*_ANSWER_FORM, "request", "headers"),
-        remedies=CHAT,
+        remedies=_CHAT_REMEDIES,
     ),
     TargetKind(
         name="url",

@@ -51,18 +51,18 @@ class DaemonThreads:
         while (job := self._jobs.get()) is not None:
             call, loop, future = job
             try:
-                outcome: tuple[Any, BaseException | None] = (call(), None)
+                settle = partial(_settle, future, call(), None)
             except StopIteration:  # which a future cannot carry
-                outcome = (None, RuntimeError("the function raised StopIteration"))
+                settle = partial(_settle, future, None, RuntimeError("it raised StopIteration"))
             except BaseException as error:
-                outcome = (None, error)
+                settle = partial(_settle, future, None, error)
             with self._lock:
                 self._idle += 1
             try:
-                loop.call_soon_threadsafe(_settle, future, *outcome)
+                loop.call_soon_threadsafe(settle)
             except RuntimeError:
                 return  # the run ended while this call was still running
-            del job, call, loop, future, outcome
+            del job, call, loop, future, settle  # an idle thread keeps no answer alive
 
 
 def _settle(future: "asyncio.Future[Any]", result: Any, error: BaseException | None) -> None:

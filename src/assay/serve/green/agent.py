@@ -48,7 +48,7 @@ from assay.serve.green.jobs import (
     QueueFull,
 )
 from assay.serve.readiness import Loading
-from assay.targets.a2a.agent import A2AAgent
+from assay.targets.a2a import A2AAgent
 from assay.targets.threads import DaemonThreads
 
 ARTIFACT = "Evaluation Results"

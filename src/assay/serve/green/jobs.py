@@ -38,7 +38,8 @@ from assay.serve.green.request import (
     to_spec,
 )
 from assay.serve.readiness import Loading
-from assay.targets.protocol import Agent, ReportsFindings
+from assay.targets.a2a import A2AAgent
+from assay.targets.protocol import Agent
 
 _logger = logging.getLogger(__name__)
 
@@ -88,7 +89,7 @@ class EvaluationJob:
     def warnings(self) -> tuple[str, ...]:
         """What is unusual about the request, then about the agent, then about the figures."""
         agent = self._agent
-        if agent is None or not isinstance(agent, ReportsFindings):
+        if not isinstance(agent, A2AAgent):
             return (*self.spec.warnings, *self._sanity)
         found = (finding.what for finding in agent.findings)
         return (*self.spec.warnings, *found, *self._sanity)

@@ -23,7 +23,7 @@ from assay.net.redact import redact_url
 from assay.run.config import RunConfig
 from assay.run.settings import RunSetting, environment_defaults, request_settings
 from assay.serve.a2a import TaskRefused, read_request
-from assay.targets.a2a.card import base_address
+from assay.targets.a2a_card import base_address
 
 DEFAULT_QUERIES = 100
 # What the environment of the server decides if a request does not; `concurrency` is an option of

@@ -30,9 +30,14 @@ from assay.run.config import RunConfig, option_table
 from assay.search.explanation import Explanation
 from assay.search.retriever import check_request
 from assay.targets.health_check import HealthReport, query_of
-from assay.targets.opening import check_permitted, parse_target
 from assay.targets.rest import require_public
-from assay.targets.target_kinds import TARGET_KINDS, provider_addresses, provider_files
+from assay.targets.target_kinds import (
+    TARGET_KINDS,
+    check_permitted,
+    parse_target,
+    provider_addresses,
+    provider_files,
+)
 
 TRY_TIMEOUT_S = 240.0
 _MAX_HITS = 10

@@ -32,8 +32,7 @@ from assay.serve.ui.check import (
 )
 from assay.serve.ui.context import Ui, ui_of
 from assay.serve.ui.evaluations import ProgressView, StartedEvaluation, event_stream, follow
-from assay.targets.opening import parse_target
-from assay.targets.target_kinds import TARGET_KINDS
+from assay.targets.target_kinds import TARGET_KINDS, parse_target
 
 FILLED_WITH = "settings_of"
 """The field with the name of the target of assay.toml whose settings the form was filled with."""

@@ -49,8 +49,8 @@ from assay.net.outbound import UNRESTRICTED, OutboundPolicy, split_address
 from assay.net.redact import quote
 from assay.net.variables import MCP_TOKEN_VARIABLE, OWN_SECRETS
 from assay.privacy import child_environment, is_private
+from assay.targets.http_agent import UNKNOWN, AgentReadiness, ask_readiness, ready_url
 from assay.targets.protocol import CURRENT_SEARCH
-from assay.targets.readiness import UNKNOWN, AgentReadiness, ask_readiness, ready_url
 from assay.targets.target_kinds import Target
 
 # Longer than any call: the caller bounds the whole call, this only ends what was forgotten.
@@ -90,10 +90,11 @@ class HttpServer(Server):
         self._policy = policy
         split_address(url)  # raises for anything but an http(s) URL
         read_token(policy, MCP_TOKEN_VARIABLE)  # raises for one that no header can hold
-        self._url = url.rstrip("/") + "/mcp" if urlsplit(url).path in ("", "/") else url
+        path = urlsplit(url).path.rstrip("/")
+        self._url = url if path else url.rstrip("/") + "/mcp"
         self._http: httpx2.AsyncClient | None = None
         self.advice = "; is the server running, and is this its address? MCP is usually at /mcp"
-        if urlsplit(url).path.rstrip("/").endswith("/sse"):
+        if path.endswith("/sse"):
             self.advice = (
                 "; /sse is the address of MCP's deprecated transport: start the server with "
                 "streamable HTTP, which is usually at /mcp, or as a command with mcp-stdio:"
@@ -127,11 +128,12 @@ class StdioServer(Server):
     def __init__(self, command: str) -> None:
         try:
             words = shlex.split(command)
-        except ValueError as error:
-            raise UsageError(f"cannot parse the command {command!r}: {error}") from None
+        except ValueError:  # a quote without its end
+            words = []
         if not words:
             raise UsageError(
-                "no command given; write mcp-stdio:COMMAND, such as 'mcp-stdio:uvx server'"
+                f"cannot parse the command {command!r}; write mcp-stdio:COMMAND, such as "
+                "'mcp-stdio:uvx server'"
             )
         environment = {k: v for k, v in child_environment().items() if k not in OWN_SECRETS}
         self._parameters = StdioServerParameters(
@@ -146,7 +148,22 @@ class StdioServer(Server):
                 async with stdio_client(self._parameters, errlog=errlog) as streams:
                     yield streams
             finally:
-                self.stderr_tail = _last_line(stderr)
+                lines = [line.strip() for line in read_tail(stderr).splitlines() if line.strip()]
+                self.stderr_tail = lines[-1][:_STDERR_LENGTH] if lines else ""
+
+
+def _stderr_file() -> BinaryIO:
+    """A command may write what it was asked: in private mode that goes nowhere."""
+    if is_private():
+        return Path(os.devnull).open("w+b")
+    return cast(BinaryIO, tempfile.TemporaryFile())
+
+
+def server_of(target: Target, policy: OutboundPolicy | None = None) -> Server:
+    """The server that a target names: a command for `mcp-stdio:`, else an address."""
+    if target.kind == "mcp-stdio":
+        return StdioServer(target.address)
+    return HttpServer(target.address, policy or UNRESTRICTED)
 
 
 class ServerRequests:
@@ -160,8 +177,12 @@ class ServerRequests:
 
     def __init__(self, transport: AbstractAsyncContextManager[Any]) -> None:
         self._transport = transport
-        self._open = 0
-        self.flooded = False
+        self.open_requests = 0
+
+    @property
+    def flooded(self) -> bool:
+        """Whether the server has sent more requests than it may."""
+        return self.open_requests > self.MAX_OPEN_REQUESTS
 
     async def __aenter__(self) -> tuple[Any, Any]:
         read, write = await self._transport.__aenter__()
@@ -169,13 +190,6 @@ class ServerRequests:
 
     async def __aexit__(self, *error: Any) -> bool | None:
         return await self._transport.__aexit__(*error)
-
-    def note_read(self, item: Any) -> None:
-        self._open += isinstance(getattr(item, "message", None), JSONRPCRequest)
-        self.flooded = self._open > self.MAX_OPEN_REQUESTS
-
-    def note_written(self, item: Any) -> None:
-        self._open -= isinstance(item.message, JSONRPCResponse | JSONRPCError)
 
 
 class _Stream:
@@ -199,43 +213,26 @@ class _Stream:
 
     async def __anext__(self) -> Any:
         item = await self._inner.__anext__()
-        self._requests.note_read(item)
+        # Once flooded, it stays so: nothing is written after the end of the session.
+        self._requests.open_requests += isinstance(getattr(item, "message", None), JSONRPCRequest)
         if self._requests.flooded:
             raise StopAsyncIteration
         return item
 
     async def send(self, item: Any) -> None:
         await self._inner.send(item)
-        self._requests.note_written(item)
-
-
-def _stderr_file() -> BinaryIO:
-    """A command may write what it was asked: in private mode that goes nowhere."""
-    if is_private():
-        return Path(os.devnull).open("w+b")
-    return cast(BinaryIO, tempfile.TemporaryFile())
-
-
-def _last_line(stderr: BinaryIO) -> str:
-    lines = [line.strip() for line in read_tail(stderr).splitlines() if line.strip()]
-    return lines[-1][:_STDERR_LENGTH] if lines else ""
-
-
-def server_of(target: Target, policy: OutboundPolicy | None = None) -> Server:
-    """The server that a target names: a command for `mcp-stdio:`, else an address."""
-    if target.kind == "mcp-stdio":
-        return StdioServer(target.address)
-    return HttpServer(target.address, policy or UNRESTRICTED)
+        if not self._requests.flooded:
+            answered = isinstance(item.message, JSONRPCResponse | JSONRPCError)
+            self._requests.open_requests -= answered
 
 
 @dataclass
 class ExchangeRecord:
-    """The outcome of one call's HTTP exchange."""
+    """The outcome of one call's HTTP exchange; `ended` is whether a whole body was read."""
 
     status: int | None = None
     failure: AgentFailure | None = None
     ended: bool = False
-    """Whether a whole body was read."""
 
 
 current_exchange: ContextVar[ExchangeRecord | None] = ContextVar("current_exchange", default=None)
@@ -289,10 +286,7 @@ class RecordingTransport(httpx2.AsyncBaseTransport):
         except httpx.RequestError as error:
             await response.aclose()
             exchange.failure = _failure_of(error)
-            if request.method == "GET":
-                return httpx2.Response(503, request=request)
-            response.stream = _RefusedStream()
-            return response
+            return httpx2.Response(503, request=request)
         if decoder is not None and isinstance(response.stream, httpx2.AsyncByteStream):
             response.stream = _BoundedStream(response.stream, decoder, exchange)
         return response
@@ -362,36 +356,22 @@ class _BoundedStream(httpx2.AsyncByteStream):
             self._exchange.ended = True
         except (httpx.RequestError, httpx2.TransportError) as error:
             self._exchange.failure = _failure_of(error)
-            ended = isinstance(error, httpx2.TransportError)  # the others are refusals of our own
-            said = "the response ended early" if ended else "the response was refused"
-            raise httpx2.StreamError(said) from error
+            raise httpx2.StreamError("the response ended early, or was refused") from error
 
     async def aclose(self) -> None:
         close_desynchronized(self._inner)
         await self._inner.aclose()
 
 
-class _RefusedStream(httpx2.AsyncByteStream):
-    """In place of a body that is not read at all."""
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        raise httpx2.StreamError("the response was refused")
-
-
 def _failure_of(error: httpx.RequestError | httpx2.TransportError) -> AgentFailure:
-    if isinstance(error, httpx2.TransportError):  # the SDK brings a copy of httpx
-        same = getattr(httpx, type(error).__name__, httpx.TransportError)
-        error = _with_cause(same(str(error)), error)
     try:
         with classify_http_errors():
+            if isinstance(error, httpx2.TransportError):  # the SDK brings a copy of httpx
+                same = getattr(httpx, type(error).__name__, httpx.TransportError)
+                raise same(str(error)) from error
             raise error
     except AgentFailure as failure:
         return failure
-
-
-def _with_cause(error: httpx.TransportError, cause: Exception) -> httpx.TransportError:
-    error.__cause__ = cause
-    return error
 
 
 def _failure_of_status(response: httpx2.Response) -> AgentFailure | None:
@@ -399,9 +379,7 @@ def _failure_of_status(response: httpx2.Response) -> AgentFailure | None:
     if status == 401:
         message = f"HTTP 401: the server requires a token; set {MCP_TOKEN_VARIABLE}"
         return AgentFailure(FailureKind.AGENT_ERROR, message, status=status)
-    if status in (403, 413, 421):
-        return AgentFailure(FailureKind.AGENT_ERROR, f"HTTP {status}", status=status)
     shared = failure_of_status(httpx.Response(status, headers=response.headers.raw))
-    if shared is None and status >= 500:
+    if shared is None and (status >= 500 or status in (403, 413, 421)):
         return AgentFailure(FailureKind.AGENT_ERROR, f"HTTP {status}", status=status)
     return shared

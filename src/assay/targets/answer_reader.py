@@ -1,13 +1,19 @@
-"""`--map KEY=EXPR`: where in an agent's answer the ids, the scores and the answer are.
+"""Reads an agent's answer, whatever its protocol.
 
-The same for every protocol. `EXPR` is JMESPath over the answer, or `re:PATTERN` with one group that
-is searched for in the answer's text. Without `ids`, the field is detected (see `detection`).
+    reader = AnswerReader(parse_mapping(["ids=hits[].id"]), dataset.known_ids)
+    reader.read(Received.from_text(body))            # by --map, or detected
+    read_answer({"doc_ids": ["d1"], "answer": "…"})  # the plain form: Python functions and A2A
+
+`--map KEY=EXPR` says where the ids, the scores and the answer are. `EXPR` is JMESPath over the
+answer, or `re:PATTERN` with one group that is searched for in the answer's text. Without `ids`, the
+field is detected (see `detection`). `contexts`, `steps` and `usage` have one form everywhere.
 """
 
 import codecs
 import re
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from math import isfinite
 from typing import Any
 
 import jmespath
@@ -15,11 +21,10 @@ import orjson
 from jmespath.exceptions import JMESPathError
 from jmespath.parser import ParsedResult
 
-from assay.errors import AgentFailure, FailureKind, UsageError
+from assay.errors import AgentFailure, UsageError
 from assay.llm.passages import ContextChunk
 from assay.net.json import parse_json, shorten
-from assay.steps import SearchStep
-from assay.targets.answer_fields import find_steps, find_usage, read_contexts, read_steps
+from assay.steps import MAX_STEPS, AnswerUsage, SearchStep
 from assay.targets.detection import (
     IdDetector,
     detect_answer,
@@ -27,9 +32,9 @@ from assay.targets.detection import (
     detect_lines,
     detect_list,
     strings_in,
+    suggest_mapping,
 )
-from assay.targets.protocol import AgentAnswer, document_id, is_unicode
-from assay.targets.suggestion import suggest_mapping
+from assay.targets.protocol import AgentAnswer, document_id, invalid_answer, is_unicode
 
 EXPRESSIONS = ("ids", "scores", "titles", "texts", "answer", "citations", "contexts", "steps")
 """Keys whose value is an expression over the answer."""
@@ -38,14 +43,30 @@ ARGUMENTS = ("query", "top_k")
 CONSTANT = "arg."
 """`arg.NAME=VALUE` sends an argument of an MCP tool with every call."""
 
-_FIELDS = ("results", "doc_id")  # of the first version: a path to the list, a field of its items
-_KEYS = (*EXPRESSIONS, *ARGUMENTS, *_FIELDS)
-_NAMES = (*ARGUMENTS, "doc_id")  # a comma in these is a second mapping that is misspelled
+MAX_CHUNKS = 100
+MAX_CHUNK_LENGTH = 20_000
+"""Characters that are kept of a chunk: no model reads more of one."""
+MAX_STEP_IDS = 1_000
+MAX_STEP_QUERY = 10_000
+"""Characters that are kept of a step's query."""
+
+DOCUMENT_KEYS = ("context", "source_documents", "documents", "docs")
+ANSWER_KEYS = ("answer", "result", "output", "output_text")
+"""Where chains of LangChain have their documents and their answer."""
+
+_KEYS = (*EXPRESSIONS, *ARGUMENTS, "results", "doc_id")  # the last two are of the first version
 _REGEX = "re:"
 _MAX_LENGTH = 2000
 _MAX_SUGGESTIONS = 20  # of one run: a suggestion looks through a whole answer
-_PLACEHOLDER = 'an expression such as items[].[id || `"none"`][]'
 _PLAIN_PATH = re.compile(r"[\w-]+(?:\.[\w-]+)*")
+_CHUNK_IDS = ("id", "chunk_id", "_id")
+_DOCUMENT_IDS = ("doc_id", "document_id", "docid", "source_id")
+_TEXTS = ("text", "content", "page_content", "body", "chunk")
+_READ_KEYS = frozenset(
+    {field.name for field in fields(AgentAnswer)}
+    | {"query", "question", "input", "metadata"}  # chains repeat their input
+    | {*DOCUMENT_KEYS, *ANSWER_KEYS}
+)
 
 Texts = tuple[str, ...]
 _Evaluate = Callable[["Received"], Any]
@@ -79,8 +100,8 @@ class Received:
     def require_value(self) -> Any:
         """The value. Raises `AgentFailure` if the answer is not JSON."""
         if self.value is _MISSING:
-            raise _invalid(
-                f"{self.problem}; received {_shown(self.text)}; to read ids from text, write "
+            raise invalid_answer(
+                f"{self.problem}; received {shorten(self.text)}; to read ids from text, write "
                 "--map 'ids=re:PATTERN' with one group"
             )
         return self.value
@@ -94,26 +115,21 @@ def parse_mapping(texts: Sequence[str]) -> dict[str, str]:
     """
     mapping: dict[str, str] = {}
     for text in texts:
-        for part in _parts(text):
+        parts = text.split(",")
+        if "=re:" in text or not all(map(_is_mapping, parts)):
+            parts = [text]
+        for part in parts:
+            if not _is_mapping(part):
+                keys = ", ".join(_KEYS)
+                raise UsageError(
+                    f"--map {part!r} is not KEY=EXPR; KEY is one of {keys}, or arg.NAME"
+                )
             key, _, value = part.partition("=")
             mapping[key.strip()] = value.strip()
     for key, value in mapping.items():
         if key in EXPRESSIONS or key == "results":
             _compile(key, value)
     return mapping
-
-
-def _parts(text: str) -> list[str]:
-    pieces = [piece.strip() for piece in text.split(",") if piece.strip()]
-    if all(map(_is_mapping, pieces)) and not any("=re:" in piece for piece in pieces):
-        return pieces
-    first = pieces[0] if pieces else text
-    wrong = next((piece for piece in pieces if not _is_mapping(piece)), text)
-    names = first.partition("=")[0].strip() in _NAMES
-    if not _is_mapping(first) or names:
-        keys = ", ".join(_KEYS)
-        raise UsageError(f"--map {wrong!r} is not KEY=EXPR; KEY is one of {keys}, or arg.NAME")
-    return [text.strip()]
 
 
 def _is_mapping(piece: str) -> bool:
@@ -136,9 +152,8 @@ def validate_keys(mapping: Mapping[str, str], kind: str) -> None:
 class AnswerReader:
     """Reads ids, scores, texts, answer and citations from what an agent sent.
 
-    Parameters:
-        mapping: what `parse_mapping` returned.
-        known: the ids of the data set, by which ids are detected if no expression names them.
+    `mapping` is what `parse_mapping` returned, `known` the ids of the data set, by which ids are
+    detected if no expression names them. `last` is what was read last, for `assay doctor`.
     """
 
     def __init__(self, mapping: Mapping[str, str], known: Container[str] = ()) -> None:
@@ -153,7 +168,6 @@ class AnswerReader:
         self.known = known
         self._suggestions = 0
         self.last: Received | None = None
-        """What was read last, for `assay doctor`."""
 
     def read(self, received: Received) -> AgentAnswer:
         """The answer. Raises `AgentFailure` if what was received cannot be one."""
@@ -180,20 +194,16 @@ class AnswerReader:
         mapped = "answer" in self._evaluate
         answer = self._one_text("answer", received) if mapped else detect_answer(value)
         citations = self._texts("citations", received)
+        steps = read_steps(self._list("steps", received)) if "steps" in self._evaluate else None
         return AgentAnswer(
             doc_ids,
             answer,
             detect_citations(value, answer, doc_ids) if citations is None else citations,
             scores=self._scores(received, len(doc_ids)),
             contexts=self._contexts(received, doc_ids, answer),
-            steps=self._steps(received),
+            steps=find_steps(value) if steps is None else steps,
             usage=find_usage(value),
         )
-
-    def _steps(self, received: Received) -> tuple[SearchStep, ...]:
-        if "steps" in self._evaluate:
-            return read_steps(self._list("steps", received))
-        return find_steps(received.value)
 
     def _contexts(
         self, received: Received, doc_ids: Texts, answer: str | None
@@ -218,26 +228,21 @@ class AnswerReader:
         if mapped is not None:
             self._require_ids(len(mapped), received)
             return tuple(map(document_id, mapped))
-        if "answer" in self.mapping and not self._has_list(received):
+        value = received.value
+        items = None if value is _MISSING else detect_list(value, self.known)
+        if "answer" in self.mapping and items is None and "results" not in self.mapping:
             return ()  # an application that only answers
-        if received.value is _MISSING and (lines := detect_lines(received.text, self.known)):
+        if value is _MISSING and (lines := detect_lines(received.text, self.known)):
             return self._detector.detect(lines)
         value = received.require_value()
         if "results" in self._evaluate:
             items = self._evaluate["results"](received)
-        else:
-            items = detect_list(value, self.known)
         if not isinstance(items, list):
-            raise _invalid(
+            raise invalid_answer(
                 "the answer has no list of documents; received "
-                f"{_shown(value)}; name the field: --map results=FIELD, or --map ids=EXPR"
+                f"{shorten(value)}; name the field: --map results=FIELD, or --map ids=EXPR"
             )
         return self._detector.detect(items)
-
-    def _has_list(self, received: Received) -> bool:
-        return received.value is not _MISSING and (
-            "results" in self.mapping or detect_list(received.value, self.known) is not None
-        )
 
     def _texts(self, key: str, received: Received) -> Texts | None:
         if key not in self._evaluate:
@@ -249,20 +254,21 @@ class AnswerReader:
         found = self._evaluate[key](received)
         if isinstance(found, list):
             return found
+        what = f"{_kind(found)}, not a list"
         if found is None:
             what = f"nothing; if that is an answer without documents, add: || `[]` (--map {key})"
-            raise self._mismatch(key, what, received)
-        raise self._mismatch(key, f"{_kind(found)}, not a list", received)
+        raise self._mismatch(key, what, received)
 
     def _require_ids(self, found: int, received: Received) -> None:
         """Refuse results without an id: JMESPath passes over them, and all others would move up."""
         items = None if self._items is None else self._items.search(received.value)
         if not isinstance(items, list) or len(items) <= found or received.messages:
             return
-        raise _invalid(
+        raise invalid_answer(
             f"--map ids={self.mapping['ids']}: {len(items) - found} of {len(items)} items have no "
-            f"id there; received {_shown(received.value)}; write {_PLACEHOLDER} to let them hold "
-            "their places, or items[?id].id to leave them out"
+            f"id there; received {shorten(received.value)}; write an expression such as "
+            'items[].[id || `"none"`][] to let them hold their places, or items[?id].id to leave '
+            "them out"
         )
 
     def _text(self, key: str, item: Any, place: int, received: Received) -> str:
@@ -276,8 +282,8 @@ class AnswerReader:
 
     def _mismatch(self, key: str, what: str, received: Received) -> AgentFailure:
         """An expression that does not fit the answer."""
-        whole = f"received {_shown(received.value)}"
-        return _invalid(f"--map {key}={self.mapping[key]} yields {what}; {whole}")
+        shown = "no JSON" if received.value is _MISSING else shorten(received.value)
+        return invalid_answer(f"--map {key}={self.mapping[key]} yields {what}; received {shown}")
 
     def _one_text(self, key: str, received: Received) -> str | None:
         found = self._evaluate[key](received)
@@ -291,24 +297,20 @@ class AnswerReader:
         if "scores" not in self._evaluate:
             return ()
         found = self._evaluate["scores"](received)
-        numbers = isinstance(found, list) and all(
-            isinstance(each, int | float) and not isinstance(each, bool) for each in found
-        )
-        if not numbers or len(found) != count:
-            what = f"{_shown(found)}, not one number for each of {count} ids"
+        numbers = [_number(each) for each in found] if isinstance(found, list) else []
+        if None in numbers or len(numbers) != count or not isinstance(found, list):
+            what = f"{shorten(found)}, not one number for each of {count} ids"
             raise self._mismatch("scores", what, received)
         return tuple(map(float, found))
 
 
 def _compile(key: str, text: str) -> _Evaluate:
     if len(text) > _MAX_LENGTH:
-        raise UsageError(
-            f"--map {key}=... has {len(text)} characters; at most {_MAX_LENGTH} are read"
-        )
+        raise UsageError(f"--map {key}=... has {len(text)} characters; at most {_MAX_LENGTH}")
     if text.startswith(_REGEX):
         return _compile_pattern(key, text.removeprefix(_REGEX))
     try:
-        expression = jmespath.compile(_written(text))
+        expression = jmespath.compile(_quote_hyphens(text))
     except JMESPathError as error:
         reason = " ".join(str(error).split("\n")[0].split())[:160]
         raise UsageError(
@@ -322,12 +324,13 @@ def _compile(key: str, text: str) -> _Evaluate:
             return expression.search(value)
         except (JMESPathError, TypeError, ValueError, RecursionError) as error:
             reason = " ".join(str(error).split())[:160]
-            raise _invalid(f"--map {key}={text}: {reason}; received {_shown(value)}") from None
+            what = f"--map {key}={text}: {reason}; received {shorten(value)}"
+            raise invalid_answer(what) from None
 
     return evaluate
 
 
-def _written(text: str) -> str:
+def _quote_hyphens(text: str) -> str:
     """As JMESPath wants it: a field's name that has a hyphen in quotes."""
     if _PLAIN_PATH.fullmatch(text) and "-" in text:
         return ".".join(f'"{step}"' for step in text.split("."))
@@ -340,7 +343,7 @@ def _projected(text: str) -> ParsedResult | None:
     """
     if not text or text.startswith(_REGEX):
         return None
-    parsed = jmespath.compile(_written(text)).parsed
+    parsed = jmespath.compile(_quote_hyphens(text)).parsed
     if parsed["type"] == "or_expression":  # hits[].id || `[]`
         parsed = parsed["children"][0]
     return ParsedResult(text, parsed["children"][0]) if parsed["type"] == "projection" else None
@@ -349,16 +352,17 @@ def _projected(text: str) -> ParsedResult | None:
 def _compile_pattern(key: str, pattern: str) -> _Evaluate:
     try:
         compiled = re.compile(pattern)
+        problem = "" if compiled.groups == 1 else f"it has {compiled.groups} groups"
     except re.error as error:
-        raise UsageError(f"--map {key}=re:{pattern}: not a regular expression ({error})") from None
-    if compiled.groups != 1:
+        problem = str(error)
+    if problem:
         raise UsageError(
-            f"--map {key}=re:{pattern} has {compiled.groups} groups; put exactly one pair of "
-            "parentheses around what is to be read, and write (?:...) for others"
+            f"--map {key}=re:{pattern} must be a regular expression with one group around what is "
+            f"to be read, and (?:...) for others: {problem}"
         )
 
     def evaluate(received: Received) -> list[str]:
-        # Prose names a document more than once: a repeat is no second result. A string inside
+        # Prose names a document more than once: a repeat is not a second result. A string inside
         # JSON has its quotes escaped in the raw text, and is searched without that as well.
         for text in (received.text, "\n".join(strings_in(received.value))):
             if found := [match[1] for match in compiled.finditer(text) if match[1]]:
@@ -368,10 +372,6 @@ def _compile_pattern(key: str, pattern: str) -> _Evaluate:
     return evaluate
 
 
-def _shown(value: Any) -> str:
-    return "no JSON" if value is _MISSING else shorten(value)
-
-
 def _kind(value: Any) -> str:
     kinds = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
     if value is None:
@@ -379,5 +379,142 @@ def _kind(value: Any) -> str:
     return kinds.get(type(value), f"a number ({value})")
 
 
-def _invalid(message: str) -> AgentFailure:
-    return AgentFailure(FailureKind.INVALID_ANSWER, message)
+def read_answer(value: object) -> AgentAnswer:
+    """A list of ids, or a mapping with `doc_ids` or `contexts`. Raises `AgentFailure`."""
+    if not isinstance(value, Mapping):
+        return AgentAnswer(doc_ids=_ids(value, "the answer"))
+    answer = value.get("answer")
+    if answer is not None and not (isinstance(answer, str) and is_unicode(answer)):
+        kind = "not valid Unicode" if isinstance(answer, str) else f"a {type(answer).__name__}"
+        raise invalid_answer(f"'answer' is {kind}, not a string")
+    if "doc_ids" not in value and "contexts" not in value:
+        raise invalid_answer(
+            "the answer is a dictionary without 'doc_ids'; return a list of document ids, best "
+            'first, or {"doc_ids": [...], "answer": "..."}'
+        )
+    return AgentAnswer(
+        doc_ids=_ids(value.get("doc_ids", ()), "'doc_ids'"),
+        answer=answer,
+        citations=_ids(value.get("citations") or (), "'citations'"),
+        contexts=read_contexts(value.get("contexts") or ()),
+        steps=find_steps(value),
+        usage=find_usage(value),
+        unknown_keys=tuple(str(key)[:100] for key in value if key not in _READ_KEYS)[:20],
+    )
+
+
+def _ids(value: object, what: str) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple):
+        remedy = "; return [] if nothing is found" if value is None else ""
+        kind = type(value).__name__
+        raise invalid_answer(f"{what} is a {kind}, not a list of document ids, best first{remedy}")
+    ids = []
+    for position, item in enumerate(value):
+        try:
+            ids.append(document_id(item))
+        except AgentFailure as failure:
+            remedy = "; pairs are (id, score)" if isinstance(item, list | tuple) else ""
+            raise invalid_answer(f"{what}, position {position}: {failure}{remedy}") from None
+    return tuple(ids)
+
+
+def find_steps(value: object) -> tuple[SearchStep, ...]:
+    """The searches in `steps` of an object; none if it has another meaning there."""
+    listed = value.get("steps") if isinstance(value, Mapping) else None
+    # Agents of other makes list their stages or messages under this name.
+    if not isinstance(listed, list | tuple) or not all(map(_is_step, listed)):
+        return ()
+    return read_steps(listed)
+
+
+def read_steps(value: Sequence[Any]) -> tuple[SearchStep, ...]:
+    """`[{"tool", "query", "doc_ids", "scores", "ms"}]`, at most MAX_STEPS of them.
+
+    Raises `AgentFailure` for anything else.
+    """
+    steps = []
+    for place, item in enumerate(value[:MAX_STEPS]):
+        if not _is_step(item):
+            raise invalid_answer(f"'steps', position {place}: has no list 'doc_ids'")
+        scores = item.get("scores")
+        numbers = list(map(_number, scores)) if isinstance(scores, list | tuple) else []
+        if None in numbers or len(numbers) != len(item["doc_ids"]):
+            numbers = []
+        found = SearchStep(
+            tool=_line(item.get("tool"), 200) or "search",
+            query=_line(item.get("query"), MAX_STEP_QUERY),
+            doc_ids=_ids(item["doc_ids"][:MAX_STEP_IDS], f"'steps', position {place}: 'doc_ids'"),
+            scores=tuple(number for number in numbers[:MAX_STEP_IDS] if number is not None),
+            ms=_number(item.get("ms")),
+        )
+        steps.append(found)
+    return tuple(steps)
+
+
+def _is_step(item: object) -> bool:
+    return isinstance(item, Mapping) and isinstance(item.get("doc_ids"), list | tuple)
+
+
+def _line(value: object, length: int) -> str:
+    text = value[:length] if isinstance(value, str) else ""
+    return text if is_unicode(text) else text.encode("utf-8", "replace").decode()
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        return None
+    return float(value)
+
+
+def find_usage(*holders: object) -> AnswerUsage | None:
+    """What the first `usage` among these objects says of tokens and cost; None if none says it.
+
+    Chat completions call them `prompt_tokens` and `completion_tokens`.
+    """
+    for holder in holders:
+        usage = holder.get("usage") if isinstance(holder, Mapping) else None
+        if isinstance(usage, Mapping):
+            read = _count(usage, "input_tokens", "prompt_tokens")
+            written = _count(usage, "output_tokens", "completion_tokens")
+            found = AnswerUsage(
+                # A data part of A2A turns every integer into a float.
+                input_tokens=None if read is None else int(read),
+                output_tokens=None if written is None else int(written),
+                cost_usd=_count(usage, "cost_usd"),
+            )
+            if found != AnswerUsage():
+                return found
+    return None
+
+
+def _count(usage: Mapping[Any, Any], *names: str) -> float | None:
+    numbers = (_number(usage.get(name)) for name in names)
+    return next((number for number in numbers if number is not None and number >= 0), None)
+
+
+def read_contexts(value: object) -> tuple[ContextChunk, ...]:
+    """The chunks in `contexts`: texts, or `{"id", "doc_id", "text"}`. Raises `AgentFailure`."""
+    if not isinstance(value, list | tuple):
+        kind = type(value).__name__
+        raise invalid_answer(f"'contexts' is a {kind}, not a list of texts or chunks")
+    return tuple(_chunk(item, place) for place, item in enumerate(value[:MAX_CHUNKS]))
+
+
+def _chunk(item: object, place: int) -> ContextChunk:
+    holder = item if isinstance(item, Mapping) else {"text": item}
+    text = _first(holder, _TEXTS)
+    if not isinstance(text, str) or not is_unicode(text):
+        keys = ", ".join(map(repr, list(holder)[:8]))
+        raise invalid_answer(
+            f"'contexts', position {place}: not a text, nor an object with 'text'; its keys: {keys}"
+        )
+    found, document = _first(holder, _CHUNK_IDS), _first(holder, _DOCUMENT_IDS)
+    return ContextChunk(
+        text[:MAX_CHUNK_LENGTH],
+        "" if found is None else document_id(found),
+        "" if document is None else document_id(document),
+    )
+
+
+def _first(item: Mapping[Any, Any], keys: Sequence[str]) -> Any:
+    return next((item[key] for key in keys if item.get(key) is not None), None)

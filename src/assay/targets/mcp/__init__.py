@@ -1,1 +1,0 @@
-"""Search tools of MCP servers."""
