@@ -7,8 +7,6 @@ from tests.serve.serving import serving
 from assay.progress import Progress
 from assay.serve.purple import Find, purple_app
 
-PLACES = ("/.well-known/agent-card.json", "/.well-known/agent.json", "/")
-
 
 async def _never(_progress: Progress) -> Find:
     raise AssertionError
@@ -49,20 +47,6 @@ async def test_a_given_address_wins(http: httpx.AsyncClient, given: str) -> None
         card = (await http.get(url)).json()
     assert card["url"] == "http://agents.example/purple/"
     assert card["supportedInterfaces"][2]["url"] == "http://agents.example/purple/a2a/rest"
-
-
-@pytest.mark.parametrize("place", PLACES)
-async def test_a_card_that_has_not_changed_is_not_sent_again(
-    http: httpx.AsyncClient, place: str
-) -> None:
-    async with serving(purple_app(_never)) as url:
-        first = await http.get(url + place)
-        tag = first.headers["etag"]
-        same = await http.get(url + place, headers={"If-None-Match": f'"other", W/{tag}'})
-        moved = await http.get(url + place, headers={"If-None-Match": tag, "Host": "purple:9010"})
-    assert first.headers["cache-control"] == "public, max-age=60"
-    assert (same.status_code, same.content, same.headers["etag"]) == (304, b"", tag)
-    assert (moved.status_code, moved.json()["url"]) == (200, "http://purple:9010/")
 
 
 @pytest.mark.parametrize(

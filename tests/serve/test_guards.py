@@ -12,6 +12,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from tests.serve.serving import serving
 
+from assay.serve import guards
 from assay.serve.guards import AllowedHosts, BearerToken, BodyLimit, GuessLimit
 
 
@@ -51,7 +52,11 @@ async def test_a_body_is_measured_whether_it_declares_its_length_or_not(
         assert (await http.post(url + path, content=_chunks(11))).status_code == 413
 
 
-async def test_an_answer_may_take_longer_than_the_body_could(http: httpx.AsyncClient) -> None:
+async def test_an_answer_may_take_longer_than_the_body_could(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guards, "BODY_TIMEOUT_S", 0.1)
+
     async def long(request: Request) -> PlainTextResponse:
         await request.body()
         leaving = asyncio.ensure_future(request.receive())  # as streams do, to hear of it
@@ -60,7 +65,7 @@ async def test_an_answer_may_take_longer_than_the_body_could(http: httpx.AsyncCl
         return PlainTextResponse("still there" if waiting else "left")
 
     app = Starlette(routes=[Route("/", long, methods=["POST"])])
-    async with serving(BodyLimit(app, 100, timeout=0.1)) as url:
+    async with serving(BodyLimit(app, 100)) as url:
         assert (await http.post(url, content=b"x")).text == "still there"
 
 

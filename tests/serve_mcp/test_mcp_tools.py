@@ -201,7 +201,7 @@ async def test_metadata_becomes_category_and_kind() -> None:
     from assay.serve.mcp.search import found_note
     from assay.serve.retrieval import SearchHit
 
-    hit = SearchHit("n", 2.0, "t", "x", 0, 1, metadata={"folder": "Recipes", "doc_type": "file"})
+    hit = SearchHit("n", 1.0, "t", "x", 0, 1, metadata={"folder": "Recipes", "doc_type": "file"})
     note = found_note(hit)
     assert (note.category, note.doc_type, note.score) == ("Recipes", "file", 1.0)
 

@@ -9,7 +9,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 from tests.ui.conftest import running
 
-from assay.serve.guards import GuessLimit, send_json
+from assay.serve.guards import GuessLimit, refuse
 from assay.serve.ui.app import COOKIE, UiAccess, local_path, session_of
 
 TOKEN = "a long secret"
@@ -143,4 +143,4 @@ def bearer(token: str) -> dict[str, str]:
 
 
 async def _anyone(_scope: Scope, _receive: Receive, send: Send) -> None:
-    await send_json(send, 200, {})
+    await refuse(send, 200, "anyone")

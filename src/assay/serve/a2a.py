@@ -9,14 +9,13 @@ here only that of a `TaskRefused` is sent. It keeps every task; here only the ne
 queues further messages behind a task and keeps them in its history; here a task takes one message.
 """
 
-import hashlib
 import logging
 import re
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import PurePath
 from typing import Any, TypeVar
@@ -55,7 +54,7 @@ from assay.data.load import KNOWN
 from assay.errors import AssayError
 from assay.net.json import JsonObject, parse_json
 from assay.privacy import log_exception
-from assay.serve.guards import OPEN_PATHS, guarded
+from assay.serve.guards import OPEN_PATHS, guarded, json_error
 from assay.serve.listening import END_WORK
 from assay.serve.readiness import Loaded, Loading, health_routes
 
@@ -91,12 +90,10 @@ class TaskExecutor(AgentExecutor):
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         """Called by the SDK with each new message."""
         assert context.message is not None
-        assert context.task_id is not None
-        assert context.context_id is not None
-        updater = TaskUpdater(event_queue, context.task_id, context.context_id)
+        updater = _updater(context, event_queue)
         # Without the message as its history: nothing that was sent is kept or sent back.
         submitted = TaskState.TASK_STATE_SUBMITTED
-        await event_queue.enqueue_event(new_task(context.task_id, context.context_id, submitted))
+        await event_queue.enqueue_event(new_task(updater.task_id, updater.context_id, submitted))
         try:
             await self.work(message_object(context.message), updater)
         except ServerUnavailable as refusal:
@@ -109,10 +106,13 @@ class TaskExecutor(AgentExecutor):
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
         """Called by the SDK when a client cancels the task."""
-        assert context.task_id is not None
-        assert context.context_id is not None
-        updater = TaskUpdater(event_queue, context.task_id, context.context_id)
-        await updater.cancel()
+        await _updater(context, event_queue).cancel()
+
+
+def _updater(context: RequestContext, event_queue: EventQueue) -> TaskUpdater:
+    assert context.task_id is not None
+    assert context.context_id is not None
+    return TaskUpdater(event_queue, context.task_id, context.context_id)
 
 
 async def send_status(updater: TaskUpdater, state: TaskState, text: str) -> None:
@@ -232,7 +232,6 @@ class SingleMessageHandler(DefaultRequestHandler):
 
 PATHS = ("/.well-known/agent-card.json", "/.well-known/agent.json", "/")
 REST_PREFIX = "/a2a/rest"
-_CACHE_CONTROL = "public, max-age=60"
 
 # Host names and addresses only: the header ends up in a document.
 _HOST = re.compile(r"[A-Za-z0-9._-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
@@ -241,23 +240,12 @@ STREAM_GRACE_S = 4.0
 
 
 @dataclass(frozen=True, slots=True)
-class Skill:
-    """One thing that an agent does, as its card names it."""
-
-    id: str
-    name: str
-    description: str
-    tags: tuple[str, ...]
-    example: str
-
-
-@dataclass(frozen=True, slots=True)
 class AgentProfile:
     """What an agent's card says about it."""
 
     name: str
     description: str
-    skills: tuple[Skill, ...]
+    skills: tuple[pb.AgentSkill, ...]
 
     def serving(self, dataset: str) -> "AgentProfile":
         """The profile of an agent that serves `dataset`, a name or the path of its files.
@@ -266,84 +254,39 @@ class AgentProfile:
         """
         # Not the folders in which its files are, which are our own.
         name = dataset if dataset in KNOWN else PurePath(dataset).name
-        skills = tuple(replace(skill, tags=(*skill.tags, name)) for skill in self.skills)
-        return replace(self, description=f"{self.description} Data set: {name}.", skills=skills)
-
-    def with_skill(self, skill: Skill) -> "AgentProfile":
-        """The profile of an agent that does this as well."""
-        return replace(self, skills=(*self.skills, skill))
+        skills = []
+        for skill in self.skills:
+            skills.append(pb.AgentSkill())
+            skills[-1].CopyFrom(skill)
+            skills[-1].tags.append(name)
+        description = f"{self.description} Data set: {name}."
+        return AgentProfile(self.name, description, tuple(skills))
 
 
 def build_card(profile: AgentProfile, base_url: str, *, needs_token: bool) -> pb.AgentCard:
     """The card of the agent at `base_url`; `needs_token` declares the bearer token."""
+    base = base_url.rstrip("/")
     card = pb.AgentCard(
         name=profile.name,
         description=profile.description,
         version=version("agent-assay"),
-        supported_interfaces=_interfaces(base_url.rstrip("/")),
+        # JSON-RPC first, which every client speaks. Without a version it would mean 0.3.
+        supported_interfaces=[
+            pb.AgentInterface(protocol_binding=binding, protocol_version=number, url=url)
+            for binding, url in (("JSONRPC", f"{base}/"), ("HTTP+JSON", base + REST_PREFIX))
+            for number in ("1.0", "0.3")
+        ],
         capabilities=pb.AgentCapabilities(streaming=True),
         default_input_modes=["text/plain", "application/json"],
         default_output_modes=["text/plain", "application/json"],
-        skills=[
-            pb.AgentSkill(
-                id=skill.id,
-                name=skill.name,
-                description=skill.description,
-                tags=list(skill.tags),
-                examples=[skill.example],
-            )
-            for skill in profile.skills
-        ],
+        skills=profile.skills,
     )
     if needs_token:
         scheme = pb.HTTPAuthSecurityScheme(scheme="bearer")
         card.security_schemes["bearer"].http_auth_security_scheme.CopyFrom(scheme)
-        card.security_requirements.append(
-            pb.SecurityRequirement(schemes={"bearer": pb.StringList()})
-        )
+        schemes = {"bearer": pb.StringList()}
+        card.security_requirements.append(pb.SecurityRequirement(schemes=schemes))
     return card
-
-
-def card_routes(card_at: Callable[[str], pb.AgentCard], card_url: str | None) -> list[BaseRoute]:
-    """Routes that serve the card at all `PATHS`, with an ETag for clients that ask again.
-
-    card_at: makes the card of the agent at an address.
-    card_url: the address that the card names; None names the one by which it was requested.
-    """
-
-    @lru_cache(maxsize=64)
-    def document(base_url: str) -> tuple[bytes, str]:
-        body = orjson.dumps(agent_card_to_dict(card_at(base_url)))
-        return body, f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-
-    async def show(request: Request) -> Response:
-        body, tag = document(card_url or _requested_url(request))
-        headers = {"ETag": tag, "Cache-Control": _CACHE_CONTROL}
-        if _has_tag(request.headers.get("if-none-match", ""), tag):
-            return Response(status_code=304, headers=headers)
-        return Response(body, headers=headers, media_type="application/json")
-
-    return [Route(path, show, methods=["GET"]) for path in PATHS]
-
-
-def _interfaces(base: str) -> list[pb.AgentInterface]:
-    """JSON-RPC first, which every client speaks. Without a version an interface would mean 0.3."""
-    return [
-        pb.AgentInterface(protocol_binding=binding, protocol_version=number, url=url)
-        for binding, url in (("JSONRPC", f"{base}/"), ("HTTP+JSON", base + REST_PREFIX))
-        for number in ("1.0", "0.3")
-    ]
-
-
-def _has_tag(header: str, tag: str) -> bool:
-    """Whether If-None-Match names the tag; weak tags match too (RFC 9110, 13.1.2)."""
-    given = {one.strip().removeprefix("W/") for one in header.split(",")}
-    return tag in given or "*" in given
-
-
-def _requested_url(request: Request) -> str:
-    host = request.headers.get("host", "")
-    return f"{request.url.scheme}://{host if _HOST.fullmatch(host) else 'localhost'}"
 
 
 def a2a_app(
@@ -361,64 +304,47 @@ def a2a_app(
 ) -> ASGIApp:
     """An A2A agent. Card and health are open to anyone; the rest needs `token`, if one is set.
 
-    loading: what the agent needs before it can work; starts with the server.
-    card_url: the address that the card names; None names the one by which it was requested.
-    kept_tasks: how many finished tasks are remembered.
-    routes: further routes beside the protocol's.
-    end_work: called first when the server stops, while clients can still be sent the end.
-    on_stop: called when the last client has disconnected.
+    `loading` is what the agent needs before it can work; it starts with the server. `card_url` is
+    the address that the card names; None names the one by which it was requested. `kept_tasks` is
+    how many finished tasks are remembered. `end_work` is called first when the server stops, while
+    clients can still be sent the end, and `on_stop` when the last one has disconnected.
     """
     store = BoundedTaskStore(kept_tasks, listable=token is not None)
     card_at = partial(build_card, profile, needs_token=token is not None)
     handler = SingleMessageHandler(executor, store, card_at(card_url or "http://localhost"))
 
-    async def stop() -> None:
-        if on_stop is not None:
-            await on_stop()
-        await handler.aclose()
-
-    app = Starlette(
-        routes=[
-            *health_routes(service, loading),
-            *card_routes(card_at, card_url),
-            *routes,
-            *_protocol_routes(handler),
-        ],
-        lifespan=_lifespan(loading, end_work, stop),
-        exception_handlers={HTTPException: _error},
-    )
-    own = urlsplit(card_url or "").hostname
-    open_paths = OPEN_PATHS | set(PATHS)
-    return guarded(app, token=token, open_paths=open_paths, hosts={own} if own else ())
-
-
-def _lifespan(
-    loading: Loading[Any],
-    end_work: Callable[[], Awaitable[None]] | None,
-    stop: Callable[[], Awaitable[None]],
-) -> Callable[[Starlette], AbstractAsyncContextManager[dict[str, Any]]]:
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[dict[str, Any]]:
         loading.start()
         yield {END_WORK: end_work}
-        await stop()
+        if on_stop is not None:
+            await on_stop()
+        await handler.aclose()
         await loading.stop()
 
-    return lifespan
+    async def show_card(request: Request) -> Response:
+        host = request.headers.get("host", "")
+        requested = f"{request.url.scheme}://{host if _HOST.fullmatch(host) else 'localhost'}"
+        headers = {"Cache-Control": "public, max-age=60"}
+        return JSONResponse(agent_card_to_dict(card_at(card_url or requested)), headers=headers)
 
-
-async def _error(_request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, HTTPException)
-    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
-
-
-def _protocol_routes(handler: DefaultRequestHandler) -> list[BaseRoute]:
-    """Without the mount of `/{tenant}` among the SDK's REST routes, which would catch every other
-    path of two segments; nothing here has tenants."""
     settings: dict[str, Any] = {
         "enable_v0_3_compat": True,
         "shutdown_grace_period": STREAM_GRACE_S,
     }
     rest = create_rest_routes(handler, path_prefix=REST_PREFIX, **settings)
-    rpc = create_jsonrpc_routes(handler, rpc_url="/", **settings)
-    return [*rpc, *(route for route in rest if not isinstance(route, Mount))]
+    app = Starlette(
+        routes=[
+            *health_routes(service, loading),
+            *(Route(path, show_card, methods=["GET"]) for path in PATHS),
+            *routes,
+            *create_jsonrpc_routes(handler, rpc_url="/", **settings),
+            # Not the SDK's mount of `/{tenant}`, which would catch every path of two segments.
+            *(route for route in rest if not isinstance(route, Mount)),
+        ],
+        lifespan=lifespan,
+        exception_handlers={HTTPException: json_error},
+    )
+    own = urlsplit(card_url or "").hostname
+    open_paths = OPEN_PATHS | set(PATHS)
+    return guarded(app, token=token, open_paths=open_paths, hosts={own} if own else ())

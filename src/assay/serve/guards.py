@@ -14,9 +14,10 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 
-import orjson
 from starlette.datastructures import Headers
-from starlette.responses import Response
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from assay.errors import UsageError
@@ -53,19 +54,14 @@ def guarded(
 ) -> ASGIApp:
     """Wrap `app` in all guards, in the order that every server shares.
 
-    token: the bearer token that callers need; None asks for none.
-    admin_token: the token that `admin_paths` need instead of `token`.
-    open_paths: paths that can be read (GET, HEAD) without a token.
-    hosts: names, besides this machine's, whose pages may call the server from a browser.
-    check_host: whether the Host header, too, must name one of `hosts` (or this machine).
-    host_hint: what to tell a caller whose Host or Origin is refused.
-    access: replaces the checks of Host, Origin and token, for a server with access rules of its
-        own (the web UI has a login form and a cookie).
-    body_limit: the largest request body in bytes; None if the app's routes set their own.
-    uploads: the paths that take larger bodies, each with its own limit.
+    `admin_paths` need `admin_token` instead of `token`; `open_paths` can be read (GET, HEAD)
+    without one. `hosts` are names, besides this machine's, whose pages may call the server from a
+    browser; with `check_host` the Host header must name one of them, too. `access` replaces these
+    checks, for a server that has others (the web UI has a login form). `body_limit` None leaves
+    bodies to the app's routes; `uploads` are the paths that take larger ones.
     """
     if body_limit is not None:
-        app = BodyLimit(app, body_limit, timeout=BODY_TIMEOUT_S, uploads=uploads)
+        app = BodyLimit(app, body_limit, uploads=uploads)
     if access is not None:
         app = access(app)
     else:
@@ -203,11 +199,17 @@ class BearerToken:
         self._admin_paths = frozenset(admin_paths)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or self._is_open(scope):
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        is_admin = scope["path"] in self._admin_paths
+        needed = self._admin_token if is_admin else self._token
+        readable = scope["method"] in ("GET", "HEAD") and scope["path"] in self._open_paths
+        if not is_admin and (readable or needed is None):
             await self._app(scope, receive, send)
         elif self._guesses.is_blocked(scope):
             await send_too_many_guesses(send, self._guesses)
-        elif self._admits(scope):
+        elif has_bearer_token(scope, needed):
             await self._app(scope, receive, send)
         else:
             if b"authorization" in dict(scope["headers"]):
@@ -218,17 +220,6 @@ class BearerToken:
                 "missing or wrong token; send it as Authorization: Bearer TOKEN",
                 {"www-authenticate": "Bearer"},
             )
-
-    def _admits(self, scope: Scope) -> bool:
-        if scope["path"] in self._admin_paths:
-            return has_bearer_token(scope, self._admin_token)
-        return has_bearer_token(scope, self._token)
-
-    def _is_open(self, scope: Scope) -> bool:
-        if scope["path"] in self._admin_paths:
-            return False
-        readable = scope["method"] in ("GET", "HEAD") and scope["path"] in self._open_paths
-        return readable or self._token is None
 
 
 def has_bearer_token(scope: Scope, token: str | None) -> bool:
@@ -244,34 +235,27 @@ async def refuse(
     send: Send, status: int, message: str, headers: Mapping[str, str] | None = None
 ) -> None:
     """Answer with `{"error": message}` from in front of the application."""
-    await send_json(send, status, {"error": message}, headers)
-
-
-async def send_json(
-    send: Send, status: int, value: object, headers: Mapping[str, str] | None = None
-) -> None:
-    """Send a complete JSON response."""
-    response = Response(orjson.dumps(value), status, headers, "application/json")
+    response = JSONResponse({"error": message}, status, headers)
     start = {"type": "http.response.start", "status": status, "headers": response.raw_headers}
     await send(start)
     await send({"type": "http.response.body", "body": response.body})
 
 
+async def json_error(_request: Request, error: Exception) -> Response:
+    """An unknown path or method of an application, in the shape of every other error."""
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"error": error.detail.lower()}, error.status_code, error.headers)
+
+
 class BodyLimit:
     """413 for a body above `limit` bytes, whether it declares its length or not; 408 for one that
-    is not complete within `timeout` seconds."""
+    is not complete within `BODY_TIMEOUT_S` seconds."""
 
     def __init__(
-        self,
-        app: ASGIApp,
-        limit: int,
-        *,
-        timeout: float = BODY_TIMEOUT_S,
-        uploads: Mapping[str, int] | None = None,
+        self, app: ASGIApp, limit: int, *, uploads: Mapping[str, int] | None = None
     ) -> None:
         self._app = app
         self._limit = limit
-        self._timeout = timeout
         self._uploads = uploads or {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -283,7 +267,7 @@ class BodyLimit:
         if declared.isdigit() and int(declared[:20]) > limit:
             await _send_rejection(send, BodyRejected.too_large(limit))
             return
-        body = LimitedBody(receive, limit, self._timeout)
+        body = LimitedBody(receive, limit, BODY_TIMEOUT_S)
         started = False
 
         async def send_unless_rejected(message: Message) -> None:

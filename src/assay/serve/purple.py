@@ -6,26 +6,25 @@ Where it was started to answer too, the same artifact holds the answer and the i
 import asyncio
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Annotated, Any
 
-import orjson
 from a2a.helpers import new_data_part
 from a2a.server.tasks import TaskUpdater
+from a2a.types.a2a_pb2 import AgentSkill
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import CallToolResult
 from pydantic import BaseModel, Field
 from starlette.types import ASGIApp
 
 from assay.contract.envelope import NO_FLAG
 from assay.errors import AgentFailure, AssayError, SearchError, TargetError
 from assay.llm.passages import Passage
-from assay.net.json import JsonObject, parse_json
+from assay.net.json import JsonObject, parse_object
 from assay.progress import Progress
 from assay.serve.a2a import (
     AgentProfile,
     ServerUnavailable,
-    Skill,
     TaskExecutor,
     TaskRefused,
     a2a_app,
@@ -55,23 +54,23 @@ PROFILE = AgentProfile(
     name="NFCorpus Retrieval Agent",
     description="Finds the documents that answer a question, best first.",
     skills=(
-        Skill(
+        AgentSkill(
             id="nfcorpus_retrieval",
             name="Retrieve documents",
             description='Send {"query": "...", "top_k": 5} as JSON; returns ranked document ids.',
-            tags=("retrieval", "search"),
-            example='{"query": "What are the effects of calcium on bone health?", "top_k": 5}',
+            tags=["retrieval", "search"],
+            examples=['{"query": "What are the effects of calcium on bone health?", "top_k": 5}'],
         ),
     ),
 )
 # What the card names as well if the agent answers.
-ANSWERS = Skill(
+ANSWERS = AgentSkill(
     id="answers",
     name="Answer from documents",
     description='Send {"query": "...", "top_k": 5} as JSON; returns "answer" and the ids in '
     '"citations" beside the ranked document ids.',
-    tags=("answers", "citations", "rag"),
-    example='{"query": "How much calcium do adults need?", "top_k": 5}',
+    tags=["answers", "citations", "rag"],
+    examples=['{"query": "How much calcium do adults need?", "top_k": 5}'],
 )
 
 
@@ -95,21 +94,16 @@ def purple_app(
 ) -> ASGIApp:
     """The retrieval agent.
 
-    load: makes the search ready; starts with the server and may take minutes, requests wait.
-    dataset: the data set that the card names; None if another server searches.
-    answers: whether what `load` makes ready answers too, which the card then says.
-    card_url: the address that the card names; None names the one by which it was requested.
-    token: the bearer token that callers need.
-    in_flight: how many searches run at once; others wait.
-    max_wait_s: how long a request waits for `load` before it is answered with the reason.
-    on_stop: called when the server has stopped.
+    `load` makes the search ready; it starts with the server and may take minutes. Requests wait for
+    it, at most `max_wait_s` seconds, then they are answered with the reason. `dataset` is what the
+    card names, None if another server searches, and `answers` whether the agent answers, too.
+    `in_flight` searches run at once; others wait.
     """
     loading: Loading[Find] = Loading(lambda: load(loading.note))
-    executor = PurpleExecutor(loading, in_flight, max_wait_s)
-    profile = PROFILE.with_skill(ANSWERS) if answers else PROFILE
+    profile = replace(PROFILE, skills=(*PROFILE.skills, ANSWERS)) if answers else PROFILE
     return a2a_app(
         profile if dataset is None else profile.serving(dataset),
-        executor,
+        PurpleExecutor(loading, in_flight, max_wait_s),
         loading,
         service="purple",
         card_url=card_url,
@@ -122,10 +116,7 @@ def purple_app(
 def local_search(
     dataset: str, mode: str, answers: BuiltinAnswers | None = None
 ) -> tuple[Load, Stop]:
-    """Search in this process: loads the data set and a retriever over it.
-
-    answers: writes an answer from what is found; None to return documents alone.
-    """
+    """Search in this process, and write an answer from what is found if there are `answers`."""
 
     async def load(progress: Progress) -> Find:
         retrieval = await load_retrieval(dataset, mode, progress)
@@ -149,14 +140,6 @@ def configured_answers() -> BuiltinAnswers:
     return BuiltinAnswers(None, configured_spec() or "")
 
 
-def mcp_search(url: str) -> tuple[Load, Stop]:
-    """Search through the MCP server at `url`: keeps trying until it is up."""
-
-    search = McpSearch(url)
-
-    return search.open, search.close
-
-
 class PurpleExecutor(TaskExecutor):
     """Answers each message with one artifact: the ranked ids, and the answer if there is one."""
 
@@ -170,12 +153,6 @@ class PurpleExecutor(TaskExecutor):
     async def work(self, request: JsonObject, updater: TaskUpdater) -> None:
         """Search, and send what was found."""
         asked = read_request(QueryRequest, request)
-        found = await self._search(asked)
-        results = _results(found, asked.top_k)
-        await updater.add_artifact([new_data_part(results)], name=ARTIFACT)
-        await updater.complete()
-
-    async def _search(self, asked: QueryRequest) -> list[str] | AgentAnswer:
         try:
             async with asyncio.timeout(self._max_wait_s):
                 find = await wait_until_loaded(self._loading)
@@ -184,19 +161,16 @@ class PurpleExecutor(TaskExecutor):
             raise ServerUnavailable(f"not ready yet: {stage.get('what', 'loading')}") from None
         try:
             async with self._in_flight:
-                return await find(asked.query, asked.top_k)
+                found = await find(asked.query, asked.top_k)
         except (AssayError, AgentFailure) as error:  # our own words, nothing of the request
             raise TaskRefused(str(error)) from error
-
-
-def _results(found: list[str] | AgentAnswer, top_k: int) -> JsonObject:
-    if isinstance(found, list):
-        return {"doc_ids": list(dict.fromkeys(found))[:top_k]}
-    return {
-        "doc_ids": list(found.doc_ids),
-        "answer": found.answer,
-        "citations": list(found.citations),
-    }
+        if isinstance(found, list):
+            results: JsonObject = {"doc_ids": list(dict.fromkeys(found))[: asked.top_k]}
+        else:
+            cited = {"answer": found.answer, "citations": list(found.citations)}
+            results = {"doc_ids": list(found.doc_ids), **cited}
+        await updater.add_artifact([new_data_part(results)], name=ARTIFACT)
+        await updater.complete()
 
 
 TOOL = "search_nfcorpus"
@@ -209,6 +183,12 @@ MAX_WAIT_S = 20.0
 _RETRY_DELAYS_S = (0.5, 1.0, 2.0, 5.0)
 
 FindIds = Callable[[str, int], Awaitable[list[str]]]
+
+
+def mcp_search(url: str) -> tuple[Load, Stop]:
+    """Search through the MCP server at `url`: keeps trying until it is up."""
+    search = McpSearch(url)
+    return search.open, search.close
 
 
 class McpSearch:
@@ -246,21 +226,22 @@ class McpSearch:
         """The ids that the server's tool finds."""
         arguments = {"query": query, "top_k": min(top_k, self._max_results)}
         try:
-            result = await self._call_with_reopen(arguments)
+            try:
+                result = await self._session.call(TOOL, arguments)
+            except AgentFailure as failure:
+                if not failure.retryable:
+                    raise
+                # A lost session is noticed only by the next call.
+                result = await self._session.call(TOOL, arguments)
         except AgentFailure as failure:
             raise SearchError(f"the search server failed: {failure}") from failure
         if result.is_error:
             raise SearchError(f"the tool {TOOL!r} of the search server returned an error")
-        return doc_ids(result.structured_content or _text_json(result))
-
-    async def _call_with_reopen(self, arguments: dict[str, Any]) -> CallToolResult:
-        """A lost session is noticed only by the next call: repeat that one."""
-        try:
-            return await self._session.call(TOOL, arguments)
-        except AgentFailure as failure:
-            if not failure.retryable:
-                raise
-        return await self._session.call(TOOL, arguments)
+        found = result.structured_content
+        if not found:
+            text = "".join(getattr(part, "text", "") for part in result.content)
+            found = parse_object(text)
+        return doc_ids(found)
 
     async def _mcp_problem(self) -> str:
         """Why the server cannot be searched over MCP; empty if it can."""
@@ -268,19 +249,13 @@ class McpSearch:
             _, tools = await self._session.open()
         except TargetError as error:
             return str(error)
-        found = [tool for tool in tools if tool.name == TOOL]
-        if not found:
+        found = next((tool for tool in tools if tool.name == TOOL), None)
+        if found is None:
             return f"it has no tool {TOOL!r}"
-        self._max_results = _max_results(found[0].input_schema)
+        top_k = (found.input_schema.get("properties") or {}).get("top_k")
+        limit = top_k.get("maximum") if isinstance(top_k, dict) else None
+        self._max_results = limit if isinstance(limit, int) and limit > 0 else MAX_RESULTS
         return ""
-
-
-def _max_results(schema: Mapping[str, Any]) -> int:
-    """The largest `top_k` that the tool accepts."""
-    properties = schema.get("properties")
-    wanted = properties.get("top_k") if isinstance(properties, dict) else None
-    most = wanted.get("maximum") if isinstance(wanted, dict) else None
-    return most if isinstance(most, int) and most > 0 else MAX_RESULTS
 
 
 def doc_ids(answer: Any) -> list[str]:
@@ -290,11 +265,3 @@ def doc_ids(answer: Any) -> list[str]:
         raise SearchError("the search server's response has no list 'results'")
     ids = [hit.get("doc_id") for hit in results if isinstance(hit, dict)]
     return [doc_id for doc_id in ids if isinstance(doc_id, str) and doc_id]
-
-
-def _text_json(result: CallToolResult) -> Any:
-    text = "".join(getattr(part, "text", "") for part in result.content)
-    try:
-        return parse_json(text)
-    except orjson.JSONDecodeError:
-        return None

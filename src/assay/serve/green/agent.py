@@ -14,7 +14,7 @@ from a2a.helpers import new_data_part, new_text_part
 from a2a.server.agent_execution import RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.tasks import TaskUpdater
-from a2a.types.a2a_pb2 import Part, TaskState
+from a2a.types.a2a_pb2 import AgentSkill, TaskState
 from sse_starlette import EventSourceResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -31,7 +31,6 @@ from assay.serve.a2a import (
     STREAM_GRACE_S,
     AgentProfile,
     ServerUnavailable,
-    Skill,
     TaskExecutor,
     TaskRefused,
     a2a_app,
@@ -60,22 +59,26 @@ PROFILE = AgentProfile(
     description="Measures how well a retrieval agent ranks documents: nDCG and more, with "
     "confidence intervals, failures by kind and latencies.",
     skills=(
-        Skill(
+        AgentSkill(
             id="nfcorpus_retrieval_eval",
             name="Evaluate a retrieval agent",
             description="Send the URL of an agent and how to test it; returns the report.",
-            tags=("evaluation", "retrieval", "ndcg"),
-            example='{"participants": {"retrieval_agent": "http://localhost:9010"}, '
-            '"config": {"num_queries": 10, "top_k": 5, "random_seed": 42}}',
+            tags=["evaluation", "retrieval", "ndcg"],
+            examples=[
+                '{"participants": {"retrieval_agent": "http://localhost:9010"}, '
+                '"config": {"num_queries": 10, "top_k": 5, "random_seed": 42}}'
+            ],
         ),
-        Skill(
+        AgentSkill(
             id="agentic_search",
             name="Evaluate an agent that searches many times",
             description="The agent gets search_url and mcp_server_url with each question; its "
             "searches are recorded, and the report says what they were worth.",
-            tags=("evaluation", "retrieval", "agentic search"),
-            example='{"participants": {"retrieval_agent": "http://localhost:9010"}, '
-            '"config": {"num_queries": 10, "search": "bm25", "num_trials": 3}}',
+            tags=["evaluation", "retrieval", "agentic search"],
+            examples=[
+                '{"participants": {"retrieval_agent": "http://localhost:9010"}, '
+                '"config": {"num_queries": 10, "search": "bm25", "num_trials": 3}}'
+            ],
         ),
     ),
 )
@@ -97,15 +100,10 @@ def green_app(
     concurrency: int = 8,
     queue: JobQueue | None = None,
 ) -> ASGIApp:
-    """The evaluator.
+    """The evaluator over the data set `source`, which `load` reads when the server starts.
 
-    load: reads the data set that `source` names; starts with the server.
-    out: the folder for run folders.
-    policy: which addresses may be evaluated, and notified.
-    card_url: the address that the card names; None names the one by which it was requested.
-    token: the bearer token that callers need.
-    concurrency: how many queries of one evaluation are in flight at once.
-    queue: replaces the queue of evaluations, in tests.
+    `policy` says which addresses may be evaluated. At most `concurrency` queries of one evaluation
+    are in flight at once. `queue` replaces the queue of evaluations, in tests.
     """
     loading: Loading[Dataset] = Loading(lambda: load(loading.note))
     queue = queue or JobQueue(lambda url: A2AAgent(url, policy=policy), out)
@@ -189,45 +187,47 @@ async def _report(job: EvaluationJob, updater: TaskUpdater) -> None:
         await send_status(updater, TaskState.TASK_STATE_SUBMITTED, f"warning: {warning}")
     async for state in job.updates(VERBOSE_STATUS_S if job.spec.verbose else STATUS_S):
         if state is JobState.COMPLETED:
-            await updater.add_artifact(_result_parts(job), name=ARTIFACT)
+            assert job.folder is not None
+            # The table begins with a word, so that a platform that collects JSON does not take it
+            # for a second result.
+            file = job.folder.summary_file
+            table = read_text_file(file) if file.exists() else job.describe()
+            parts = [new_text_part(table), new_data_part(report_of(job))]
+            await updater.add_artifact(parts, name=ARTIFACT)
         await send_status(updater, _STATES[state], job.describe())
-
-
-def _result_parts(job: EvaluationJob) -> list[Part]:
-    """The table that `assay report` shows, and the report. The table begins with a word, so that a
-    platform that collects JSON does not take it for a second result."""
-    assert job.folder is not None
-    file = job.folder.summary_file
-    table = read_text_file(file) if file.exists() else job.describe()
-    return [new_text_part(table), new_data_part(report_of(job))]
 
 
 def task_routes(service: EvaluationService) -> list[BaseRoute]:
     """`/tasks` and what is below it."""
 
+    def found(request: Request) -> EvaluationJob:
+        job = service.queue.get(request.path_params["id"])
+        if job is None:
+            raise HTTPException(404, "task not found; finished tasks are kept only for a while")
+        return job
+
     async def start(request: Request) -> Response:
         try:
             job = await service.submit(read_object(await request.body(), "body"))
-        except QueueFull as refusal:
-            return _error(429, str(refusal), {"Retry-After": str(RETRY_AFTER_S)})
-        except ServerUnavailable as refusal:
-            return _error(503, str(refusal))
         except TaskRefused as refusal:
-            return _error(422, str(refusal))
+            status = 503 if isinstance(refusal, ServerUnavailable) else 422
+            headers = {}
+            if isinstance(refusal, QueueFull):
+                status, headers = 429, {"Retry-After": str(RETRY_AFTER_S)}
+            return _json({"error": str(refusal)}, status, headers)
         return _json(_view(job), 202, {"Location": f"/tasks/{job.id}"})
 
     async def show(request: Request) -> Response:
-        job = _find(service, request)
-        return _json(_view_with_report(job))
+        return _json(_view_with_report(found(request)))
 
     async def follow(request: Request) -> Response:
-        events = _events(_find(service, request))
+        events = _events(found(request))
         return EventSourceResponse(
             events, sep="\n", ping=_PING_S, shutdown_grace_period=STREAM_GRACE_S
         )
 
     async def end(request: Request) -> Response:
-        job = _find(service, request)
+        job = found(request)
         job.cancel()
         async for _ in job.updates(EVENTS_S):
             pass
@@ -273,16 +273,5 @@ def _view_with_report(job: EvaluationJob) -> JsonObject:
     return _view(job) | ({"report": report} if report else {})
 
 
-def _find(service: EvaluationService, request: Request) -> EvaluationJob:
-    job = service.queue.get(request.path_params["id"])
-    if job is None:
-        raise HTTPException(404, "task not found; finished tasks are kept only for a while")
-    return job
-
-
 def _json(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     return Response(orjson.dumps(value), status, headers, "application/json")
-
-
-def _error(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
-    return _json({"error": message}, status, headers)

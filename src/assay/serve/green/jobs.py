@@ -11,6 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -76,7 +77,7 @@ class EvaluationJob:
         self.state = JobState.SUBMITTED
         self.tick: Tick | None = None
         self.note = ""
-        self._words = ""
+        self._message = ""
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
         self._lock = Lock()
@@ -101,7 +102,7 @@ class EvaluationJob:
         if self.state is JobState.SUBMITTED:
             return "queued"
         if self.tick is None or not self.tick.done:
-            return self._words or "preparing"
+            return self._message or "preparing"
         failed = f", {self.tick.failed} failed" if self.tick.failed else ""
         return (
             f"{self.tick.done} of {self.tick.total} queries, "
@@ -155,7 +156,10 @@ class EvaluationJob:
         self._set_state(JobState.WORKING)
         self._agent = agent = open_agent(self.spec.agent_url)
         events = Events(
-            tick=self._note_tick, message=self._note_words, opened=self._note_folder, stop=stop
+            tick=partial(setattr, self, "tick"),
+            message=self._note_message,
+            opened=partial(setattr, self, "folder"),
+            stop=stop,
         )
         try:
             outcome = await run_evaluation(
@@ -184,15 +188,9 @@ class EvaluationJob:
             failed = f", {summary.failed_queries} failed" if summary.failed_queries else ""
             self._end(JobState.COMPLETED, f"evaluated {summary.total_queries} queries{failed}")
 
-    def _note_folder(self, folder: RunFolder) -> None:
-        self.folder = folder
-
-    def _note_tick(self, tick: Tick) -> None:
-        self.tick = tick
-
-    def _note_words(self, words: str) -> None:
+    def _note_message(self, message: str) -> None:
         """What the evaluation says while it waits for the agent, without the agent's address."""
-        self._words = redact_agent(words, self.spec.agent_url)
+        self._message = redact_agent(message, self.spec.agent_url)
 
     def _end(self, state: JobState, note: str) -> None:
         self.note = note
@@ -209,11 +207,8 @@ class EvaluationJob:
 
 
 class JobQueue:
-    """Runs evaluations: `running` at once and `waiting` queued. The most recent finished jobs are
-    kept, so that their reports can be fetched.
-
-    open_agent: opens the agent at an address.
-    out: the folder for run folders.
+    """Runs evaluations: `running` at once and `waiting` queued, each in a run folder below `out`.
+    The most recent finished jobs are kept, so that their reports can be fetched.
     """
 
     def __init__(

@@ -18,11 +18,7 @@ from assay.errors import AssayError
 from assay.net.json import parse_json
 from assay.net.variables import ADMIN_TOKEN_VARIABLE
 from assay.serve.guards import admin_token as operator_token
-from assay.serve.guards import (
-    guarded,
-    parse_hosts,
-    server_token,
-)
+from assay.serve.guards import guarded, json_error, parse_hosts, server_token
 from assay.serve.mcp.search import (
     DocumentSearch,
     LoadRetrieval,
@@ -56,13 +52,9 @@ def mcp_app(
 ) -> ASGIApp:
     """MCP and REST over HTTP.
 
-    load: loads the documents; starts with the server and may take minutes, calls wait for it.
-    token: the bearer token that callers need.
-    admin_token: the one that resetting the counts needs.
-    hosts: names by which clients may reach the server, besides this machine's.
-    record: a file to append every search to.
-    session_idle_s: after how many idle seconds an MCP session is dropped.
-    max_sessions: how many MCP sessions may be open.
+    `load` loads the documents; it starts with the server and may take minutes, calls wait for it.
+    Resetting the counts needs `admin_token`. `hosts` are names by which clients may reach the
+    server, besides this machine's. Every search is appended to the file `record`.
     """
     documents = DocumentSearch(load, record)
     server = mcp_server(documents)
@@ -82,7 +74,7 @@ def mcp_app(
         routes=routes,
         # Without it every call to /mcp fails.
         lifespan=lambda _app: server.session_manager.run(),
-        exception_handlers={HTTPException: _http_error},
+        exception_handlers={HTTPException: json_error},
     )
     return guarded(
         app,
@@ -125,10 +117,7 @@ async def serve_stdio(dataset: str, mode: str) -> None:
 
 
 def rest_routes(documents: DocumentSearch, *, may_reset: bool) -> list[BaseRoute]:
-    """The tools as plain REST, for agents that do not speak MCP.
-
-    may_reset: whether counts can be reset at all, which needs the operator's token.
-    """
+    """The tools as plain REST, for agents that do not speak MCP."""
 
     async def search(request: Request) -> Response:
         try:
@@ -168,12 +157,6 @@ def rest_routes(documents: DocumentSearch, *, may_reset: bool) -> list[BaseRoute
         Route(RESET_PATH, reset, methods=["POST"]),
         *health_routes("mcp", documents.loading),
     ]
-
-
-async def _http_error(_request: Request, error: Exception) -> Response:
-    """An unknown path or method, in the shape of every other error."""
-    assert isinstance(error, HTTPException)
-    return JSONResponse({"error": error.detail.lower()}, error.status_code, error.headers)
 
 
 def _json(body: str, status: int = 200) -> Response:

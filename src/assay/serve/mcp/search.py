@@ -160,7 +160,11 @@ class DocumentSearch:
     async def found_documents(self, query: str, top_k: int, traceparent: str = "") -> SearchResults:
         """A search in the shape of `search_nfcorpus`."""
         hits = await self.search(query, top_k, traceparent=traceparent)
-        return SearchResults(results=[_found_document(hit) for hit in hits])
+        found = [
+            FoundDocument(doc_id=hit.doc_id, score=hit.score, title=hit.title, text=hit.text)
+            for hit in hits
+        ]
+        return SearchResults(results=found)
 
     def health(self) -> Health:
         """Whether the documents have been loaded, which they are and how many."""
@@ -208,16 +212,7 @@ def found_note(hit: SearchHit) -> FoundNote:
         title=hit.title,
         category=str(hit.metadata.get("category") or hit.metadata.get("folder") or ""),
         excerpt=hit.text,
-        score=_from_0_to_1(hit.score),
+        score=hit.score,
         chunk_index=hit.chunk_index,
         total_chunks=hit.total_chunks,
     )
-
-
-def _found_document(hit: SearchHit) -> FoundDocument:
-    score = _from_0_to_1(hit.score)
-    return FoundDocument(doc_id=hit.doc_id, score=score, title=hit.title, text=hit.text)
-
-
-def _from_0_to_1(score: float) -> float:
-    return min(1.0, max(0.0, score))

@@ -57,7 +57,6 @@ from assay.serve.mcp.search import (
     TopK,
     found_note,
 )
-from assay.serve.retrieval import SearchHit
 
 _INSTRUCTIONS = (
     "Searches a collection of documents. search_nfcorpus finds documents for a question; "
@@ -268,23 +267,37 @@ class AnswerService:
         else:  # the second round of a call, whose search was counted in the first
             found = await retrieval.search(query, limit)
             hits = [hit for hit in found if hit.score >= score_threshold]
-        mode = retrieval.mode
-        if not hits:
-            return _shaped(query, hits, mode, not_found(NO_MODEL))
-        await ctx.report_progress(1, 2, "answering")
-        passages = [Passage(hit.doc_id, hit.title, hit.text) for hit in hits]
-        answer, method = await self._written(query, passages, max_answer_tokens, ctx)
-        if isinstance(answer, InputRequiredResult):
-            return answer
-        await ctx.report_progress(2, 2, "done")
-        return _shaped(query, hits, f"{mode}+{method}", answer)
+        answer, method = not_found(NO_MODEL), str(retrieval.mode)
+        if hits:
+            await ctx.report_progress(1, 2, "answering")
+            passages = [Passage(hit.doc_id, hit.title, hit.text) for hit in hits]
+            written, writer = await self._written(query, passages, max_answer_tokens, ctx)
+            if isinstance(written, InputRequiredResult):
+                return written
+            answer = written
+            await ctx.report_progress(2, 2, "done")
+            method = f"{retrieval.mode}+{writer}"
+        # Sources are always returned; if none of them answers, `total_found` is 0.
+        return SemanticAnswer(
+            success=True,
+            query=query,
+            generated_answer=answer.text,
+            sources=[found_note(hit) for hit in hits],
+            total_found=len(hits) if answer.found else 0,
+            search_method=method,
+            model_used=answer.model,
+            stop_reason=answer.stop_reason,
+            citations=[hits[place - 1].doc_id for place in answer.citations],
+            warnings=list(answer.warnings),
+        )
 
     async def _written(
         self, query: str, passages: Sequence[Passage], max_tokens: int, ctx: Context[Any, Any]
     ) -> tuple[Answer | InputRequiredResult, str]:
         """The answer and the method that wrote it."""
         warnings: tuple[str, ...] = ()
-        if offers_sampling(ctx):
+        capabilities = ctx.client_capabilities
+        if capabilities is not None and capabilities.sampling is not None:
             prompt = question_prompt(query, passages)
             try:
                 return await sampled_answer(ctx, prompt, len(passages), max_tokens), SAMPLING
@@ -295,70 +308,16 @@ class AnswerService:
         return answer, self._answerer.name
 
 
-def _shaped(query: str, hits: Sequence[SearchHit], method: str, answer: Answer) -> SemanticAnswer:
-    """Sources are always returned; if none of them answers, `total_found` is 0."""
-    return SemanticAnswer(
-        success=True,
-        query=query,
-        generated_answer=answer.text,
-        sources=[found_note(hit) for hit in hits],
-        total_found=len(hits) if answer.found else 0,
-        search_method=method,
-        model_used=answer.model,
-        stop_reason=answer.stop_reason,
-        citations=[hits[place - 1].doc_id for place in answer.citations],
-        warnings=list(answer.warnings),
-    )
-
-
 class SamplingFailed(Exception):
     """The client offers sampling but gave no answer. The message is safe to show."""
-
-
-def offers_sampling(ctx: Context[Any, Any]) -> bool:
-    """Whether the client declared that it samples."""
-    capabilities = ctx.client_capabilities
-    return capabilities is not None and capabilities.sampling is not None
 
 
 async def sampled_answer(
     ctx: Context[Any, Any], prompt: str, passages: int, max_tokens: int
 ) -> Answer | InputRequiredResult:
     """The client's answer, or the question that it has to answer first."""
-    request = _sampling_request(prompt, max_tokens)
-    if not _is_multi_round(ctx):
-        return _read_reply(await _sample_now(ctx, request), passages)
-    if ctx.input_responses is None:
-        return InputRequiredResult(input_requests={_SAMPLING_KEY: request})
-    reply = ctx.input_responses.get(_SAMPLING_KEY)
-    if not isinstance(reply, CreateMessageResult):
-        raise SamplingFailed("the client's reply contains no message")
-    return _read_reply(reply, passages)
-
-
-def _is_multi_round(ctx: Context[Any, Any]) -> bool:
-    version = ctx.protocol_version
-    return version is not None and is_version_at_least(version, _MULTI_ROUND_VERSION)
-
-
-async def _sample_now(ctx: Context[Any, Any], request: CreateMessageRequest) -> CreateMessageResult:
-    try:
-        reply: CreateMessageResult = await ctx.session.send_request(
-            request,
-            CreateMessageResult,
-            request_read_timeout_seconds=_SAMPLING_TIMEOUT_S,
-            metadata=ServerMessageMetadata(related_request_id=ctx.request_id),
-        )
-    except MCPError as error:  # the client's own message may quote the prompt
-        raise SamplingFailed(f"the client refused or failed (code {error.code})") from error
-    except ValidationError as error:
-        raise SamplingFailed("the client's reply is not valid MCP") from error
-    return reply
-
-
-def _sampling_request(prompt: str, max_tokens: int) -> CreateMessageRequest:
     message = SamplingMessage(role="user", content=TextContent(type="text", text=prompt))
-    return CreateMessageRequest(
+    request = CreateMessageRequest(
         params=CreateMessageRequestParams(
             messages=[message],
             system_prompt=SYSTEM,
@@ -367,14 +326,27 @@ def _sampling_request(prompt: str, max_tokens: int) -> CreateMessageRequest:
             include_context="none",
         )
     )
-
-
-def _read_reply(reply: CreateMessageResult, passages: int) -> Answer:
+    spoken = ctx.protocol_version
+    if spoken is None or not is_version_at_least(spoken, _MULTI_ROUND_VERSION):
+        try:
+            reply: CreateMessageResult = await ctx.session.send_request(
+                request,
+                CreateMessageResult,
+                request_read_timeout_seconds=_SAMPLING_TIMEOUT_S,
+                metadata=ServerMessageMetadata(related_request_id=ctx.request_id),
+            )
+        except MCPError as error:  # the client's own message may quote the prompt
+            raise SamplingFailed(f"the client refused or failed (code {error.code})") from error
+        except ValidationError as error:
+            raise SamplingFailed("the client's reply is not valid MCP") from error
+    elif ctx.input_responses is None:
+        return InputRequiredResult(input_requests={_SAMPLING_KEY: request})
+    else:
+        given = ctx.input_responses.get(_SAMPLING_KEY)
+        if not isinstance(given, CreateMessageResult):
+            raise SamplingFailed("the client's reply contains no message")
+        reply = given
     if not isinstance(reply.content, TextContent) or not reply.content.text.strip():
         raise SamplingFailed("the client's model wrote no text")
-    return read_generated(
-        reply.content.text,
-        passages,
-        model=reply.model,
-        stop_reason=reply.stop_reason or "endTurn",
-    )
+    stop_reason = reply.stop_reason or "endTurn"
+    return read_generated(reply.content.text, passages, model=reply.model, stop_reason=stop_reason)
