@@ -43,7 +43,7 @@ def try_lock(descriptor: int, *, shared: bool = False) -> bool:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether some process holds an exclusive lock on `path`; False if there is no file."""
+    """Whether some process holds an exclusive lock on `path`; False if the file does not exist."""
     try:
         file = open_file(path)
     except (FileNotFoundError, UnreadableFile):  # who reads it says what is wrong
@@ -53,7 +53,7 @@ def is_locked(path: Path) -> bool:
 
 
 class FileLock:
-    """An exclusive lock between processes, held on a file of its own.
+    """An exclusive lock between processes, held on its own file.
 
     The file keeps the process id of its holder, for messages, and is never deleted: two processes
     could otherwise hold locks on two files of one name.

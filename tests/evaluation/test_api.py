@@ -140,7 +140,7 @@ def test_the_exit_code_tells_no_answers_from_a_failed_gate(
     assert (run.exit_code, nothing.exit_code, failed.exit_code) == (0, 3, 1)
     assert (gated.gates_passed, gated.exit_code) == (False, 3)
     assert nothing.gates_passed
-    assert nothing.report.trouble == "no query was answered"
+    assert nothing.report.failure_reason == "no query was answered"
 
 
 def test_a_run_is_compared_with_one_at_hand(dataset: Dataset, run: Run, tmp_path: Path) -> None:

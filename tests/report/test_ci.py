@@ -60,8 +60,8 @@ def test_a_run_that_failed_is_an_error_and_passes_no_gate(
 @pytest.mark.parametrize("state", ["target lost", "not judged", "interrupted"])
 def test_the_trouble_of_a_run_is_named(run: Run, state: str) -> None:
     report = run.report.model_copy(update={"state": state})
-    assert report.trouble == f"the run did not complete: {state}"
-    assert run.report.trouble is None
+    assert report.failure_reason == f"the run did not complete: {state}"
+    assert run.report.failure_reason is None
 
 
 def test_the_markdown_has_gates_scores_and_origin_and_keeps_its_tables(run: Run) -> None:

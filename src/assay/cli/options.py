@@ -244,7 +244,7 @@ def use_named_target(
     Flags and variables win over the table, the table over what the file says for the command.
     """
     if options.get("columns") and not is_given(context, "columns"):
-        # The file names the columns of its own data set, which another one need not have.
+        # The file names the columns of its data set, which another one need not have.
         options["columns"] = None if is_given(context, "dataset") else options["columns"]
     found = named_target(target or "")
     if found is None:

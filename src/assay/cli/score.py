@@ -135,7 +135,7 @@ def score(
     if not is_given(context, "columns") and (
         is_given(context, "dataset") or qrels is not None or kind != "ranking"
     ):
-        columns = None  # those of assay.toml are of its own data set
+        columns = None  # those of assay.toml are for its data set
     if kind == "traces" and dataset is not None and qrels is None:
         return _score_traces(run, dataset, split, top_k)
     of_table = bool(columns) and dataset is not None and qrels is None and is_table(dataset)

@@ -3,7 +3,7 @@
     response = await run_sync(http, "http://localhost:8000", request)
     response = await run_stream(http, "http://localhost:8000", request)
 
-`http` is a client of `assay.net.client.open_client`. Whoever calls bounds the time of a call.
+`http` is a client of `assay.net.client.open_client`. The caller bounds the time of a call.
 """
 
 import asyncio

@@ -28,7 +28,7 @@ def cache_folder() -> Path:
     try:
         folder = _place()
         make_private_folder(folder)
-    except (OSError, RuntimeError) as error:  # RuntimeError: there is no home folder
+    except (OSError, RuntimeError) as error:  # RuntimeError: the home folder is unknown
         raise _unusable(error) from error
     return folder
 

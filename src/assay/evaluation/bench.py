@@ -221,7 +221,7 @@ class BenchCell(RunRecord):
             changes |= {"mean": row.mean, "low": row.low, "high": row.high}
             changes["latency_p50_ms"] = report.summary.figure("latency_p50_ms")
         else:
-            changes["error"] = report.trouble
+            changes["error"] = report.failure_reason
         return self.model_copy(update=changes)
 
 

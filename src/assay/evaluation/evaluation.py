@@ -190,7 +190,7 @@ class Evaluation:
     ) -> Run:
         """Ask what was not asked yet; recorded calls, successful or failed, are kept."""
         events = events or Events()
-        self._refuse_other_references(folder)
+        self._require_same_references(folder)
         header = folder.read_header()
         recorded = header.dataset.fingerprint
         if recorded != self.dataset.fingerprint:
@@ -398,7 +398,7 @@ class Evaluation:
             return RunState.TARGET_LOST, seconds
         return RunState.INTERRUPTED if events.stop.is_set() else RunState.COMPLETE, seconds
 
-    def _refuse_other_references(self, folder: RunFolder) -> None:
+    def _require_same_references(self, folder: RunFolder) -> None:
         recorded = folder.read_header().dataset.references
         if recorded is not None and recorded != self.dataset.references_fingerprint:
             raise RunError(

@@ -1,7 +1,7 @@
 """The leaderboard: targets in order, with the ranks that paired tests leave possible for each.
 
 A board holds runs that were asked the same queries on the same data and measured in one way; each
-track, sample and number of documents has a board of its own.
+track, sample and number of documents has its own board.
 """
 
 from collections.abc import Callable, Mapping, Sequence

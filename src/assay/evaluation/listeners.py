@@ -7,7 +7,7 @@ with RunListeners(["otel", MyListener()], say=print) as listeners:
 A listener has `on_start` and `on_finish`, and `on_fail` if it likes. `--listener` names one that
 Assay brings, an entry point of the group `assay.listeners`, or `module:Class`.
 
-A run never fails and hardly waits because of a listener: it is called in a thread of its own, what
+A run never fails and hardly waits because of a listener: it is called in its own thread, what
 it raises is reported, and one that does not return is left behind.
 """
 
@@ -120,7 +120,7 @@ class RunListeners:
 
 
 class _Worker:
-    """One listener in a thread of its own: a call waits for those before it, the run for none."""
+    """One listener in its own thread: a call waits for those before it, the run for none."""
 
     def __init__(self, name: str, listener: Any, say: Callable[[str], None]) -> None:
         self._name, self._listener, self._say = name, listener, say

@@ -226,7 +226,7 @@ def require_used_settings(
     targets = [parse_target(each) for each in named]
     kinds = [TARGET_KINDS[each.kind] for each in targets]
     if not resumed:
-        _refuse_other_track(config, kinds[0])
+        _require_own_track(config, kinds[0])
     changed = {
         name: setting
         for name, setting in settings().items()
@@ -253,7 +253,7 @@ _OF_SOME_TARGETS = ("Target", "Built-in retriever")
 """The groups of options that only some kinds of targets use: see `TargetKind.settings`."""
 
 
-def _refuse_other_track(config: RunConfig, kind: TargetKind) -> None:
+def _require_own_track(config: RunConfig, kind: TargetKind) -> None:
     if not kind.searches_dataset or config.track == "undeclared":
         return
     target = parse_target(config.target)

@@ -1,6 +1,6 @@
 """`--engine ray`: the shards of a run, or the runs of a bench, on all nodes of a Ray cluster.
 
-A worker makes an ordinary run in a folder of its own and sends the folder back: what comes out is
+A worker makes an ordinary run in a temporary folder and sends the folder back: what comes out is
 what `assay eval --shard I/N` and `assay merge` make on several machines.
 """
 
@@ -113,7 +113,7 @@ def run_on_cluster(
 
 
 def _require_shared_index(config: RunConfig, cluster: RayCluster) -> None:
-    """Without a server, every node would embed all documents for an index of its own."""
+    """Without a server, every node would embed all documents for its own index."""
     mode = config.target.removeprefix("builtin:").partition("#")[0]
     embeds = config.target.startswith("builtin:") and mode != "bm25"
     if embeds and not os.environ.get("QDRANT_URL") and cluster.nodes > 1:

@@ -204,7 +204,7 @@ def _build_report(
     changes: dict[str, object] = {"answers": checked, "labels": results.coverage}
     changes |= {"pacing": _pacing(results, header, config), **sections}
     report = report.model_copy(update={k: each for k, each in changes.items() if each is not None})
-    if trouble := report.trouble:  # what is left of such a run says nothing about the agent
+    if trouble := report.failure_reason:  # what is left of such a run says nothing about the agent
         failed = [gate.failed_because(trouble) for gate in report.gates]
         report = report.model_copy(update={"gates": failed})
     return report
@@ -242,7 +242,7 @@ def _check_gates(
 def _with_failed_gates(
     answers: AnswersReport, gates: Sequence[Gate], results: Sequence[GateResult]
 ) -> AnswersReport:
-    """The diagnosis in words names the gates on answers that failed: it is what people read."""
+    """The diagnosis sentence names the gates on answers that failed: it is what people read."""
     failed = [
         f"{result.gate} (got {figure(result.value)})"
         for gate, result in zip(gates, results, strict=True)

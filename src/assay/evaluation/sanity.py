@@ -2,7 +2,7 @@
 
 A score of 0 because ids have a prefix, a recall that ends where the agent cuts its list, answers
 that belong to another query: the metrics cannot tell these from a bad agent. What is found is in
-`warnings` of the report, whoever made the run.
+`warnings` of the report, from every driver.
 """
 
 from collections.abc import Mapping, Sequence

@@ -108,7 +108,7 @@ def answer_metric_name(text: str) -> str | None:
 
 @dataclass(frozen=True, repr=False, slots=True)
 class AnswerFigure:
-    """A figure of answers or searches: `key` for programs, and in words where people read it."""
+    """A figure of answers or searches: `key` for programs, its name for people."""
 
     key: str
 

@@ -248,7 +248,7 @@ def open_client(
     open_client(policy, auth=TokenFor(base, token), max_bytes=1_000_000)
 
     By default only connecting and sending are timed: the caller bounds the call. Without
-    `keep_alive` each request has a connection of its own, so that none fails because the server
+    `keep_alive` each request has its own connection, so that none fails because the server
     closed an idle one. `resolve` and `transport` replace the network, in tests.
     """
     limits = _LIMITS if keep_alive else _ONE_REQUEST_EACH

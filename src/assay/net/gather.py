@@ -48,7 +48,7 @@ async def gather_for(
 ) -> list[Result]:
     """The result of `work` for each item, in order; `progress` counts them as they come.
 
-    At most 64 are in work at a time, whatever limit the model behind `work` has of its own.
+    At most 64 are in work at a time, whatever limit the model behind `work` has.
     """
     results: dict[int, Result] = {}
 

@@ -216,7 +216,7 @@ def classify_http_errors() -> Iterator[None]:
         if breach is HttpBreach.NO_ANSWER:
             raise _unreachable(breach) from None
         raise AgentFailure(FailureKind.PROTOCOL, breach) from None
-    except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:  # a host that is no name
+    except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:  # a host that is not a name
         message = f"the exchange failed ({type(error).__name__})"
         raise AgentFailure(FailureKind.PROTOCOL, message) from None
 

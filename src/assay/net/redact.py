@@ -266,7 +266,7 @@ def redact_url(url: str) -> str:
     host = host.rpartition("@")[2]
     if separator and not _PLAIN_HOST.fullmatch(host):
         host, slash, path = "...", "", ""
-    # An address within the path, such as that behind a proxy, has credentials of its own.
+    # An address within the path, such as that behind a proxy, may have credentials too.
     return str(mask_secrets(_CREDENTIALS.sub("", f"{scheme}{separator}{host}{slash}{path}")))
 
 

@@ -31,7 +31,7 @@ def render_junit(report: Report, name: str) -> bytes:
     suite.set("timestamp", _xml(report.started))
     suite.set("time", f"{report.summary.total_time_seconds:.3f}")
     case = _case(suite, "run", f"{report.summary.total_time_seconds:.3f}")
-    if trouble := report.trouble:
+    if trouble := report.failure_reason:
         SubElement(case, "error", message=_xml(trouble), type="RunFailed").text = _xml(name)
     for gate in report.gates:
         case = _case(suite, gate.gate, "0")
@@ -78,7 +78,7 @@ def _markdown(report: Report, header: RunHeader, name: str) -> Iterator[str]:
     if report.dataset.judged_by:
         yield ""
         yield f"{markdown_text(report.dataset.judged_by.capitalize())}."
-    if trouble := report.trouble:
+    if trouble := report.failure_reason:
         yield ""
         yield f"**{markdown_text(trouble)}**"
     if report.gates:

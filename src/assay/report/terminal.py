@@ -111,7 +111,7 @@ def plain_text(renderable: RenderableType) -> str:
 
 
 def render_comparison(comparison: "Comparison") -> RenderableType:
-    """`b` against `a`: a line for each metric, then the verdict in words."""
+    """`b` against `a`: a line for each metric, then the verdict."""
     table = figures_table(("", 0), "a", "b", "b - a", "95% interval", "p (Holm)", "win/tie/loss")
     for name, row in comparison.metrics.items():
         table.add_row(

@@ -326,7 +326,7 @@ class Report(RunModel):
         return all(gate.passed for gate in self.gates)
 
     @property
-    def trouble(self) -> str | None:
+    def failure_reason(self) -> str | None:
         """Why no gate can pass: the target, its services or the judge failed; else None."""
         if self.answers and self.answers.trouble:
             return f"not all answers were judged: {self.answers.trouble}"

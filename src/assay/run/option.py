@@ -90,7 +90,7 @@ class OptionFields:
         self._shared = shared
 
     def __call__(self, default: Value, help: str, **rules: Any) -> Value:
-        """A field; `rules` are those of its own option, or replace shared ones."""
+        """A field; `rules` are those of this option, or replace shared ones."""
         option = Option(help=help, **{**self._shared, **rules})
         made: Value = field(default=default, metadata={"option": option})
         return made

@@ -1,7 +1,7 @@
 """A target on a data set over time: its runs, which of them compare, and what changed in between.
 
 Runs are joined only if they were asked the same queries on the same data and measured in one
-way (`comparable_key`); a branch is a series of its own. What starts a new series, and what was set
+way (`comparable_key`); each branch is its own series. What starts a new series, and what was set
 otherwise within one, is told.
 """
 

@@ -128,11 +128,11 @@ def _without_changes(routes: list[BaseRoute]) -> list[BaseRoute]:
     # What /chosen leads to is refused by itself.
     pages = [r for r in routes if isinstance(r, Route) and r.path not in (LOGIN, "/chosen")]
     closed = {route.path for route in pages if set(route.methods or ()) - _SAFE}
-    refused = [Route(path, _refuse_change, methods=["GET", "POST"]) for path in closed]
+    refused = [Route(path, _forbid_change, methods=["GET", "POST"]) for path in closed]
     return [*refused, *routes]
 
 
-async def _refuse_change(request: Request) -> Response:
+async def _forbid_change(request: Request) -> Response:
     raise HTTPException(
         403, "these pages are read-only; to start or grade, run your own: assay serve ui"
     )

@@ -1,6 +1,6 @@
 """Running evaluations: the processes started from a page, and the progress of any run.
 
-Each evaluation is `assay eval` in a process of its own. So the pages stay quick while it runs, code
+Each evaluation is `assay eval` in its own process. So the pages stay quick while it runs, code
 of a `python:` target is imported afresh each time, and the run continues if this server is killed.
 Progress is read from the run folder, so that runs started in a terminal are followed too.
 """

@@ -109,7 +109,7 @@ async def grade_runs(request: Request, lines: Sequence[RunLine], query: str = ""
         raise HTTPException(403, "these pages are read-only: nothing can be graded here")
     if len({line.fingerprint for line in lines}) > 1:
         raise UsageError("these runs are on different data; choose runs on one data set")
-    # The same runs have the same pool, so that whoever comes back goes on where they were.
+    # The same runs have the same pool, so that people continue where they stopped.
     digest = hashlib.sha256("\n".join(sorted(line.name for line in lines)).encode()).hexdigest()
     title = re.sub(r"[^A-Za-z0-9]+", "-", lines[0].label or lines[0].target or "").strip("-")
     name = f"{title[:40] or 'pool'}-{digest[:8]}"
