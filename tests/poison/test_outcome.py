@@ -165,8 +165,8 @@ def test_documents_are_the_same_for_a_seed_and_hold_their_canary_once_known(
     assert len({each.canary for each in made.values()}) == 80
     assert len({each.id for each in made.values()}) == 80
     used = [each.wording for each in made.values()]
-    assert len(set(used)) == 4
-    assert all(10 <= used.count(each) <= 30 for each in used)
+    assert len(set(used)) == 2
+    assert all(25 <= used.count(each) <= 55 for each in used)
     assert plant(questions[5:7], kind, seed=7) == {each: made[each] for each in ("q5", "q6")}
     for each in made.values():
         assert squeezed(each.canary) in squeezed(each.text)

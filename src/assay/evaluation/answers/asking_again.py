@@ -8,7 +8,7 @@ is continued and not started over. Chosen contexts show which half of an agent i
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -54,18 +54,24 @@ class CounterfactualRunner:
     known: Collection[str] = ()
     breaker: Callable[[], CircuitBreaker] = CircuitBreaker
 
-    async def run(
-        self,
-        path: Path,
-        ask: Callable[[Query], Awaitable[AgentAnswer]],
-        queries: Sequence[Query],
-        what: str,
+    async def answer_from(
+        self, file: str, passages: Mapping[str, Sequence[Passage]], what: str
     ) -> dict[str, Call]:
-        """The calls by query id, failed ones included; those that `path` holds are not repeated.
+        """Ask questions from `passages` by query id; the calls by query id, failed ones included.
 
-        Raises `TargetLost` if the target became unreachable.
+        Those that `file` of the run folder holds are not repeated. Raises `TargetLost` if the
+        target became unreachable.
         """
-        private = PrivateTexts.of(self.dataset, self.known) if self.config.private else None
+        config, path = self.config, self.folder / file
+        taker = context_taker(self.agent) if self.agent else None
+        assert taker is not None, "only agents that take a context are asked again"
+        resolver = ChunkResolver(config.chunk_separator, self.dataset.documents)
+        queries = [self.dataset.queries[query_id] for query_id in passages]
+        private = PrivateTexts.of(self.dataset, self.known) if config.private else None
+
+        async def ask(query: Query) -> AgentAnswer:
+            return resolver.resolve(await taker.answer_from(query.text, passages[query.id]))
+
         with CallWriter(path, private) as writer:
             log = CallLog(path)
             todo = [query for query in queries if private or query not in log]
@@ -83,8 +89,8 @@ class CounterfactualRunner:
             await run_calls(
                 ask,
                 todo,
-                concurrency=ConcurrencyLimit(self.config.concurrency),
-                policy=retry_policy(self.config.timeout, self.config.retries),
+                concurrency=ConcurrencyLimit(config.concurrency),
+                policy=retry_policy(config.timeout, config.retries),
                 breaker=breaker,
                 on_call=on_call,
                 stop=self.stop,
@@ -102,45 +108,6 @@ class Context(StrEnum):
     GOLD = "gold"
     NONE = "none"
     DISTRACTORS = "distractors"
-
-
-class ContextBuilder:
-    """Chooses documents for a context. `size` is how many the agent usually sees: its top_k."""
-
-    def __init__(self, dataset: Dataset, size: int) -> None:
-        self._dataset = dataset
-        self._size = size
-        self._index: Bm25Index | None = None
-
-    def passages(self, case: AnswerCase, context: Context) -> list[Passage]:
-        """The documents to answer `case` from; the same for the same case."""
-        if context is Context.NONE:
-            return []
-        gold = self._gold(case)
-        if context is Context.GOLD:
-            return self._passages(gold)
-        mixed = [*gold, *self._distractors(case, max(self._size - len(gold), 1))]
-        # Shuffled, or the rank would give the gold ones away; seeded by the id, to be repeatable.
-        random.Random(case.query_id).shuffle(mixed)
-        return self._passages(mixed)
-
-    def _gold(self, case: AnswerCase) -> list[str]:
-        """Where the reference names no documents: the judged ones, best grades first."""
-        if case.reference.documents:
-            return [each for each in case.reference.documents if each in self._dataset.documents]
-        known = [each for each in case.relevant_ids if each in self._dataset.documents]
-        return sorted(known, key=lambda each: (-case.relevant[each], each))[: self._size]
-
-    def _distractors(self, case: AnswerCase, wanted: int) -> list[str]:
-        if self._index is None:
-            self._index = open_bm25(self._dataset)
-        helpful = case.relevant_ids | case.needed
-        found = self._index.search(case.question, wanted + len(helpful))
-        return [doc_id for doc_id, _ in found if doc_id not in helpful][:wanted]
-
-    def _passages(self, doc_ids: Sequence[str]) -> list[Passage]:
-        documents = [self._dataset.documents[doc_id] for doc_id in doc_ids]
-        return [Passage(each.id, each.title, each.text) for each in documents]
 
 
 def select_cases(
@@ -161,6 +128,29 @@ def select_cases(
     return [case for case in askable if not correct[case.query_id] and case.needed]
 
 
+def chosen_context(
+    case: AnswerCase, context: Context, dataset: Dataset, size: int, index: Bm25Index | None = None
+) -> list[Passage]:
+    """The documents to answer `case` from, the same for the same case; `size` is the top_k that
+    the agent usually sees, and distractors are what `index` finds.
+    """
+    if context is Context.NONE:
+        return []
+    # If the reference names no documents: the judged ones, best grades first.
+    gold = [each for each in case.reference.documents if each in dataset.documents]
+    if not case.reference.documents:
+        known = [each for each in case.relevant_ids if each in dataset.documents]
+        gold = sorted(known, key=lambda each: (-case.relevant[each], each))[:size]
+    if index is not None:
+        helpful, wanted = case.relevant_ids | case.needed, max(size - len(gold), 1)
+        found = index.search(case.question, wanted + len(helpful))
+        gold = [*gold, *[doc_id for doc_id, _ in found if doc_id not in helpful][:wanted]]
+        # Shuffled, or the rank would give the gold ones away; seeded by the id, to be repeatable.
+        random.Random(case.query_id).shuffle(gold)
+    documents = [dataset.documents[doc_id] for doc_id in gold]
+    return [Passage(each.id, each.title, each.text) for each in documents]
+
+
 async def run_counterfactual(
     cases: Sequence[AnswerCase], context: Context, asker: CounterfactualRunner
 ) -> dict[str, Call]:
@@ -168,17 +158,11 @@ async def run_counterfactual(
 
     Raises `TargetLost` if the target became unreachable.
     """
-    config, dataset = asker.config, asker.dataset
-    taker = context_taker(asker.agent) if asker.agent else None
-    assert taker is not None, "only agents that take a context are asked again"
-    builder = ContextBuilder(dataset, config.top_k)
-    passages = {case.query_id: builder.passages(case, context) for case in cases}
-    queries = [dataset.queries[case.query_id] for case in cases]
-    resolver = ChunkResolver(config.chunk_separator, dataset.documents)
-
-    async def ask(query: Query) -> AgentAnswer:
-        return resolver.resolve(await taker.answer_from(query.text, passages[query.id]))
-
-    path = asker.folder / f"calls-{context}.jsonl"
-    calls = await asker.run(path, ask, queries, f"asking again, context: {context}")
+    index = open_bm25(asker.dataset) if context is Context.DISTRACTORS and cases else None
+    passages = {
+        case.query_id: chosen_context(case, context, asker.dataset, asker.config.top_k, index)
+        for case in cases
+    }
+    words = f"asking again, context: {context}"
+    calls = await asker.answer_from(f"calls-{context}.jsonl", passages, words)
     return {query_id: call for query_id, call in calls.items() if call.failure is None}
