@@ -1,7 +1,7 @@
 """The section of a report that is about answers: metrics, diagnosis, and one row per question."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
 
@@ -67,78 +67,56 @@ _NO_TEXTS: Mapping[str, object] = {
     "reasons": {},
 }
 _OF_TEXTS = ("faithfulness", "judged_faithfulness", "model_faithfulness", "hallucination_rate")
-_Columns = dict[str, Mapping[str, float]]
 
 
 def measure_results(cases: Sequence[AnswerCase], results: AnswerResults) -> AnswerScores:
     """The metrics that need no model and those of the judge, correctness first."""
-
-    def column(value: Callable[[AnswerCase, Verdict], float | None]) -> dict[str, float]:
-        found = {case.query_id: value(case, results.verdict_of(case)) for case in cases}
-        return {query_id: figure for query_id, figure in found.items() if figure is not None}
-
-    columns: _Columns = {
-        "correctness": column(_correct),
-        "truthfulness": column(_truthfulness),
-        "hallucination_rate": column(_hallucination),
+    judged: dict[str, dict[str, float]] = {
+        name: {} for name in ("correctness", "truthfulness", "hallucination_rate")
     }
     if results.judge is not None and results.verdicts:
-        columns["judged_facts"] = column(_judged_facts)
-        columns["judged_faithfulness"] = column(_judged_faithfulness)
-    columns = {name: each for name, each in columns.items() if name not in results.unread}
-    after: _Columns = {}
+        judged |= {"judged_facts": {}, "judged_faithfulness": {}}
+    for case in cases:
+        for name, value in _judged(case, results.verdict_of(case)).items():
+            if name in judged:
+                judged[name][case.query_id] = value
+    after: dict[str, Mapping[str, float]] = {}
     if results.support is not None:
         after["model_faithfulness"] = results.support.values
     if results.poison is not None:
         after |= poison_columns(results.poison)
+    known = {name: each for name, each in judged.items() if name not in results.unread}
     stated = AnswerScores({}, {}) if results.nuggets is None else results.nuggets.scores()
-    parts = [_scores(columns), stated, measure_answers(cases), _scores(after)]
+    parts = [_scores(known), stated, measure_answers(cases), _scores(after)]
     return AnswerScores(
         {name: ids for part in parts for name, ids in part.query_ids.items()},
         {name: values for part in parts for name, values in part.values.items()},
     )
 
 
-def _scores(columns: _Columns) -> AnswerScores:
+def _judged(case: AnswerCase, verdict: Verdict) -> dict[str, float]:
+    """What a verdict says in figures; an undecided judge does not make an answer correct."""
+    found: dict[str, float] = {}
+    if verdict.correct is not None or verdict.judgment is not None:
+        found["correctness"] = float(verdict.correct is True)
+        wrong = verdict.correct is False and case.attempted
+        found["truthfulness"] = float(verdict.correct is True) - wrong
+        shown = list(case.shown.values())
+        invents = wrong and unsupported(case.answer or "", shown, case.names)
+        found["hallucination_rate"] = float(bool(invents))
+    if case.answerable:
+        found["judged_faithfulness"] = verdict.faithfulness or 0.0
+        if case.reference.facts:
+            found["judged_facts"] = verdict.fact_recall
+    return found
+
+
+def _scores(columns: Mapping[str, Mapping[str, float]]) -> AnswerScores:
     filled = {name: column for name, column in columns.items() if column}
     return AnswerScores(
         {name: list(column) for name, column in filled.items()},
         {name: np.array(list(column.values())) for name, column in filled.items()},
     )
-
-
-def _correct(case: AnswerCase, verdict: Verdict) -> float | None:
-    """0 if the judge was undecided: that does not make an answer correct."""
-    if verdict.correct is None and verdict.judgment is None:
-        return None
-    return float(verdict.correct is True)
-
-
-def _truthfulness(case: AnswerCase, verdict: Verdict) -> float | None:
-    """1, 0 or -1; an answer that a judge leaves undecided is neither right nor wrong."""
-    if verdict.correct is None:
-        return 0.0 if verdict.undecided else None
-    if verdict.correct:
-        return 1.0
-    return -1.0 if case.attempted else 0.0
-
-
-def _hallucination(case: AnswerCase, verdict: Verdict) -> float | None:
-    if verdict.correct is None:
-        return 0.0 if verdict.undecided else None
-    if verdict.correct or not case.attempted:
-        return 0.0
-    return float(bool(unsupported(case.answer or "", list(case.shown.values()), case.names)))
-
-
-def _judged_facts(case: AnswerCase, verdict: Verdict) -> float | None:
-    if not case.reference.facts or not case.answerable:
-        return None
-    return verdict.fact_recall
-
-
-def _judged_faithfulness(case: AnswerCase, verdict: Verdict) -> float | None:
-    return None if not case.answerable else verdict.faithfulness or 0.0
 
 
 def invented_report(invented: Sequence[tuple[str, str]]) -> InventedCitations:

@@ -115,7 +115,7 @@ class AnswerResults:
 
 
 @dataclass
-class _Attempts:
+class _Stages:
     """Runs one stage after the other; after the first that fails, none is started."""
 
     asker: CounterfactualRunner
@@ -123,34 +123,31 @@ class _Attempts:
     target_lost: bool = False
     unreliable: bool = False
 
-    def fail(self, doubt: str | None) -> None:
+    def reject(self, doubt: str | None) -> None:
         """Go no further with a judge that is not believed."""
         if doubt and not self.trouble:
             self.trouble, self.unreliable = doubt, True
 
-    async def __call__(self, work: Callable[[], Coroutine[Any, Any, _Result]]) -> _Result | None:
+    async def run(self, work: Callable[[], Coroutine[Any, Any, _Result]]) -> _Result | None:
         """The result of a stage; None if it failed, or the run was stopped."""
         if self.trouble or self.asker.stop.is_set():
             return None
         try:
             return await unless_stopped(work(), self.asker.stop)
-        except (ProviderError, BudgetExceeded) as error:
-            self.trouble = _judge_trouble(error, private=self.asker.config.private)
+        except BudgetExceeded as error:
+            self.trouble = str(error)
+        except ProviderError as error:
+            more = ", or allow more with --judge-set timeout=S"
+            slow = error.kind is ProviderFailure.TIMEOUT
+            self.trouble = f"{error}{more if slow else ''}"
+            if self.asker.config.private:  # the message may quote what the service said
+                self.trouble = f"the judge failed: {error.kind}"
         except UnreliableJudge as error:
-            self.fail(str(error))
+            self.reject(str(error))
         except TargetLost:
             self.trouble = "the target became unreachable while questions were asked again"
             self.target_lost = True
         return None
-
-
-def _judge_trouble(error: ProviderError | BudgetExceeded, *, private: bool) -> str:
-    if not isinstance(error, ProviderError):
-        return str(error)
-    if private:
-        return f"the judge failed: {error.kind}"
-    more = ", or allow more with --judge-set timeout=S"
-    return str(error) + (more if error.kind is ProviderFailure.TIMEOUT else "")
 
 
 async def evaluate_answers(
@@ -159,68 +156,58 @@ async def evaluate_answers(
     asker: CounterfactualRunner,
     options: AnswerOptions,
 ) -> AnswerResults:
-    """Judge the answers of a complete run.
+    """Judge the answers of a complete run; without a judge, key facts decide what is right.
 
-    A judge that fails ends its own work and not the run: what needs no model is kept.
-
-    Parameters:
-        cases: the questions with their answers.
-        judge: decides which answers are right; None for key facts.
-        asker: asks the run's agent again, with its settings, its data set and its progress.
-        options: what else to measure.
+    `asker` asks the run's agent again, with its settings, its data set and its progress. A judge
+    that fails ends its own work and not the run: what needs no model is kept.
     """
-    config, attempt, facts = asker.config, _Attempts(asker), options.nuggets
+    config, stages, facts = asker.config, _Stages(asker), options.nuggets
     poison = support = nuggets = None
     criteria: Sequence[RatedCriterion] = ()
     doubt = None
     if asker.agent is not None and config.poison:
-        poison = await attempt(lambda: run_poison(cases, asker))
+        poison = await stages.run(lambda: run_poison(cases, asker))
     if config.faithfulness:
-        support = await attempt(lambda: _read_with_model(cases, asker))
+        model = open_entailment(config.faithfulness)
+        support = await stages.run(
+            lambda: asyncio.to_thread(measure_support, model, cases, asker.progress)
+        )
     if judge is None:
         results = AnswerResults(cases, verdicts_by_facts(cases))
         nuggets = None if facts is None else nuggets_by_rules(cases, facts)
     else:
-        results = await _judge_correctness(cases, judge, asker, attempt)
+        results = await _judge_correctness(cases, judge, asker, stages)
         if options.criteria:
-            rated = await attempt(lambda: rate_answers(judge, options.criteria, cases, asker))
+            rated = await stages.run(lambda: rate_answers(judge, options.criteria, cases, asker))
             criteria, doubt = believed_ratings(rated or [])
         if facts is not None:
-            nuggets = await attempt(lambda: nuggets_by_judge(judge, cases, facts, asker))
+            nuggets = await stages.run(lambda: nuggets_by_judge(judge, cases, facts, asker))
     results = replace(results, criteria=criteria, poison=poison, nuggets=nuggets, support=support)
     if asker.agent is not None and config.counterfactuals and context_taker(asker.agent):
-        results = await attempt(lambda: _ask_again(results, judge, asker)) or results
-    trouble = attempt.trouble or doubt
+        results = await stages.run(lambda: _ask_again(results, judge, asker)) or results
+    trouble = stages.trouble or doubt
     if asker.stop.is_set() and trouble is None:
         trouble = "interrupted before all answers were judged"
     return replace(
         results,
-        verdicts={} if attempt.unreliable else results.verdicts,
+        verdicts={} if stages.unreliable else results.verdicts,
         trouble=trouble,
-        target_lost=attempt.target_lost,
+        target_lost=stages.target_lost,
     )
 
 
-async def _read_with_model(
-    cases: Sequence[AnswerCase], asker: CounterfactualRunner
-) -> ModelFaithfulness:
-    model = open_entailment(asker.config.faithfulness)
-    return await asyncio.to_thread(measure_support, model, cases, asker.progress)
-
-
 async def _judge_correctness(
-    cases: Sequence[AnswerCase], judge: Judge, asker: CounterfactualRunner, attempt: _Attempts
+    cases: Sequence[AnswerCase], judge: Judge, asker: CounterfactualRunner, stages: _Stages
 ) -> AnswerResults:
     """Controls first, then verdicts, then whether answers talked the judge into them."""
     number = asker.config.judge_set.controls
-    controls = await attempt(lambda: check_controls(judge, cases, number))
-    if controls is not None:
-        attempt.fail(controls.failure)
-    failed = await attempt(lambda: failed_figures(judge, cases, number)) or {}
-    asked = await attempt(lambda: verdicts_by_judge(judge, cases, asker.progress)) or {}
+    controls = await stages.run(lambda: check_controls(judge, cases, number))
+    stages.reject(controls.failure if controls else None)
+    failed = await stages.run(lambda: failed_figures(judge, cases, number)) or {}
+    asked = await stages.run(lambda: verdicts_by_judge(judge, cases, asker.progress)) or {}
     judgments = tuple(each.judgment for each in asked.values() if each.judgment)
-    attempt.fail(unreliable(judgments))
-    verdicts = await attempt(lambda: drop_injected_verdicts(judge, cases, asked)) or {}
+    stages.reject(unreliable(judgments))
+    verdicts = await stages.run(lambda: drop_injected_verdicts(judge, cases, asked)) or {}
     results = AnswerResults(
         cases,
         verdicts,
@@ -229,20 +216,14 @@ async def _judge_correctness(
         controls=controls,
         failed_figures=failed,
     )
-    return replace(results, note=_judge_note(asked, results) if verdicts else None)
-
-
-def _judge_note(before: Mapping[str, Verdict], results: AnswerResults) -> str | None:
-    notes = [f"{name} is left out: {why}" for name, why in results.failed_figures.items()]
-    if unread := [name for name in results.unread if name not in results.failed_figures]:
+    notes = [f"{name} is left out: {why}" for name, why in failed.items()]
+    if unread := [name for name in results.unread if name not in failed]:
         notes.append(f"most replies for {' and '.join(unread)} could not be read: left out")
-    swayed = sum(
-        each.correct is not results.verdicts[name].correct for name, each in before.items()
-    )
+    swayed = sum(asked[name].correct is not each.correct for name, each in verdicts.items())
     if swayed:
         what = f"{swayed} right only with sentences that make the judge call a wrong answer right"
         notes.append(f"answers undecided: {what} as well")
-    return "; ".join(notes) or None
+    return replace(results, note="; ".join(notes) or None if verdicts else None)
 
 
 async def _ask_again(
@@ -260,28 +241,19 @@ async def _ask_again(
         again = [
             replace(case, answer=calls[case.query_id].answer, verdict=None) for case in answered
         ]
-        for query_id, is_right in (await _correct(again, judge, context, asker)).items():
-            before = found.get(query_id, NOT_TRIED)
-            found[query_id] = replace(before, **{_FIELDS[context]: is_right})
+        verdicts = [correct(case) for case in again]
+        if judge is not None:
+            judgments = await gather_for(
+                again,
+                lambda case: judge_answer(judge, case),
+                f"judging, context: {context}",
+                asker.progress,
+            )
+            verdicts = [each.verdict if each else None for each in judgments]
+        for case, verdict in zip(again, verdicts, strict=True):
+            before = found.get(case.query_id, NOT_TRIED)
+            found[case.query_id] = replace(before, **{_FIELDS[context]: verdict})
     if found and not differs:
         note = "; ".join(filter(None, (results.note, _CONTEXT_IGNORED)))
         return replace(results, context_ignored=len(found), note=note)
     return replace(results, counterfactuals=found)
-
-
-async def _correct(
-    cases: Sequence[AnswerCase],
-    judge: Judge | None,
-    context: Context,
-    asker: CounterfactualRunner,
-) -> Mapping[str, bool | None]:
-    if judge is None:
-        return {case.query_id: correct(case) for case in cases}
-    judgments = await gather_for(
-        cases,
-        lambda case: judge_answer(judge, case),
-        f"judging, context: {context}",
-        asker.progress,
-    )
-    pairs = zip(cases, judgments, strict=True)
-    return {case.query_id: judgment.verdict if judgment else None for case, judgment in pairs}
