@@ -100,7 +100,7 @@ def test_whoever_edits_a_fact_has_written_it() -> None:
         ),
         (
             json.dumps(LINE | {"facts": [FACT | {"id": "x"}, FACT | {"id": "x"}]}),
-            "the id 'x' is used twice",
+            "the id 'x' is there twice",
         ),
     ],
 )
@@ -112,7 +112,7 @@ def test_a_wrong_record_is_named(content: str, message: str) -> None:
 
 
 def test_a_file_that_is_missing_empty_or_a_folder_is_told(tmp_path: Path) -> None:
-    for path, message in ((tmp_path / "no.json", "no such file"), (tmp_path, "cannot be read")):
+    for path, message in ((tmp_path / "no.json", "No such file"), (tmp_path, "cannot be read")):
         with pytest.raises(DataError, match=message):
             read_references(path)
     write("empty.json", [])

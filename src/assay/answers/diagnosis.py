@@ -113,13 +113,14 @@ def _without_evidence(case: AnswerCase, others: Counterfactuals) -> AnswerDiagno
     why = "a needed document was not retrieved"
     if shows_another_part(case):
         why = "the part of a needed document that holds the answer was not shown"
+    component = None
     if others.gold is False:
         # Fixing one component alone gains nothing here, so neither gets the point.
+        component = Component.BOTH
         why += ", and the answer is wrong even with it"
-        return _diagnosis(Failure.RETRIEVAL_MISSED, True, why, Component.BOTH)
-    if others.gold:
+    elif others.gold:
         why += ", and with it the answer is right"
-    return _diagnosis(Failure.RETRIEVAL_MISSED, others.gold is not None, why)
+    return _diagnosis(Failure.RETRIEVAL_MISSED, others.gold is not None, why, component)
 
 
 def _with_evidence(failure: Failure, others: Counterfactuals) -> AnswerDiagnosis:
@@ -127,14 +128,14 @@ def _with_evidence(failure: Failure, others: Counterfactuals) -> AnswerDiagnosis
         why = "right with the needed documents, also with others added: this retrieval misleads"
         return _diagnosis(failure, True, why, Component.RETRIEVAL)
     if others.gold is False:
-        why = "wrong even with the needed documents alone"
-    elif others.gold and others.distractors is False:
+        return _diagnosis(failure, True, "wrong even with the needed documents alone")
+    if others.gold and others.distractors is False:
         why = "right with only the needed documents, wrong when others are added"
-    elif others.no_context:
+        return _diagnosis(failure, True, why)
+    if others.no_context:
         why = "right without any document: what was retrieved misleads"
-    else:
-        return _diagnosis(failure, False, "everything needed was retrieved")
-    return _diagnosis(failure, True, why)
+        return _diagnosis(failure, True, why)
+    return _diagnosis(failure, False, "everything needed was retrieved")
 
 
 def _diagnosis(

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from enum import StrEnum
 from functools import lru_cache
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -187,12 +188,12 @@ def read_references(path: Path) -> list[Reference]:
     ids: set[str] = set()
     for place, fields in _entries(path):
         reference = parse_reference(fields, path, place)
-        if reference.query_id in found:
-            raise DataError(f"{place}: query {reference.query_id!r} is there twice", file=path)
-        for fact in reference.facts:
-            if fact.id in ids:
-                raise DataError(f"{place}: the id {fact.id!r} is used twice; rename it", file=path)
-            ids.add(fact.id)
+        own = [fact.id for fact in reference.facts]
+        twice = [each for n, each in enumerate(own) if each in ids or each in own[:n]]
+        if reference.query_id in found or twice:
+            what = f"the id {twice[0]!r}" if twice else f"query {reference.query_id!r}"
+            raise DataError(f"{place}: {what} is there twice; rename one", file=path)
+        ids.update(own)
         found[reference.query_id] = reference
     return list(found.values())
 
@@ -206,10 +207,8 @@ def _entries(path: Path) -> Iterator[tuple[str, Any]]:
         for number, line in enumerate(content.splitlines(), 1):
             if line.strip():
                 yield f"line {number}", parse_json(line)
-    except FileNotFoundError:
-        raise DataError(f"no such file; {_REMEDY}", file=path) from None
     except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror}", file=path) from None
+        raise DataError(f"cannot be read: {error.strerror}; {_REMEDY}", file=path) from None
     except orjson.JSONDecodeError as error:
         raise DataError(f"is not valid JSON: {error}; {_REMEDY}", file=path) from None
 
@@ -223,7 +222,12 @@ def parse_reference(fields: Any, path: Path, place: str) -> Reference:
     if isinstance(facts, list) and all(isinstance(each, dict) for each in facts):
         edited = "human" if given.get("provenance") else "unknown"
         given["facts"] = [_with_maker(each, edited) for each in facts]
-        _name_facts(given["facts"], str(given.get("query_id")))
+        # Facts that a person added need no id.
+        taken = {each.get("id") for each in facts}
+        for number, each in enumerate(given["facts"], start=1):
+            names = (f"{given.get('query_id')}.{n}" for n in count(number))
+            each["id"] = each.get("id") or next(name for name in names if name not in taken)
+            taken.add(each["id"])
     try:
         return _REFERENCE.validate_python(given)
     except ValidationError as error:
@@ -242,17 +246,6 @@ def _with_maker(fact: JsonObject, edited: str) -> JsonObject:
     if made and fact.get("hash") != nugget_hash(str(fact.get("text")), importance):
         maker = NuggetMaker.HUMAN
     return {**fact, "importance": importance, "by": maker}
-
-
-def _name_facts(facts: Sequence[JsonObject], query_id: str) -> None:
-    """Give an id to facts that a person added without one."""
-    taken = {each.get("id") for each in facts}
-    for place, fact in enumerate(facts, start=1):
-        while not fact.get("id"):
-            if (name := f"{query_id}.{place}") not in taken:
-                fact["id"] = name
-                taken.add(name)
-            place += 1
 
 
 def reference_kinds(path: str | Path) -> frozenset[str]:

@@ -177,7 +177,7 @@ class AnswerReport:
             counterfactuals=self._counterfactuals(),
             invented_citations=invented_report(self._invented()),
             trouble=results.trouble,
-            note=results.note or self._language_note,
+            note="; ".join(filter(None, (results.note, self._language_note))) or None,
             outcomes=self._outcomes(),
             criteria=[rated.record() for rated in results.criteria],
             findings=self._findings,

@@ -199,7 +199,8 @@ async def score_rows(
             scores = measure_results(log.cases, results)
     scores = log.without_unknown(scores)
     report = AnswerReport(log.cases, results, dataset, config, scores, skip=log.unknown_checks)
-    section = report.section().model_copy(update=log.corrections(results))
+    section = report.section()
+    section = section.model_copy(update=log.corrections(section.note))
     checked = [
         with_calibration(check_answer_gate(gate, section), gate, config, asked) for gate in gates
     ]
@@ -321,38 +322,30 @@ class _Log:
         }
         return scores.without(left_out)
 
-    def corrections(self, found: AnswerResults) -> dict[str, object]:
-        """What a report of logged rows says otherwise than that of a run."""
+    def corrections(self, note: str | None) -> dict[str, object]:
+        """What a report of logged rows, which has this note, says otherwise than that of a run."""
         changes: dict[str, object] = {"invented_citations": invented_report(self.invented)}
         if not any(case.answerable and case.needed for case in self.cases):
             changes["diagnosis"] = None
-        missing = [
-            what
-            for what, there in (
-                ("contexts", self.has_contexts),
-                ("citations", self.cites),
-                ("references", self.says_answerable),
-            )
-            if not there
-        ]
-        notes = [found.note] if found.note else []
+        notes = [note] if note else []
         if self.unresolved:
             notes.append(
                 f"{self.unresolved} rows cite ids, but their contexts have none: these citations "
                 'are not measured; give contexts as {"id": ..., "text": ...}'
             )
-            missing = [each for each in missing if each != "citations"]
-        if missing and found.note is None:
-            words = " and ".join(missing)
-            notes.append(f"no row has {words}: the metrics that need them are left out")
+        logged = {
+            "contexts": self.has_contexts,
+            "citations": self.cites or self.unresolved,
+            "references": self.says_answerable,
+        }
+        if missing := " and ".join(what for what, there in logged.items() if not there):
+            notes.append(f"no row has {missing}: the metrics that need them are left out")
         if self.too_long:
             notes.append(
                 f"the contexts have more than {_KEPT_CHARACTERS:,} characters: faults that show "
                 "only beside them are not looked for; score fewer rows at a time"
             )
-        if notes:
-            changes["note"] = "; ".join(notes)
-        return changes
+        return {**changes, "note": "; ".join(notes) or None}
 
 
 def _documents(cases: Sequence[AnswerCase]) -> dict[str, Document]:
