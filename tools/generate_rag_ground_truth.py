@@ -17,7 +17,6 @@ from assay.cli.app import main
 from assay.data import load_dataset
 from assay.labels.reference_writing import (
     ExtractWriter,
-    WritingTask,
     choose_queries,
     generate_references,
 )
@@ -28,9 +27,10 @@ FIXTURE = Path(__file__).parents[1] / "tests" / "rag_evaluation" / "fixtures" / 
 def write_without_text(out: Path) -> None:
     """Extracts for the five questions, as hashes."""
     nfcorpus = load_dataset("nfcorpus")
-    task = WritingTask(nfcorpus, "test", choose_queries(nfcorpus, "test"))
+    queries = choose_queries(nfcorpus, "test")
     out.unlink(missing_ok=True)
-    asyncio.run(generate_references(task, ExtractWriter(), out, text=False))
+    writing = generate_references(nfcorpus, ExtractWriter(), out, queries=queries, text=False)
+    asyncio.run(writing)
 
 
 if __name__ == "__main__":

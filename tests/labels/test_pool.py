@@ -65,21 +65,6 @@ def test_two_who_grade_at_once_lose_nothing(table: Path) -> None:
     assert pools["Bob"].next_ungraded("Ann") is None
 
 
-def test_everything_can_be_taken_back_step_by_step(table: Path) -> None:
-    pool = GradedPool(table)
-    first, second = pool.name(0), pool.name(1)
-    for name, grade in ((first, 3), (second, 2), (first, 0)):
-        pool.save("Ann", {name: grade})
-    assert pool.undo("Ann") == first
-    assert pool.grades_of("Ann") == {first: 3, second: 2}
-    pool = GradedPool(table)  # as after a restart
-    assert pool.undo("Ann") == second
-    pool.save("Ann", {second: 1})
-    assert (pool.undo("Ann"), pool.undo("Ann"), pool.undo("Ann")) == (second, first, None)
-    assert GradedPool(table).grades_of("Ann") == {}
-    assert pool.undo("Bob") is None
-
-
 def test_half_a_line_of_a_killed_writer_is_cut_before_the_next(table: Path) -> None:
     pool = GradedPool(table)
     pool.save("Ann", {pool.name(0): 3})

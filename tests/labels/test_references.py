@@ -28,7 +28,6 @@ from assay.errors import DataError
 from assay.labels.reference_writing import (
     SELECTED,
     ExtractWriter,
-    WritingTask,
     generate_references,
 )
 from assay.text import text_hash
@@ -122,9 +121,9 @@ def test_a_file_that_is_missing_empty_or_a_folder_is_told(tmp_path: Path) -> Non
 
 @pytest.fixture
 def bare(drinks: Dataset, tmp_path: Path) -> Path:
-    task = WritingTask(drinks, "test", [drinks.queries["q2"]])
-    path = tmp_path / "bare.json"
-    asyncio.run(generate_references(task, ExtractWriter(), path, text=False))
+    path, queries = tmp_path / "bare.json", [drinks.queries["q2"]]
+    writing = generate_references(drinks, ExtractWriter(), path, queries=queries, text=False)
+    asyncio.run(writing)
     return path
 
 

@@ -68,15 +68,6 @@ def test_a_grader_walks_through_the_pool(client: TestClient, runs: Path) -> None
     assert 'aria-pressed="true"' in client.get("/grade/tea/grade?grader=Ann&at=2").text
 
 
-def test_undo_leads_to_what_was_taken_back(client: TestClient) -> None:
-    for doc in (0, 1):
-        grade(client, "Ann", doc, "2")
-    undo = {"grader": "Ann", "undo": "1"}
-    answer = client.post("/grade/tea/grade", data={"form_token": token(client), **undo})
-    assert answer.headers["location"] == "/grade/tea/grade?grader=Ann&at=1"
-    assert "1 of 4 graded" in read_page(client.get("/grade/tea/grade?grader=Ann").text).text
-
-
 def test_graders_are_compared_and_their_grades_go_out(client: TestClient) -> None:
     for doc, (ann, bob) in enumerate([("3", "3"), ("0", "2"), ("1", "1"), ("0", "0")]):
         grade(client, "Ann", doc, ann)

@@ -49,7 +49,6 @@ from assay.labels.reference_writing import (
     ReferenceWriter,
     SentenceExtractor,
     WritingResult,
-    WritingTask,
     choose_queries,
     generate_references,
 )
@@ -140,7 +139,7 @@ def ground_truth(
     """
     path = out or Path("nuggets.jsonl" if nuggets else "ground_truth.json")
     data = choose_dataset(dataset)
-    task = WritingTask(data, split, choose_queries(data, split, num_queries, seed))
+    queries = choose_queries(data, split, num_queries, seed)
 
     async def write(model: CachedProvider | None) -> WritingResult:
         writer: ReferenceWriter
@@ -149,7 +148,9 @@ def ground_truth(
         else:
             writer = ModelExtractor(model) if nuggets else ModelWriter(model)
         with progress_bar() as progress:
-            return await generate_references(task, writer, path, resume=resume, progress=progress)
+            return await generate_references(
+                data, writer, path, queries=queries, split=split, resume=resume, progress=progress
+            )
 
     made, asked = _with_model(provider, max_cost, write)
     for why in dict.fromkeys(made.left_out.values()):

@@ -8,9 +8,8 @@ GradedPool(Path("runs/pools/tea.csv")).save("Ann", {("q1", "d7"): 3})     # grad
 import os
 import random
 import re
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import combinations
@@ -269,36 +268,22 @@ TABLE_GRADER = "table"
 _GRADER = re.compile(r"\w[\w .@'-]{0,39}")
 _MAX_GRADERS = 50  # each is compared with each
 _MAX_JOURNAL = 64 * 2**20  # half a million grades, which are held in memory
-_MAX_UNDO = 1000
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class _Grades:
-    """The grades of one person that hold, what they were before, and comments on documents."""
+    """The grades of one person, and comments on documents."""
 
     labels: dict[PairName, int] = field(default_factory=dict)
-    before: deque[tuple[PairName, int | None]] = field(
-        default_factory=lambda: deque(maxlen=_MAX_UNDO)
-    )
     comments: dict[PairName, str] = field(default_factory=dict)
-
-    def apply(self, name: PairName, grade: int | None, *, undo: bool) -> None:
-        if undo and self.before:
-            self.before.pop()
-        elif not undo:
-            self.before.append((name, self.labels.get(name)))
-        if grade is None:
-            self.labels.pop(name, None)
-        else:
-            self.labels[name] = grade
 
 
 class GradedPool:
     """The grades of several people, one JSON line each in `TABLE.journal.jsonl`.
 
-    A grade is on disk before the page says that it was saved. Writers take turns by a lock, so
-    that two browsers, or two servers over one folder, lose nothing to each other. Raises
-    `DataError` if the table or its journal cannot be read.
+    A grade is on disk before the page says that it was saved; of several for one document the last
+    one counts. Writers take turns by a lock, so that two browsers, or two servers over one folder,
+    lose nothing to each other. Raises `DataError` if the table or its journal cannot be read.
     """
 
     def __init__(self, table: Path) -> None:
@@ -317,7 +302,7 @@ class GradedPool:
             self._graders[TABLE_GRADER] = _Grades(dict(self._given))
 
     def grades(self) -> dict[str, dict[PairName, int]]:
-        """The grades that hold now, by grader."""
+        """The grades by grader."""
         with self._lock:
             self._catch_up()
             return {
@@ -333,35 +318,33 @@ class GradedPool:
         """What one person wrote about documents."""
         with self._lock:
             self._catch_up()
-            return dict(self._graders[grader].comments) if grader in self._graders else {}
+            return dict(self._graders.get(grader, _Grades()).comments)
 
-    def save(
-        self, grader: str, labels: Mapping[PairName, int | None], comment: str | None = None
-    ) -> None:
-        """Keep grades of one person, with a comment on these documents; None takes one back."""
+    def save(self, grader: str, labels: PairLabels, comment: str | None = None) -> None:
+        """Keep grades of one person, with a comment on these documents."""
         check_grader(grader)
         for name, grade in labels.items():
             if name not in self.place:
                 raise UsageError(f"document {name[1]!r} of query {name[0]!r} is not in this pool")
             check_grade(grade)
-        with self._writing():
-            if grader not in self._graders and len(self._graders) >= _MAX_GRADERS:
-                raise UsageError(
-                    f"this pool has the grades of {_MAX_GRADERS} people, the most that it may "
-                    "have; make another pool with: assay judge pool"
+        said = {"grader": grader, "at": datetime.now(UTC).isoformat(timespec="seconds")}
+        said |= {} if comment is None else {"comment": comment}
+        lock = FileLock(self.path.with_name(f".{self.path.name}.lock"))
+        try:
+            with self._lock, lock:
+                self._catch_up()
+                if grader not in self._graders and len(self._graders) >= _MAX_GRADERS:
+                    raise UsageError(
+                        f"this pool has the grades of {_MAX_GRADERS} people, the most that it may "
+                        "have; make another pool with: assay judge pool"
+                    )
+                self._append(
+                    {**said, "query_id": query_id, "doc_id": doc_id, "grade": grade}
+                    for (query_id, doc_id), grade in labels.items()
                 )
-            said = {} if comment is None else {"comment": comment}
-            self._append(*({**_line(grader, *pair), **said} for pair in labels.items()))
-
-    def undo(self, grader: str) -> PairName | None:
-        """Take back what one person said last, and say of which pair; None if there is nothing."""
-        with self._writing():
-            before = self._graders[grader].before if grader in self._graders else None
-            if not before:
-                return None
-            name, grade = before[-1]
-            self._append({**_line(grader, name, grade), "undo": True})
-            return name
+                self._catch_up()
+        except OSError as error:
+            raise self._unusable(f"the grade was not saved: {error.strerror}") from None
 
     def next_ungraded(self, grader: str, after: int = -1) -> int | None:
         """The place of the next pair without a grade, from the start again after the last one."""
@@ -382,58 +365,51 @@ class GradedPool:
         found = self.grades()
         return [(a, b, grader_agreement(found[a], found[b])) for a, b in combinations(found, 2)]
 
+    def _size(self) -> int:
+        return self.journal.stat().st_size if self.journal.exists() else 0
+
     def _catch_up(self) -> None:
         """Read the lines that were added since; all of them if the journal was replaced."""
-        size = self.journal.stat().st_size if self.journal.exists() else 0
+        size = self._size()
         if size < self._offset:
             self._start_over()
         if size > _MAX_JOURNAL:
-            raise self._damaged(f"has more than {_MAX_JOURNAL:,} bytes, too many to read")
+            raise self._unusable(f"has more than {_MAX_JOURNAL:,} bytes")
         if size == self._offset:
             return
         lines = complete_lines(self.journal, self._offset)
         read = [(end, *self._parsed(line)) for end, line in lines]
         # Only now: a damaged line is reported each time, and none of those around it is lost.
-        for end, grader, name, grade, undo, comment in read:
+        for end, grader, name, grade, comment in read:
             self._offset = end
             found = self._graders.setdefault(grader, _Grades())
-            found.apply(name, grade, undo=undo)
+            found.labels.pop(name, None)
+            if grade is not None:  # earlier versions took grades back
+                found.labels[name] = grade
+            if comment is not None:
+                found.comments.pop(name, None)
             if comment:
                 found.comments[name] = comment
-            elif comment == "":
-                found.comments.pop(name, None)
 
-    def _parsed(self, line: bytes) -> tuple[str, PairName, int | None, bool, str | None]:
+    def _parsed(self, line: bytes) -> tuple[str, PairName, int | None, str | None]:
         match record := parse_object(line) or {}:
             case {"grader": str(grader), "query_id": str(query_id), "doc_id": str(doc_id)}:
                 grade, comment = record.get("grade"), record.get("comment")
                 known = grade is None or (type(grade) is int and grade in GRADES)
                 if known and _GRADER.fullmatch(grader):
                     text = comment if isinstance(comment, str) else None
-                    return grader, (query_id, doc_id), grade, record.get("undo") is True, text
-        raise self._damaged(f"has a line that is not a grade; delete it: {line[:80]!r}")
+                    return grader, (query_id, doc_id), grade, text
+        raise self._unusable(f"has a line that is not a grade; delete it: {line[:80]!r}")
 
-    def _damaged(self, what: str) -> DataError:
+    def _unusable(self, what: str) -> DataError:
         return DataError(what, file=self.journal)
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """With all grades read, as the only writer; half a line of a killed writer is cut."""
-        lock = FileLock(self.path.with_name(f".{self.path.name}.lock"))
-        try:
-            with self._lock, lock:
-                self._catch_up()
-                if self.journal.exists() and self.journal.stat().st_size > self._offset:
-                    cut_file(self.journal, self._offset)
-                yield
-                self._catch_up()
-        except OSError as error:
-            raise self._damaged(f"the grade was not saved: {error.strerror}") from None
-
-    def _append(self, *records: Mapping[str, object]) -> None:
+    def _append(self, records: Iterable[Mapping[str, object]]) -> None:
         text = b"".join(orjson.dumps(each, option=orjson.OPT_APPEND_NEWLINE) for each in records)
         if self._offset + len(text) > _MAX_JOURNAL:
-            raise self._damaged(f"would have more than {_MAX_JOURNAL:,} bytes")
+            raise self._unusable(f"would have more than {_MAX_JOURNAL:,} bytes")
+        if self._size() > self._offset:  # half a line of a writer that was killed
+            cut_file(self.journal, self._offset)
         descriptor = open_to_append(self.journal)
         try:
             while text:  # a disk that is nearly full takes a part, and says so at the next one
@@ -443,15 +419,9 @@ class GradedPool:
             os.close(descriptor)
 
 
-def _line(grader: str, name: PairName, grade: int | None) -> dict[str, object]:
-    query_id, doc_id = name
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    return {"grader": grader, "query_id": query_id, "doc_id": doc_id, "grade": grade, "at": now}
-
-
-def check_grade(grade: int | None) -> None:
-    """Raise `UsageError` for a grade that is not on the scale; None is none at all."""
-    if grade is not None and grade not in GRADES:
+def check_grade(grade: int) -> None:
+    """Raise `UsageError` for a grade that is not on the scale."""
+    if grade not in GRADES:
         raise UsageError(f"a grade is one of {', '.join(map(str, GRADES))}, got {grade}")
 
 

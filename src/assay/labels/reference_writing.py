@@ -1,6 +1,6 @@
 """Writes the references of questions from their relevant documents: answers, or facts (nuggets).
 
-    result = await generate_references(task, ModelWriter(provider), Path("ground_truth.json"))
+    result = await generate_references(dataset, ModelWriter(provider), out, queries=queries)
 
 A model writes, or sentences are quoted. After an interruption, repeat the call: replies of models
 are cached.
@@ -32,8 +32,7 @@ from assay.answers.references import (
 from assay.data.dataset import Dataset, Document, Query
 from assay.errors import DataError, ProviderError, ProviderFailure, UsageError
 from assay.labels.questions import quoted_in
-from assay.llm.answerer import extract_finding, is_instruction
-from assay.llm.passages import Passage
+from assay.llm.answerer import is_instruction
 from assay.llm.prompt import (
     ABSTAINED,
     NO_MODEL,
@@ -131,12 +130,14 @@ class Draft:
 
 
 class ReferenceWriter(Protocol):
-    """Writes answers, or facts, from at most `max_documents` documents of a question."""
+    """Writes answers, or facts, from at most `max_documents` documents of a question.
+
+    `origin` is its provider, model, prompts and a note, for the provenance.
+    """
 
     max_documents: int
     writes_facts: bool
     origin: dict[str, str]
-    """Provider, model, prompts and a note, for the provenance."""
 
     async def write(self, query: Query, documents: Sequence[Document]) -> Draft:
         """An answer or facts from the documents. Raises `ProviderError`."""
@@ -144,7 +145,9 @@ class ReferenceWriter(Protocol):
 
 
 class ExtractWriter:
-    """Quotes sentences. Deterministic, so that text which was left out can be made again."""
+    """Quotes a sentence of each document. Deterministic, so that text which was left out of a file
+    can be made again.
+    """
 
     max_documents = 5
     writes_facts = False
@@ -156,7 +159,7 @@ class ExtractWriter:
     )
 
     async def write(self, query: Query, documents: Sequence[Document]) -> Draft:
-        """A sentence of each document; side by side they do not answer what takes several."""
+        """Side by side, the sentences do not answer what takes several documents."""
         if MULTI_HOP in query.tags:
             return Draft(
                 why="the answer takes several documents together, and an extract quotes them one "
@@ -164,6 +167,26 @@ class ExtractWriter:
             )
         why = "no sentence of the documents shares words with the question"
         return Draft(extract(query.text, documents), why=why)
+
+
+class SentenceExtractor:
+    """The same as facts: candidates for a person to edit."""
+
+    max_documents = 10
+    writes_facts = True
+    origin = ExtractWriter.origin
+
+    async def write(self, query: Query, documents: Sequence[Document]) -> Draft:
+        """All of them `okay`: which are vital, only a reader can say."""
+        draft = Draft()
+        for document in documents:
+            found = extract(query.text, [document])
+            if len(found) > MAX_FACT or is_instruction(found):
+                draft.rejected[NuggetRejection.NOT_A_FACT] += 1
+            elif found:
+                made_by, ids = NuggetMaker.EXTRACT, (document.id,)
+                draft.facts.append(Nugget("", found, Importance.OKAY, made_by, ids))
+        return _finished(draft)
 
 
 class ModelWriter:
@@ -196,32 +219,6 @@ def reference_prompt(question: str, documents: Sequence[Document]) -> str:
         documents=numbered("document", code, texts),
         question=f"Question:\n{delimited('question', code, question)}",
     )
-
-
-class SentenceExtractor:
-    """A sentence of each document as it stands: candidates for a person to edit."""
-
-    max_documents = 10
-    writes_facts = True
-    origin = writer_origin(
-        NO_MODEL,
-        (),
-        "Sentences of the documents as they stand, chosen by the words that they share with the "
-        "question. No model and no person wrote or checked them; nobody decided which are vital.",
-    )
-
-    async def write(self, query: Query, documents: Sequence[Document]) -> Draft:
-        """All of them `okay`: which are vital, only a reader can say."""
-        draft = Draft()
-        for document in documents:
-            passage = Passage(document.id, document.title, document.text)
-            found = extract_finding(query.text, passage)
-            if len(found) > MAX_FACT or is_instruction(found):
-                draft.rejected[NuggetRejection.NOT_A_FACT] += 1
-            elif found:
-                made_by, ids = NuggetMaker.EXTRACT, (document.id,)
-                draft.facts.append(Nugget("", found, Importance.OKAY, made_by, ids))
-        return _finished(draft)
 
 
 class ModelExtractor:
@@ -390,15 +387,6 @@ def _finished(draft: Draft) -> Draft:
     return draft
 
 
-@dataclass(frozen=True, slots=True)
-class WritingTask:
-    """Which questions of which split of a data set get a reference."""
-
-    dataset: Dataset
-    split: str
-    queries: Sequence[Query]
-
-
 @dataclass
 class WritingResult:
     """What was written; `left_out` has the reason for each question without a reference."""
@@ -416,10 +404,12 @@ class WritingResult:
 
 
 async def generate_references(
-    task: WritingTask,
+    dataset: Dataset,
     writer: ReferenceWriter,
     out: Path,
     *,
+    queries: Sequence[Query],
+    split: str = "test",
     resume: bool = False,
     text: bool = True,
     progress: Progress = silent,
@@ -435,7 +425,7 @@ async def generate_references(
         raise UsageError(
             f"{str(out)!r} already exists: pass --resume to add what is missing, or delete it"
         )
-    task.dataset.require_documents("assay ground-truth")
+    dataset.require_documents("assay ground-truth")
     earlier = {each.query_id: each for each in read_references(out)} if out.exists() else {}
     result = WritingResult()
 
@@ -445,7 +435,7 @@ async def generate_references(
         if bool(known.facts) if writer.writes_facts else has_answer:
             result.kept += 1
             return known
-        documents = ranked_documents(task.dataset, task.split, query.id)[: writer.max_documents]
+        documents = ranked_documents(dataset, split, query.id)[: writer.max_documents]
         try:
             draft = await writer.write(query, documents)
         except ProviderError as error:
@@ -457,43 +447,35 @@ async def generate_references(
             result.left_out[query.id] = draft.why
             return known if known.answer or known.facts else None
         result.written += 1
-        origin = _provenance(task, writer, documents, draft)
+        origin: JsonObject = {
+            **writer.origin,
+            "document_ids": [document.id for document in documents],
+            "dataset": dataset.name,
+            "split": split,
+            "created": datetime.now(UTC).date().isoformat(),
+            "assay": version("agent-assay"),
+        }
+        if draft.cut:
+            origin["cut"] = True
+        if writer.writes_facts:
+            origin["documents"] = {each.id: text_hash(each.full_text) for each in documents}
+            origin["fingerprint"] = dataset.fingerprint
         made = replace(known, query=query.text, provenance={**known.provenance, **origin})
         if writer.writes_facts:
             facts = enumerate(draft.facts, 1)
             return replace(made, facts=tuple(replace(f, id=f"{query.id}.{n}") for n, f in facts))
-        expected = expected_ids(task.dataset, task.split, query.id)
+        expected = expected_ids(dataset, split, query.id)
         number = len(expected)
         return replace(made, answer=draft.answer, expected=expected, highly_relevant_count=number)
 
-    found = await gather_for(task.queries, write, "writing references", progress)
+    found = await gather_for(queries, write, "writing references", progress)
     result.references = [each for each in found if each is not None]
     if not result.references:
         raise DataError(
-            f"none of {len(task.queries)} queries has a reference, so nothing was written: "
+            f"none of {len(queries)} queries has a reference, so nothing was written: "
             + "; ".join(sorted(set(result.left_out.values())))
         )
-    asked = {query.id for query in task.queries}
+    asked = {query.id for query in queries}
     others = [each for query_id, each in earlier.items() if query_id not in asked]
     write_references(out, [*result.references, *others], text=text)
     return result
-
-
-def _provenance(
-    task: WritingTask, writer: ReferenceWriter, documents: Sequence[Document], draft: Draft
-) -> JsonObject:
-    sources: JsonObject = {"document_ids": [document.id for document in documents]}
-    if writer.writes_facts:
-        sources = {
-            "documents": {document.id: text_hash(document.full_text) for document in documents},
-            "fingerprint": task.dataset.fingerprint,
-        }
-    return {
-        **writer.origin,
-        **sources,
-        "dataset": task.dataset.name,
-        "split": task.split,
-        "created": datetime.now(UTC).date().isoformat(),
-        "assay": version("agent-assay"),
-        **({"cut": True} if draft.cut else {}),
-    }

@@ -218,21 +218,17 @@ async def grade_page(request: Request) -> Response:
 
 
 async def save_grade(request: Request) -> Response:
-    """Save one grade, or take the last one back; then the next document."""
+    """Save one grade; then the next document."""
     ui, pool = ui_of(request), await _pool(request)
     given = await ui.form(request)
     grader = given.get("grader", "").strip()
     check_grader(grader)
-    if given.get("undo"):
-        name = await asyncio.to_thread(pool.undo, grader)
-        place = None if name is None else pool.place.get(name)
-    else:
-        name, grade = (given.get("query_id", ""), given.get("doc_id", "")), given.get("grade", "")
-        if grade not in map(str, GRADES):
-            raise UsageError(f"a grade is one of {', '.join(map(str, GRADES))}, got {grade[:20]!r}")
-        comment = given.get("comment", "").strip()[:_MAX_COMMENT]
-        await asyncio.to_thread(pool.save, grader, {name: int(grade)}, comment)
-        place = await asyncio.to_thread(pool.next_ungraded, grader, pool.place[name])
+    name, grade = (given.get("query_id", ""), given.get("doc_id", "")), given.get("grade", "")
+    if grade not in map(str, GRADES):
+        raise UsageError(f"a grade is one of {', '.join(map(str, GRADES))}, got {grade[:20]!r}")
+    comment = given.get("comment", "").strip()[:_MAX_COMMENT]
+    await asyncio.to_thread(pool.save, grader, {name: int(grade)}, comment)
+    place = await asyncio.to_thread(pool.next_ungraded, grader, pool.place[name])
     fields = {"grader": grader} | ({} if place is None else {"at": str(place)})
     return RedirectResponse(f"/grade/{request.path_params['pool']}/grade?{urlencode(fields)}", 303)
 
