@@ -64,5 +64,5 @@ def test_the_sample_holds_the_newest_note() -> None:
 @pytest.mark.parametrize("mapping", [{f"d{n}": n for n in range(20)}, {"x": 1}])
 def test_a_mapping_that_lacks_a_sampled_document_is_said_at_once(mapping: dict[str, int]) -> None:
     documents = {document.id: document for document in DOCUMENTS}
-    with pytest.raises(DataError, match=r"no note for \d+ of 30 documents, such as 'd"):
+    with pytest.raises(DataError, match=r"no note for \d+ of 30 documents, such as ..d"):
         sample_documents(documents, mapping)

@@ -2,9 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence, Set
+from typing import TYPE_CHECKING, NamedTuple
 
 from assay.llm.passages import EXTRACTIVE, Answer, Passage, not_found
 from assay.llm.prompt import (
@@ -64,15 +63,14 @@ _WEAK_WORDS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Sentence:
+class _Sentence(NamedTuple):
     text: str
     place: int
     score: float
 
 
 class ExtractiveAnswerer:
-    """Answers with quotes from the passages. No model is asked."""
+    """Answers with quotes from the passages, the same on any machine. No model is asked."""
 
     name = EXTRACTIVE
 
@@ -85,7 +83,7 @@ class ExtractiveAnswerer:
 
 
 def extract_answer(question: str, passages: Sequence[Passage], max_tokens: int) -> Answer:
-    """The best sentences of the passages, cited. The same for the same input, on any machine."""
+    """The best sentences of the passages, best first; only a long first one is cut."""
     wanted = _QuestionWords(question)
     ranked = [
         sentence
@@ -95,7 +93,20 @@ def extract_answer(question: str, passages: Sequence[Passage], max_tokens: int) 
     if not ranked:
         return not_found(EXTRACTIVE)
     ranked.sort(key=lambda sentence: -sentence.score)
-    return _quote(ranked, max_tokens * _CHARACTERS_PER_TOKEN)
+    room = max_tokens * _CHARACTERS_PER_TOKEN
+    best = _cut(ranked[0].text, min(_MAX_LENGTH, room))
+    chosen = {best: ranked[0].place}
+    length, stop_reason = len(best), "endTurn"
+    for sentence in ranked[1:]:
+        if sentence.score < _MIN_SCORE * ranked[0].score:
+            break
+        length += len(sentence.text)
+        if length > min(_MAX_LENGTH, room):
+            stop_reason = "maxTokens" if room < _MAX_LENGTH else stop_reason
+            break
+        chosen.setdefault(sentence.text, sentence.place)
+    text = " ".join(f"{text} [{place}]" for text, place in chosen.items())
+    return Answer(text, tuple(dict.fromkeys(chosen.values())), EXTRACTIVE, stop_reason)
 
 
 def extract_finding(question: str, passage: Passage) -> str:
@@ -117,7 +128,7 @@ class _QuestionWords:
         weak = set(stems(_WEAK_WORDS))
         words = dict.fromkeys(stems(question))
         strong = [word for word in words if word not in weak] or words
-        self._weights: Mapping[str, int] = {w: min(len(w), _LONG_WORD) for w in strong}
+        self._weights = {word: min(len(word), _LONG_WORD) for word in strong}
         self._total = sum(self._weights.values())
         self.figure = _ASKS_FOR_FIGURE.search(question) is not None
 
@@ -136,8 +147,7 @@ def _scored(
 
     Each is scored with its neighbors: the answer is often beside the words of the question.
     """
-    text = without_markers(passage.text or passage.title)
-    said = list(dict.fromkeys(sentences(text)))
+    said = list(dict.fromkeys(sentences(without_markers(passage.text or passage.title))))
     orders = [is_instruction(sentence) for sentence in said]
     pairs = zip(said, orders, strict=True)
     words = [frozenset[str]() if order else frozenset(stems(s)) for s, order in pairs]
@@ -159,34 +169,10 @@ def is_instruction(sentence: str) -> bool:
     return _INSTRUCTION.search(sentence[:_MAX_LENGTH]) is not None
 
 
-def _quote(ranked: Sequence[_Sentence], room: int) -> Answer:
-    """The best sentences, best first; only a long first one is cut."""
-    best = _cut(ranked[0].text, min(_MAX_LENGTH, room))
-    chosen = {best: ranked[0].place}
-    length, stop_reason = len(best), "endTurn"
-    for sentence in ranked[1:]:
-        if sentence.score < _MIN_SCORE * ranked[0].score:
-            break
-        length += len(sentence.text)
-        if length > min(_MAX_LENGTH, room):
-            stop_reason = "maxTokens" if room < _MAX_LENGTH else stop_reason
-            break
-        chosen.setdefault(sentence.text, sentence.place)
-    return Answer(
-        text=" ".join(f"{text} [{place}]" for text, place in chosen.items()),
-        citations=tuple(dict.fromkeys(chosen.values())),
-        model=EXTRACTIVE,
-        stop_reason=stop_reason,
-    )
-
-
 def _cut(text: str, most: int) -> str:
     if len(text) <= most:
         return text
     return text[: max(1, most - 1)].rsplit(" ", 1)[0] + "…"
-
-
-_STOP_REASONS = {"end": "endTurn", "length": "maxTokens"}
 
 
 class ModelAnswerer:
@@ -229,7 +215,7 @@ class ModelAnswerer:
         from assay.llm.providers.opening import complete
 
         reply = await complete(self._provider, prompt, max_tokens)
-        stop_reason = _STOP_REASONS[reply.stop_reason]
+        stop_reason = "maxTokens" if reply.stop_reason == "length" else "endTurn"
         return read_generated(reply.text, passages, model=self.name, stop_reason=stop_reason)
 
 

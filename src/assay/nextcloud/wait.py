@@ -53,20 +53,18 @@ def sample_documents(
 ) -> list[Document]:
     """A random sample that includes the last uploaded document, which is often indexed last.
 
-    Raises `DataError` if the mapping has no note for a document of the sample: no search could
-    ever return it.
+    Raises `DataError` if a document has no note: no search could ever return it.
     """
     searchable = [doc_id for doc_id in documents if documents[doc_id].full_text]
-    known = [doc_id for doc_id in searchable if doc_id in mapping]
-    newest = max(known, key=lambda doc_id: mapping[doc_id], default=None)
+    lacking = [doc_id for doc_id in searchable if doc_id not in mapping]
+    if lacking or not searchable:
+        raise DataError(
+            f"the note mapping has no note for {len(lacking):,} of {len(searchable):,} documents, "
+            f"such as {lacking[:1]}; upload the data set again"
+        )
+    newest = max(searchable, key=lambda doc_id: mapping[doc_id])
     others = [doc_id for doc_id in searchable if doc_id != newest]
     drawn = random.Random(42).sample(others, min(max(0, size - 1), len(others)))
-    lacking = next((doc_id for doc_id in drawn if doc_id not in mapping), None)
-    if newest is None or lacking is not None:
-        raise DataError(
-            f"the note mapping has no note for {len(searchable) - len(known):,} of "
-            f"{len(searchable):,} documents, such as {lacking!r}; upload the data set again"
-        )
     return [documents[doc_id] for doc_id in (newest, *drawn)]
 
 
