@@ -5,6 +5,7 @@ python scripts/render_schemas.py [--check]
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import orjson
 from pydantic import BaseModel
@@ -20,7 +21,8 @@ from assay.contract.envelope import (
     Usage,
 )
 from assay.run.models import AnswerRow, Comparison, ReportFile, RunHeader
-from assay.run.settings import project_schema
+from assay.run.option import Option, option_fields
+from assay.run.settings import command_settings
 
 FOLDER = Path(__file__).parents[1] / "docs" / "schemas"
 RUN_FILES: dict[str, type[BaseModel]] = {
@@ -39,6 +41,50 @@ CONTRACT: dict[type[BaseModel], JsonSchemaMode] = {
     GroundingPack: "serialization",
     Usage: "serialization",
 }
+
+
+_JSON_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number"}
+
+
+def _option_schema(setting: Option) -> dict[str, Any]:
+    """The JSON Schema of a setting in assay.toml."""
+    text = {"type": "string"}
+    if setting.is_part:
+        parts = option_fields(setting.kind)
+        keys = {name: {"type": _JSON_TYPES[each.kind]} for name, each in parts.items()}
+        table = {"type": "object", "properties": keys, "additionalProperties": False}
+        found: dict[str, Any] = {"anyOf": [text, table]}
+    elif setting.kind is tuple:
+        found = {"anyOf": [text, {"type": "array", "items": text}, {"type": "object"}]}
+    else:
+        found = {"type": _JSON_TYPES[setting.kind]}
+    limits = {"minimum": setting.low, "maximum": setting.high}
+    found |= {name: bound for name, bound in limits.items() if bound is not None}
+    if setting.choices:
+        found["enum"] = list(setting.choices)
+    return {**found, "description": setting.help}
+
+
+def _project_schema() -> dict[str, Any]:
+    """The JSON Schema of assay.toml: options of a run at the top, in `[eval]`, `[target.NAME]`.
+
+    Tables and keys of other verbs are allowed without a check.
+    """
+    options = {setting.param: _option_schema(setting) for setting in command_settings()}
+    table = {"type": "object", "properties": options}
+    named = {
+        "type": "object",
+        "properties": {"target": {"type": "string"}, **options},
+        "required": ["target"],
+        "additionalProperties": False,
+    }
+    targets = {"type": "object", "additionalProperties": {"$ref": "#/$defs/target"}}
+    return {
+        "title": "assay.toml",
+        "type": "object",
+        "properties": {**options, "eval": table, "target": targets},
+        "$defs": {"target": named},
+    }
 
 
 class _AbsentNotNull(GenerateJsonSchema):
@@ -74,7 +120,7 @@ def rendered() -> dict[str, bytes]:
     for model, mode in CONTRACT.items():
         schema = model.model_json_schema(mode=mode, schema_generator=_AbsentNotNull)
         found[f"{model.__name__}.json"] = schema
-    found["assay.schema.json"] = project_schema()
+    found["assay.schema.json"] = _project_schema()
     draft = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
     return {name: orjson.dumps(draft | schema, option=options) for name, schema in found.items()}

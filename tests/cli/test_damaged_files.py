@@ -22,9 +22,7 @@ from assay.cli.app import app
 from assay.data.beir import write_beir
 from assay.data.dataset import Fact, ReferenceAnswer
 from assay.errors import AssayError, RunError
-from assay.run import report_file
 from assay.run.folder import RunFolder
-from assay.run.report_file import read_report_head
 from assay.serve.ui.app import ui_app
 
 TARGET = """
@@ -123,8 +121,7 @@ def outcome(arguments: tuple[str, ...]) -> str:
 def pages(runs: Path) -> list[int]:
     """The statuses of every kind of page."""
     paths = (
-        *("/", "/runs/b", "/runs/b/report.html", "/runs/b/report.json", "/runs/b/queries"),
-        *("/runs/b/queries/q1", "/runs/b/questions", "/runs/b/questions/q1"),
+        *("/", "/runs/b", "/runs/b/report.html", "/runs/b?tab=queries", "/runs/b?tab=answers"),
         *("/compare?run=a&run=b", "/?view=groups", "/?view=board"),
     )
     with TestClient(ui_app(runs), base_url="http://127.0.0.1") as client:
@@ -263,15 +260,6 @@ def test_a_link_in_a_run_leads_no_writer_to_another_file(folder: Path, runs: Pat
     (run / "calls.jsonl").unlink()
     outcome(("eval", "--resume", "b", "--retries", "0", "--out", str(runs)))
     assert others.read_text() == "without an end of line"
-
-
-def test_a_report_without_rows_is_not_searched_again_from_its_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(report_file, "FILE_MAX_BYTES", 100_000)
-    (tmp_path / "report.json").write_bytes(b"[" * 200_000)
-    with pytest.raises(RunError, match="its rows do not begin within 100,000 bytes"):
-        read_report_head(tmp_path / "report.json")
 
 
 def test_a_damaged_report_is_mended_by_resuming_its_run(folder: Path, runs: Path) -> None:

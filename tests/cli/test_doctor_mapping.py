@@ -1,7 +1,6 @@
 """`assay doctor` with a data set and a mapping: what came, what was read, and what to try."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from starlette.routing import Route
 from tests.cli.test_doctor_command import run, serving
 
 from assay.data import load_dataset
-from assay.targets.detection import find_known
 
 NOTES = list(load_dataset("notes").documents)
 
@@ -108,74 +106,3 @@ def test_the_terminal_shows_the_raw_answer_shortened_and_clean() -> None:
     assert "raw answer" in done.output
     assert "\x1b" not in done.output
     assert len(done.output) < 2500
-
-
-def test_wrong_options_are_usage_errors() -> None:
-    done = run("builtin:bm25", "--preset", "solr:x")
-    assert "--preset has no effect on a builtin: target" in str(done.exception)
-    done = run("rest:http://127.0.0.1:9/{query}", "--map", "ids=[")
-    assert "not a JMESPath expression" in str(done.exception)
-
-
-@pytest.mark.parametrize(
-    ("value", "path"),
-    [
-        ({"a": [{"b": 7}]}, "a[].b"),
-        ([["7"]], "[][]"),
-        ({"x": {"y": "7"}}, "x.y"),
-        ({"x": True, "y": [1.5, None]}, None),
-    ],
-)
-def test_a_path_to_known_ids_is_found(value: Any, path: str | None) -> None:
-    assert find_known(value, {"7"}) == path
-
-
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        ([], "no answer holds a document id, so every score is 0"),
-        (["other-1"], "all returned ids are unknown to 'notes', such as 'other-1'"),
-        ([f"{NOTES[0]}#1"], "so every score is 0: these look like chunks of documents"),
-    ],
-)
-def test_a_run_that_read_nothing_warns(
-    answer: list[str], words: str, tmp_path: Path, run_assay: Any
-) -> None:
-    (tmp_path / "empty.py").write_text(f"def find(query, top_k):\n    return {answer!r}\n")
-    done = run_assay("eval", "python:empty:find", "--dataset", "notes", "--num-queries", "3")
-    assert done.returncode == 0, done.stderr
-    assert words in done.stderr
-    assert "assay doctor TARGET --dataset notes" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("returned", "warned"),
-    [("IDS[:3]", True), ("IDS[: len(query) % 4]", False), ("IDS[:5]", False)],
-)
-def test_a_number_of_results_that_was_not_passed_on_is_told(
-    returned: str, warned: bool, tmp_path: Path, run_assay: Any
-) -> None:
-    (tmp_path / "capped.py").write_text(
-        f"IDS = {NOTES[:5]!r}\ndef find(query, top_k):\n    return {returned}\n"
-    )
-    done = run_assay("eval", "python:capped:find", "--dataset", "notes", "--num-queries", "9")
-    assert done.returncode == 0, done.stderr
-    said = "warning: every answer has exactly 3 documents, top_k is 5" in done.stderr
-    assert said is warned, done.stderr
-
-
-@pytest.mark.parametrize(
-    ("empty", "early", "warned"), [(6, "[]", True), (3, "[]", False), (6, "1 / 0", False)]
-)
-def test_a_target_that_loads_behind_empty_answers_is_told(
-    empty: int, early: str, warned: bool, tmp_path: Path, run_assay: Any
-) -> None:
-    (tmp_path / "slow.py").write_text(
-        f"ASKED = []\ndef find(query, top_k):\n    ASKED.append(query)\n"
-        f"    return {NOTES[:5]!r} if len(ASKED) > {empty} else {early}\n"
-    )
-    options = ("--dataset", "notes", "--num-queries", "12", "--concurrency", "1")
-    done = run_assay("eval", "python:slow:find", *options)
-    assert done.returncode == 0, done.stderr
-    words = "the first 6 answers were empty and 6 of the 6 after them were not"
-    assert (words in done.stderr) is warned, done.stderr

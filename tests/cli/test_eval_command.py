@@ -1,5 +1,4 @@
 import json
-import os
 import signal
 import subprocess
 import time
@@ -39,20 +38,6 @@ def test_a_run_prints_a_table_and_leaves_its_folder(run_assay: RunAssay, folder:
 
 def _stripped(text: str) -> str:
     return "".join(line.rstrip() + "\n" for line in text.splitlines())
-
-
-def test_json_is_the_report_and_nothing_else_on_stdout(run_assay: RunAssay, folder: Path) -> None:
-    done = run_assay("eval", "python:target:right", *TINY, "--json")
-    assert json.loads(done.stdout) == report_of(only_run(folder))
-
-
-def test_a_baseline_adds_a_paired_comparison(run_assay: RunAssay, folder: Path) -> None:
-    options = ("--baseline", "builtin:bm25", "--json")
-    done = run_assay("eval", "python:target:right", *TINY, *options)
-    comparison = json.loads(done.stdout)["comparison"]
-    assert (comparison["a"], comparison["b"]) == ("builtin:bm25", "python:target:right")
-    assert comparison["metrics"]["ndcg@5"]["n"] == 40
-    assert len(list((folder / "runs").iterdir())) == 2
 
 
 @pytest.mark.parametrize(
@@ -213,17 +198,3 @@ def test_two_processes_never_write_one_run(
         assert "another process is writing" in second.stderr
         listed = json.loads(run_assay("runs", "--json").stdout)
         assert [row["state"] for row in listed] == ["running"]
-
-
-needs_nfcorpus = pytest.mark.skipif(
-    "NFCORPUS_ARCHIVE" not in os.environ, reason="set NFCORPUS_ARCHIVE to the official nfcorpus.zip"
-)
-
-
-@needs_nfcorpus
-@pytest.mark.parametrize(("top_k", "low", "high"), [("5", 0.35, 0.37), ("10", 0.315, 0.335)])
-def test_bm25_scores_what_a_good_bm25_scores(
-    run_assay: RunAssay, top_k: str, low: float, high: float
-) -> None:
-    done = run_assay("eval", "builtin:bm25", "--dataset", "nfcorpus", "--top-k", top_k, "--json")
-    assert low <= json.loads(done.stdout)["metrics"][f"ndcg@{top_k}"] <= high

@@ -44,7 +44,7 @@ def test_the_usual_options_of_eval_come_first_and_the_rest_with_help_all() -> No
 def test_an_option_is_in_the_section_that_the_table_gives_it() -> None:
     shown = sections(invoke("eval", "--help-all"))
     for setting in command_settings():
-        flags = {flag.rstrip(",") for flag in shown[setting.option.group]}
+        flags = {flag.rstrip(",") for flag in shown[setting.group]}
         assert setting.flag in flags, setting.flag
 
 
@@ -134,7 +134,7 @@ def test_a_flag_that_resembles_none_gets_no_suggestion() -> None:
         ),
         (("score", "."), ". is a folder; pass a file, or see a run with: assay report ."),
         (("audit", "latest"), "no run in runs; create one with: assay eval"),
-        (("audit", "absent.json"), "absent.json: cannot be read"),
+        (("audit", "absent.json"), "absent.json: no such file"),
     ],
 )
 def test_a_mistake_is_answered_with_what_to_write(

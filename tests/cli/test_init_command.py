@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from tests.deploy.ci_jobs import LocalRunner, run_github_steps, run_gitlab_job
 
 from assay.cli.app import app
-from assay.cli.project import find_ci, find_datasets, find_function, find_mcp_server
+from assay.cli.init import find_ci, find_datasets, find_function, find_mcp_server
 
 SEARCH = """
 import assay

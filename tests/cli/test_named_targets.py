@@ -55,7 +55,7 @@ def test_without_a_file_no_name_is_known(tmp_path: Path) -> None:
         ("dcos", FILE, "has no [target.dcos]; it has: docs, other. Did you mean 'docs'?"),
         ("x", '[target.x]\nmap = "a=b"', 'needs target = "rest:URL"'),
         ("x", '[target.x]\ntarget = "builtin:bm25"\nsize = 3', "'size' is not one of target,"),
-        ("x", '[target.x]\ntarget = "builtin:bm25"\ntop_k = "3"', "must be an integer, got '3'"),
+        ("x", '[target.x]\ntarget = "builtin:bm25"\ntop_k = "x"', "must be an integer, got 'x'"),
         ("x", '[target.x]\ntarget = "builtin:bm25"\nheader = [1]', "a list of strings, got [1]"),
     ],
 )

@@ -84,13 +84,6 @@ def test_gates_may_stand_in_a_variable_or_in_the_settings_file(
     assert [gate["gate"].replace(" ", "") for gate in gates] == ["ndcg@5>=0.3", "success_rate>=0.5"]
 
 
-def test_a_list_for_an_option_of_one_value_is_refused(run_assay: RunAssay, folder: Path) -> None:
-    (folder / "assay.toml").write_text('dataset = ["tiny", "notes"]\n')
-    done = run_assay("eval", "builtin:bm25")
-    assert done.returncode == 2
-    assert "'dataset' takes one value, got a list of 2" in done.stderr
-
-
 def test_an_option_may_be_repeatable_in_one_command_only(folder: Path) -> None:
     (folder / "assay.toml").write_text('[export]\nruns = "a"\n[judge.grade]\nruns = "b"\n')
     values = read_settings(app, folder)

@@ -10,8 +10,7 @@ import yaml
 from tests import forked
 
 from assay.errors import UsageError
-from assay.run.config import RunConfig
-from assay.run.settings import arguments, parse_shard
+from assay.run.settings import parse_shard
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -20,12 +19,6 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 def test_what_is_no_shard_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="write I/N with I from 1 to N"):
         parse_shard(text)
-
-
-def test_the_command_that_repeats_a_run_names_its_shard() -> None:
-    config = RunConfig(target="builtin:bm25", shard_index=1, num_shards=4)
-    assert ("--shard", "2/4") in arguments(config)
-    assert parse_shard("2/4") == (1, 4)
 
 
 def run_script(script: list[str], folder: Path, **variables: str) -> list[dict[str, int]]:

@@ -15,7 +15,7 @@ from assay.data import Dataset, load_dataset
 from assay.data.dataset import ReferenceAnswer
 from assay.errors import RunError, UsageError
 from assay.evaluation.plan import draw_queries, require_used_settings
-from assay.run.config import RunConfig, option_table
+from assay.run.config import RunConfig, settings
 from assay.targets.target_kinds import TARGET_KINDS
 
 needs_nfcorpus = pytest.mark.skipif(
@@ -136,7 +136,7 @@ _TARGETS = {kind: f"{kind}:http://127.0.0.1:9" for kind in TARGET_KINDS} | {
 
 
 @pytest.mark.parametrize(
-    "name", [n for n, o in option_table().items() if o.group not in _OF_EVERY_TARGET]
+    "name", [n for n, o in settings().items() if o.group not in _OF_EVERY_TARGET]
 )
 def test_an_option_is_refused_where_the_kind_of_target_does_not_use_it(name: str) -> None:
     values = {name: getattr(FULL, name)} | ({"preset": "solr"} if name == "index" else {})
@@ -151,9 +151,9 @@ def test_an_option_is_refused_where_the_kind_of_target_does_not_use_it(name: str
         require_used_settings(replace(config, baseline=users[0]), given=values)
 
 
-@pytest.mark.parametrize("name", [name for name, each in option_table().items() if each.needs])
+@pytest.mark.parametrize("name", [name for name, each in settings().items() if each.needs])
 def test_an_option_is_refused_without_the_one_that_it_needs(name: str) -> None:
-    needs = option_table()[name].needs.replace("_", "-")
+    needs = settings()[name].needs.replace("_", "-")
     with pytest.raises(UsageError, match=f"{name} needs --{needs}; set it as well"):
         RunConfig(target="rest:http://127.0.0.1:9", **{name: getattr(FULL, name)})
 

@@ -10,7 +10,7 @@ import pytest
 
 import assay
 from assay.errors import RunError, UsageError
-from assay.run.config import JudgeSettings, RunConfig, option_table
+from assay.run.config import JudgeSettings, RunConfig, settings
 from assay.run.settings import (
     arguments,
     command_settings,
@@ -19,7 +19,6 @@ from assay.run.settings import (
     read_form,
     require_same,
     resumed,
-    settings,
 )
 
 PLAIN = RunConfig(target="builtin:bm25")
@@ -76,7 +75,7 @@ FULL = RunConfig(
 
 
 def test_every_field_but_the_target_has_an_option() -> None:
-    assert {each.name for each in fields(RunConfig)} - set(option_table()) == {
+    assert {each.name for each in fields(RunConfig)} - set(settings()) == {
         "target",
         "target_name",
     }
@@ -135,8 +134,8 @@ def test_a_wrong_value_in_the_form_is_named(field: str, text: str, message: str)
 
 def test_every_option_of_the_form_has_a_label_and_a_help_text() -> None:
     for setting in form_settings():
-        assert setting.option.label
-        assert setting.option.help.endswith((".", "]", ";"))
+        assert setting.label
+        assert setting.help.endswith((".", "]", ";"))
 
 
 def test_resume_takes_what_may_change_and_refuses_the_rest() -> None:
@@ -236,7 +235,3 @@ asked = {"participants": {"retrieval_agent": "http://localhost:1"}, "config": {"
 assert to_spec(parse_eval_request(asked), load_dataset("notes"), "notes", 1).config.toy == 4
 print("request")
 """
-
-
-def test_the_settings_are_read_once() -> None:
-    assert settings() is settings()

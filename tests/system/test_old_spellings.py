@@ -3,7 +3,10 @@
 import json
 from pathlib import Path
 
+import pytest
 from tests.system.conftest import Assay
+
+from assay.run.config import RunConfig
 
 FACT = {"text": "at 7", "importance": "vital"}
 
@@ -99,3 +102,53 @@ def test_the_index_belongs_to_the_preset(assay: Assay, tmp_path: Path) -> None:
     new = assay(*words, "--preset", "solr:docs")
     assert (old.returncode, old.stdout) == (new.returncode, new.stdout)
     assert old.stderr.count("--index is now --preset NAME:VALUE") == 1
+
+
+OLD = {"note": "two words", "track": "trained", "chunk_separator": "#"}
+
+
+@pytest.mark.parametrize("place", ["flags", "variables", "file"])
+def test_rare_options_are_parts_of_others(assay: Assay, tmp_path: Path, place: str) -> None:
+    (tmp_path / "questions.csv").write_text("query,doc_ids\nwhat,a\n")
+    (tmp_path / "agent.py").write_text("def find(query, top_k):\n    return ['a#1']\n")
+    flags: list[str] = []
+    variables: dict[str, str] = {}
+    if place == "flags":
+        flags = [f"--{name.replace('_', '-')}={value}" for name, value in OLD.items()]
+        flags += ["--device", "cpu"]
+    elif place == "variables":
+        variables = {f"ASSAY_{name.upper()}": value for name, value in OLD.items()}
+    else:
+        lines = [f"{name} = {json.dumps(value)}" for name, value in OLD.items()]
+        (tmp_path / "assay.toml").write_text("\n".join(["[eval]", 'tag = ["a=b"]', *lines]))
+    run = ("eval", "python:agent:find", "--dataset", "questions.csv", "--json")
+    done = assay(*run, *flags, **variables)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    config = report["config"]
+    assert (config["note"], config["track"]) == ("two words", "trained")
+    assert config["mapping"] == ["chunk=#"]
+    assert config["tags"] == (["a=b"] if place == "file" else [])
+    assert report["metrics"]["ndcg@5"] == 1.0
+    assert done.stderr.count(" is now ") == len(OLD) + (place == "flags")
+
+
+def test_the_method_belongs_to_the_target(assay: Assay, tmp_path: Path) -> None:
+    words = ("--timeout", "1", "--json")
+    old = assay("doctor", "rest:http://127.0.0.1:9/{query}", "--method", "PUT", *words)
+    new = assay("doctor", "rest:PUT http://127.0.0.1:9/{query}", *words)
+    assert (old.returncode, old.stdout) == (new.returncode, new.stdout)
+    assert "--method NAME is now part of the target" in old.stderr
+
+
+def test_the_settings_of_an_earlier_run_are_read(tmp_path: Path) -> None:
+    earlier: dict[str, object] = {
+        "target": "rest:http://h/{query}",
+        "method": "PUT",
+        "chunk_separator": "#",
+    }
+    earlier |= {"device": "cuda", "reranker": "", "answers": True, "judge": "ollama"}
+    config = RunConfig.from_json({**earlier, "max_cost": 2.0, "mapping": ["ids=hits"]})
+    assert config.target == "rest:PUT http://h/{query}"
+    assert (config.mapping, config.chunk_separator) == (("ids=hits", "chunk=#"), "#")
+    assert config.judge_set.max_cost == 2.0

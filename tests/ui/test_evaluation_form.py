@@ -10,7 +10,7 @@ from tests.ui.test_access import form_token
 from assay.cli.settings import named_configs
 from assay.net.outbound import OutboundPolicy
 from assay.net.redact import full_text
-from assay.run.config import option_table
+from assay.run.config import settings
 from assay.run.settings import form_settings
 from assay.serve.ui.context import Ui
 from assay.serve.ui.evaluate import (
@@ -32,15 +32,15 @@ DOCS = (
 def test_no_option_is_missing_in_the_form() -> None:
     """Only the parts of a split evaluation cannot be entered: a page evaluates everything."""
     shown = {setting.name for setting in form_settings()}
-    assert {each for each in option_table() if each not in shown} == {"shard_index", "num_shards"}
+    assert {each for each in settings() if each not in shown} == {"shard_index", "num_shards"}
 
 
 def test_a_placeholder_that_is_an_example_can_be_entered(tmp_path: Path) -> None:
     """The gate of the placeholder needed more documents than the form asks for by default."""
     for setting in form_settings():
-        example = setting.option.placeholder
+        example = setting.placeholder
         is_example = re.match(r"[\w@-]+>?=|[A-Z]\w+: \w+ \$", example)
-        if not is_example or setting.option.needs:
+        if not is_example or setting.needs:
             continue
         target = "rest:http://localhost:1/?q={query}" if "Bearer" in example else "builtin:bm25"
         given = {**form_defaults(), "target": target, setting.name: example}

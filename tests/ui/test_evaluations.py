@@ -132,9 +132,9 @@ def test_the_form_has_every_setting_with_its_label_and_help(server: httpx.Client
     names = {each.get("name") for each in controls}
     for setting in form_settings():
         assert setting.name in names
-        assert setting.option.label is not None
-        assert setting.option.label in page.text
-        assert setting.option.help in page.text
+        assert setting.label is not None
+        assert setting.label in page.text
+        assert setting.help in page.text
         assert f"{setting.name}-help" in {each.get("id") for each in page.tags("p")}
 
 

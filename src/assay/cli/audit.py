@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import click
-import orjson
 
 from assay.cli.options import (
     ColumnsOption,
@@ -18,13 +17,13 @@ from assay.cli.options import (
     SplitOption,
     load_judgments,
 )
-from assay.cli.verb import Result, argument
+from assay.cli.verb import Result, argument, is_given
 from assay.data.load import KNOWN
+from assay.data.table import read_json
+from assay.data.text_file import plain_file
 from assay.errors import DataError, UsageError
-from assay.files import read_file
 from assay.metrics.audit import AuditResult, ClaimAudit, audit_report
 from assay.metrics.foreign_report import read_report
-from assay.net.json import parse_json
 from assay.report.numbers import count, counted, figure
 from assay.run.folder import find_run
 
@@ -58,40 +57,23 @@ def audit(
     """
     if columns and (qrels is not None or dataset is None):
         raise UsageError("--columns names columns of a table: add --dataset FILE")
-    file = _report_file(report, folder)
-    content = _read(file)
+    file = Path(report)
+    if file.is_dir():
+        file /= "report.json"
+    elif not file.exists() and not file.suffix:
+        file = find_run(report, folder).report_file
+    content = read_json(plain_file(file))
     with _errors_name_file(file):
         foreign = read_report(content)
     if qrels is None and dataset is None:
         dataset = _available_dataset(foreign.dataset) or _DEFAULT
-        source = context.get_parameter_source("split")
-        if foreign.split and (source is None or source.name == "DEFAULT"):
+        if foreign.split and not is_given(context, "split"):
             split = foreign.split
     judging = load_judgments(qrels, dataset, split, columns or ())
     with _errors_name_file(file):
         result = audit_report(content, judging.judgments)
-    return Result(
-        _as_json(result, judging), _lines(result, judging), exit_code=0 if result.correct else 1
-    )
-
-
-def _report_file(name: str, runs: Path) -> Path:
-    """A path as it is, with `report.json` for a folder; else the report of the run of that name."""
-    path = Path(name)
-    if path.is_dir():
-        return path / "report.json"
-    if path.exists() or path.suffix:
-        return path
-    return find_run(name, runs).report_file
-
-
-def _read(path: Path) -> Any:
-    try:
-        return parse_json(read_file(path).removeprefix(b"\xef\xbb\xbf"))
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror}", file=path) from None
-    except orjson.JSONDecodeError as error:
-        raise DataError(f"is not valid JSON: {error.msg}", file=path, line=error.lineno) from None
+    value, text = _as_json(result, judging), _lines(result, judging)
+    return Result(value, text, exit_code=0 if result.correct else 1)
 
 
 @contextmanager
@@ -104,11 +86,8 @@ def _errors_name_file(file: Path) -> Iterator[None]:
 
 def _available_dataset(name: str | None) -> str | None:
     """The data set that a report names, if it can be loaded on this machine."""
-    if name is None:
-        return None
-    return next((each for each in KNOWN if each == name.lower()), None) or (
-        name if Path(name).exists() else None
-    )
+    known = next((each for each in KNOWN if name and each == name.lower()), None)
+    return known or (name if name and Path(name).exists() else None)
 
 
 def _lines(result: AuditResult, judging: JudgmentSource) -> Iterator[str]:
@@ -122,7 +101,12 @@ def _lines(result: AuditResult, judging: JudgmentSource) -> Iterator[str]:
     yield ""
     for claim in result.claims:
         yield sentence(claim)
-        yield from _disagreements(claim)
+        wrong = claim.disagreements
+        for each in wrong[:_SHOWN]:
+            yield f"  {each.query_id}: says {figure(each.claimed)}, is {figure(each.recomputed)}"
+        if len(wrong) > _SHOWN:
+            more = counted(len(wrong) - _SHOWN, "more query", "more queries")
+            yield f"  and {more} (all: --json)"
     for contradiction in result.contradictions:
         yield f"contradicts itself: {contradiction}"
 
@@ -133,7 +117,7 @@ def sentence(claim: ClaimAudit) -> str:
     opening = f"claims {claim.metric} {claimed}; its own lists give {right}: "
     if claim.flaws is None:
         own = claim.own_mean
-        mean = "" if own is None else f"; the mean of its own per-query figures is {figure(own)}"
+        mean = "" if own is None else f"; the mean of its per-query figures is {figure(own)}"
         return f"{opening}no known mistake explains the difference{mean}"
     if claim.flaws:
         return opening + ", and ".join(claim.flaws)
@@ -142,24 +126,18 @@ def sentence(claim: ClaimAudit) -> str:
     return f"{opening}correct"
 
 
-def _disagreements(claim: ClaimAudit) -> Iterator[str]:
-    wrong = claim.disagreements
-    for each in wrong[:_SHOWN]:
-        yield f"  {each.query_id}: says {figure(each.claimed)}, is {figure(each.recomputed)}"
-    if len(wrong) > _SHOWN:
-        yield f"  and {counted(len(wrong) - _SHOWN, 'more query', 'more queries')} (all: --json)"
-
-
 def _as_json(result: AuditResult, judging: JudgmentSource) -> dict[str, Any]:
     claims = [
-        {
-            **asdict(claim),
-            "metric": claim.metric.slug,
-            "correct": claim.correct,
-            "verdict": sentence(claim),
-        }
+        asdict(claim)
+        | {"metric": claim.metric.slug, "correct": claim.correct, "verdict": sentence(claim)}
         for claim in result.claims
     ]
-    facts: dict[str, Any] = {"contradictions": result.contradictions}
-    facts |= {"judgments": judging.source, "correct": result.correct, "queries": result.queries}
-    return {**facts, "failed": result.failed, "unjudged": result.unjudged, "claims": claims}
+    return {
+        "contradictions": result.contradictions,
+        "judgments": judging.source,
+        "correct": result.correct,
+        "queries": result.queries,
+        "failed": result.failed,
+        "unjudged": result.unjudged,
+        "claims": claims,
+    }

@@ -5,7 +5,6 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
-import orjson
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -24,15 +23,13 @@ from assay.contract.check import (
 from assay.contract.rules import RuleLevel
 from assay.errors import UsageError
 from assay.net.client import token_for
-from assay.net.json import parse_json
+from assay.net.json import JsonObject, parse_object
 from assay.net.outbound import UNRESTRICTED
 from assay.net.redact import redact_url
 from assay.net.variables import AGENT_TOKEN_VARIABLE
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-
-    from assay.net.json import JsonObject
 
 TARGETS_VARIABLE = "AGENT_CONTRACT_TARGETS"
 
@@ -77,7 +74,10 @@ def check(
     given = targets or targets_from_environment()
     if not given:
         raise UsageError(f"pass an agent as URL=TASK, or set {TARGETS_VARIABLE}")
-    reports = check_all(given, inputs=parse_inputs(inputs), skip=skip or [], level=level)
+    parsed: JsonObject | None = None
+    if inputs is not None and (parsed := parse_object(inputs)) is None:
+        raise UsageError('--inputs must be a JSON object, such as {"query": "..."}')
+    reports = check_all(given, inputs=parsed, skip=skip or [], level=level)
     text = (part for report in reports for part in rendered_report(report, all_checks=all_checks))
     return Result(report_json(reports), text, check_exit_code(reports))
 
@@ -91,7 +91,7 @@ def targets_from_environment() -> list[str]:
 def check_all(
     targets: list[str],
     *,
-    inputs: "JsonObject | None" = None,
+    inputs: JsonObject | None = None,
     skip: list[str],
     level: str = "must",
 ) -> list[TargetReport]:
@@ -118,19 +118,6 @@ def check_exit_code(reports: list[TargetReport]) -> int:
     if any(report.unreachable for report in reports):
         return 3
     return 0 if all(report.passed for report in reports) else 1
-
-
-def parse_inputs(text: str | None) -> "JsonObject | None":
-    """The value of `--inputs`."""
-    if text is None:
-        return None
-    try:
-        value = parse_json(text)
-    except orjson.JSONDecodeError as error:
-        raise UsageError(f"--inputs is not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise UsageError('--inputs must be a JSON object, such as {"query": "..."}')
-    return value
 
 
 def rendered_report(

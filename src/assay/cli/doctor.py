@@ -37,7 +37,7 @@ from assay.plugins import Plugin, installed_plugins
 from assay.privacy import private_mode
 from assay.report.console import labeled
 from assay.report.numbers import counted
-from assay.run.settings import settings
+from assay.run.config import settings
 from assay.targets.target_kinds import TARGET_KINDS, redact_target
 
 if TYPE_CHECKING:

@@ -186,6 +186,8 @@ def _new_config(
     options["judge"] = judge_spec(options["judge"], options["judge_set"]) if asks_judge else ""
     default = DEFAULT_ANSWERING_TARGET if answers else DEFAULT_TARGET
     fixed: dict[str, Any] = {"target": target or default}
+    if named and named != target:
+        fixed["target_name"] = named
     if shard:
         fixed["shard_index"], fixed["num_shards"] = parse_shard(shard)
     return read_config(context, _NAMES, options, **fixed), data
@@ -352,10 +354,10 @@ def _notes(run: "Run") -> Iterator[str]:
         yield "no query was answered: see the failures above"
     for words in report.warnings:
         yield f"warning: {words}"
-    trouble = report.answers.trouble if report.answers else None
-    if trouble:
-        yield f"not all answers were judged: {trouble}"
-    if run.state != RunState.COMPLETE or trouble:
+    unjudged = report.answers.trouble if report.answers else None
+    if unjudged:
+        yield f"not all answers were judged: {unjudged}"
+    if run.state != RunState.COMPLETE or unjudged:
         yield f"finish it with: assay eval --resume {run.folder}"
 
 

@@ -86,7 +86,7 @@ def calibrate(
     """Measure how well a judge agrees with people. Prints accuracy, kappa and flip rate."""
     if criterion is not None and nuggets:
         raise UsageError("give --criteria or --nuggets, not both")
-    chosen = JudgeSettings.parse(judge_set or (), "judge_set")
+    chosen = JudgeSettings.read(judge_set or (), "judge_set")
     if nuggets:
         subject = _nuggets()
         if judge == _RULES:

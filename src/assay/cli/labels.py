@@ -360,7 +360,7 @@ def grade(
     model's. Of the judged passages up to 50 are graded too, and the agreement is printed. Replies
     are cached: run the same command again to continue after an interruption.
     """
-    chosen = JudgeSettings.parse(["votes=1", *(judge_set or ())], "judge_set")
+    chosen = JudgeSettings.read(["votes=1", *(judge_set or ())], "judge_set")
     people = None
     if Path(sources[0]).suffix.lower() in _POOLS and Path(sources[0]).is_file():
         if len(sources) > 1:

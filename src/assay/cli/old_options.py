@@ -82,7 +82,7 @@ _RENAMED = {
     "--yes": ("--force", ""),
 }
 # The verbs in which it was renamed, if an option of the old name goes on in others.
-_ONLY = {
+_IN_VERBS = {
     "--nuggets": ("eval", "score"),
     "--out": ("runs", "report", "compare"),
     "--max-cost": ("eval", "score"),
@@ -110,7 +110,7 @@ def current_spelling(arguments: Sequence[str]) -> list[str]:
             say("warning: --reasons is not needed any more: a judge rates with its reason")
         elif flag in (_INDEX, _METHOD):
             apart[flag] = value if equals else next(waiting, "")
-        elif flag not in _RENAMED or arguments[0] not in _ONLY.get(flag, arguments):
+        elif flag not in _RENAMED or arguments[0] not in _IN_VERBS.get(flag, arguments):
             found.append(word)
         else:
             name, form = _RENAMED[flag]

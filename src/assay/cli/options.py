@@ -11,9 +11,7 @@ from assay.cli.settings import named_target
 from assay.cli.verb import is_given, is_on_command_line, option, setting_option, switch
 from assay.errors import DownloadError, UsageError
 from assay.llm.provider_kinds import PROVIDER_FORMS
-from assay.run.config import JudgeSettings, RunConfig, without_unneeded
-from assay.run.option import convert
-from assay.run.settings import settings
+from assay.run.config import JudgeSettings, RunConfig, settings, without_unneeded
 from assay.search.modes import MODES
 
 if TYPE_CHECKING:
@@ -189,7 +187,7 @@ def judge_spec(given: str | None, judge_set: Sequence[str] | None = ()) -> str:
     if spec in ("", EXTRACTIVE):
         return ""
     # A wrong name, or an unknown price, is reported before the run, not after it.
-    open_provider(spec, max_cost=JudgeSettings.parse(judge_set or (), "judge_set").max_cost)
+    open_provider(spec, max_cost=JudgeSettings.read(judge_set or (), "judge_set").max_cost)
     return spec
 
 
@@ -210,7 +208,7 @@ def read_config(
         if name == "gates" and not is_typed:
             value = split_gates(value)
         if setting.repeatable:
-            value = convert(name, tuple(value or ()), (setting.kind, False))
+            value = setting.read(tuple(value or ()))
         (typed if is_typed else values)[name] = setting.default if value is None else value
     return RunConfig(**without_unneeded({**values, **typed, **fixed}) | typed | fixed)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
@@ -55,8 +55,8 @@ from assay.net.json import JsonObject
 from assay.report.console import labeled
 from assay.report.numbers import count, counted, figure
 from assay.report.terminal import ScoreLine, gate_verdict, scores_table, split_metrics, usual_names
+from assay.run.config import settings
 from assay.run.run_record import GateResult
-from assay.run.settings import settings
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -66,6 +66,10 @@ if TYPE_CHECKING:
 _NAMES = ("judge", "judge_set", "no_cache", "gates", "criteria", "references", "faithfulness")
 _OF_RANKINGS = ("qrels", "dataset", "split", "metrics", "top_k", "per_query")
 _OF_ANSWERS = {"rows_out", "strict", *_NAMES} - {"gates"}
+_IGNORED = {
+    "queries_without_relevant": "relevant document",
+    "queries_without_judgments": "judgments",
+}
 _WRONG = {
     "duplicate": "repeated; duplicates score nothing",
     "unknown": "not in the data set; they score nothing",
@@ -146,16 +150,17 @@ def score(
     require_used(context, _OF_ANSWERS, f"on a ranking, which {run} holds; leave it out")
     if qrels is None and dataset is None and (found := _table_columns(run)):
         raise UsageError(
-            f"{run} has no columns question and answer, only {found}; for logged answers, name "
-            "them: --columns question=NAME,answer=NAME; a ranking needs --qrels FILE "
-            "or --dataset NAME"
+            f"{run} has no columns question and answer, only {found}; name them: --columns "
+            "question=NAME,answer=NAME; or pass --qrels FILE for a ranking"
         )
     names = split_metrics(metrics or ())
+    chosen = as_metrics(names) if names and names != ["all"] else _standard_metrics(top_k)
     is_typed = is_on_command_line(context, "gate")
     texts = options["gate"] or () if is_typed else split_gates(options["gate"])
     gates = _ranking_gates(texts, top_k, strict=is_typed)
     judging = load_judgments(qrels, dataset, split, columns or ())
-    return _score_ranking(run, judging, names, gates, top_k, per_query)
+    shown = None if names else usual_names([metric.slug for metric in chosen])
+    return _score_ranking(run, judging, chosen, gates, top_k, per_query, shown)
 
 
 def holds_answers(path: Path) -> bool:
@@ -197,13 +202,13 @@ def _table_columns(path: Path) -> str:
 def _score_ranking(
     run: Path,
     judging: JudgmentSource,
-    names: Sequence[str],
+    chosen: Sequence[Metric],
     gates: Mapping[Gate, Metric],
     top_k: int | None,
     per_query: bool,
+    usual: Collection[str] | None,
 ) -> Result:
-    """Score a run file against judgments. Raises `GateError` for a gate that nothing can pass."""
-    chosen = as_metrics(names) if names and names != ["all"] else _standard_metrics(top_k)
+    """Score a run file against judgments; the table has all metrics, or only the `usual` ones."""
     metrics = list(dict.fromkeys([*chosen, *gates.values()]))
     rankings = read_run(run)
     if rankings and judging.judgments and not rankings.keys() & judging.judgments.keys():
@@ -223,17 +228,14 @@ def _score_ranking(
         GateResult(gate=gate.text, value=mean, passed=gate.passes(mean))
         for gate, mean in means.items()
     ]
-    scored = set(scores.query_ids)
-    absent = sum(not rankings.get(query_id) for query_id in scored)
-    ignored = rankings.keys() - scored
-    without_relevant = len(ignored & judging.judgments.keys())
-    unjudged = len(ignored) - without_relevant
+    ignored = rankings.keys() - set(scores.query_ids)
+    judged = len(ignored & judging.judgments.keys())
     content: dict[str, Any] = {
         "judgments": judging.source,
-        "queries": len(scored),
-        "queries_without_ranking": absent,
-        "queries_without_judgments": unjudged,
-        "queries_without_relevant": without_relevant,
+        "queries": len(scores.query_ids),
+        "queries_without_ranking": sum(not rankings.get(each) for each in scores.query_ids),
+        "queries_without_judgments": len(ignored) - judged,
+        "queries_without_relevant": judged,
         "metrics": {
             metric.slug: {**asdict(each), "ceiling": scores.mean_ceiling(metric)}
             for metric, each in summaries.items()
@@ -244,19 +246,9 @@ def _score_ranking(
     content |= {"per_query": scores.rows()} if per_query else {}
     content |= {"judged_by": judging.judged_by} if judging.judged_by else {}
     content |= {"gates": _gates_json(checked)} if checked else {}
-    usual = usual_names([metric.slug for metric in metrics])
-    shown = {metric: row for metric, row in summaries.items() if names or metric.slug in usual}
+    shown = {m: row for m, row in summaries.items() if usual is None or m.slug in usual}
     text: list[Any] = [_table(scores, shown)]
-    text.append(
-        f"\n{counted(len(scored), 'query', 'queries')} with a relevant document in {judging.source}"
-    )
-    if absent:
-        text.append(f"{count(absent)} of them have no ranking: they score 0")
-    for what, number in (("relevant document", without_relevant), ("judgments", unjudged)):
-        if number:
-            has = "query of the run has" if number == 1 else "queries of the run have"
-            text.append(f"{count(number)} {has} no {what}: ignored")
-    text += [*_violations(scores, top_k), *([judging.judged_by] if judging.judged_by else [])]
+    text += _notes(content, scores, top_k)
     text += _per_query_lines(scores) if per_query else []
     exit_code = 0 if all(gate.passed for gate in checked) else 1
     return Result(content, text, exit_code, map(gate_verdict, checked))
@@ -305,14 +297,23 @@ def _table(scores: Scores, summaries: Mapping[Metric, SampleSummary]) -> "Table"
     )
 
 
-def _violations(scores: Scores, top_k: int | None) -> Iterator[str]:
+def _notes(content: Mapping[str, Any], scores: Scores, top_k: int | None) -> Iterator[str]:
+    queries = counted(content["queries"], "query", "queries")
+    yield f"\n{queries} with a relevant document in {content['judgments']}"
+    if absent := content["queries_without_ranking"]:
+        yield f"{count(absent)} of them have no ranking: they score 0"
+    for key, what in _IGNORED.items():
+        if number := content[key]:
+            has = "query of the run has" if number == 1 else "queries of the run have"
+            yield f"{count(number)} {has} no {what}: ignored"
     for kind in KINDS:
         if total := scores.violations.total(kind):
             where = counted(scores.violations.queries(kind), "query", "queries")
             first = scores.violations.examples_of(kind)[0]
-            words = _WRONG[kind].format(top_k=top_k)
             example = f"{first.doc_id!r} for {first.query_id!r}"
-            yield f"{counted(total, 'id')} in {where} {words}: {example}"
+            yield f"{counted(total, 'id')} in {where} {_WRONG[kind].format(top_k=top_k)}: {example}"
+    if judged_by := content.get("judged_by"):
+        yield judged_by
 
 
 def _per_query_lines(scores: Scores) -> Iterator[Unwrapped]:

@@ -35,8 +35,9 @@ import click
 from assay.cli.console import output_file, print_json, say, show
 from assay.cli.old_options import REMOVED, current_spelling, rename_variables
 from assay.errors import UsageError, closest, did_you_mean
-from assay.run.option import Group
-from assay.run.settings import RunSetting, settings
+from assay.run.config import settings
+from assay.run.option import Group, Option
+from assay.run.settings import help_with_conditions, negative_flag
 
 GROUPS: tuple[str, ...] = get_args(Group)
 _MORE, _REST = "Other options", "Options"
@@ -155,8 +156,8 @@ def with_settings(
             setting = settings()[name]
             param = _setting_param(setting)
             if conditions:
-                rule = setting.option
-                param = replace(param, help=setting.help, group=rule.group, usual=rule.usual)
+                words = help_with_conditions(setting)
+                param = replace(param, help=words, group=setting.group, usual=setting.usual)
             found[name] = replace(param, help=(help or {}).get(name, param.help))
         function.__settings__ = found  # type: ignore[attr-defined]
         return function
@@ -164,11 +165,11 @@ def with_settings(
     return decorate
 
 
-def _setting_param(setting: RunSetting) -> Param:
-    flag, rule = setting.flag, setting.option
-    negative = setting.kind is bool and not flag.startswith("--no-")
-    flags = (f"{flag}/{flag.replace('--', '--no-', 1)}" if negative else flag,)
-    return Param(rule.help, setting.env, rule.metavar, flags, separator=rule.separator)
+def _setting_param(setting: Option) -> Param:
+    flag = setting.flag
+    if setting.kind is bool and (negative := negative_flag(setting)):
+        flag += f"/{negative}"
+    return Param(setting.help, setting.env, setting.metavar, (flag,), separator=setting.separator)
 
 
 class _Option(click.Option):

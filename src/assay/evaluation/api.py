@@ -18,8 +18,7 @@ from assay.evaluation.plan import baseline_track, open_agent, require_used_setti
 from assay.evaluation.run import Run, no_answers, run_folder
 from assay.net.gather import run_coroutine
 from assay.privacy import private_mode
-from assay.run.config import RunConfig
-from assay.run.settings import settings
+from assay.run.config import RunConfig, settings
 from assay.targets.protocol import Agent, Askable
 from assay.targets.python_call import InvokableRetriever, NodeRetriever, as_agent, python_name
 

@@ -9,9 +9,8 @@ from assay.errors import UsageError
 from assay.extras import missing_extra
 from assay.net.redact import mask_secrets, redact_known, reveal
 from assay.progress import Progress, silent
-from assay.run.config import CHUNK_KEY, RunConfig
+from assay.run.config import CHUNK_KEY, RunConfig, settings
 from assay.run.models import TargetRecord
-from assay.run.settings import settings
 from assay.targets.protocol import Agent, AgentInfo
 from assay.targets.target_kinds import (
     TARGET_KINDS,
@@ -233,7 +232,7 @@ def require_used_settings(
         if getattr(config, name) != setting.default and (name in given or not resumed)
     }
     for name, setting in changed.items():
-        if setting.option.group not in _OF_SOME_TARGETS:
+        if setting.group not in _OF_SOME_TARGETS:
             continue
         if name == "mapping" and not _mapped_fields(config):
             continue

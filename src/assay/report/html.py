@@ -18,11 +18,11 @@ from assay.report.html_templates import environment, render_page
 from assay.report.numbers import duration
 from assay.report.slices import OUTCOME, Slice, SliceMean, slice_means, slices_of
 from assay.run.calls import first_failure, steps_file
-from assay.run.config import RunConfig
+from assay.run.config import RunConfig, settings
 from assay.run.folder import RunFolder
 from assay.run.models import AnswerRow, QueryRow, Report, RunHeader
 from assay.run.searches import SearchRow
-from assay.run.settings import arguments, settings
+from assay.run.settings import arguments
 from assay.steps import SearchStep, StepLog
 
 IN_FILE = 12
@@ -294,7 +294,7 @@ def shown_settings(config: RunConfig) -> dict[str, str]:
         if isinstance(value, bool):
             shown[name] = "yes" if value else "no"
         elif value is None:
-            shown[name] = setting.option.placeholder or "none"
+            shown[name] = setting.placeholder or "none"
         else:
             shown[name] = setting.format(value).replace("\n", ", ") or "none"
     return shown

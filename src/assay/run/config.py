@@ -9,26 +9,15 @@ setting names it with `needs`, or is a key of a nested part such as `JudgeSettin
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import Any
 
 from assay.errors import RunError, UsageError
 from assay.llm.provider_kinds import PROVIDER_FORMS
 from assay.net.redact import full_text, mask_secrets
 from assay.privacy import is_private
-from assay.run.option import (
-    Option,
-    OptionFields,
-    OptionPart,
-    check_range,
-    convert,
-    field_types,
-    option_fields,
-)
+from assay.run.option import Option, OptionFields, OptionPart, option_fields
 from assay.run.option import option_field as _option
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
 
 TRACKS = ("zero-shot", "trained", "undeclared")
 MAY_HOLD_SECRETS = ("target", "baseline", "mapping", "request", "headers", "judge")
@@ -134,8 +123,6 @@ class RunConfig:
         "",
         "A second target to evaluate and compare with.",
         metavar="TARGET",
-        label="Baseline",
-        placeholder="none",
         on_resume="free",
     )
     compare_to: str = _usual(
@@ -144,7 +131,6 @@ class RunConfig:
         "git branch, or a run's folder or name. Gates may name it: ndcg@10>=main-0.01.",
         metavar="LABEL|BRANCH|RUN",
         label="Compare with an earlier run",
-        placeholder="none",
         on_resume="free",
     )
     answers: bool = _usual(
@@ -161,7 +147,6 @@ class RunConfig:
         "Default: RAG_EVAL_PROVIDER, else answers are checked against key facts.",
         has_variable=False,
         metavar="SPEC",
-        label="Judge",
         placeholder="none: check key facts",
         needs="answers",
         on_resume="free",
@@ -176,14 +161,11 @@ class RunConfig:
         label="Columns of a table of questions",
         placeholder="by their names",
     )
-    split: str = _data(
-        "test", "Which split of the judgments to use.", usual=True, metavar="NAME", label="Split"
-    )
+    split: str = _data("test", "Which split of the judgments to use.", usual=True, metavar="NAME")
     seed: int = _data(
         42,
         "Random seed of the query sample.",
         metavar="S",
-        label="Seed",
         low=0,
         high=2**63 - 1,
         request_field="random_seed",
@@ -228,14 +210,12 @@ class RunConfig:
         usual=True,
         metavar="NAME[:INDEX]",
         label="Preset of a rest: target",
-        placeholder="none",
     )
     concurrency: int = _calls(
         8,
         "How many queries to send at once.",
         usual=True,
         metavar="N",
-        label="Concurrency",
         low=1,
         high=1000,
         request_field="concurrency",
@@ -255,7 +235,6 @@ class RunConfig:
         "How many times to retry after a connection error or HTTP 502 to 504. After 429, a query "
         "waits for up to two minutes, unless this is 0.",
         metavar="N",
-        label="Retries",
         low=0,
         high=20,
     )
@@ -299,7 +278,6 @@ class RunConfig:
         "answer. Each is a metric, criterion.NAME, that gates can use.",
         metavar="FILE|DIR",
         label="Criteria of your own (file or folder)",
-        placeholder="none",
     )
     counterfactuals: bool = _answered(
         False,
@@ -315,7 +293,6 @@ class RunConfig:
         "exfiltration, or all, which need not be written. Turns --answers on.",
         metavar="[KIND,…]",
         label="Plant documents: all, or kinds of attacks, one per line",
-        placeholder="none",
         needs="",
     )
     faithfulness: str = _answered(
@@ -333,8 +310,6 @@ class RunConfig:
         "find runs by it.",
         usual=True,
         metavar="NAME",
-        label="Label",
-        placeholder="none",
     )
     tags: tuple[str, ...] = _labeled(
         (),
@@ -365,15 +340,12 @@ class RunConfig:
         "",
         "A sentence to store with the run, for later readers.",
         as_tag=True,
-        label="Note",
-        placeholder="none",
     )
     track: str = _labeled(
         "undeclared",
         "Whether the agent has seen judgments of this data set: zero-shot (no), trained (yes) or "
         "undeclared. Built-in agents are zero-shot if undeclared.",
         as_tag=True,
-        label="Track",
         choices=TRACKS,
         request_field="track",
     )
@@ -410,7 +382,6 @@ class RunConfig:
         "such as builtin:hybrid, rest:URL or mcp:URL. The agent gets its address as search_url.",
         metavar="TARGET",
         label="Search tool to record",
-        placeholder="none",
         same_in_shards=True,
     )
     searches: str = _option(
@@ -418,7 +389,6 @@ class RunConfig:
         "Read the searches of the agent from the file that `assay serve mcp --record` writes.",
         metavar="FILE",
         label="File of recorded searches",
-        placeholder="none",
         same_in_shards=True,
         group="Data",
     )
@@ -450,8 +420,11 @@ class RunConfig:
     )
 
     def __post_init__(self) -> None:
-        for name, kinds in field_types(RunConfig).items():
-            object.__setattr__(self, name, convert(name, getattr(self, name), kinds))
+        for name in ("target", "target_name"):
+            if not isinstance(getattr(self, name), str):
+                raise UsageError(f"{name} must be a string, got {getattr(self, name)!r}")
+        for name, option in settings().items():
+            object.__setattr__(self, name, option.read(getattr(self, name)))
         self._read_tags()
         if is_private():  # whatever starts the run: a page, a request, Python
             object.__setattr__(self, "private", True)
@@ -459,10 +432,10 @@ class RunConfig:
             object.__setattr__(self, name, masked(getattr(self, name)))
         if self.poison:
             object.__setattr__(self, "answers", True)
-        for name, option in option_table().items():
+        for name, option in settings().items():
             value = getattr(self, name)
-            check_range(name, value, option)
-            if option.needs and not getattr(self, option.needs) and value != default_of(name):
+            option.require_range(value)
+            if option.needs and not getattr(self, option.needs) and value != option.default:
                 flag = f"--{option.needs.replace('_', '-')}"
                 raise UsageError(f"{name} needs {flag}; set it as well")
         check_labels(self)
@@ -476,7 +449,7 @@ class RunConfig:
     def _read_tags(self) -> None:
         """`note=…` and `track=…` among the tags are settings of their own."""
         tags = parse_tags(self.tags)
-        for name, option in option_table().items():
+        for name, option in settings().items():
             if option.as_tag and name in tags:
                 object.__setattr__(self, name, tags.pop(name))
                 kept = tuple(f"{key}={value}" for key, value in tags.items())
@@ -537,20 +510,16 @@ class RunConfig:
         if unknown or "target" not in values:
             what = f"unknown settings {unknown}" if unknown else "no target"
             raise RunError(f"was not written by this version of Assay: {what}")
-        import orjson
-        from pydantic import ValidationError
-
         try:
-            return _read_settings(orjson.dumps(values), is_private())
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_context=False)[0]
-            place = ".".join(map(str, first["loc"]))
-            raise RunError(f"{place}: {first['msg']}, got {first['input']!r}") from None
+            return cls(**values)
+        except UsageError as error:
+            raise RunError(str(error)) from None
 
 
 _OLD_BM25 = ("k1", "b", "delta", "title_weight", "language", "stop_words")
-_OLD_JUDGE = {f"judge_{name}": name for name in field_types(JudgeSettings)} | {
+_OLD_JUDGE = {f"judge_{name}": name for name in option_fields(JudgeSettings)} | {
     "require_calibrated": "require_calibrated",
+    "max_cost": "max_cost",
 }
 
 
@@ -574,13 +543,10 @@ def _current(values: Mapping[str, Any]) -> dict[str, Any]:
         found["mapping"] = [*found.get("mapping", []), f"{CHUNK_KEY}{separator}"]
     if method := found.pop("method", ""):
         found["target"] = f"rest:{method} {found['target'].removeprefix('rest:')}"
-    if cost := found.pop("max_cost", None):
-        found["judge_set"] = {**found.get("judge_set", {}), "max_cost": cost}
     for name in ("poison_into", "reasons", "device", "reranker"):
         found.pop(name, None)
-    flat = {name: found.pop(name) for name in _OLD_JUDGE if name in found}
-    if flat:
-        found["judge_set"] = {_OLD_JUDGE[name]: value for name, value in flat.items()}
+    if flat := {key: found.pop(name) for name, key in _OLD_JUDGE.items() if name in found}:
+        found["judge_set"] = {**found.get("judge_set", {}), **flat}
     if index := found.pop("index", ""):
         found["preset"] = f"{found.get('preset', '')}:{index}"
     return without_unneeded(found)
@@ -591,7 +557,7 @@ def without_unneeded(values: Mapping[str, Any]) -> dict[str, Any]:
     found = dict(values)
     if found.get("poison"):
         found["answers"] = True
-    for name, option in option_table().items():  # a setting comes after the one that it needs
+    for name, option in settings().items():  # a setting comes after the one that it needs
         if name in found and option.needs and not found.get(option.needs):
             del found[name]
     return found
@@ -635,29 +601,6 @@ def check_labels(config: RunConfig) -> None:
 
 
 @cache
-def option_table() -> dict[str, Option]:
-    """The option of every field of `RunConfig` that has one, in their order."""
+def settings() -> dict[str, Option]:
+    """Every setting that has an option, by name, in the order of the fields."""
     return option_fields(RunConfig)
-
-
-@cache
-def _defaults() -> dict[str, Any]:
-    return {each.name: each.default for each in fields(RunConfig)}
-
-
-def default_of(name: str) -> Any:
-    """The default of a setting."""
-    return _defaults()[name]
-
-
-@lru_cache(maxsize=32)
-def _read_settings(content: bytes, _private: bool) -> RunConfig:
-    """Kept for a moment: the header of a run and its report have the same settings."""
-    return _reader().validate_json(content, strict=True)
-
-
-@cache
-def _reader() -> "TypeAdapter[RunConfig]":
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(RunConfig)

@@ -1,7 +1,8 @@
 """`Option`: how a setting of a run is offered, and which values it takes."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from numbers import Integral, Real
 from types import NoneType, UnionType
@@ -23,64 +24,143 @@ Group = Literal[
 ]
 """The sections of `assay eval --help`, in their order; the first is for what most runs need."""
 
-TYPE_WORDS = {
+CHECKED = "on"
+"""What a browser sends for a box that is ticked; for one that is not, it sends nothing."""
+
+_TYPE_WORDS = {
     str: "a string",
     bool: "True or False",
     int: "an integer",
     float: "a number",
     tuple: "a list of strings",
 }
-_TRUE, _FALSE = ("1", "true", "yes", "on", "t", "y"), ("0", "false", "no", "off", "f", "n")
+_NUMBERS: dict[type, Any] = {int: Integral, float: Real}
+_BOOLEANS = {
+    **dict.fromkeys(("1", "true", "yes", "on", "t", "y"), True),
+    **dict.fromkeys(("0", "false", "no", "off", "f", "n"), False),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """How a setting is offered to people and programs.
+    """How a setting is offered to people and programs; `option_fields` adds what its field says."""
 
-    Parameters:
-        help: one or two sentences for `--help` and the form.
-        group: the section of `--help` that it is in.
-        usual: whether `--help` shows it; the others need `--help-all`.
-        flag: the command-line flag; derived from the field's name by default. The key in
-            `assay.toml` and the environment variable are named after it.
-        has_variable: whether it has an environment variable.
-        separator: what stands between several values in the variable.
-        metavar: what stands for the value in the help.
-        label: the form's label; None keeps the setting out of the form.
-        placeholder: what an empty field of the form shows.
-        low: the smallest allowed value.
-        high: the largest allowed value.
-        choices: the only allowed values.
-        needs: the setting without which this one has no meaning.
-        on_resume: whether a resumed run may change it.
-        same_in_shards: whether the shards of one evaluation must agree on it.
-        request_field: the key in the A2A evaluator's request; empty if it takes none.
-        request_high: the largest value that a request may ask for, if it is below `high`.
-        cli: whether `assay eval` has it.
-        as_tag: whether the command line takes it as `--tag NAME=VALUE`.
-        optional: whether the command line tells "not given" from the default.
-    """
-
-    help: str
+    help: str  # one or two sentences for `--help` and the form
     group: Group = "Run"
-    usual: bool = False
-    flag: str = ""
+    usual: bool = False  # `--help` shows it; the others need `--help-all`
+    flag: str = ""  # by default, and for the label, what the field's name says
     has_variable: bool = True
-    separator: str = ";"
+    separator: str = ";"  # between several values in the variable
     metavar: str | None = None
-    label: str | None = None
-    placeholder: str = ""
+    label: str = ""  # in the form
+    placeholder: str = ""  # in an empty field of the form
     low: float | None = None
     high: float | None = None
     choices: tuple[str, ...] = ()
-    needs: str = ""
-    on_resume: OnResume = "fixed"
-    same_in_shards: bool = False
-    request_field: str = ""
-    request_high: int | None = None
-    cli: bool = True
-    as_tag: bool = False
-    optional: bool = False
+    needs: str = ""  # the setting without which this one has no meaning
+    on_resume: OnResume = "fixed"  # whether a resumed run may change it
+    same_in_shards: bool = False  # the shards of one evaluation must agree on it
+    request_field: str = ""  # the key in the A2A evaluator's request
+    request_high: int | None = None  # for a request, if it is below `high`
+    cli: bool = True  # `assay eval` and the form have it
+    as_tag: bool = False  # the command line takes it as `--tag NAME=VALUE`
+    optional: bool = False  # the command line tells "not given" from the default
+    name: str = ""
+    kind: type = str  # str, int, float, bool, tuple (of texts) or an `OptionPart`
+    nullable: bool = False  # None fits
+    default: Any = None
+
+    @property
+    def param(self) -> str:
+        """The name in `assay.toml` and in the command's signature."""
+        return self.flag.removeprefix("--").replace("-", "_")
+
+    @property
+    def env(self) -> str | None:
+        """The environment variable, or None."""
+        return f"ASSAY_{self.param.upper()}" if self.has_variable else None
+
+    @property
+    def is_part(self) -> bool:
+        """Whether the option takes `KEY=VALUE,…`."""
+        return issubclass(self.kind, OptionPart)
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether the flag may be given several times."""
+        return self.kind is tuple or self.is_part
+
+    @property
+    def command_default(self) -> Any:
+        """What the command line has if the flag is not given."""
+        missing = self.nullable or self.optional or self.default in ("", ())
+        return None if missing else self.default
+
+    @property
+    def widget(self) -> str:
+        """The form's control: `text`, `number`, `checkbox`, `select` or `lines`."""
+        if self.choices:
+            return "select"
+        kinds = {bool: "checkbox", tuple: "lines", int: "number", float: "number"}
+        return kinds.get(self.kind, "text")
+
+    def parse(self, text: str) -> Any:
+        """The value of a form field. Raises `UsageError`."""
+        text = text.strip()
+        if self.kind is bool:
+            return text == CHECKED
+        if self.kind is tuple:
+            return tuple(line.strip() for line in text.splitlines() if line.strip())
+        return self.read(text)
+
+    def format(self, value: Any) -> str:
+        """The value as text for a form field; `parse` reads it back."""
+        if self.kind is bool:
+            return CHECKED if value else ""
+        return "\n".join(map(str, value)) if self.kind is tuple else format_value(value)
+
+    def read(self, value: Any, name: str = "", *, check: bool = False) -> Any:
+        """The value as the field has it, from Python, a file or a text. Raises `UsageError`.
+
+        A run with another type could not be read back: numbers of NumPy, for example, become
+        Python's. With `check`, only values in the allowed range pass.
+        """
+        name = name or self.name
+        found = self._convert(value, name)
+        if check:
+            self.require_range(found, name)
+        return found
+
+    def _convert(self, value: Any, name: str) -> Any:
+        kind, text = self.kind, value if isinstance(value, str) else ""
+        if self.nullable and (value is None or value == ""):
+            return None
+        if issubclass(kind, OptionPart):
+            return kind.read(value, name)
+        if kind is tuple and isinstance(value, list | tuple):
+            if all(isinstance(each, str) for each in value):
+                return tuple(value)
+        elif kind is bool and (isinstance(value, bool) or text.lower() in _BOOLEANS):
+            return _BOOLEANS[text.lower()] if text else value
+        elif kind is str and isinstance(value, str):
+            return value
+        elif isinstance(value, bool):  # which Python takes for a number
+            pass
+        elif kind in _NUMBERS and isinstance(value, str | _NUMBERS[kind]):
+            with suppress(ValueError):
+                return int(value) if kind is int else float(value)
+        raise UsageError(f"{name} must be {_TYPE_WORDS[kind]}, got {value!r}")
+
+    def require_range(self, value: Any, name: str = "") -> None:
+        """Raise `UsageError` for a value that the option does not allow."""
+        name, low, high = name or self.name, self.low, self.high
+        if self.choices and value not in self.choices:
+            raise UsageError(f"{name} must be one of {', '.join(self.choices)}, got {value!r}")
+        if value is None or (low is None and high is None):
+            return
+        if not ((low is None or value >= low) and (high is None or value <= high)):  # NaN is not
+            bounds = f"at least {low}" if high is None else f"between {low} and {high}"
+            raise UsageError(f"{name} must be {bounds}, got {value}")
 
 
 class OptionFields:
@@ -99,68 +179,74 @@ class OptionFields:
 option_field = OptionFields()
 
 
+def option_fields(of: type) -> dict[str, Option]:
+    """The option of every field of a dataclass that has one, by name."""
+    return _option_fields(of)
+
+
+@cache
+def _option_fields(of: type) -> dict[str, Option]:
+    hints, found = get_type_hints(of), {}
+    for each in fields(of):
+        if (option := each.metadata.get("option")) is None:
+            continue
+        hint = hints[each.name]
+        kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+        (kind,) = (part for part in kinds if part is not NoneType)
+        found[each.name] = replace(
+            option,
+            name=each.name,
+            kind=kind if isinstance(kind, type) else tuple,
+            nullable=NoneType in kinds,
+            default=each.default,
+            flag=option.flag or f"--{each.name.replace('_', '-')}",
+            label=option.label or each.name.replace("_", " ").capitalize(),
+        )
+    return found
+
+
 class OptionPart:
     """Base of a nested part of the settings: one option that takes `KEY=VALUE,…`.
 
-    `JudgeSettings.parse(["votes=4,timeout=600"])`, or from the table of a file:
+    `JudgeSettings.read("votes=4,timeout=600")`, or from the table of a file:
     `JudgeSettings.read({"votes": 4})`. A key without a value is a switch.
     """
 
     @classmethod
-    def parse(cls, texts: Iterable[str], name: str) -> Self:
+    def read(cls, given: Any, name: str) -> Self:
         """Raises `UsageError` for an unknown key or a wrong value."""
-        given: dict[str, Any] = {}
-        for pair in (part.strip() for text in texts for part in text.split(",")):
-            if pair:
-                key, equals, value = (part.strip() for part in pair.partition("="))
-                given[key.replace("-", "_")] = value if equals else "true"
-        kinds = field_types(cls)
+        options = option_fields(cls)
+        if isinstance(given, cls):
+            given = {key: getattr(given, key) for key in options}
+        if not isinstance(given, Mapping):
+            given = _pairs([given] if isinstance(given, str) else given, name)
+        for key in given:
+            if key not in options:
+                hint = did_you_mean(key, options)
+                raise UsageError(f"{name} {key!r} is not one of {', '.join(options)}{hint}")
         values = {
-            key: from_text(f"{name} {key}", text, kinds[key]) if key in kinds else text
-            for key, text in given.items()
+            key: options[key].read(value, f"{name} {key}", check=True)
+            for key, value in given.items()
         }
-        return cls.read(values, name)
-
-    @classmethod
-    def read(cls, values: Mapping[str, Any], name: str) -> Self:
-        """The part from a mapping. Raises `UsageError`."""
-        kinds, options = field_types(cls), option_fields(cls)
-        for key in values:
-            if key not in kinds:
-                hint = did_you_mean(key, kinds)
-                raise UsageError(f"{name} {key!r} is not one of {', '.join(kinds)}{hint}")
-        read = {key: convert(f"{name} {key}", values[key], kinds[key]) for key in values}
-        for key, value in read.items():
-            check_range(f"{name} {key}", value, options[key])
-        return cls(**read)
+        return cls(**values)
 
     def __str__(self) -> str:
-        """What differs from the defaults, as `parse` reads it: `votes=4,timeout=600`."""
-        plain, words = type(self)(), []
-        for each in fields(self):  # type: ignore[arg-type]
-            value = getattr(self, each.name)
-            if value != getattr(plain, each.name):
-                words.append(each.name if value is True else f"{each.name}={format_value(value)}")
+        """What differs from the defaults, as `read` takes it: `votes=4,timeout=600`."""
+        words = []
+        for key, option in option_fields(type(self)).items():
+            if (value := getattr(self, key)) != option.default:
+                words.append(key if value is True else f"{key}={format_value(value)}")
         return ",".join(words)
 
 
-def option_fields(of: type) -> dict[str, Option]:
-    """The option of every field of a dataclass that has one, by name."""
-    return {each.name: each.metadata["option"] for each in fields(of) if "option" in each.metadata}
-
-
-def field_types(of: type) -> dict[str, tuple[type, bool]]:
-    """Of every field: str, bool, int, float, tuple (of texts) or a part, and whether None fits."""
-    return _field_types(of)
-
-
-@cache
-def _field_types(of: type) -> dict[str, tuple[type, bool]]:
+def _pairs(texts: Any, name: str) -> dict[str, str]:
+    if not isinstance(texts, Iterable) or not all(isinstance(text, str) for text in texts):
+        raise UsageError(f"{name} must be KEY=VALUE or a mapping, got {texts!r}")
     found = {}
-    for name, hint in get_type_hints(of).items():
-        kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
-        (kind,) = (each for each in kinds if each is not NoneType)
-        found[name] = (kind if isinstance(kind, type) else tuple, NoneType in kinds)
+    for pair in (part.strip() for text in texts for part in text.split(",")):
+        if pair:
+            key, equals, value = (part.strip() for part in pair.partition("="))
+            found[key.replace("-", "_")] = value if equals else "true"
     return found
 
 
@@ -169,69 +255,3 @@ def format_value(value: Any) -> str:
     if isinstance(value, float) and float(short := f"{value:g}") == value:
         return short
     return "" if value is None else str(value)
-
-
-def from_text(name: str, text: str, kinds: tuple[type, bool]) -> Any:
-    """The value that a text of a flag, variable or form stands for. Raises `UsageError`."""
-    kind, nullable = kinds
-    if not text and nullable:
-        return None
-    if kind is bool:
-        if text.lower() not in (*_TRUE, *_FALSE):
-            raise UsageError(f"{name} must be true or false, got {text!r}")
-        return text.lower() in _TRUE
-    if kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            raise UsageError(f"{name} must be {TYPE_WORDS[kind]}, got {text!r}") from None
-    return text
-
-
-def convert(name: str, value: Any, kinds: tuple[type, bool]) -> Any:
-    """The value as its field has it: a run with another type could not be read back.
-
-    Numbers of other libraries, such as NumPy's, become Python's. Raises `UsageError`.
-    """
-    kind, nullable = kinds
-    if value is None and nullable:
-        return None
-    if issubclass(kind, OptionPart):
-        return _part(name, value, kind)
-    if kind is tuple and isinstance(value, list | tuple):
-        if all(isinstance(text, str) for text in value):
-            return tuple(value)
-    elif isinstance(value, bool):
-        if kind is bool:
-            return value
-    elif kind is int and isinstance(value, Integral):
-        return int(value)
-    elif kind is float and isinstance(value, Real):
-        return float(value)
-    elif kind is str and isinstance(value, str):
-        return value
-    raise UsageError(f"{name} must be {TYPE_WORDS[kind]}, got {value!r}")
-
-
-def _part(name: str, value: Any, kind: type[OptionPart]) -> OptionPart:
-    if isinstance(value, kind):
-        return kind.read({each: getattr(value, each) for each in field_types(kind)}, name)
-    if isinstance(value, Mapping):
-        return kind.read(value, name)
-    texts = [value] if isinstance(value, str) else value
-    if isinstance(texts, list | tuple) and all(isinstance(text, str) for text in texts):
-        return kind.parse(texts, name)
-    raise UsageError(f"{name} must be KEY=VALUE or a mapping, got {value!r}")
-
-
-def check_range(name: str, value: Any, option: Option) -> None:
-    """Raise `UsageError` for a value that the option does not allow."""
-    if option.choices and value not in option.choices:
-        raise UsageError(f"{name} must be one of {', '.join(option.choices)}, got {value!r}")
-    if value is None or (option.low is None and option.high is None):
-        return
-    low, high = option.low, option.high
-    within = (low is None or value >= low) and (high is None or value <= high)
-    if not within:  # NaN is not
-        bounds = f"at least {low}" if high is None else f"between {low} and {high}"
-        raise UsageError(f"{name} must be {bounds}, got {value}")

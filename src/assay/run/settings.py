@@ -7,135 +7,36 @@ The command line's parameters, the form's fields, the words of the command that 
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from assay.errors import RunError, UsageError, did_you_mean
 from assay.llm.passages import EXTRACTIVE
-from assay.run.config import (
-    MAY_HOLD_SECRETS,
-    RunConfig,
-    default_of,
-    masked,
-    option_table,
-)
-from assay.run.option import (
-    Option,
-    OptionPart,
-    check_range,
-    convert,
-    field_types,
-    format_value,
-    from_text,
-)
-
-CHECKED = "on"
-"""What a browser sends for a box that is ticked; for one that is not, it sends nothing."""
+from assay.run.config import MAY_HOLD_SECRETS, RunConfig, masked, settings
+from assay.run.option import Option
 
 
-@dataclass(frozen=True, slots=True)
-class RunSetting:
-    """One option with the type and default of its field.
-
-    `kind` is str, int, float, bool, tuple (of texts) or an `OptionPart`; `nullable` if None fits.
-    """
-
-    name: str
-    option: Option
-    kind: type
-    nullable: bool
-    default: Any
-
-    @property
-    def flag(self) -> str:
-        """The command-line flag, `--top-k`."""
-        return self.option.flag or f"--{self.name.replace('_', '-')}"
-
-    @property
-    def param(self) -> str:
-        """The name in `assay.toml` and in the command's signature."""
-        return self.flag.removeprefix("--").replace("-", "_")
-
-    @property
-    def env(self) -> str | None:
-        """The environment variable, or None."""
-        return f"ASSAY_{self.param.upper()}" if self.option.has_variable else None
-
-    @property
-    def is_part(self) -> bool:
-        """Whether the option takes `KEY=VALUE,…`."""
-        return issubclass(self.kind, OptionPart)
-
-    @property
-    def repeatable(self) -> bool:
-        """Whether the flag may be given several times."""
-        return self.kind is tuple or self.is_part
-
-    @property
-    def command_default(self) -> Any:
-        """What the command line has if the flag is not given."""
-        missing = self.nullable or self.option.optional or self.default in ("", ())
-        return None if missing else self.default
-
-    @property
-    def help(self) -> str:
-        """The help for a command that has the option that this one needs, too."""
-        if not self.option.needs:
-            return self.option.help
-        words = self.option.help
-        return f"With {settings()[self.option.needs].flag}: {words[0].lower()}{words[1:]}"
-
-    @property
-    def widget(self) -> str:
-        """The form's control: `text`, `number`, `checkbox`, `select` or `lines`."""
-        if self.option.choices:
-            return "select"
-        kinds = {bool: "checkbox", tuple: "lines", int: "number", float: "number"}
-        return kinds.get(self.kind, "text")
-
-    def parse(self, text: str) -> Any:
-        """The value of a form field. Raises `UsageError`."""
-        text = text.strip()
-        if self.kind is bool:
-            return text == CHECKED
-        if self.kind is tuple:
-            return tuple(line.strip() for line in text.splitlines() if line.strip())
-        if self.is_part:
-            return convert(self.name, text, (self.kind, False))
-        return from_text(self.name, text, (self.kind, self.nullable))
-
-    def format(self, value: Any) -> str:
-        """The value as text for a form field; `parse` reads it back."""
-        if self.kind is bool:
-            return CHECKED if value else ""
-        if self.kind is tuple:
-            return "\n".join(map(str, value))
-        return format_value(value)
-
-
-@cache
-def settings() -> dict[str, RunSetting]:
-    """Every setting that has an option, by name, in the order of the fields."""
-    kinds = field_types(RunConfig)
-    return {
-        name: RunSetting(name, option, *kinds[name], default_of(name))
-        for name, option in option_table().items()
-    }
-
-
-def command_settings() -> list[RunSetting]:
+def command_settings() -> list[Option]:
     """Those of `assay eval`, in order."""
-    return [
-        setting
-        for setting in settings().values()
-        if setting.option.cli and not setting.option.as_tag
-    ]
+    return [setting for setting in form_settings() if not setting.as_tag]
 
 
-def form_settings() -> list[RunSetting]:
+def form_settings() -> list[Option]:
     """Those of the form that starts an evaluation, in order."""
-    return [setting for setting in settings().values() if setting.option.label is not None]
+    return [setting for setting in settings().values() if setting.cli]
+
+
+def help_with_conditions(setting: Option) -> str:
+    """The help for a command that has the option that this one needs, too."""
+    words = setting.help
+    if not setting.needs:
+        return words
+    return f"With {settings()[setting.needs].flag}: {words[0].lower()}{words[1:]}"
+
+
+def negative_flag(setting: Option) -> str:
+    """`--no-answers`; empty for an option that says no itself, such as --no-cache."""
+    flag = setting.flag
+    return "" if flag.startswith("--no-") else flag.replace("--", "--no-", 1)
 
 
 def arguments(config: RunConfig) -> list[tuple[str, str | None]]:
@@ -150,7 +51,8 @@ def arguments(config: RunConfig) -> list[tuple[str, str | None]]:
         if not _has_meaning(setting, config):
             continue
         if setting.kind is bool:
-            words.append((setting.flag if value else setting.flag.replace("--", "--no-", 1), None))
+            if flag := setting.flag if value else negative_flag(setting):
+                words.append((flag, None))
         elif setting.kind is tuple:
             words += [(setting.flag, str(each)) for each in value]
         elif setting.name == "judge":  # left out, the environment would choose one
@@ -159,8 +61,8 @@ def arguments(config: RunConfig) -> list[tuple[str, str | None]]:
             words += [(setting.flag, text)] if (text := str(value)) else []
         elif value is not None and (value != "" or setting.default != ""):
             words.append((setting.flag, setting.format(value)))
-    for setting in settings().values():
-        if setting.option.as_tag and (value := getattr(config, setting.name)) != setting.default:
+    for setting in form_settings():
+        if setting.as_tag and (value := getattr(config, setting.name)) != setting.default:
             words.append(("--tag", f"{setting.name}={value}"))
     if config.num_shards > 1:
         words.append(("--shard", f"{config.shard_index + 1}/{config.num_shards}"))
@@ -197,18 +99,18 @@ def read_option_table(table: Mapping[str, Any], where: str, *others: str) -> dic
     return values
 
 
-def _table_value(setting: RunSetting, value: Any, where: str) -> Any:
-    if setting.kind is tuple and isinstance(value, str):
-        value = [value]
+def _table_value(setting: Option, value: Any, where: str) -> Any:
     if setting.name == "request" and isinstance(value, dict):
         value = json.dumps(value)
     if setting.kind is tuple and isinstance(value, dict):
         value = [f"{key}={text}" for key, text in value.items()]
-    return convert(where, value, (setting.kind, False))
+    if setting.kind is tuple and isinstance(value, str):
+        value = [value]
+    return setting.read(value, where)
 
 
-def _has_meaning(setting: RunSetting, config: RunConfig) -> bool:
-    needs = setting.option.needs
+def _has_meaning(setting: Option, config: RunConfig) -> bool:
+    needs = setting.needs
     return not needs or (bool(getattr(config, needs)) and _has_meaning(settings()[needs], config))
 
 
@@ -238,7 +140,7 @@ def resumed(config: RunConfig, changes: Mapping[str, Any], run: str) -> RunConfi
     allowed = {}
     for name, value in changes.items():
         setting = settings().get(name)
-        if setting is not None and setting.option.on_resume == "free":
+        if setting is not None and setting.on_resume == "free":
             allowed[name] = value
             continue
         given = masked(value)
@@ -258,7 +160,7 @@ def require_same(configs: Mapping[str, RunConfig]) -> None:
     for name, config in others:
         for setting in settings().values():
             value, expected = getattr(config, setting.name), getattr(first, setting.name)
-            if setting.option.same_in_shards and value != expected:
+            if setting.same_in_shards and value != expected:
                 raise RunError(
                     f"run {name!r} has {setting.name} {value}, run {first_name!r} has {expected}: "
                     "not shards of one evaluation"
@@ -272,68 +174,15 @@ def environment_defaults(names: Iterable[str]) -> dict[str, Any]:
     """
     found = {}
     for setting in (settings()[name] for name in names):
-        text = os.environ.get(setting.env or "", "").strip()
-        if not text:
-            continue
-        try:
-            kinds = (setting.kind, setting.nullable)
-            value = from_text(setting.name, text, kinds) if setting.kind is bool else None
-            value = setting.parse(text) if value is None else value
-            check_range(setting.name, value, setting.option)
-        except UsageError as error:
-            raise UsageError(f"{setting.env}: {error}") from None
-        found[setting.name] = value
+        if text := os.environ.get(setting.env or "", "").strip():
+            try:
+                found[setting.name] = setting.read(text, check=True)
+            except UsageError as error:
+                raise UsageError(f"{setting.env}: {error}") from None
     return found
 
 
-def request_settings() -> dict[str, RunSetting]:
+def request_settings() -> dict[str, Option]:
     """The settings that the A2A evaluator takes, by their key in its request."""
-    return {
-        setting.option.request_field: setting
-        for setting in settings().values()
-        if setting.option.request_field
-    }
-
-
-_JSON_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number"}
-
-
-def option_schema(setting: RunSetting) -> dict[str, Any]:
-    """The JSON Schema of a setting in assay.toml."""
-    text = {"type": "string"}
-    if setting.is_part:
-        parts = field_types(setting.kind)
-        keys = {name: {"type": _JSON_TYPES[kind]} for name, (kind, _) in parts.items()}
-        table = {"type": "object", "properties": keys, "additionalProperties": False}
-        found: dict[str, Any] = {"anyOf": [text, table]}
-    elif setting.kind is tuple:
-        found = {"anyOf": [text, {"type": "array", "items": text}, {"type": "object"}]}
-    else:
-        found = {"type": _JSON_TYPES[setting.kind]}
-    limits = {"minimum": setting.option.low, "maximum": setting.option.high}
-    found |= {name: bound for name, bound in limits.items() if bound is not None}
-    if setting.option.choices:
-        found["enum"] = list(setting.option.choices)
-    return {**found, "description": setting.option.help}
-
-
-def project_schema() -> dict[str, Any]:
-    """The JSON Schema of assay.toml: options of a run at the top, in `[eval]`, `[target.NAME]`.
-
-    Tables and keys of other verbs are allowed without a check.
-    """
-    options = {setting.param: option_schema(setting) for setting in command_settings()}
-    table = {"type": "object", "properties": options}
-    named = {
-        "type": "object",
-        "properties": {"target": {"type": "string"}, **options},
-        "required": ["target"],
-        "additionalProperties": False,
-    }
-    targets = {"type": "object", "additionalProperties": {"$ref": "#/$defs/target"}}
-    return {
-        "title": "assay.toml",
-        "type": "object",
-        "properties": {**options, "eval": table, "target": targets},
-        "$defs": {"target": named},
-    }
+    every = settings().values()
+    return {setting.request_field: setting for setting in every if setting.request_field}

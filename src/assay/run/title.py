@@ -6,8 +6,8 @@ settings tell them apart.
 
 from collections.abc import Sequence
 
+from assay.run.config import settings
 from assay.run.models import RunHeader
-from assay.run.settings import settings
 
 COST_TAG = "cost_usd"
 """The tag for what a run cost at the agent: a figure, which tells no runs apart."""

@@ -21,7 +21,8 @@ from assay.net.json import JsonObject
 from assay.net.outbound import split_address
 from assay.net.redact import redact_url
 from assay.run.config import RunConfig
-from assay.run.settings import RunSetting, environment_defaults, request_settings
+from assay.run.option import Option
+from assay.run.settings import environment_defaults, request_settings
 from assay.serve.a2a import TaskRefused, read_request
 from assay.targets.a2a_card import base_address
 
@@ -70,11 +71,10 @@ class _PlatformConfig(BaseModel):
         } | ({"search": f"builtin:{self.search}"} if self.search else {})
 
 
-def _request_field(setting: RunSetting) -> tuple[Any, Any]:
+def _request_field(setting: Option) -> tuple[Any, Any]:
     kinds: dict[type, Any] = {int: Integer, float: Number}
     kind = kinds.get(setting.kind, setting.kind)
-    option = setting.option
-    limits = {"ge": option.low, "le": option.request_high or option.high}
+    limits = {"ge": setting.low, "le": setting.request_high or setting.high}
     bounds = {name: value for name, value in limits.items() if value is not None}
     field = Field(default=setting.default, **bounds)  # type: ignore[call-overload]
     return (kind | None if setting.nullable else kind), field

@@ -26,7 +26,7 @@ from assay.evaluation.plan import (
 from assay.net.outbound import OutboundPolicy, split_address
 from assay.net.redact import reveal
 from assay.report.numbers import figure
-from assay.run.config import RunConfig, option_table
+from assay.run.config import RunConfig, settings
 from assay.search.explanation import Explanation
 from assay.search.retriever import check_request
 from assay.targets.health_check import HealthReport, query_of
@@ -70,7 +70,7 @@ def checks_of(
         yield "request", partial(require_public, http_request_settings(config), "")
     for gate in config.gates:
         yield "gates", partial(parse_gate, gate, config.top_k, config.compare_to)
-    yield "target", partial(require_used_settings, config, given=option_table())
+    yield "target", partial(require_used_settings, config, given=settings())
     if config.judge:  # a wrong name is reported before the run, not after it
         yield "judge", partial(open_model, config.judge)
 

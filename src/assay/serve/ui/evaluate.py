@@ -20,7 +20,7 @@ from assay.llm.passages import EXTRACTIVE
 from assay.net.redact import full_text
 from assay.run.config import MAY_HOLD_SECRETS, RunConfig
 from assay.run.folder import RunFolder
-from assay.run.option import Group, check_range
+from assay.run.option import Group
 from assay.run.settings import form_fields, form_settings, read_form
 from assay.run.state import RunState
 from assay.serve.ui.check import (
@@ -161,7 +161,7 @@ def _form_page(
     problems: Mapping[str, str] | None = None,
     tried: TriedQuery | None = None,
 ) -> Response:
-    groups = {title: [s for s in form_settings() if s.option.group == title] for title in _GROUPS}
+    groups = {title: [s for s in form_settings() if s.group == title] for title in _GROUPS}
     examples = [one for kind in TARGET_KINDS.values() for one in kind.examples]
     known = sorted({line.target for line in ui.index.lines() if line.target})
     named = allowed_targets(ui)
@@ -218,7 +218,7 @@ def form_problems(ui: Ui, given: Mapping[str, str]) -> dict[str, str]:
     for setting in form_settings():
         try:
             if setting.name in given:
-                check_range(setting.name, setting.parse(given[setting.name]), setting.option)
+                setting.require_range(setting.parse(given[setting.name]))
         except UsageError as error:
             problems[setting.name] = str(error)
     if problems:
