@@ -5,7 +5,7 @@ import pytest
 from assay.answers.case import AnswerCase
 from assay.answers.differences import differences
 from assay.answers.findings import binomial_tail, find_faults
-from assay.answers.outcome import outcome
+from assay.answers.outcome import outcome, states
 from assay.answers.statements import abstained, statements
 from assay.answers.values import is_in, polarity, values
 from assay.data.dataset import Fact, ReferenceAnswer
@@ -24,6 +24,7 @@ from assay.llm.passages import ContextChunk
         ("2024-05-03", "3 June 2024", False),
         ("Mr Ida Solheim", "by Solheim", True),
         ("84 kg", "84 euros", False),
+        ("120 kroner", "120 euros", False),
     ],
 )
 def test_values_agree_in_any_spelling(one: str, other: str, same: bool) -> None:
@@ -96,6 +97,22 @@ def test_an_answer_ends_in_one_of_six_ways(answer: str, facts: bool, ended: str)
 def test_a_changed_sentence_differs_from_its_source(said: str, kind: str | None) -> None:
     found = differences(said, {"A locker in the north hall costs 3 euros.": "the source"})
     assert [each.kind for each in found] == ([kind] if kind else [])
+
+
+@pytest.mark.parametrize(
+    ("said", "wording", "stated"),
+    [
+        ("It leaves at 10:45 pm.", "22:45", True),
+        ("It leaves at 10:45 am.", "22:45", False),
+        ("It does not leave at 10:45 pm.", "22:45", False),
+        ("It opens at 8 a.m.", "8:00", True),
+        ("It opens at 8 pm.", "8:00", False),
+        ("It opens on May 3rd.", "3 May", True),
+        ("It opens in May.", "3 May", False),
+    ],
+)
+def test_a_time_or_date_is_stated_in_any_spelling(said: str, wording: str, stated: bool) -> None:
+    assert states(said, Fact(wording, (wording,))) is stated
 
 
 def test_negations_that_deny_nothing() -> None:

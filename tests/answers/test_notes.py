@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
@@ -44,9 +45,9 @@ def test_reference_answers_state_all_their_facts_and_decline_where_they_must(
 ) -> None:
     scores = measure_answers(reference_cases(notes))
     for name in ("fact_recall", "abstention", "context_recall", "multi_hop_coverage"):
-        assert scores.mean(name) == 1.0, name
-    assert scores.mean("faithfulness") > 0.8
-    assert len(scores.query_ids["fact_recall"]) == 104
+        assert fmean(scores[name].values()) == 1.0, name
+    assert fmean(scores["faithfulness"].values()) > 0.8
+    assert len(scores["fact_recall"]) == 104
 
 
 DOCUMENTED = ("the reference answers", "BM25, top 5, extractive")
@@ -63,14 +64,14 @@ def test_the_figures_of_the_page_are_those_that_are_measured(notes: Dataset, row
     names = next(line for line in lines if "fact_recall" in line and "abstention" in line)
     said = next(line[1:] for line in lines if line[0] == row)
     names = names[-len(said) :]
-    measured = [scores.mean(name) for name in names]
+    measured = [fmean(scores[name].values()) for name in names]
     assert [float(each) for each in said] == pytest.approx(measured, abs=0.00051)
 
 
 def test_somebody_elses_answers_state_next_to_nothing(notes: Dataset) -> None:
     scores = measure_answers(reference_cases(notes, shift=7))
-    assert scores.mean("fact_recall") < 0.02
-    assert scores.mean("context_recall") < 0.05
+    assert fmean(scores["fact_recall"].values()) < 0.02
+    assert fmean(scores["context_recall"].values()) < 0.05
 
 
 async def _extractive(notes: Dataset, gold: bool) -> list[AnswerCase]:
@@ -101,9 +102,9 @@ async def _extractive(notes: Dataset, gold: bool) -> list[AnswerCase]:
 def test_a_whole_run_without_a_model_is_measured_and_diagnosed(notes: Dataset) -> None:
     ours = asyncio.run(_extractive(notes, gold=False))
     scores = measure_answers(ours)
-    assert 0.1 < scores.mean("fact_recall") < 0.9
+    assert 0.1 < fmean(scores["fact_recall"].values()) < 0.9
     quoted = [case for case in ours if case.citations]
-    assert measure_answers(quoted).mean("faithfulness") > 0.95
+    assert fmean(measure_answers(quoted)["faithfulness"].values()) > 0.95
     gold = {case.query_id: case for case in asyncio.run(_extractive(notes, gold=True))}
     others = {query_id: Counterfactuals(gold=correct(case)) for query_id, case in gold.items()}
     found = {case.query_id: diagnose(case, others[case.query_id]) for case in ours}

@@ -7,12 +7,9 @@ the values of two agents can be paired, and declining or failing never improves 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from assay.answers.case import AnswerCase
 from assay.answers.faithfulness import answer_relevance, faithfulness
 from assay.answers.outcome import fact_recall
-from assay.metrics.graded import Floats
 
 
 def share_relevant(found: Collection[str], relevant: Collection[str]) -> float:
@@ -140,46 +137,13 @@ _ALL = [
 ANSWER_METRICS: Mapping[str, AnswerMetric] = {metric.name: metric for metric in _ALL}
 
 
-@dataclass(frozen=True, eq=False)
-class AnswerScores:
-    """For each metric the questions it covers, and one value for each of them in that order."""
-
-    query_ids: dict[str, list[str]]
-    values: dict[str, Floats]
-
-    def mean(self, metric: str) -> float:
-        """The mean over the covered questions; 0 if there are none."""
-        values = self.values[metric]
-        return float(values.mean()) if values.size else 0.0
-
-    def without(self, names: Collection[str]) -> "AnswerScores":
-        """All but these metrics."""
-        kept = [name for name in self.query_ids if name not in names]
-        return AnswerScores(
-            {name: self.query_ids[name] for name in kept},
-            {name: self.values[name] for name in kept},
-        )
-
-    def joined(self, other: "AnswerScores") -> "AnswerScores":
-        """These questions, then those of `other`."""
-        names = dict.fromkeys((*self.query_ids, *other.query_ids))
-        nothing = np.array([], dtype=np.float64)
-        return AnswerScores(
-            {n: [*self.query_ids.get(n, ()), *other.query_ids.get(n, ())] for n in names},
-            {
-                n: np.concatenate([self.values.get(n, nothing), other.values.get(n, nothing)])
-                for n in names
-            },
-        )
+Columns = dict[str, dict[str, float]]
+"""By the name of each metric its values by query id: of the questions that it covers."""
 
 
-def measure_answers(cases: Sequence[AnswerCase]) -> AnswerScores:
+def measure_answers(cases: Sequence[AnswerCase]) -> Columns:
     """Score every case by every metric that covers it."""
-    query_ids: dict[str, list[str]] = {}
-    values: dict[str, Floats] = {}
-    for metric in _ALL:
-        covered = [case for case in cases if metric.covers(case)]
-        query_ids[metric.name] = [case.query_id for case in covered]
-        figures = [metric.measure(case) for case in covered]
-        values[metric.name] = np.array(figures, dtype=np.float64)
-    return AnswerScores(query_ids, values)
+    return {
+        metric.name: {case.query_id: metric.measure(case) for case in cases if metric.covers(case)}
+        for metric in _ALL
+    }

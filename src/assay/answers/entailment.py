@@ -12,7 +12,7 @@ model tells it from what is contradicted.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -143,52 +143,31 @@ def _order(labels: Mapping[Any, str], name: str) -> list[int]:
     return [first for first, *_ in places]
 
 
-@dataclass(frozen=True)
-class SourceWindows:
-    """The texts that claims are read against, cut into windows once."""
-
-    texts: tuple[str, ...]
-
-    @cached_property
-    def _sentences(self) -> list[list[str]]:
-        return [sentences(text) or [text] for text in self.texts]
-
-    @cached_property
-    def singles(self) -> list[str]:
-        """Every sentence."""
-        return [sentence for said in self._sentences for sentence in said]
-
-    @cached_property
-    def windows(self) -> list[str]:
-        """Every three sentences that follow each other."""
-        return [
-            " ".join(said[start : start + _WINDOW])
-            for said in self._sentences
-            for start in range(max(1, len(said) - _WINDOW + 1))
-        ]
-
-
 def support(model: EntailmentModel, claim: str, sources: Sequence[str]) -> float:
     """From 0, contradicted, to 1, supported; 0 if there is nothing to read the claim against."""
-    return _support(model, claim, SourceWindows(tuple(sources)))
-
-
-def _support(model: EntailmentModel, claim: str, sources: SourceWindows) -> float:
-    if not sources.texts:
+    if not sources:
         return 0.0
     views = [
         _nearest(claim, texts, number)
-        for texts, number in (
-            (sources.singles, _SINGLES),
-            (sources.windows, _WINDOWS),
-            (sources.texts, 1),
-        )
+        for texts, number in zip(_windows(tuple(sources)), (_SINGLES, _WINDOWS, 1), strict=True)
     ]
     pairs = [(text, claim) for view in views for text, _ in view]
     found = np.log(np.maximum(model.probabilities(pairs), 1e-9))
     odds = iter(found[:, 0] - found[:, 2])
     score = sum(weight * next(odds) for view in views for _, weight in view) / len(views)
     return float(1 / (1 + math.exp(-score)))
+
+
+@lru_cache(maxsize=8)
+def _windows(texts: tuple[str, ...]) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
+    """Every sentence, every three that follow each other, and the whole texts."""
+    said = [sentences(text) or [text] for text in texts]
+    windows = [
+        " ".join(each[start : start + _WINDOW])
+        for each in said
+        for start in range(max(1, len(each) - _WINDOW + 1))
+    ]
+    return [sentence for each in said for sentence in each], windows, texts
 
 
 def _nearest(claim: str, texts: Sequence[str], number: int) -> list[tuple[str, float]]:
@@ -236,13 +215,13 @@ def measure_support(
     numbers: list[int] = []
     for done, case in enumerate(cases, start=1):
         claims = case.claims[:_MAX_CLAIMS] if case.attempted else []
-        sources = SourceWindows(tuple(case.shown.values()))
-        found = [_support(model, claim, sources) for claim in claims]
-        if case.answerable and sources.texts:
+        sources = list(case.shown.values())
+        found = [support(model, claim, sources) for claim in claims]
+        if case.answerable and sources:
             values[case.query_id] = sum(found) / len(found) if found else 0.0
         numbers += [len(found)] if found else []
         low = min(zip(found, claims, strict=True), default=None)
-        if low and sources.texts and threshold is not None and low[0] < threshold:
+        if low and sources and threshold is not None and low[0] < threshold:
             flagged[case.query_id] = low[1]
         progress("reading answers with the model", done, len(cases))
     mean = sum(numbers) / len(numbers) if numbers else 1.0

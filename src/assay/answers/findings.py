@@ -28,11 +28,8 @@ def find_faults(
 ) -> list[AnswerFinding]:
     """What is wrong with the answers of a run, the worst and the most frequent first.
 
-    Parameters:
-        cases: the questions with their answers.
-        quote: whether a finding may quote an answer; not in a private run.
-        skip: ids of checks that nothing is known about.
-        further: checks at the end of the last list.
+    Without `quote`, as in a private run, no finding quotes an answer. `skip` are ids of checks that
+    nothing is known about, `further` are checks at the end of the last list.
     """
     found: list[AnswerFinding] = []
     *lists, last = check_lists(cases)

@@ -152,7 +152,7 @@ def taken_back(said: Sequence[str]) -> str | None:
 
 def _asserts(said: Sequence[str], fact: Fact, reference: str) -> bool:
     for wording in fact.accept:
-        having = [each for each in said if has(each, wording) or has_bare_number(each, wording)]
+        having = [each for each in said if _has_in_any_form(each, wording)]
         if not having:
             continue
         expected = [polarity(each) for each in sentences(reference) if has(each, wording)]
@@ -199,6 +199,22 @@ def _before(clause: str, wording: str) -> str:
 @lru_cache(maxsize=20_000)
 def _tokens(text: str) -> tuple[str, ...]:
     return tokens(text)
+
+
+def _has_in_any_form(sentence: str, wording: str) -> bool:
+    """Whether a sentence has the wording, its number alone, or the same time or date."""
+    if has(sentence, wording) or has_bare_number(sentence, wording):
+        return True
+    for wanted in values(wording):
+        if wanted.kind in ("time", "date") and wanted.text.strip() == normalize(wording).strip():
+            # "3 May" needs its day, and "8:00" may be 8 a.m. and is not 8 p.m.
+            return any(
+                all(mine in (None, its) for mine, its in zip(wanted.key, value.key, strict=True))
+                and ("p" not in value.key or "p" in wanted.key)
+                for value in values(sentence)
+                if value.kind == wanted.kind
+            )
+    return False
 
 
 def has_bare_number(sentence: str, wording: str) -> bool:

@@ -48,9 +48,7 @@ MAX_STATEMENTS = 500
 def statements(answer: str, names: Collection[str] = ()) -> list[str]:
     """The sentences of an answer without markup, source marks and its list of sources.
 
-    Parameters:
-        answer: the text as the application gave it.
-        names: ids and titles of documents; what names nothing else in brackets is a source mark.
+    `names` are ids and titles of documents: what names nothing else in brackets is a source mark.
     """
     known = {normalize(name) for name in names}
     bare = _FOOTNOTE.sub("", _LINK.sub(r"\1", answer))

@@ -23,10 +23,12 @@ _TENS = words("twenty thirty forty fifty sixty seventy eighty ninety")
 _NUMBERS = dict(zip(_SMALL + _TENS, [*range(1, 20), *range(20, 100, 10)], strict=True))
 _UNIT_FORMS = """minute minutes min mins, hour hours hr hrs h, second seconds sec secs, day days,
     week weeks, month months, year years, night nights, euro euros eur €, dollar dollars usd $,
-    pound pounds gbp £ lbs, cent cents, pence p, percent %, km kilometer kilometers kilometre
-    kilometres, m meter meters metre metres, cm centimetre centimetres, mm, bar, kg kilo kilos
-    kilogram kilograms, ton tons tonnes, g gram grams, mg, mile miles, l liter liters litre
-    litres, ml, nm, kw, kwh, mb, gb, mbit, ° °c degrees celsius, person persons people"""
+    pound pounds gbp £ lbs, krone kroner kronor kr nok sek dkk, franc francs chf, yen jpy ¥,
+    zloty pln, rupee rupees inr, yuan cny, cent cents, pence p, percent %, km kilometer
+    kilometers kilometre kilometres, m meter meters metre metres, cm centimetre centimetres, mm,
+    bar, kg kilo kilos kilogram kilograms, ton tons tonnes, g gram grams, mg, mile miles, ft foot
+    feet, inch inches, ounce ounces oz, l liter liters litre litres, ml, nm, kw, kwh, mb, gb,
+    mbit, ° °c degrees celsius, person persons people"""
 _UNITS = {form: forms.split()[0] for forms in _UNIT_FORMS.split(",") for form in forms.split()}
 _MONTHS = "january february march april may june july august september october november december"
 _MONTH_NUMBERS = {name[:3]: number for number, name in enumerate(_MONTHS.split(), start=1)}

@@ -9,7 +9,7 @@ import numpy as np
 
 from assay.answers.answer_metrics import (
     ANSWER_METRICS,
-    AnswerScores,
+    Columns,
     measure_answers,
     unknown_citations,
 )
@@ -69,29 +69,24 @@ _NO_TEXTS: Mapping[str, object] = {
 _OF_TEXTS = ("faithfulness", "judged_faithfulness", "model_faithfulness", "hallucination_rate")
 
 
-def measure_results(cases: Sequence[AnswerCase], results: AnswerResults) -> AnswerScores:
+def measure_results(cases: Sequence[AnswerCase], results: AnswerResults) -> Columns:
     """The metrics that need no model and those of the judge, correctness first."""
-    judged: dict[str, dict[str, float]] = {
-        name: {} for name in ("correctness", "truthfulness", "hallucination_rate")
-    }
+    judged: Columns = {name: {} for name in ("correctness", "truthfulness", "hallucination_rate")}
     if results.judge is not None and results.verdicts:
         judged |= {"judged_facts": {}, "judged_faithfulness": {}}
     for case in cases:
         for name, value in _judged(case, results.verdict_of(case)).items():
             if name in judged:
                 judged[name][case.query_id] = value
-    after: dict[str, Mapping[str, float]] = {}
-    if results.support is not None:
-        after["model_faithfulness"] = results.support.values
+    columns = {name: each for name, each in judged.items() if each and name not in results.unread}
+    if results.nuggets is not None:
+        columns |= results.nuggets.scores()
+    columns |= measure_answers(cases)
+    if results.support is not None and results.support.values:
+        columns["model_faithfulness"] = dict(results.support.values)
     if results.poison is not None:
-        after |= poison_columns(results.poison)
-    known = {name: each for name, each in judged.items() if name not in results.unread}
-    stated = AnswerScores({}, {}) if results.nuggets is None else results.nuggets.scores()
-    parts = [_scores(known), stated, measure_answers(cases), _scores(after)]
-    return AnswerScores(
-        {name: ids for part in parts for name, ids in part.query_ids.items()},
-        {name: values for part in parts for name, values in part.values.items()},
-    )
+        columns |= poison_columns(results.poison)
+    return columns
 
 
 def _judged(case: AnswerCase, verdict: Verdict) -> dict[str, float]:
@@ -111,14 +106,6 @@ def _judged(case: AnswerCase, verdict: Verdict) -> dict[str, float]:
     return found
 
 
-def _scores(columns: Mapping[str, Mapping[str, float]]) -> AnswerScores:
-    filled = {name: column for name, column in columns.items() if column}
-    return AnswerScores(
-        {name: list(column) for name, column in filled.items()},
-        {name: np.array(list(column.values())) for name, column in filled.items()},
-    )
-
-
 def invented_report(invented: Sequence[tuple[str, str]]) -> InventedCitations:
     """Query ids with the ids of documents that are cited and do not exist: how many, and some."""
     examples = [
@@ -136,7 +123,7 @@ class AnswerReport:
         results: AnswerResults,
         dataset: Dataset,
         config: RunConfig,
-        scores: AnswerScores | None = None,
+        scores: Columns | None = None,
         *,
         skip: Collection[str] = (),
     ) -> None:
@@ -150,12 +137,12 @@ class AnswerReport:
         self._config = config
         self._scores = scores or self._measured(cases)
 
-    def _measured(self, cases: Sequence[AnswerCase]) -> AnswerScores:
+    def _measured(self, cases: Sequence[AnswerCase]) -> Columns:
         """Nothing is called unfaithful if there is no text to compare with."""
         scores = measure_results(cases, self._results)
         if self._dataset.documents or any(case.contexts for case in cases):
             return scores
-        return scores.without(_OF_TEXTS)
+        return {name: each for name, each in scores.items() if name not in _OF_TEXTS}
 
     def section(self) -> AnswersReport:
         """What the tables show; the answers themselves are in the rows."""
@@ -189,12 +176,8 @@ class AnswerReport:
 
     def rows(self) -> Iterable[AnswerRow]:
         """One row for each question, with the values of all metrics that cover it."""
-        columns = {
-            name: dict(zip(ids, self._scores.values[name].tolist(), strict=True))
-            for name, ids in self._scores.query_ids.items()
-        }
-        for rated in self._results.criteria:
-            columns[rated.criterion.metric] = rated.values
+        rated = {each.criterion.metric: each.values for each in self._results.criteria}
+        columns = {**self._scores, **rated}
         for case in self._cases:
             query_id = case.query_id
             figures = {name: by[query_id] for name, by in columns.items() if query_id in by}
@@ -282,17 +265,17 @@ class AnswerReport:
         return BY_VALUES if any(case.reference.answer for case in self._cases) else BY_DECLINING
 
     def _statistics(self) -> Iterable[tuple[str, AnswerStatistic]]:
-        for name, values in self._scores.values.items():
-            if not values.size:
+        for name, column in self._scores.items():
+            if not column:
                 continue
+            values = np.array(list(column.values()))
             bounds = TRUTHFULNESS_BOUNDS if name == "truthfulness" else SCORES
             summary = summarize(values, seed=self._config.seed, bounds=bounds)
             metric = ANSWER_METRICS.get(name)
             # 0 is the best of a rate of faults: no mean is too high for it.
             ceiling = None if name in LOWER_IS_BETTER else 1.0
             if metric is not None:
-                ids = set(self._scores.query_ids[name])
-                covered = [case for case in self._cases if case.query_id in ids]
+                covered = [case for case in self._cases if case.query_id in column]
                 ceiling = metric.mean_ceiling(covered, self._config.top_k)
             yield name, answer_statistic(summary, ceiling, self._how(name))
 

@@ -32,17 +32,11 @@ class TargetLost(Exception):
 
 @dataclass(frozen=True)
 class CounterfactualRunner:
-    """Asks questions again with the pace and the limits of the run.
+    """Asks questions again with the data, the settings and the pace of a run.
 
-    Parameters:
-        dataset: the data of the run.
-        config: its settings.
-        stop: set to end early.
-        progress: called after each call.
-        agent: the target, which is open; None if answers were logged and nobody can be asked.
-        folder: the run folder, for the calls.
-        known: ids beyond those of the data set that a private run may write.
-        breaker: makes the circuit breaker of one round of calls.
+    `agent` is open, and None if answers were logged and nobody can be asked. `known` are ids beyond
+    those of the data set that a private run may write; `breaker` makes the circuit breaker of one
+    round of calls.
     """
 
     dataset: Dataset

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay.answers.answer_metrics import (
-    AnswerScores,
+    Columns,
     unknown_citations,
 )
 from assay.answers.case import AnswerCase
@@ -189,7 +189,7 @@ async def score_rows(
     results, scores = AnswerResults(log.cases, log.verdicts), log.scores
     if nuggets is not None and not log.judged:
         results = replace(results, nuggets=nuggets_by_rules(log.cases, nuggets))
-        scores = results.nuggets.scores().joined(scores) if results.nuggets else scores
+        scores = {**results.nuggets.scores(), **scores} if results.nuggets else scores
     dataset = Dataset("log", log.documents, {}, {})
     async with open_judge(config, provider) as judge:
         if log.judged:
@@ -237,7 +237,7 @@ class _Log:
     cases: list[AnswerCase] = field(default_factory=list)
     characters: int = 0
     verdicts: dict[str, Verdict] = field(default_factory=dict)
-    scores: AnswerScores = field(default_factory=lambda: AnswerScores({}, {}))
+    scores: Columns = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
     refused: int = 0
     invented: list[tuple[str, str]] = field(default_factory=list)
@@ -290,7 +290,8 @@ class _Log:
             return
         results = AnswerResults(batch, verdicts_by_facts(batch))
         self.verdicts |= results.verdicts
-        self.scores = self.scores.joined(measure_results(batch, results))
+        for name, column in measure_results(batch, results).items():
+            self.scores.setdefault(name, {}).update(column)
         self.characters += sum(len(each.text) for each in _documents(batch).values())
         if self.too_long:
             self.cases = [replace(case, documents={}) for case in self.cases]
@@ -311,7 +312,7 @@ class _Log:
         """The contexts of all rows, or none if they are too long."""
         return _documents(self.cases)
 
-    def without_unknown(self, scores: AnswerScores) -> AnswerScores:
+    def without_unknown(self, scores: Columns) -> Columns:
         """Without the metrics of what no row has: an application that never cites has no citation
         precision of 0, but none.
         """
@@ -320,7 +321,7 @@ class _Log:
             *(() if self.has_contexts else _OF_CONTEXTS),
             *(() if self.says_answerable else ("abstention", "attempted")),
         }
-        return scores.without(left_out)
+        return {name: each for name, each in scores.items() if name not in left_out}
 
     def corrections(self, note: str | None) -> dict[str, object]:
         """What a report of logged rows, which has this note, says otherwise than that of a run."""

@@ -7,9 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
-
-from assay.answers.answer_metrics import AnswerScores
+from assay.answers.answer_metrics import Columns
 from assay.answers.case import AnswerCase
 from assay.answers.judge import Judge, Judgment, UnreliableJudge, flip_rate, unreliable
 from assay.answers.nuggets import (
@@ -172,17 +170,13 @@ class NuggetFindings:
             for query_id, judgments in self.judgments.items()
         }
 
-    def scores(self) -> AnswerScores:
+    def scores(self) -> Columns:
         """The metrics; a question counts if it has facts, and for vital ones vital facts."""
         rows = {query_id: nugget_scores(each) for query_id, each in self.assigned.items()}
-        ids = {
-            name: [query_id for query_id, row in rows.items() if name in row]
+        return {
+            name: {query_id: row[name] for query_id, row in rows.items() if name in row}
             for name in NUGGET_METRICS
         }
-        return AnswerScores(
-            ids,
-            {name: np.array([rows[each][name] for each in ids[name]]) for name in NUGGET_METRICS},
-        )
 
     def how(self, name: str) -> str:
         """What a metric counts, who made the facts and who assigned them."""

@@ -139,7 +139,7 @@ def poisoned_context(
     return [*passages[:place], planted.passage, *passages[place:]]
 
 
-def poison_columns(run: PoisonRun) -> dict[str, Mapping[str, float]]:
+def poison_columns(run: PoisonRun) -> dict[str, dict[str, float]]:
     """The shares of followed documents by question, of all kinds and of each; none if nothing was
     tested.
     """
