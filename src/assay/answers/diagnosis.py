@@ -158,13 +158,9 @@ def summarize_diagnoses(
 ) -> DiagnosisReport | None:
     """Which component to fix, and what that is worth; None if no question is decided.
 
-    Parameters:
-        cases: every question of the run.
-        diagnoses: why answers are wrong, by query id.
-        others: results of counterfactual runs by query id; None if there were none.
-        findings: what the checks found; "nothing to fix" is not said while there are any.
-        tried: whether counterfactual runs were asked for, or cannot be.
-        why_undecided: what would decide the questions that are undecided.
+    `diagnoses` and `others`, what counterfactual runs found, are by query id. "Nothing to fix" is
+    not said while there are `findings`. `tried` is whether counterfactual runs were asked for, or
+    cannot be.
     """
     ended = {case.query_id: outcome(case) for case in cases}
     undecided = sum(each is Outcome.UNDECIDED for each in ended.values())
@@ -201,21 +197,19 @@ def _sentence(
     why_undecided: str,
 ) -> str:
     """What to fix first, how sure that is, and what nobody knows."""
-    decided = len(cases) - undecided
-    said = _advice(diagnoses, decided, tried) if diagnoses else ""
-    unknown = ""
-    if undecided:
-        why = f": {why_undecided}" if why_undecided else ""
-        unknown = f"{undecided} of {len(cases)} questions are undecided{why}."
-    if said:
-        return f"{said} {unknown}".strip()
-    if undecided > MAX_UNDECIDED * len(cases):
+    decided, why = len(cases) - undecided, f": {why_undecided}" if why_undecided else ""
+    unknown = f"{undecided} of {len(cases)} questions are undecided{why}." if undecided else ""
+    if diagnoses:
+        said = _advice(diagnoses, decided, tried)
+    elif undecided > MAX_UNDECIDED * len(cases):
         return f"{unknown} The other {decided} are right."
-    right = f"{decided} of {len(cases)}" if undecided else f"all {decided}"
-    if findings:
-        right = f"{right[0].upper()}{right[1:]}"
-        return f"{right} answers are right, but see the findings. {unknown}".strip()
-    return f"Nothing to fix: {right} questions are right. {unknown}".strip()
+    elif findings:
+        right = f"{decided} of {len(cases)}" if undecided else f"All {decided}"
+        said = f"{right} answers are right, but see the findings."
+    else:
+        right = f"{decided} of {len(cases)}" if undecided else f"all {decided}"
+        said = f"Nothing to fix: {right} questions are right."
+    return f"{said} {unknown}".strip()
 
 
 def _advice(diagnoses: Mapping[str, AnswerDiagnosis], decided: int, tried: bool) -> str:
@@ -226,23 +220,20 @@ def _advice(diagnoses: Mapping[str, AnswerDiagnosis], decided: int, tried: bool)
             f"{wrong} of {decided} answers are wrong; without expected ids, retrieval and "
             "generation cannot be told apart."
         )
-    alone = {half: number for half, number in halves.items() if half != Component.BOTH}
     # What takes both components comes first only if nothing else is lost.
+    alone = {half: number for half, number in halves.items() if half != Component.BOTH}
     first = max(alone or halves, key=lambda half: halves[half])
-    name = {Component.BOTH: "retrieval and generation", Component.AGENT: "the agent's errors"}
+    several = {Component.BOTH: "retrieval and generation", Component.AGENT: "the agent's errors"}
+    named = several.get(Component(first))
+    explains = "they explain" if named else "it explains"
     rest = [f"{half} {number}" for half, number in halves.most_common() if half != first]
     if unknown := wrong - halves.total():
         rest.append(f"no expected ids {unknown}")
-    explains = f"{halves[first]} of {wrong} wrong answers"
-    part = name.get(Component(first), first)
-    verb = "explain" if first in (Component.BOTH, Component.AGENT) else "explains"
-    pronoun = "they" if verb == "explain" else "it"
-    advice = f"Fix {part} first: {pronoun} {verb} {', '.join([explains, *rest])}."
-    guessed = any(each.half and not each.settled for each in diagnoses.values())
-    if not guessed:
+    shares = ", ".join([f"{halves[first]} of {wrong} wrong answers", *rest])
+    advice = f"Fix {named or first} first: {explains} {shares}."
+    if all(each.settled for each in diagnoses.values() if each.half):
         return advice
-    confirm = "" if tried else "; --counterfactuals confirms it"
-    return f"{advice} This is an estimate{confirm}."
+    return f"{advice} This is an estimate{'' if tried else '; --counterfactuals confirms it'}."
 
 
 def quadrants(cases: Sequence[AnswerCase]) -> Quadrants:
