@@ -147,16 +147,6 @@ def test_an_address_that_cannot_be_read_is_told_without_its_password(
         assert "PW" not in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", ["ollama", "openai", "anthropic"])
-async def test_two_addresses_share_no_replies(
-    kind: str, server: ModelServer, opened: OpenProvider
-) -> None:
-    assert await opened(kind, cache=True).generate("p") == "TRUE"
-    with ModelServer().running() as other:
-        other.text, server.url = "FALSE", other.url
-        assert await opened(kind, cache=True).generate("p") == "FALSE"
-
-
 def test_without_any_setting_answers_are_quotes() -> None:
     assert isinstance(open_answerer(), ExtractiveAnswerer)
     assert isinstance(open_answerer("extractive"), ExtractiveAnswerer)
