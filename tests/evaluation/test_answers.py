@@ -192,7 +192,7 @@ def test_questions_with_a_reference_and_no_expected_ids_are_asked(tmp_path: Path
     assert sum(diagnosis_of(answers).quadrants.model_dump().values()) == 1
     assert diagnosis_of(answers).points["generation"] == 50.0
     table.write_text("\n".join(["question,doc_ids,answer", rows[1]]))
-    with pytest.raises(UsageError, match="none of the 1 questions drawn from 'questions' has an"):
+    with pytest.raises(UsageError, match="none of the 1 questions drawn for questions has an"):
         run(perfect, read_questions(table), tmp_path)
 
 

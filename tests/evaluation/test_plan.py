@@ -72,7 +72,7 @@ def test_a_split_without_a_relevant_document_is_refused_with_those_that_have_one
     judgments = {"test": nothing, "dev": dataset.judgments["test"]}
     with pytest.raises(UsageError, match=r"choose another with --split: dev$"):
         draw_queries(replace(dataset, judgments=judgments), RunConfig(target="t"))
-    with pytest.raises(UsageError, match="no other split has one either: grade a document"):
+    with pytest.raises(UsageError, match="grade a document 1 or more"):
         draw_queries(replace(dataset, judgments={"test": nothing}), RunConfig(target="t"))
 
 
@@ -85,7 +85,7 @@ def test_a_split_without_a_relevant_document_is_refused_with_those_that_have_one
         ({"concurrency": 0}, "concurrency must be between"),
         ({"seed": -1}, "seed must be between 0"),
         ({"seed": 2**70}, "seed must be between 0"),
-        ({"num_shards": 9, "shard_index": 8}, "shard 9 of 9 is empty"),
+        ({"num_shards": 9, "shard_index": 8}, "shard 9 of 9.*use fewer shards"),
         ({"timeout": 0}, "timeout must be a positive number"),
         ({"timeout": float("nan")}, "timeout must be a positive number"),
         ({"retries": -1}, "retries must be between"),
@@ -110,10 +110,10 @@ def test_questions_without_a_ranking_are_refused_with_the_remedy(
     dataset = replace(tiny, judgments=judgments, answers=answers)
     config = RunConfig(target="t", answers=True)
     assert len(draw_queries(dataset, config)) == 2
-    with pytest.raises(UsageError, match=r"none of the 1 questions of shard 2 of 2.*fewer shards"):
+    with pytest.raises(UsageError, match=r"none of the 1 .* shard 2 of 2.*fewer shards"):
         draw_queries(dataset, replace(config, shard_index=1, num_shards=2))
     dataset = replace(dataset, answers={"q1": answers["q1"]})
-    with pytest.raises(UsageError, match=r"which are unanswerable.*draw more questions, or add"):
+    with pytest.raises(UsageError, match="unanswerable: draw more questions"):
         draw_queries(dataset, config)
 
 

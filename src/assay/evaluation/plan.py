@@ -17,7 +17,6 @@ from assay.targets.target_kinds import (
     OpenContext,
     RequestSettings,
     Target,
-    TargetKind,
     builtin_track,
     no_effect,
     open_target,
@@ -28,6 +27,9 @@ from assay.targets.target_kinds import (
 if TYPE_CHECKING:
     from assay.net.outbound import OutboundPolicy
     from assay.targets.health_check import HealthReport
+
+# The groups of options that only some kinds of targets use: see `TargetKind.settings`.
+_OF_SOME_TARGETS = ("Target", "Built-in retriever")
 
 
 def target_record(info: AgentInfo, called: str = "") -> TargetRecord:
@@ -41,64 +43,44 @@ def target_record(info: AgentInfo, called: str = "") -> TargetRecord:
     )
 
 
-def _split_remedy(dataset: Dataset, answers: bool) -> str:
-    find = dataset.questions_in if answers else dataset.queries_in
-    usable = [split for split in sorted(dataset.judgments) if find(split)]
-    if usable:
-        return f"choose another with --split: {', '.join(usable)}"
-    return "no other split has one either: grade a document 1 or more in its judgments"
-
-
 def draw_queries(dataset: Dataset, config: RunConfig) -> list[Query]:
     """The sample for a seed; the same as that of the public evaluator.
 
     All queries in file order where no number is asked for, else
     `random.Random(seed).sample(valid, n)`; a shard takes every num_shards-th of those.
     """
-    valid = (
-        dataset.questions_in(config.split) if config.answers else dataset.queries_in(config.split)
-    )
+    find = dataset.questions_in if config.answers else dataset.queries_in
+    valid = find(config.split)
     if not valid:
+        usable = [split for split in sorted(dataset.judgments) if find(split)]
+        remedy = f"choose another with --split: {', '.join(usable)}"
         raise UsageError(
             f"split {config.split!r} of data set {dataset.name!r} has no query with a relevant "
-            f"document, so nothing can be measured; {_split_remedy(dataset, config.answers)}"
+            f"document; {remedy if usable else 'grade a document 1 or more in its judgments'}"
         )
-    if config.num_queries is None:
-        drawn: Sequence[Query] = valid
-    elif config.num_queries > len(valid):
-        kind = "questions with a reference answer" if config.answers else "judged queries"
-        raise UsageError(
-            f"num_queries must be at most {len(valid)}, the {kind} of split "
-            f"{config.split!r}, got {config.num_queries}"
-        )
-    else:
+    drawn: Sequence[Query] = valid
+    if config.num_queries is not None:
+        if config.num_queries > len(valid):
+            kind = "questions with a reference answer" if config.answers else "judged queries"
+            raise UsageError(
+                f"num_queries must be at most {len(valid)}, the {kind} of split "
+                f"{config.split!r}, got {config.num_queries}"
+            )
         drawn = random.Random(config.seed).sample(valid, config.num_queries)
     shard = list(drawn[config.shard_index :: config.num_shards])
-    if not shard:
-        raise UsageError(
-            f"shard {config.shard_index + 1} of {config.num_shards} is empty, since only "
-            f"{len(drawn)} queries are drawn; use fewer shards"
-        )
     ranked = {query.id for query in dataset.queries_in(config.split)}
     if not any(query.id in ranked for query in shard):
-        place = f"drawn from {dataset.name!r}"
-        remedy = "add ids, or score logged answers with `assay score`"
-        if any(query.id in ranked for query in drawn):
-            place = f"of shard {config.shard_index + 1} of {config.num_shards}"
+        place, remedy = dataset.name, "add ids, or score logged answers with `assay score`"
+        if config.num_shards > 1:
+            place = f"shard {config.shard_index + 1} of {config.num_shards}"
             remedy = "use fewer shards, or draw more questions"
-        elif all(_is_unanswerable(dataset, query) for query in shard):
-            place += ", which are unanswerable,"
-            remedy = "draw more questions, or add questions that the documents answer"
+        elif all((each := dataset.answers.get(q.id)) and each.answer is None for q in shard):
+            remedy = "all drawn are unanswerable: draw more questions"
         raise UsageError(
-            f"none of the {len(shard)} questions {place} has an expected id, so no ranking can be "
-            f"measured; {remedy}"
+            f"none of the {len(shard)} questions drawn for {place} has an expected id, so no "
+            f"ranking can be measured; {remedy}"
         )
     return shard
-
-
-def _is_unanswerable(dataset: Dataset, query: Query) -> bool:
-    reference = dataset.answers.get(query.id)
-    return reference is not None and reference.answer is None
 
 
 def judgments_of(dataset: Dataset, config: RunConfig, queries: Sequence[Query]) -> Judgments:
@@ -112,47 +94,45 @@ def open_agent(config: RunConfig, dataset: Dataset, progress: Progress = silent)
 
     Raises `MissingExtra` where its kind needs a package that is not installed.
     """
+    if TARGET_KINDS[parse_target(reveal(config.target)).kind].searches_dataset:
+        dataset.require_documents(f"target {config.target!r}")
     try:
-        return _open_agent(config, dataset, progress)
+        return open_target(config.target, open_context(config, dataset, progress))
     except ImportError as error:
         raise missing_extra(error) or error from None
 
 
-def _open_agent(config: RunConfig, dataset: Dataset, progress: Progress) -> Agent:
-    if TARGET_KINDS[parse_target(reveal(config.target)).kind].searches_dataset:
-        dataset.require_documents(f"target {config.target!r}")
-    bm25 = None
+def open_context(
+    config: RunConfig,
+    dataset: Dataset,
+    progress: Progress = silent,
+    policy: "OutboundPolicy | None" = None,
+) -> OpenContext:
+    """What opening a target takes from a run's settings."""
+    bm25 = embedder = mapping = None
     if config.bm25:
         from assay.search.bm25 import Bm25Settings
 
         bm25 = Bm25Settings.parse(config.bm25)
-    embedder = None
     if config.embedder:
         from assay.search.embedding import EmbedderSettings
 
         embedder = EmbedderSettings(config.embedder)
-    return open_target(
-        config.target,
-        OpenContext(
-            dataset,
-            track=config.track,
-            mapping=_mapping(config),
-            answers=config.answers,
-            progress=progress,
-            bm25=bm25,
-            embedder=embedder,
-            request=http_request_settings(config),
-        ),
+    if mapped := _mapped_fields(config):
+        from assay.targets.answer_reader import parse_mapping
+
+        mapping = parse_mapping([reveal(each) for each in mapped])
+    return OpenContext(
+        dataset,
+        track=config.track,
+        mapping=mapping,
+        answers=config.answers,
+        progress=progress,
+        bm25=bm25,
+        embedder=embedder,
+        request=http_request_settings(config),
+        policy=policy,
     )
-
-
-def _mapping(config: RunConfig) -> dict[str, str] | None:
-    given = _mapped_fields(config)
-    if not given:
-        return None
-    from assay.targets.answer_reader import parse_mapping
-
-    return parse_mapping([reveal(each) for each in given])
 
 
 def _mapped_fields(config: RunConfig) -> list[str]:
@@ -180,16 +160,11 @@ async def check_target_health(
     from assay.net.outbound import UNRESTRICTED
     from assay.targets.health_check import SampleQuery, check_health, query_of
 
-    mapping, request = _mapping(config), http_request_settings(config)
     searched = dataset or Dataset(name="none", documents={}, queries={}, judgments={})
+    context = open_context(config, searched, policy=policy)
 
     def build(target: Target) -> Agent:
-        return open_target(
-            target,
-            OpenContext(
-                searched, mapping=mapping, answers=config.answers, request=request, policy=policy
-            ),
-        )
+        return open_target(target, context)
 
     sample = SampleQuery(query or query_of(dataset), config.top_k, config.timeout, config.answers)
     return await check_health(config.target, sample, build, policy or UNRESTRICTED, dataset=dataset)
@@ -224,8 +199,12 @@ def require_used_settings(
     named = [config.target, config.baseline] if config.baseline else [config.target]
     targets = [parse_target(each) for each in named]
     kinds = [TARGET_KINDS[each.kind] for each in targets]
-    if not resumed:
-        _require_own_track(config, kinds[0])
+    is_own = kinds[0].searches_dataset and config.track != "undeclared" and not resumed
+    if is_own and builtin_track(targets[0].address, config.track) != config.track:
+        raise UsageError(
+            f"target {config.target!r} learns from judgments: it cannot be on the {config.track} "
+            "track; leave out --tag track"
+        )
     changed = {
         name: setting
         for name, setting in settings().items()
@@ -237,27 +216,9 @@ def require_used_settings(
         if name == "mapping" and not _mapped_fields(config):
             continue
         if not any(name in each.settings for each in kinds):
-            if name in given or name not in _OF_MANY_RUNS:
+            if name in given or name != "mapping":
                 raise UsageError(no_effect(setting.flag, name, kinds[0]))
         elif name in given and all(name in unused_in_mode(each) for each in targets):
             raise UsageError(
                 f"{setting.flag} has no effect on target {config.target!r}; leave it out"
             )
-
-
-_OF_MANY_RUNS = ("mapping",)
-"""What is often set for a whole project, whose targets do not all use it."""
-
-_OF_SOME_TARGETS = ("Target", "Built-in retriever")
-"""The groups of options that only some kinds of targets use: see `TargetKind.settings`."""
-
-
-def _require_own_track(config: RunConfig, kind: TargetKind) -> None:
-    if not kind.searches_dataset or config.track == "undeclared":
-        return
-    target = parse_target(config.target)
-    if builtin_track(target.address, config.track) != config.track:
-        raise UsageError(
-            f"target {config.target!r} learns from judgments: it cannot be on the {config.track} "
-            "track; leave out --tag track"
-        )
