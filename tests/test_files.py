@@ -1,21 +1,17 @@
 """Atomic writes, locks, and files that are no files."""
 
 import errno
-import io
 import os
 import socket
 import subprocess
 import sys
 import time
-import tracemalloc
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from assay import files
 from assay.files import (
     UnreadableFile,
     atomic_write,
@@ -203,29 +199,6 @@ def test_two_may_look_at_a_lock_at_once(tmp_path: Path) -> None:
         assert not is_locked(path)
 
 
-def test_windows_locks_a_byte_that_nobody_reads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    locked: list[tuple[int, int]] = []
-
-    def locking(descriptor: int, _mode: int, count: int) -> None:
-        if locked:
-            raise OSError(13, "Permission denied")
-        locked.append((os.lseek(descriptor, 0, os.SEEK_CUR), count))
-
-    monkeypatch.setattr(sys, "platform", "win32")
-    monkeypatch.setitem(sys.modules, "msvcrt", SimpleNamespace(locking=locking, LK_NBLCK=2))
-    path = tmp_path / "calls.jsonl"
-    path.write_bytes(b"one line\n")
-    with path.open("r+b") as file:
-        file.seek(3)
-        assert try_lock(file.fileno())
-        assert not try_lock(file.fileno())
-        assert file.tell() == 3
-    assert locked[0][0] > 2**30
-    assert locked[0][1] == 1
-
-
 def test_posix_modules_are_not_imported_at_the_top() -> None:
     code = (
         "import sys; sys.modules['fcntl'] = None\n"
@@ -352,55 +325,11 @@ def test_complete_lines_of_a_growing_file_are_read_from_where_the_last_one_ended
         next(lines)
 
 
-def test_no_more_than_a_byte_beyond_the_limit_is_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[int | None] = []
-
-    class Reader(io.BytesIO):
-        def fileno(self) -> int:
-            return empty.fileno()
-
-        def read(self, size: int | None = -1, /) -> bytes:
-            asked.append(size)
-            return super().read(size)
-
-        def readline(self, size: int | None = -1, /) -> bytes:
-            asked.append(size)
-            return super().readline(size)
-
-    monkeypatch.setattr(files, "open_file", lambda _path: Reader(b"x"))
-    with Path(os.devnull).open("rb") as empty:
-        assert read_file(tmp_path) == b"x"
-        monkeypatch.setattr(files, "open_file", lambda _path: Reader(b"xx"))
-        with pytest.raises(UnreadableFile, match="larger than 1 bytes"):
-            read_file(tmp_path, limit=1)
-    asked[2:] = []
-    monkeypatch.setattr(files, "open_file", lambda _path: Reader(b"x"))
-    assert list(read_lines(tmp_path)) == [b"x"]
-    assert asked == [1, 2**28, 2**26 + 1, 2**26 + 1]
-
-
-def test_a_file_that_is_missing_is_told_apart(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        open_file(tmp_path / "missing")
-
-
 def test_new_files_are_for_their_owner_alone(tmp_path: Path) -> None:
     os.close(open_to_append(tmp_path / "a"))
     create_file(tmp_path / "b").close()
     modes = [(tmp_path / name).stat().st_mode & 0o777 for name in "ab"]
     assert modes == [0o600, 0o600]
-
-
-def test_a_small_file_takes_little_memory_whatever_the_limit_is(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"x" * 1000)
-    tracemalloc.start()
-    try:
-        assert read_file(tmp_path / "a") == b"x" * 1000
-        assert tracemalloc.get_traced_memory()[1] < 2**20
-    finally:
-        tracemalloc.stop()
 
 
 def test_a_file_that_says_nothing_of_its_size_is_read_whole(tmp_path: Path) -> None:
@@ -431,21 +360,3 @@ def test_an_output_may_be_a_pipe(tmp_path: Path) -> None:
             file.write(b"new")
         assert reader.communicate(timeout=30)[0] == b"new"
     assert pipe.is_fifo()
-
-
-def test_standard_output_stays_a_device() -> None:
-    script = (
-        "from pathlib import Path; from assay.files import output_writer\n"
-        "with output_writer(Path('/dev/stdout')) as file: file.write(b'new')"
-    )
-    before = os.lstat("/dev/stdout").st_ino
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
-    assert (done.stdout, os.lstat("/dev/stdout").st_ino) == (b"new", before)
-
-
-def test_an_output_replaces_a_link_that_leads_to_itself(tmp_path: Path) -> None:
-    loop = tmp_path / "loop"
-    loop.symlink_to(loop)
-    with output_writer(loop) as file:
-        file.write(b"new")
-    assert loop.read_bytes() == b"new"

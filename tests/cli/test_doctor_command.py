@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from starlette.types import ASGIApp
+from tests.bad_agent import bad_agent
 from tests.contract.running import running
-from tests.faults.bad_agent import bad_agent
 from tests.interop.server10 import agent_app
 
 from assay.cli.app import app

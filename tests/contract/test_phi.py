@@ -50,25 +50,6 @@ def _logged(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
     return [each.__dict__["fields"] for each in caplog.records if each.name in names]
 
 
-async def test_a_run_is_logged_by_its_id_and_figures(
-    start_agent: StartAgent, caplog: pytest.LogCaptureFixture
-) -> None:
-    client = await start_agent(echo)
-    sent = await client.post(SYNC, json=body("r9", inputs={"query": CANARY}))
-    (fields,) = _logged(caplog)
-    assert fields.pop("duration_ms") >= 0
-    assert fields.pop("bytes_in") > 0
-    assert fields == {
-        "request_id": "r9",
-        "method": "POST",
-        "route": SYNC,
-        "status": 200,
-        "task_type": "TEST",
-        "run_status": "ok",
-        "bytes_out": len(sent.content),
-    }
-
-
 @pytest.mark.parametrize("way", [SYNC, STREAM])
 @pytest.mark.parametrize(
     ("sent", "header", "run_status"),

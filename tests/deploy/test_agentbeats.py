@@ -19,7 +19,7 @@ from assay.serve.green.request import parse_eval_request
 from assay.serve.purple import PROFILE as PURPLE
 
 ROOT = Path(__file__).parents[2]
-SCENARIO = tomllib.loads((ROOT / "scenario.toml").read_text())
+SCENARIO = tomllib.loads((ROOT / "deploy" / "agentbeats" / "scenario.toml").read_text())
 
 
 def json5(path: Path) -> Any:
@@ -28,9 +28,9 @@ def json5(path: Path) -> Any:
     return json.loads("\n".join(line for line in lines if not line.lstrip().startswith("//")))
 
 
-GREEN = json5(ROOT / "agentbeats" / "green" / "amber-manifest.json5")
-PURPLE_MANIFEST = json5(ROOT / "agentbeats" / "purple" / "amber-manifest.json5")
-AMBER = json5(ROOT / "agentbeats" / "scenario.json5")
+GREEN = json5(ROOT / "deploy" / "agentbeats" / "green" / "amber-manifest.json5")
+PURPLE_MANIFEST = json5(ROOT / "deploy" / "agentbeats" / "purple" / "amber-manifest.json5")
+AMBER = json5(ROOT / "deploy" / "agentbeats" / "scenario.json5")
 
 
 @pytest.mark.parametrize("manifest", [GREEN, PURPLE_MANIFEST], ids=["green", "purple"])
@@ -55,7 +55,7 @@ def test_the_scenario_binds_what_its_components_offer() -> None:
     offered = {"green": GREEN, "retrieval_agent": PURPLE_MANIFEST}
     for name, manifest in offered.items():
         path = AMBER["components"][name]["manifest"]
-        assert json5(ROOT / "agentbeats" / path) == manifest
+        assert json5(ROOT / "deploy" / "agentbeats" / path) == manifest
         config = AMBER["components"][name]["config"]
         assert set(config) == set(manifest["config_schema"]["required"])
     roles = AMBER["components"]["gateway"]["config"]["participant_roles"]

@@ -1,4 +1,4 @@
-"""action.yml and ci/gitlab.yml, carried out step by step on this machine."""
+"""action.yml and deploy/gitlab.yml, carried out step by step on this machine."""
 
 import json
 import subprocess
@@ -12,7 +12,7 @@ from tests.deploy.ci_jobs import LocalRunner, run_github_steps, run_gitlab_job
 
 ROOT = Path(__file__).parents[2]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
-GITLAB = yaml.safe_load((ROOT / "ci" / "gitlab.yml").read_text(encoding="utf-8"))
+GITLAB = yaml.safe_load((ROOT / "deploy" / "gitlab.yml").read_text(encoding="utf-8"))
 
 SEARCH = """
 def find(query, top_k):

@@ -18,7 +18,7 @@ def test_uvx_finds_a_command_of_the_distributions_name() -> None:
 
 
 def test_every_file_names_the_version_of_the_package() -> None:
-    server = json.loads((ROOT / "server.json").read_text(encoding="utf-8"))
+    server = json.loads((ROOT / "deploy" / "server.json").read_text(encoding="utf-8"))
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     versions = {server["version"], server["packages"][0]["version"], citation["version"]}
     assert versions == {PROJECT["version"]}
@@ -26,7 +26,7 @@ def test_every_file_names_the_version_of_the_package() -> None:
 
 def test_the_readme_proves_whose_mcp_server_it_is() -> None:
     """The registry reads this marker from the published description."""
-    server = json.loads((ROOT / "server.json").read_text(encoding="utf-8"))
+    server = json.loads((ROOT / "deploy" / "server.json").read_text(encoding="utf-8"))
     assert f"mcp-name: {server['name']} " in (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(server["description"]) <= 100  # the registry refuses more
 

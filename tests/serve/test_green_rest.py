@@ -101,15 +101,6 @@ async def test_delete_ends_it_and_keeps_what_was_done(
     assert run.state() == "interrupted"
 
 
-async def test_a_task_that_came_over_a2a_is_shown_too(
-    http: httpx.AsyncClient, tiny: Dataset, out: Path
-) -> None:
-    async with both(tiny, out) as (url, order):
-        task = await send(http, url, order)
-        shown = await http.get(f"{url}/tasks/{task['id']}")
-    assert shown.json()["state"] == "completed"
-
-
 async def test_more_evaluations_than_there_is_room_for_are_told_to_come_back(
     http: httpx.AsyncClient, tiny: Dataset, out: Path
 ) -> None:

@@ -2,8 +2,8 @@
 
     http://127.0.0.1:PORT/error_500      a card, and an agent whose answers are errors
 
-What a single response can do wrong is in `tests/hostile`; here is what a whole run makes of it. The
-dataset is that of `tiny_dataset`: query "query 7" has documents d7 (grade 2) and d8 (grade 1).
+What a single response can do wrong is in `tests/hostile`. The data set is `tiny_dataset`: query
+"query 7" has documents d7 (grade 2) and d8 (grade 1).
 """
 
 import json
@@ -13,36 +13,20 @@ from typing import Any
 
 from tests.json_server import Answer, JsonRequest, JsonServer
 
-METADATA = "http://169.254.169.254/latest/meta-data/"
-
 
 class BadAgent(JsonServer):
     """Serves every mode."""
 
     def answer(self, request: JsonRequest) -> Answer:
+        mode, _, rest = request.path.strip("/").partition("/")
         if request.method == "GET":
-            return self._card(*request.path.strip("/").partition("/")[::2])
+            if rest != ".well-known/agent-card.json":
+                return 404, {}, b""
+            url = f"{self.url}/{mode}"
+            interface = {"protocolBinding": "JSONRPC", "protocolVersion": "1.0", "url": url}
+            return 200, {}, {"name": mode, "supportedInterfaces": [interface]}
         question = json.loads(request.body["params"]["message"]["parts"][0]["text"])
-        number = int(question["query"].split()[1])
-        # Below the path of a mode whose card was rebased stands the mode that really answers.
-        mode = request.path.rstrip("/").rpartition("/")[2]
-        return self._mode(mode, request.body["id"], number)
-
-    def _card(self, mode: str, rest: str) -> Answer:
-        urls = {
-            "wildcard_card": self.url.replace("127.0.0.1", "0.0.0.0") + "/fine",
-            "unknown_host_card": "http://no-such-host.invalid:9009/fine",
-            "closed_port_card": "http://127.0.0.1:1/fine",
-        }
-        if mode == "redirected_card":
-            return 302, {"Location": METADATA}, b""
-        if rest != ".well-known/agent-card.json" or mode == "nothing":
-            return 404, {}, b""
-        if mode == "broken_card":
-            return 200, {}, b"<html>welcome</html>"
-        url = urls.get(mode, f"{self.url}/{mode}")
-        interface = {"protocolBinding": "JSONRPC", "protocolVersion": "1.0", "url": url}
-        return 200, {}, {"name": mode, "supportedInterfaces": [interface]}
+        return self._mode(mode, request.body["id"], int(question["query"].split()[1]))
 
     def _mode(self, mode: str, call_id: object, number: int) -> Answer:
         right = [f"d{number}", f"d{number + 1}"]
