@@ -97,12 +97,12 @@ class DataError(AssayError):
     def __init__(self, message: str, *, file: Path | str | None = None, line: int | None = None):
         self.file = file
         self.line = line
-        where = "" if file is None else f"{file}: " if line is None else f"{file}:{line}: "
-        super().__init__(where + message)
+        place = "" if file is None else f"{file}: " if line is None else f"{file}:{line}: "
+        super().__init__(place + message)
 
 
 class DownloadError(DataError):
-    """`status` is the HTTP status where there was one; `retryable` where asking again can help."""
+    """`status` is the HTTP status, if there was one; `retryable` if asking again can help."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class SearchUnavailable(SearchError):
 
 
 class NotTuned(StrEnum):
-    """Why a data set has no tuned ranking. Tuning it again ends alike."""
+    """Why tuning was declined; retrying does not help."""
 
     NOT_BETTER = "not better"
     TOO_FEW_QUERIES = "too few train queries"
@@ -185,8 +185,8 @@ class ProviderFailure(StrEnum):
 
 
 class ProviderError(AssayError):
-    """`retry_after` is in seconds, where the service said how long to wait; `refused` are the
-    parameters that it names as the reason, also where the message must not repeat its words.
+    """`retry_after` is in seconds, if the service said how long to wait; `refused` are the
+    parameters that it names as the reason, also if the message must not repeat its words.
     """
 
     def __init__(

@@ -260,11 +260,8 @@ def detect_language(texts: Iterable[str], *, min_words: int = 5) -> str | None:
     "cyrillic"; None if it cannot be told.
 
     Latin letters are told apart by function words. One that several languages have ("in", "de")
-    counts less for each of them, so that few words are enough.
-
-    Parameters:
-        texts: the texts, read as one.
-        min_words: with fewer words in Latin letters nothing is said.
+    counts less for each of them, so that few words are enough. With fewer than `min_words` words in
+    Latin letters the language is not told.
     """
     scripts: Counter[str] = Counter()
     latin: list[str] = []
@@ -336,8 +333,9 @@ def _stemmer() -> Any:
     return _local.stemmer
 
 
-_MARKS = 30
-_MANY_MARKS = re.compile(rf"[^\w\s\x00-\x7f]{{{_MARKS + 1},}}")  # or other signs: none is a letter
+_MAX_MARKS = 30
+# Other signs may be among them: none is a letter.
+_MANY_MARKS = re.compile(rf"[^\w\s\x00-\x7f]{{{_MAX_MARKS + 1},}}")
 
 
 def bounded_marks(text: str) -> str:
@@ -345,16 +343,16 @@ def bounded_marks(text: str) -> str:
 
     To normalize a run of marks takes time with the square of its length: minutes for a hostile one.
     """
-    return text if text.isascii() else _MANY_MARKS.sub(_first_marks, text)
 
+    def first_marks(found: re.Match[str]) -> str:
+        kept, run = [], 0
+        for sign in found[0]:
+            run = run + 1 if unicodedata.combining(sign) else 0
+            if run <= _MAX_MARKS:
+                kept.append(sign)
+        return "".join(kept)
 
-def _first_marks(found: re.Match[str]) -> str:
-    kept, run = [], 0
-    for sign in found[0]:
-        run = run + 1 if unicodedata.combining(sign) else 0
-        if run <= _MARKS:
-            kept.append(sign)
-    return "".join(kept)
+    return text if text.isascii() else _MANY_MARKS.sub(first_marks, text)
 
 
 def respelled(name: str, known: Container[str]) -> str:

@@ -55,7 +55,7 @@ async def test_an_unknown_tool_is_an_error_of_the_protocol(url: str, mode: str) 
 @pytest.mark.parametrize("uri", ["doc://canary", "canary://a/b", "doc://canary/../x", "canary"])
 async def test_a_document_that_there_is_not_is_not_repeated(url: str, mode: str, uri: str) -> None:
     async with Client(f"{url}/mcp", mode=mode) as client:
-        with pytest.raises(MCPError, match="there is no such document") as caught:
+        with pytest.raises(MCPError, match="unknown document") as caught:
             await client.read_resource(uri)
     assert caught.value.code == INVALID_PARAMS
     assert "canary" not in str(caught.value.error)

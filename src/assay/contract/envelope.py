@@ -82,6 +82,11 @@ class ContractModel(BaseModel):
         return {name: item for name, item in value.items() if item is not None}
 
 
+def field_named(*names: str, default: Any = ..., **bounds: Any) -> Any:
+    """A field that is read under any of `names`; required unless it has a default."""
+    return Field(default, validation_alias=AliasChoices(*names), **bounds)
+
+
 class Budgets(ContractModel):
     """What a run may cost; an absent limit means unlimited."""
 

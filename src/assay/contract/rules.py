@@ -51,7 +51,7 @@ RuleTest = Callable[[Exchange, AgentObservation], str | None]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`section` is one of the contract, or of our page for a rule of ours."""
+    """`section` is one of the contract; for a rule of level `ours`, one of docs/contract.md."""
 
     name: str
     level: RuleLevel

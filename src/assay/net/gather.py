@@ -61,7 +61,7 @@ async def gather_for(
 
 
 def run_coroutine(work: Coroutine[Any, Any, Result]) -> Result:
-    """The result of a coroutine, also where an event loop is running, as in a notebook."""
+    """The result of a coroutine, also inside a running event loop, as in a notebook."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

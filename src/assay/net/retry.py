@@ -95,7 +95,7 @@ class RetryPolicy:
         """Call until it succeeds, fails for good, or the attempts are used up.
 
         The last exception is raised unchanged, with the number of attempts as its `attempts`
-        attribute. `retry_after`, where an exception has it, is honored. `on_timeout` makes the
+        attribute. `retry_after`, if an exception has it, is honored. `on_timeout` makes the
         exception for an attempt that exceeded `timeout` seconds; `TimeoutError` otherwise.
         """
         attempt, waited = 0, 0.0

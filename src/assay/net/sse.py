@@ -27,7 +27,7 @@ def format_event(event: str, data: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """`name` is "message" where the stream gave none, as the standard says."""
+    """`name` is "message" if the stream gave none, as the standard says."""
 
     name: str
     data: str

@@ -121,7 +121,7 @@ async def send_status(updater: TaskUpdater, state: TaskState, text: str) -> None
 
 
 async def wait_until_loaded(loading: Loading[Loaded]) -> Loaded:
-    """What was being loaded. Why loading failed is in the log alone: it may name files of ours."""
+    """What was being loaded. Why loading failed is in the log alone: it may name our files."""
     try:
         return await loading.get()
     except AssayError:
@@ -153,7 +153,7 @@ def read_request(model: type[RequestModel], request: JsonObject) -> RequestModel
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     field = ".".join(str(step) for step in first["loc"])
-    # Pydantic's own message names a class of ours.
+    # Pydantic's own message names our class.
     words = "not a JSON object" if first["type"] == "model_type" else first["msg"]
     raise TaskRefused(f"{field or 'request'}: {words.removeprefix('Value error, ')}")
 

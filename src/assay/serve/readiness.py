@@ -86,7 +86,7 @@ class Loading(Generic[Loaded]):
 
 
 def _where(error: AssayError) -> dict[str, str]:
-    """What is to be mended, as far as an error names it beside its text, which may quote data."""
+    """What to fix, as far as an error names it beside its text, which may quote data."""
     if isinstance(error, MissingExtra):
         return {"package": error.package, "extra": error.extra}
     if isinstance(error, DataError) and error.file is not None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BeforeValidator, Field, StringConstraints
+from pydantic import BeforeValidator, Field, StringConstraints
 
 from assay.answers.differences import differences
 from assay.answers.values import polarity
@@ -21,6 +21,7 @@ from assay.contract.envelope import (
     AgentRunRequest,
     AgentRunResponse,
     ContractModel,
+    field_named,
     read_inputs,
     succeeded,
 )
@@ -52,8 +53,8 @@ Claim = Annotated[
 class ChunkInput(ContractModel):
     """A chunk or source of the grounding, in any dialect."""
 
-    chunk_id: str = Field(validation_alias=AliasChoices("chunk_id", "chunkId", "id"))
-    text: str = Field(default="", validation_alias=AliasChoices("text", "content"))
+    chunk_id: str = field_named("chunk_id", "chunkId", "id")
+    text: str = field_named("text", "content", default="")
 
 
 class GroundingInput(ContractModel):
@@ -67,12 +68,8 @@ class ClaimInputs(ContractModel):
     """The inputs of the task."""
 
     claims: list[Claim] = Field(max_length=MAX_CLAIMS)
-    grounding: GroundingInput = Field(
-        validation_alias=AliasChoices("groundingPack", "grounding_pack", "grounding")
-    )
-    governance_mode: str | None = Field(
-        default=None, validation_alias=AliasChoices("governanceMode", "governance_mode")
-    )
+    grounding: GroundingInput = field_named("groundingPack", "grounding_pack", "grounding")
+    governance_mode: str | None = field_named("governanceMode", "governance_mode", default=None)
     strictness: Literal["lenient", "normal", "strict"] = "normal"
 
 

@@ -26,7 +26,7 @@ from assay.progress import Progress
 from assay.search.filters import conditions
 from assay.search.modes import Mode
 from assay.serve.readiness import Loading
-from assay.serve.retrieval import Retrieval
+from assay.serve.retrieval import Retrieval, SearchHit
 
 # Names of ingested knowledge bases: they become parts of file names.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -87,18 +87,16 @@ class KnowledgeBase:
                 ErrorCode.VALIDATION_ERROR, message, details={"fields": [problem]}
             ) from None
         hits = await self.retrieval.search(query, top_k, mode=mode, filters=filters)
-        found = []
-        for hit in hits:
-            text, name, doc_id = hit.text, chunk_id(hit.doc_id, hit.chunk_index), hit.doc_id
-            if self.is_ingested:
-                # The index may have cut a long chunk; its caller knows the whole one by this id.
-                text, name = self.retrieval.dataset.documents[hit.doc_id].text, hit.doc_id
-                doc_id = split_chunk_id(hit.doc_id)[0]
-            signals = tuple(hit.signals)
-            found.append(
-                FoundChunk(name, doc_id, hit.title, text, hit.score, hit.metadata, signals)
-            )
-        return found
+        return [self._chunk(hit) for hit in hits]
+
+    def _chunk(self, hit: SearchHit) -> FoundChunk:
+        name, doc_id, text = chunk_id(hit.doc_id, hit.chunk_index), hit.doc_id, hit.text
+        if self.is_ingested:
+            # The index may have cut a long chunk; its caller knows the whole one by this id.
+            name, doc_id = hit.doc_id, split_chunk_id(hit.doc_id)[0]
+            text = self.retrieval.dataset.documents[hit.doc_id].text
+        signals = tuple(hit.signals)
+        return FoundChunk(name, doc_id, hit.title, text, hit.score, hit.metadata, signals)
 
     def document(self, doc_id: str) -> Document | None:
         """A complete document, if more than its chunks is known."""
@@ -108,10 +106,8 @@ class KnowledgeBase:
 class KnowledgeBases:
     """The knowledge bases of one process.
 
-    Parameters:
-        load: reads the data set, which may take minutes.
-        folder: where ingested knowledge bases are kept.
-        open_base: makes a data set of chunks searchable; blocks.
+    `load` reads the data set, which may take minutes, and `open_base` makes a data set of chunks
+    searchable; it blocks. Ingested knowledge bases are kept in `folder`.
     """
 
     def __init__(

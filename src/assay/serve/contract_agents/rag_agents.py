@@ -14,7 +14,7 @@ from itertools import chain, zip_longest
 from typing import Annotated
 from urllib.parse import unquote
 
-from pydantic import AliasChoices, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
 from assay.contract.envelope import (
     NO_FLAG,
@@ -32,6 +32,7 @@ from assay.contract.envelope import (
     TaskError,
     Usage,
     chunk_id,
+    field_named,
     read_inputs,
     split_chunk_id,
     succeeded,
@@ -80,29 +81,19 @@ class RetrieveInputs(ContractModel):
     """The inputs, in either dialect: `query, knowledgeBase, topK, ...` or `query_text, collection,
     top_k, ...`."""
 
-    query: QueryText = Field(validation_alias=AliasChoices("query", "query_text"))
-    knowledge_base: str | None = Field(
-        default=None,
-        max_length=256,
-        validation_alias=AliasChoices("knowledgeBase", "collection", "knowledge_base"),
+    query: QueryText = field_named("query", "query_text")
+    knowledge_base: str | None = field_named(
+        "knowledgeBase", "collection", "knowledge_base", default=None, max_length=256
     )
-    top_k: Annotated[int, Field(ge=1, le=MAX_TOP_K), NO_FLAG] = Field(
-        default=10, validation_alias=AliasChoices("topK", "top_k")
+    top_k: Annotated[int, Field(ge=1, le=MAX_TOP_K), NO_FLAG] = field_named(
+        "topK", "top_k", default=10
     )
-    filters: JsonObject | None = Field(
-        default=None, validation_alias=AliasChoices("metadataFilters", "where", "filter")
-    )
+    filters: JsonObject | None = field_named("metadataFilters", "where", "filter", default=None)
     semantic_weight: float | None = Field(default=None, ge=0, le=1)
     semantic_k: Positive | None = None
-    rerank_mode: str | None = Field(
-        default=None, validation_alias=AliasChoices("rerankMode", "rerank_mode")
-    )
-    domain_id: str | None = Field(
-        default=None, validation_alias=AliasChoices("domainId", "domain_id")
-    )
-    project_id: str | None = Field(
-        default=None, validation_alias=AliasChoices("projectId", "project_id")
-    )
+    rerank_mode: str | None = field_named("rerankMode", "rerank_mode", default=None)
+    domain_id: str | None = field_named("domainId", "domain_id", default=None)
+    project_id: str | None = field_named("projectId", "project_id", default=None)
 
     @property
     def asked_mode(self) -> Mode | None:
@@ -270,9 +261,8 @@ def _retrieval_outputs(pack: GroundingPack) -> JsonObject:
 class AnswerInputs(RetrieveInputs):
     """The inputs: those of RAG_RETRIEVE, and optionally the grounding to answer from."""
 
-    grounding: GroundingPack | None = Field(
-        default=None,
-        validation_alias=AliasChoices("groundingPack", "grounding_pack", "grounding"),
+    grounding: GroundingPack | None = field_named(
+        "groundingPack", "grounding_pack", "grounding", default=None
     )
 
 
@@ -340,7 +330,7 @@ async def rag_answer(
 class DocumentInput(ContractModel):
     """One document to ingest."""
 
-    doc_id: Identifier = Field(validation_alias=AliasChoices("docId", "doc_id", "id"))
+    doc_id: Identifier = field_named("docId", "doc_id", "id")
     title: str = ""
     source: str | None = None
     text: str = ""
@@ -350,25 +340,20 @@ class DocumentInput(ContractModel):
 class ChunkConfig(ContractModel):
     """In characters."""
 
-    size: Annotated[int, Field(ge=50, le=20_000), NO_FLAG] = Field(
-        default=1000, validation_alias=AliasChoices("chunkSize", "chunk_size")
+    size: Annotated[int, Field(ge=50, le=20_000), NO_FLAG] = field_named(
+        "chunkSize", "chunk_size", default=1000
     )
-    overlap: Count = Field(
-        default=100, validation_alias=AliasChoices("chunkOverlap", "chunk_overlap")
-    )
+    overlap: Count = field_named("chunkOverlap", "chunk_overlap", default=100)
 
 
 class IngestInputs(ContractModel):
     """The inputs of the task."""
 
     documents: list[DocumentInput] = Field(max_length=MAX_DOCUMENTS)
-    knowledge_base: Annotated[str, StringConstraints(pattern=f"^{NAME.pattern}$")] = Field(
-        validation_alias=AliasChoices("knowledgeBase", "collection", "knowledge_base")
+    knowledge_base: Annotated[str, StringConstraints(pattern=f"^{NAME.pattern}$")] = field_named(
+        "knowledgeBase", "collection", "knowledge_base"
     )
-    chunk_config: ChunkConfig = Field(
-        default_factory=lambda: ChunkConfig(),
-        validation_alias=AliasChoices("chunkConfig", "chunk_config"),
-    )
+    chunk_config: ChunkConfig = field_named("chunkConfig", "chunk_config", default=ChunkConfig())
 
 
 async def rag_ingest(

@@ -175,13 +175,12 @@ def _warnings(asked: EvalRequest) -> tuple[str, ...]:
 def _names(given: Iterable[str]) -> str:
     """The first few names, shortened: they are kept with the run."""
     names = sorted(given)
-    shown = [repr(_shortened(name)) for name in names[:_MAX_NAMES]]
+    shown = [
+        repr(name if len(name) <= _MAX_NAME_LENGTH else f"{name[: _MAX_NAME_LENGTH - 3]}...")
+        for name in names[:_MAX_NAMES]
+    ]
     more = [f"and {len(names) - _MAX_NAMES} more"] if len(names) > _MAX_NAMES else []
     return ", ".join(shown + more)
-
-
-def _shortened(name: str) -> str:
-    return name if len(name) <= _MAX_NAME_LENGTH else f"{name[: _MAX_NAME_LENGTH - 3]}..."
 
 
 def redact_agent(text: str, url: str) -> str:

@@ -174,7 +174,7 @@ def _add_documents(server: MCPServer[Any], documents: DocumentSearch) -> None:
     async def document(id: str) -> str:
         found = (await documents.retrieval()).dataset.documents.get(id)
         if found is None:
-            raise ResourceNotFoundError("there is no document with that id")
+            raise ResourceNotFoundError("no document has that id")
         return f"{found.title}\n\n{found.text}" if found.title else found.text
 
 
@@ -214,7 +214,7 @@ class _SafeServer(MCPServer[None]):
         try:
             return await super().read_resource(uri, context)
         except ResourceNotFoundError as error:
-            message = "there is no such document; use doc:// with an id from a search"
+            message = "unknown document; use doc:// with an id from a search"
             raise MCPError(INVALID_PARAMS, message) from error
         except ResourceError as error:
             cause = error.__cause__
