@@ -271,13 +271,6 @@ def reserve_file(path: Path) -> None:
                     raise  # others: a file system that cannot tell
 
 
-def move_into_place(part: Path, path: Path) -> None:
-    """Replace `path` by `part`, a finished file beside it, once it is on disk. Raises `OSError`."""
-    sync_file(part)
-    part.replace(path)
-    _sync_folder(path.parent)
-
-
 def make_private_folder(path: Path, *, exist_ok: bool = True) -> None:
     """Create `path` for its owner alone, if it does not exist; its parents are created as usual.
 
