@@ -45,8 +45,7 @@ import sys
 from pathlib import Path
 from assay.data import load_dataset
 from assay.search.index import configured_store, open_retriever
-name, archive = sys.argv[1:]
-dataset = load_dataset(name, archive=Path(archive) if archive else None)
+dataset = load_dataset(sys.argv[1])
 with open_retriever(dataset, store=configured_store("bench")) as retriever:
     assert retriever.search("do statins cause breast cancer?", 5)
 """
@@ -57,7 +56,9 @@ def main() -> None:
     if options.against:
         _compare(options)
         return
-    dataset = load_dataset(options.dataset, archive=options.archive)
+    if options.archive:
+        os.environ["NFCORPUS_ARCHIVE"] = str(options.archive)
+    dataset = load_dataset(options.dataset)
     if options.measure:
         print(json.dumps(_measure(dataset, options)))
         return

@@ -195,17 +195,14 @@ def test_an_archive_that_is_given_is_used_or_refused_and_never_replaced(
 ) -> None:
     given = tmp_path / "given.zip"
     given.write_bytes(mirror.files["/sets/nfcorpus.zip"])
-    assert load_dataset("nfcorpus", archive=given).judgments["test"] == GRADES
     monkeypatch.setenv("NFCORPUS_ARCHIVE", str(given))
-    assert load_dataset("nfcorpus").name == "nfcorpus"
+    assert load_dataset("nfcorpus").judgments["test"] == GRADES
     given.write_bytes(b"something else")
     with pytest.raises(DataError, match=r"expected md5 \w+, got \w+; .* use --dataset"):
         load_dataset("nfcorpus")
     monkeypatch.setenv("NFCORPUS_ARCHIVE", str(tmp_path / "nowhere.zip"))
-    with pytest.raises(DataError, match="the archive in NFCORPUS_ARCHIVE cannot be read"):
+    with pytest.raises(DataError, match="NFCORPUS_ARCHIVE cannot be read"):
         load_dataset("nfcorpus")
-    with pytest.raises(UsageError, match="only for 'nfcorpus', not for 'notes'"):
-        load_dataset("notes", archive=given)
     assert mirror.seen == []
 
 
@@ -214,16 +211,20 @@ def test_both_hashes_are_checked(
 ) -> None:
     given = tmp_path / "given.zip"
     given.write_bytes(mirror.files["/sets/nfcorpus.zip"])
+    monkeypatch.setenv("NFCORPUS_ARCHIVE", str(given))
     for name in public_sources.HASHES:
         with monkeypatch.context() as patch:
             patch.setitem(public_sources.HASHES, name, "0" * 32)
             with pytest.raises(DataError, match=f"expected {name} 0000"):
-                load_dataset("nfcorpus", archive=given)
+                load_dataset("nfcorpus")
 
 
 @needs_archive
-def test_the_official_archive_holds_what_is_published_about_it() -> None:
-    dataset = load_dataset("nfcorpus", archive=Path(str(OFFICIAL)))
+def test_the_official_archive_holds_what_is_published_about_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("NFCORPUS_ARCHIVE", str(OFFICIAL))
+    dataset = load_dataset("nfcorpus")
     assert len(dataset.documents) == 3633
     sizes = {split: len(dataset.queries_in(split)) for split in dataset.judgments}
     assert sizes == {"train": 2590, "dev": 324, "test": 323}
@@ -240,8 +241,11 @@ def test_the_official_archive_holds_what_is_published_about_it() -> None:
         (777, [1309, 2500, 2071, 3191, 1537]),
     ],
 )
-def test_the_order_of_queries_gives_the_reference_draws(seed: int, numbers: list[int]) -> None:
-    valid = load_dataset("nfcorpus", archive=Path(str(OFFICIAL))).queries_in("test")
+def test_the_order_of_queries_gives_the_reference_draws(
+    seed: int, numbers: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NFCORPUS_ARCHIVE", str(OFFICIAL))
+    valid = load_dataset("nfcorpus").queries_in("test")
     drawn = random.Random(seed).sample(valid, len(numbers))
     assert [query.id for query in drawn] == [f"PLAIN-{number}" for number in numbers]
 

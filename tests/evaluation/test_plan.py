@@ -32,7 +32,7 @@ needs_nfcorpus = pytest.mark.skipif(
     ],
 )
 def test_the_draw_is_that_of_the_public_evaluator(seed: int, expected: list[int]) -> None:
-    dataset = load_dataset("nfcorpus", archive=Path(os.environ["NFCORPUS_ARCHIVE"]))
+    dataset = load_dataset("nfcorpus")
     config = RunConfig(target="t", num_queries=len(expected), seed=seed)
     assert [q.id for q in draw_queries(dataset, config)] == [f"PLAIN-{n}" for n in expected]
 

@@ -154,13 +154,10 @@ def _written(dataset: Dataset, out: Path) -> Result:
         "documents": len(dataset.documents),
         "answers": len(dataset.answers),
     }
-    words = [
-        counted(sizes["queries"], "query", "queries"),
-        counted(judgments, "judgment"),
-        counted(sizes["documents"], "document"),
-    ]
+    queries = counted(sizes["queries"], "query", "queries")
+    documents = counted(sizes["documents"], "document")
+    text = [Unwrapped(f"{out}: {queries}, {counted(judgments, 'judgment')}, {documents}")]
     note = f"evaluate on it with: assay eval TARGET --dataset {out}"
-    text = [Unwrapped(f"{out}: {', '.join(words)}")]
     return Result({"folder": str(out), **sizes}, text, notes=[note])
 
 
@@ -168,11 +165,31 @@ def _rendered(facts: DatasetFacts) -> Iterator["RenderableType"]:
     yield Text(f"data set {facts.name}", style="bold")
     for label, words in _content(facts):
         yield _fact(label, words)
-    yield from ("", _splits(facts))
+
+    yield ""
+    splits = _table("split", "queries", "with relevant", "judgments")
+    splits.add_column("grade: judgments", overflow="fold")
+    for name, split in facts.splits.items():
+        figures = (count(n) for n in (split.queries, split.measurable, split.judgments))
+        grades = ", ".join(f"{grade}: {count(n)}" for grade, n in split.grades.items())
+        splits.add_row(Text(name), *figures, grades)
+    yield splits
+
     if facts.ceilings:
         yield from ("", Text(f"the highest means that any system can reach on {facts.split}"))
-        yield _ceilings(facts)
-    yield from ("", Text("queries needed to distinguish two systems"), _resolution(facts))
+        ceilings = _table("metric", *(f"@{k}" for k in CUTOFFS))
+        for metric in ("Recall", "Precision"):
+            highest = (figure(facts.ceilings[f"{metric}@{k}"]) for k in CUTOFFS)
+            ceilings.add_row(metric, *highest)
+        yield ceilings
+
+    yield from ("", Text("queries needed to distinguish two systems"))
+    has = f"{facts.split} has {count(facts.splits[facts.split].measurable)}"
+    resolution = _table("difference", "queries", has)
+    for row in facts.resolution:
+        verdict = "enough" if row.enough else "too few"
+        resolution.add_row(figure(row.difference, 2), count(row.queries_needed), verdict)
+    yield resolution
     yield Text(
         f"assumed: paired differences with a standard deviation of {facts.assumed_std:g}; "
         "power 0.8, significance 0.05",
@@ -202,32 +219,6 @@ def _content(facts: DatasetFacts) -> Iterator[tuple[str, str]]:
         similar = count(overlap.queries_like_a_train_query)
         yield "", f"{similar} queries of {facts.split} nearly repeat a train query"
     yield "fingerprint", facts.fingerprint[:16]
-
-
-def _splits(facts: DatasetFacts) -> "Table":
-    table = _table("split", "queries", "with relevant", "judgments")
-    table.add_column("grade: judgments", overflow="fold")
-    for name, split in facts.splits.items():
-        figures = (count(n) for n in (split.queries, split.measurable, split.judgments))
-        grades = ", ".join(f"{grade}: {count(n)}" for grade, n in split.grades.items())
-        table.add_row(Text(name), *figures, grades)
-    return table
-
-
-def _ceilings(facts: DatasetFacts) -> "Table":
-    table = _table("metric", *(f"@{k}" for k in CUTOFFS))
-    for metric in ("Recall", "Precision"):
-        table.add_row(metric, *(figure(facts.ceilings[f"{metric}@{k}"]) for k in CUTOFFS))
-    return table
-
-
-def _resolution(facts: DatasetFacts) -> "Table":
-    has = f"{facts.split} has {count(facts.splits[facts.split].measurable)}"
-    table = _table("difference", "queries", has)
-    for row in facts.resolution:
-        verdict = "enough" if row.enough else "too few"
-        table.add_row(figure(row.difference, 2), count(row.queries_needed), verdict)
-    return table
 
 
 def _fact(label: str, words: str) -> "Table":

@@ -14,7 +14,6 @@ from assay.data.beir import read_beir
 from assay.data.dataset import UNANSWERABLE, Dataset
 from assay.data.public_sources import (
     BEIR_MD5,
-    find_archive,
     is_beir_cached,
     is_hub_cached,
     is_ir_dataset_cached,
@@ -68,11 +67,10 @@ SOURCES: Mapping[str, DataSource] = {
 }
 
 
-@suggests_keywords()
+@suggests_keywords(archive="set NFCORPUS_ARCHIVE=FILE")
 def load_dataset(
     name: str | Path,
     *,
-    archive: Path | None = None,
     columns: Mapping[str, str] | Sequence[str] = (),
     progress: Progress = silent,
 ) -> Dataset:
@@ -83,9 +81,8 @@ def load_dataset(
 
     `name` is "nfcorpus", "notes", "beir:NAME", "hf:ORG/NAME", "ir_datasets:NAME", or the path of a
     folder or zip in BEIR's or MTEB's layout or of a table of questions. A known name wins over a
-    folder of that name: write "./notes" for the folder. `archive` is an nfcorpus.zip on this
-    machine. `columns` names the columns of a table that are called otherwise, `{"query":
-    "prompt"}` or `["query=prompt,ids=docs"]`.
+    folder of that name: write "./notes" for the folder. `columns` names the columns of a table
+    that are called otherwise, `{"query": "prompt"}` or `["query=prompt,ids=docs"]`.
 
     Raises:
         UsageError: There is no data set of that name.
@@ -97,12 +94,11 @@ def load_dataset(
             f"a data set is a name or a path, got a value of type {type(name).__name__}; make one "
             "from values with assay.Dataset.from_dicts or from_rows"
         )
-    return _read(name, archive, columns, progress, Findings())
+    return _read(name, columns, progress, Findings())
 
 
 def _read(
     name: str | Path,
-    archive: Path | None,
     columns: Mapping[str, str] | Sequence[str],
     progress: Progress,
     findings: Findings,
@@ -111,17 +107,12 @@ def _read(
         raise UsageError(
             f"columns can be named only for a table ({', '.join(SUFFIXES)}), not for {str(name)!r}"
         )
-    if archive is not None and name != "nfcorpus":
-        raise UsageError(
-            f"an archive can be passed only for 'nfcorpus', not for {str(name)!r}; "
-            "pass another archive as the data set itself: --dataset FILE"
-        )
-    if name == "nfcorpus":
-        return read_beir(find_archive(archive, progress), "nfcorpus", findings)
-    if name == "notes":
-        return read_beir(Path(__file__).parent / "notes", "notes", findings)
     require_dataset(name)
     path = Path(name).expanduser()
+    if name == "notes":
+        return read_beir(Path(__file__).parent / "notes", "notes", findings)
+    if name == "nfcorpus":
+        return read_beir_download(name, findings, progress)
     if (source := source_of(name)) is not None and not path.exists():
         return source.read(str(name), findings, progress)
     if is_table(path):
@@ -204,19 +195,14 @@ class DatasetCheck:
 def check_dataset(
     name: str | Path,
     *,
-    archive: Path | None = None,
     columns: Mapping[str, str] | Sequence[str] = (),
     progress: Progress = silent,
 ) -> DatasetCheck:
-    """Read a data set to its end and list what is wrong; see `load_dataset` for the parameters.
-
-    Raises:
-        UsageError: there is no data set of that name.
-    """
+    """Read a data set to its end and list what is wrong; see `load_dataset` for the parameters."""
     findings = Findings(collect=True)
     dataset = Dataset(str(name), {}, {}, {})
     with findings.errors_collected():
-        dataset = _read(name, archive, columns, progress, findings)
+        dataset = _read(name, columns, progress, findings)
     for what, example in _doubtful(dataset):
         findings.note(what, example)
     judged = [grades for split in dataset.judgments.values() for grades in split.values()]
@@ -239,12 +225,12 @@ def _doubtful(dataset: Dataset) -> Iterator[tuple[str, str]]:
         if query.id not in judged and answerable:
             yield "queries without any judgment, which no run asks", repr(query.id)
     for split, judgments in dataset.judgments.items():
+        what = f"queries of split {split!r} whose documents are all judged not relevant"
         for query_id, grades in judgments.items():
             reference = dataset.answers.get(query_id)
-            if reference is not None and reference.answer is None:
-                continue  # nothing answers it, and that is what it asks for
-            if grades and not any(grade > 0 for grade in grades.values()):
-                what = f"queries of split {split!r} whose documents are all judged not relevant"
+            # If nothing answers it, that is what it asks for.
+            unanswerable = reference is not None and reference.answer is None
+            if grades and not unanswerable and max(grades.values()) <= 0:
                 yield what, repr(query_id)
     texts = ((q.id, " ".join(q.text.casefold().split())) for q in dataset.queries.values())
     for same in _repeated(texts):

@@ -78,7 +78,7 @@ _HUB_NAME = re.compile(r"hf:([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
 
 
 def read_beir_download(text: str, findings: Findings, progress: Progress) -> Dataset:
-    """The data set `beir:NAME`; `beir:cqadupstack/android` is one of several in an archive."""
+    """The data set `beir:NAME`, or `nfcorpus`; `beir:cqadupstack/android` is one of several."""
     from assay.net.download import DownloadLimits, download_file  # brings httpx: 0.1 s
 
     name, _, part = text.removeprefix("beir:").partition("/")
@@ -89,7 +89,7 @@ def read_beir_download(text: str, findings: Findings, progress: Progress) -> Dat
             f"no data set {text!r}; the public sets of BEIR are: {', '.join(BEIR_MD5)}{hint}"
         )
     if name == "nfcorpus":
-        return read_beir(find_archive(None, progress), text, findings)
+        return read_beir(find_archive(progress), text, findings)
     base = (os.environ.get(BEIR_VARIABLE) or _BEIR_URL).rstrip("/")
     url, path = f"{base}/{name}.zip", _archive_place(name)
     limits, what = DownloadLimits(_MAX_ARCHIVE), f"downloading {name}.zip"
@@ -118,25 +118,23 @@ def _archive_place(name: str) -> Path:
     return cache_folder() / "beir" / f"{name}.zip"
 
 
-def find_archive(archive: Path | None = None, progress: Progress = silent) -> Path:
-    """NFCorpus with the right hashes: `archive`, else NFCORPUS_ARCHIVE, else cached or downloaded.
+def find_archive(progress: Progress = silent) -> Path:
+    """NFCorpus with the right hashes: NFCORPUS_ARCHIVE, else from the cache or downloaded.
 
     A wrong archive that the user named is an error, and never replaced by a download.
     """
     named = os.environ.get("NFCORPUS_ARCHIVE")
-    if archive is None and not named:
+    if not named:
         return _cached_nfcorpus(progress)
-    what = "the given archive" if archive else "the archive in NFCORPUS_ARCHIVE"
-    path = archive or Path(named or "").expanduser()
+    path = Path(named).expanduser()
     try:
         wrong = _wrong_hash(path)
     except OSError as error:
-        raise DataError(f"{what} cannot be read: {reason(error)}", file=path) from error
+        what = f"NFCORPUS_ARCHIVE cannot be read: {reason(error)}"
+        raise DataError(what, file=path) from error
     if wrong:
-        raise DataError(
-            f"{what} is not NFCorpus: {wrong}; to evaluate on other data, use --dataset {path}",
-            file=path,
-        )
+        remedy = f"to evaluate on other data, use --dataset {path}"
+        raise DataError(f"NFCORPUS_ARCHIVE is not NFCorpus: {wrong}; {remedy}", file=path)
     return path
 
 
