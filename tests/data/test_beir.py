@@ -8,7 +8,6 @@ import os
 import re
 import zipfile
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -193,17 +192,6 @@ def test_other_files_beside_a_data_set_are_not_part_of_it(tmp_path: Path) -> Non
     assert (list(dataset.judgments), dataset.warnings) == (["test"], ())
 
 
-def test_queries_keep_the_order_of_their_file(write_dataset: WriteDataset) -> None:
-    lines = "".join(f'{{"_id": "q{n}", "text": "x"}}\n' for n in (3, 1, 2))
-    dataset = load_dataset(write_dataset({"queries.jsonl": lines, "qrels/test.tsv": "q1\td1\t1"}))
-    assert list(dataset.queries) == ["q3", "q1", "q2"]
-
-
-def test_every_tsv_under_qrels_is_a_split(write_dataset: WriteDataset) -> None:
-    dataset = load_dataset(write_dataset({"qrels/train.tsv": "q2\td1\t1\n", "qrels/._x.tsv": "?"}))
-    assert list(dataset.judgments) == ["test", "train"]
-
-
 def test_reference_answers_come_with_facts_and_documents(write_dataset: WriteDataset) -> None:
     answers = (
         '{"query_id": "q1", "answer": "Steeped.", "documents": ["d1"], '
@@ -251,18 +239,6 @@ def test_harmless_oddities_are_read_without_a_warning(
     assert dataset.warnings == ()
     assert "d1" in dataset.documents
     assert dataset.judgments["test"] == {"q1": {"d1": 1}}
-
-
-def test_a_number_is_accepted_as_an_id(write_dataset: WriteDataset) -> None:
-    changes = {
-        "corpus.jsonl": '{"_id": 7, "text": "x"}',
-        "queries.jsonl": '{"_id": 8, "text": "x"}',
-        "qrels/test.tsv": "8\t7\t1",
-    }
-    dataset = load_dataset(write_dataset(changes))
-    assert dataset.documents["7"].id == "7"
-    assert dataset.judgments["test"] == {"8": {"7": 1}}
-    assert dataset.warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -323,17 +299,6 @@ def test_what_cannot_be_mended_is_refused_with_file_line_and_remedy(
         load_dataset(write_dataset(changes))
 
 
-@pytest.mark.parametrize(
-    "place", ['"metadata": {"m": %s}', '"metadata": {"tags": %s}', '"title": %s']
-)
-def test_nesting_beyond_what_python_can_follow_is_survived(
-    write_dataset: WriteDataset, place: str
-) -> None:
-    line = '{"_id": "x", "text": "", ' + place % ("[" * 1000 + "]" * 1000) + "}\n"
-    with suppress(DataError):
-        load_dataset(write_dataset({"corpus.jsonl": line + line, "queries.jsonl": line + line}))
-
-
 def test_several_data_sets_in_one_folder_are_not_guessed_at(
     write_dataset: WriteDataset, tmp_path: Path
 ) -> None:
@@ -388,11 +353,6 @@ def test_an_archive_that_unpacks_to_too_much_is_refused(
     monkeypatch.setattr(text_file, bound, value)
     with pytest.raises(DataError, match=message):
         load_dataset(path)
-
-
-def test_nothing_is_written_beside_an_archive(tmp_path: Path) -> None:
-    load_dataset(packed_set(tmp_path / "set.zip", ("../outside", b"x"), ("/etc/passwd", b"x")))
-    assert [path.name for path in tmp_path.iterdir()] == ["set.zip"]
 
 
 @pytest.mark.parametrize(

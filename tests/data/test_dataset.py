@@ -22,11 +22,6 @@ def test_queries_of_a_split_are_those_with_a_relevant_document_in_file_order() -
     assert [query.id for query in SMALL.queries_in("test")] == ["b", "a"]
 
 
-def test_an_unknown_split_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(UsageError, match="'small' has no split 'dev'; it has: test"):
-        SMALL.queries_in("dev")
-
-
 @pytest.mark.parametrize(
     "changed",
     [
@@ -39,10 +34,6 @@ def test_an_unknown_split_is_refused_with_the_known_ones() -> None:
 )
 def test_the_fingerprint_changes_with_whatever_a_score_depends_on(changed: Dataset) -> None:
     assert changed.fingerprint != SMALL.fingerprint
-
-
-def test_the_fingerprint_ignores_the_name() -> None:
-    assert replace(SMALL, name="other").fingerprint == SMALL.fingerprint
 
 
 def test_the_repr_is_one_line_with_the_sizes() -> None:

@@ -89,14 +89,16 @@ def test_contexts_keep_their_ids_and_facts_their_wordings() -> None:
     assert (row.citations, row.id, row.answer, row.answerable) == (("2", "a#1"), "12", None, False)
 
 
-@pytest.mark.parametrize("value", [1, 1.0, "1.0", True, "TRUE", " yes "])
-def test_a_question_may_be_called_answerable_by_a_number(value: object) -> None:
-    assert read(question="Q", answer="A", answerable=value).answerable is True
-
-
-@pytest.mark.parametrize("value", [0, 0.0, "0.0", False, "False", "no"])
-def test_a_question_may_be_called_unanswerable_by_a_number(value: object) -> None:
-    assert read(question="Q", answer="A", answerable=value).answerable is False
+@pytest.mark.parametrize(
+    ("values", "answerable"),
+    [
+        ((1, 1.0, "1.0", True, "TRUE", " yes "), True),
+        ((0, 0.0, "0.0", False, "False", "no"), False),
+    ],
+)
+def test_answerable_may_be_a_number_or_a_word(values: tuple[object, ...], answerable: bool) -> None:
+    found = [read(question="Q", answer="A", answerable=value).answerable for value in values]
+    assert found == [answerable] * len(values)
 
 
 def test_what_the_log_does_not_say_is_unknown_and_not_empty() -> None:

@@ -174,14 +174,6 @@ def test_a_wrong_nfcorpus_is_never_used(
     assert not (surroundings / "nfcorpus.zip").exists()
 
 
-def test_a_damaged_nfcorpus_in_the_cache_is_fetched_again(
-    mirror: FileServer, surroundings: Path
-) -> None:
-    load_dataset("nfcorpus")
-    (surroundings / "nfcorpus.zip").write_bytes(b"damaged")
-    assert load_dataset("nfcorpus").judgments["test"] == GRADES
-
-
 def test_credentials_of_a_mirror_stay_out_of_the_message(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NFCORPUS_URL", "http://me:secret@127.0.0.1:1/x.zip?token=hidden")
     with pytest.raises(DownloadError, match=r"from http://127\.0\.0\.1:1/x\.zip:") as refusal:
@@ -357,13 +349,6 @@ def test_an_answer_that_is_no_list_of_files_is_refused(hub: FileServer, answer: 
         load_dataset("hf:tea/house")
 
 
-def test_judgments_that_name_no_document_are_noticed(hub: FileServer) -> None:
-    qrels: Rows = [{"query-id": "q1", "corpus-id": "gone", "score": 1}]
-    publish(hub, "o/ld", {**PLAIN, "qrels/test.jsonl": lines(qrels)})
-    warnings = " ".join(load_dataset("hf:o/ld").warnings)
-    assert "splits without a judged document in the corpus (write the new ids into" in warnings
-
-
 def test_files_that_are_no_part_of_it_are_left_out(hub: FileServer) -> None:
     paths = ["instruction/x.parquet", "qrel_diff/q.txt", ".gitattributes", "queries.jsonl"]
     assert sort_files(paths, "x").all_paths == ["queries.jsonl"]
@@ -405,12 +390,3 @@ def test_what_the_library_does_not_have_is_named(library: str, tmp_path: Path) -
     (tmp_path / "qrels").unlink()
     with pytest.raises(DownloadError, match="could not provide 'ir_datasets:assay-tests/tea'"):
         load_dataset(library)
-
-
-def test_titles_and_texts_of_records_with_more_fields() -> None:
-    from ir_datasets.formats.trec import TitleUrlTextDoc, TrecParsedDoc
-
-    document = public_sources._ir_document(TitleUrlTextDoc("d1", "Tea", "http://x", "Steeped."))
-    assert (document.title, document.text) == ("Tea", "Steeped.")
-    parsed = public_sources._ir_document(TrecParsedDoc("d2", "Tea", "Brewed.", b"<x>"))
-    assert (parsed.title, parsed.text) == ("Tea", "Brewed.")

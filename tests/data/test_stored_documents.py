@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import assay
 from assay.data import Dataset, load_dataset
 from assay.data import stored_documents as module
 from assay.data.stored_documents import StoredDocuments
@@ -60,13 +59,6 @@ def _in_memory() -> Dataset:
         return load_dataset("notes")
     finally:
         os.environ["ASSAY_CORPUS_IN_MEMORY_MB"] = "0"
-
-
-def test_a_run_has_the_same_figures(on_disk: Path, tmp_path: Path) -> None:
-    stored = assay.evaluate("builtin:bm25", load_dataset("notes"), num_queries=20, out=tmp_path)
-    memory = assay.evaluate("builtin:bm25", _in_memory(), num_queries=20, out=tmp_path)
-    assert stored.report.metrics == memory.report.metrics
-    assert stored.report.dataset == memory.report.dataset
 
 
 def test_it_is_read_once(on_disk: Path, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:

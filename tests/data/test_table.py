@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 
 from assay.data import table, text_file
-from assay.data.table import csv_table, read_table, rows_of
+from assay.data.table import csv_table, read_table
 from assay.data.text_file import Record
 from assay.errors import DataError, UsageError
 
@@ -106,14 +106,6 @@ def test_an_unknown_suffix_is_refused(tmp_path: Path) -> None:
         read_table(tmp_path / "log.xlsx")
 
 
-def test_rows_in_memory_are_numbered() -> None:
-    first, second = rows_of([{"a": 1}, "b"])
-    assert isinstance(first, Record)
-    assert str(second) == "rows: row 2: must be a dictionary, got 'b'"
-    with pytest.raises(UsageError, match="iterable of dictionaries, got dict"):
-        list(rows_of({"a": 1}))
-
-
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl"])
 @pytest.mark.parametrize("start", ["", "question,answer\n", 'question,answer\n"'])
 def test_a_line_without_an_end_is_refused_before_it_is_in_memory(
@@ -171,13 +163,6 @@ def test_two_columns_of_one_name_are_refused(tmp_path: Path, kind: str) -> None:
     line = "" if kind == ".parquet" else ":1"
     with pytest.raises(DataError, match=f"{line}: has 2 columns named 'score'; rename or delete"):
         list(read_table(path))
-
-
-def test_columns_without_a_name_may_be_several(tmp_path: Path) -> None:
-    """As a spreadsheet writes the empty ones at the right."""
-    path = tmp_path / "rows.csv"
-    path.write_text("query,,\nq1,,\n")
-    assert fields(path) == [{"query": "q1", "": ""}]
 
 
 @pytest.mark.parametrize("text", ["river\r=1+1", "a\nb", "a\r\nb", 'a "b", c', "\r"])

@@ -9,7 +9,6 @@ import pytest
 from assay.errors import DataError
 from assay.metrics.audit import AuditResult, Flaw, audit_report
 from assay.metrics.foreign_report import read_report
-from assay.metrics.metric import nDCG, parse_metric
 
 JUDGMENTS: dict[str, dict[str, int]] = {
     f"PLAIN-{number}": {f"MED-{number * 10 + place}": 1 + (place == 0) for place in range(8)}
@@ -117,29 +116,12 @@ def test_every_combination_of_mistakes_is_told_apart(
     assert result.failed == 1
 
 
-def test_a_mean_alone_is_explained_without_figures_of_single_queries() -> None:
-    made = report(lists(), ideal_from_retrieved=True)
-    for row in made["per_query_results"]:
-        del row["ndcg_at_5"]
-    assert flaws_of(audit_report(made, JUDGMENTS)) == {Flaw.IDEAL_FROM_RETRIEVED}
-
-
 def test_figures_printed_to_three_digits_are_explained() -> None:
     made = report(lists(), ideal_from_retrieved=True)
     made["summary"]["mean_ndcg_at_5"] = round(made["summary"]["mean_ndcg_at_5"], 3)
     for row in made["per_query_results"]:
         row["ndcg_at_5"] = round(row["ndcg_at_5"], 3)
     assert flaws_of(audit_report(made, JUDGMENTS)) == {Flaw.IDEAL_FROM_RETRIEVED}
-
-
-def test_a_round_claim_is_not_taken_for_a_rough_one() -> None:
-    """1.0 is what JSON makes of 1.000: it does not match 0.96."""
-    made = report({query: list(grades)[:5] for query, grades in JUDGMENTS.items()})
-    assert made["summary"]["mean_ndcg_at_5"] == 1.0
-    made["per_query_results"][0]["retrieved_docs"] = ["other", "MED-11"]
-    (claim,) = audit_report(made, JUDGMENTS).claims
-    assert claim.recomputed < 0.96
-    assert claim.flaws is None
 
 
 def test_failed_queries_without_a_row_are_counted_by_the_total() -> None:
@@ -166,12 +148,6 @@ def test_one_failed_query_dropped_among_thousands_is_noticed(ids: list[str], cla
     assert flaws_of(result) == {Flaw.FAILED_DROPPED}
 
 
-def test_rounding_on_the_way_to_the_mean_is_no_mistake() -> None:
-    made = report(lists())
-    made["summary"]["mean_ndcg_at_5"] += 0.000412345
-    assert audit_report(made, JUDGMENTS).correct
-
-
 def test_where_two_ways_give_the_rounded_mean_the_single_queries_decide() -> None:
     """One query of 201 has a second document: the means are 0.8328 and 0.8348, both 0.83."""
     judgments = {**small_judgments(200), "partly": {"a": 1, "b": 1}}
@@ -183,20 +159,6 @@ def test_where_two_ways_give_the_rounded_mean_the_single_queries_decide() -> Non
     ]
     made = {"summary": {"mean_ndcg_at_5": 0.83}, "per_query_results": rows}
     assert flaws_of(audit_report(made, judgments)) == {Flaw.IDEAL_FROM_RETRIEVED}
-
-
-def test_empty_lists_dropped_from_the_mean_are_noticed() -> None:
-    made = report({**lists(), "PLAIN-3": []}, drop_empty=True)
-    assert flaws_of(audit_report(made, JUDGMENTS)) == {Flaw.EMPTY_DROPPED}
-
-
-def test_an_invented_mean_is_unexplained() -> None:
-    made = report(lists())
-    made["summary"]["mean_ndcg_at_5"] = 0.987654
-    result = audit_report(made, JUDGMENTS)
-    assert flaws_of(result) is None
-    assert not result.correct
-    assert result.claims[0].own_mean == pytest.approx(result.claims[0].recomputed)
 
 
 def test_a_right_mean_over_wrong_rows_is_not_right() -> None:
@@ -217,15 +179,6 @@ def test_queries_that_nobody_judged_are_named_and_left_out() -> None:
     result = audit_report(made, JUDGMENTS)
     assert result.unjudged == ("stranger",)
     assert result.correct
-
-
-def test_every_metric_that_is_claimed_is_checked() -> None:
-    made = report(lists())
-    made["metrics"] = {"ndcg@5": made["summary"].pop("mean_ndcg_at_5"), "p@5": 0.9, "speed": 3}
-    claims = {claim.metric: claim for claim in audit_report(made, JUDGMENTS).claims}
-    assert [str(metric) for metric in claims] == ["nDCG@5", "Precision@5"]
-    assert claims[nDCG @ 5].correct
-    assert claims[parse_metric("p@5")].flaws is None
 
 
 def test_a_report_inside_the_results_of_a_platform_is_found() -> None:

@@ -44,10 +44,6 @@ def test_each_split_says_how_its_grades_are_spread() -> None:
     assert split.grades == {"0": 2, "1": 7, "2": 1}
 
 
-def test_tags_are_counted() -> None:
-    assert describe_dataset(SMALL).tags == {"how": 2, "short": 1}
-
-
 def test_ceilings_are_means_over_the_queries_with_a_relevant_document() -> None:
     ceilings = describe_dataset(SMALL).ceilings
     assert ceilings["Recall@5"] == pytest.approx((5 / 7 + 1) / 2)
@@ -76,10 +72,6 @@ def test_much_overlap_is_warned_about_and_little_is_not() -> None:
     seen = Dataset("seen", DOCUMENTS, QUERIES, {"test": TEST, "train": train})
     assert any("5 of the 7 documents" in warning for warning in describe_dataset(seen).warnings)
     assert not any("documents that are" in warning for warning in describe_dataset(SMALL).warnings)
-
-
-def test_warnings_of_the_reader_come_first() -> None:
-    assert describe_dataset(SMALL).warnings[0] == "something odd"
 
 
 def test_queries_needed_follow_the_assumption() -> None:

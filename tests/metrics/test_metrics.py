@@ -155,17 +155,6 @@ def test_the_ceiling_is_what_the_best_list_reaches(metric: Metric, ceiling: floa
     assert metric.ceiling(GRADES) == pytest.approx(ceiling, abs=1e-12)
 
 
-def test_a_shorter_list_than_the_cutoff_has_a_lower_ceiling() -> None:
-    assert (Precision @ 5).ceiling(GRADES, depth=1) == pytest.approx(1 / 5)
-    assert AP.ceiling(GRADES, depth=2) == pytest.approx(2 / 3)
-    assert (nDCG @ 5).ceiling(GRADES, depth=1) == pytest.approx(2 / IDEAL)
-
-
-def test_the_ceiling_without_anything_relevant_is_zero() -> None:
-    assert (nDCG @ 5).ceiling({"z": 0, "y": -1}) == 0.0
-    assert (Recall @ 5).ceiling({}) == 0.0
-
-
 def test_a_figure_is_a_metric_of_rankings_or_one_of_answers() -> None:
     assert parse_figure("ndcg@5") == nDCG @ 5
     assert (nDCG @ 5).higher_is_better

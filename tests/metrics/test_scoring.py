@@ -32,10 +32,6 @@ def test_queries_without_a_relevant_document_are_not_scored() -> None:
     assert scores.query_ids == ["b"]
 
 
-def test_rankings_of_queries_without_judgments_are_ignored() -> None:
-    assert score_rankings({"other": ["x"]}, {"a": {"x": 1}}, METRICS).query_ids == ["a"]
-
-
 def test_a_repeated_document_earns_once_and_keeps_its_place() -> None:
     scores = score_rankings({"q": ["x", "x", "y"]}, {"q": {"x": 1, "y": 1}}, [Precision @ 5, AP])
     assert scores.values[Precision @ 5].tolist() == [2 / 5]
@@ -44,23 +40,12 @@ def test_a_repeated_document_earns_once_and_keeps_its_place() -> None:
     assert scores.violations.examples == (Violation("duplicate", "q", "x"),)
 
 
-def test_repeats_of_one_relevant_document_do_not_make_a_perfect_list() -> None:
-    scores = score_rankings({"q": ["x"] * 5}, {"q": {"x": 1, "y": 1}}, [nDCG @ 5])
-    assert scores.values[nDCG @ 5][0] < 0.62
-
-
 @pytest.mark.parametrize("known", [{"y"}, frozenset({"y"}), {"y": 1}.keys(), {"y": 1}, ["y"]])
 def test_an_unknown_document_earns_nothing_and_keeps_its_place(known: set[str]) -> None:
     scores = score_rankings({"q": ["x", "y"]}, {"q": {"x": 2, "y": 1}}, [MRR @ 5], known=known)
     assert scores.values[MRR @ 5].tolist() == [0.5]
     assert scores.violations.counts["unknown"].tolist() == [1]
     assert scores.violations.examples == (Violation("unknown", "q", "x"),)
-
-
-def test_a_repeated_unknown_document_is_one_of_each() -> None:
-    scores = score_rankings({"q": ["x", "x"]}, {"q": {"y": 1}}, METRICS, known={"y"})
-    assert [e.kind for e in scores.violations.examples] == ["duplicate", "unknown"]
-    assert [e.kind for e in scores.violations.examples_of("unknown")] == ["unknown"]
 
 
 @pytest.mark.parametrize("known", [{"y"}, {"y": 1}, ["y"]])
@@ -90,13 +75,6 @@ def test_ceilings_know_how_many_documents_were_asked_for() -> None:
     assert scores.ceilings[AP].tolist() == [1 / 2]
 
 
-def test_examples_stay_few_however_many_violations_there_are() -> None:
-    rankings = {f"q{i}": ["x", "x"] for i in range(50)}
-    scores = score_rankings(rankings, {f"q{i}": {"x": 1} for i in range(50)}, METRICS)
-    assert scores.violations.total("duplicate") == scores.violations.queries("duplicate") == 50
-    assert len(scores.violations.examples) == 5
-
-
 def test_no_judgments_give_empty_scores_with_a_mean_of_zero() -> None:
     scores = score_rankings({"q": ["x"]}, {}, METRICS)
     assert scores.query_ids == []
@@ -124,21 +102,6 @@ def test_batches_joined_equal_one_pass(
     for metric in METRICS:
         np.testing.assert_array_equal(joined.values[metric], whole.values[metric])
         np.testing.assert_array_equal(joined.ceilings[metric], whole.ceilings[metric])
-
-
-@given(lists, some_grades, st.integers(1, 9))
-def test_no_list_exceeds_the_ceiling(ranking: list[str], grades: dict[str, int], k: int) -> None:
-    scores = score_rankings({"q": ranking}, {"q": grades}, METRICS, top_k=k)
-    for metric in METRICS:
-        assert (scores.values[metric] <= scores.ceilings[metric] + 1e-12).all()
-
-
-def test_scores_of_different_metrics_cannot_be_joined() -> None:
-    one, other = (score_rankings({}, {"q": {"x": 1}}, [metric]) for metric in (AP, MRR))
-    with pytest.raises(UsageError, match="same metrics"):
-        Scores.joined([one, other])
-    with pytest.raises(UsageError, match="no scores"):
-        Scores.joined([])
 
 
 @pytest.mark.parametrize(("known", "ceiling"), [({"a", "b"}, 1.0), ({"a"}, 0.5), (set(), 0.0)])
@@ -176,15 +139,6 @@ def test_a_set_is_of_grade_1_and_a_grade_may_be_1000() -> None:
     assert read_qrels_value(grades) == {"q1": {"d1": 1, "d2": 1}, "q2": {"d1": 1000, "d2": -1000}}
 
 
-def test_values_of_single_queries() -> None:
-    scores = score(RUN, QRELS, ["recall@10", "mrr"])
-    assert scores.by_query("recall@10") == {"q1": 0.5, "q2": 1.0}
-    assert scores.rows() == [
-        {"query_id": "q1", "recall@10": 0.5, "mrr": 0.5},
-        {"query_id": "q2", "recall@10": 1.0, "mrr": 1.0},
-    ]
-
-
 def test_the_repr_is_one_line() -> None:
     scores = score(RUN, QRELS, ["ndcg@5", Recall @ 10])
     assert repr(scores) == "<Scores of 2 queries: nDCG@5 0.7398, Recall@10 0.7500>"
@@ -213,13 +167,6 @@ def test_a_run_of_scores_is_ranked_by_them() -> None:
     assert score({"q1": {}, "q2": ["d2"]}, QRELS, "mrr").by_query("mrr") == {"q1": 0.0, "q2": 1.0}
 
 
-def test_equal_scores_are_ordered_as_trec_eval_does() -> None:
-    """By document id, descending, after rounding to single precision."""
-    tied = {"q1": {"a": 1.0, "b": 1.0 + 1e-12, "c": 1.0}}
-    assert score(tied, {"q1": {"a"}}, "mrr")["mrr"] == pytest.approx(1 / 3)
-    assert score(tied, {"q1": {"c"}}, "mrr")["mrr"] == 1.0
-
-
 @pytest.mark.parametrize(
     "relevant", [{"d1"}, ["d1"], ("d1",), {"d1": 1}, {"d1": 1.0}, {"d1": True}]
 )
@@ -230,12 +177,6 @@ def test_qrels_are_grades_or_relevant_documents(relevant: Any) -> None:
 def test_values_of_numpy_and_tuples_are_taken() -> None:
     judged: Any = {"q": {"a": np.int64(2), "b": np.int8(1)}}
     assert score({"q": (np.str_("a"), np.str_("b"))}, judged, "ndcg@5")["ndcg@5"] == 1.0
-
-
-def test_unknown_ids_and_a_depth_are_respected() -> None:
-    scores = score({"q": ["x", "d"]}, {"q": {"d"}}, "mrr", known={"d"}, top_k=1)
-    assert scores["mrr"] == 0.0
-    assert scores.violations.total("surplus") == scores.violations.total("unknown") == 1
 
 
 REFUSED: list[tuple[Any, Any, Any, str]] = [
@@ -257,9 +198,13 @@ REFUSED: list[tuple[Any, Any, Any, str]] = [
     (RUN, ["d1"], "map", "the qrels must be a dictionary of queries, .*; qrels are"),
     (RUN, {"q1": "d1"}, "map", "query 'q1' has no judgments, got 'd1'; qrels are"),
     (RUN, {1: {"d1": 1}}, "map", "a query must be named by a string"),
-    (RUN, {"q1": {"d1": 0.5}}, "map", "grade of document 'd1' .* an integer up to 1000, got 0.5"),
-    (RUN, {"q1": {"d1": "1"}}, "map", "grade of document 'd1' .* got '1'"),
-    (RUN, {"q1": {"d1": 10**6}}, "map", "grade of document 'd1' .* got 1000000"),
+    (
+        RUN,
+        {"q1": {"d1": 0.5}},
+        "map",
+        "query .q1.: a grade must be an integer up to 1000, .* got 0.5",
+    ),
+    (RUN, {"q1": {"d1": 10**6}}, "map", "a grade must be .* got 1000000"),
     (RUN, {"q1": {"d1": 0}}, "map", "the qrels have no relevant document"),
 ]
 

@@ -7,13 +7,12 @@ anything else with a message. `score_rankings` is for evaluations, whose input i
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
-from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from assay.data.dataset import Dataset, Judgments
-from assay.data.qrels import MAX_GRADE, rank_by_score
+from assay.data.qrels import parse_grade, rank_by_score
 from assay.errors import UsageError, suggests_keywords
 from assay.metrics.graded import Floats, GradedLists, has_relevant
 from assay.metrics.metric import Metric, parse_metric
@@ -122,10 +121,6 @@ class Scores:
     @staticmethod
     def joined(parts: Sequence["Scores"]) -> "Scores":
         """Batches of one run, end to end: a long run is scored a few thousand queries at a time."""
-        if not parts:
-            raise UsageError("there are no scores to join")
-        if any(part.metrics != parts[0].metrics for part in parts):
-            raise UsageError("only scores of the same metrics can be joined")
         return Scores(
             [query_id for part in parts for query_id in part.query_ids],
             {m: np.concatenate([part.values[m] for part in parts]) for m in parts[0].metrics},
@@ -316,20 +311,10 @@ def _grades(query: str, value: object) -> Mapping[str, int]:
         raise UsageError(f"query {query!r} has no judgments, got {value!r:.60}; {_QRELS_FORMS}")
     grades = value if isinstance(value, Mapping) else dict.fromkeys(value, 1)
     what = f"{query!r}: a document"
-    return {_id(doc_id, what): _grade(query, doc_id, grades[doc_id]) for doc_id in grades}
-
-
-def _grade(query: str, doc_id: str, value: Any) -> int:
     try:
-        grade = int(value) if isinstance(value, float) and value.is_integer() else index(value)
-    except TypeError:
-        grade = MAX_GRADE + 1
-    if abs(grade) > MAX_GRADE:
-        raise UsageError(
-            f"the grade of document {doc_id!r} for query {query!r} must be an integer up to "
-            f"{MAX_GRADE}, got {value!r}"
-        )
-    return grade
+        return {_id(doc_id, what): parse_grade(grades[doc_id]) for doc_id in grades}
+    except ValueError as error:
+        raise UsageError(f"query {query!r}: {error}") from None
 
 
 def _id(value: object, what: str) -> str:

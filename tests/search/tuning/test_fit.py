@@ -53,20 +53,6 @@ def test_of_a_large_split_some_queries_are_drawn(monkeypatch: pytest.MonkeyPatch
     assert drawn == sorted(set(drawn) & set(data.judged("train")))
 
 
-def test_progress_names_each_stage_and_ends_full() -> None:
-    told: list[tuple[str, int, int | None]] = []
-    data = worlds.learnable(train=24, dev=8)
-    fit(data, worlds.by_vectors(data), 0, lambda *step: told.append(step))
-    last = {stage: (done, total) for stage, done, total in told}
-    assert list(last) == [
-        "reading texts",
-        "comparing queries",
-        "learning overlaps",
-        "learning to rank",
-    ]
-    assert all(done == total for done, total in last.values())
-
-
 def test_a_query_never_sees_its_own_judgments(data: TuningData) -> None:
     asked, remembered = split_queries(data.judged("train"), seed=0)[0]
     judged = {query_id: dict(grades) for query_id, grades in data.judgments["train"].items()}

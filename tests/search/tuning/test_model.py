@@ -149,13 +149,6 @@ def test_an_unfamiliar_query_is_shared_with_the_zero_shot_ranking(
     assert always.rank(*asked, 10).trust == 1
 
 
-def test_a_score_does_not_depend_on_how_many_are_asked_for(
-    ranker: TunedRanker, data: TuningData
-) -> None:
-    few, many = ask(ranker, data, 3), ask(ranker, data, 100)
-    assert [one.score for one in few] == [one.score for one in many[:3]]
-
-
 def test_judged_queries_that_spoke_for_a_document_are_named(
     ranker: TunedRanker, data: TuningData
 ) -> None:

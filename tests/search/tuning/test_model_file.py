@@ -98,9 +98,3 @@ def test_a_damaged_file_says_to_tune_again(saved: Path, damage: object, why: str
     saved.write_bytes(damage(saved.read_bytes()))
     with pytest.raises(SearchError, match=f"{why}.*run `assay tune` again"):
         load_model(saved)
-
-
-def test_a_place_that_cannot_be_written_is_named(ranker: TunedRanker, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("not a folder")
-    with pytest.raises(SearchError, match="could not be written"):
-        save_model(ranker, tmp_path / "file" / "tuned.assay")

@@ -8,7 +8,6 @@ from assay.search.tuning.trees import (
     TreeGraph,
     TreeSets,
     learn_overlap,
-    learn_ranking,
 )
 
 
@@ -74,22 +73,3 @@ def test_a_tree_that_never_splits_is_a_leaf_of_the_graph() -> None:
     features = np.zeros((300, 2), np.float32)
     trees = learn_overlap(features, np.full(300, 0.25, np.float32), 0)
     assert np.allclose(TreeGraph.of(trees).predict(features, 10), 0.25)
-
-
-def test_the_mean_moves_less_from_seed_to_seed_than_one_set_does() -> None:
-    one, features = learned(0)
-    other, _ = learned(1)
-    together = np.abs(one.predict(features, -1) - other.predict(features, -1)).mean()
-    alone = [TreeSets(some.sets[:1]).predict(features, -1) for some in (one, other)]
-    assert together < 0.9 * np.abs(alone[0] - alone[1]).mean()
-
-
-def test_what_few_queries_teach_moves_a_score_less_than_what_many_do() -> None:
-    def range_after_a_tree(queries: int) -> float:
-        rows = 50 * queries
-        features = np.random.default_rng(0).random((rows, 1)).astype(np.float32)
-        grades = (features[:, 0] > 0.5).astype(np.float32)
-        trees = learn_ranking(features, grades, np.ones(rows, np.float32), [50] * queries, seed=0)
-        return float(np.ptp(trees.predict(features, 1)))
-
-    assert range_after_a_tree(4) < 0.5 * range_after_a_tree(100)

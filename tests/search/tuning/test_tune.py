@@ -20,7 +20,6 @@ from assay.search.tuning import tune
 from assay.search.tuning.features import TuningData, bm25_constants
 from assay.search.tuning.model import TunedRanker
 from assay.search.tuning.tune import (
-    describe_gain,
     learn,
     model_path,
     save_if_better,
@@ -77,19 +76,6 @@ def test_what_is_learned_is_compared_with_the_hybrid_ranking_that_is_shipped(
     assert held_out.all.hybrid == pytest.approx(np.mean(scores))
     everything = len(scores)
     assert told["asking hybrid"] == (everything, everything)
-
-
-def test_a_query_without_a_word_is_one_that_hybrid_finds_nothing_for(
-    world: Dataset, retriever: Retriever, embedder: WordEmbedder
-) -> None:
-    last = list(world.queries)[-1]
-    world = Dataset(
-        name=world.name,
-        documents=world.documents,
-        queries={**world.queries, last: Query(last, "\x00 ")},
-        judgments=world.judgments,
-    )
-    assert learn(world, embedder, retriever).held_out.all.queries == 60
 
 
 def test_a_better_ranking_is_kept_and_found_again(world: Dataset, embedder: WordEmbedder) -> None:
@@ -198,13 +184,6 @@ def test_a_model_of_another_bm25_is_learned_again(
             found = tune.open_tuned(world, embedder, opened)
             assert found.about.bm25 == bm25_constants(settings)
     assert len(learned_from) == 1
-
-
-def test_the_verdict_names_both_figures(ranker: TunedRanker) -> None:
-    held_out = ranker.held_out
-    words = describe_gain(held_out)
-    assert f"{held_out.all.tuned:.4f}" in words
-    assert f"{held_out.all.hybrid:.4f} for hybrid" in words
 
 
 @pytest.mark.parametrize(

@@ -29,11 +29,6 @@ def test_figures_agree_with_the_definition() -> None:
     assert second == 0
 
 
-def test_no_gain_is_not_better() -> None:
-    same = scores_by_query([np.array([0, 1]), np.array([2])], GRADES)
-    assert not HeldOut("dev", gain(same, same), gain(same[:1], same[:1])).better
-
-
 def test_a_loss_on_unfamiliar_queries_counts_where_it_is_no_chance() -> None:
     right, wrong = np.ones(20, np.float32), np.zeros(20, np.float32)
     odd = right.copy()
