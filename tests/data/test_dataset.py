@@ -44,11 +44,6 @@ def test_the_repr_is_one_line_with_the_sizes() -> None:
     assert repr(replace(SMALL, judgments={})).endswith("splits none>")
 
 
-def test_the_repr_of_a_document_is_short() -> None:
-    assert repr(Document("d", "a title", "text")) == "Document('d', title='a title', text='text')"
-    assert len(repr(Document("d", "t" * 10_000, "x" * 1_000_000))) < 200
-
-
 def test_the_text_of_a_fact_is_a_wording_where_the_reference_has_it_and_it_is_no_label() -> None:
     def wordings(text: str, *accept: str) -> tuple[str, ...]:
         return Fact.read(text, accept, "No, the price is $19 for owners.").accept

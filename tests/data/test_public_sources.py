@@ -315,17 +315,6 @@ def test_a_gated_data_set_asks_for_the_token(
     assert set(hub.tokens) == {"Bearer hf_hidden"}
 
 
-def test_half_a_download_is_left_to_the_next_command(hub: FileServer) -> None:
-    publish(hub, "tea/house", PLAIN)
-    whole = hub.files.pop(corpus := f"/datasets/tea/house/resolve/{'a' * 40}/corpus.jsonl")
-    with pytest.raises(DownloadError, match=r"corpus\.jsonl of data set .* HTTP 404"):
-        load_dataset("hf:tea/house")
-    hub.files[corpus], hub.cut = whole, (30, 1)
-    with pytest.raises(DownloadError, match="cut off; run the command again"):
-        load_dataset("hf:tea/house")
-    assert load_dataset("hf:tea/house").judgments["test"] == GRADES
-
-
 @pytest.mark.parametrize(
     "name", ["corpus/../../../evil.jsonl", "/corpus/x.jsonl", "corpus/a\\b.csv"]
 )
@@ -340,13 +329,6 @@ def test_a_hub_writes_nowhere_else(hub: FileServer, name: str, tmp_path: Path) -
 def test_a_name_that_is_none_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="write hf:ORG/NAME"):
         load_dataset(name)
-
-
-@pytest.mark.parametrize("answer", [b"[]", b"{}", b'{"sha": "x/../y", "siblings": []}', b"<html>"])
-def test_an_answer_that_is_no_list_of_files_is_refused(hub: FileServer, answer: bytes) -> None:
-    hub.files["/api/datasets/tea/house"] = answer
-    with pytest.raises(DownloadError, match=r"was not understood|not JSON"):
-        load_dataset("hf:tea/house")
 
 
 def test_files_that_are_no_part_of_it_are_left_out(hub: FileServer) -> None:

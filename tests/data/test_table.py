@@ -14,7 +14,7 @@ import pytest
 from assay.data import table, text_file
 from assay.data.table import csv_table, read_table
 from assay.data.text_file import Record
-from assay.errors import DataError, UsageError
+from assay.errors import DataError
 
 ROWS = [
     {"question": "How long?", "answer": "Three\nminutes"},
@@ -96,14 +96,6 @@ def test_a_file_that_is_no_table_is_refused(
         list(read_table(path))
     assert message in str(caught.value)
     assert str(path) in str(caught.value)
-
-
-def test_an_unknown_suffix_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"log\.xlsx: no such file"):
-        read_table(tmp_path / "log.xlsx")
-    (tmp_path / "log.xlsx").touch()
-    with pytest.raises(UsageError, match=r"one of \.csv, .*got \.xlsx"):
-        read_table(tmp_path / "log.xlsx")
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl"])

@@ -94,7 +94,7 @@ class ReferenceAnswer:
 class Dataset:
     """Documents, queries and relevance judgments: what an evaluation needs.
 
-    `load_dataset("notes")` reads one; for one of your own in memory:
+    `load_dataset("notes")` reads one; for values in memory:
 
         >>> Dataset(
         ...     "tiny",

@@ -194,7 +194,7 @@ def read_hub(text: str, findings: Findings, progress: Progress) -> Dataset:
     files = sort_files(paths, f"hf:{repo}")
     local = _download_files(repo, commit, files.all_paths, progress)
     if not files.qrels:
-        # BEIR's sets keep their judgments in a repository of their own, all of whose tables are
+        # BEIR's sets keep their judgments in a separate repository, all of whose tables are
         # judgments, whatever their folder is called.
         beside = f"{repo}-qrels"
         try:

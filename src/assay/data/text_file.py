@@ -32,6 +32,7 @@ UNREADABLE = (
     OSError,
     EOFError,
     ValueError,
+    IndexError,  # a damaged extra field of a zip
     RuntimeError,  # also NotImplementedError: features of zip that Python does not know
     OverflowError,
     struct.error,

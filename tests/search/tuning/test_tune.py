@@ -19,11 +19,7 @@ from assay.search.retriever import Retriever
 from assay.search.tuning import tune
 from assay.search.tuning.features import TuningData, bm25_constants
 from assay.search.tuning.model import TunedRanker
-from assay.search.tuning.tune import (
-    learn,
-    model_path,
-    save_if_better,
-)
+from assay.search.tuning.tune import learn, model_path, save_if_better
 from assay.search.tuning.validation import scores_by_query
 
 
@@ -128,32 +124,6 @@ def test_the_command_looks_for_train_judgments_first(monkeypatch: pytest.MonkeyP
         tune_command("notes")
 
 
-def test_texts_are_read_as_the_index_reads_them(
-    data: TuningData,
-    ranker: TunedRanker,
-    embedder: WordEmbedder,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """And a model that read them otherwise is learned again."""
-    world = _dataset(data)
-    learned_from: list[TuningData] = []
-
-    def noted(data: TuningData, *_: object, **__: object) -> TunedRanker:
-        learned_from.append(data)
-        return ranker
-
-    monkeypatch.setattr(tune, "fit", noted)
-    save_if_better(ranker, model_path(world, embedder))
-    with open_retriever(world, embedder=embedder) as english:
-        assert tune.open_tuned(world, embedder, english).encoder.language == "english"
-    assert not learned_from
-    german = Bm25Settings(language="german", stop_words="none")
-    with open_retriever(world, embedder=embedder, bm25=german) as opened:
-        tune.open_tuned(world, embedder, opened)
-    ((language, stop_words),) = [(one.language, one.stop_words) for one in learned_from]
-    assert (language, stop_words) == ("german", "none")
-
-
 @pytest.mark.parametrize(
     "settings",
     [
@@ -161,6 +131,7 @@ def test_texts_are_read_as_the_index_reads_them(
         Bm25Settings(b=0.4),
         Bm25Settings(delta=1.0),
         Bm25Settings(title_weight=1.0),
+        Bm25Settings(language="german", stop_words="none"),
     ],
 )
 def test_a_model_of_another_bm25_is_learned_again(
@@ -175,7 +146,9 @@ def test_a_model_of_another_bm25_is_learned_again(
 
     def noted(data: TuningData, *_: object, **__: object) -> TunedRanker:
         learned_from.append(data)
-        return replace(ranker, about=replace(ranker.about, bm25=data.bm25))
+        read = {"language": data.language, "stop_words": data.stop_words}
+        encoder = replace(ranker.encoder, **read)
+        return replace(ranker, about=replace(ranker.about, bm25=data.bm25), encoder=encoder)
 
     monkeypatch.setattr(tune, "fit", noted)
     save_if_better(ranker, model_path(world, embedder))
@@ -183,6 +156,7 @@ def test_a_model_of_another_bm25_is_learned_again(
         for _ in range(2):  # the second time, what was learned is found
             found = tune.open_tuned(world, embedder, opened)
             assert found.about.bm25 == bm25_constants(settings)
+            assert found.encoder.language == settings.language.replace("auto", "english")
     assert len(learned_from) == 1
 
 

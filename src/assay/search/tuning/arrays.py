@@ -40,14 +40,14 @@ def products(rows: Mapping[str, Floats], matrix: Sparse) -> dict[str, Floats]:
 
 
 # The entries of a row up to which numpy is quicker than scipy.
-_FEW = 100
+_NUMPY_BELOW = 100
 
 
 def product(rows: Sparse, matrix: Sparse) -> Floats:
     """The product with its zeros; of a single row without going through the matrix twice."""
     if rows.shape[0] > 1:
         return dense(rows @ matrix)
-    if len(rows.indices) > _FEW:
+    if len(rows.indices) > _NUMPY_BELOW:
         return np.asarray(matrix[rows.indices].T @ rows.data, np.float32)[None, :]
     starts, ends = matrix.indptr[rows.indices], matrix.indptr[rows.indices + 1]
     lengths = ends - starts

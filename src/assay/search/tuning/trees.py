@@ -37,7 +37,7 @@ THREADS = 2
 SETS = 2
 # Between the seeds of one model, so that those of neighboring seeds share none.
 SEEDS_APART = 1000
-FEW_ROWS = 30_000
+SINGLE_THREAD_BELOW = 30_000
 # Grades above this are as good as this one.
 HIGHEST_GRADE = 30
 
@@ -117,7 +117,7 @@ def learn_ranking(
 
 
 def _threads(rows: int) -> int:
-    return 1 if rows < FEW_ROWS else THREADS
+    return 1 if rows < SINGLE_THREAD_BELOW else THREADS
 
 
 class TreeGraph:
