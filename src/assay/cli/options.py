@@ -255,12 +255,9 @@ def use_named_target(
 
 
 def require_used(context: click.Context, names: Container[str], why: str) -> None:
-    """Raise `UsageError` for the first of these options that is on the command line.
+    """Raise `UsageError` for an option on the command line that would change nothing.
 
-    Parameters:
-        context: of the verb.
-        names: of parameters that have no effect on what was asked for.
-        why: ends the sentence "--flag has no effect".
+    `names` are its parameters, `why` ends the sentence "--flag has no effect".
     """
     for param in context.command.params:
         if param.name in names and is_on_command_line(context, param.name or ""):

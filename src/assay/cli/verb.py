@@ -51,21 +51,13 @@ _SETTINGS_RULE = (
 
 @dataclass(frozen=True)
 class Result:
-    """What a verb returns.
+    """What a verb returns."""
 
-    Parameters:
-        value: what `--json` prints, or a function that writes it to a stream.
-        text: what is shown otherwise: texts and renderables.
-        exit_code: of the process.
-        notes: lines for stderr, after the result.
-        wide: whether lines may be long: a list of names to copy.
-    """
-
-    value: Any = None
-    text: Iterable[Any] = ()
+    value: Any = None  # what `--json` prints, or a function that writes it to a stream
+    text: Iterable[Any] = ()  # what is shown otherwise: texts and renderables
     exit_code: int = 0
-    notes: Iterable[str] = ()
-    wide: bool = False
+    notes: Iterable[str] = ()  # lines for stderr, after the result
+    wide: bool = False  # lines may be long: names to copy must not be broken
 
     def show(self, as_json: bool) -> None:
         """Print it: the value, or the text; then the notes."""
@@ -144,10 +136,8 @@ def with_settings(
 ) -> Callable[[Verb], Verb]:
     """Give a verb the options of these settings of `assay eval`; it gets them as `**options`.
 
-    Parameters:
-        names: of the settings.
-        help: for those that the verb uses otherwise than `assay eval`.
-        conditions: for `assay eval` itself: help in groups that names what an option needs.
+    `help` is for those that the verb uses otherwise. With `conditions`, which `assay eval` itself
+    has, the options are in groups, and their help names what they need.
     """
 
     def decorate(function: Verb) -> Verb:
