@@ -3,8 +3,8 @@
 import pytest
 
 from assay.answers.case import AnswerCase
+from assay.answers.checks import binomial_tail, find_faults
 from assay.answers.differences import differences
-from assay.answers.findings import binomial_tail, find_faults
 from assay.answers.outcome import outcome, states
 from assay.answers.statements import abstained, statements
 from assay.answers.values import is_in, polarity, values

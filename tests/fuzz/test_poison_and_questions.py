@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from tests.fuzz.mutation import examples
 
 from assay.answers.case import AnswerCase
-from assay.answers.findings import find_faults
+from assay.answers.checks import find_faults
 from assay.answers.poison_documents import (
     PoisonKind,
     PoisonOutcome,

@@ -4,7 +4,7 @@ import pytest
 from tests.planted import garden_faults, rental_faults
 from tests.planted.application import Change, Replies, cases, changed, handbook, healthy, in_two
 
-from assay.answers.findings import find_faults
+from assay.answers.checks import find_faults
 
 FAULTS = [
     *(("garden", fault) for fault in garden_faults.FAULTS),

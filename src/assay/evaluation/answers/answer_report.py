@@ -14,6 +14,7 @@ from assay.answers.answer_metrics import (
     unknown_citations,
 )
 from assay.answers.case import MAX_ANSWER, AnswerCase
+from assay.answers.checks import find_faults
 from assay.answers.diagnosis import (
     NOT_TRIED,
     diagnose,
@@ -22,13 +23,11 @@ from assay.answers.diagnosis import (
 from assay.answers.differences import case_differences
 from assay.answers.entailment import contradicted_check
 from assay.answers.faithfulness import unsupported
-from assay.answers.findings import find_faults
 from assay.answers.judge import flip_rate
 from assay.answers.outcome import BY_DECLINING, BY_FACTS, BY_VALUES, Outcome, outcome
 from assay.data.dataset import Dataset
-from assay.evaluation.answers.criteria import answer_statistic
 from assay.evaluation.answers.evaluate import AnswerResults
-from assay.evaluation.answers.judging import Verdict
+from assay.evaluation.answers.judging import Verdict, answer_statistic
 from assay.evaluation.answers.poisoning import poison_columns, poison_findings, poison_report
 from assay.evaluation.gates import figure_calibration
 from assay.llm.prompt import load_prompt

@@ -25,13 +25,15 @@ from assay.evaluation.answers.asking_again import (
     run_counterfactual,
     select_cases,
 )
-from assay.evaluation.answers.criteria import RatedCriterion, believed_ratings, rate_answers
 from assay.evaluation.answers.judging import (
+    RatedCriterion,
     Verdict,
+    believed_ratings,
     check_controls,
     drop_injected_verdicts,
     failed_figures,
     judge_answer,
+    rate_answers,
     verdicts_by_facts,
     verdicts_by_judge,
 )
@@ -178,7 +180,9 @@ async def evaluate_answers(
     else:
         results = await _judge_correctness(cases, judge, asker, stages)
         if options.criteria:
-            rated = await stages.run(lambda: rate_answers(judge, options.criteria, cases, asker))
+            rated = await stages.run(
+                lambda: rate_answers(judge, options.criteria, cases, config, asker.progress)
+            )
             criteria, doubt = believed_ratings(rated or [])
         if facts is not None:
             nuggets = await stages.run(lambda: nuggets_by_judge(judge, cases, facts, asker))
