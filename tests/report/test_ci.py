@@ -12,9 +12,7 @@ from tests.conftest import MakeDataset
 from assay import Run, evaluate
 from assay.cli.app import app
 from assay.report.ci import render_junit, render_junit_error, render_markdown
-from assay.report.terminal import gate_verdict
 from assay.run.provenance import GitRecord
-from assay.run.run_record import GateResult
 
 GATES = ("ndcg@5>=0.1", "ndcg@5>=0.9")
 NOTES = ("--dataset", "notes", "--num-queries", "10")
@@ -112,11 +110,6 @@ def test_what_xml_cannot_hold_is_replaced() -> None:
     error = root.find("testsuite/testcase/error")
     assert error is not None
     assert error.get("message") == "bad ?[31m <tag>"
-
-
-def test_a_verdict_without_a_figure_says_why() -> None:
-    gate = GateResult(gate="correctness>=0.5", value=None, passed=False, reason="judge lost")
-    assert gate_verdict(gate) == "gate failed: correctness>=0.5, got no value: judge lost"
 
 
 def test_verdicts_are_on_stderr_also_with_json(

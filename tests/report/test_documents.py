@@ -4,8 +4,7 @@ import pytest
 from tests.report.conftest import SCRIPT
 
 from assay import Dataset, Document, Query, Run
-from assay.llm.providers.provider import Spending
-from assay.report.documents import MAX_ANSWER, JudgedDocuments, judge_facts, split_citations
+from assay.report.documents import MAX_ANSWER, JudgedDocuments, split_citations
 from assay.run.models import AnswerRow
 
 DATA = Dataset(
@@ -81,16 +80,3 @@ def test_a_mark_is_linked_where_it_stands_for_one_document(
     answer: str, citations: list[str], expected: list[tuple[str, str]]
 ) -> None:
     assert linked(answer, citations, ["a", "b", "c"]) == expected
-
-
-@pytest.mark.parametrize(
-    ("cost", "words"), [(None, "price not known"), (0.0, "$0.00"), (0.004, "$0.0040")]
-)
-def test_what_a_judge_cost_is_told(judged_run: Run, cost: float | None, words: str) -> None:
-    spending = Spending(calls=9, cached=2, input_tokens=1000, output_tokens=30, cost=cost)
-    assert judged_run.report.answers is not None
-    assert judged_run.report.answers.judge is not None
-    judge = judged_run.report.answers.judge.model_copy(update={"spending": spending})
-    facts = dict(judge_facts(judge))
-    assert facts["Cost"] == words
-    assert facts["Calls"] == "9, and 2 from the cache"

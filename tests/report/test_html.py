@@ -238,8 +238,8 @@ def test_a_judge_that_was_asked_is_described(judged_run: Run) -> None:
     answers = judged_run.report.answers
     assert answers is not None
     assert answers.judge is not None
-    assert "Model scripted" in text
-    assert f"Undecided on {answers.judge.undecided} questions" in text
+    assert "scripted, 2 votes each" in text
+    assert f"undecided on {answers.judge.undecided} questions" in text
     assert "The judge voted: true, true" in text
     trouble = answers.model_copy(update={"trouble": "the budget is spent", "statistics": {}})
     report = judged_run.report.model_copy(update={"answers": trouble})

@@ -6,14 +6,12 @@ import pytest
 from tests.report.conftest import query_row
 
 from assay.report.slices import (
-    FORM,
     OUTCOME,
     RELEVANT,
     TAG,
     WORDS,
     Slice,
     compare_slices,
-    form_of,
     slice_means,
     slices_of,
 )
@@ -23,13 +21,12 @@ def test_a_query_belongs_to_one_slice_of_each_kind_and_to_its_tags() -> None:
     row = query_row("q", relevant=3, query_text="how long does tea steep?")
     found = list(slices_of(row, ["drinks", "short"]))
     assert found == [
-        *[(WORDS, "5–7"), (RELEVANT, "2–3"), (FORM, "question")],
+        *[(WORDS, "5–7"), (RELEVANT, "2–3")],
         *[(TAG, "drinks"), (TAG, "short"), (OUTCOME, "nothing found")],
     ]
-    assert [one.title for one in found[:4]] == [
+    assert [one.title for one in found[:3]] == [
         "5–7 words",
         "2–3 relevant",
-        "question",
         "tag drinks",
     ]
     assert Slice(WORDS, "1").title == "1 word"
@@ -37,26 +34,12 @@ def test_a_query_belongs_to_one_slice_of_each_kind_and_to_its_tags() -> None:
     assert Slice(OUTCOME, "failed: timeout") in slices_of(failed)
 
 
-@pytest.mark.parametrize(
-    ("query", "form"),
-    [
-        ("statins", "one word"),
-        ("breast cancer risk", "phrase"),
-        ("How safe are statins", "question"),
-        ("statins safe?", "question"),
-        ("", "one word"),
-    ],
-)
-def test_the_form_of_a_query(query: str, form: str) -> None:
-    assert form_of(query) == form
-
-
 def test_a_mean_has_the_interval_of_student_and_a_kind_with_one_slice_is_left_out() -> None:
     """t for 4 degrees of freedom is 2.776: the values have mean 0.5 and s 0.1."""
     scores = {
         Slice(TAG, "a"): [0.4, 0.4, 0.5, 0.6, 0.6],
         Slice(TAG, "b"): [0.4],
-        Slice(FORM, "phrase"): [0.1, 0.2],
+        Slice(RELEVANT, "1"): [0.1, 0.2],
     }
     first, second = slice_means(scores)
     assert first.low == pytest.approx(0.5 - 2.776 * 0.1 / 5**0.5, abs=2e-3)

@@ -98,20 +98,8 @@ def test_what_cannot_be_carried_out_says_why(client: httpx.Client, folder: Path)
     [
         ({"target": ""}, "enter a target"),
         ({"target": "builtin:bm25", "top_k": "0"}, "top_k must be between 1 and 1000"),
-        ({"target": "builtin:bm25", "top_k": "ten"}, "top_k must be an integer"),
-        ({"target": "builtin:bm25", "timeout": "-1"}, "timeout must be a positive number"),
         ({"target": "builtin:bm25", "gates": "ndcg@99>=0.1"}, "--top-k 99"),
-        ({"target": "builtin:bm25", "track": "mine"}, "track must be one of"),
         ({"target": "builtin:bm25", "counterfactuals": "on"}, "needs --answers"),
-        (
-            {
-                "target": "builtin:bm25",
-                "answers": "on",
-                "judge": "openai:m",
-                "judge_set": "votes=0",
-            },
-            "judge_set votes must be",
-        ),
         ({"target": "builtin:bm25", "answers": "on", "judge": "oracle"}, "unknown provider"),
     ],
 )

@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from assay.data.dataset import Dataset, Document
 from assay.metrics.figures import CRITERION_PREFIX
-from assay.report.numbers import count, counted, dollars, percent
-from assay.run.answers import JudgeRecord
 from assay.run.models import AnswerRow
 from assay.text import is_stop, stem, words
 
@@ -195,26 +193,3 @@ def ratings(row: AnswerRow) -> list[tuple[str, float, str]]:
         for name, value in row.scores.items()
         if name.startswith(CRITERION_PREFIX)
     ]
-
-
-def judge_facts(judge: JudgeRecord) -> list[tuple[str, str]]:
-    """Which model judged, how reliably and at what cost, as labels and values."""
-    facts = [
-        ("Model", judge.provider),
-        ("Votes for each answer", f"{count(judge.votes)}, half with the reference first"),
-        ("Answers judged", count(judge.judged)),
-        ("Contradicts itself on", percent(judge.flip_rate)),
-        ("Undecided on", counted(judge.undecided, "question")),
-        ("Unparseable votes", count(judge.unparseable_votes)),
-    ]
-    if judge.controls:
-        words = filter(None, (judge.controls.words, judge.controls.untested))
-        facts.append(("Controls, whose verdict is known", "; ".join(words)))
-    if judge.calibration:
-        facts.append(("Calibration", judge.calibration))
-    if (spent := judge.spending) is not None:
-        tokens = f"{count(spent.input_tokens)} in, {count(spent.output_tokens)} out"
-        price = "price not known" if spent.cost is None else dollars(spent.cost)
-        facts.append(("Calls", f"{count(spent.calls)}, and {count(spent.cached)} from the cache"))
-        facts += [("Tokens", tokens), ("Cost", price)]
-    return facts

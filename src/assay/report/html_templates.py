@@ -53,8 +53,8 @@ def environment(*folders: Path) -> Environment:
     for module, shared in (
         (numbers, ("interval", "share", "p_value")),
         (charts, ("whisker", "change_bar")),
-        (terminal, ("verdict", "VIOLATIONS")),
-        (documents, ("anchor", "verdict_word", "kind_of", "split_citations", "judge_facts")),
+        (terminal, ("verdict", "judge_words", "VIOLATIONS")),
+        (documents, ("anchor", "verdict_word", "kind_of", "split_citations")),
         (documents, ("ratings", "CONTEXTS")),
     ):
         jinja.globals |= {name: getattr(module, name) for name in shared}

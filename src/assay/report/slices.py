@@ -1,4 +1,4 @@
-"""Slices of queries by length, form, tags and relevant documents.
+"""Slices of queries by length, tags and relevant documents.
 
 Which slice a query falls in depends on the query and its judgments alone, so two runs can be
 compared slice by slice.
@@ -16,7 +16,7 @@ import numpy as np
 from assay.metrics.statistics import compare_paired, holm, student_t
 from assay.run.models import QueryRow
 
-WORDS, RELEVANT, FORM, TAG = "words", "relevant", "form", "tag"
+WORDS, RELEVANT, TAG = "words", "relevant", "tag"
 OUTCOME, DOC_TYPE = OUTCOMES = ("outcome", "type")
 """Slices of what became of a query in one run."""
 
@@ -26,11 +26,6 @@ _MIN_QUERIES = 5
 
 _WORD_STEPS = (1, 2, 3, 5, 8, 12)
 _RELEVANT_STEPS = (1, 2, 4, 8, 16, 32, 64)
-_QUESTION = re.compile(
-    r"\?\s*$|^(how|what|which|who|whose|when|where|why|is|are|was|were|do|does|did|can|could|should|"
-    r"will|would|has|have)\b",
-    re.IGNORECASE,
-)
 
 
 class Slice(NamedTuple):
@@ -41,7 +36,7 @@ class Slice(NamedTuple):
 
     @property
     def title(self) -> str:
-        """`1 word`, `8–11 words`, `2–3 relevant`, `question`, `tag household`, `type note`."""
+        """`1 word`, `8–11 words`, `2–3 relevant`, `tag household`, `type note`."""
         if self.kind == WORDS:
             return f"{self.name} word{'' if self.name == '1' else 's'}"
         titles = {RELEVANT: f"{self.name} relevant", TAG: f"tag {self.name}"}
@@ -57,7 +52,6 @@ def slices_of(row: QueryRow, tags: Iterable[str] = ()) -> Iterator[Slice]:
     """The slices that a query belongs to; the last are what became of it in this run."""
     yield Slice(WORDS, _step(len(row.query_text.split()), _WORD_STEPS))
     yield Slice(RELEVANT, _step(row.total_relevant_docs, _RELEVANT_STEPS))
-    yield Slice(FORM, form_of(row.query_text))
     for tag in tags:
         yield Slice(TAG, tag)
     if row.failure:
@@ -68,13 +62,6 @@ def slices_of(row: QueryRow, tags: Iterable[str] = ()) -> Iterator[Slice]:
         yield Slice(OUTCOME, some if row.relevant_docs_retrieved else "nothing found")
     if row.doc_types:
         yield Slice(DOC_TYPE, row.doc_types[0])
-
-
-def form_of(query: str) -> str:
-    """`one word`, `phrase` or `question`."""
-    if _QUESTION.search(query.strip()):
-        return "question"
-    return "one word" if len(query.split()) <= 1 else "phrase"
 
 
 def _step(value: int, steps: Sequence[int]) -> str:
@@ -98,10 +85,10 @@ def ordered(sizes: Mapping[Slice, int]) -> list[Slice]:
         kinds[found.kind].append(found)
     for kind in (WORDS, RELEVANT):
         kinds[kind].sort(key=lambda found: int(re.findall(r"\d+", found.name)[0]))
-    for kind in (FORM, TAG, *OUTCOMES):
+    for kind in (TAG, *OUTCOMES):
         kinds[kind].sort(key=lambda found: (-sizes[found], found.name))
     kinds[TAG] = kinds[TAG][:_MAX_TAGS]
-    chosen = [kinds[kind] for kind in (WORDS, RELEVANT, FORM, TAG, *OUTCOMES)]
+    chosen = [kinds[kind] for kind in (WORDS, RELEVANT, TAG, *OUTCOMES)]
     return [found for names in chosen if len(names) > 1 for found in names]
 
 

@@ -367,7 +367,7 @@ def _answer_facts(answers: "AnswersReport") -> Iterator[tuple[str, str]]:
     elif not answers.trouble:
         yield "right if", "undecided: the references have no key facts; add --judge"
     if answers.judge:
-        yield "judge", "; ".join(_judge(answers.judge))
+        yield "judge", "; ".join(judge_words(answers.judge))
     if answers.nuggets:
         for index, words in enumerate(answers.nuggets.words):
             yield "" if index else "nuggets", words
@@ -410,7 +410,8 @@ def _criterion(record: "CriterionRecord") -> Iterator[str]:
         yield f"undecided on {counted(record.undecided, 'answer')}"
 
 
-def _judge(judge: "JudgeRecord") -> Iterator[str]:
+def judge_words(judge: "JudgeRecord") -> Iterator[str]:
+    """Which model judged, how reliably and at what cost."""
     yield f"{judge.provider}, {counted(judge.votes, 'vote')} each, half with the reference first"
     if judge.flip_rate is not None:
         yield f"contradicts itself on {percent(judge.flip_rate)}"
@@ -432,14 +433,10 @@ def _judge(judge: "JudgeRecord") -> Iterator[str]:
 
 def search_lines(search: "SearchReport") -> Iterator[tuple[str, str]]:
     """What the searches were worth, each line with its name."""
-    source = (
-        "reported by the agent" if not search.recorded else f"attributed by {search.attribution}"
-    )
-    yield (
-        "searches",
-        f"{search.calls.mean:.1f} a question (p95 {search.calls.p95:.0f}), "
-        f"{count(round(search.tokens.mean))} tokens shown; {source}",
-    )
+    source = f"attributed by {search.attribution}" if search.recorded else "reported by the agent"
+    calls, tokens = search.calls, count(round(search.tokens.mean))
+    words = f"{calls.mean:.1f} a question (p95 {calls.p95:.0f}), {tokens} tokens shown; {source}"
+    yield "searches", words
     if search.searched < search.questions:
         silent = search.questions - search.searched
         yield "", f"{count(silent)} of {count(search.questions)} questions without a search"
@@ -449,40 +446,32 @@ def search_lines(search: "SearchReport") -> Iterator[tuple[str, str]]:
     figures = search.figures
     complete = percent(figures["evidence_complete"].mean)
     yield "evidence", f"{_figure(figures['evidence_recall'])} seen, complete for {complete}"
-    if quadrants := search.quadrants:
-        yield (
-            "",
-            f"answers: {quadrants.read_it} read it, {quadrants.knew_it} knew it without, "
-            f"{quadrants.did_not_read} did not read it, {quadrants.never_saw} never saw it",
-        )
+    if cells := search.quadrants:
+        right = f"answers: {cells.read_it} read it, {cells.knew_it} knew it without"
+        yield "", f"{right}, {cells.did_not_read} did not read it, {cells.never_saw} never saw it"
     if "search_loss" in figures:
         never, dropped = figures["search_loss"].mean, figures["selection_loss"].mean
-        yield (
-            "loss",
-            f"of {figure(never + dropped)} lost, {figure(never)} was never seen, "
-            f"{figure(dropped)} was seen and dropped or misranked",
-        )
+        lost = f"of {figure(never + dropped)} lost, {figure(never)} was never seen"
+        yield "loss", f"{lost}, {figure(dropped)} was seen and dropped or misranked"
     if gain := figures.get("loop_gain"):
         yield "loop", _loop(gain, search.calls.mean)
-    yield "effort", "; ".join(_effort(search))
+    known = [(figures[name], words) for name, words in _EFFORT.items() if name in figures]
+    effort = [f"{percent(found.mean)} {words}" for found, words in known]
+    if search.per_right:
+        effort.append(f"{search.per_right['calls']:.1f} searches a right answer")
+    yield "effort", "; ".join(effort)
     if blame := search.blame:
         reasons = ", ".join(f"{number} {reason}" for reason, number in blame.counts.items())
-        some = (
-            "" if blame.examined == blame.documents else f" (of {count(blame.examined)} examined)"
-        )
+        is_all = blame.examined == blame.documents
+        some = "" if is_all else f" (of {count(blame.examined)} examined)"
         yield "missing", f"{counted(blame.documents, 'document')}: {reasons}{some}"
 
 
-def _effort(search: "SearchReport") -> Iterator[str]:
-    figures = search.figures
-    if "redundancy" in figures:
-        yield f"{percent(figures['redundancy'].mean)} shown twice"
-    if "overrun" in figures:
-        yield f"{percent(figures['overrun'].mean)} of searches after the last new evidence"
-    if "kept" in figures:
-        yield f"{percent(figures['kept'].mean)} of the evidence kept"
-    if search.per_right:
-        yield f"{search.per_right['calls']:.1f} searches a right answer"
+_EFFORT = {
+    "redundancy": "shown twice",
+    "overrun": "of searches after the last new evidence",
+    "kept": "of the evidence kept",
+}
 
 
 def _loop(gain: "SearchFigure", calls: float) -> str:
@@ -496,16 +485,11 @@ def _loop(gain: "SearchFigure", calls: float) -> str:
 
 def trial_lines(trials: "TrialsReport") -> Iterator[tuple[str, str]]:
     """How far the trials agree."""
-    yield (
-        "trials",
-        f"{trials.repeat} a question; lists overlap {percent(trials.agreement)}; {trials.advice}",
-    )
+    number, overlap = trials.repeat, percent(trials.agreement)
+    yield "trials", f"{number} a question; lists overlap {overlap}; {trials.advice}"
     if trials.pass_all and trials.pass_any:
-        number = trials.repeat
-        passed = (
-            f"pass^{number} {_figure(trials.pass_all)}, pass@{number} {_figure(trials.pass_any)}"
-        )
-        yield "", passed
+        passed = _figure(trials.pass_all), _figure(trials.pass_any)
+        yield "", f"pass^{number} {passed[0]}, pass@{number} {passed[1]}"
     if trials.flaky:
         yield "", f"flaky: {', '.join(trials.flaky)}"
 

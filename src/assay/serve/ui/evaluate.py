@@ -4,8 +4,9 @@ The fields of the form are those of the table of options: a new option appears h
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import get_args
 from urllib.parse import urlencode
 
@@ -164,6 +165,7 @@ def _form_page(
     groups = {title: [s for s in form_settings() if s.group == title] for title in _GROUPS}
     examples = [one for kind in TARGET_KINDS.values() for one in kind.examples]
     known = sorted({line.target for line in ui.index.lines() if line.target})
+    allowed = [e for e in examples if _holds(partial(require_permitted, e, ui.policy))]
     named = allowed_targets(ui)
     return ui.page(
         request,
@@ -174,7 +176,7 @@ def _form_page(
         defaults=form_defaults(),
         problems=problems or {},
         named=named,
-        targets=dict.fromkeys([*named, *(e for e in examples if _may_ask(ui, e)), *known]),
+        targets=dict.fromkeys([*named, *allowed, *known]),
         datasets=KNOWN,
         tried=tried,
     )
@@ -183,10 +185,10 @@ def _form_page(
 _GROUPS = get_args(Group)
 
 
-def _may_ask(ui: Ui, target: str) -> bool:
+def _holds(check: Callable[[], object]) -> bool:
     try:
-        require_permitted(target, ui.policy)
-    except UsageError:
+        check()
+    except AssayError:
         return False
     return True
 
@@ -279,15 +281,11 @@ def fields_of_target(ui: Ui, target: str) -> dict[str, str]:
 
 def allowed_targets(ui: Ui) -> dict[str, str]:
     """The targets of assay.toml that may be evaluated here, as they are shown."""
-    found = {}
-    for name, config in ui.named.items():
-        try:
-            for _, check in checks_of(config, ui.policy):
-                check()
-        except AssayError:
-            continue
-        found[name] = str(config.target)
-    return found
+    return {
+        name: str(config.target)
+        for name, config in ui.named.items()
+        if all(_holds(check) for _, check in checks_of(config, ui.policy))
+    }
 
 
 def repeat_query(config: RunConfig) -> str:
