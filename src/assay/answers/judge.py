@@ -25,7 +25,7 @@ from assay.data.dataset import Fact
 from assay.errors import ProviderError, ProviderFailure, UsageError
 from assay.llm.passages import NOT_FOUND
 from assay.llm.prompt import delimited, delimiter_code, load_prompt
-from assay.llm.providers.provider import LLMProvider, Spending
+from assay.llm.providers.provider import LLMProvider, Spending, without_thought
 from assay.net.gather import gather
 from assay.net.json import parse_json
 from assay.privacy import is_private
@@ -37,7 +37,6 @@ MAX_FLIPS = 0.2
 MAX_SENTENCES = 50
 """Sentences of one answer that the judge is asked about: bounds the calls a long answer costs."""
 
-_THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL | re.IGNORECASE)
 _THINKING = re.compile(r"\s*(?:<think>(?!.*</think>).*)?", re.DOTALL | re.IGNORECASE)
 _LABEL = re.compile(r"\A(?:answer|verdict|response|result)\s*[:=]\s*", re.IGNORECASE)
 _FENCE = re.compile(r"\A\s*+```\w*+\s*|```\s*+\Z")
@@ -68,14 +67,14 @@ def parse_word(reply: str, allowed: Sequence[str]) -> str | None:
     thinking that some models put first. Anything more could mean either: "not true", "TRUE or
     FALSE", "TRUE, except that ...", an essay that mentions both.
     """
-    bare = _THOUGHT.sub("", reply).strip(_WRAPPING)
+    bare = without_thought(reply).strip(_WRAPPING)
     word = _LABEL.sub("", bare).strip(_WRAPPING).upper()
     return word if word in allowed else None
 
 
 def parse_words(reply: str, allowed: Sequence[str], number: int) -> list[str] | None:
     """The allowed words of a JSON list of exactly `number`; a list of one may be its word alone."""
-    bare = _FENCE.sub("", _THOUGHT.sub("", reply)).strip()
+    bare = _FENCE.sub("", without_thought(reply)).strip()
     if number == 1 and (word := parse_word(bare, allowed)):
         return [word]
     try:
@@ -374,7 +373,7 @@ class Judge:
         reply = await self._reply(prompt, _TOKENS + _TOKENS_OF_REASON * reason)
         said, why = reply or "", ""
         if reason:
-            said, _, why = _THOUGHT.sub("", said).strip().partition("\n")
+            said, _, why = without_thought(said).strip().partition("\n")
         word = parse_word(said, allowed)
         self._keep(kind, prompt, reply, word)
         return word, reply, " ".join(why.split())[:_MAX_REASON]

@@ -447,26 +447,13 @@ async def generate_references(
             result.left_out[query.id] = draft.why
             return known if known.answer or known.facts else None
         result.written += 1
-        origin: JsonObject = {
-            **writer.origin,
-            "document_ids": [document.id for document in documents],
-            "dataset": dataset.name,
-            "split": split,
-            "created": datetime.now(UTC).date().isoformat(),
-            "assay": version("agent-assay"),
-        }
-        if draft.cut:
-            origin["cut"] = True
-        if writer.writes_facts:
-            origin["documents"] = {each.id: text_hash(each.full_text) for each in documents}
-            origin["fingerprint"] = dataset.fingerprint
-        made = replace(known, query=query.text, provenance={**known.provenance, **origin})
-        if writer.writes_facts:
+        origin = writer.origin | _sources(dataset, split, documents, draft)
+        known = replace(known, query=query.text, provenance={**known.provenance, **origin})
+        if draft.facts:
             facts = enumerate(draft.facts, 1)
-            return replace(made, facts=tuple(replace(f, id=f"{query.id}.{n}") for n, f in facts))
-        expected = expected_ids(dataset, split, query.id)
-        number = len(expected)
-        return replace(made, answer=draft.answer, expected=expected, highly_relevant_count=number)
+            return replace(known, facts=tuple(replace(f, id=f"{query.id}.{n}") for n, f in facts))
+        best = expected_ids(dataset, split, query.id)
+        return replace(known, answer=draft.answer, expected=best, highly_relevant_count=len(best))
 
     found = await gather_for(queries, write, "writing references", progress)
     result.references = [each for each in found if each is not None]
@@ -479,3 +466,22 @@ async def generate_references(
     others = [each for query_id, each in earlier.items() if query_id not in asked]
     write_references(out, [*result.references, *others], text=text)
     return result
+
+
+def _sources(
+    dataset: Dataset, split: str, documents: Sequence[Document], draft: Draft
+) -> JsonObject:
+    """What the provenance says of the data, by which a change of it is noticed later."""
+    found: JsonObject = {
+        "document_ids": [document.id for document in documents],
+        "dataset": dataset.name,
+        "split": split,
+        "created": datetime.now(UTC).date().isoformat(),
+        "assay": version("agent-assay"),
+    }
+    if draft.cut:
+        found["cut"] = True
+    if draft.facts:
+        found["documents"] = {each.id: text_hash(each.full_text) for each in documents}
+        found["fingerprint"] = dataset.fingerprint
+    return found
