@@ -18,7 +18,7 @@ from assay.data.dataset import Dataset, ReferenceAnswer
 from assay.data.load import load_dataset
 from assay.llm.answerer import extract_answer
 from assay.llm.passages import NOT_FOUND, Passage
-from assay.search.bm25_index import Bm25Index
+from assay.search.bm25 import Bm25Index
 
 
 def healthy_cases(dataset: Dataset) -> list[AnswerCase]:

@@ -250,7 +250,7 @@ def _prepare(dataset: Any, queries: Sequence[str], folder: Path) -> list[tuple[s
     import numpy
 
     from assay.search.array_store import ArrayStore
-    from assay.search.bm25_index import Bm25Index
+    from assay.search.bm25 import Bm25Index
     from assay.search.chunks import document_vectors
     from assay.search.embedding import VectorCache, open_embedder
     from assay.search.index import open_retriever

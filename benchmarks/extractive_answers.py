@@ -17,7 +17,7 @@ from assay.data import Dataset, load_dataset
 from assay.data.dataset import Query
 from assay.llm.answerer import ExtractiveAnswerer
 from assay.llm.passages import Answer, Passage
-from assay.search.bm25_index import Bm25Index
+from assay.search.bm25 import Bm25Index
 
 TOP_K = 5
 TOKENS = 500

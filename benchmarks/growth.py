@@ -3,18 +3,23 @@
     .venv/bin/python benchmarks/growth.py --sizes 10000 100000 1000000
     ASSAY_QDRANT_BINARY=... .venv/bin/python benchmarks/growth.py --sizes 100000 --server \
         --settings none int8 binary int8,disk binary,disk
+    .venv/bin/python benchmarks/growth.py --sizes 1000000 --recall ~/.cache/assay/vectors.sqlite3
 
 `assay index` as it is, over synthetic documents that are made while they are read: vectors around
 cluster centres, as those of texts are, and 60 words drawn with a frequency of one over their rank.
 No model runs. Each size is a process of its own; with --server, so is the server, whose CPU and
 memory are counted too. `found` is the share of the ten true nearest documents among the ten that
 dense search returns.
+
+`--recall` makes the vectors of real ones in a cache: mixtures of two, with noise of the same
+covariance. It prints the share of the 100 nearest to held-out vectors that an index of them finds.
 """
 
 import argparse
 import json
 import os
 import resource
+import sqlite3
 import statistics
 import subprocess
 import sys
@@ -22,20 +27,22 @@ import tempfile
 import time
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
 
-from assay.data import Dataset, load_dataset
+from assay.data import Dataset, Document, load_dataset
 from assay.progress import Progress, silent
+from assay.search import MODES, Mode, array_store
 from assay.search.array_store import ArrayStore
+from assay.search.bm25 import Bm25Index
 from assay.search.embedding import NO_PROMPTS, Vectors
 from assay.search.index import build_index, open_retriever
-from assay.search.modes import ZERO_SHOT_MODES, Mode
 from assay.search.qdrant_connection import ClusterSettings, Quantization
 from assay.search.retriever import Retriever
-from assay.search.store import Store
+from assay.search.store import IndexKey, Manifest, Store
+from assay.search.vector_metric import NO_METRIC
 
 DIMENSION = 384
 WORDS_IN_A_DOCUMENT = 60
@@ -98,6 +105,10 @@ def main() -> None:
     if options.measure:
         print(json.dumps(_measured(options)))
         return
+    if options.recall:
+        for size in options.sizes:
+            print(f"{size:,} vectors: {_recall(options.recall, size, options.folder)}", flush=True)
+        return
     print(
         "| documents | settings | CPU a document | wall | peak memory | disk "
         "| bm25 p50 | dense p50 / p99 | hybrid p50 / p99 | CPU a hybrid query | found |"
@@ -149,7 +160,7 @@ def _measured(options: argparse.Namespace) -> dict[str, float]:
             with open_retriever(dataset, embedder=embedder, store=store) as retriever:
                 for query in queries[:20]:
                     retriever.search(query, FOUND)
-                for mode in ZERO_SHOT_MODES:
+                for mode in MODES[:-1]:
                     before = watch.cpu_time()
                     times = _times(retriever, queries, mode)
                     result[f"{mode}_cpu"] = 1000 * (watch.cpu_time() - before) / len(times)
@@ -296,12 +307,52 @@ def _found(
     return statistics.fmean(shares)
 
 
+def _recall(cache: Path, size: int, home: Path | None) -> str:
+    """Over 60 queries; the whole of the vectors is in memory once."""
+    random = np.random.default_rng(0)
+    with closing(sqlite3.connect(cache)) as database:
+        stored = [row for (row,) in database.execute("SELECT vector FROM vectors")]
+    real = np.array([np.frombuffer(row[: 4 * DIMENSION], np.float32) for row in stored])
+    real = real[random.permutation(len(real))]
+    queries, known = real[:60], real[60:]
+    spread = np.linalg.cholesky(np.cov(known.T) + 1e-6 * np.eye(DIMENSION)).astype(np.float32)
+    best = np.full((60, 100), -2.0, np.float32)
+    rows = np.zeros((60, 100), np.int64)
+    with tempfile.TemporaryDirectory(dir=home) as name:
+        folder = Path(name)
+        with (folder / "vectors.f32").open("wb") as file:
+            for start in range(0, size, BATCH):
+                one, other = known[random.integers(len(known), size=(2, BATCH))]
+                share = random.uniform(0, 0.45, (BATCH, 1)).astype(np.float32)
+                noise = random.normal(size=(BATCH, DIMENSION)).astype(np.float32) @ spread.T
+                made = (1 - share) * one + share * other + 0.5 * noise
+                made /= np.linalg.norm(made, axis=1, keepdims=True)
+                file.write(made.tobytes())
+                scores = np.hstack([best, queries @ made.T])
+                names = np.hstack([rows, np.tile(np.arange(start, start + BATCH), (60, 1))])
+                order = np.argpartition(-scores, 99, axis=1)[:, :100]
+                best, rows = (np.take_along_axis(a, order, 1) for a in (scores, names))
+        np.save(folder / "chunks.npy", np.ones(size, np.uint32))
+        np.save(folder / "spans.npy", np.zeros((size, 2), np.int32))
+        array_store._write_codes(folder, DIMENSION)
+        words = Bm25Index(Document(str(row), "", "") for row in range(size))
+        manifest = Manifest(IndexKey("", "", "", ""), size, DIMENSION, "", words.model, NO_METRIC)
+        index = array_store.ArrayIndex(Dataset("", {}, {}, {}), words, manifest, folder)
+        found = [index.dense(query, 100).keys() for query in queries]
+        shares = [
+            len({str(row) for row in true} & one) / 100
+            for true, one in zip(rows.tolist(), found, strict=True)
+        ]
+    return f"{statistics.fmean(shares):.4f} of the 100 nearest"
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000])
     parser.add_argument("--queries", type=int, default=200)
     parser.add_argument("--server", action="store_true", help="a Qdrant server of its own")
     parser.add_argument("--settings", nargs="+", default=["none"], help="none, int8, binary, disk")
+    parser.add_argument("--recall", type=Path, metavar="FILE", help="with the vectors of a cache")
     parser.add_argument("--folder", type=Path, help="where the indexes are while they are measured")
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()

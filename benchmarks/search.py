@@ -29,9 +29,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from assay.data import Dataset, load_dataset
+from assay.search import Mode
 from assay.search.embedding import Embedder, VectorCache, open_embedder
 from assay.search.index import configured_store, open_retriever
-from assay.search.modes import Mode
 from assay.search.retriever import Retriever
 from assay.search.store import Store
 

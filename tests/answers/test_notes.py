@@ -13,7 +13,7 @@ from assay.answers.outcome import correct
 from assay.data import Dataset, load_dataset
 from assay.llm.answerer import ExtractiveAnswerer
 from assay.llm.passages import NOT_FOUND, Passage
-from assay.search.bm25_index import Bm25Index
+from assay.search.bm25 import Bm25Index
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,9 @@ from tests.serve.serving import serving
 
 from assay.data import Dataset, Document
 from assay.progress import Progress
+from assay.search import Mode
 from assay.search.array_store import ArrayStore
 from assay.search.index import open_retriever
-from assay.search.modes import Mode
 from assay.serve.contract_agents.apps import TASKS, AgentResources, agents_app, path_of
 from assay.serve.contract_agents.knowledge_bases import KnowledgeBases
 from assay.serve.retrieval import Retrieval

@@ -6,7 +6,7 @@ from assay.data import load_dataset
 from assay.data.dataset import UNANSWERABLE
 from assay.llm.answerer import ExtractiveAnswerer, extract_finding
 from assay.llm.passages import NOT_FOUND, Passage
-from assay.search.bm25_index import Bm25Index
+from assay.search.bm25 import Bm25Index
 
 CALCIUM = Passage(
     "MED-1",

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from assay.metrics.metric import nDCG
 from assay.metrics.scoring import score_rankings
-from assay.search.ndcg import ndcg_at
+from assay.search.tuning.validation import ndcg_at
 
 documents = st.sampled_from([f"d{number}" for number in range(30)])
 

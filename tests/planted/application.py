@@ -16,7 +16,7 @@ from assay.data.dataset import Fact, ReferenceAnswer
 from assay.evaluation.answers.cases import cases_of
 from assay.llm.passages import NOT_FOUND, ContextChunk
 from assay.run.calls import Call
-from assay.search.bm25_index import Bm25Index
+from assay.search.bm25 import Bm25Index
 
 Reply = dict[str, Any]
 Replies = dict[str, Reply]

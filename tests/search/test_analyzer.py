@@ -9,8 +9,7 @@ from assay.data import Document
 from assay.errors import UsageError
 from assay.search import analyzer
 from assay.search.analyzer import Analyzer, language_named, language_of
-from assay.search.bm25 import Bm25Settings
-from assay.search.bm25_index import Bm25Index
+from assay.search.bm25 import Bm25Index, Bm25Settings
 
 GERMAN = """
 Die alten Häuser am Fluss wurden im Winter von zwei Ärzten gekauft.

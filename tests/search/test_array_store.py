@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -127,6 +128,33 @@ def test_every_document_is_compared_exactly(store: ArrayStore) -> None:
     scores = {one.id: float(row @ query) for one, row in zip(documents, rows, strict=True)}
     expected = sorted(scores, key=lambda one: (-np.float32(scores[one]), one))[:100]
     assert [hit.doc_id for hit in hits] == expected
+
+
+@pytest.mark.parametrize("filters", [None, {"odd": 1}])
+def test_a_large_index_compares_codes_first_and_finds_nearly_the_same(
+    store: ArrayStore, monkeypatch: pytest.MonkeyPatch, filters: dict[str, object] | None
+) -> None:
+    embedder, random = WordEmbedder(), np.random.default_rng(0)
+    words = [f"word{rank}" for rank in range(300)]
+    texts = [" ".join(random.choice(words, 12)) for _ in range(2000)]
+    documents = [Document(f"d{n}", "", text, {"odd": n % 2}) for n, text in enumerate(texts)]
+
+    def hits() -> list[list[tuple[str, float]]]:
+        with indexed(store, embedder, documents) as retriever:
+            asked = [
+                retriever.search(text, 10, mode="dense", filters=filters) for text in texts[:50]
+            ]
+        return [[(hit.doc_id, hit.score) for hit in one] for one in asked]
+
+    exact = hits()
+    shutil.rmtree(store.where)
+    monkeypatch.setattr(array_store, "EXACT_UP_TO", 100)
+    monkeypatch.setattr(array_store, "RESCORED", 400)
+    coded = hits()
+    assert (live(store) / "codes.npy").stat().st_size == 128 + 2000 * 512 // 8
+    assert [one[0] for one in coded] == [one[0] for one in exact]
+    found = sum(len(set(a) & set(b)) for a, b in zip(coded, exact, strict=True))
+    assert found > 0.95 * sum(map(len, exact))
 
 
 def test_a_flipped_bit_anywhere_in_the_vector_cache_changes_no_vector(

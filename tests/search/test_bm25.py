@@ -14,11 +14,11 @@ from assay.errors import UsageError
 from assay.search.analyzer import open_analyzer
 from assay.search.bm25 import (
     QUERY_CHARACTERS,
+    Bm25Index,
     Bm25Model,
     Bm25Settings,
     rounded_length,
 )
-from assay.search.bm25_index import Bm25Index
 from assay.search.store import IndexKey, Manifest, Store
 from assay.search.vector_metric import CorpusMetric
 
@@ -180,7 +180,7 @@ def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("b=half", "--bm25 b must be a number, got 'half'"),
+        ("b=half", "--bm25 'b=half' is not KEY=NUMBER"),
         ("lang=de", "--bm25 'lang=de' is not KEY=VALUE with one of .*Did you mean 'language'"),
         ("0.9", "is not KEY=VALUE"),
     ],

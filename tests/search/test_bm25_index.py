@@ -11,10 +11,9 @@ import pytest
 from tests.search.samples import DOCUMENTS
 
 from assay.data import Dataset, Document, load_dataset
-from assay.search import bm25_index
+from assay.search import bm25
 from assay.search.array_store import check_kept_files
-from assay.search.bm25 import Bm25Settings
-from assay.search.bm25_index import Bm25Index, open_bm25
+from assay.search.bm25 import Bm25Index, Bm25Settings, open_bm25
 
 NOTES = load_dataset("notes")
 QUERIES = [query.text for query in NOTES.queries.values()]
@@ -23,16 +22,16 @@ QUERIES = [query.text for query in NOTES.queries.values()]
 @pytest.fixture(autouse=True)
 def builds(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Every index is kept, and made of many blocks; returns the names of those that are built."""
-    monkeypatch.setattr(bm25_index, "KEPT_FROM", 1)
-    monkeypatch.setattr(bm25_index, "_POSTINGS_AT_ONCE", 500)
+    monkeypatch.setattr(bm25, "KEPT_FROM", 1)
+    monkeypatch.setattr(bm25, "_POSTINGS_AT_ONCE", 500)
     built: list[str] = []
-    write = bm25_index._written
+    write = bm25._written
 
     def written(path: Path, *rest: Any) -> Bm25Index:
         built.append(path.name)
         return write(path, *rest)
 
-    monkeypatch.setattr(bm25_index, "_written", written)
+    monkeypatch.setattr(bm25, "_written", written)
     return built
 
 
@@ -49,7 +48,7 @@ def test_what_is_opened_ranks_as_what_is_counted_in_memory_to_the_last_digit(
 ) -> None:
     first, opened = open_bm25(NOTES), open_bm25(NOTES)
     assert len(builds) == 1
-    monkeypatch.setattr(bm25_index, "_POSTINGS_AT_ONCE", 1 << 20)
+    monkeypatch.setattr(bm25, "_POSTINGS_AT_ONCE", 1 << 20)
     in_memory = Bm25Index(NOTES.documents.values())
     for query in QUERIES:
         for depth in (3, 100):
@@ -154,7 +153,7 @@ def test_nothing_is_kept_of_few_documents_nor_in_a_private_run(
     monkeypatch.setenv("ASSAY_PRIVATE", "1")
     open_bm25(small(*DOCUMENTS))
     monkeypatch.delenv("ASSAY_PRIVATE")
-    monkeypatch.setattr(bm25_index, "KEPT_FROM", len(DOCUMENTS) + 1)
+    monkeypatch.setattr(bm25, "KEPT_FROM", len(DOCUMENTS) + 1)
     open_bm25(small(*DOCUMENTS))
     assert not (surroundings / "bm25").exists()
 

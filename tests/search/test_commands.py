@@ -152,7 +152,7 @@ def test_bm25_embeds_nothing_and_uses_the_index_with_vectors_where_there_is_one(
     assert not (surroundings / "index").exists()
     assert not (surroundings / "vectors.sqlite3").exists()
     run("index", "--dataset", dataset)
-    monkeypatch.setattr("assay.search.bm25_index.open_bm25", None)
+    monkeypatch.setattr("assay.search.bm25.open_bm25", None)
     assert run(*asked) == found
 
 

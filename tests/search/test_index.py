@@ -204,7 +204,7 @@ def test_a_corpus_on_the_disk_is_never_in_memory_as_a_whole(
 ) -> None:
     monkeypatch.setattr(index_module, "_DOCUMENTS_AT_ONCE", 10)
     monkeypatch.setattr(embedding, "TEXTS_UNTIL_SAVED", 10)
-    monkeypatch.setattr("assay.search.bm25_index.DOCUMENTS_READ", 10)
+    monkeypatch.setattr("assay.search.bm25.DOCUMENTS_READ", 10)
     monkeypatch.setattr("assay.search.analyzer.DOCUMENTS_READ", 10)
     sample = vector_metric._titled_sample
     monkeypatch.setattr(vector_metric, "_titled_sample", lambda corpus, *_: sample(corpus, 20, 10))

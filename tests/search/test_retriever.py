@@ -4,17 +4,26 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, get_args
 
+import numpy as np
 import pytest
 from tests.search.conftest import ENGINES, empty_store, isolate
 from tests.search.samples import DOCUMENTS, WordEmbedder, corpus, indexed
 
 from assay.data import Document
 from assay.errors import SearchError, UsageError
+from assay.search import MODES, Mode
 from assay.search.bm25 import QUERY_CHARACTERS
-from assay.search.explanation import JudgedQuery
 from assay.search.index import open_retriever
-from assay.search.modes import ZERO_SHOT_MODES, Mode
-from assay.search.retriever import LearnedRanking, Ranked, Retriever
+from assay.search.retriever import (
+    LEXICAL_WEIGHT,
+    JudgedQuery,
+    LearnedRanking,
+    Ranked,
+    Retriever,
+    fuse,
+    ranked,
+    rocchio_feedback,
+)
 from assay.search.store import Store
 
 IDS = [document.id for document in DOCUMENTS]
@@ -54,7 +63,7 @@ def retriever(
             yield opened.with_ranking(FixedRanker(), IDS)
 
 
-@pytest.mark.parametrize("mode", ZERO_SHOT_MODES)
+@pytest.mark.parametrize("mode", MODES[:-1])
 def test_the_document_about_it_comes_first(retriever: Retriever, mode: Mode) -> None:
     hits = retriever.search("brewed from roasted beans", 3, mode=mode)
     assert hits[0].doc_id == "coffee"
@@ -79,14 +88,14 @@ def test_hybrid_is_the_default(retriever: Retriever) -> None:
     assert retriever.search("hot water") == retriever.search("hot water", 10, mode="hybrid")
 
 
-@pytest.mark.parametrize("mode", ZERO_SHOT_MODES)
+@pytest.mark.parametrize("mode", MODES[:-1])
 def test_top_k_is_how_many_come_at_most(retriever: Retriever, mode: Mode) -> None:
     assert len(retriever.search("water", 1, mode=mode)) == 1
     everything = retriever.search("water", 100, mode=mode)
     assert retriever.search("water", 2, mode=mode) == everything[:2]
 
 
-@pytest.mark.parametrize("mode", ZERO_SHOT_MODES)
+@pytest.mark.parametrize("mode", MODES[:-1])
 def test_the_best_chunk_stands_for_its_document(retriever: Retriever, mode: Mode) -> None:
     hit = retriever.search("saffron from Kashmir", 1, mode=mode)[0]
     assert hit.doc_id == "soup"
@@ -107,7 +116,7 @@ def test_signals_say_which_of_them_found_a_document_and_where(retriever: Retriev
 def test_equal_scores_are_in_the_order_of_ids(store: Store, embedder: WordEmbedder) -> None:
     twins = [Document(name, "Twin", "the same words exactly") for name in "dbeca"]
     with indexed(store, embedder, twins) as retriever:
-        for mode in ZERO_SHOT_MODES:
+        for mode in MODES[:-1]:
             hits = retriever.search("same words", 4, mode=mode)
             assert [hit.doc_id for hit in hits] == list("abcd"), mode
 
@@ -280,10 +289,36 @@ def test_bm25_alone_scores_and_explains_as_an_index_with_vectors_does(
         found = alone.explain(query, 3, mode="bm25", filters=filters)
         assert alone.search(query, 3, mode="bm25", filters=filters) == [hit for hit, _ in found]
         with pytest.raises(UsageError, match="search it with mode bm25"):
-            alone.search(query)
+            alone.search(query, mode="hybrid")
     with open_retriever(corpus(), embedder=embedder) as whole:
         same = whole.explain(query, 3, mode="bm25", filters=filters)
     scores = [[(hit.doc_id, hit.score, why) for hit, why in one] for one in (found, same)]
     assert scores[0] == scores[1]
     assert all(hit.total_chunks == 1 for hit, _ in found)  # the whole text, as nothing was split
     assert any(hit.doc_id == "soup" for hit, _ in found) == (filters != {"year": 1})
+
+
+def test_each_signal_counts_in_proportion_to_its_best() -> None:
+    fused = fuse({"a": 20.0, "b": 10.0}, {"b": 0.8, "c": 0.4})
+    assert fused == pytest.approx(
+        {
+            "a": LEXICAL_WEIGHT,
+            "b": LEXICAL_WEIGHT / 2 + (1 - LEXICAL_WEIGHT),
+            "c": (1 - LEXICAL_WEIGHT) / 2,
+        }
+    )
+
+
+def test_without_words_in_common_the_dense_order_stands() -> None:
+    assert ranked(fuse({}, {"a": 0.1, "b": 0.9})) == ["b", "a"]
+
+
+def test_feedback_moves_the_query_towards_what_it_found() -> None:
+    query = np.array([1.0, 0.0], np.float32)
+    assert rocchio_feedback(query, [[0.0, 1.0]], [0.5]) == pytest.approx(
+        np.array([1, 1]) / np.sqrt(2)
+    )
+    assert rocchio_feedback(query, [[0.0, 0.0]], [1.0]) == pytest.approx(query)
+    # One that scores half as much counts an eighth as much.
+    both = rocchio_feedback(np.zeros(2, np.float32), [[1.0, 0.0], [0.0, 1.0]], [1.0, 0.5])
+    assert both[1] / both[0] == pytest.approx(1 / 8)

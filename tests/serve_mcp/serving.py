@@ -5,7 +5,7 @@ from typing import Any
 
 from assay.data import Dataset, Document
 from assay.progress import Progress
-from assay.search.bm25_index import Bm25Index
+from assay.search.bm25 import Bm25Index
 from assay.serve.retrieval import Retrieval, SearchHit
 
 TEXTS = {

@@ -12,7 +12,7 @@ from assay.cli.verb import is_given, is_on_command_line, option, setting_option,
 from assay.errors import DownloadError, UsageError
 from assay.llm.provider_kinds import PROVIDER_FORMS
 from assay.run.config import JudgeSettings, RunConfig, settings, without_unneeded
-from assay.search.modes import MODES
+from assay.search import MODES
 
 if TYPE_CHECKING:
     from assay.data.dataset import Dataset, Judgments

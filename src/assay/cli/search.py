@@ -44,12 +44,11 @@ if TYPE_CHECKING:
 
     from assay.data.dataset import Dataset
     from assay.progress import Progress
+    from assay.search import Mode
     from assay.search.bm25 import Bm25Settings
     from assay.search.embedding import Embedder, EmbedderSettings
-    from assay.search.explanation import Explanation
     from assay.search.index import IndexReport
-    from assay.search.modes import Mode
-    from assay.search.retriever import Retriever, SearchHit
+    from assay.search.retriever import Explanation, Retriever, SearchHit
     from assay.search.store import Store
 
 _LONGEST_ID = 20

@@ -33,7 +33,7 @@ from assay.llm.providers.provider import LLMProvider
 from assay.net.gather import gather
 from assay.net.json import JsonObject, parse_json
 from assay.progress import Progress, silent
-from assay.search.bm25_index import Bm25Index
+from assay.search.bm25 import Bm25Index
 from assay.text import stems
 
 _Reply = TypeVar("_Reply")

@@ -1,1 +1,7 @@
-"""The reference retriever: embed, index in Qdrant, search by words and meaning, fuse, learn."""
+"""The reference retriever."""
+
+from typing import Literal, get_args
+
+Mode = Literal["bm25", "dense", "hybrid", "tuned"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+"""Here, where the names cost nothing to import: help texts list them."""

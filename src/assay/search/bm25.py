@@ -1,4 +1,4 @@
-"""BM25: one scoring, in this process and as sparse vectors for Qdrant.
+"""BM25: the index of a data set in this process, and sparse vectors for Qdrant, with one scoring.
 
 A document's vector holds the saturated term frequencies, a query's the inverse document
 frequencies; their dot product is the score (Robertson and Walker 1994). Titles are a field of their
@@ -9,45 +9,84 @@ with the index, not left to Qdrant, whose shards would each count their own docu
 Both sides are rounded to steps that are powers of two, so fine that it does not show and so coarse
 that every product and sum is exact in 32-bit floats. So the order in which an engine adds does not
 matter, and every engine returns the same scores and the same ties.
+
+CACHE/bm25/NAME-KEY/   ids.json, and the arrays of the postings, mapped into memory when opened
+CACHE/bm25/NAME.lock   held while a new one is made
+
+KEY stands for the documents, the analyzer and all settings. Counting takes as much memory for a
+million documents as for a thousand, except for their ids and lengths.
 """
 
 import base64
+import hashlib
+import json
+import logging
 import math
 import os
+import shutil
 import zlib
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from assay.data.dataset import Document
-from assay.errors import UsageError, did_you_mean
+from assay.data.cache import cache_folder
+from assay.data.dataset import Dataset, Document
+from assay.errors import DataError, SearchError, UsageError, did_you_mean
+from assay.files import read_file, reserve_file
 from assay.net.json import JsonObject
+from assay.privacy import is_private
+from assay.progress import Progress, silent
 from assay.search.analyzer import (
     ANALYZER,
     AUTO,
     DEFAULT_LANGUAGE,
     DEFAULT_STOP_WORDS,
+    DOCUMENTS_READ,
     Analyzer,
     language_named,
     language_of,
     open_analyzer,
 )
+from assay.search.sealed_folder import (
+    DamagedIndexError,
+    check_folder,
+    is_sealed,
+    seal,
+    writer_lock,
+    writing_folder,
+)
 
-# A query is read up to here: it bounds the work for a text that was pasted by mistake.
 QUERY_CHARACTERS = 4000
-
-# 10 bits for a document's weight and 13 for the sum of a query's: 23 of the 24 that a float has.
-WEIGHT_STEPS = 1 << 10
-_QUERY_BITS = 13
+"""A query is read up to here: it bounds the work for a text that was pasted by mistake."""
+KEPT_FROM = 1000
+"""Documents from which an index is kept: fewer are counted in less time than a file is checked."""
 VARIABLE = "ASSAY_BM25"
-_LIMIT = 100.0
 NOT_A_MODEL = (TypeError, KeyError, AttributeError, ValueError, UsageError)
 
+# 10 bits for a document's weight and 13 for the sum of a query's: 23 of the 24 that a float has.
+_WEIGHT_STEPS = 1 << 10
+_QUERY_BITS = 13
+_LIMIT = 100.0
+_FORMAT = 4
+_IDS = "ids.json"
+_MAX_IDS = 4 << 30
+_ARRAYS = ("terms", "ends", "rows", "weights")
+# About 16 MB; with what sorting takes, some 60.
+_POSTINGS_AT_ONCE = 1 << 20
+_DOCUMENTS_TOLD = 1000
+_BLOCK = np.dtype([("row", "<u4"), ("text", "<u4"), ("title", "<u4")])
 
+_log = logging.getLogger(__name__)
+
+_Array = NDArray[Any]
 _Floats = NDArray[np.float64]
 
 
@@ -59,7 +98,7 @@ class Bm25Settings:
     Parameters:
         k1: term-frequency saturation.
         b: length normalization, from 0 to 1, of titles and of texts.
-        delta: what a term is worth at least where it occurs, as in BM25+; 0 for none.
+        delta: what a term is worth at least if it occurs, as in BM25+; 0 for none.
         title_weight: how often a word of the title counts; 0 leaves titles out.
         language: of the words in Latin script, by name or code; `auto` detects it in the
             documents, `none` stems nothing and has no stop words.
@@ -93,15 +132,17 @@ class Bm25Settings:
         """Bm25Settings.parse(["k1=0.9,language=german"])  # the defaults for all others"""
         chosen: dict[str, object] = {}
         for pair in filter(None, (pair.strip() for text in texts for pair in text.split(","))):
-            name, equals, value = pair.partition("=")
+            name, _, value = pair.partition("=")
             name = name.strip().replace("-", "_")
-            if not equals or name not in _DEFAULTS:
+            try:
+                number = isinstance(_DEFAULTS[name], float)
+                chosen[name] = float(value) if number else value.strip()
+            except (KeyError, ValueError) as error:
                 hint = did_you_mean(name, _DEFAULTS)
+                kind = "KEY=NUMBER" if type(error) is ValueError else "KEY=VALUE"
                 raise UsageError(
-                    f"--bm25 {pair!r} is not KEY=VALUE with one of {', '.join(_DEFAULTS)}{hint}"
-                )
-            number = isinstance(_DEFAULTS[name], float)
-            chosen[name] = _number(f"--bm25 {name}", value) if number else value.strip()
+                    f"--bm25 {pair!r} is not {kind} with one of {', '.join(_DEFAULTS)}{hint}"
+                ) from None
         return replace(cls(), **chosen)  # type: ignore[arg-type]
 
     def as_environment(self) -> dict[str, str]:
@@ -132,13 +173,6 @@ class Bm25Settings:
 _DEFAULTS = {one.name: one.default for one in fields(Bm25Settings)}
 
 
-def _number(name: str, value: str) -> float:
-    try:
-        return float(value)
-    except ValueError:
-        raise UsageError(f"{name} must be a number, got {value!r}") from None
-
-
 def inverse_frequency(having: ArrayLike, documents: int) -> _Floats:
     """Lucene's form, which is never negative. `having`: how many documents have each term."""
     counts = np.asarray(having, np.float64)
@@ -149,20 +183,24 @@ def term_weights(
     counts: ArrayLike, lengths: ArrayLike, average_length: float, settings: Bm25Settings
 ) -> _Floats:
     """What each term of a text is worth, from 0 to 1, before its inverse document frequency."""
-    return saturated(normalized(counts, lengths, average_length, settings.b), settings)
+    return _saturated(_normalized(counts, lengths, average_length, settings.b), settings)
 
 
-def normalized(counts: ArrayLike, lengths: ArrayLike, average_length: float, b: float) -> _Floats:
+def _normalized(counts: ArrayLike, lengths: ArrayLike, average_length: float, b: float) -> _Floats:
     """Frequencies in a field, as if it were of average length."""
     relative = np.asarray(lengths, np.float64) / average_length
     return np.asarray(np.asarray(counts, np.float64) / np.maximum(1 - b + b * relative, 1e-9))
 
 
-def saturated(frequencies: ArrayLike, settings: Bm25Settings) -> _Floats:
+def _saturated(frequencies: _Floats, settings: Bm25Settings) -> _Floats:
     """From 0 to 1: more of a word says less and less."""
-    found = np.asarray(frequencies, np.float64)
     least = settings.delta / (settings.k1 + 1)
-    return np.asarray((found / (found + settings.k1) + least) / (1 + least))
+    return np.asarray((frequencies / (frequencies + settings.k1) + least) / (1 + least))
+
+
+def rounded_length(mean: float) -> float:
+    """To a power of the square root of 2: a mean that hardly differs changes no weight."""
+    return round(2 ** (round(2 * math.log2(max(1.0, mean))) / 2), 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,19 +214,6 @@ class SparseVector:
         return bool(self.indices)
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentTerms:
-    """How often a document has each term, by its hash, in each of its fields."""
-
-    text: Counter[int]
-    title: Counter[int]
-
-    @property
-    def terms(self) -> list[int]:
-        """Each once, in the order in which they are counted."""
-        return [*self.text, *(term for term in self.title if term not in self.text)]
-
-
 @dataclass(frozen=True)
 class Bm25Model:
     """Settings and what is known of a corpus: everything that a score depends on but the texts.
@@ -198,7 +223,7 @@ class Bm25Model:
         documents: how many there are.
         average_length: of their texts, in terms.
         average_title: the average length of their titles.
-        language: what they are read in, where the settings leave it open.
+        language: what they are read in, if the settings leave it open.
         analyzer: which version of the analyzer read them.
         frequencies: how many documents have each term, by its hash.
     """
@@ -217,14 +242,15 @@ class Bm25Model:
 
     def document(self, document: Document) -> SparseVector:
         """The vector to index for a document."""
-        found = count_document(document, self._analyzer, self.settings)
+        text, title = _count(document, self._analyzer, self.settings)
+        terms = list(text | title)
         weights = self.weights(
-            [found.text[term] for term in found.terms],
-            [found.title[term] for term in found.terms],
-            found.text.total(),
-            found.title.total(),
+            [text[term] for term in terms],
+            [title[term] for term in terms],
+            text.total(),
+            title.total(),
         )
-        return SparseVector(found.terms, weights.tolist())
+        return SparseVector(terms, weights.tolist())
 
     def terms(self, text: str) -> list[str]:
         """The words of a query or a passage as they are counted, in order."""
@@ -261,12 +287,12 @@ class Bm25Model:
         steps that 32-bit floats add up exactly.
         """
         settings = self.settings
-        frequencies = normalized(texts, lengths, self.average_length, settings.b)
+        frequencies = _normalized(texts, lengths, self.average_length, settings.b)
         if settings.title_weight:
-            named = normalized(titles, title_lengths, self.average_title, settings.b)
+            named = _normalized(titles, title_lengths, self.average_title, settings.b)
             frequencies = frequencies + settings.title_weight * named
-        exact = saturated(frequencies, settings)
-        return np.asarray(np.maximum(np.rint(exact * WEIGHT_STEPS), 1) / WEIGHT_STEPS)
+        exact = _saturated(frequencies, settings)
+        return np.asarray(np.maximum(np.rint(exact * _WEIGHT_STEPS), 1) / _WEIGHT_STEPS)
 
     def as_json(self, *, frequencies: bool) -> JsonObject:
         """The form that `from_json` reads. `frequencies`: packed, if nothing else has them."""
@@ -284,10 +310,12 @@ class Bm25Model:
         return cls(**value | parts)
 
 
-def count_document(document: Document, analyzer: Analyzer, settings: Bm25Settings) -> DocumentTerms:
-    """The terms of a document's fields; a title that has no weight is not read."""
+def _count(
+    document: Document, analyzer: Analyzer, settings: Bm25Settings
+) -> tuple[Counter[int], Counter[int]]:
+    """How often text and title have each term; a title that has no weight is not read."""
     title = analyzer.count(document.title) if settings.title_weight else Counter[int]()
-    return DocumentTerms(analyzer.count(document.text), title)
+    return analyzer.count(document.text), title
 
 
 def _pack_frequencies(frequencies: Mapping[int, int]) -> str:
@@ -310,6 +338,302 @@ def _unpack_frequencies(packed: str) -> dict[int, int]:
     return dict(zip(indices.tolist(), table[1].tolist(), strict=True))
 
 
-def rounded_length(mean: float) -> float:
-    """To a power of the square root of 2: a mean that hardly differs changes no weight."""
-    return round(2 ** (round(2 * math.log2(max(1.0, mean))) / 2), 1)
+class _Postings(Mapping[int, int]):
+    """For each term, the rows that have it and its weight in each; as a mapping, how many have it.
+
+    Parameters:
+        terms: hashes, in order.
+        ends: where the postings of each term end.
+        rows: documents, in the order of the corpus.
+        weights: as integers of `_WEIGHT_STEPS`.
+    """
+
+    def __init__(self, terms: _Array, ends: _Array, rows: _Array, weights: _Array) -> None:
+        self.terms, self.ends, self.rows, self.weights = terms, ends, rows, weights
+
+    def __getitem__(self, term: int) -> int:
+        span = self.span(term)
+        if span == (0, 0):
+            raise KeyError(term)
+        return span[1] - span[0]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.terms.tolist())
+
+    def __len__(self) -> int:
+        return len(self.terms)
+
+    def span(self, term: int) -> tuple[int, int]:
+        """Where the postings of a term are; (0, 0) for a term that no row has."""
+        place = int(np.searchsorted(self.terms, np.uint32(term)))
+        if place == len(self.terms) or self.terms[place] != term:
+            return 0, 0
+        return int(self.ends[place - 1]) if place else 0, int(self.ends[place])
+
+    def of(self, query: SparseVector) -> Iterator[tuple[_Array, _Array]]:
+        """For each term of a query, the rows that have it and what it adds to their scores."""
+        for term, value in zip(query.indices, query.values, strict=True):
+            start, end = self.span(term)
+            if end > start:
+                added = self.weights[start:end] * np.float32(value / _WEIGHT_STEPS)
+                yield self.rows[start:end], added
+
+
+class Bm25Index:
+    """BM25 over titles and texts: Bm25Index(documents).search("green tea", 10)
+
+    Ranks as an index of the same documents in Qdrant does; safe to ask from several threads.
+    `folder`: an empty one to write the arrays to, which are in memory otherwise.
+    """
+
+    def __init__(
+        self,
+        documents: Iterable[Document],
+        settings: Bm25Settings | None = None,
+        progress: Progress = silent,
+        *,
+        folder: Path | None = None,
+    ) -> None:
+        counter = _Counter(folder, settings or Bm25Settings())
+        counter.count(documents, progress)
+        self._set(*counter.postings(), counter.ids)
+
+    @classmethod
+    def open(cls, folder: Path) -> "Bm25Index":
+        """The index that was sealed in a folder; `DamagedIndexError` if it is not as sealed."""
+        about = check_folder(folder)
+        arrays = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in _ARRAYS)
+        opened = cls.__new__(cls)
+        opened._set(
+            Bm25Model.from_json(about["bm25"]),
+            _Postings(*(one.view(np.ndarray) for one in arrays)),
+            json.loads(read_file(folder / _IDS, limit=_MAX_IDS)),
+        )
+        return opened
+
+    def _set(self, model: Bm25Model, postings: _Postings, ids: Sequence[str]) -> None:
+        self.model = replace(model, frequencies=postings)
+        """Everything that a score depends on but the texts."""
+        self.ids = ids
+        """Of all documents, in the order of the corpus."""
+        self._postings = postings
+
+    @cached_property
+    def row_of(self) -> dict[str, int]:
+        """The place of each document in `ids`."""
+        return {doc_id: row for row, doc_id in enumerate(self.ids)}
+
+    def search(self, query: str, top_k: int) -> list[tuple[str, float]]:
+        """Documents that share a word with the query, best first; ties in the order of ids."""
+        scores = self.scores(self.model.query(query))
+        rows = np.flatnonzero(scores)
+        best = rows[self.best(scores[rows], top_k, rows)]
+        return [(self.ids[row], float(scores[row])) for row in best.tolist()]
+
+    def scores(self, query: SparseVector) -> NDArray[np.float32]:
+        """The score of each document; 0 for one without a word of the query.
+
+        Exact whatever the order of the terms, as weights are rounded to steps.
+        """
+        scores = np.zeros(len(self.ids), np.float32)
+        for rows, added in self._postings.of(query):
+            scores[rows] += added
+        return scores
+
+    def scores_of(self, wanted: _Array, query: SparseVector) -> NDArray[np.float32]:
+        """The scores of a few rows: they are looked up among those that have each term."""
+        scores, wanted = np.zeros(len(wanted), np.float32), wanted.astype(np.uint32)
+        for rows, added in self._postings.of(query):
+            places = np.minimum(np.searchsorted(rows, wanted), len(rows) - 1)
+            scores += np.where(rows[places] == wanted, added[places], np.float32(0))
+        return scores
+
+    def best(self, scores: NDArray[np.float32], count: int, rows: _Array) -> list[int]:
+        """The places of the highest scores, which belong to `rows`; of equal ones the lower id."""
+        places = np.arange(len(scores))
+        if 0 < count < len(scores):
+            least = np.partition(scores, len(scores) - count)[len(scores) - count]
+            places = np.flatnonzero(scores >= least)
+        places = places[np.argsort(-scores[places], kind="stable")]
+        ranked = scores[places]
+        if not (ranked[1:] == ranked[:-1]).any():  # nearly always, and several times as quick
+            return [int(place) for place in places[:count]]
+        pairs = zip(scores[places].tolist(), places.tolist(), strict=True)
+        ties = sorted((-score, self.ids[rows[place]], place) for score, place in pairs)
+        return [place for _, _, place in ties[:count]]
+
+
+@dataclass(frozen=True)
+class _Block:
+    """The postings of some documents, sorted by term: each of `terms` has `having` of them."""
+
+    terms: _Array
+    having: _Array
+    postings: _Array
+
+
+class _Counter:
+    """Counts terms, some documents at a time, and sorts what it counted by term.
+
+    Blocks of postings wait in `folder`, or in memory if there is none, until the mean length of all
+    documents is known.
+    """
+
+    def __init__(self, folder: Path | None, settings: Bm25Settings) -> None:
+        self._folder, self._settings = folder, settings
+        self._language = ""
+        self.ids: list[str] = []
+        self._lengths, self._title_lengths = array("d"), array("d")
+        self._blocks: list[_Block] = []
+        self._start_block()
+
+    def _start_block(self) -> None:
+        self._terms, self._rows, self._texts, self._titles = (array("I") for _ in range(4))
+
+    def count(self, documents: Iterable[Document], progress: Progress) -> None:
+        """Count the terms of all documents, which are read once."""
+        documents = iter(documents)
+        first = list(islice(documents, DOCUMENTS_READ))
+        self._language = self._settings.language_for(first)
+        analyzer = open_analyzer(self._language, self._settings.stop_words)
+        for row, document in enumerate(chain(first, documents)):
+            text, title = _count(document, analyzer, self._settings)
+            terms = [*text, *(term for term in title if term not in text)]
+            self.ids.append(document.id)
+            self._lengths.append(text.total())
+            self._title_lengths.append(title.total())
+            self._terms.extend(terms)
+            self._texts.extend(map(text.__getitem__, terms))
+            self._titles.extend(map(title.__getitem__, terms))
+            self._rows.extend([row] * len(terms))
+            if len(self._terms) >= _POSTINGS_AT_ONCE:
+                self._end_block()
+            if row % _DOCUMENTS_TOLD == 0:
+                progress("indexing", row, None)
+        self._end_block()
+
+    def _end_block(self) -> None:
+        hashes = np.array(self._terms, np.uint32)
+        order = np.argsort(hashes, kind="stable")
+        terms, having = np.unique(hashes, return_counts=True)
+        postings = np.empty(len(hashes), _BLOCK)
+        postings["row"] = np.array(self._rows, np.uint32)[order]
+        postings["text"] = np.array(self._texts, np.uint32)[order]
+        postings["title"] = np.array(self._titles, np.uint32)[order]
+        if self._folder is not None:
+            path = self._folder / f"block-{len(self._blocks)}.npy"
+            np.save(path, postings)
+            postings = np.load(path, mmap_mode="r")
+        self._blocks.append(_Block(terms, having, postings))
+        self._start_block()
+
+    def postings(self) -> tuple[Bm25Model, _Postings]:
+        """Everything that was counted, by term; and the model without frequencies."""
+        lengths, titles = np.array(self._lengths), np.array(self._title_lengths)
+        average, title = (rounded_length(one.sum() / max(1, len(one))) for one in (lengths, titles))
+        model = Bm25Model(self._settings, len(lengths), average, title, self._language)
+        terms = np.unique(np.concatenate([block.terms for block in self._blocks]))
+        places = [np.searchsorted(terms, block.terms) for block in self._blocks]
+        having = np.zeros(len(terms), np.int64)
+        for block, place in zip(self._blocks, places, strict=True):
+            having[place] += block.having
+        ends = np.cumsum(having)
+        rows = self._room("rows", "<u4", int(having.sum()))
+        weights = self._room("weights", "<u2", int(having.sum()))
+        free = ends - having
+        for block, place in zip(self._blocks, places, strict=True):
+            before = np.cumsum(block.having) - block.having
+            targets = np.repeat(free[place] - before, block.having) + np.arange(len(block.postings))
+            own = block.postings["row"]
+            rows[targets] = own
+            found = model.weights(
+                block.postings["text"], block.postings["title"], lengths[own], titles[own]
+            )
+            weights[targets] = np.rint(found * _WEIGHT_STEPS).astype(np.uint16)
+            free[place] += block.having
+        made = _Postings(terms.astype("<u4"), ends.astype("<i8"), rows, weights)
+        if self._folder is not None:
+            for path in self._folder.glob("block-*.npy"):
+                path.unlink()
+            np.save(self._folder / "terms.npy", made.terms)
+            np.save(self._folder / "ends.npy", made.ends)
+            (self._folder / _IDS).write_text(json.dumps(self.ids), encoding="ascii")
+            for one in (rows, weights):
+                if isinstance(one, np.memmap):
+                    one.flush()
+        return model, made
+
+    def _room(self, name: str, kind: str, size: int) -> _Array:
+        path = None if self._folder is None else self._folder / f"{name}.npy"
+        if path is None or not size:  # which cannot be mapped
+            room = np.empty(size, kind)
+            if path is not None:
+                np.save(path, room)
+            return room
+        mapped: _Array = np.lib.format.open_memmap(path, mode="w+", dtype=kind, shape=(size,))
+        reserve_file(path)  # writing to a sparse mmap on a full disk raises SIGBUS
+        return mapped
+
+
+def open_bm25(
+    dataset: Dataset, settings: Bm25Settings | None = None, progress: Progress = silent
+) -> Bm25Index:
+    """The index of a data set's documents: from the cache, else built and kept there.
+
+    A private run keeps nothing, and few documents are not worth a file. If the cache cannot be
+    written, the index is built in memory, and a warning says so.
+    """
+    settings = settings or Bm25Settings()
+    if is_private() or len(dataset.documents) < KEPT_FROM:
+        return Bm25Index(dataset.documents.values(), settings, progress)
+    try:
+        path = _path(dataset, settings)
+        index = _opened(path)
+        if index is None:
+            with writer_lock(path.parent / f"{path.name.rpartition('-')[0]}.lock", progress):
+                index = _opened(path) or _written(path, dataset, settings, progress)
+        return index
+    except (DataError, SearchError) as error:
+        why = getattr(error.__cause__, "strerror", None) or type(error).__name__
+        _log.warning("the BM25 index cannot be kept (%s): it is built in memory", why)
+        return Bm25Index(dataset.documents.values(), settings, progress)
+
+
+def _path(dataset: Dataset, settings: Bm25Settings) -> Path:
+    # The language is told by the metadata of documents, which their fingerprint leaves out.
+    language = settings.language_for(dataset.documents.values())
+    parts = [_FORMAT, ANALYZER, language, asdict(settings), dataset.corpus_fingerprint]
+    key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+    name = "".join(one if one.isalnum() or one in "._-" else "-" for one in dataset.name)[:100]
+    return cache_folder() / "bm25" / f"{name}-{key}"
+
+
+def _opened(path: Path) -> Bm25Index | None:
+    if not is_sealed(path):
+        return None
+    try:
+        return Bm25Index.open(path)
+    except DamagedIndexError as error:
+        _log.warning("%s: it is rebuilt", error.damage)
+        return None
+
+
+def _written(path: Path, dataset: Dataset, settings: Bm25Settings, progress: Progress) -> Bm25Index:
+    """Under the lock: nobody else writes an index of this name."""
+    with writing_folder(path) as part:
+        index = Bm25Index(dataset.documents.values(), settings, progress, folder=part)
+        seal(part, {"bm25": index.model.as_json(frequencies=False)})
+    name = path.name.rpartition("-")[0]
+    for other in path.parent.iterdir():
+        # Of an earlier state of the documents or version; who searches it has its files open.
+        ours = other.is_dir() and other.name.rpartition("-")[0] == name
+        if ours and other != path and _settings_of(other) in (None, index.model.settings):
+            shutil.rmtree(other, ignore_errors=True)
+    return Bm25Index.open(path)
+
+
+def _settings_of(folder: Path) -> Bm25Settings | None:
+    try:
+        return Bm25Settings(**check_folder(folder)["bm25"]["settings"])
+    except (DamagedIndexError, KeyError, TypeError):
+        return None

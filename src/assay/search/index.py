@@ -7,9 +7,11 @@ of changed documents costs the new texts only.
 import hashlib
 import logging
 import os
+import re
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache as cached
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -18,21 +20,13 @@ from assay.data.cache import cache_folder
 from assay.data.dataset import Dataset
 from assay.errors import NotTuned, SearchError, SearchUnavailable, TuningDeclined
 from assay.progress import Progress, silent
-from assay.search.bm25 import Bm25Settings
-from assay.search.bm25_index import Bm25Index, open_bm25
+from assay.search import Mode
+from assay.search.bm25 import Bm25Settings, open_bm25
 from assay.search.chunks import split_documents
 from assay.search.embedding import BUILTIN_EMBEDDER, Embedder, VectorCache, open_embedder
-from assay.search.modes import Mode
 from assay.search.retriever import Retriever
 from assay.search.sealed_folder import DamagedIndexError
-from assay.search.store import (
-    EmbeddedDocument,
-    IndexKey,
-    Manifest,
-    Searcher,
-    Store,
-    collection_name,
-)
+from assay.search.store import EmbeddedDocument, Index, IndexKey, Manifest, OpenWords, Store
 from assay.search.vector_metric import NO_METRIC, fit_metric
 
 if TYPE_CHECKING:
@@ -60,6 +54,7 @@ def open_retriever(
     mode: Mode = "hybrid",
     *,
     embedder: Embedder | None = None,
+    url: str | None = None,
     store: Store | None = None,
     bm25: Bm25Settings | None = None,
     progress: Progress = silent,
@@ -68,7 +63,7 @@ def open_retriever(
 
     `mode`: the most that searches will ask for. `bm25` embeds nothing and needs no model; `tuned`
     adds the ranking of `assay tune`, or learns one from the train split now, which takes minutes.
-    `bm25`: left out, those of the environment, else the defaults.
+    `url`: of a Qdrant server, else QDRANT_URL, else a folder. `bm25`: else as in the environment.
     """
     dataset.require_documents("a search")
     bm25 = bm25 or Bm25Settings.from_environment()
@@ -77,21 +72,28 @@ def open_retriever(
     embedder = embedder or open_embedder()
     if mode == "tuned":
         _require_tunable(dataset, embedder)
-    store = store or open_store(dataset.name, embedder)
-    searcher, _ = _open_index(dataset, embedder, store, progress, bm25, VectorCache())
-    retriever = Retriever(searcher, embedder)
+    store = store or open_store(dataset.name, embedder, url)
+    index, _ = _open_index(dataset, embedder, store, progress, bm25, VectorCache())
+    retriever = Retriever(index, embedder, mode)
     if mode != "tuned":
         return retriever
-    return _with_tuned(retriever, dataset, embedder, progress)
+    from assay.search.tuning.tune import open_tuned  # brings scipy, for this mode alone
+
+    try:
+        ranker = open_tuned(dataset, embedder, retriever, progress=progress)
+    except BaseException:
+        retriever.close()
+        raise
+    return retriever.with_ranking(ranker, list(dataset.documents))
 
 
 def _open_words(dataset: Dataset, bm25: Bm25Settings, progress: Progress) -> Retriever:
-    from assay.search.array_store import ArraySearcher
+    from assay.search.array_store import ArrayIndex
 
     words = open_bm25(dataset, bm25, progress)
     key = IndexKey(dataset.corpus_fingerprint, "", bm25.as_text(), words.model.language)
     manifest = Manifest(key, len(words.ids), 0, _version(), words.model, NO_METRIC)
-    return Retriever(ArraySearcher(dataset, words, manifest), None)
+    return Retriever(ArrayIndex(dataset, words, manifest), None, "bm25")
 
 
 def build_index(
@@ -106,8 +108,8 @@ def build_index(
     """Bring the store's index up to the documents. Searches see the old one until the end."""
     started, cache = time.monotonic(), cache or VectorCache()
     bm25 = bm25 or Bm25Settings.from_environment()
-    searcher, rebuilt = _open_index(dataset, embedder, store, progress, bm25, cache)
-    searcher.close()
+    index, rebuilt = _open_index(dataset, embedder, store, progress, bm25, cache)
+    index.close()
     seconds = time.monotonic() - started
     return IndexReport(len(dataset.documents), cache.computed, rebuilt, seconds)
 
@@ -119,21 +121,19 @@ def _open_index(
     progress: Progress,
     bm25: Bm25Settings,
     cache: VectorCache,
-) -> tuple[Searcher, bool]:
+) -> tuple[Index, bool]:
     """The index of these documents and settings, and whether it had to be built."""
     language = bm25.language_for(dataset.documents.values())
     key = IndexKey(store.fingerprint(dataset), embedder.name, bm25.as_text(), language)
-    words = open_bm25(dataset, bm25, progress) if store.needs_words else None
+    words = cached(lambda: open_bm25(dataset, bm25, progress))
     if found := _open_if_intact(store, key, dataset, words):
         return found, False
     with store.lock(progress):
         if found := _open_if_intact(store, key, dataset, words, warn=True):
             return found, False  # another process was quicker
-        counted = words or open_bm25(dataset, bm25, progress)
         metric = fit_metric(dataset.documents.values(), embedder, cache, progress)
-        manifest = Manifest(
-            key, len(counted.ids), embedder.dimension, _version(), counted.model, metric
-        )
+        model, size = words().model, len(words().ids)
+        manifest = Manifest(key, size, embedder.dimension, _version(), model, metric)
         store.write(manifest, _embedded(dataset, embedder, manifest, cache, progress))
         if found := store.open(key, dataset, words):
             return found, True
@@ -149,8 +149,8 @@ def _version() -> str:
 
 
 def _open_if_intact(
-    store: Store, key: IndexKey, dataset: Dataset, words: Bm25Index | None, *, warn: bool = False
-) -> Searcher | None:
+    store: Store, key: IndexKey, dataset: Dataset, words: OpenWords, *, warn: bool = False
+) -> Index | None:
     try:
         return store.open(key, dataset, words)
     except DamagedIndexError as error:
@@ -241,32 +241,24 @@ def check_train_judgments(dataset: Dataset) -> None:
         )
 
 
-def _with_tuned(
-    retriever: Retriever, dataset: Dataset, embedder: Embedder, progress: Progress
-) -> Retriever:
-    from assay.search.tuning.tune import open_tuned  # brings scipy, for this mode alone
-
-    try:
-        ranker = open_tuned(dataset, embedder, retriever, progress=progress)
-    except BaseException:
-        retriever.close()
-        raise
-    return retriever.with_ranking(ranker, list(dataset.documents))
-
-
-def open_store(name: str, embedder: Embedder) -> Store:
-    """A Qdrant server if QDRANT_URL is set, else a folder: QDRANT_PATH, or one in the cache.
+def open_store(name: str, embedder: Embedder, url: str | None = None) -> Store:
+    """A Qdrant server at `url` or QDRANT_URL, else a folder: QDRANT_PATH, or one in the cache.
 
     The collection is COLLECTION_NAME, else the name of the data set; an embedder other than the
-    built-in one has a collection of its own, so that no index replaces another's.
+    built-in one has a collection for itself, so that no index replaces another's.
     """
     chosen = os.environ.get("COLLECTION_NAME")
-    collection = collection_name(chosen or name)
+    collection = re.sub(r"[^A-Za-z0-9_.-]+", "-", chosen or name).strip("-.")[:100] or "documents"
     if not (chosen or _is_builtin(embedder.name)):
         collection = f"{collection[:90]}-{hashlib.sha256(embedder.name.encode()).hexdigest()[:8]}"
-    store = configured_store(collection)
-    if chosen:
-        _require_embedder(store, embedder)
+    store = configured_store(collection, url=url)
+    live = live_manifest(store) if chosen else None
+    same = live is None or live.key.embedder == embedder.name
+    if live and not same and not (_is_builtin(live.key.embedder) and _is_builtin(embedder.name)):
+        raise SearchError(
+            f"the index in {store.where} belongs to the embedder {live.key.embedder!r}, not to "
+            f"{embedder.name!r}; set COLLECTION_NAME to another name, or unset it"
+        )
     return store
 
 
@@ -275,24 +267,14 @@ def _is_builtin(embedder: str) -> bool:
     return embedder.startswith(f"{BUILTIN_EMBEDDER}@") and "int8 products" in embedder
 
 
-def _require_embedder(store: Store, embedder: Embedder) -> None:
-    """A collection that the user named is never filled again with another model's vectors."""
-    live = live_manifest(store)
-    if live is None or live.key.embedder == embedder.name:
-        return
-    if not (_is_builtin(live.key.embedder) and _is_builtin(embedder.name)):
-        raise SearchError(
-            f"the index in {store.where} belongs to the embedder {live.key.embedder!r}, not to "
-            f"{embedder.name!r}; set COLLECTION_NAME to another name, or unset it"
-        )
-
-
-def configured_store(collection: str, cluster: "ClusterSettings | None" = None) -> Store:
+def configured_store(
+    collection: str, cluster: "ClusterSettings | None" = None, *, url: str | None = None
+) -> Store:
     """Where the settings of this process keep the index `collection`.
 
-    `cluster`: how a server keeps a new one; left out, as the environment says.
+    `cluster`: how a server keeps a new one, else as the environment says.
     """
-    if url := os.environ.get("QDRANT_URL"):
+    if url := url or os.environ.get("QDRANT_URL"):
         from assay.search.qdrant import ServerStore
         from assay.search.qdrant_connection import ClusterSettings
 

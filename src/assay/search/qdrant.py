@@ -11,12 +11,12 @@ import logging
 import re
 import uuid
 import weakref
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from http import HTTPStatus
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
 import numpy as np
 from qdrant_client import QdrantClient, models
@@ -26,10 +26,8 @@ from assay.data.dataset import Dataset
 from assay.errors import SearchError
 from assay.progress import Progress
 from assay.search.bm25 import Bm25Model, SparseVector
-from assay.search.bm25_index import Bm25Index
 from assay.search.embedding import Vectors
 from assay.search.filters import FilterCondition, as_texts
-from assay.search.fusion import DEPTH, ranked, ranks_in
 from assay.search.qdrant_connection import (
     ClusterSettings,
     connect,
@@ -43,6 +41,8 @@ from assay.search.store import (
     EmbeddedDocument,
     IndexKey,
     Manifest,
+    Near,
+    OpenWords,
     Place,
     StoredChunk,
     plain_metadata,
@@ -61,6 +61,8 @@ _GRAPH_FROM_KB = 10_000
 # What a search needs to know of each point that it finds.
 _PLACE = ["doc_id", "chunk_index", "total_chunks"]
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "assay:point")
+
+_Score = TypeVar("_Score", float, Near)
 
 _log = logging.getLogger(__name__)
 
@@ -81,8 +83,6 @@ class ServerStore:
         api_key: sent with every request.
         cluster: how a new collection is sharded and replicated.
     """
-
-    needs_words = False
 
     def __init__(
         self,
@@ -128,10 +128,8 @@ class ServerStore:
         """Nothing to lock: concurrent builds of the same index do not conflict, see `write`."""
         return nullcontext()
 
-    def open(
-        self, key: IndexKey, dataset: Dataset, words: Bm25Index | None
-    ) -> "ServerSearcher | None":
-        """A searcher over the live collection; None if that is of another key."""
+    def open(self, key: IndexKey, dataset: Dataset, words: OpenWords) -> "ServerIndex | None":
+        """The live collection, which has the words as well; None if it is of another key."""
         live = self._live()
         manifest = None if live is None else self._manifest_of(live)
         if live is None or manifest is None or manifest.key != key:
@@ -139,7 +137,7 @@ class ServerStore:
         with server_errors(self._url):
             if warning := missing_copies(self._client, live):
                 _log.warning("%s", warning)
-        return ServerSearcher(self._client, live, manifest, self._url, keep=self)
+        return ServerIndex(self._client, live, manifest, self._url, keep=self)
 
     def write(self, manifest: Manifest, documents: Iterable[Sequence[EmbeddedDocument]]) -> None:
         """Into a collection named after what it will hold: a build that was killed is taken up
@@ -247,16 +245,13 @@ def _sparse(vector: SparseVector) -> models.SparseVector:
     return models.SparseVector(indices=vector.indices, values=vector.values)
 
 
-class _Found(NamedTuple):
-    """A chunk that a signal found."""
-
-    doc_id: str
-    chunk_index: int
-    total_chunks: int
-    score: float
+# Of a document as long as a book, so many chunks are scored when another signal found it.
+_CHUNKS_SCORED = 64
+# More than are needed, so that ties at the end seldom need a second look.
+_TIES = 20
 
 
-class ServerSearcher:
+class ServerIndex:
     """Searches one collection by its own name: an index that takes over the alias is never mixed
     in. The name is a hash of the key, so a server with another index does not have it.
 
@@ -268,37 +263,61 @@ class ServerSearcher:
     ) -> None:
         self._client, self._collection, self._url, self._keep = client, collection, url, keep
         self.manifest = manifest
+        self._total_chunks: dict[str, int] = {}  # of documents that were found
 
-    def candidates(self, where: Sequence[FilterCondition] = ()) -> "ServerCandidates":
-        """The candidates of one query: see `Searcher`."""
-        return ServerCandidates(self, where)
-
-    def nearest(
+    def lexical(
         self,
-        vector: Vectors | SparseVector,
-        limit: int,
+        query: SparseVector,
+        depth: int = 0,
         *,
         where: Sequence[FilterCondition] = (),
-        among: Sequence[Place] | None = None,
-    ) -> list[_Found]:
-        """The best chunks, best first; `among`: only these are scored."""
-        words = isinstance(vector, SparseVector)
-        with server_errors(self._url):
-            answer = self._client.query_points(
-                self._collection,
-                query=_sparse(vector) if isinstance(vector, SparseVector) else vector.tolist(),
-                using=BM25 if words else DENSE,
-                limit=limit,
-                query_filter=_filter(where, among),
-                search_params=None if words else _RESCORED,
-                with_payload=_PLACE,
-            )
-        # JSON carries a 32-bit float in few digits: back to the number that it was.
-        return [
-            _Found(**{name: payload[name] for name in _PLACE}, score=float(np.float32(point.score)))
-            for point in answer.points
-            if (payload := point.payload)
-        ]
+        among: Collection[str] | None = None,
+    ) -> dict[str, float]:
+        """BM25 scores of documents that share a word with the query: see `Index`."""
+        if not query or (among is not None and not among):
+            return {}
+        if among is not None:
+            places = [(doc_id, 0) for doc_id in sorted(among)]
+            found = self._nearest(query, len(places), _filter(where, places))
+            return _best_first({doc_id: score for (doc_id, _), score in found.items()}, len(places))
+        limit = depth + _TIES
+        while True:
+            found = self._nearest(query, limit, _filter(where))
+            scores = list(found.values())
+            # The engine breaks ties as it likes: all that tie with the last one are asked for.
+            if len(scores) < limit or scores[-1] < scores[depth - 1]:
+                return _best_first({doc_id: score for (doc_id, _), score in found.items()}, depth)
+            limit *= 4
+
+    def dense(
+        self,
+        vector: Vectors,
+        depth: int = 0,
+        *,
+        where: Sequence[FilterCondition] = (),
+        among: Collection[str] | None = None,
+    ) -> dict[str, Near]:
+        """The documents nearest to a vector: see `Index`."""
+        if among is not None:
+            if unknown := [(one, 0) for one in among if one not in self._total_chunks]:
+                for stored in self.fetch(unknown).values():
+                    self._total_chunks[stored.doc_id] = stored.total_chunks
+            places = [
+                (doc_id, chunk)
+                for doc_id in sorted(among)
+                for chunk in range(min(self._total_chunks.get(doc_id, 0), _CHUNKS_SCORED))
+            ]
+            if not places:
+                return {}
+            near = _by_document(self._nearest(vector, len(places), _filter(where, places)))
+            return _best_first(near, len(near))
+        limit = 2 * depth
+        while True:  # documents with many chunks: more chunks are asked for
+            found = self._nearest(vector, limit, _filter(where))
+            near = _by_document(found)
+            if len(near) >= depth or len(found) < limit:
+                return _best_first(near, depth)
+            limit *= 4
 
     def fetch(self, places: Sequence[Place], *, vectors: bool = False) -> dict[Place, StoredChunk]:
         """The chunks that exist; with dense vectors if asked for."""
@@ -316,125 +335,49 @@ class ServerSearcher:
             found[chunk.doc_id, chunk.chunk_index] = chunk
         return found
 
-    def matching(self, doc_ids: Sequence[str], where: Sequence[FilterCondition]) -> set[str]:
-        """Those of the documents that meet the conditions."""
-        with server_errors(self._url):
-            records, _ = self._client.scroll(
-                self._collection,
-                scroll_filter=_filter(where, [(one, 0) for one in doc_ids]),
-                limit=max(1, len(doc_ids)),
-                with_payload=["doc_id"],
-            )
-        return {str((record.payload or {})["doc_id"]) for record in records}
-
     def close(self) -> None:
-        """The connections are the store's, which may open another searcher."""
+        """The connections are the store's, which may open another index."""
+
+    def _nearest(
+        self, vector: Vectors | SparseVector, limit: int, condition: models.Filter | None
+    ) -> dict[Place, float]:
+        """The best chunks, best first."""
+        words = isinstance(vector, SparseVector)
+        with server_errors(self._url):
+            answer = self._client.query_points(
+                self._collection,
+                query=_sparse(vector) if isinstance(vector, SparseVector) else vector.tolist(),
+                using=BM25 if words else DENSE,
+                limit=limit,
+                query_filter=condition,
+                search_params=None if words else _RESCORED,
+                with_payload=_PLACE,
+            )
+        found = {}
+        for point in answer.points:
+            doc_id, chunk, total = ((point.payload or {})[name] for name in _PLACE)
+            self._total_chunks[doc_id] = total
+            # JSON carries a 32-bit float in few digits: back to the number that it was.
+            found[doc_id, chunk] = float(np.float32(point.score))
+        return found
 
 
-# Of a document as long as a book, an engine scores this many chunks when another signal found it.
-_CHUNKS_SCORED = 64
-# More than are needed, so that ties at the end seldom need a second look.
-_TIES = 20
+def _by_document(found: Mapping[Place, float]) -> dict[str, Near]:
+    """Best first comes in, so the first chunk of a document is its best."""
+    near: dict[str, Near] = {}
+    for (doc_id, chunk), score in found.items():
+        near.setdefault(doc_id, Near(score, chunk))
+    return near
 
-_Scores = dict[str, float]
 
-
-class ServerCandidates:
-    """The candidates of one query, from a server that is asked for chunks: see `Candidates`."""
-
-    def __init__(self, searcher: ServerSearcher, where: Sequence[FilterCondition] = ()) -> None:
-        self._searcher, self._where = searcher, where
-        self._chunks: dict[str, int] = {}
-        self._best_chunk: dict[str, int] = {}
-        self._found_by: dict[str, list[str]] = {}
-
-    def lexical(self, query: SparseVector, depth: int = DEPTH) -> _Scores:
-        """The best of the documents that share a word with the query.
-
-        An engine breaks ties as it likes: all documents that tie with the last one are asked for.
-        """
-        if not query:
-            return {}
-        limit = depth + _TIES
-        while True:
-            found = self._searcher.nearest(query, limit, where=self._where)
-            if len(found) < limit or found[-1].score < found[depth - 1].score:
-                break
-            limit *= 4
-        scores = self._by_document(found)
-        order = ranked(scores)[:depth]
-        self._found_by["bm25"] = order
-        return {doc_id: scores[doc_id] for doc_id in order}
-
-    def dense(self, vector: Vectors, *, signal: str = "dense") -> _Scores:
-        """The nearest documents; where they have many chunks, more chunks are asked for."""
-        limit = 2 * DEPTH
-        while True:
-            found = self._searcher.nearest(vector, limit, where=self._where)
-            scores = self._by_document(found, self._best_chunk)
-            if len(scores) >= DEPTH or len(found) < limit:
-                break
-            limit *= 4
-        order = ranked(scores)[:DEPTH]
-        self._found_by[signal] = order
-        return {doc_id: scores[doc_id] for doc_id in order}
-
-    def lexical_of(self, doc_ids: Iterable[str], query: SparseVector) -> _Scores:
-        """Documents that another signal found."""
-        among = [(doc_id, 0) for doc_id in sorted(doc_ids)]
-        if not query or not among:
-            return {}
-        return self._by_document(self._searcher.nearest(query, len(among), among=among))
-
-    def dense_of(self, doc_ids: Collection[str], vector: Vectors) -> _Scores:
-        """Documents that another signal, or none, found."""
-        if unknown := [(one, 0) for one in doc_ids if one not in self._chunks]:
-            for stored in self._searcher.fetch(unknown).values():
-                self._chunks[stored.doc_id] = stored.total_chunks
-        among = [
-            (doc_id, chunk)
-            for doc_id in sorted(doc_ids)
-            for chunk in range(min(self._chunks.get(doc_id, 0), _CHUNKS_SCORED))
-        ]
-        if not among:
-            return {}
-        found = self._searcher.nearest(vector, len(among), among=among)
-        return self._by_document(found, self._best_chunk)
-
-    def ranks(self) -> dict[str, dict[str, int]]:
-        """Of each document in each signal that found it."""
-        return ranks_in(self._found_by)
-
-    def best_chunks(self, doc_ids: Iterable[str]) -> dict[str, int]:
-        """Of documents with a dense score, the chunk that it is of."""
-        return {one: self._best_chunk[one] for one in doc_ids if one in self._best_chunk}
-
-    def chunks_of(self, doc_id: str) -> int:
-        """How many chunks the document has."""
-        return self._chunks[doc_id]
-
-    def vectors(self, doc_ids: Sequence[str]) -> dict[str, Sequence[float] | Vectors]:
-        """Of each document's best chunk; a server may have dropped it since it was found."""
-        places = [(one, self._best_chunk.get(one, 0)) for one in doc_ids]
-        stored = self._searcher.fetch(places, vectors=True)
-        return {place[0]: stored[place].vector for place in places if place in stored}
-
-    def _by_document(
-        self, found: Iterable[_Found], best_chunk: dict[str, int] | None = None
-    ) -> _Scores:
-        """Best first comes in, so the first chunk of a document is its best."""
-        scores: _Scores = {}
-        for one in found:
-            if one.doc_id not in scores:
-                scores[one.doc_id] = one.score
-                self._chunks[one.doc_id] = one.total_chunks
-                if best_chunk is not None:
-                    best_chunk[one.doc_id] = one.chunk_index
-        return scores
+def _best_first(found: Mapping[str, _Score], depth: int) -> dict[str, _Score]:
+    """Equal scores in the order of ids, whatever order the server has them in."""
+    score = {one: value.score if isinstance(value, Near) else value for one, value in found.items()}
+    return {one: found[one] for one in sorted(found, key=lambda one: (-score[one], one))[:depth]}
 
 
 def _filter(
-    where: Sequence[FilterCondition], among: Sequence[Place] | None
+    where: Sequence[FilterCondition], among: Sequence[Place] | None = None
 ) -> models.Filter | None:
     must: list[Any] = [_condition(one) for one in where]
     if among is not None:

@@ -1,28 +1,43 @@
-"""One call for every way to search: BM25, dense, both fused, or a tuned model."""
+"""One call for every way to search: BM25, dense, both fused, or a tuned model.
 
-from collections.abc import Mapping, Sequence
+How two signals become one ranking: each is divided by its best score for the query, and the two
+are mixed, the convex combination with theoretical minima (both 0 here) of Bruch, Gai and Ingber,
+"An Analysis of Fusion Functions for Hybrid Retrieval", 2023. Constants were chosen on NFCorpus dev
+and checked on SciFact train.
+"""
+
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.errors import SearchError, UsageError
+from assay.search import MODES, Mode
 from assay.search.bm25 import QUERY_CHARACTERS, SparseVector
 from assay.search.embedding import Embedder, Vectors
-from assay.search.explanation import Explanation, FusionTrace, JudgedQuery, term_shares
 from assay.search.filters import FilterCondition, conditions
-from assay.search.fusion import (
-    FEEDBACK_DOCUMENTS,
-    LEXICAL_DEPTH,
-    blend,
-    fuse,
-    ranked,
-    rocchio_feedback,
-)
-from assay.search.modes import MODES, Mode
-from assay.search.store import Candidates, Manifest, Searcher, StoredChunk
+from assay.search.store import Index, Manifest, Near
 from assay.text import strip_controls
+
+MAX_TOP_K = 100
+BM25_MIDPOINT = 4.5
+"""The BM25 score that maps to 0.5: BM25 has no upper end."""
+LEXICAL_WEIGHT = 0.35
+DEPTH = 100
+"""How many documents a signal proposes."""
+LEXICAL_DEPTH = 50
+"""How many BM25 proposes to a fusion: further down, shared words are chance."""
+# The query vector moves towards the mean of the first documents (Rocchio's formula).
+FEEDBACK_DOCUMENTS = 3
+FEEDBACK_WEIGHT = 1.0
+# A document that stands out counts for more than its score says: the others may be off the topic.
+FEEDBACK_POWER = 3
+
+_Key = TypeVar("_Key", str, int)
+_Where = Sequence[FilterCondition]
 
 
 class Ranked(NamedTuple):
@@ -43,6 +58,14 @@ class LearnedRanking(NamedTuple):
 
     documents: Sequence[Ranked]
     trust: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedQuery:
+    """A judged query that spoke for a document. `overlap`: predicted, from 0 to 1."""
+
+    query_id: str
+    overlap: float
 
 
 class Ranker(Protocol):
@@ -66,11 +89,6 @@ class Ranker(Protocol):
         ...
 
 
-MAX_TOP_K = 100
-BM25_MIDPOINT = 4.5
-"""The BM25 score that maps to 0.5: BM25 has no upper end."""
-
-
 @dataclass(frozen=True, slots=True)
 class SearchHit:
     """A document, shown by its best chunk. `signals`: its rank in each signal that found it."""
@@ -86,18 +104,65 @@ class SearchHit:
 
 
 @dataclass(frozen=True, slots=True)
+class Explanation:
+    """What a document's score is made of.
+
+    Parameters:
+        shares: of each signal in the score; they add up to it if the mode is a sum. For hybrid:
+            `bm25` (shared words), `dense` (near to the query) and `feedback` (near to the
+            documents in `feedback`).
+        terms: what each word of the query, as BM25 counts it, adds to the BM25 score.
+        feedback: the documents that the query was moved towards, best first.
+        judged: for tuned, the judged queries that spoke for the document, most alike first.
+    """
+
+    shares: Mapping[str, float] = field(default_factory=dict)
+    terms: Mapping[str, float] = field(default_factory=dict)
+    feedback: tuple[str, ...] = ()
+    judged: tuple[JudgedQuery, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _FusionTrace:
+    """How hybrid came to its scores: BM25 scores and cosines of the candidates, the factor of the
+    whole mixture, the query's vector before and after feedback, and by which documents it moved.
+    """
+
+    lexical: Mapping[str, float]
+    dense: Mapping[str, float]
+    scale: float
+    query: Vectors
+    moved: Vectors
+    feedback: tuple[str, ...]
+
+    def shares(self, doc_id: str, vector: Vectors) -> dict[str, float]:
+        """What each signal adds to the score of a document, whose best chunk has this vector."""
+        words = self.scale * LEXICAL_WEIGHT / max([*self.lexical.values(), 1e-12])
+        near = self.scale * (1 - LEXICAL_WEIGHT) / max([*self.dense.values(), 1e-12])
+        cosine = max(0.0, self.dense.get(doc_id, 0.0))
+        # The moved query is (query + feedback) / n, both of length 1, so n is twice its cosine
+        # with the query: this much of its cosine with the document is the query's own.
+        both = 2 * float(self.moved @ self.query) * float(self.moved @ vector)
+        own = min(1.0, max(0.0, float(self.query @ vector) / both)) if both > 0 else 0.0
+        return {
+            "bm25": words * max(0.0, self.lexical.get(doc_id, 0.0)),
+            "dense": near * cosine * own,
+            "feedback": near * cosine * (1 - own),
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class _Ranking:
-    """Document ids best first, their scores, their best chunks, and the rank of
-    documents in each signal.
+    """Document ids best first, their scores, their best chunks, and the order of documents in each
+    signal. `shares`: of a blend, what each ranking adds to a document's score.
     """
 
     order: Sequence[str]
     scores: Mapping[str, float]
     chunks: Mapping[str, int]
     signals: Mapping[str, Mapping[str, int]]
-    trace: FusionTrace | None = None
+    trace: _FusionTrace | None = None
     shares: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Where the score is a blend of rankings: by document, what each of them adds."""
 
 
 class Retriever:
@@ -105,24 +170,25 @@ class Retriever:
 
     def __init__(
         self,
-        searcher: Searcher,
+        index: Index,
         embedder: Embedder | None,
+        mode: Mode = "hybrid",
         *,
         ranker: Ranker | None = None,
         doc_ids: Sequence[str] = (),
     ) -> None:
-        self._searcher, self._embedder = searcher, embedder
+        self._index, self._embedder, self._mode = index, embedder, mode
         self._ranker, self._doc_ids = ranker, doc_ids
-        self._bm25 = searcher.manifest.bm25
+        self._bm25 = index.manifest.bm25
 
     def with_ranking(self, ranker: Ranker, doc_ids: Sequence[str]) -> "Retriever":
         """The same index with a tuned mode; `doc_ids`: what the ranker's numbers mean."""
-        return Retriever(self._searcher, self._embedder, ranker=ranker, doc_ids=doc_ids)
+        return Retriever(self._index, self._embedder, self._mode, ranker=ranker, doc_ids=doc_ids)
 
     @property
     def manifest(self) -> Manifest:
         """What the index was made of, and how."""
-        return self._searcher.manifest
+        return self._index.manifest
 
     @property
     def learned_from(self) -> tuple[str, ...]:
@@ -131,7 +197,7 @@ class Retriever:
 
     def close(self) -> None:
         """Close the index."""
-        self._searcher.close()
+        self._index.close()
 
     def __enter__(self) -> "Retriever":
         return self
@@ -144,61 +210,66 @@ class Retriever:
         query: str,
         top_k: int = 10,
         *,
-        mode: Mode = "hybrid",
+        mode: Mode | None = None,
         filters: Mapping[str, object] | None = None,
     ) -> list[SearchHit]:
-        """Best first, at most `top_k`; scores from 0 to 1, equal ones in the order of ids."""
-        check_request(query, top_k, mode)
-        return self._hits(self._rank(readable_query(query), top_k, mode, conditions(filters)))
+        """Best first, at most `top_k`; scores from 0 to 1, equal ones in the order of ids.
+
+        `mode`: another one than the retriever was opened with, if its index allows that.
+        """
+        chosen = check_request(query, top_k, mode or self._mode)
+        return self._hits(self._rank(readable_query(query), top_k, chosen, conditions(filters)))
 
     def explain(
         self,
         query: str,
         top_k: int = 10,
         *,
-        mode: Mode = "hybrid",
+        mode: Mode | None = None,
         filters: Mapping[str, object] | None = None,
     ) -> list[tuple[SearchHit, Explanation]]:
         """What `search` returns, each with what its score is made of; takes a little longer."""
-        check_request(query, top_k, mode)
+        chosen = check_request(query, top_k, mode or self._mode)
         text = readable_query(query)
-        ranking = self._rank(text, top_k, mode, conditions(filters))
-        hits = self._hits(ranking)
+        ranking = self._rank(text, top_k, chosen, conditions(filters))
+        hits, trace = self._hits(ranking), ranking.trace
         doc_ids = [hit.doc_id for hit in hits]
-        words = term_shares(self._searcher, self._bm25, text, doc_ids) if mode != "dense" else {}
-        chunks = [(hit.doc_id, hit.chunk_index) for hit in hits]
-        stored = self._searcher.fetch(chunks, vectors=True)
-        judged = self._judged(text, doc_ids) if mode == "tuned" and ranking.trace is None else {}
-        return [
-            (
-                hit,
-                Explanation(
-                    shares=_shares(ranking, hit, mode, stored[place].vector),
-                    terms=words.get(hit.doc_id, {}),
-                    feedback=ranking.trace.feedback if ranking.trace else (),
-                    judged=judged.get(hit.doc_id, ()),
-                ),
+        words = self._term_shares(text, doc_ids) if chosen != "dense" else {}
+        judged = self._judged(text, doc_ids) if chosen == "tuned" and trace is None else {}
+        places = [(hit.doc_id, hit.chunk_index) for hit in hits]
+        stored = self._index.fetch(places, vectors=True) if trace else {}
+        explained = []
+        for hit, place in zip(hits, places, strict=True):
+            vector = stored[place].vector if place in stored else ()
+            if trace is not None and len(vector):
+                shares = trace.shares(hit.doc_id, np.asarray(vector, np.float32))
+            else:
+                shares = dict(ranking.shares.get(hit.doc_id, {chosen: hit.score}))
+            found = Explanation(
+                shares,
+                words.get(hit.doc_id, {}),
+                trace.feedback if trace else (),
+                judged.get(hit.doc_id, ()),
             )
-            for hit, place in zip(hits, chunks, strict=True)
-        ]
+            explained.append((hit, found))
+        return explained
 
-    def _rank(
-        self, text: str, top_k: int, mode: Mode, where: Sequence[FilterCondition]
-    ) -> _Ranking:
-        if mode == "bm25":
-            return self._lexical(text, top_k, where)
-        vector = self._query_vector(text)
-        if mode == "dense":
-            return self._dense(self._project(vector), top_k, where)
-        if mode == "hybrid":
-            return self._hybrid(text, self._project(vector), top_k, where)
-        return self._tuned(text, vector, top_k, where)
+    def _term_shares(self, text: str, doc_ids: Sequence[str]) -> dict[str, dict[str, float]]:
+        """What each word of the query adds to the BM25 score of these documents.
 
-    def _query_vector(self, text: str) -> Vectors:
-        if self._embedder is None:
-            raise UsageError("this index has words and no vectors: search it with mode bm25")
-        vectors = self._embedder.embed([self._embedder.prompts.query + text])
-        return np.asarray(vectors[0], np.float32)
+        The index is asked word by word: it has the weights, and a chunk has only a part of the
+        text.
+        """
+        query = self._bm25.query(text)
+        values = dict(zip(query.indices, query.values, strict=True))
+        found: dict[str, dict[str, float]] = {doc_id: {} for doc_id in doc_ids}
+        for term in dict.fromkeys(self._bm25.terms(text)):
+            index = zlib.crc32(term.encode())
+            if index in values:
+                word = SparseVector([index], [values[index]])
+                for doc_id, score in self._index.lexical(word, among=doc_ids).items():
+                    found[doc_id][term] = score
+        return found
 
     def _judged(self, text: str, doc_ids: Sequence[str]) -> dict[str, tuple[JudgedQuery, ...]]:
         assert self._ranker is not None
@@ -208,68 +279,91 @@ class Retriever:
         )
         return dict(zip(doc_ids, found, strict=True))
 
-    def _project(self, vector: Vectors) -> Vectors:
-        """Apply the index's metric to a query vector."""
-        metric = self._searcher.manifest.metric
-        return metric.apply(vector) if metric else vector
+    def _rank(self, text: str, top_k: int, mode: Mode, where: _Where) -> _Ranking:
+        if mode == "bm25":
+            return self._lexical(text, top_k, where)
+        vector = self._query_vector(text)
+        if mode == "tuned":
+            return self._tuned(text, vector, top_k, where)
+        vector = self._index.manifest.metric.apply(vector)
+        if mode == "hybrid":
+            return self._hybrid(text, vector, top_k, where)
+        near = self._index.dense(vector, top_k, where=where)
+        chunks = {doc_id: one.chunk for doc_id, one in near.items()}
+        return _Ranking(list(near), _cosines(near), chunks, _ranks(dense=near))
 
-    def _lexical(self, text: str, top_k: int, where: Sequence[FilterCondition]) -> _Ranking:
+    def _query_vector(self, text: str) -> Vectors:
+        if self._embedder is None:
+            raise UsageError("this index has words and no vectors: search it with mode bm25")
+        vectors = self._embedder.embed([self._embedder.prompts.query + text])
+        return np.asarray(vectors[0], np.float32)
+
+    def _lexical(self, text: str, top_k: int, where: _Where) -> _Ranking:
         query = self._bm25.query(text)
-        candidates = self._searcher.candidates(where)
-        scores = {
-            doc_id: score / (score + BM25_MIDPOINT)
-            for doc_id, score in candidates.lexical(query).items()
-        }
-        order = ranked(scores)[:top_k]
-        chunks = self._lexical_chunks(order, candidates, query)
-        return _Ranking(order, scores, chunks, candidates.ranks())
+        found = self._index.lexical(query, top_k, where=where)
+        scores = {doc_id: score / (score + BM25_MIDPOINT) for doc_id, score in found.items()}
+        return _Ranking(list(found), scores, self._chunks_about(query, found), _ranks(bm25=found))
 
-    def _dense(self, vector: Vectors, top_k: int, where: Sequence[FilterCondition]) -> _Ranking:
-        candidates = self._searcher.candidates(where)
-        scores = candidates.dense(vector)
-        order = ranked(scores)[:top_k]
-        return _Ranking(order, scores, candidates.best_chunks(order), candidates.ranks())
+    def _chunks_about(self, query: SparseVector, doc_ids: Iterable[str]) -> dict[str, int]:
+        """BM25 is of whole documents: of their chunks, the one with most of the words is shown."""
+        first = self._index.fetch([(doc_id, 0) for doc_id in doc_ids])
+        places = [
+            (one.doc_id, chunk)
+            for one in first.values()
+            if one.total_chunks > 1
+            for chunk in range(one.total_chunks)
+        ]
+        best: dict[str, tuple[float, int]] = {}
+        for (doc_id, chunk), stored in self._index.fetch(places).items():
+            found = (self._bm25.score(stored.text, query), -chunk)
+            best[doc_id] = max(found, best.get(doc_id, found))
+        return {doc_id: -chunk for doc_id, (_, chunk) in best.items()}
 
-    def _hybrid(
-        self, text: str, vector: Vectors, top_k: int, where: Sequence[FilterCondition]
-    ) -> _Ranking:
+    def _hybrid(self, text: str, vector: Vectors, top_k: int, where: _Where) -> _Ranking:
         """BM25 and dense in two rounds: feedback from the first results refines the query."""
-        query = self._bm25.query(text)
-        candidates = self._searcher.candidates(where)
-        lexical, dense = candidates.lexical(query, LEXICAL_DEPTH), candidates.dense(vector)
-        # Both signals for every candidate of the first round: a missing score is a guess.
-        words = lexical | candidates.lexical_of(dense.keys() - lexical.keys(), query)
-        first = fuse(words, dense | candidates.dense_of(lexical.keys() - dense.keys(), vector))
-        best = candidates.vectors(ranked(first)[:FEEDBACK_DOCUMENTS])
+        query, index = self._bm25.query(text), self._index
+        lexical = index.lexical(query, LEXICAL_DEPTH, where=where)
+        dense = index.dense(vector, DEPTH, where=where)
+        # Both signals for every candidate of a round: to a fusion, a missing score is a guess.
+        words = lexical | index.lexical(query, among=dense.keys() - lexical.keys())
+        near = dense | index.dense(vector, among=lexical.keys() - dense.keys())
+        first = fuse(words, _cosines(near))
+        places = [(doc_id, near[doc_id].chunk) for doc_id in ranked(first)[:FEEDBACK_DOCUMENTS]]
+        stored = index.fetch(places, vectors=True)
+        best = {place[0]: stored[place].vector for place in places if place in stored}
         if not best:
             return _Ranking((), {}, {}, {})
         again = rocchio_feedback(vector, list(best.values()), [first[doc_id] for doc_id in best])
-        nearer = candidates.dense(again, signal="feedback")
+        nearer = index.dense(again, DEPTH, where=where)
+        words |= index.lexical(query, among=nearer.keys() - near.keys())
         both = {one: words[one] for one in nearer.keys() | lexical.keys() if one in words}
-        both |= candidates.lexical_of(nearer.keys() - dense.keys() - lexical.keys(), query)
-        near = nearer | candidates.dense_of(lexical.keys() - nearer.keys(), again)
-        fused = fuse(both, near)
+        near = nearer | index.dense(again, among=lexical.keys() - nearer.keys())
+        cosines = _cosines(near)
+        fused = fuse(both, cosines)
         # In proportion to the query's own best cosine: if nothing is near, scores are low.
-        scale = max(dense.values())
-        scores = {doc_id: scale * score for doc_id, score in fused.items()}
+        scale = max(_cosines(dense).values())
         order = ranked(fused)[:top_k]
-        trace = FusionTrace(both, near, scale, vector, again, tuple(best))
-        return _Ranking(order, scores, candidates.best_chunks(order), candidates.ranks(), trace)
+        return _Ranking(
+            order,
+            {doc_id: scale * score for doc_id, score in fused.items()},
+            {doc_id: near[doc_id].chunk for doc_id in order if doc_id in near},
+            _ranks(bm25=lexical, dense=dense, feedback=nearer),
+            _FusionTrace(both, cosines, scale, vector, again, tuple(best)),
+        )
 
-    def _tuned(
-        self, text: str, vector: Vectors, top_k: int, where: Sequence[FilterCondition]
-    ) -> _Ranking:
+    def _tuned(self, text: str, vector: Vectors, top_k: int, where: _Where) -> _Ranking:
         if self._ranker is None:
             raise SearchError("there is no tuned ranking for this index yet; run: assay tune")
         found = self._ranker.rank(text, vector, len(self._doc_ids) if where else MAX_TOP_K)
-        vector = self._project(vector)
+        vector = self._index.manifest.metric.apply(vector)
         if found.trust <= 0:
             return self._hybrid(text, vector, top_k, where)
         ranking = {self._doc_ids[one.document]: one for one in found.documents}
-        order = self._allowed(list(ranking), where)[:MAX_TOP_K]
+        allowed = self._index.dense(vector, among=ranking, where=where) if where else ranking
+        order = [doc_id for doc_id in ranking if doc_id in allowed][:MAX_TOP_K]
         scores = {doc_id: ranking[doc_id].score for doc_id in order}
-        other: Mapping[str, Mapping[str, int]] = {}
         shares: dict[str, dict[str, float]] = {}
+        signals: dict[str, Mapping[str, int]] = {}
         if found.trust < 1:
             untuned = self._hybrid(text, vector, MAX_TOP_K, where)
             scores = blend(order, untuned.order, found.trust)
@@ -277,66 +371,89 @@ class Retriever:
             for doc_id, score in scores.items():
                 own = learned.get(doc_id, 0.0)
                 shares[doc_id] = {"tuned": own, "hybrid": score - own}
-            other = untuned.signals
-        order = ranked(scores)[:top_k] if shares else order[:top_k]
-        signals = {**_evidence(ranking, order), **other}
-        candidates = self._searcher.candidates()
-        candidates.dense_of(order, vector)
-        return _Ranking(order, scores, candidates.best_chunks(order), signals, shares=shares)
-
-    def _allowed(self, doc_ids: list[str], where: Sequence[FilterCondition]) -> list[str]:
-        if not where:
-            return doc_ids
-        allowed = self._searcher.matching(doc_ids, where)
-        return [doc_id for doc_id in doc_ids if doc_id in allowed]
-
-    def _lexical_chunks(
-        self, order: Sequence[str], candidates: Candidates, query: SparseVector
-    ) -> dict[str, int]:
-        """BM25 is of whole documents: of their chunks, the one with most of the words is shown."""
-        places = [
-            (doc_id, chunk)
-            for doc_id in order
-            if candidates.chunks_of(doc_id) > 1
-            for chunk in range(candidates.chunks_of(doc_id))
-        ]
-        best: dict[str, tuple[float, int]] = {}
-        for (doc_id, chunk), stored in self._searcher.fetch(places).items():
-            found = (self._bm25.score(stored.text, query), -chunk)
-            best[doc_id] = max(found, best.get(doc_id, found))
-        return {doc_id: -chunk for doc_id, (_, chunk) in best.items()}
+            order, signals = ranked(scores), dict(untuned.signals)
+        order = order[:top_k]
+        chunks = {one: near.chunk for one, near in self._index.dense(vector, among=order).items()}
+        evidence = _evidence(ranking, order)
+        return _Ranking(order, scores, chunks, {**evidence, **signals}, shares=shares)
 
     def _hits(self, ranking: _Ranking) -> list[SearchHit]:
         places = [(doc_id, ranking.chunks.get(doc_id, 0)) for doc_id in ranking.order]
-        stored = self._searcher.fetch(places)
+        stored = self._index.fetch(places)
         return [
-            _hit(stored[place], ranking.scores[place[0]], ranking.signals)
-            for place in places
-            if place in stored
+            SearchHit(
+                doc_id=doc_id,
+                score=min(1.0, max(0.0, ranking.scores[doc_id])),
+                title=found.title,
+                text=found.text,
+                chunk_index=found.chunk_index,
+                total_chunks=found.total_chunks,
+                metadata=found.metadata,
+                signals={
+                    signal: ranks[doc_id]
+                    for signal, ranks in ranking.signals.items()
+                    if doc_id in ranks
+                },
+            )
+            for doc_id, chunk in places
+            if (found := stored.get((doc_id, chunk)))
         ]
 
 
-def _hit(chunk: StoredChunk, score: float, ranks: Mapping[str, Mapping[str, int]]) -> SearchHit:
-    return SearchHit(
-        doc_id=chunk.doc_id,
-        score=min(1.0, max(0.0, score)),
-        title=chunk.title,
-        text=chunk.text,
-        chunk_index=chunk.chunk_index,
-        total_chunks=chunk.total_chunks,
-        metadata=chunk.metadata,
-        signals={
-            signal: order[chunk.doc_id] for signal, order in ranks.items() if chunk.doc_id in order
-        },
-    )
+def fuse(lexical: Mapping[str, float], dense: Mapping[str, float]) -> dict[str, float]:
+    """Scores from 0 to 1 for every document that either signal knows."""
+    words = _scale(LEXICAL_WEIGHT, max(lexical.values(), default=0.0))
+    near = _scale(1 - LEXICAL_WEIGHT, max(dense.values(), default=0.0))
+    # Loops over what there is: this is done for some hundred documents, twice a query.
+    fused = {doc_id: words * score if score > 0 else 0.0 for doc_id, score in lexical.items()}
+    for doc_id, score in dense.items():
+        fused[doc_id] = fused.get(doc_id, 0.0) + (near * score if score > 0 else 0.0)
+    return fused
 
 
-def _shares(
-    ranking: _Ranking, hit: SearchHit, mode: Mode, vector: Sequence[float] | Vectors
-) -> dict[str, float]:
-    if ranking.trace is not None and len(vector):
-        return ranking.trace.shares(hit.doc_id, np.asarray(vector, np.float32))
-    return dict(ranking.shares.get(hit.doc_id, {mode: hit.score}))
+def _scale(weight: float, best: float) -> float:
+    return weight / best if best > 0 else 0.0
+
+
+def rocchio_feedback(
+    query: Vectors, vectors: Sequence[Sequence[float] | Vectors], scores: Sequence[float]
+) -> Vectors:
+    """The query, moved towards the mean of what it found, weighted by scores."""
+    mean = np.asarray(scores, np.float32) ** FEEDBACK_POWER @ np.asarray(vectors, np.float32)
+    return _unit(query + FEEDBACK_WEIGHT * _unit(mean))
+
+
+def _unit(vector: Vectors) -> Vectors:
+    return np.asarray(vector / max(float(np.linalg.norm(vector)), 1e-12), np.float32)
+
+
+def ranked(scores: Mapping[str, float]) -> list[str]:
+    """Best first; equal scores in the order of document ids, so that it never depends on chance."""
+    # Sorting is stable, in reverse too: equal scores keep the order of ids.
+    return sorted(sorted(scores), key=scores.__getitem__, reverse=True)
+
+
+def blend(trusted: Sequence[_Key], other: Sequence[_Key], trust: float) -> dict[_Key, float]:
+    """Reciprocal ranks in two rankings, the first with a weight of `trust`, from 0 to 1.
+
+    What is first in both scores 1.
+    """
+    scores = {one: trust / rank for rank, one in enumerate(trusted, 1)}
+    for rank, one in enumerate(other, 1):
+        scores[one] = scores.get(one, 0.0) + (1 - trust) / rank
+    return scores
+
+
+def _cosines(near: Mapping[str, Near]) -> dict[str, float]:
+    return {doc_id: one.score for doc_id, one in near.items()}
+
+
+def _ranks(**orders: Iterable[str]) -> dict[str, dict[str, int]]:
+    """The rank of each document in the order of each signal."""
+    return {
+        signal: {doc_id: rank for rank, doc_id in enumerate(order, 1)}
+        for signal, order in orders.items()
+    }
 
 
 def _evidence(ranking: Mapping[str, Ranked], order: Sequence[str]) -> dict[str, dict[str, int]]:

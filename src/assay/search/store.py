@@ -1,4 +1,4 @@
-"""What an index is made of, and the interface of its store: arrays in a folder, or Qdrant.
+"""What an index is made of, and the interfaces of the two stores: arrays in a folder, or Qdrant.
 
 An index is never changed while it can be searched: a new one is written beside it and takes its
 place in one step.
@@ -6,8 +6,7 @@ place in one step.
 
 import hashlib
 import json
-import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -16,8 +15,7 @@ from assay.data.dataset import Dataset, Document
 from assay.net.json import JsonObject
 from assay.progress import Progress
 from assay.search.analyzer import ANALYZER
-from assay.search.bm25 import NOT_A_MODEL, Bm25Model, SparseVector
-from assay.search.bm25_index import Bm25Index
+from assay.search.bm25 import NOT_A_MODEL, Bm25Index, Bm25Model, SparseVector
 from assay.search.chunks import POLICY, Chunk
 from assay.search.embedding import Vectors
 from assay.search.filters import FilterCondition
@@ -25,16 +23,14 @@ from assay.search.sealed_folder import DamagedIndexError
 from assay.search.vector_metric import CorpusMetric
 from assay.text import strip_controls
 
-FORMAT = 5
+FORMAT = 6
 """Of an index: one of another format is built again."""
 
 Place = tuple[str, int]
 """A chunk: its document, and its number in that."""
 
-
-def collection_name(name: str) -> str:
-    """A data set's name as both a folder and Qdrant accept it."""
-    return re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.")[:100] or "documents"
+OpenWords = Callable[[], Bm25Index]
+"""Opens the BM25 index of the documents, for a store that keeps no words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +93,13 @@ class EmbeddedDocument(NamedTuple):
     vectors: Vectors
 
 
+class Near(NamedTuple):
+    """How near a document is: the cosine of its best chunk, and which one that is."""
+
+    score: float
+    chunk: int
+
+
 @dataclass(frozen=True, slots=True)
 class StoredChunk:
     """A chunk as it is shown."""
@@ -120,60 +123,42 @@ def plain_metadata(document: Document) -> JsonObject:
     return metadata
 
 
-class Candidates(Protocol):
-    """The candidate documents of one query: scores by document id, in each signal."""
+class Index(Protocol):
+    """An open index; safe to ask from several threads.
 
-    def lexical(self, query: SparseVector, depth: int = ...) -> dict[str, float]:
-        """The best of the documents that share a word with the query."""
-        ...
-
-    def dense(self, vector: Vectors, *, signal: str = ...) -> dict[str, float]:
-        """The nearest documents; `signal`: the name under which `ranks` tells their order."""
-        ...
-
-    def lexical_of(self, doc_ids: Collection[str], query: SparseVector) -> dict[str, float]:
-        """The BM25 scores of documents that another signal found."""
-        ...
-
-    def dense_of(self, doc_ids: Collection[str], vector: Vectors) -> dict[str, float]:
-        """The cosines of any documents."""
-        ...
-
-    def ranks(self) -> dict[str, dict[str, int]]:
-        """The rank of each document in each signal that found it."""
-        ...
-
-    def best_chunks(self, doc_ids: Iterable[str]) -> dict[str, int]:
-        """For each document with a dense score, the chunk that has it."""
-        ...
-
-    def chunks_of(self, doc_id: str) -> int:
-        """How many chunks a candidate has."""
-        ...
-
-    def vectors(self, doc_ids: Sequence[str]) -> Mapping[str, Sequence[float] | Vectors]:
-        """The vector of each document's best chunk, unless a server has dropped it meanwhile."""
-        ...
-
-
-class Searcher(Protocol):
-    """An open index; safe to ask from several threads."""
+    Both signals return documents best first, equal scores in the order of ids: the best `depth`, or
+    every one `among` these that they know. `where`: conditions that all of them meet.
+    """
 
     @property
     def manifest(self) -> Manifest:
         """What the index says about itself."""
         ...
 
-    def candidates(self, where: Sequence[FilterCondition] = ()) -> Candidates:
-        """The candidates of one query; `where`: the conditions that they have to meet."""
+    def lexical(
+        self,
+        query: SparseVector,
+        depth: int = ...,
+        *,
+        where: Sequence[FilterCondition] = ...,
+        among: Collection[str] | None = ...,
+    ) -> dict[str, float]:
+        """BM25 scores of documents that share a word with the query."""
+        ...
+
+    def dense(
+        self,
+        vector: Vectors,
+        depth: int = ...,
+        *,
+        where: Sequence[FilterCondition] = ...,
+        among: Collection[str] | None = ...,
+    ) -> dict[str, Near]:
+        """The documents nearest to a vector."""
         ...
 
     def fetch(self, places: Sequence[Place], *, vectors: bool = False) -> dict[Place, StoredChunk]:
         """The chunks that exist; with dense vectors if asked for."""
-        ...
-
-    def matching(self, doc_ids: Sequence[str], where: Sequence[FilterCondition]) -> set[str]:
-        """Those of the documents that meet the conditions."""
         ...
 
     def close(self) -> None:
@@ -189,11 +174,6 @@ class Store(Protocol):
         """The place for messages: a folder, or an address without its secrets."""
         ...
 
-    @property
-    def needs_words(self) -> bool:
-        """Whether `open` needs the BM25 index of the documents, as the store keeps no words."""
-        ...
-
     def fingerprint(self, dataset: Dataset) -> str:
         """A hash of everything that the index keeps of the documents."""
         ...
@@ -203,13 +183,13 @@ class Store(Protocol):
         ...
 
     def lock(self, progress: Progress) -> AbstractContextManager[None]:
-        """Waits until no other process writes this index, where the engine can know."""
+        """Waits until no other process writes this index, if the engine can know."""
         ...
 
     def write(self, manifest: Manifest, documents: Iterable[Sequence[EmbeddedDocument]]) -> None:
         """Write an index; at the end it takes the place of the live one."""
         ...
 
-    def open(self, key: IndexKey, dataset: Dataset, words: Bm25Index | None) -> Searcher | None:
+    def open(self, key: IndexKey, dataset: Dataset, words: OpenWords) -> Index | None:
         """The live index; None if there is none, or one of another key."""
         ...

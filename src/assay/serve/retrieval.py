@@ -9,15 +9,11 @@ from pydantic import AfterValidator, StringConstraints
 from pydantic_core import PydanticCustomError
 
 from assay.data import Dataset, load_dataset
-from assay.errors import UsageError
 from assay.progress import Progress, silent
-from assay.search.bm25 import Bm25Settings
-from assay.search.bm25_index import open_bm25
-from assay.search.filters import conditions, holds
+from assay.search import Mode
 from assay.search.index import open_retriever
-from assay.search.modes import Mode
-from assay.search.retriever import BM25_MIDPOINT, check_request
 from assay.search.retriever import SearchHit as SearchHit
+from assay.search.retriever import check_request
 from assay.targets.threads import DaemonThreads
 from assay.text import strip_controls
 
@@ -89,36 +85,4 @@ def _load(name: str, mode: Mode, progress: Progress) -> Retrieval:
 
 def open_retrieval(dataset: Dataset, mode: Mode, progress: Progress = silent) -> Retrieval:
     """What searches a loaded data set; blocks while an index is built."""
-    if mode == "bm25":
-        return Retrieval(dataset, LexicalSearcher(dataset, progress), mode)
     return Retrieval(dataset, open_retriever(dataset, mode, progress=progress), mode)
-
-
-class LexicalSearcher:
-    """BM25 alone: a server in this mode is ready in a second, and needs no model."""
-
-    def __init__(self, dataset: Dataset, progress: Progress = silent) -> None:
-        self._documents = dataset.documents
-        self._index = open_bm25(dataset, Bm25Settings.from_environment(), progress)
-
-    def search(
-        self,
-        query: str,
-        top_k: int = 10,
-        *,
-        mode: Mode = "bm25",
-        filters: Mapping[str, Any] | None = None,
-    ) -> Sequence[SearchHit]:
-        """Best first, on the scale of every other search with BM25."""
-        check_request(query, top_k, mode)
-        if mode != "bm25":
-            raise UsageError(f"this server only searches with bm25, got mode {mode!r}")
-        wanted = conditions(filters)
-        depth = len(self._documents) if wanted else top_k
-        found = self._index.search(query, depth)
-        hits = [self._hit(doc_id, score / (score + BM25_MIDPOINT)) for doc_id, score in found]
-        return [hit for hit in hits if all(holds(one, hit.metadata) for one in wanted)][:top_k]
-
-    def _hit(self, doc_id: str, score: float) -> SearchHit:
-        document = self._documents[doc_id]
-        return SearchHit(doc_id, score, document.title, document.text, metadata=document.metadata)

@@ -137,7 +137,7 @@ class BuiltinAgent:
         return await self._answers.from_passages(query, passages)
 
     def _load_lexical(self) -> _Search:
-        from assay.search.bm25_index import open_bm25
+        from assay.search.bm25 import open_bm25
 
         index = open_bm25(self._dataset, self._bm25, self._progress)
         settings = {"mode": "bm25", "bm25": self._described(index.model.language)}

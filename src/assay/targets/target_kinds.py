@@ -21,7 +21,7 @@ from assay.llm.provider_kinds import split_provider
 from assay.net.redact import full_text, mask_secrets, reveal
 from assay.net.variables import POLICY_VARIABLE
 from assay.progress import Progress, silent
-from assay.search.modes import MODES
+from assay.search import MODES
 
 if TYPE_CHECKING:
     from assay.data.dataset import Dataset

@@ -21,7 +21,7 @@ from assay.net.retry import CircuitBreaker
 from assay.progress import Progress
 from assay.run.calls import Call, CallLog, CallWriter, PrivateTexts
 from assay.run.config import RunConfig
-from assay.search.bm25_index import Bm25Index, open_bm25
+from assay.search.bm25 import Bm25Index, open_bm25
 from assay.targets.chunks import ChunkResolver
 from assay.targets.protocol import Agent, AgentAnswer, context_taker
 

@@ -19,8 +19,7 @@ from pydantic import TypeAdapter
 
 from assay.errors import SearchError
 from assay.files import atomic_write, read_file
-from assay.search.explanation import JudgedQuery
-from assay.search.retriever import LearnedRanking, Ranked
+from assay.search.retriever import JudgedQuery, LearnedRanking, Ranked
 from assay.search.tuning.arrays import Floats, Integers, Sparse
 from assay.search.tuning.features import CorpusFeatures, QueryEncoder
 from assay.search.tuning.memory import Memory

@@ -142,7 +142,7 @@ def model_path(dataset: Dataset, embedder: Embedder, *, seed: int = 0) -> Path:
 
 
 # The modules beside this package that a hybrid ranking is made by.
-_HYBRID = ("analyzer", "bm25", "chunks", "fusion", "retriever", "vector_metric")
+_HYBRID = ("analyzer", "bm25", "chunks", "retriever", "vector_metric")
 
 
 def _code_version() -> str:

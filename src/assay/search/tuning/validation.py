@@ -9,15 +9,15 @@ one is often wrong, and means another thing in each data set. The held-out queri
 known whether a relevant document is remembered, turn it into a probability.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import scipy.sparse as sparse  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
-from assay.search.fusion import blend
-from assay.search.ndcg import ndcg_at
+from assay.search.retriever import blend
 from assay.search.tuning.arrays import Bits, Floats, Integers, Sparse, sums
 from assay.search.tuning.features import TuningData
 from assay.search.tuning.ranking import PAGE, RankingCandidates
@@ -238,3 +238,21 @@ def _rankings(tests: Sequence[ValidationFold], trees: int) -> list[Integers]:
         for one, own in zip(test.candidates, np.split(scores, ends[:-1]), strict=True):
             found.append(one.documents[one.order(own)])
     return found
+
+
+def ndcg_at(gains: Iterable[float], grades: Iterable[float], depth: int) -> float:
+    """With linear gain and the discount of trec_eval; 0 for a query without relevant documents.
+
+    Parameters:
+        gains: the grades of the ranked documents, best rank first; 0 where one was not judged.
+        grades: those of all judged documents of the query.
+        depth: how many ranks count.
+    """
+    ideal = sorted((grade for grade in grades if grade > 0), reverse=True)
+    best = _dcg(ideal[:depth])
+    ranked = [max(0.0, gain) for gain in islice(gains, depth)]
+    return _dcg(ranked) / best if best else 0.0
+
+
+def _dcg(gains: list[float]) -> float:
+    return float((np.array(gains) / np.log2(2 + np.arange(len(gains)))).sum())

@@ -23,8 +23,8 @@ from assay.files import atomic_write, make_private_folder, read_lines
 from assay.locks import FileLock
 from assay.net.json import parse_json
 from assay.progress import Progress
+from assay.search import Mode
 from assay.search.filters import conditions
-from assay.search.modes import Mode
 from assay.serve.readiness import Loading
 from assay.serve.retrieval import Retrieval, SearchHit
 

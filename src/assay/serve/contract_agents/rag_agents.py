@@ -42,9 +42,8 @@ from assay.contract.server import ReportProgress
 from assay.data.dataset import Document
 from assay.llm.passages import Answerer, Passage
 from assay.net.json import JsonObject
-from assay.search.fusion import DEPTH
-from assay.search.modes import Mode
-from assay.search.retriever import MAX_TOP_K
+from assay.search import Mode
+from assay.search.retriever import DEPTH, MAX_TOP_K
 from assay.serve.contract_agents.knowledge_bases import (
     CHARACTERS_PER_TOKEN,
     NAME,

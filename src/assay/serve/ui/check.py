@@ -27,8 +27,7 @@ from assay.net.outbound import OutboundPolicy, split_address
 from assay.net.redact import reveal
 from assay.report.numbers import figure
 from assay.run.config import RunConfig, settings
-from assay.search.explanation import Explanation
-from assay.search.retriever import check_request
+from assay.search.retriever import Explanation, check_request
 from assay.targets.health_check import HealthReport, query_of
 from assay.targets.rest import require_public
 from assay.targets.target_kinds import (
