@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout, suppress
 from importlib.metadata import version
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from assay.errors import AssayError, TargetError, UsageError
@@ -23,8 +22,8 @@ from assay.privacy import is_private
 
 _RETRIES = 3
 _SECONDS_UNTIL_CHECKED = 5.0
-"""How long nothing may finish before it is seen whether the head of the cluster is there: Ray would
-end this process without a sentence a minute after it is gone."""
+"""How long nothing may finish before the head of the cluster is looked for: Ray would end this
+process without a message a minute after it is gone."""
 _FAILED_CHECKS = 3
 """In a row: a head that is busy, or a network that stumbles, may miss one connection."""
 _SENT = (
@@ -50,26 +49,21 @@ def check_engine(engine: str) -> str:
 
 
 class RayCluster:
-    """A connection to a cluster, as a context manager.
-
-    Parameters:
-        engine: `ray`, or `ray://HOST:PORT`.
-        environment: variables for the workers.
-    """
+    """with RayCluster("ray") as cluster: ...  # `environment`: variables for the workers"""
 
     def __init__(self, engine: str, environment: Mapping[str, str] | None = None) -> None:
         self._engine = check_engine(engine)
         if is_private():
             raise UsageError(
-                "a private run stays in one process: Ray keeps data in shared memory and files of "
-                "its own; leave out --engine, or divide the run with --shard"
+                "a private run stays in one process, and Ray keeps data in files: leave out "
+                "--engine, or divide the run with --shard"
             )
         self._environment = dict(environment or {})
         self._ray: Any = None
 
     def __enter__(self) -> "RayCluster":
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        # Workers would otherwise see no GPU where a task asks for none.
+        # Workers would otherwise see no GPU if a task asks for none.
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         # A part that needs more memory than a node has would be tried for ever.
         os.environ.setdefault("RAY_task_oom_retries", str(_RETRIES))
@@ -78,21 +72,19 @@ class RayCluster:
         except ImportError as error:
             raise missing_extra(error) or error from None
         self._ray = ray
-        options: dict[str, Any] = {
-            "runtime_env": {"env_vars": self._environment},
-            "log_to_driver": False,
-            "logging_level": logging.ERROR,
-        }
-        if self._engine != "ray":
-            options["address"] = self._engine
-        elif not os.environ.get("RAY_ADDRESS"):
-            options["include_dashboard"] = False
-        _require_open_port(self._engine)
-        # What Ray says about its workers is no result: `--json` stays JSON.
+        address = self._address()
+        try:
+            _try_port(address)  # Ray itself would wait for minutes
+        except OSError as error:
+            raise TargetError(
+                f"no Ray cluster responds at {address}: {error.strerror or error}; start one with: "
+                "ray start --head, or use this machine: unset RAY_ADDRESS and run ray stop"
+            ) from None
+        # What Ray says about its workers is not a result: `--json` stays JSON.
         self._stdout = redirect_stdout(sys.stderr)
         self._stdout.__enter__()
         try:
-            _connect(ray, options)
+            self._connect()
         except (
             ConnectionError,
             ImportError,
@@ -100,24 +92,49 @@ class RayCluster:
             ValueError,
             ray.exceptions.RayError,
         ) as error:
-            ray.shutdown()  # what is half open would refuse every later connection
-            self._stdout.__exit__(None, None, None)
+            self.__exit__()  # what is half open would refuse every later connection
             raise TargetError(
-                f"no Ray cluster can be used at {_address(self._engine) or 'this machine'}: "
-                f"{_reason(error)}; start one with: ray start --head, set "
-                "RAY_AUTH_MODE and the token here as there, or leave RAY_ADDRESS unset to use this "
-                "machine"
+                f"no Ray cluster can be used at {address or 'this machine'}: {_reason(error)}; "
+                "start one with: ray start --head, set RAY_AUTH_MODE and the token here as there, "
+                "or unset RAY_ADDRESS to use this machine"
             ) from None
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ray.shutdown()
-        self._stdout.__exit__(kind, error, traceback)
+        self._stdout.__exit__(None, None, None)
+
+    def _connect(self) -> None:
+        """To a cluster that runs; if none is named or found, to one that is started for us."""
+        options: dict[str, Any] = {
+            "runtime_env": {"env_vars": self._environment},
+            "log_to_driver": False,
+            "logging_level": logging.ERROR,
+        }
+        if self._engine == "ray" and not os.environ.get("RAY_ADDRESS"):
+            try:
+                self._ray.init(address="auto", **options)
+            except ConnectionError:
+                self._ray.init(**options, include_dashboard=False)
+            return
+        address = {} if self._engine == "ray" else {"address": self._engine}
+        for tries_left in reversed(range(_CONNECTIONS)):
+            try:
+                self._ray.init(**address, **options)
+                return
+            except RuntimeError as error:
+                if not tries_left or "Ray client server failed" not in str(error):
+                    raise
+                self._ray.shutdown()
+
+    def _address(self) -> str:
+        """HOST:PORT of the cluster, else that of the last `ray start` here, or empty."""
+        chosen = self._engine if self._engine != "ray" else os.environ.get("RAY_ADDRESS", "")
+        if not chosen:
+            session = Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray", "ray_current_cluster")
+            with suppress(OSError):
+                chosen = read_text_file(session).strip()
+        return chosen.removeprefix("ray://")
 
     @property
     def cpus(self) -> int:
@@ -170,31 +187,19 @@ class RayCluster:
                     list(waiting), num_returns=1, timeout=_SECONDS_UNTIL_CHECKED
                 )
             except ConnectionError as error:  # of the client port
-                raise self._lost(error) from None
+                raise _head_lost(error) from None
             if ready:
                 failed_checks = 0
                 yield waiting.pop(ready[0]), self._result(ready[0])
-            elif (refused := self._check_head()) is None:
+                continue
+            context = self._ray.get_runtime_context() if self._engine == "ray" else None
+            try:
+                _try_port(context.gcs_address if context else self._address())
                 failed_checks = 0
-            elif (failed_checks := failed_checks + 1) == _FAILED_CHECKS:
-                raise self._lost(refused)
-
-    def _check_head(self) -> OSError | None:
-        """Why the head of the cluster cannot be reached; None if it can."""
-        address = _address(self._engine)
-        if self._engine == "ray":
-            address = self._ray.get_runtime_context().gcs_address
-        try:
-            _try_port(address)
-        except OSError as error:
-            return error
-        return None
-
-    def _lost(self, error: OSError) -> TargetError:
-        return TargetError(
-            f"the head of the Ray cluster is gone ({error.strerror or error}): start it again, and "
-            "repeat the command; what was stored before is kept"
-        )
+            except OSError as error:
+                failed_checks += 1
+                if failed_checks == _FAILED_CHECKS:
+                    raise _head_lost(error) from None
 
     def _result(self, reference: object) -> Any:
         errors = self._ray.exceptions
@@ -215,6 +220,13 @@ class RayCluster:
                 f"a part of the work was lost {_RETRIES + 1} times "
                 f"({type(error).__name__}): its worker was killed, or had too little memory"
             )
+
+
+def _head_lost(error: OSError) -> TargetError:
+    return TargetError(
+        f"the head of the Ray cluster is gone ({error.strerror or error}): start it again and "
+        "repeat the command; what was stored before is kept"
+    )
 
 
 def _sent_variables() -> dict[str, str]:
@@ -249,48 +261,8 @@ def _call(
     return function(*arguments)
 
 
-def _address(engine: str) -> str:
-    """HOST:PORT of the cluster; that of the last `ray start` here if none is named, or empty."""
-    chosen = engine if engine != "ray" else os.environ.get("RAY_ADDRESS", "")
-    if not chosen:
-        session = Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray", "ray_current_cluster")
-        with suppress(OSError):
-            chosen = read_text_file(session).strip()
-    return chosen.removeprefix("ray://")
-
-
-def _require_open_port(engine: str) -> None:
-    """Ray itself would wait for minutes."""
-    address = _address(engine)
-    try:
-        _try_port(address)
-    except OSError as error:
-        raise TargetError(
-            f"no Ray cluster responds at {address}: {error.strerror or error}; start one with: "
-            "ray start --head, or use this machine: unset RAY_ADDRESS and run ray stop"
-        ) from None
-
-
 def _try_port(address: str) -> None:
     """Raises `OSError` if nothing listens at HOST:PORT."""
     host, _, port = address.rpartition(":")
     if host and port.isdecimal():
         socket.create_connection((host, int(port)), timeout=5).close()
-
-
-def _connect(ray: Any, options: dict[str, Any]) -> None:
-    """To a cluster that runs; where none is named or found, to one that is started for us."""
-    if "address" in options or os.environ.get("RAY_ADDRESS"):
-        options.pop("include_dashboard", None)
-        for tries_left in reversed(range(_CONNECTIONS)):
-            try:
-                ray.init(**options)
-                return
-            except RuntimeError as error:
-                if not tries_left or "Ray client server failed" not in str(error):
-                    raise
-                ray.shutdown()
-    try:
-        ray.init(address="auto", **{k: v for k, v in options.items() if k != "include_dashboard"})
-    except ConnectionError:
-        ray.init(**options)

@@ -1,6 +1,5 @@
 """`assay index` and `assay search`, with the built-in model."""
 
-import io
 import json
 import os
 import re
@@ -62,24 +61,6 @@ def test_search_indexes_on_first_use_and_shows_a_table(dataset: Path) -> None:
     assert "A long title is cut" in shown
     assert max(map(len, lines)) <= 80
     assert len(lines) == 4
-
-
-def test_a_wide_terminal_shows_the_passage_from_the_word_that_was_asked_for() -> None:
-    from rich.console import Console
-
-    from assay.cli.search import _Results
-    from assay.search.retriever import SearchHit
-
-    text = "Leaves are picked in spring, and dried. Later they are steeped in hot water."
-    results = _Results(
-        "what is STEEPED?", [SearchHit("d1", 0.5, "Green tea", text, signals={"dense": 1})]
-    )
-    drawn = {}
-    for width in (80, 130):
-        Console(width=width, file=(page := io.StringIO())).print(results)
-        drawn[width] = page.getvalue()
-    assert "steeped" not in drawn[80]
-    assert "… Later they are steeped in hot water." in drawn[130]
 
 
 def test_search_prints_json_and_nothing_else(dataset: Path) -> None:

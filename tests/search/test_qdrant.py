@@ -205,7 +205,7 @@ def test_the_state_of_servers_is_asked_with_little_patience() -> None:
     assert [each.init_options["timeout"] for each in client.probes] == [5, 5]
     with pytest.raises(ResponseHandlingException):
         client.info()
-    assert ask_each(client, "cluster_status") == [None, None]
+    assert ask_each(client) == [None, None]
 
 
 def test_a_full_disk_is_told_with_what_to_do() -> None:

@@ -1,9 +1,8 @@
 """`assay search`, `assay index` and `assay tune`: the built-in retriever on a data set."""
 
 import json
-import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -39,23 +38,17 @@ from assay.search.store import plain_metadata
 from assay.targets.target_kinds import parse_target, unused_in_mode
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderResult
     from rich.table import Table
 
     from assay.data.dataset import Dataset
     from assay.progress import Progress
-    from assay.search import Mode
     from assay.search.bm25 import Bm25Settings
     from assay.search.embedding import Embedder, EmbedderSettings
     from assay.search.index import IndexReport
-    from assay.search.retriever import Explanation, Retriever, SearchHit
+    from assay.search.retriever import Explanation, SearchHit
     from assay.search.store import Store
 
-_LONGEST_ID = 20
-# Width of a terminal that has space for a passage beside the title.
-_WIDE = 110
-# How much of a passage is shown before the first word of the query.
-_BEFORE = 20
+_MAX_ID_WIDTH = 20
 # How much of a judged query is shown.
 _QUERY_SHOWN = 80
 
@@ -96,8 +89,7 @@ def search(
     The table has a row for each document, best first, with a score from 0 to 1. The columns on the
     right are its rank in each signal that found it. For hybrid: bm25 (shared words), dense (similar
     embeddings) and feedback (similar to the query and the first three documents combined). For
-    tuned: words, meaning and judgments (relevant for similar queries). A terminal of 110 columns or
-    more also shows the best matching passage.
+    tuned: words, meaning and judgments (relevant for similar queries).
     """
     chosen_mode = check_request(query, top_k, mode)
     unused = unused_in_mode(parse_target(f"builtin:{mode}"))
@@ -106,16 +98,21 @@ def search(
     where = None if filters is None else dict(parse_filter(filters))
     with progress_bar() as progress:
         data = load_dataset(dataset, progress=progress)
-        retriever = _open(data, chosen_mode, settings, bm25, progress)
+        embedder = None if mode == "bm25" else embedding.open_embedder(settings)
+        retriever = open_retriever(
+            data, chosen_mode, embedder=embedder, bm25=bm25, progress=progress
+        )
     with retriever:
         if explain:
-            explained = retriever.explain(query, top_k, mode=chosen_mode, filters=where)
+            explained = retriever.explain(query, top_k, filters=where)
             hits, why = [hit for hit, _ in explained], [one for _, one in explained]
         else:
-            hits, why = retriever.search(query, top_k, mode=chosen_mode, filters=where), []
-    text: list[Any] = [_Results(query, hits)] if hits else []
-    for rank, (hit, one) in enumerate(zip(hits, why, strict=False), 1):
-        text += _explained(rank, hit, one, data)
+            hits, why = retriever.search(query, top_k, filters=where), []
+    text: list[Any] = [_table(hits)] if hits else []
+    results: list[JsonObject] = [{"rank": rank} | asdict(hit) for rank, hit in enumerate(hits, 1)]
+    for record, hit, one in zip(results, hits, why, strict=False):
+        record["explanation"] = asdict(one)
+        text += _explained(record["rank"], hit, one, data)
     notes = []
     if where and len(hits) < top_k:
         met = _number_that_meets(data, where)
@@ -123,27 +120,8 @@ def search(
         if not met:
             shown = json.dumps(where, ensure_ascii=False)
             text = [f"no document of {data.name} meets the filter {shown}"]
-    value = {"query": query, "mode": mode, "results": _as_json(hits, why)}
+    value = {"query": query, "mode": mode, "results": results}
     return Result(value, text or [f"nothing in {data.name} matches {query!r}"], notes=notes)
-
-
-def _as_json(hits: "Sequence[SearchHit]", why: "Sequence[Explanation]") -> list[JsonObject]:
-    results: list[JsonObject] = [{"rank": rank} | asdict(hit) for rank, hit in enumerate(hits, 1)]
-    for record, one in zip(results, why, strict=False):
-        record["explanation"] = asdict(one)
-    return results
-
-
-def _open(
-    data: "Dataset",
-    mode: "Mode",
-    settings: "EmbedderSettings",
-    bm25: "Bm25Settings",
-    progress: "Progress",
-) -> "Retriever":
-    """The retriever for a mode; the index is built or brought up to date."""
-    embedder = None if mode == "bm25" else embedding.open_embedder(settings)
-    return open_retriever(data, mode, embedder=embedder, bm25=bm25, progress=progress)
 
 
 def _number_that_meets(data: "Dataset", where: JsonObject) -> int:
@@ -172,51 +150,25 @@ def _explained(rank: int, hit: "SearchHit", why: "Explanation", data: "Dataset")
     return lines
 
 
-@dataclass(frozen=True)
-class _Results:
-    """A table that knows how wide the terminal is only when it is drawn."""
-
-    query: str
-    hits: Sequence["SearchHit"]
-
-    def __rich_console__(self, _console: "Console", options: "ConsoleOptions") -> "RenderResult":
-        yield _table(self.query, self.hits, with_passages=options.max_width >= _WIDE)
-
-
-def _table(query: str, hits: Sequence["SearchHit"], *, with_passages: bool) -> "Table":
+def _table(hits: Sequence["SearchHit"]) -> "Table":
     """A row for each document; on the right, its rank in each signal that found it."""
     from rich.table import Table
     from rich.text import Text
 
     signals = list(dict.fromkeys(signal for hit in hits for signal in hit.signals))
-    longest = min(_LONGEST_ID, max(len(hit.doc_id) for hit in hits))
+    longest = min(_MAX_ID_WIDTH, max(len(hit.doc_id) for hit in hits))
     table = Table(box=None, pad_edge=False, header_style="dim", expand=True)
     table.add_column("#", justify="right", width=len(str(len(hits))))
     table.add_column("score", justify="right", width=len(figure(1.0)))
     table.add_column("document", overflow="fold", width=max(longest, len("document")))
     table.add_column("title", overflow="ellipsis", no_wrap=True, ratio=1)
-    if with_passages:
-        table.add_column("passage", overflow="ellipsis", no_wrap=True, ratio=1, style="dim")
     for signal in signals:
         table.add_column(signal, justify="right", width=len(signal))
     for rank, hit in enumerate(hits, 1):
-        words = [Text(" ".join((hit.title or hit.text[:200]).split()))]
-        if with_passages:
-            words.append(Text(_passage(query, hit.text)))
+        title = Text(" ".join((hit.title or hit.text[:200]).split()))
         places = (str(hit.signals.get(signal, "")) for signal in signals)
-        table.add_row(str(rank), figure(hit.score), Text(hit.doc_id), *words, *places)
+        table.add_row(str(rank), figure(hit.score), Text(hit.doc_id), title, *places)
     return table
-
-
-def _passage(query: str, text: str) -> str:
-    """From a little before the first long word of the query, where the text has one."""
-    text = " ".join(text.split())
-    words = [re.escape(word) for word in re.findall(r"\w{4,}", query[:1000])]
-    found = re.search("|".join(words), text, re.IGNORECASE) if words else None
-    if found is None or found.start() <= _BEFORE:
-        return text
-    start = text.find(" ", found.start() - _BEFORE) + 1
-    return f"… {text[min(start, found.start()) :]}"
 
 
 @with_settings(("embedder", "bm25"), RETRIEVER_HELP)

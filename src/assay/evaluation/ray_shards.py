@@ -70,14 +70,14 @@ def evaluate_on_cluster(
             f"{len(failed)} of {shards} shards failed; shard {first + 1}: {failed[first]}. "
             f"{_remedy(shards, folders, failed)}"
         )
-    whole = merged_config([folders[place] for place in sorted(folders)])
+    runs = [folders[place] for place in sorted(folders)]
     whole = replace(
-        whole,
+        merged_config(runs),
         gates=config.gates,
         compare_to=config.compare_to,
         allow_first_run=config.allow_first_run,
     )
-    return asyncio.run(merge([folders[place] for place in sorted(folders)], whole, dataset, out))
+    return asyncio.run(merge(runs, whole, dataset, out))
 
 
 def _remedy(shards: int, folders: Mapping[int, RunFolder], failed: Collection[int]) -> str:

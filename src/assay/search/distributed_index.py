@@ -9,6 +9,7 @@ With `--engine ray`, all CPUs and GPUs of a Ray cluster embed.
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from itertools import islice
 from pathlib import Path
 
@@ -78,33 +79,27 @@ def _texts(documents: Sequence[Document], embedder: Embedder) -> list[str]:
 
 def read_parts(folders: Sequence[Path]) -> list[IndexPart]:
     """The parts of one index, in order. Raises `SearchError` unless each is there exactly once."""
-    found: dict[int, Path] = {}
-    parts: list[IndexPart] = []
+    found: dict[int, tuple[Path, IndexPart]] = {}
     for folder in folders:
         part = _read_part(folder)
+        other, first = next(iter(found.values()), (folder, part))
+        wrong = [name for name in _SAME if getattr(part, name) != getattr(first, name)]
+        if wrong:
+            what = "documents" if wrong[0] == "corpus" else wrong[0]
+            raise SearchError(f"{folder} and {other} are not parts of one index: {what} differ")
         if part.index in found:
             raise SearchError(
-                f"{folder} and {found[part.index]} are both part {part.index + 1} of {part.count}; "
-                "pass one of them"
+                f"{folder} and {found[part.index][0]} are both part {part.index + 1} of "
+                f"{part.count}; pass one of them"
             )
-        found[part.index] = folder
-        parts.append(part)
-    first = parts[0]
-    for part in parts[1:]:
-        for name in _SAME:
-            if getattr(part, name) != getattr(first, name):
-                values = f"{name} differs ({getattr(part, name)!r}, {getattr(first, name)!r})"
-                raise SearchError(
-                    f"{found[part.index]} and {found[first.index]} are not parts of one index: "
-                    f"their {'documents differ' if name == 'corpus' else values}"
-                )
+        found[part.index] = folder, part
     missing = [str(index + 1) for index in range(first.count) if index not in found]
     if missing:
         raise SearchError(
             f"missing parts of {first.count}: {', '.join(missing)}; make each with: "
             f"assay index --shard {missing[0]}/{first.count}"
         )
-    return sorted(parts, key=lambda part: part.index)
+    return [found[index][1] for index in sorted(found)]
 
 
 def _read_part(folder: Path) -> IndexPart:
@@ -128,14 +123,6 @@ def take_vectors(folders: Iterable[Path], cache: VectorCache) -> int:
     return sum(cache.take_from(VectorCache(folder / _VECTORS)) for folder in folders)
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterWork:
-    """What every worker is given: how to embed, and that it has to be the same model as here."""
-
-    settings: EmbedderSettings
-    embedder: str
-
-
 def build_on_cluster(
     dataset: Dataset,
     settings: EmbedderSettings,
@@ -150,60 +137,40 @@ def build_on_cluster(
     The vectors come into the cache here, so that a part that is finished is not computed again
     after an interruption; this process writes the index, wherever it is.
     """
-    embedder, cache = open_embedder(settings), VectorCache()
-    with RayCluster(engine, {"ASSAY_THREADS": "1"}) as cluster:
-        progress(f"using {cluster.cpus} CPUs and {cluster.gpus} GPUs of Ray", 0, None)
-        embed_on_cluster(dataset, settings, embedder, cluster, cache, progress)
-    return build_index(dataset, embedder, store, progress, bm25=bm25, cache=cache)
-
-
-def embed_on_cluster(
-    dataset: Dataset,
-    settings: EmbedderSettings,
-    embedder: Embedder,
-    cluster: RayCluster,
-    cache: VectorCache,
-    progress: Progress = silent,
-) -> None:
-    """Have the cluster embed what is not in the cache, and keep the vectors as they come."""
+    embedder, vector_cache = open_embedder(settings), VectorCache()
     sizes: list[int] = []
     finished = 0
 
     def parts() -> Iterator[tuple[object, ...]]:
         nonlocal finished
         for some in batches(dataset.documents.values(), _DOCUMENTS_IN_A_PART):
-            if missing := cache.missing(_texts(some, embedder), embedder):
+            if missing := vector_cache.missing(_texts(some, embedder), embedder):
                 sizes.append(len(some))
-                yield missing, work
+                yield missing, settings, embedder.name
             else:
                 finished += len(some)
 
-    work = cluster.share(ClusterWork(settings, embedder.name))
-    on_gpu = settings.embedder.startswith(("st:", "onnx:")) and cluster.gpus > 0
-    for place, vectors in cluster.map(_embed_texts, parts(), gpus=int(on_gpu)):
-        if isinstance(vectors, AssayError):
-            raise vectors
-        cache.add(vectors, embedder)
-        finished += sizes[place]
-        progress("embedding documents", finished, len(dataset.documents))
+    with RayCluster(engine, {"ASSAY_THREADS": "1"}) as cluster:
+        progress(f"using {cluster.cpus} CPUs and {cluster.gpus} GPUs of Ray", 0, None)
+        on_gpu = settings.embedder.startswith(("st:", "onnx:")) and cluster.gpus > 0
+        for place, vectors in cluster.map(_embed_texts, parts(), gpus=int(on_gpu)):
+            if isinstance(vectors, AssayError):
+                raise vectors
+            vector_cache.add(vectors, embedder)
+            finished += sizes[place]
+            progress("embedding documents", finished, len(dataset.documents))
+    return build_index(dataset, embedder, store, progress, bm25=bm25, cache=vector_cache)
 
 
-def _embed_texts(texts: Sequence[str], work: ClusterWork) -> dict[str, Vectors]:
-    """On a worker: the vector of each text."""
-    return dict(zip(texts, _worker_embedder(work).embed(list(texts)), strict=True))
-
-
-_opened: dict[EmbedderSettings, Embedder] = {}
-
-
-def _worker_embedder(work: ClusterWork) -> Embedder:
-    """Kept, because a worker computes many parts."""
-    if work.settings not in _opened:
-        _opened[work.settings] = open_embedder(work.settings)
-    embedder = _opened[work.settings]
-    if embedder.name != work.embedder:
+def _embed_texts(texts: Sequence[str], settings: EmbedderSettings, name: str) -> dict[str, Vectors]:
+    """On a worker: the vector of each text, by the model that the caller has."""
+    embedder = _worker_embedder(settings)
+    if embedder.name != name:
         raise SearchError(
-            f"a node of the cluster embeds with {embedder.name!r}, not with {work.embedder!r}; "
-            "install the same version of Assay and of the model on all nodes"
+            f"a node of the cluster embeds with {embedder.name!r}, not with {name!r}; install the "
+            "same version of Assay and of the model on all nodes"
         )
-    return embedder
+    return dict(zip(texts, embedder.embed(list(texts)), strict=True))
+
+
+_worker_embedder = cache(open_embedder)  # a worker computes many parts

@@ -94,12 +94,10 @@ DEVICES = ("auto", "cpu", "cuda", "mps")
 
 @dataclass(frozen=True, slots=True)
 class EmbedderSettings:
-    """Which model a search uses: `EmbedderSettings("st:intfloat/e5-small")`.
+    """EmbedderSettings("st:intfloat/e5-small")  # one of `EMBEDDER_FORMS`; built in if empty
 
-    Parameters:
-        embedder: one of `EMBEDDER_FORMS`; empty for the built-in model.
-        device: one of `DEVICES`, for `st:` and `onnx:`, by default that of ASSAY_DEVICE: it belongs
-            to the machine and changes no score. `auto` takes a GPU if the embedder can use one.
+    `device`: one of `DEVICES`, for `st:` and `onnx:`, by default that of ASSAY_DEVICE: it belongs
+    to the machine and changes no score. `auto` takes a GPU if the embedder can use one.
     """
 
     embedder: str = ""
@@ -170,9 +168,6 @@ class VectorCache:
 
     Each has a checksum. One that does not match it is computed again, so a damaged cache costs
     time and never changes a result.
-
-    Parameters:
-        path: the file; `vectors.sqlite3` in the cache folder by default.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -225,12 +220,10 @@ class VectorCache:
         """What is wrong with the file, in words: its structure and each vector are read."""
         if not self.path.exists():
             return []
-        found = self._database.problems()
-        if not found:
-            damaged = self._database.use(_damaged)
-            if damaged:
-                found = [f"{damaged} vectors do not match their checksums"]
-        return found
+        if found := self._database.problems():
+            return found
+        damaged = self._database.use(_damaged)
+        return [f"{damaged} vectors do not match their checksums"] if damaged else []
 
 
 def _read(

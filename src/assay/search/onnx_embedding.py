@@ -53,18 +53,14 @@ _BUILTIN_NAME = f"{BUILTIN_EMBEDDER}@8199be6f699a int8 products 2"
 _CPU_FLAGS = Path("/proc/cpuinfo")
 
 _MODEL_FILES = ("model.onnx", "onnx/model.onnx")
+_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _MAX_BYTES = 64_000_000
 
 
 class OnnxEmbedder:
-    """A sentence embedder as ONNX.
+    """A sentence embedder as ONNX; `session` may still be opening.
 
-    Parameters:
-        name: the model by name and hash, for the caches and the record of a run.
-        session: the model, which may still be opening.
-        tokenizer: of the same model.
-        pooling: `mean` of the tokens' vectors, or `cls`, that of the first one.
-        prompts: what the model expects before queries and documents.
+    `pooling`: `mean` of the tokens' vectors, or `cls`, that of the first one.
     """
 
     max_tokens = MAX_TOKENS
@@ -93,7 +89,15 @@ class OnnxEmbedder:
 
     @cached_property
     def _inputs(self) -> list[str]:
-        return _input_names(self._model_name, self._opening.result())
+        """The names of the model's inputs. Raises `SearchError` for one that embeds no text."""
+        inputs = [(one.name, one.type) for one in self._opening.result().get_inputs()]
+        known = {(name, "tensor(int64)") for name in _INPUTS}
+        if not known.issuperset(inputs) or "input_ids" not in dict(inputs):
+            raise SearchError(
+                f"the model {self._model_name} is not a supported sentence embedder: its inputs "
+                f"are {inputs}; expected int64 {', '.join(_INPUTS)}"
+            )
+        return [name for name, _ in inputs]
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """How many tokens each text has, without special tokens and without a limit."""
@@ -127,11 +131,7 @@ class OnnxEmbedder:
 
     def _embed_batch(self, tokens: Sequence[Sequence[int]]) -> Vectors:
         ids = np.array([one if len(one) else [0] for one in tokens], np.int64)
-        feed = {
-            "input_ids": ids,
-            "attention_mask": np.ones_like(ids),
-            "token_type_ids": np.zeros_like(ids),
-        }
+        feed = dict(zip(_INPUTS, (ids, np.ones_like(ids), np.zeros_like(ids)), strict=True))
         session = self._opening.result()
         output = session.run(None, {name: feed[name] for name in self._inputs})[0]
         return pooled(np.asarray(output), self._pooling)
@@ -292,19 +292,6 @@ def open_session(
         return onnxruntime.InferenceSession(source, options, providers=list(providers))
     except Exception as error:  # every fault of a model file has a class of its own
         raise SearchError(f"the model {name} cannot be loaded: {error}") from None
-
-
-def _input_names(name: str, session: onnxruntime.InferenceSession) -> list[str]:
-    known = {"input_ids", "attention_mask", "token_type_ids"}
-    inputs = [(one.name, one.type) for one in session.get_inputs()]
-    strange = [f"{label} ({kind})" for label, kind in inputs if label not in known]
-    wrong = [f"{label} ({kind})" for label, kind in inputs if kind != "tensor(int64)"]
-    if strange or wrong or "input_ids" not in {label for label, _ in inputs}:
-        raise SearchError(
-            f"the model {name} is not a supported sentence embedder: its inputs are {inputs}; "
-            f"expected int64 input_ids, attention_mask and at most token_type_ids"
-        )
-    return [label for label, _ in inputs]
 
 
 def _workers() -> int:

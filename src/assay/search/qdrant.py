@@ -32,8 +32,7 @@ from assay.search.qdrant_connection import (
     ClusterSettings,
     connect,
     missing_copies,
-    require_one_cluster,
-    require_version,
+    require_usable,
     server_errors,
     shown_addresses,
 )
@@ -76,12 +75,8 @@ def _point_id(doc_id: str, chunk_index: int) -> str:
 class ServerStore:
     """A collection on a server, by the alias `collection`.
 
-    Parameters:
-        url: of the server, or of several with commas between them; users and passwords in it
-            never appear in messages.
-        collection: the alias of the live collection.
-        api_key: sent with every request.
-        cluster: how a new collection is sharded and replicated.
+    `url`: of the server, or of several with commas between them. `cluster`: how a new collection is
+    sharded and replicated.
     """
 
     def __init__(
@@ -97,8 +92,7 @@ class ServerStore:
         self._client = connect(url, api_key)
         weakref.finalize(self, self._client.close)
         with server_errors(self._url):
-            require_version(self._client.info().version, self._url)
-            require_one_cluster(self._client)
+            require_usable(self._client, self._url)
 
     @property
     def where(self) -> str:

@@ -16,7 +16,6 @@ from assay.errors import GATEWAY_ERRORS, SearchError, SearchUnavailable, UsageEr
 from assay.net.redact import redact_url
 
 Quantization = Literal["none", "int8", "binary"]
-_ACTIVE = models.ReplicaState.ACTIVE
 _TIMEOUT_S = 60
 # If other servers can be asked instead: for what costs a server nothing, and for a search.
 _STATUS_S, _READ_S = 5, 10
@@ -57,14 +56,16 @@ def describe_server(urls: str, api_key: str | None) -> str:
     client = connect(urls, api_key)
     try:
         with server_errors(shown):
-            version = client.info().version
-            require_version(version, shown)
-            require_one_cluster(client)
-            status = client.cluster_status()
+            require_usable(client, shown)
+            version, nodes = client.info().version, _count_nodes(client)
     finally:
         client.close()
-    nodes = len(status.peers) if isinstance(status, models.ClusterStatusOneOf1) else 1
     return f"Qdrant {version} at {shown}, {nodes} node{'s' * (nodes > 1)}"
+
+
+def _count_nodes(client: QdrantClient) -> int:
+    status = client.cluster_status()
+    return len(status.peers) if isinstance(status, models.ClusterStatusOneOf1) else 1
 
 
 def shown_addresses(urls: str) -> str:
@@ -72,12 +73,12 @@ def shown_addresses(urls: str) -> str:
     return ", ".join(map(_address, _split(urls)))
 
 
-def ask_each(client: QdrantClient, method: str) -> list[Any]:
-    """What every server answers to a method without arguments; None for those that are away."""
-    found: list[Any] = []
+def ask_each(client: QdrantClient) -> list[models.ClusterStatus | None]:
+    """What every server says of its cluster; None for those that are away."""
+    found: list[models.ClusterStatus | None] = []
     for each in client.probes if isinstance(client, FailoverClient) else [client]:
         try:
-            found.append(getattr(each, method)())
+            found.append(each.cluster_status())
         except (ResponseHandlingException, UnexpectedResponse) as error:
             if not _is_away(error):
                 raise
@@ -85,13 +86,15 @@ def ask_each(client: QdrantClient, method: str) -> list[Any]:
     return found
 
 
-def require_one_cluster(client: QdrantClient) -> None:
-    """Raises `SearchUnavailable` if two servers that respond do not belong to one cluster.
+def require_usable(client: QdrantClient, url: str) -> None:
+    """Raises `SearchError` for a server that is too old, and `SearchUnavailable` if two servers
+    that respond do not belong to one cluster.
 
     Those that are away are compared when a request first goes to them.
     """
+    require_version(client.info().version, url)
     if isinstance(client, FailoverClient):
-        for place, status in enumerate(ask_each(client, "cluster_status")):
+        for place, status in enumerate(ask_each(client)):
             if status is not None:
                 client.require_member(place, status)
 
@@ -120,14 +123,14 @@ class FailoverClient:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def call(*arguments: Any, **options: Any) -> Any:
             if name in _READS:
-                # All of them slow: the cluster is busy, and gets the time that one server has.
                 short = options | {"timeout": _READ_S}
                 try:
-                    return self._first_answer(name, arguments, short, _is_away_or_slow)
+                    return self._first_answer(name, arguments, short, slow_too=True)
                 except (ResponseHandlingException, UnexpectedResponse) as error:
-                    if not _is_away_or_slow(error):
+                    # All of them slow: the cluster is busy, and gets the time that one server has.
+                    if not _is_away(error, slow_too=True):
                         raise
-            return self._first_answer(name, arguments, options, _is_away)
+            return self._first_answer(name, arguments, options, slow_too=False)
 
         return call
 
@@ -142,11 +145,7 @@ class FailoverClient:
         self._peers |= peers
 
     def _first_answer(
-        self,
-        name: str,
-        arguments: Any,
-        options: dict[str, Any],
-        goes_on: Callable[[ResponseHandlingException | UnexpectedResponse], bool],
+        self, name: str, arguments: Any, options: dict[str, Any], *, slow_too: bool
     ) -> Any:
         servers = self.probes if name in _STATUS else self._clients
         first, count = self._current, len(servers)
@@ -158,7 +157,7 @@ class FailoverClient:
                     self.require_member(place, self.probes[place].cluster_status())
                 answer = getattr(servers[place], name)(*arguments, **options)
             except (ResponseHandlingException, UnexpectedResponse) as error:
-                if not goes_on(error):
+                if not _is_away(error, slow_too=slow_too):
                     raise
                 _log.warning("Qdrant server %s of %s does not respond", place + 1, count)
                 if problem is None or isinstance(error, UnexpectedResponse):
@@ -185,9 +184,8 @@ def server_errors(urls: str) -> Iterator[None]:
             ) from error
         why = getattr(error, "source", None) or f"HTTP {getattr(error, 'status_code', '?')}"
         raise SearchUnavailable(
-            f"Qdrant at {urls} does not respond ({why}); start it or correct "
-            "QDRANT_URL, and try again: the index is stored on the server. Without QDRANT_URL, "
-            "an embedded index is used"
+            f"Qdrant at {urls} does not respond ({why}); start it, or correct QDRANT_URL: the "
+            "index is stored on the server"
         ) from error
 
 
@@ -197,18 +195,18 @@ def require_version(version: str, url: str) -> None:
     if numbers and numbers < _OLDEST:
         raise SearchError(
             f"Qdrant at {url} is {version}; Assay needs {'.'.join(map(str, _OLDEST))} or newer. "
-            "Update the server, or unset QDRANT_URL to use the embedded index"
+            "Update the server, or unset QDRANT_URL"
         )
 
 
-def _is_away(error: ResponseHandlingException | UnexpectedResponse) -> bool:
+def _is_away(
+    error: ResponseHandlingException | UnexpectedResponse, *, slow_too: bool = False
+) -> bool:
     if isinstance(error, ResponseHandlingException) or error.status_code in GATEWAY_ERRORS:
         return True
+    if error.status_code == _OVERTIME:
+        return slow_too
     return error.status_code == 500 and any(words in error.content for words in _OTHERS_AWAY)
-
-
-def _is_away_or_slow(error: ResponseHandlingException | UnexpectedResponse) -> bool:
-    return getattr(error, "status_code", None) == _OVERTIME or _is_away(error)
 
 
 def _refusal(urls: str, error: UnexpectedResponse) -> SearchError:
@@ -296,45 +294,43 @@ class ClusterSettings:
     def require_nodes(self, client: QdrantClient, url: str) -> None:
         """Qdrant would make fewer copies, and none later when the other nodes are there."""
         wanted = self.replication_factor or 1
-        status = client.cluster_status() if wanted > 1 else None
-        nodes = len(status.peers) if isinstance(status, models.ClusterStatusOneOf1) else 1
-        if nodes < wanted:
+        if wanted > 1 and (nodes := _count_nodes(client)) < wanted:
             raise SearchError(
                 f"a replication factor of {wanted} needs {wanted} nodes, and Qdrant at {url} has "
-                f"{nodes}: start the others first, because no copies are added later, or ask for "
-                "fewer"
+                f"{nodes}: start the others first, as no copies are added later"
             )
 
     def quantization_config(self) -> models.QuantizationConfig | None:
         """The setting as Qdrant takes it; the compressed vectors stay in memory."""
-        if self.quantization == "int8":
-            scalar = models.ScalarQuantizationConfig(type=models.ScalarType.INT8, always_ram=True)
-            return models.ScalarQuantization(scalar=scalar)
+        if self.quantization == "none":
+            return None
         if self.quantization == "binary":
-            binary = models.BinaryQuantizationConfig(always_ram=True)
-            return models.BinaryQuantization(binary=binary)
-        return None
+            return models.BinaryQuantization(
+                binary=models.BinaryQuantizationConfig(always_ram=True)
+            )
+        scalar = models.ScalarQuantizationConfig(type=models.ScalarType.INT8, always_ram=True)
+        return models.ScalarQuantization(scalar=scalar)
 
 
 def missing_copies(client: QdrantClient, collection: str) -> str | None:
     """What is missing of a collection in its cluster, and what to do; None if nothing is."""
-    answers = ask_each(client, "cluster_status")
+    answers = ask_each(client)
     nodes = [each for each in answers if isinstance(each, models.ClusterStatusOneOf1)]
     if not nodes:
         return None
     peers = {int(peer): info.uri for peer, info in nodes[0].peers.items()}
-    silent = peers.keys() - {each.peer_id for each in nodes}
     # Only a node that leads notices soon that another one is away. We notice as well, if it is one
     # of those in QDRANT_URL.
     away = {uri for each in nodes for uri, sent in each.message_send_failures.items() if sent.count}
+    silent = peers.keys() - {each.peer_id for each in nodes}
     if answers.count(None) >= len(silent):
         away |= {peers[peer] for peer in silent}
     info = client.collection_cluster_info(collection)
+    here = [(local.shard_id, local.state, "") for local in info.local_shards]
+    there = [(one.shard_id, one.state, peers.get(one.peer_id, "")) for one in info.remote_shards]
     copies = dict.fromkeys(range(info.shard_count), 0)
-    for local in info.local_shards:
-        copies[local.shard_id] += local.state == _ACTIVE
-    for remote in info.remote_shards:
-        copies[remote.shard_id] += remote.state == _ACTIVE and peers.get(remote.peer_id) not in away
+    for shard, state, uri in here + there:
+        copies[shard] += state == models.ReplicaState.ACTIVE and uri not in away
     wanted = client.get_collection(collection).config.params.replication_factor or 1
     short = sum(count < wanted for count in copies.values())
     gone = sorted(uri.rstrip("/") for uri in away if uri in peers.values())
