@@ -206,13 +206,14 @@ class ArrayIndex:
         if among is None:
             scores = self._words.scores(query)
             rows = np.flatnonzero(scores > 0 if not where else (scores > 0) & self._allowed(where))
+            rows = rows[self._words.best(scores[rows], depth, rows)]
             found = scores[rows]
         else:
-            rows, depth = self._rows(among, where), len(among)
+            rows = self._rows(among, where)
             found = self._words.scores_of(rows, query)
             rows, found = rows[found > 0], found[found > 0]
-        best = self._words.best(found, depth, rows)
-        return {self._words.ids[rows[one]]: float(found[one]) for one in best}
+        ids = self._words.ids
+        return {ids[row]: score for row, score in zip(rows.tolist(), found.tolist(), strict=True)}
 
     def dense(
         self,
@@ -227,7 +228,7 @@ class ArrayIndex:
             raise SearchError("an index of words has no vectors: search it with mode bm25")
         chunks: _Rows | None = None
         if among is not None:
-            chunks, depth = self._chunks(self._rows(among, where)), len(among)
+            chunks = self._chunks(self._rows(among, where))
         elif where:
             chunks = self._chunks(np.flatnonzero(self._allowed(where)))
         size = len(self._vectors) if chunks is None else len(chunks)
@@ -242,15 +243,18 @@ class ArrayIndex:
             owners = np.searchsorted(self._starts, chunks, "right") - 1
             firsts = np.flatnonzero(np.diff(owners, prepend=-1))
             rows = owners[firsts]
-        scores = np.maximum.reduceat(cosines, firsts)
-        ends = np.append(firsts[1:], len(cosines))
-        found = {}
-        for place in self._words.best(scores, depth, rows):
-            first, row = int(firsts[place]), int(rows[place])
-            best = first + int(cosines[first : ends[place]].argmax())
-            chunk = (best if chunks is None else int(chunks[best])) - int(self._starts[row])
-            found[self._words.ids[row]] = Near(float(scores[place]), chunk)
-        return found
+        top = np.maximum.reduceat(cosines, firsts)
+        best = np.arange(len(top)) if among else self._words.best(top, depth, rows)
+        sizes = np.diff(firsts, append=len(cosines))[best]
+        rows, firsts, scores = rows[best], firsts[best], top[best]
+        # The first chunk of each document that has its score.
+        places = _ranges(firsts, sizes)
+        highest = np.flatnonzero(cosines[places] == np.repeat(scores, sizes))
+        nearest = places[highest[np.searchsorted(highest, np.cumsum(sizes) - sizes)]]
+        numbers = (nearest if chunks is None else chunks[nearest]) - self._starts[rows]
+        near = map(Near, scores.tolist(), numbers.tolist())
+        ids = map(self._words.ids.__getitem__, rows.tolist())
+        return dict(zip(ids, near, strict=True))
 
     def fetch(self, places: Sequence[Place], *, vectors: bool = False) -> dict[Place, StoredChunk]:
         """The chunks that exist; with dense vectors if asked for."""
@@ -287,9 +291,7 @@ class ArrayIndex:
 
     def _chunks(self, rows: _Rows) -> _Rows:
         """The chunks of documents, in order."""
-        starts, counts = self._starts[rows], self._starts[rows + 1] - self._starts[rows]
-        before = np.cumsum(counts) - counts
-        return np.asarray(np.arange(counts.sum()) + np.repeat(starts - before, counts))
+        return _ranges(self._starts[rows], self._starts[rows + 1] - self._starts[rows])
 
     def _candidates(self, vector: Vectors, chunks: _Rows | None) -> _Rows:
         """The chunks that may be nearest: few bits of their codes differ from the query's."""
@@ -322,6 +324,12 @@ class ArrayIndex:
         size = _BLOCK if chunks is None else _BLOCK // 32  # what is gathered is copied first
         _in_blocks(compare, count, count * query.nbytes, size)
         return found
+
+
+def _ranges(starts: _Rows, counts: _Rows) -> _Rows:
+    """The numbers from each start on, one range after the other."""
+    before = np.cumsum(counts) - counts
+    return np.asarray(np.arange(counts.sum()) + np.repeat(starts - before, counts))
 
 
 def _in_blocks(

@@ -1,6 +1,7 @@
 """Embedders: their interface, the choice of one by options, and the cache of vectors."""
 
 import hashlib
+import json
 import logging
 import os
 import sqlite3
@@ -139,15 +140,42 @@ def open_embedder(settings: EmbedderSettings | None = None) -> Embedder:
     return open_builtin()
 
 
-def count_tokens(tokenizer: "Tokenizer", texts: Sequence[str]) -> list[int]:
-    """How many tokens each text has, without special tokens.
+class TokenCounter:
+    """TokenCounter(tokenizer)(["green tea"])  # [2], without special tokens
 
-    One by one: a batch would start threads of the library, which do not survive a fork.
+    BERT's tokenizers look at each word by itself: what was counted once is looked up, which is ten
+    times as fast. `tokenizer`: without truncation.
     """
-    encode = tokenizer.encode
-    return [len(encode(strip_controls(text), add_special_tokens=False).ids) for text in texts]
+
+    def __init__(self, tokenizer: "Tokenizer") -> None:
+        self._tokenizer = tokenizer
+        self._sizes: dict[str, int] = {}
+        parts = json.loads(tokenizer.to_str())
+        kinds = [(parts.get(part) or {}).get("type") for part in ("normalizer", "pre_tokenizer")]
+        plain = all(one.get("special") for one in parts.get("added_tokens", []))
+        self._by_word = plain and kinds == ["BertNormalizer", "BertPreTokenizer"]
+
+    def __call__(self, texts: Sequence[str]) -> list[int]:
+        """How many tokens each text has."""
+        # Most texts that are counted are single words, which are known.
+        return [self._sizes.get(text) or self._count(strip_controls(text)) for text in texts]
+
+    def _count(self, text: str) -> int:
+        # The tokenizer deletes control characters; Python takes some of them for spaces.
+        if not self._by_word or not text.isprintable():
+            return self._size(text)
+        sizes, words = self._sizes, text.split()
+        for word in {word for word in words if word not in sizes}:
+            if len(sizes) < _WORDS_KEPT and len(word) <= _MAX_WORD:
+                sizes[word] = self._size(word)
+        return sum(sizes[word] if word in sizes else self._size(word) for word in words)
+
+    def _size(self, text: str) -> int:
+        # One by one: a batch would start threads of the library, which do not survive a fork.
+        return len(self._tokenizer.encode(text, add_special_tokens=False).ids)
 
 
+_WORDS_KEPT, _MAX_WORD = 500_000, 64
 _KEYS_IN_A_QUERY = 500
 _ROWS_AT_ONCE = 5000
 # Rows in the order in which they come, and an index: sorted by a random key, each would be written

@@ -273,7 +273,7 @@ class ServerIndex:
         if among is not None:
             places = [(doc_id, 0) for doc_id in sorted(among)]
             found = self._nearest(query, len(places), _filter(where, places))
-            return _best_first({doc_id: score for (doc_id, _), score in found.items()}, len(places))
+            return {doc_id: score for (doc_id, _), score in found.items()}
         limit = depth + _TIES
         while True:
             found = self._nearest(query, limit, _filter(where))
@@ -303,8 +303,7 @@ class ServerIndex:
             ]
             if not places:
                 return {}
-            near = _by_document(self._nearest(vector, len(places), _filter(where, places)))
-            return _best_first(near, len(near))
+            return _by_document(self._nearest(vector, len(places), _filter(where, places)))
         limit = 2 * depth
         while True:  # documents with many chunks: more chunks are asked for
             found = self._nearest(vector, limit, _filter(where))

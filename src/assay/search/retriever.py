@@ -19,7 +19,7 @@ from assay.search import MODES, Mode
 from assay.search.bm25 import QUERY_CHARACTERS, SparseVector
 from assay.search.embedding import Embedder, Vectors
 from assay.search.filters import FilterCondition, conditions
-from assay.search.store import Index, Manifest, Near
+from assay.search.store import Index, Manifest, Near, Place, StoredChunk
 from assay.text import strip_controls
 
 MAX_TOP_K = 100
@@ -154,7 +154,8 @@ class _FusionTrace:
 @dataclass(frozen=True, slots=True)
 class _Ranking:
     """Document ids best first, their scores, their best chunks, and the order of documents in each
-    signal. `shares`: of a blend, what each ranking adds to a document's score.
+    signal. `shares`: of a blend, what each ranking adds to a document's score. `stored`: chunks
+    that were fetched on the way.
     """
 
     order: Sequence[str]
@@ -163,6 +164,7 @@ class _Ranking:
     signals: Mapping[str, Mapping[str, int]]
     trace: _FusionTrace | None = None
     shares: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    stored: Mapping[Place, StoredChunk] = field(default_factory=dict)
 
 
 class Retriever:
@@ -302,22 +304,17 @@ class Retriever:
         query = self._bm25.query(text)
         found = self._index.lexical(query, top_k, where=where)
         scores = {doc_id: score / (score + BM25_MIDPOINT) for doc_id, score in found.items()}
-        return _Ranking(list(found), scores, self._chunks_about(query, found), _ranks(bm25=found))
-
-    def _chunks_about(self, query: SparseVector, doc_ids: Iterable[str]) -> dict[str, int]:
-        """BM25 is of whole documents: of their chunks, the one with most of the words is shown."""
-        first = self._index.fetch([(doc_id, 0) for doc_id in doc_ids])
-        places = [
-            (one.doc_id, chunk)
-            for one in first.values()
-            if one.total_chunks > 1
-            for chunk in range(one.total_chunks)
-        ]
+        # BM25 is of whole documents: of their chunks, the one with most of the words is shown.
+        stored = self._index.fetch([(doc_id, 0) for doc_id in found])
+        several = [one for one in stored.values() if one.total_chunks > 1]
+        rest = [(one.doc_id, chunk) for one in several for chunk in range(1, one.total_chunks)]
+        stored |= self._index.fetch(rest)
         best: dict[str, tuple[float, int]] = {}
-        for (doc_id, chunk), stored in self._index.fetch(places).items():
-            found = (self._bm25.score(stored.text, query), -chunk)
-            best[doc_id] = max(found, best.get(doc_id, found))
-        return {doc_id: -chunk for doc_id, (_, chunk) in best.items()}
+        for doc_id, chunk in [*((one.doc_id, 0) for one in several), *rest]:
+            score = (self._bm25.score(stored[doc_id, chunk].text, query), -chunk)
+            best[doc_id] = max(score, best.get(doc_id, score))
+        chunks = {doc_id: -chunk for doc_id, (_, chunk) in best.items()}
+        return _Ranking(list(found), scores, chunks, _ranks(bm25=found), stored=stored)
 
     def _hybrid(self, text: str, vector: Vectors, top_k: int, where: _Where) -> _Ranking:
         """BM25 and dense in two rounds: feedback from the first results refines the query."""
@@ -379,7 +376,7 @@ class Retriever:
 
     def _hits(self, ranking: _Ranking) -> list[SearchHit]:
         places = [(doc_id, ranking.chunks.get(doc_id, 0)) for doc_id in ranking.order]
-        stored = self._index.fetch(places)
+        stored = ranking.stored or self._index.fetch(places)
         return [
             SearchHit(
                 doc_id=doc_id,

@@ -126,8 +126,8 @@ def plain_metadata(document: Document) -> JsonObject:
 class Index(Protocol):
     """An open index; safe to ask from several threads.
 
-    Both signals return documents best first, equal scores in the order of ids: the best `depth`, or
-    every one `among` these that they know. `where`: conditions that all of them meet.
+    Both signals return the best `depth` documents, best first, equal scores in the order of ids; or
+    all `among` these that they know, in any order. `where`: conditions that all of them meet.
     """
 
     @property

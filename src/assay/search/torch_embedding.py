@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 
 from assay.errors import SearchError, UsageError
 from assay.progress import Progress, silent
-from assay.search.embedding import TEXTS_UNTIL_SAVED, Prompts, Vectors, count_tokens
+from assay.search.embedding import TEXTS_UNTIL_SAVED, Prompts, TokenCounter, Vectors
 
 MAX_TOKENS = 512
 """The most tokens of a text that are read, even if the model would take more."""
@@ -36,7 +36,7 @@ class TorchEmbedder:
             self._model.half()
         self.max_tokens = min(MAX_TOKENS, int(self._model.max_seq_length or MAX_TOKENS))
         self._model.max_seq_length = self.max_tokens
-        self._tokenizer = _tokenizer(self._model, model)
+        self._counter = TokenCounter(_tokenizer(self._model, model))
         self._batch = _TEXTS_IN_A_BATCH[kind]
         self.prompts = Prompts.parse({"prompts": getattr(self._model, "prompts", None)})
         self.dimension = int(self.embed(["dimension"]).shape[1])
@@ -47,7 +47,7 @@ class TorchEmbedder:
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """How many tokens each text has, without special tokens and without a limit."""
-        return count_tokens(self._tokenizer, texts)
+        return self._counter(texts)
 
     def embed(self, texts: Sequence[str], progress: Progress = silent) -> Vectors:
         """One vector of length 1 for each text."""
