@@ -146,8 +146,7 @@ def test_a_model_of_another_bm25_is_learned_again(
 
     def noted(data: TuningData, *_: object, **__: object) -> TunedRanker:
         learned_from.append(data)
-        read = {"language": data.language, "stop_words": data.stop_words}
-        encoder = replace(ranker.encoder, **read)
+        encoder = replace(ranker.encoder, language=data.language, stop_words=data.stop_words)
         return replace(ranker, about=replace(ranker.about, bm25=data.bm25), encoder=encoder)
 
     monkeypatch.setattr(tune, "fit", noted)
