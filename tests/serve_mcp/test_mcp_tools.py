@@ -113,7 +113,7 @@ async def test_documents_can_be_read_by_their_id(url: str, mode: str) -> None:
         assert [template.uri_template for template in templates] == ["doc://{id}"]
         read = await client.read_resource("doc://MED-1")
         odd = await client.read_resource("doc://..%2Fb%20%3F")
-        with pytest.raises(Exception, match="there is no such document"):
+        with pytest.raises(Exception, match="unknown document"):
             await client.read_resource("doc://MED-99")
     assert isinstance(read.contents[0], TextResourceContents)
     assert read.contents[0].text.startswith("Calcium and bone density\n\nCalcium supplements")
