@@ -349,6 +349,13 @@ def run_suite(
                     rows = {row.query_id: row.score(suite.metric) for row in run.rows()}
                     scores[cell.system, dataset] = rows
             cells.append(result)
+    return _write_report(suite, folder, cells, scores)
+
+
+def _write_report(
+    suite: Suite, folder: Path, cells: list[BenchCell], scores: BenchScores
+) -> BenchReport:
+    """`bench.json` and `bench.html`."""
     report = BenchReport(
         suite=suite.name,
         metric=str(suite.metric),

@@ -331,16 +331,7 @@ class Evaluation:
         before = [] if self._forgets else self.asks
         live.catch_up(call for call in log.read(before) if call)
         late_asked = every_query_is_asked(folder)
-        serial = False
-        if todo:
-            query = warm_up_query(self.dataset, self.queries)
-            with searches.question(query) if searches else nullcontext():
-                found = await warm_up(agent, query, config, say=events.message, stop=events.stop)
-            if searches is not None:
-                messages, serial = await searches.rehearse(agent, query, config)
-                for message in messages:
-                    events.message(message)
-            note_warm_up(folder, found, 1 if serial else config.concurrency)
+        serial = bool(todo) and await self._warm_up(agent, folder, events, searches)
         # One that runs here, such as a Python function, has no token of ours to refuse.
         may_refuse = isinstance(agent, ReportsReadiness) and len(todo) > MAX_REJECTED
         recorder = CallRecorder(
@@ -397,6 +388,20 @@ class Evaluation:
             recorder.withdraw_outage()
             return RunState.TARGET_LOST, seconds
         return RunState.INTERRUPTED if events.stop.is_set() else RunState.COMPLETE, seconds
+
+    async def _warm_up(
+        self, agent: Agent, folder: RunFolder, events: Events, searches: "SearchRecorder | None"
+    ) -> bool:
+        """Wait until the agent can work; whether it has to be asked one question at a time."""
+        query, config, serial = warm_up_query(self.dataset, self.queries), self.config, False
+        with searches.question(query) if searches else nullcontext():
+            found = await warm_up(agent, query, config, say=events.message, stop=events.stop)
+        if searches is not None:
+            messages, serial = await searches.rehearse(agent, query, config)
+            for message in messages:
+                events.message(message)
+        note_warm_up(folder, found, 1 if serial else config.concurrency)
+        return serial
 
     def _require_same_references(self, folder: RunFolder) -> None:
         recorded = folder.read_header().dataset.references

@@ -154,12 +154,6 @@ def _build_report(
     config, dataset = evaluation.config, evaluation.dataset
     scores = results.scores
     spread = {m: summarize(scores.values[m], seed=config.seed) for m in scores.metrics}
-    unseen_queries = None
-    if unseen:
-        apart = summarize(scores.values[results.headline][list(unseen)], seed=config.seed)
-        unseen_queries = UnseenQueries(
-            queries=apart.n, mean=apart.mean, low=apart.low, high=apart.high
-        )
     latency = _latency(results)
     summary = _summary(results, spread, config, latency, found.seconds)
     trials = None
@@ -178,7 +172,7 @@ def _build_report(
             metric.slug: _statistic(spread[metric], scores.mean_ceiling(metric))
             for metric in scores.metrics
         },
-        unseen_queries=unseen_queries,
+        unseen_queries=_unseen(results, unseen, config.seed) if unseen else None,
         gates=gates,
         failures=dict(sorted(results.failures.items())),
         failure_examples=results.examples,
@@ -352,6 +346,12 @@ def _statistic(summary: SampleSummary, ceiling: float) -> Statistic:
         ceiling=ceiling,
         share_of_ceiling=summary.mean / ceiling if ceiling else 0.0,
     )
+
+
+def _unseen(results: Results, places: Sequence[int], seed: int) -> UnseenQueries:
+    """The headline metric on the queries without a near-duplicate in train."""
+    found = summarize(results.scores.values[results.headline][list(places)], seed=seed)
+    return UnseenQueries(queries=found.n, mean=found.mean, low=found.low, high=found.high)
 
 
 def _latency(results: Results) -> Latency:
