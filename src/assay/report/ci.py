@@ -21,7 +21,7 @@ from assay.run.models import ChangedQuery, Comparison, Report, RunHeader
 
 
 def render_junit(report: Report, name: str) -> bytes:
-    """One test case a gate, and one for the run itself: an error where it did not complete.
+    """One test case a gate, and one for the run itself: an error if it did not complete.
 
     Parameters:
         report: the figures of the run.

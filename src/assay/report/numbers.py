@@ -63,7 +63,7 @@ def percent(value: float | None) -> str:
 
 
 def share(part: float, whole: float) -> str:
-    """`67.3%`, or a dash where the whole is nothing."""
+    """`67.3%`, or a dash if the whole is nothing."""
     return percent(part / whole if whole else None)
 
 

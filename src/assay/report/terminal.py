@@ -175,7 +175,7 @@ def render_worst(report: "Report", rows: "Iterable[QueryRow]", number: int) -> R
 def gate_verdict(gate: "GateResult", report: "Report | None" = None) -> str:
     """How a gate ended, in one line: `gate failed: ndcg@5>=0.30, got 0.2713 [0.2401, 0.3020]`.
 
-    The interval is that of the metric in `report`, where the gate is on one of its metrics.
+    The interval is that of the metric in `report`, if the gate is on one of its metrics.
     """
     value = "no value" if gate.value is None else figure(gate.value)
     if report is not None:

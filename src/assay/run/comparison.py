@@ -195,7 +195,7 @@ def _losses(
 
 
 def run_names(runs: Sequence[ComparedRun]) -> list[str]:
-    """What to call runs: by what differs between them, where their headers are known."""
+    """What to call runs: by what differs between them, if their headers are known."""
     headers = [run.header for run in runs if run.header is not None]
     if len(headers) == len(runs):
         return distinguish(headers)

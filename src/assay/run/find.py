@@ -22,7 +22,7 @@ class FolderKind:
         many: the same of several.
         marker: the file by which one is recognized.
         creates: the command that makes one.
-        remedy: what to do where a name fits none, or several.
+        remedy: what to do if a name fits none, or several.
     """
 
     one: str

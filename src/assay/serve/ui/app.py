@@ -179,7 +179,7 @@ async def _show_error(request: Request, error: Exception) -> Response:
 class UiAccess:
     """Lets a request pass to `app`, redirects it to the login, or refuses it.
 
-    `token` is None on loopback, where the Host is checked instead.
+    `token` is None on loopback; the Host is checked instead.
     """
 
     def __init__(self, app: ASGIApp, token: str | None, guesses: GuessLimit | None = None) -> None:

@@ -65,7 +65,7 @@ def checks_of(
             yield name, partial(require_permitted, getattr(config, name), policy)
     if policy.public_only:
         for name, problem in _forbidden(config, policy):
-            yield name, partial(_refuse, problem)
+            yield name, partial(_raise_forbidden, problem)
         yield "request", partial(require_public, http_request_settings(config), "")
     for gate in config.gates:
         yield "gates", partial(parse_gate, gate, config.top_k, config.compare_to)
@@ -74,7 +74,7 @@ def checks_of(
         yield "judge", partial(open_model, config.judge)
 
 
-def _refuse(problem: str) -> None:
+def _raise_forbidden(problem: str) -> None:
     raise UsageError(f"{problem}, which remote visitors may not use; ask the operator to run it")
 
 
