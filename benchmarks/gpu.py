@@ -118,7 +118,7 @@ def index(
     """`assay index` of so many documents of 60 words, stage by stage, and queries afterwards."""
     from assay.cli.app import main as assay
     from assay.data import load_dataset
-    from assay.search import array_store, bm25_index
+    from assay.search import array_store, bm25
     from assay.search import index as building
     from assay.search.embedding import EmbedderSettings, VectorCache, open_embedder
 
@@ -126,7 +126,7 @@ def index(
     folder = scratch / "corpus"
     write_corpus(folder, documents, count)
     stages = Stages()
-    stages.wrap(bm25_index, "_written", "counting words")
+    stages.wrap(bm25, "_written", "counting words")
     stages.wrap(building, "fit_metric", "metric")
     stages.wrap(building, "split_documents", "chunks")
     stages.wrap(VectorCache, "embed", "vector cache")
