@@ -207,9 +207,3 @@ def test_doctor_goes_on_after_what_cannot_be_read(surroundings: Path) -> None:
     assert found["vector cache"]
     assert found["tuned model one.model"]
     assert found["index test"] == ""
-
-
-def test_deep_is_about_the_installation() -> None:
-    result = CliRunner().invoke(app, ["doctor", "http://127.0.0.1:9", "--deep"])
-    assert result.exit_code != 0
-    assert "pass it without a URL" in str(result.exception)

@@ -57,13 +57,6 @@ def test_the_first_chunks_are_the_same_without_the_rest() -> None:
     assert min(map(len, whole)) > 1
 
 
-def test_every_chunk_is_embedded_under_the_title() -> None:
-    document = Document("d", "The title", " ".join(SENTENCES))
-    for chunk in split(document, WordEmbedder()):
-        assert chunk.embedded.startswith("The title ")
-        assert chunk.text.endswith(chunk.embedded.removeprefix("The title "))
-
-
 def test_no_word_is_read_twice() -> None:
     embedder, words = WordEmbedder(), " ".join(SENTENCES).split()
     read: list[str] = []
@@ -96,10 +89,6 @@ def test_text_without_sentences_is_split_too(text: str) -> None:
     embedder = WordEmbedder(max_tokens=16)
     chunks = split(Document("d", "", text), embedder)
     assert all(size <= 16 * 2 for size in embedder.count_tokens([one.text for one in chunks]))
-
-
-def test_an_empty_document_is_one_empty_chunk() -> None:
-    assert chunks_of("", "") == [""]
 
 
 @given(st.text(max_size=400), st.text(max_size=60))

@@ -41,10 +41,6 @@ def test_a_number_that_no_engine_holds_is_refused(number: float) -> None:
             conditions({"year": value})
 
 
-def test_no_filters_are_no_conditions() -> None:
-    assert conditions(None) == conditions({}) == ()
-
-
 @pytest.mark.parametrize(
     ("filters", "met"),
     [

@@ -12,11 +12,14 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.search.tiny_onnx import cast_model
+from tokenizers import Tokenizer
 
 from assay.errors import SearchError, UsageError
 from assay.search import onnx_embedding
-from assay.search.embedding import EmbedderSettings, open_embedder
+from assay.search.embedding import EmbedderSettings, TokenCounter, open_embedder
 from assay.search.onnx_embedding import (
     MAX_TOKENS,
     MODEL_HASHES,
@@ -28,8 +31,13 @@ from assay.search.onnx_embedding import (
     open_folder,
     pooled,
 )
+from assay.text import strip_controls
 
 PACKAGE = Path(str(files(MODEL_PACKAGE)))
+TOKENIZER = Tokenizer.from_file(str(PACKAGE / "tokenizer.json"))
+TOKENIZER.no_truncation()
+TOKENIZER.no_padding()
+COUNTER = TokenCounter(TOKENIZER)
 
 
 @pytest.fixture(scope="module")
@@ -143,6 +151,16 @@ def test_what_stands_behind_the_limit_changes_nothing(builtin: OnnxEmbedder) -> 
 
 def test_tokens_are_counted_beyond_the_limit(builtin: OnnxEmbedder) -> None:
     assert builtin.count_tokens(["tea", "tea " * 1000, ""]) == [1, 1000, 0]
+
+
+CHARACTERS = st.sampled_from("abc .,'-  \x85\x0b\x1c\u2028\u00a0\u3000\u0301\ufeff[MASK]##ing日é")
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(st.text(CHARACTERS | st.characters(exclude_categories=["Cs"]), max_size=80))
+def test_words_that_are_looked_up_have_the_tokenizers_counts(text: str) -> None:
+    whole = len(TOKENIZER.encode(strip_controls(text), add_special_tokens=False).ids)
+    assert COUNTER([text]) == COUNTER([text]) == [whole]
 
 
 def test_progress_reaches_the_end(builtin: OnnxEmbedder) -> None:

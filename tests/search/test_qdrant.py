@@ -190,16 +190,6 @@ def test_a_cluster_that_says_that_it_is_too_slow_gets_the_time_of_one_server(sta
     assert seen == ["a 10", "b 10", "a 60"]
 
 
-def test_a_refused_search_is_not_asked_again() -> None:
-    seen: list[str] = []
-    refused = UnexpectedResponse(403, "Forbidden", b"", httpx.Headers())
-    servers: Any = [_Stalled(name, 61, seen, refused) for name in "ab"]
-    client: Any = FailoverClient(servers, servers)
-    with pytest.raises(UnexpectedResponse):
-        client.scroll("index")
-    assert seen == ["a 10"]
-
-
 def test_the_state_of_servers_is_asked_with_little_patience() -> None:
     client: Any = connect("http://127.0.0.1:9,http://127.0.0.1:9", None)
     assert [each.init_options["timeout"] for each in client.probes] == [5, 5]

@@ -34,14 +34,6 @@ def test_a_text_that_comes_twice_among_many_is_not_called_damaged(
     assert not caplog.messages
 
 
-def test_another_embedder_has_vectors_of_its_own(tmp_path: Path) -> None:
-    cache = VectorCache(tmp_path / "vectors")
-    cache.embed(TEXTS, WordEmbedder("one"))
-    other = WordEmbedder("two")
-    cache.embed(TEXTS, other)
-    assert len(other.seen) == 3
-
-
 def test_what_was_done_before_a_failure_is_kept(
     tmp_path: Path, embedder: WordEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

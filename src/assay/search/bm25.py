@@ -218,14 +218,8 @@ class SparseVector:
 class Bm25Model:
     """Settings and what is known of a corpus: everything that a score depends on but the texts.
 
-    Parameters:
-        settings: as chosen.
-        documents: how many there are.
-        average_length: of their texts, in terms.
-        average_title: the average length of their titles.
-        language: what they are read in, if the settings leave it open.
-        analyzer: which version of the analyzer read them.
-        frequencies: how many documents have each term, by its hash.
+    Lengths are in terms; `language` is that of the documents, if the settings leave it open;
+    `frequencies` says how many documents have each term, by its hash.
     """
 
     settings: Bm25Settings
@@ -339,13 +333,10 @@ def _unpack_frequencies(packed: str) -> dict[int, int]:
 
 
 class _Postings(Mapping[int, int]):
-    """For each term, the rows that have it and its weight in each; as a mapping, how many have it.
+    """For each term, the rows that have it and its weight in each, as integers of `_WEIGHT_STEPS`.
 
-    Parameters:
-        terms: hashes, in order.
-        ends: where the postings of each term end.
-        rows: documents, in the order of the corpus.
-        weights: as integers of `_WEIGHT_STEPS`.
+    As a mapping, how many rows have a term. `terms` are hashes, in order; `ends` says where the
+    postings of each end.
     """
 
     def __init__(self, terms: _Array, ends: _Array, rows: _Array, weights: _Array) -> None:

@@ -210,8 +210,8 @@ class VectorCache:
         """As `embedder.embed`, but only for texts that were never embedded before."""
         keys = [_key(text) for text in texts]
         known = self._database.use(partial(_read, embedder=embedder, keys=keys))
-        missing = list(dict(zip(keys, texts, strict=True)).items())
-        missing = [(key, text) for key, text in missing if key not in known]
+        distinct = dict(zip(keys, texts, strict=True))
+        missing = [(key, text) for key, text in distinct.items() if key not in known]
         done = len(texts) - len(missing)
         step = embedder.texts_at_once
         for start in range(0, len(missing), step):

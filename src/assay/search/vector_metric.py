@@ -35,12 +35,7 @@ _TITLE_CHARACTERS = 300
 
 @dataclass(frozen=True)
 class CorpusMetric:
-    """Directions and how much of each is kept, from 0 to 1.
-
-    Parameters:
-        directions: packed as text, to be kept in a manifest; empty if nothing is damped.
-        kept: for each direction.
-    """
+    """Directions, packed as text for a manifest, and how much of each is kept, from 0 to 1."""
 
     directions: str = ""
     kept: Sequence[float] = ()
