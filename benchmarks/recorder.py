@@ -21,44 +21,47 @@ async def main(searches: int) -> None:
     dataset = assay.load_dataset("notes")
     config = RunConfig(target="a2a:http://127.0.0.1:1", dataset="notes", search="builtin:bm25")
     texts = [query.text for query in dataset.queries.values()]
-    async with open_recorder(config, dataset, print) as recorder, httpx.AsyncClient() as http:
-        with recorder.question(Query("q", "")) as session:
-            base = f"{recorder.url}/q/{session.token}"
+    async with (
+        open_recorder(config, dataset, print) as recorder,
+        httpx.AsyncClient() as http,
+        recorder.question(Query("q", "")) as session,
+    ):
+        base = f"{recorder.url}/q/{session.token}"
 
-            async def direct(text: str) -> None:
-                assert recorder.tool is not None
-                await recorder.tool.ask(text, 5)
+        async def direct(text: str) -> None:
+            assert recorder.tool is not None
+            await recorder.tool.ask(text, 5)
 
-            async def in_process(text: str) -> None:
-                await recorder.search(None, "token", text, 5)
+        async def in_process(text: str) -> None:
+            await recorder.search(None, "token", text, 5)
 
-            async def rest(text: str) -> None:
-                await http.post(f"{base}/search", json={"query": text, "top_k": 5})
+        async def rest(text: str) -> None:
+            await http.post(f"{base}/search", json={"query": text, "top_k": 5})
 
-            async def health(text: str) -> None:
-                await http.get(f"{recorder.url}/health")
+        async def health(text: str) -> None:
+            await http.get(f"{recorder.url}/health")
 
-            for name, call in (
-                ("tool alone", direct),
-                ("recorded, in process", in_process),
-                ("an HTTP request without a search", health),
-                ("recorded, REST", rest),
-            ):
-                await call(texts[0])
-                session.steps.clear()
-                started = time.process_time()
-                for number in range(searches):
-                    await call(texts[number % len(texts)])
-                spent = time.process_time() - started
-                session.steps.clear()
-                print(f"{name:34} {1000 * spent / searches:6.2f} ms of CPU")
-            async with Client(f"{base}/mcp") as client:
-                started = time.process_time()
-                for number in range(searches):
-                    await client.call_tool("search", {"query": texts[number % len(texts)]})
-                spent = time.process_time() - started
-                name = "recorded, MCP (client included)"
-                print(f"{name:34} {1000 * spent / searches:6.2f} ms of CPU")
+        for name, call in (
+            ("tool alone", direct),
+            ("recorded, in process", in_process),
+            ("an HTTP request without a search", health),
+            ("recorded, REST", rest),
+        ):
+            await call(texts[0])
+            session.steps.clear()
+            started = time.process_time()
+            for number in range(searches):
+                await call(texts[number % len(texts)])
+            spent = time.process_time() - started
+            session.steps.clear()
+            print(f"{name:34} {1000 * spent / searches:6.2f} ms of CPU")
+        async with Client(f"{base}/mcp") as client:
+            started = time.process_time()
+            for number in range(searches):
+                await client.call_tool("search", {"query": texts[number % len(texts)]})
+            spent = time.process_time() - started
+            name = "recorded, MCP (client included)"
+            print(f"{name:34} {1000 * spent / searches:6.2f} ms of CPU")
 
 
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])

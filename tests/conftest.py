@@ -21,6 +21,9 @@ from assay.data import Dataset
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# Runs of several workers record searches at once, each on a port of its own.
+os.environ.setdefault("ASSAY_RECORDER", "http://127.0.0.1:0")
+
 # Thousands of tests open clients of httpx: each would read the certificates again, for 20 ms.
 httpx_transports.create_ssl_context = functools.cache(  # type: ignore[attr-defined]
     httpx_transports.create_ssl_context  # type: ignore[attr-defined]

@@ -35,6 +35,7 @@ class SearchStep:
     """One search: what was asked, and which documents were shown, best first.
 
     `bytes` is the size of what was shown, `tokens` the estimate of it; 0 if only ids are known.
+    `failed` is whether the tool gave no answer, which is not the same as none found.
     """
 
     tool: str
@@ -44,6 +45,7 @@ class SearchStep:
     ms: float | None = None
     bytes: int = 0
     source: SearchSource = "reported"
+    failed: bool = False
 
     @property
     def tokens(self) -> int:
@@ -80,9 +82,9 @@ def served_line(step: SearchStep, traceparent: str) -> bytes:
     return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def read_served(path: Path, start: int) -> Iterator[tuple[str, SearchStep]]:
-    """The searches that such a file gained since `start`, each with its trace; torn ones wait."""
-    for _end, line in complete_lines(path, start):
+def read_served(content: bytes) -> Iterator[tuple[str, SearchStep]]:
+    """The searches in lines of such a file, each with its trace."""
+    for line in content.splitlines():
         record = parse_object(line) or {}
         yield str(record.get("traceparent", "")), _read_step(record)
 
@@ -109,6 +111,7 @@ def step_lines(query_id: str, trial: int, steps: Iterable[SearchStep]) -> bytes:
                 "ms": step.ms,
                 "bytes": step.bytes,
                 "tokens": step.tokens,
+                **({"failed": True} if step.failed else {}),
             },
             option=orjson.OPT_APPEND_NEWLINE,
         )
@@ -152,4 +155,5 @@ def _read_step(record: Mapping[str, Any]) -> SearchStep:
         ms=record.get("ms"),
         bytes=int(record.get("bytes") or 0),
         source=record.get("source", "reported"),
+        failed=record.get("failed") is True,
     )

@@ -3,6 +3,8 @@
 import asyncio
 import json
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,10 @@ import httpx
 import pytest
 from mcp import Client
 from mcp.server.mcpserver import MCPServer
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import Route
 from tests.evaluation.searching_agents import (
     DATASET,
     SIZE,
@@ -33,6 +39,7 @@ from assay.evaluation.recorder import (
     open_recorder,
 )
 from assay.evaluation.run import Run
+from assay.report.terminal import search_lines
 from assay.run.config import RunConfig
 from assay.serve.mcp.app import mcp_app
 from assay.serve.retrieval import Retrieval, open_retrieval
@@ -216,7 +223,7 @@ async def test_a_private_run_keeps_no_query_of_a_search(tmp_path: Path) -> None:
 async def test_the_address_refuses_what_it_cannot_search(recorder_address: str) -> None:
     settings = config("rest:http://127.0.0.1:1/x?q={query}")
     async with open_recorder(settings, DATASET, lambda _message: None) as recorder:
-        with recorder.question(Query("q1", "word1")) as session:
+        async with recorder.question(Query("q1", "word1")) as session:
             url = f"{recorder.url}/q/{session.token}/search"
             async with httpx.AsyncClient() as http:
 
@@ -237,7 +244,10 @@ async def test_the_address_refuses_what_it_cannot_search(recorder_address: str) 
 async def test_two_fixed_agents_at_once_are_counted_as_unattributed(recorder_address: str) -> None:
     settings = config("rest:http://127.0.0.1:1/x?q={query}")
     async with open_recorder(settings, DATASET, lambda _message: None) as recorder:
-        with recorder.question(Query("q1", "a")) as one, recorder.question(Query("q2", "b")) as two:
+        async with (
+            recorder.question(Query("q1", "a")) as one,
+            recorder.question(Query("q2", "b")) as two,
+        ):
             assert await over_rest(f"{recorder.url}/search")("word1") == ["d1"]
             assert await over_mcp(f"{recorder.url}/mcp")("word2") == ["d2"]
         assert (one.steps, two.steps, recorder.unattributed) == ([], [], 2)
@@ -247,7 +257,7 @@ async def test_a_search_with_another_trace_is_not_credited(recorder_address: str
     settings = config("rest:http://127.0.0.1:1/x?q={query}")
     stranger = {"traceparent": f"00-{'ab' * 16}-{'cd' * 8}-01"}
     async with open_recorder(settings, DATASET, lambda _message: None) as recorder:
-        with recorder.question(Query("q1", "a")) as session:
+        async with recorder.question(Query("q1", "a")) as session:
             await over_rest(f"{recorder.url}/search", stranger)("word1")
             kept = recorder.search
             with pytest.raises(SearchRefused, match="query must be"):
@@ -266,12 +276,14 @@ async def test_an_mcp_tool_behind_the_recorder_is_passed_through(recorder_addres
 
     async with serving(server.streamable_http_app()) as url:
         settings = config("rest:http://127.0.0.1:1/x?q={query}", search=f"mcp:{url}/mcp#lookup")
-        async with open_recorder(settings, DATASET, lambda _message: None) as recorder:
-            with recorder.question(Query("q1", "word1")) as session:
-                async with Client(f"{recorder.url}/q/{session.token}/mcp") as client:
-                    (tool,) = (await client.list_tools()).tools
-                    arguments = {"question": "word1", "language": "de"}
-                    result = await client.call_tool("search", arguments)
+        async with (
+            open_recorder(settings, DATASET, lambda _message: None) as recorder,
+            recorder.question(Query("q1", "word1")) as session,
+            Client(f"{recorder.url}/q/{session.token}/mcp") as client,
+        ):
+            (tool,) = (await client.list_tools()).tools
+            arguments = {"question": "word1", "language": "de"}
+            result = await client.call_tool("search", arguments)
     assert set(tool.input_schema["properties"]) == {"question", "language"}
     assert result.structured_content == {"hits": [{"id": "d1", "note": "de"}], "took": 3}
     (step,) = session.steps
@@ -299,13 +311,11 @@ async def test_a_tool_that_fails_is_said_to_the_agent() -> None:
         raise RuntimeError("no index")
 
     recorder = SearchRecorder(as_agent(broken, name="python:broken"), DATASET)
-    with (
-        recorder.question(Query("q1", "a")) as session,
-        pytest.raises(SearchRefused, match="the search tool failed"),
-    ):
-        await recorder.search(session, "token", "word1")
+    async with recorder.question(Query("q1", "a")) as session:
+        with pytest.raises(SearchRefused, match="the search tool failed"):
+            await recorder.search(session, "token", "word1")
     (step,) = session.steps
-    assert step.doc_ids == ()
+    assert (step.doc_ids, step.failed) == ((), True)
 
 
 async def test_an_address_that_cannot_be_used_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -345,7 +355,7 @@ async def test_eight_clients_at_once_through_one_address(recorder_address: str) 
     async with open_recorder(settings, DATASET, lambda _message: None) as recorder:
 
         async def ask(number: int) -> bool:
-            with recorder.question(Query(f"q{number}", f"word{number}")) as session:
+            async with recorder.question(Query(f"q{number}", f"word{number}")) as session:
                 search = (over_rest, over_mcp)[number % 2]
                 path = "search" if number % 2 == 0 else "mcp"
                 url = f"{recorder.url}/q/{session.token}/{path}"
@@ -372,8 +382,114 @@ async def test_a_server_that_runs_already_can_record(traces: bool, tmp_path: Pat
     check_attribution(found, "traceparent" if traces else "one at a time")
 
 
-async def test_a_file_of_searches_has_to_be_there(tmp_path: Path) -> None:
-    settings = config("python:m:f", search="", searches=str(tmp_path / "none.jsonl"))
+@pytest.mark.parametrize("place", ["none.jsonl", "http://127.0.0.1:1/searches.jsonl"])
+async def test_a_record_of_searches_has_to_be_there(place: str, tmp_path: Path) -> None:
+    settings = config("python:m:f", search="", searches=place)
     agent = as_agent(lambda query, top_k: [], name="python:f")
-    with pytest.raises(UsageError, match="start: assay serve mcp --record"):
+    with pytest.raises(UsageError, match="with: assay serve mcp --record"):
         await run(settings, tmp_path, agent=agent)
+
+
+@pytest.mark.parametrize("ranges", [True, False])
+@pytest.mark.parametrize("traces", [True, False])
+async def test_a_record_is_read_from_an_address(ranges: bool, traces: bool, tmp_path: Path) -> None:
+    """Also where the server knows no ranges; searches of others are credited to no question."""
+    record = tmp_path / "searches.jsonl"
+    record.write_text('{"query": "from before", "ids": ["d1"]}\n')
+
+    async def load(_progress: Any) -> Retrieval:
+        return open_retrieval(DATASET, "bm25")
+
+    async def served(request: Request) -> Response:
+        if ranges:
+            return FileResponse(record)
+        return Response(record.read_bytes())
+
+    files = Starlette(routes=[Route("/s.jsonl", served)])
+    async with serving(mcp_app(load, record=record)) as tool, serving(files) as address:
+        service = SearchingService(fixed=f"{tool}/search_nfcorpus", traces=traces)
+        async with serving(service.app) as url:
+            place = f"{address}/s.jsonl"
+            settings = config(f"a2a:{url}", search="", searches=place, concurrency=4)
+            found = await run(settings, tmp_path / "runs")
+    check_attribution(found, "traceparent" if traces else "one at a time")
+
+
+async def test_a_second_run_does_not_share_the_address_of_another(recorder_address: str) -> None:
+    settings = config("rest:http://127.0.0.1:1/x?q={query}")
+    async with open_recorder(settings, DATASET, lambda _message: None):
+        with pytest.raises(UsageError, match=r"port \d+ is taken .* ASSAY_RECORDER="):
+            async with open_recorder(settings, DATASET, lambda _message: None):
+                pass
+
+
+async def test_a_search_service_needs_no_place_for_the_query(recorder_address: str) -> None:
+    asked: list[Any] = []
+
+    async def search(request: Request) -> Response:
+        asked.append(await request.json())
+        found = [{"doc_id": "d1"}] if request.url.path == "/good" else {"n": 1}
+        return JSONResponse({"results": found})
+
+    app = Starlette(routes=[Route("/{path}", search, methods=["POST"])])
+    async with serving(app) as url:
+        settings = config("rest:http://127.0.0.1:1/x?q={query}", search=f"rest:{url}/good")
+        async with open_recorder(settings, DATASET, lambda _message: None) as recorder:
+            assert (await over_rest(f"{recorder.url}/search")("word1")) == ["d1"]
+        assert asked[-1] == {"query": "word1", "top_k": 3}
+        bad = config("rest:http://127.0.0.1:1/x?q={query}", search=f"rest:{url}/bad")
+        with pytest.raises(UsageError, match=r"no list of documents.* --map is about the agent"):
+            async with open_recorder(bad, DATASET, lambda _message: None):
+                pass
+
+
+async def test_failed_searches_and_what_was_used_are_counted(tmp_path: Path) -> None:
+    def tool(query: str, top_k: int) -> list[str]:
+        if query == "word3":
+            raise RuntimeError("no index")
+        return ["d1"]
+
+    async def find(query: str, top_k: int, search: Any) -> dict[str, Any]:
+        try:
+            found = [hit["doc_id"] for hit in await search(query)]
+        except SearchRefused:
+            found = []
+        return {"doc_ids": found, "usage": {"input_tokens": 100, "cost_usd": 0.01}}
+
+    recorder = SearchRecorder(as_agent(tool, name="python:tool"), DATASET)
+
+    @asynccontextmanager
+    async def opened(*_given: Any) -> AsyncIterator[SearchRecorder]:
+        yield recorder
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("assay.evaluation.recorder.open_recorder", opened)
+        found = await run(config("python:m:find"), tmp_path, agent=as_agent(find, name="python:f"))
+    search = found.report.search
+    assert search is not None
+    assert search.failed == 1
+    assert search.usage == {"input_tokens": 100 * SIZE, "cost_usd": pytest.approx(0.01 * SIZE)}
+    shown = " ".join(f"{name} {text}" for name, text in search_lines(search))
+    assert "1 search failed" in shown
+    assert "usage 100 input tokens, $0.01" in shown
+
+
+async def test_a_private_run_that_is_resumed_does_not_guess_reasons(tmp_path: Path) -> None:
+    asked: list[str] = []
+    events = Events()
+
+    async def find(query: str, top_k: int, search: Any) -> list[str]:
+        asked.append(query)
+        if len(asked) == 6:
+            events.stop.set()
+        return [hit["doc_id"] for hit in await search("word9", top_k=1)]
+
+    agent = as_agent(find, name="python:find")
+    settings = config("python:m:find", concurrency=1, private=True)
+    first = await run_evaluation(settings, DATASET, out=tmp_path, events=events, agent=agent)
+    found = await run(settings, tmp_path, agent=agent, resume=first.folder)
+    assert found.report.search is not None
+    assert found.report.search.blame is not None
+    reasons = found.report.search.blame.counts
+    assert reasons.keys() <= {"not known", "reformulated away", "never asked for"}
+    assert reasons.get("not known", 0) + reasons.get("reformulated away", 0) > 0

@@ -1,9 +1,11 @@
 """Planted agents: each fault of an agent that searches shows in its own figure."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 
@@ -14,6 +16,7 @@ from assay.evaluation.evaluation import run_evaluation
 from assay.evaluation.merge import merge, merged_config
 from assay.evaluation.run import Run
 from assay.evaluation.searching import SearchedCalls, measure_searches, read_evidence
+from assay.metrics.searches import Groups
 from assay.run.calls import CallLog
 from assay.run.config import RunConfig
 from assay.run.searches import SearchReport
@@ -262,21 +265,33 @@ async def test_pass_at_n_and_flaky_questions(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("gate", "message"),
-    [("pass^3>=0.5", "needs --answers and --repeat 3"), ("loop_gain>0", "add --search TARGET")],
+    [("pass^3>=0.5", "needs --answers and --repeat 3"), ("loop_gain>0", "--search TARGET")],
 )
 async def test_gates_that_this_run_cannot_have(gate: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=message):
         await measured(ignores, tmp_path, search="", gates=(gate,))
 
 
-async def test_evidence_in_groups(tmp_path: Path) -> None:
-    path = tmp_path / "evidence.jsonl"
-    path.write_text('{"query_id": "q1", "groups": [["d1", "d9"], ["d4"]]}\n')
-    assert read_evidence(path) == {"q1": [{"d1", "d9"}, {"d4"}]}
-    for groups in ("[[]]", '["d1"]', '"d1"', "[]"):
-        path.write_text(f'{{"query_id": "q1", "groups": {groups}}}\n')
-        with pytest.raises(UsageError, match=r"evidence.jsonl:1: not a line of evidence"):
-            read_evidence(path)
+@pytest.mark.parametrize("zipped", [True, False])
+def test_evidence_in_groups(zipped: bool, tmp_path: Path) -> None:
+    def read(line: str) -> dict[str, Groups]:
+        if not zipped:
+            (tmp_path / "evidence.jsonl").write_text(line + "\n")
+            return read_evidence(tmp_path, HOPS)
+        with ZipFile(tmp_path / "hops.zip", "w") as archive:
+            archive.writestr("hops/evidence.jsonl", line)
+        return read_evidence(tmp_path / "hops.zip", HOPS)
+
+    first, second, third = list(HOPS.documents)[:3]
+    query_id = next(iter(HOPS.queries))
+    line = {"query_id": query_id, "groups": [[first, second], [third]]}
+    assert read(json.dumps(line)) == {query_id: [{first, second}, {third}]}
+    wrong: list[Any] = [[[]], [first], first, [], [[first], ["unknown"]]]
+    for groups in wrong:
+        with pytest.raises(UsageError, match=r"evidence.jsonl:1: not evidence of this data set"):
+            read(json.dumps({**line, "groups": groups}))
+    with pytest.raises(UsageError, match="does not have 'q99'"):
+        read(json.dumps({**line, "query_id": "q99"}))
 
 
 async def test_shards_are_merged_with_their_searches(tmp_path: Path) -> None:

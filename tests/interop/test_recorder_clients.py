@@ -36,16 +36,16 @@ async def found_by(kind: str, url: str, query: str) -> list[str]:
 
 @pytest.mark.parametrize("kind", ["fastmcp", "langchain", "mcp-1.8"])
 async def test_a_foreign_client_is_recorded(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(ADDRESS_VARIABLE, raising=False)
+    monkeypatch.setenv(ADDRESS_VARIABLE, "http://127.0.0.1:0")
     config = RunConfig(target="a2a:http://127.0.0.1:1", dataset="tiny", search="builtin:bm25")
-    async with open_recorder(config, DATASET, lambda _message: None) as recorder:
-        with (
-            recorder.question(Query("q1", "word1")) as one,
-            recorder.question(Query("q2", "word2")) as two,
-        ):
-            urls = [f"{recorder.url}/q/{session.token}/mcp" for session in (one, two)]
-            found = await asyncio.gather(
-                found_by(kind, urls[0], "word1"), found_by(kind, urls[1], "word2")
-            )
+    async with (
+        open_recorder(config, DATASET, lambda _message: None) as recorder,
+        recorder.question(Query("q1", "word1")) as one,
+        recorder.question(Query("q2", "word2")) as two,
+    ):
+        urls = [f"{recorder.url}/q/{session.token}/mcp" for session in (one, two)]
+        found = await asyncio.gather(
+            found_by(kind, urls[0], "word1"), found_by(kind, urls[1], "word2")
+        )
     assert list(found) == [["d1"], ["d2"]]
     assert [[step.query for step in each.steps] for each in (one, two)] == [["word1"], ["word2"]]

@@ -350,7 +350,7 @@ class Evaluation:
         async def send(query: Query) -> AgentAnswer:
             if searches is None:
                 return resolver.resolve(await agent.ask(query.text, config.top_k))
-            with searches.question(query):
+            async with searches.question(query):
                 return resolver.resolve(await agent.ask(query.text, config.top_k))
 
         def with_searches(call: Call) -> Call:
@@ -394,7 +394,7 @@ class Evaluation:
     ) -> bool:
         """Wait until the agent can work; whether it has to be asked one question at a time."""
         query, config, serial = warm_up_query(self.dataset, self.queries), self.config, False
-        with searches.question(query) if searches else nullcontext():
+        async with searches.question(query) if searches else nullcontext():
             found = await warm_up(agent, query, config, say=events.message, stop=events.stop)
         if searches is not None:
             messages, serial = await searches.rehearse(agent, query, config)

@@ -1,7 +1,7 @@
 """Stands between an agent and its search tool during a run, and records every search.
 
     async with open_recorder(config, dataset, say) as recorder:
-        with recorder.question(query) as session:  # every target tells its agent the address
+        async with recorder.question(query) as session:  # its target tells the agent the address
             answer = await agent.ask(query.text, config.top_k)
         session.steps                              # what it searched for, in order
 
@@ -15,21 +15,27 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
+import httpx
 import orjson
 
 from assay.data.dataset import Dataset, Query
 from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.evaluation.plan import open_agent
 from assay.extras import missing_extra
+from assay.files import open_file
+from assay.net.client import open_client
+from assay.net.http import fetch
 from assay.net.json import parse_json
+from assay.net.outbound import UNRESTRICTED
+from assay.net.redact import redact_url
 from assay.run.calls import AskKey
 from assay.run.config import RunConfig
 from assay.steps import MAX_STEPS, SearchSource, SearchStep, read_served, trace_id_of
@@ -57,6 +63,8 @@ MAX_TOP_K = 100
 MAX_QUERY = 64 * 1024
 """Characters of a query: an agent that sends more has put a document there."""
 _BODY_LIMIT = 2**20
+_MAX_RECORD_BYTES = 100_000_000
+_READ_SECONDS = 10.0
 _TOOL = "search"
 _SCHEMA = {
     "type": "object",
@@ -84,7 +92,6 @@ class SearchSession:
     token: str = field(default_factory=lambda: secrets.token_urlsafe(16))
     trace_id: str = field(default_factory=lambda: secrets.token_hex(16))
     steps: list[SearchStep] = field(default_factory=list)
-    start: int = 0
 
 
 class ToolResult(NamedTuple):
@@ -114,22 +121,25 @@ class SearchRecorder:
         self._open: dict[str, SearchSession] = {}
         self._last: dict[AskKey, tuple[SearchStep, ...]] = {}
 
-    @contextmanager
-    def question(self, query: Query) -> Iterator[SearchSession]:
+    @asynccontextmanager
+    async def question(self, query: Query) -> AsyncIterator[SearchSession]:
         """Record the searches that are made within the block for `query`."""
         session = SearchSession((query.id, query.trial))
+        await self.collect()
         self._open[session.token] = session
         current = CURRENT_SEARCH.set(self._address(session))
         try:
             yield session
         finally:
             CURRENT_SEARCH.reset(current)
-            self.collect(session)
-            del self._open[session.token]
-            self._last[session.key] = tuple(session.steps)
+            try:
+                await self.collect()
+            finally:
+                del self._open[session.token]
+                self._last[session.key] = tuple(session.steps)
 
-    def collect(self, session: SearchSession) -> None:
-        """Add what was recorded elsewhere for a question that ends; nothing here."""
+    async def collect(self) -> None:
+        """Take in what was recorded elsewhere, before a question begins and when it ends."""
 
     def take_steps(self, key: AskKey) -> tuple[SearchStep, ...]:
         """The searches of the last attempt at a question, which are forgotten here."""
@@ -194,12 +204,12 @@ class SearchRecorder:
         if session is not None and len(session.steps) >= MAX_STEPS:
             raise SearchRefused(429, f"a question may have at most {MAX_STEPS} searches")
         started = time.perf_counter()
-        found = ToolResult([], AgentAnswer(()))
+        found, failed = ToolResult([], AgentAnswer(())), True
         try:
             # The tool is asked by Assay, not by the agent: it must not be told where to search.
             current = CURRENT_SEARCH.set(None)
             try:
-                found = await search()
+                found, failed = await search(), False
             finally:
                 CURRENT_SEARCH.reset(current)
         except AgentFailure as failure:
@@ -216,6 +226,7 @@ class SearchRecorder:
                         ms=round(1000 * (time.perf_counter() - started), 3),
                         bytes=len(orjson.dumps(found.results)) if ids else 0,
                         source=source,
+                        failed=failed,
                     )
                 )
         return found
@@ -281,39 +292,71 @@ class SearchRecorder:
     async def _try(
         self, agent: Agent, query: Query, config: RunConfig
     ) -> tuple[list[SearchStep], AgentFailure | None]:
-        with self.question(query) as session:
+        found: AgentFailure | None = None
+        async with self.question(query) as session:
             try:
                 async with asyncio.timeout(config.timeout):
                     await agent.ask(query.text, config.top_k)
             except AgentFailure as failure:
-                return session.steps, failure
+                found = failure
             except TimeoutError:
-                return session.steps, AgentFailure(FailureKind.TIMEOUT, "no answer in time")
-        return session.steps, None
+                found = AgentFailure(FailureKind.TIMEOUT, "no answer in time")
+        return session.steps, found
 
 
 class FollowedSearches(SearchRecorder):
-    """Reads the searches that `assay serve mcp --record FILE` writes while questions are asked."""
+    """Reads the searches that a server with `assay serve mcp --record FILE` writes, while questions
+    are asked: from that file, or from the address that serves it.
+    """
 
-    def __init__(self, path: Path, dataset: Dataset) -> None:
+    def __init__(self, place: str, dataset: Dataset, http: httpx.AsyncClient) -> None:
         super().__init__(None, dataset)
-        self._path = path
+        self._place = place
+        self._http = http
+        self._offset = 0
+        self._reading = asyncio.Lock()
 
-    @contextmanager
-    def question(self, query: Query) -> Iterator[SearchSession]:
-        """Record the searches that are served within the block."""
-        start = self._path.stat().st_size
-        with super().question(query) as session:
-            session.start = start
-            yield session
+    async def skip(self) -> None:
+        """Pass over what was recorded before this run. Raises `UsageError` if nothing is there."""
+        try:
+            while lines := await self._read():
+                self._offset += len(lines)
+        except (AgentFailure, OSError) as failure:
+            raise UsageError(
+                f"--searches {redact_url(self._place)}: {failure}; start the search server with: "
+                "assay serve mcp --record FILE"
+            ) from None
 
-    def collect(self, session: SearchSession) -> None:
-        """The searches of this question by their trace, or all of them if no other is open."""
-        for traceparent, step in read_served(self._path, session.start):
-            if trace_id_of(traceparent) == session.trace_id:
-                session.steps.append(replace(step, source="traceparent"))
-            elif not traceparent and len(self._open) == 1:
-                session.steps.append(replace(step, source="one at a time"))
+    async def collect(self) -> None:
+        """Credit each new search by its trace, or to the only question that is open."""
+        async with self._reading:
+            try:
+                lines = await self._read()
+            except (AgentFailure, OSError):
+                return  # the next question that begins or ends reads them
+            self._offset += len(lines)
+            for traceparent, step in read_served(lines):
+                session, source = self.find_session("", traceparent)
+                if session is not None and len(session.steps) < MAX_STEPS:
+                    session.steps.append(replace(step, source=source))
+
+    async def _read(self) -> bytes:
+        """The complete lines behind the offset."""
+        start = self._offset
+        if "://" in self._place:
+            headers = {"Range": f"bytes={start}-"}
+            limit = _MAX_RECORD_BYTES
+            reply = await fetch(
+                self._http, "GET", self._place, headers=headers, timeout=_READ_SECONDS, limit=limit
+            )
+            if reply.status not in (200, 206, 416):  # 416: nothing new
+                raise AgentFailure(FailureKind.PROTOCOL, f"HTTP {reply.status}")
+            new = {200: reply.body[start:], 206: reply.body, 416: b""}[reply.status]
+        else:
+            with open_file(Path(self._place)) as file:
+                file.seek(start)
+                new = file.read(_MAX_RECORD_BYTES)
+        return new[: new.rfind(b"\n") + 1]  # a torn line waits
 
 
 @asynccontextmanager
@@ -324,14 +367,15 @@ async def open_recorder(
     if config.search and config.searches:
         raise UsageError("--search and --searches both say where searches are; pass one of them")
     if config.searches:
-        path = Path(config.searches)
-        if not path.is_file():
-            raise UsageError(f"no file {path}; start: assay serve mcp --record {path}")
-        yield FollowedSearches(path, dataset)
+        async with open_client(UNRESTRICTED, max_bytes=_MAX_RECORD_BYTES) as http:
+            followed = FollowedSearches(config.searches, dataset, http)
+            await followed.skip()
+            yield followed
         return
     tool = open_agent(search_config(config), dataset)
     await tool.open()
     try:
+        await _require_ids(tool, config, dataset)
         recorder = SearchRecorder(tool, dataset)
         if parse_target(config.target).kind == "python":
             yield recorder
@@ -344,6 +388,25 @@ async def open_recorder(
             raise missing_extra(error) or error from None
     finally:
         await tool.close()
+
+
+async def _require_ids(tool: Agent, config: RunConfig, dataset: Dataset) -> None:
+    """Raise `UsageError` if the answers of the tool cannot be read: every search would fail."""
+    query = next(iter(dataset.queries.values()), None)
+    if query is None:
+        return
+    try:
+        async with asyncio.timeout(config.timeout):
+            await tool.ask(query.text, 1)
+    except TimeoutError:
+        return  # it may be loading
+    except AgentFailure as failure:
+        if failure.kind is FailureKind.INVALID_ANSWER:
+            raise UsageError(
+                f"--search {redact_url(config.search)}: {str(failure).partition('; ')[0]}; --map is"
+                ' about the agent: let the tool answer {"results": [{"doc_id": ...}]}, or call it '
+                "in a function, --search python:module:function"
+            ) from None
 
 
 def search_config(config: RunConfig) -> RunConfig:
@@ -364,7 +427,7 @@ def search_config(config: RunConfig) -> RunConfig:
 async def _listening(
     make_app: "Callable[[], ASGIApp]", say: Callable[[str], None]
 ) -> AsyncIterator[str]:
-    """Serve on `ASSAY_RECORDER`, or on a free port if the usual one is taken; the address."""
+    """Serve on `ASSAY_RECORDER`; the address. Port 0 is any free port."""
     import uvicorn
 
     wanted = urlsplit(os.environ.get(ADDRESS_VARIABLE) or DEFAULT_ADDRESS)
@@ -372,21 +435,22 @@ async def _listening(
         port = wanted.port
     except ValueError:  # above 65535
         port = None
-    if wanted.scheme != "http" or not wanted.hostname or not port:
+    if wanted.scheme != "http" or not wanted.hostname or port is None:
         raise UsageError(
             f"{ADDRESS_VARIABLE} must be like {DEFAULT_ADDRESS}, got {wanted.geturl()!r}"
         )
     local = wanted.hostname in ("127.0.0.1", "localhost")
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    host = "127.0.0.1" if local else "0.0.0.0"  # agents in containers need more than loopback
-    try:
-        listener.bind((host, port))
+    try:  # agents in containers need more than loopback
+        listener.bind(("127.0.0.1" if local else "0.0.0.0", port))
     except OSError as error:
-        if ADDRESS_VARIABLE in os.environ:
-            raise UsageError(f"cannot listen on port {port}: {error.strerror}") from None
-        say(f"port {port} is taken, so searches are recorded on another")
-        listener.bind((host, 0))
+        listener.close()
+        # On another port, an agent whose tool address is fixed would search in the other run.
+        raise UsageError(
+            f"port {port} is taken ({error.strerror}), maybe by another run that records searches; "
+            f"set {ADDRESS_VARIABLE}=http://127.0.0.1:PORT, or :0 for any free port"
+        ) from None
     url = f"http://{wanted.hostname}:{listener.getsockname()[1]}"
     settings = uvicorn.Config(
         make_app(),

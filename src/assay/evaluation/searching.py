@@ -13,8 +13,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Protocol
+from zipfile import ZipFile, is_zipfile
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from assay.metrics.scoring import score_rankings
 from assay.metrics.searches import SEARCH_FIGURES, Groups, Trajectory, best_order, found_share
 from assay.metrics.statistics import summarize
 from assay.net.json import parse_json
+from assay.report.numbers import counted
 from assay.run.calls import Call
 from assay.run.config import RunConfig
 from assay.run.searches import (
@@ -45,28 +47,54 @@ Ids = tuple[str, ...]
 EVIDENCE_FILE = "evidence.jsonl"
 MAX_BLAMED = 300
 """Missing documents that are looked for on the tool; a sample of them if there are more."""
-_MAX_DEPTH = 100
+_MAX_DEPTH = 100  # the most that built-in retrievers return
+_MAX_EVIDENCE_BYTES = 100_000_000
 _TITLE_DEPTH = 10
 _CURVE_CALLS = 20
 _TOKEN_BUDGETS = (1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000)
 _UNBOUNDED = {"calls", "loop_gain"}
 
 
-def read_evidence(path: Path) -> dict[str, Groups]:
-    """`{"query_id", "groups": [["d1", "d9"], ["d4"]]}` a line; nothing if there is no such file."""
+def read_evidence(place: Path, dataset: Dataset) -> dict[str, Groups]:
+    """The lines of `evidence.jsonl` in the folder or zip file of a data set, if there is one.
+
+    Raises `UsageError` for a line that is not `{"query_id", "groups": [["d1", "d9"], ["d4"]]}`, or
+    that names what the data set does not have: its question could never be complete.
+    """
     found: dict[str, Groups] = {}
-    for number, line in enumerate(read_lines(path) if path.is_file() else (), start=1):
+    for number, line in enumerate(_evidence_lines(place), start=1):
+        problem = 'write: {"query_id": "q1", "groups": [["d1", "d9"], ["d4"]]}'
         try:
             record = parse_json(line)
-            groups = [frozenset(group) for group in record["groups"]]
+            groups = [frozenset(map(str, group)) for group in record["groups"]]
             lists = [record["groups"], *record["groups"]]
-            if not all(isinstance(each, list) and each for each in lists):
-                raise ValueError("not lists of ids")
+            named = {str(record["query_id"])} - dataset.queries.keys()
+            if dataset.corpus_ids is not None:
+                named |= frozenset().union(*groups) - set(dataset.corpus_ids)
+            if named:
+                problem = f"{dataset.name!r} does not have {min(named)!r}"
+            if named or not all(isinstance(each, list) and each for each in lists):
+                raise ValueError(problem)
             found[str(record["query_id"])] = groups
         except (KeyError, TypeError, ValueError):
-            shape = '{"query_id": "q1", "groups": [["d1", "d9"], ["d4"]]}'
-            raise UsageError(f"{path}:{number}: not a line of evidence; write: {shape}") from None
+            where = f"{place / EVIDENCE_FILE}:{number}"
+            raise UsageError(f"{where}: not evidence of this data set; {problem}") from None
     return found
+
+
+def _evidence_lines(place: Path) -> Iterable[bytes]:
+    path = place / EVIDENCE_FILE
+    if path.is_file():
+        return read_lines(path)
+    if not place.is_file() or not is_zipfile(place):
+        return ()
+    with ZipFile(place) as archive:
+        for entry in archive.infolist():
+            if PurePosixPath(entry.filename).name == EVIDENCE_FILE:
+                if entry.file_size > _MAX_EVIDENCE_BYTES:
+                    raise UsageError(f"{place}: {EVIDENCE_FILE} is larger than 100 MB")
+                return archive.read(entry).splitlines()
+    return ()
 
 
 class ReadsCalls(Protocol):
@@ -88,7 +116,7 @@ class SearchedCalls:
     def evidence(self) -> Mapping[str, Groups]:
         """The groups of each question: those of `evidence.jsonl`, else its relevant documents."""
         judgments = self.dataset.judgments_in(self.config.split)
-        given = read_evidence(Path(self.config.dataset) / EVIDENCE_FILE)
+        given = read_evidence(Path(self.config.dataset), self.dataset)
         found = {}
         for query in self.queries:
             grades = judgments.get(query.id, {})
@@ -267,6 +295,8 @@ async def _reason(
         deeper = await replay.search(step.query, 2 * len(step.doc_ids)) if step.query else ()
         if doc_id in (deeper or ()):
             return "cut too early"
+    if not all(step.query for step in call.steps):
+        return "not known"  # a private run that was resumed has no queries left
     return "stopped early" if len(call.steps) < budget else "never asked for"
 
 
@@ -295,6 +325,7 @@ def summarize_searches(
         questions=len(calls),
         searched=sum(bool(call.steps) for call in calls),
         unattributed=unattributed,
+        failed=sum(step.failed for call in calls for step in call.steps),
         figures=_figures(rows, paths, searched.config.seed),
         calls=_spread([len(call.steps) for call in calls]),
         tokens=_spread([sum(path.tokens) for path in paths]),
@@ -313,6 +344,7 @@ def _figures(
 ) -> dict[str, SearchFigure]:
     # No agent can see more of the evidence than the documents that it was shown could hold.
     room = [min(1.0, sum(map(len, path.shown)) / len(path.evidence)) for path in paths]
+    deep = sum(len(path.seen) > _MAX_DEPTH for path in paths)
     found = {}
     for name in SEARCH_FIGURES:
         values = [row.figures[name] for row in rows if name in row.figures]
@@ -321,12 +353,16 @@ def _figures(
         # A difference is resampled as in a comparison: a bounded interval would be too wide.
         bounds = None if name in _UNBOUNDED else (0.0, 1.0)
         summary = summarize(values, seed=seed, bounds=bounds)
+        note = ""
+        if name == "loop_gain" and deep:
+            note = f"one search was cut at {_MAX_DEPTH} results for {counted(deep, 'question')}"
         found[name] = SearchFigure(
             mean=summary.mean,
             low=summary.low,
             high=summary.high,
             questions=summary.n,
             ceiling=float(np.mean(room)) if name == "evidence_recall" else None,
+            note=note,
         )
     return found
 

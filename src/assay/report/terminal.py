@@ -443,6 +443,8 @@ def search_lines(search: "SearchReport") -> Iterator[tuple[str, str]]:
     if search.unattributed:
         words = counted(search.unattributed, "search belongs", "searches belong")
         yield "", f"{words} to no question: ask one at a time with --concurrency 1"
+    if search.failed:
+        yield "", f"{counted(search.failed, 'search', 'searches')} failed: see the tool's own log"
     figures = search.figures
     complete = percent(figures["evidence_complete"].mean)
     yield "evidence", f"{_figure(figures['evidence_recall'])} seen, complete for {complete}"
@@ -455,11 +457,18 @@ def search_lines(search: "SearchReport") -> Iterator[tuple[str, str]]:
         yield "loss", f"{lost}, {figure(dropped)} was seen and dropped or misranked"
     if gain := figures.get("loop_gain"):
         yield "loop", _loop(gain, search.calls.mean)
+        if gain.note:
+            yield "", gain.note
     known = [(figures[name], words) for name, words in _EFFORT.items() if name in figures]
     effort = [f"{percent(found.mean)} {words}" for found, words in known]
     if search.per_right:
         effort.append(f"{search.per_right['calls']:.1f} searches a right answer")
     yield "effort", "; ".join(effort)
+    if search.usage:
+        each = {name: amount / search.questions for name, amount in search.usage.items()}
+        yield "usage", f"{_usage(each)} a question"
+        if right := {name: search.per_right[name] for name in each if name in search.per_right}:
+            yield "", f"{_usage(right)} a right answer"
     if blame := search.blame:
         reasons = ", ".join(f"{number} {reason}" for reason, number in blame.counts.items())
         is_all = blame.examined == blame.documents
@@ -472,6 +481,15 @@ _EFFORT = {
     "overrun": "of searches after the last new evidence",
     "kept": "of the evidence kept",
 }
+
+
+def _usage(amounts: "Mapping[str, float]") -> str:
+    """What the agent says it used: tokens and dollars."""
+    names = {"input_tokens": "input tokens", "output_tokens": "output tokens"}
+    return ", ".join(
+        dollars(amount) if name == "cost_usd" else f"{count(round(amount))} {names[name]}"
+        for name, amount in amounts.items()
+    )
 
 
 def _loop(gain: "SearchFigure", calls: float) -> str:

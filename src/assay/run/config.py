@@ -386,9 +386,10 @@ class RunConfig:
     )
     searches: str = _option(
         "",
-        "Read the searches of the agent from the file that `assay serve mcp --record` writes.",
-        metavar="FILE",
-        label="File of recorded searches",
+        "Read the searches of the agent from the file that `assay serve mcp --record` writes, or "
+        "from the address that serves it.",
+        metavar="FILE|URL",
+        label="Recorded searches",
         same_in_shards=True,
         group="Data",
     )

@@ -8,19 +8,28 @@ from assay.metrics.searches import SEARCH_FIGURES
 from assay.run.run_record import RunRecord
 
 Blame = Literal[
-    "not findable", "reformulated away", "cut too early", "stopped early", "never asked for"
+    "not findable",
+    "reformulated away",
+    "cut too early",
+    "not known",
+    "stopped early",
+    "never asked for",
 ]
 """Why a needed document was never shown, in the order in which it is decided."""
 
 
 class SearchFigure(RunRecord):
-    """A figure over the questions that have it, with a 95% interval."""
+    """A figure over the questions that have it, with a 95% interval.
+
+    `note` is what to know about it, such as where the tool limits it.
+    """
 
     mean: float
     low: float | None
     high: float | None
     questions: int
     ceiling: float | None = None
+    note: str = ""
 
 
 class Spread(RunRecord):
@@ -71,6 +80,7 @@ class SearchReport(RunRecord):
         questions: how many there are, over all trials.
         searched: for how many of them the agent searched at all.
         unattributed: searches that belong to no question.
+        failed: searches that the tool did not answer; they count as calls that showed nothing.
         per_right: what one right answer took, with answers.
     """
 
@@ -79,6 +89,7 @@ class SearchReport(RunRecord):
     questions: int
     searched: int
     unattributed: int = 0
+    failed: int = 0
     figures: dict[str, SearchFigure]
     calls: Spread
     tokens: Spread
