@@ -151,15 +151,6 @@ async def test_each_fault_has_its_figure(
     assert {name: figures[name] for name in expected} == pytest.approx(expected, abs=1e-9)
 
 
-async def test_losses_add_up_to_what_is_lost(tmp_path: Path) -> None:
-    for agent in (two_hops, repeats, stops_early, drops, ignores, leaks):
-        run = await measured(agent, tmp_path)
-        assert run.report.search is not None
-        figures = run.report.search.figures
-        lost = 1 - run.report.metrics["ndcg@2"]
-        assert figures["search_loss"].mean + figures["selection_loss"].mean == pytest.approx(lost)
-
-
 async def test_missing_documents_are_blamed(tmp_path: Path) -> None:
     report, _ = await searches(repeats, tmp_path)
     assert report.blame is not None

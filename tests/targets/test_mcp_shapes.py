@@ -68,7 +68,7 @@ async def test_a_shape_is_measured(shape: str, mapping: tuple[str, ...], used: s
     [
         (
             "list_of_lists",
-            "requires 'collection_name'; pass: --map arg.collection_name=VALUE",
+            "requires 'collection_name'; set it with: --map arg.collection_name=VALUE",
         ),
         ("only_names", "name it with: --map query=collection_name"),
     ],

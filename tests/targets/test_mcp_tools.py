@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from mcp_types import Tool
 
-from assay.errors import TargetError, UsageError
+from assay.errors import TargetError
 from assay.targets.answer_reader import parse_mapping
 from assay.targets.mcp import find_search_tool
 
@@ -37,11 +37,6 @@ def test_arguments_are_found_by_their_names(
 ) -> None:
     found = find_search_tool([tool("search", **arguments)], None, {})
     assert (found.query.name, found.top_k and found.top_k.name) == (query, top_k)
-
-
-def test_the_one_required_text_of_a_search_is_its_query() -> None:
-    found = find_search_tool([tool("find_docs", "", ("topic",), topic=TEXT, lang=TEXT)], None, {})
-    assert found.query.name == "topic"
 
 
 @pytest.mark.parametrize(
@@ -87,22 +82,10 @@ def test_the_user_can_say_what_is_what() -> None:
     }
 
 
-def test_an_argument_that_is_missing_is_named() -> None:
-    tools = [tool("search", "", ("query", "collection"), query=TEXT, collection=TEXT)]
-    with pytest.raises(TargetError, match=r"requires 'collection'.*--map arg\.collection=VALUE"):
-        find_search_tool(tools, None, {})
-
-
 def test_more_than_the_tool_takes_is_not_asked_for() -> None:
     found = find_search_tool([tool("s", query=TEXT, k={**NUMBER, "maximum": 20})], "s", {})
     assert found.arguments("x", 100) == {"query": "x", "k": 20}
     assert found.arguments("x", 5) == {"query": "x", "k": 5}
-
-
-@pytest.mark.parametrize("text", ["query", "query=", "=q", "size=3"])
-def test_a_map_that_cannot_be_understood_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="is not KEY=EXPR"):
-        parse_mapping([text])
 
 
 TEXTS = {"type": "array", "items": {"type": "string"}}
@@ -130,13 +113,6 @@ def test_a_query_is_not_put_into_an_argument_of_another_name(name: str) -> None:
     )
 
 
-def test_a_list_of_texts_gets_a_list_and_a_text_is_preferred() -> None:
-    found = find_search_tool([tool("search", query_texts=TEXTS)], None, {})
-    assert found.arguments("coffee", 3) == {"query_texts": ["coffee"]}
-    both = find_search_tool([tool("search", queries=TEXTS, question=TEXT)], None, {})
-    assert both.arguments("coffee", 3) == {"question": "coffee"}
-
-
 def test_arguments_of_an_inner_object_are_found_through_references() -> None:
     inner = {
         "type": "object",
@@ -161,9 +137,3 @@ def test_a_schema_that_refers_to_itself_ends() -> None:
     loop = {"type": "object", "properties": {"query": TEXT, "more": {"$ref": "#"}}}
     tools = [Tool(name="search", input_schema=loop)]
     assert find_search_tool(tools, None, {}).query.name == "query"
-
-
-def test_a_choice_of_values_is_offered() -> None:
-    tools = [tool("search", "", ("kind",), query=TEXT, kind={"enum": ["a", "b"]})]
-    with pytest.raises(TargetError, match=r"--map arg\.kind=a\|b"):
-        find_search_tool(tools, None, {})

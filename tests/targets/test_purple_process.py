@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.data import Dataset, Document, Query, load_dataset
-from assay.data.beir import write_beir
+from assay.data import Dataset, Document, Query
 from assay.errors import TargetError, UsageError
 from assay.evaluation.evaluation import Evaluation
 from assay.run.config import RunConfig
@@ -53,14 +52,6 @@ def alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
-
-
-async def test_a_written_data_set_is_read_back_the_same(orchard: Dataset, tmp_path: Path) -> None:
-    write_beir(orchard, tmp_path / "orchard")
-    again = load_dataset(tmp_path / "orchard")
-    assert again.fingerprint == orchard.fingerprint
-    assert again.queries == orchard.queries
-    assert again.name == "orchard"
 
 
 async def test_an_evaluation_over_real_a2a_starts_and_stops_the_agent(

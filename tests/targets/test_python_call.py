@@ -82,11 +82,6 @@ async def test_the_message_says_what_was_raised_and_where() -> None:
         await ask(divides)
 
 
-def test_an_answer_may_carry_text_and_citations() -> None:
-    answer = read_answer({"doc_ids": ["a"], "answer": "It is so.", "citations": ["a"]})
-    assert (answer.doc_ids, answer.answer, answer.citations) == (("a",), "It is so.", ("a",))
-
-
 @pytest.mark.parametrize(
     ("value", "message"),
     [
@@ -132,11 +127,6 @@ def test_a_function_that_is_misspelled_is_suggested() -> None:
         load_object("json:laods")
 
 
-def test_what_cannot_be_asked_is_not_suggested() -> None:
-    with pytest.raises(UsageError, match=r"module 'string' has no 'digit'$"):
-        load_object("string:digit")
-
-
 async def test_a_thread_that_hangs_is_replaced() -> None:
     threads = DaemonThreads()
     with pytest.raises(TimeoutError):
@@ -169,24 +159,6 @@ def raising(error: BaseException) -> Any:
         raise error
 
     return method
-
-
-@pytest.mark.parametrize(
-    ("error", "kind"),
-    [
-        (RuntimeError("boom"), FailureKind.AGENT_ERROR),
-        (ConnectionResetError("gone"), FailureKind.CONNECTION),
-        (TimeoutError("slow"), FailureKind.TIMEOUT),
-        (SystemExit(3), FailureKind.AGENT_ERROR),
-        (AgentFailure(FailureKind.PROTOCOL, "own words"), FailureKind.PROTOCOL),
-    ],
-)
-async def test_what_an_object_raises_is_a_failed_call(
-    error: BaseException, kind: FailureKind
-) -> None:
-    with pytest.raises(AgentFailure) as caught:
-        await PythonAgent(Own(ask=raising(error)), name="own").ask("query", 2)
-    assert caught.value.kind is kind
 
 
 async def test_an_object_may_answer_as_a_function_may() -> None:

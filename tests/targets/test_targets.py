@@ -229,17 +229,6 @@ def test_the_doctor_knows_a_new_kind(toy: None) -> None:
     assert found["calls"][0]["doc_ids"] == ["d1"]
 
 
-def test_the_doctor_takes_no_variable_of_a_nested_command_for_a_typo(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("ASSAY_NEXTCLOUD_CATEGORY", "notes")
-    monkeypatch.setenv("ASSAY_NEXTCLOUD_CATEGRY", "notes")
-    listed = CliRunner().invoke(app, ["doctor", "--json"])
-    unread = json.loads(listed.stdout)["unread_variables"]
-    assert "ASSAY_NEXTCLOUD_CATEGRY" in unread
-    assert "ASSAY_NEXTCLOUD_CATEGORY" not in unread
-
-
 async def test_a_bare_address_is_probed_for_a_new_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in reversed(tuple(TARGET_KINDS)):  # undone from the last, so the order comes back
         monkeypatch.delitem(TARGET_KINDS, name)

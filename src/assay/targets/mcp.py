@@ -596,7 +596,7 @@ def _search_tool(tool: Tool, mapping: Mapping[str, str]) -> SearchTool:
             f"--map arg.{each.name}={'|'.join(each.choices[:6]) or 'VALUE'}" for each in missing
         )
         named = " and ".join(repr(each.name) for each in missing)
-        raise TargetError(f"tool {tool.name!r} requires {named}; pass: {options}")
+        raise TargetError(f"tool {tool.name!r} requires {named}; set it with: {options}")
     return chosen
 
 
