@@ -21,7 +21,8 @@ _MAX_STARTS = 64
 _MAX_DEPTH = 3
 _PROSE_WORDS = 4
 _SAMPLED_IDS = 100
-_MAX_READ = 100_000
+# A pattern may take time that grows with the square of a text that an agent chose.
+_MAX_READ = 5_000
 
 
 def word_list(text: str) -> tuple[str, ...]:
@@ -60,7 +61,7 @@ _PATTERNS = (
     r"\"\w*(?:id|ref)\": ?\"([^\"]+)\"",
     r"(?i)\bid[:=]\s?([^\s,;)\]\"]+)",
     r"/([^/\s\"<>]+)\.\w{2,4}\b",
-    r"(?m)^[\s\d.*|-]+\b([\w.-]+)",
+    r"(?m)^[ \t\d.*|-]{1,20}\b([\w.-]+)",
 )
 
 Form = Callable[[str], str]
