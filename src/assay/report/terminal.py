@@ -465,9 +465,9 @@ def search_lines(search: "SearchReport") -> Iterator[tuple[str, str]]:
         effort.append(f"{search.per_right['calls']:.1f} searches a right answer")
     yield "effort", "; ".join(effort)
     if search.usage:
-        each = {name: amount / search.questions for name, amount in search.usage.items()}
-        yield "usage", f"{_usage(each)} a question"
-        if right := {name: search.per_right[name] for name in each if name in search.per_right}:
+        spent = {name: amount / search.questions for name, amount in search.usage.items()}
+        yield "usage", f"{_usage(spent)} a question"
+        if right := {name: search.per_right[name] for name in spent if name in search.per_right}:
             yield "", f"{_usage(right)} a right answer"
     if blame := search.blame:
         reasons = ", ".join(f"{number} {reason}" for reason, number in blame.counts.items())
