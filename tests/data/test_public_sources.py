@@ -299,7 +299,7 @@ def test_a_commit_is_kept_until_another_revision_is_named(hub: FileServer) -> No
 def test_no_network_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
     monkeypatch.setattr("assay.net.download._ATTEMPTS", 1)
-    with pytest.raises(DownloadError, match=r"not in the cache, .* HF_ENDPOINT names another hub"):
+    with pytest.raises(DownloadError, match=r"not in the cache, .* name a mirror with HF_ENDPOINT"):
         load_dataset("hf:tea/house")
 
 

@@ -255,9 +255,8 @@ def _hub_listing(repo: str, revision: str) -> tuple[str, list[str]]:
                 f"it is not public ({error}); for a private or gated one set {HUB_TOKEN_VARIABLE}"
             ) from error
         raise DownloadError(
-            f"data set 'hf:{repo}' is not in the cache, and the hub could not be asked "
-            f"({redact_url(base)}): {error}. Copy the data set's folder here and pass its path; "
-            f"{HUB_VARIABLE} names another hub or a mirror"
+            f"'hf:{repo}' is not in the cache, and {redact_url(base)} could not be asked: {error}; "
+            f"pass a folder with its files, or name a mirror with {HUB_VARIABLE}"
         ) from error
     fields: JsonObject = found if isinstance(found, dict) else {}
     commit, siblings = str(fields.get("sha")), fields.get("siblings")

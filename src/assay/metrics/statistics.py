@@ -200,16 +200,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def sign_test(wins: int, losses: int) -> float:
-    """The two-sided p-value of so unequal a number of wins if both were as likely (exact)."""
-    n, higher = wins + losses, max(wins, losses)
-    coefficient = tail = math.comb(n, higher)
-    for k in range(higher, n):  # from each binomial coefficient to the next
-        coefficient = coefficient * (n - k) // (k + 1)
-        tail += coefficient
-    return min(1.0, 2 * tail / (1 << n))
-
-
 def cohen_kappa(labels: Sequence[Hashable], verdicts: Sequence[Hashable]) -> float | None:
     """Agreement beyond chance (Cohen 1960): 1 all, 0 as much as chance, below 0 less.
 
