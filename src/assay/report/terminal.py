@@ -467,8 +467,8 @@ def search_lines(search: "SearchReport") -> Iterator[tuple[str, str]]:
     if search.usage:
         spent = {name: amount / search.questions for name, amount in search.usage.items()}
         yield "usage", f"{_usage(spent)} a question"
-        if right := {name: search.per_right[name] for name in spent if name in search.per_right}:
-            yield "", f"{_usage(right)} a right answer"
+        if of_right := {name: search.per_right[name] for name in spent if name in search.per_right}:
+            yield "", f"{_usage(of_right)} a right answer"
     if blame := search.blame:
         reasons = ", ".join(f"{number} {reason}" for reason, number in blame.counts.items())
         is_all = blame.examined == blame.documents
