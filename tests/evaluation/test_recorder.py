@@ -493,3 +493,21 @@ async def test_a_private_run_that_is_resumed_does_not_guess_reasons(tmp_path: Pa
     reasons = found.report.search.blame.counts
     assert reasons.keys() <= {"not known", "reformulated away", "never asked for"}
     assert reasons.get("not known", 0) + reasons.get("reformulated away", 0) > 0
+
+
+async def test_an_agent_that_never_searches_is_told_of_in_one_line(tmp_path: Path) -> None:
+    async def find(query: str, top_k: int, search: Any) -> list[str]:
+        return ["d1"]
+
+    tool = as_agent(lambda query, top_k: ["d1"], name="python:tool")
+
+    @asynccontextmanager
+    async def opened(*_given: Any) -> AsyncIterator[SearchRecorder]:
+        yield SearchRecorder(tool, DATASET)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("assay.evaluation.recorder.open_recorder", opened)
+        found = await run(config("python:m:find"), tmp_path, agent=as_agent(find, name="python:f"))
+    assert found.report.search is not None
+    ((name, text),) = search_lines(found.report.search)
+    assert (name, "search_url" in text) == ("searches", True)

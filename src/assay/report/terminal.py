@@ -433,6 +433,10 @@ def judge_words(judge: "JudgeRecord") -> Iterator[str]:
 
 def search_lines(search: "SearchReport") -> Iterator[tuple[str, str]]:
     """What the searches were worth, each line with its name."""
+    if not search.searched:
+        asked = counted(search.questions, "question")
+        yield "searches", f"none in {asked}: does the agent use the search_url that it gets?"
+        return
     source = f"attributed by {search.attribution}" if search.recorded else "reported by the agent"
     calls, tokens = search.calls, count(round(search.tokens.mean))
     words = f"{calls.mean:.1f} a question (p95 {calls.p95:.0f}), {tokens} tokens shown; {source}"
@@ -463,7 +467,8 @@ def search_lines(search: "SearchReport") -> Iterator[tuple[str, str]]:
     effort = [f"{percent(found.mean)} {words}" for found, words in known]
     if search.per_right:
         effort.append(f"{search.per_right['calls']:.1f} searches a right answer")
-    yield "effort", "; ".join(effort)
+    if effort:
+        yield "effort", "; ".join(effort)
     if search.usage:
         spent = {name: amount / search.questions for name, amount in search.usage.items()}
         yield "usage", f"{_usage(spent)} a question"
