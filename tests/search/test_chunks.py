@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from tests.search.samples import WordEmbedder
 
 from assay.data import Document
-from assay.search.chunks import Chunk, split_documents
+from assay.search.chunks import Chunk, shown_text, split_documents
 
 SENTENCES = [f"Sentence number{i} has seven words in it." for i in range(12)]
 
@@ -17,15 +17,14 @@ def split(document: Document, embedder: WordEmbedder) -> list[Chunk]:
 def chunks_of(title: str, text: str, max_tokens: int = 24) -> list[str]:
     document = Document("d", title, text)
     (chunks,) = split_documents([document], WordEmbedder(max_tokens=max_tokens))
-    return [chunk.text for chunk in chunks]
+    return [shown_text(document, chunk.span, len(chunks)) for chunk in chunks]
 
 
 def test_a_short_document_is_one_chunk_of_its_whole_text() -> None:
     document = Document("d", "Tea", "Green tea\n\nis steeped.")
     (chunks,) = split_documents([document], WordEmbedder())
-    assert [(chunk.text, chunk.embedded) for chunk in chunks] == [
-        ("Green tea\n\nis steeped.", "Tea Green tea\n\nis steeped.")
-    ]
+    assert [chunk.embedded for chunk in chunks] == ["Tea Green tea\n\nis steeped."]
+    assert shown_text(document, chunks[0].span, 1) == "Green tea\n\nis steeped."
 
 
 def test_nothing_beyond_the_limit_is_lost() -> None:
@@ -72,8 +71,9 @@ def test_every_chunk_is_shown_from_the_beginning_of_a_sentence() -> None:
 
 def test_a_sentence_without_spaces_begins_the_next_chunk_as_a_whole() -> None:
     sentences = ["茶酒" * 4 + "。" for _ in range(9)]
-    for chunk in split(Document("d", "", "".join(sentences)), WordEmbedder(max_tokens=5)):
-        assert chunk.embedded == chunk.text
+    document = Document("d", "", "".join(sentences))
+    for chunk in split(document, WordEmbedder(max_tokens=5)):
+        assert chunk.embedded == shown_text(document, chunk.span, 9)
 
 
 def test_a_title_longer_than_half_the_limit_is_split_like_text() -> None:
@@ -87,8 +87,10 @@ def test_a_title_longer_than_half_the_limit_is_split_like_text() -> None:
 )
 def test_text_without_sentences_is_split_too(text: str) -> None:
     embedder = WordEmbedder(max_tokens=16)
-    chunks = split(Document("d", "", text), embedder)
-    assert all(size <= 16 * 2 for size in embedder.count_tokens([one.text for one in chunks]))
+    document = Document("d", "", text)
+    chunks = split(document, embedder)
+    shown = [shown_text(document, one.span, len(chunks)) for one in chunks]
+    assert all(size <= 16 * 2 for size in embedder.count_tokens(shown))
 
 
 @given(st.text(max_size=400), st.text(max_size=60))

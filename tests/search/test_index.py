@@ -1,19 +1,23 @@
 """Building an index, by the same rules in a folder and on a server."""
 
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tests.search.samples import DOCUMENTS, WordEmbedder, corpus, indexed
 
-from assay.data import Dataset, Document
+from assay.data import Document, load_dataset
+from assay.data.beir import write_beir
+from assay.data.stored_documents import StoredDocuments
 from assay.errors import SearchError
-from assay.search import embedding, vector_metric
+from assay.search import MODES
 from assay.search import index as index_module
+from assay.search.array_store import ArrayStore
 from assay.search.chunks import document_vectors
-from assay.search.index import IndexReport, build_index
+from assay.search.embedding import VectorCache
+from assay.search.index import IndexReport, build_index, open_retriever
 from assay.search.store import Store
 
 
@@ -167,51 +171,34 @@ def test_document_vectors_are_those_of_the_index(store: Store, embedder: WordEmb
     assert embedder.seen == []
 
 
-class _Tracked(Document):
-    """Counts how many of its kind are in memory at once."""
-
-    __slots__ = ()
-    alive = most = 0
-
-    def __post_init__(self) -> None:
-        _Tracked.alive += 1
-        _Tracked.most = max(_Tracked.most, _Tracked.alive)
-
-    def __del__(self) -> None:
-        _Tracked.alive -= 1
-
-
-class _OnDisk(dict[str, Document]):
-    """Documents that exist only while they are read, as those of a large corpus do."""
-
-    class Values:
-        def __len__(self) -> int:
-            return 300
-
-        def __iter__(self) -> Iterator[Document]:
-            for number in range(300):
-                yield _Tracked(f"d{number}", f"Title {number}", f"Text {number}")
-
-    def __len__(self) -> int:
-        return 300
-
-    def values(self) -> Values:  # type: ignore[override]
-        return self.Values()
-
-
-def test_a_corpus_on_the_disk_is_never_in_memory_as_a_whole(
-    store: Store, embedder: WordEmbedder, monkeypatch: pytest.MonkeyPatch
+def test_a_corpus_on_the_disk_is_indexed_by_several_processes(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_module, "_DOCUMENTS_AT_ONCE", 10)
-    monkeypatch.setattr(embedding, "TEXTS_UNTIL_SAVED", 10)
-    monkeypatch.setattr("assay.search.bm25.DOCUMENTS_READ", 10)
-    monkeypatch.setattr("assay.search.analyzer.DOCUMENTS_READ", 10)
-    sample = vector_metric._titled_sample
-    monkeypatch.setattr(vector_metric, "_titled_sample", lambda corpus, *_: sample(corpus, 20, 10))
-    monkeypatch.setattr(_Tracked, "most", 0)
-    dataset = Dataset("large", _OnDisk(), {}, {})
-    assert build_index(dataset, embedder, store).documents == 300
-    assert _Tracked.most < 30
+    """Which read, count and split it; the index is that of the same documents in memory."""
+    documents = [replace(one, id=f"{one.id}{n}") for n in range(30) for one in DOCUMENTS]
+    write_beir(corpus(documents, "large"), tmp_path / "large")
+    (tmp_path / "large" / "queries.jsonl").write_text('{"_id": "q", "text": "water"}\n')
+    monkeypatch.setenv("ASSAY_CORPUS_IN_MEMORY_MB", "0")
+    stored = load_dataset(str(tmp_path / "large"))
+    assert isinstance(stored.documents, StoredDocuments)
+    monkeypatch.setattr(index_module, "_DOCUMENTS_AT_ONCE", 40)
+    monkeypatch.setattr("assay.search.embedding.TEXTS_UNTIL_SAVED", 40)
+    split: list[object] = []
+    monkeypatch.setattr(index_module, "split_documents", lambda *given: split.append(given))
+    report = build_index(stored, WordEmbedder(), store)
+    assert (report.documents, report.rebuilt, split) == (150, True, [])
+    monkeypatch.undo()
+    with open_retriever(stored, embedder=WordEmbedder(), store=store) as large:
+        manifest = large.manifest
+        hits = [large.search("water for saffron soup", 20, mode=mode) for mode in MODES[:-1]]
+    other = ArrayStore(tmp_path / "other", "test")
+    with indexed(other, WordEmbedder(), documents) as small:
+        assert manifest.bm25 == small.manifest.bm25
+        for mode, found in zip(MODES, hits, strict=False):
+            same = small.search("water for saffron soup", 20, mode=mode)
+            assert [one.doc_id for one in found] == [one.doc_id for one in same]
+            assert [one.text for one in found] == [one.text for one in same]
+    assert VectorCache().missing([one.full_text for one in DOCUMENTS[:4]], WordEmbedder()) == []
 
 
 def test_two_builders_of_one_index_lose_nothing(store: Store, embedder: WordEmbedder) -> None:
@@ -226,19 +213,3 @@ def test_two_builders_of_one_index_lose_nothing(store: Store, embedder: WordEmbe
     assert {one.documents for one in reports} == {5}
     assert built(store, DOCUMENTS, embedder) == (False, 0)
     assert sorted(found(store, "water")) == ["beer", "bread", "tea"]
-
-
-def test_vectors_from_the_cache_are_not_said_to_be_embedded(
-    store: Store, embedder: WordEmbedder
-) -> None:
-    said: list[set[str]] = []
-
-    def note(what: str, _done: int, _total: int | None) -> None:
-        said[-1].add(what)
-
-    for documents in (DOCUMENTS, DOCUMENTS[1:]):
-        said.append(set())
-        build_index(corpus(documents), embedder, store, note)
-    assert "embedding documents" in said[0]
-    assert "embedding documents" not in said[1]
-    assert "indexing documents" in said[1]

@@ -61,7 +61,7 @@ def test_prompts_are_those_of_the_model(seen: dict[str, Any]) -> None:
 
 def test_a_full_device_gets_smaller_batches(seen: dict[str, Any]) -> None:
     assert seen["out_of_memory"]["rows"] == 40
-    assert seen["out_of_memory"]["batches"] == [32, 16]
+    assert seen["out_of_memory"]["batches"] == [40, 20, 10, 10, 10, 10]
     assert "does not fit into the memory" in seen["hopeless"]["error"]
 
 

@@ -55,7 +55,8 @@ def documents(count: int = 40, *, titled: bool = True) -> list[Document]:
 
 
 def fitted(some: Sequence[Document], tmp_path: Path) -> CorpusMetric:
-    return fit_metric(some, StyleEmbedder(), VectorCache(tmp_path / "vectors.sqlite3"))
+    by_id = {one.id: one for one in some}
+    return fit_metric(by_id, StyleEmbedder(), VectorCache(tmp_path / "vectors.sqlite3"))
 
 
 def test_what_titles_and_texts_differ_in_is_damped_and_the_rest_is_not(tmp_path: Path) -> None:

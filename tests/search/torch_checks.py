@@ -78,14 +78,13 @@ def out_of_memory(embedder: TorchEmbedder, most: int) -> dict[str, Any]:
     """What the embedder does if its device takes at most `most` texts at once."""
     model, before, seen = embedder._model, embedder._batch, []
 
-    class Small:
-        def encode(self, given: list[str], *, batch_size: int, **options: Any) -> Any:
-            seen.append(batch_size)
-            if batch_size > most:
-                raise torch.OutOfMemoryError("out of memory")
-            return model.encode(given, batch_size=batch_size, **options)
+    def small(given: dict[str, Any]) -> Any:
+        seen.append(len(given["input_ids"]))
+        if seen[-1] > most:
+            raise torch.OutOfMemoryError("out of memory")
+        return model(given)
 
-    embedder._model = Small()
+    embedder._model = small
     try:
         return {"rows": len(embedder.embed(["green tea"] * 40)), "batches": seen}
     except AssayError as error:

@@ -57,14 +57,6 @@ def _unusable(error: Exception) -> DataError:
     )
 
 
-def scratch_database() -> sqlite3.Connection:
-    """A database for one computation, gone when it is closed.
-
-    SQLite moves it to an unnamed temporary file when it grows; in a private run it stays in memory.
-    """
-    return sqlite3.connect(":memory:" if is_private() else "")
-
-
 @dataclass(frozen=True, slots=True)
 class CacheDatabase:
     """A table in the cache, in SQLite: several processes may write at once, and a crash leaves it

@@ -11,6 +11,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence, ValuesView
 from contextlib import closing, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -69,9 +70,11 @@ class StoredDocuments(Mapping[str, Document]):
         """The documents, read as they are needed."""
         return StoredValues(self)
 
-    def read(self) -> Iterator[Document]:
-        """Every document, in order."""
-        return (_document(identifier, record) for identifier, record in self._rows("record"))
+    def read(self, rows: slice = slice(None)) -> Iterator[Document]:
+        """The documents in these places, in order; by default, all."""
+        found = self._rows("record", rows.start or 0)
+        some = found if rows.stop is None else islice(found, rows.stop - (rows.start or 0))
+        return (_document(identifier, record) for identifier, record in some)
 
     def cached_fingerprint(self, rest: str, compute: Callable[[], str]) -> str:
         """A hash of the data set, computed once: it reads every document. `rest` is a hash of all
@@ -96,12 +99,12 @@ class StoredDocuments(Mapping[str, Document]):
             found = self._database.execute(query, (key,)).fetchone()
         return None if found is None else found[0]
 
-    def _rows(self, column: str) -> Iterator[tuple[str, bytes]]:
+    def _rows(self, column: str, start: int = 0) -> Iterator[tuple[str, bytes]]:
         query = (
             f"SELECT place, id, {column} FROM documents WHERE place > ? ORDER BY place "
             f"LIMIT {_BATCH}"
         )
-        place = -1
+        place = start - 1
         while True:
             with self._lock:
                 rows = self._database.execute(query, (place,)).fetchall()

@@ -28,6 +28,7 @@ from assay.net.json import JsonObject
 from assay.privacy import is_private
 from assay.progress import Progress
 from assay.search.bm25 import Bm25Index, SparseVector
+from assay.search.chunks import shown_text
 from assay.search.embedding import VectorCache, Vectors
 from assay.search.filters import FilterCondition, holds
 from assay.search.sealed_folder import (
@@ -40,7 +41,7 @@ from assay.search.sealed_folder import (
     writing_folder,
 )
 from assay.search.store import (
-    EmbeddedDocument,
+    EmbeddedPart,
     IndexKey,
     Manifest,
     Near,
@@ -102,23 +103,28 @@ class ArrayStore:
             )
         return writer_lock(self._home / "writer.lock", progress)
 
-    def write(self, manifest: Manifest, documents: Iterable[Sequence[EmbeddedDocument]]) -> None:
+    def write(
+        self,
+        key: IndexKey,
+        manifest: Callable[[], Manifest],
+        _dataset: Dataset,
+        parts: Iterable[EmbeddedPart],
+    ) -> None:
         """Write an index, and remove those before it; who searches one has its files open."""
-        path = self._home / manifest.key.digest()
+        path = self._home / key.digest()
         counts: list[int] = []
         spans: list[tuple[int, int]] = []
         with writing_folder(path) as part:
             with (part / _VECTORS).open("wb") as file:
-                for some in documents:
-                    for one in some:
-                        file.write(one.vectors.astype("<f4").tobytes())
-                        counts.append(len(one.chunks))
-                        spans += [chunk.span for chunk in one.chunks]
+                for one in parts:
+                    file.write(one.vectors.astype("<f4", copy=False).data)
+                    counts += one.counts
+                    spans += one.spans
             np.save(part / _CHUNKS, np.array(counts, np.uint32))
             np.save(part / _SPANS, np.array(spans, np.int32).reshape(-1, 2))
             if len(spans) > EXACT_UP_TO:
-                _write_codes(part, manifest.dimension)
-            seal(part, manifest.as_json(frequencies=False))
+                _write_codes(part, manifest().dimension)
+            seal(part, manifest().as_json(frequencies=False))
         for other in self._home.iterdir():
             if other.is_dir() and other != path:
                 shutil.rmtree(other, ignore_errors=True)
@@ -266,13 +272,9 @@ class ArrayIndex:
     def _chunk(self, doc_id: str, number: int, with_vector: bool) -> StoredChunk:
         document, row = self._documents[doc_id], self._words.row_of[doc_id]
         first, end = self._starts[row : row + 2].tolist()
-        text = strip_controls(document.text)
         title, metadata = strip_controls(document.title), plain_metadata(document)
-        start, stop = self._spans[first + number].tolist() if len(self._spans) else (0, len(text))
-        if start < 0:  # split together with its long title
-            text, start, stop = f"{title} {text}".strip(), -start - 1, -stop - 1
-        if end - first > 1:
-            text = text[start:stop].strip()
+        span = self._spans[first + number].tolist() if len(self._spans) else (0, 0)
+        text = shown_text(document, span, end - first)
         vector = self._vectors[first + number] if with_vector and len(self._vectors) else ()
         return StoredChunk(doc_id, title, text, number, end - first, metadata, vector)
 

@@ -10,12 +10,12 @@ than 256 tokens: dense nDCG@10 0.309, against 0.304 for the first chunk alone; w
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import islice
+from typing import NamedTuple
 
 from assay.data.dataset import Document
 from assay.progress import Progress, silent
-from assay.search.embedding import Embedder, VectorCache, Vectors
+from assay.search.embedding import Embedder, TextLimits, VectorCache, Vectors
 from assay.text import strip_controls
 
 POLICY = "sentences, title first, v2"
@@ -25,39 +25,61 @@ _MARKS = 2
 _WORD = re.compile(r"\S+")
 _BOUNDARY = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n\s*\n")
 
-_Span = tuple[int, int]
-_Piece = tuple[_Span, int]
+Span = tuple[int, int]
+_Piece = tuple[Span, int]
 """Where a piece of a text is, and how many tokens it has."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """`text` is shown; `embedded` is what the vector is made of.
+class Chunk(NamedTuple):
+    """`embedded` is what the vector is made of.
 
     `span`: where it is in the document's text; below zero, counted from -1 down, in title and text
     of a document whose title is too long to stand before each chunk.
     """
 
-    text: str
     embedded: str
-    span: _Span
+    span: Span
+
+
+def shown_text(document: Document, span: Span, chunks: int) -> str:
+    """What a search shows of a chunk of a document that has so many."""
+    text, (start, stop) = strip_controls(document.text), span
+    if chunks == 1:
+        return text
+    if start < 0:  # split together with its long title
+        text = f"{strip_controls(document.title)} {text}".strip()
+        start, stop = -start - 1, -stop - 1
+    return text[start:stop].strip()
 
 
 def split_documents(
-    documents: Sequence[Document], embedder: Embedder, most: int | None = None
+    documents: Sequence[Document], limits: TextLimits | Embedder, most: int | None = None
 ) -> list[list[Chunk]]:
     """At least one chunk for each document, in the order of its text; the first `most` of them."""
     titles = [strip_controls(document.title) for document in documents]
     texts = [strip_controls(document.text) for document in documents]
-    sizes = embedder.count_tokens(titles)
-    pieces = _sentences(texts, embedder)
-    split = [
-        _split(title, size, text, sentences, embedder, most)
-        for title, size, text, sentences in zip(titles, sizes, texts, pieces, strict=True)
-    ]
-    if not (prompt := embedder.prompts.document):
-        return split
-    return [[replace(one, embedded=prompt + one.embedded) for one in chunks] for chunks in split]
+    # All texts in one call: counting is what takes the time.
+    prompt_size, *sizes = limits.count_tokens([limits.prompts.document, *titles])
+    room = limits.max_tokens - _MARKS - prompt_size
+    found = []
+    for title, size, text, sentences in zip(
+        titles, sizes, texts, _sentences(texts, limits), strict=True
+    ):
+        if sum(count for _, count in sentences) <= room - size:
+            chunks = [Chunk(f"{title} {text}".strip(), (0, len(text)))]
+        elif size <= limits.max_tokens // 2:
+            chunks = _split(title, text, sentences, room - size, limits, most)
+        else:
+            whole = f"{title} {text}".strip()
+            (sentences,) = _sentences([whole], limits)
+            chunks = [
+                Chunk(embedded, (-start - 1, -stop - 1))
+                for embedded, (start, stop) in _split("", whole, sentences, room, limits, most)
+            ]
+        found.append(chunks)
+    if prompt := limits.prompts.document:
+        return [[Chunk(prompt + text, span) for text, span in chunks] for chunks in found]
+    return found
 
 
 def document_vectors(
@@ -72,43 +94,15 @@ def document_vectors(
     return (cache or VectorCache()).embed(first, embedder, progress)
 
 
-def _split(
-    title: str,
-    title_size: int,
-    text: str,
-    sentences: Sequence[_Piece],
-    embedder: Embedder,
-    most: int | None,
-) -> list[Chunk]:
-    room = embedder.max_tokens - _MARKS - _prompt_size(embedder) - title_size
-    if sum(size for _, size in sentences) <= room:
-        return [Chunk(text, f"{title} {text}".strip(), (0, len(text)))]
-    if title_size > embedder.max_tokens // 2:
-        whole = f"{title} {text}".strip()
-        (sentences,) = _sentences([whole], embedder)
-        chunks = _split("", 0, whole, sentences, embedder, most)
-        return [replace(one, span=(-one.span[0] - 1, -one.span[1] - 1)) for one in chunks]
-    pieces = [piece for one in sentences for piece in _short(text, one, room // 2, embedder)]
-    return [
-        Chunk(text[start:end].strip(), f"{title} {text[unread:end]}".strip(), (start, end))
-        for start, unread, end in islice(_packed(text, pieces, room, embedder), most)
-    ]
-
-
-def _prompt_size(embedder: Embedder) -> int:
-    prompt = embedder.prompts.document
-    return embedder.count_tokens([prompt])[0] if prompt else 0
-
-
-def _sentences(texts: Sequence[str], embedder: Embedder) -> list[list[_Piece]]:
-    """The sentences of all texts, counted in one call, which is what takes the time."""
+def _sentences(texts: Sequence[str], limits: TextLimits | Embedder) -> list[list[_Piece]]:
+    """The sentences of all texts, counted in one call."""
     spans = [list(_spans(text)) for text in texts]
     sentences = [text[a:b] for text, one in zip(texts, spans, strict=True) for a, b in one]
-    sizes = iter(embedder.count_tokens(sentences))
+    sizes = iter(limits.count_tokens(sentences))
     return [[(span, next(sizes)) for span in one] for one in spans]
 
 
-def _spans(text: str) -> Iterator[_Span]:
+def _spans(text: str) -> Iterator[Span]:
     start = 0
     for boundary in _BOUNDARY.finditer(text):
         if boundary.start() > start:
@@ -118,7 +112,35 @@ def _spans(text: str) -> Iterator[_Span]:
         yield start, len(text)
 
 
-def _short(text: str, piece: _Piece, most: int, embedder: Embedder) -> Iterator[_Piece]:
+def _split(
+    title: str,
+    text: str,
+    sentences: Sequence[_Piece],
+    room: int,
+    limits: TextLimits | Embedder,
+    most: int | None,
+) -> list[Chunk]:
+    """Runs of sentences that fill the room. One that exceeds it also begins the next run, where
+    only what the model has not read of it is embedded.
+    """
+    pieces = [piece for one in sentences for piece in _halved(text, one, room // 2, limits)]
+    runs: list[tuple[int, int, int]] = []
+    first, unread, filled = 0, pieces[0][0][0], 0
+    for at, ((start, end), size) in enumerate(pieces):
+        if filled + size > room and at > first:
+            runs.append((pieces[first][0][0], unread, end))
+            unread, filled = _unread(text, (start, end), room - filled, limits)
+            first = at
+        else:
+            filled += size
+    runs.append((pieces[first][0][0], unread, pieces[-1][0][1]))
+    return [
+        Chunk(f"{title} {text[unread:end]}".strip(), (start, end))
+        for start, unread, end in islice(runs, most)
+    ]
+
+
+def _halved(text: str, piece: _Piece, most: int, limits: TextLimits | Embedder) -> Iterator[_Piece]:
     """Halved until its parts have at most `most` tokens: some sentences never end."""
     (start, end), size = piece
     if size <= most or end - start < 2:
@@ -128,34 +150,15 @@ def _short(text: str, piece: _Piece, most: int, embedder: Embedder) -> Iterator[
     space = text.rfind(" ", start + 1, middle)
     cut = space + 1 if space > start else middle
     halves = (start, cut), (cut, end)
-    for half, count in zip(
-        halves, embedder.count_tokens([text[a:b] for a, b in halves]), strict=True
-    ):
-        yield from _short(text, (half, count), most, embedder)
+    counts = limits.count_tokens([text[a:b] for a, b in halves])
+    for half in zip(halves, counts, strict=True):
+        yield from _halved(text, half, most, limits)
 
 
-def _packed(
-    text: str, pieces: Sequence[_Piece], room: int, embedder: Embedder
-) -> Iterator[tuple[int, int, int]]:
-    """Runs of pieces that fill the limit: where each begins, where it was not read yet, its end.
-
-    The piece that exceeds the limit also begins the next run.
-    """
-    first, unread, filled = 0, pieces[0][0][0], 0
-    for at, ((start, end), size) in enumerate(pieces):
-        if filled + size > room and at > first:
-            yield pieces[first][0][0], unread, end
-            unread, filled = _unread(text, (start, end), room - filled, embedder)
-            first = at
-        else:
-            filled += size
-    yield pieces[first][0][0], unread, pieces[-1][0][1]
-
-
-def _unread(text: str, span: _Span, room: int, embedder: Embedder) -> tuple[int, int]:
+def _unread(text: str, span: Span, room: int, limits: TextLimits | Embedder) -> tuple[int, int]:
     """Where a sentence goes on after `room` tokens, between two words, and how many then follow."""
     words = list(_WORD.finditer(text, *span))
-    sizes = embedder.count_tokens([word.group() for word in words])
+    sizes = limits.count_tokens([word.group() for word in words])
     for at, size in enumerate(sizes):
         if size > room:
             return words[at].start(), sum(sizes[at:])

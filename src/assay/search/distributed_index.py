@@ -22,8 +22,8 @@ from assay.ray_cluster import RayCluster
 from assay.search.bm25 import Bm25Settings
 from assay.search.chunks import split_documents
 from assay.search.embedding import Embedder, EmbedderSettings, VectorCache, Vectors, open_embedder
-from assay.search.index import IndexReport, batches, build_index
-from assay.search.store import Store
+from assay.search.index import IndexReport, build_index
+from assay.search.store import Store, batches
 
 PART_FILE = "part.json"
 _VECTORS = "vectors.sqlite3"

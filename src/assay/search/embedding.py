@@ -5,7 +5,9 @@ import json
 import logging
 import os
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,6 +19,7 @@ from numpy.typing import NDArray
 from assay.data.cache import CacheDatabase, cache_folder
 from assay.errors import SearchError, UsageError
 from assay.progress import Progress, silent
+from assay.search.workers import Workers
 from assay.text import strip_controls
 
 if TYPE_CHECKING:
@@ -81,6 +84,20 @@ class Embedder(Protocol):
     def embed(self, texts: Sequence[str], progress: Progress = silent) -> Vectors:
         """One row of length 1 for each text."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class TextLimits:
+    """What splitting a text needs of an embedder. It can be sent to another process."""
+
+    count_tokens: Callable[[Sequence[str]], list[int]]
+    max_tokens: int
+    prompts: Prompts
+
+    @classmethod
+    def of(cls, embedder: Embedder) -> "TextLimits":
+        """Those of an embedder."""
+        return cls(embedder.count_tokens, embedder.max_tokens, embedder.prompts)
 
 
 BUILTIN_EMBEDDER = "all-MiniLM-L6-v2-int8"
@@ -203,6 +220,22 @@ class VectorCache:
         self.computed = 0
         """How many texts were embedded, as they were not in the cache."""
         self._database = CacheDatabase(self.path, "vector cache", _TABLE, SearchError)
+        self._workers: Workers | None = None
+        self._writing: Future[None] | None = None
+
+    @contextmanager
+    def written_by(self, workers: Workers) -> Iterator[None]:
+        """Other processes write what is embedded in this block, one after the other."""
+        self._workers = workers
+        try:
+            yield
+            self._wait()
+        finally:
+            self._workers = self._writing = None
+
+    def _wait(self) -> None:
+        if self._writing is not None:
+            self._writing.result()
 
     def embed(
         self, texts: Sequence[str], embedder: Embedder, progress: Progress = silent
@@ -217,12 +250,16 @@ class VectorCache:
         for start in range(0, len(missing), step):
             part = dict(missing[start : start + step])
             vectors = embedder.embed(list(part.values()), _shifted(progress, done, len(texts)))
-            fresh = dict(zip(part, vectors, strict=True))
-            self._database.use(partial(_write, embedder=embedder, vectors=fresh))
-            known |= fresh
+            if self._workers is None:
+                _write(None, self._database, embedder.name, list(part), vectors)
+            else:
+                self._wait()
+                arguments = self._database, embedder.name, list(part), vectors
+                self._writing = self._workers.submit(_write, *arguments)
+            known |= zip(part, vectors, strict=True)
             done += len(part)
             self.computed += len(part)
-        if not texts:
+        if not keys:
             return np.zeros((0, embedder.dimension), np.float32)
         return np.stack([known[key] for key in keys])
 
@@ -234,8 +271,8 @@ class VectorCache:
 
     def add(self, vectors: Mapping[str, Vectors], embedder: Embedder) -> None:
         """Keep vectors that were computed elsewhere, by their texts."""
-        rows = {_key(text): np.asarray(row, np.float32) for text, row in vectors.items()}
-        self._database.use(partial(_write, embedder=embedder, vectors=rows))
+        rows = [np.asarray(row, np.float32) for row in vectors.values()]
+        _write(None, self._database, embedder.name, [_key(text) for text in vectors], rows)
 
     def take_from(self, other: "VectorCache") -> int:
         """Copy the intact vectors of another cache; how many there were."""
@@ -274,8 +311,15 @@ def _read(
     return {key: np.frombuffer(vector, np.float32) for key, vector in good.items()}
 
 
-def _write(database: sqlite3.Connection, embedder: Embedder, vectors: dict[bytes, Vectors]) -> None:
-    _insert(database, [(embedder.name, key, vector.tobytes()) for key, vector in vectors.items()])
+def _write(
+    _: object,
+    database: CacheDatabase,
+    embedder: str,
+    keys: Sequence[bytes],
+    vectors: Sequence[Vectors] | Vectors,
+) -> None:
+    rows = [(embedder, key, row.tobytes()) for key, row in zip(keys, vectors, strict=True)]
+    database.use(partial(_insert, rows=rows))
 
 
 def _insert(database: sqlite3.Connection, rows: Sequence[tuple[str, bytes, bytes]]) -> None:

@@ -9,31 +9,38 @@ import logging
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from functools import cache as cached
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from assay.data.cache import cache_folder
-from assay.data.dataset import Dataset
+from assay.data.dataset import Dataset, Document
+from assay.data.stored_documents import StoredDocuments
 from assay.errors import NotTuned, SearchError, SearchUnavailable, TuningDeclined
 from assay.progress import Progress, silent
 from assay.search import Mode
 from assay.search.bm25 import Bm25Settings, open_bm25
-from assay.search.chunks import split_documents
-from assay.search.embedding import BUILTIN_EMBEDDER, Embedder, VectorCache, open_embedder
+from assay.search.chunks import Chunk, split_documents
+from assay.search.embedding import (
+    BUILTIN_EMBEDDER,
+    Embedder,
+    TextLimits,
+    VectorCache,
+    open_embedder,
+)
 from assay.search.retriever import Retriever
 from assay.search.sealed_folder import DamagedIndexError
-from assay.search.store import EmbeddedDocument, Index, IndexKey, Manifest, OpenWords, Store
-from assay.search.vector_metric import NO_METRIC, fit_metric
+from assay.search.store import EmbeddedPart, Index, IndexKey, Manifest, OpenWords, Store
+from assay.search.vector_metric import NO_METRIC, CorpusMetric, fit_metric
+from assay.search.workers import Workers, ahead, usable_cores
 
 if TYPE_CHECKING:
     from assay.search.qdrant_connection import ClusterSettings  # brings the client of Qdrant
 
 _log = logging.getLogger(__name__)
-_Item = TypeVar("_Item")
 
 # Bounds the memory that a large corpus takes while it is indexed.
 _DOCUMENTS_AT_ONCE = 500
@@ -131,10 +138,29 @@ def _open_index(
     with store.lock(progress):
         if found := _open_if_intact(store, key, dataset, words, warn=True):
             return found, False  # another process was quicker
-        metric = fit_metric(dataset.documents.values(), embedder, cache, progress)
-        model, size = words().model, len(words().ids)
-        manifest = Manifest(key, size, embedder.dimension, _version(), model, metric)
-        store.write(manifest, _embedded(dataset, embedder, manifest, cache, progress))
+        # Documents that do not stay in memory are read by other processes as well as by this one.
+        documents = dataset.documents
+        on_disk = isinstance(documents, StoredDocuments)
+        context = _Corpus(
+            replace(dataset, queries={}, judgments={}, answers={}),
+            documents if isinstance(documents, StoredDocuments) else list(documents.values()),
+            TextLimits.of(embedder),
+            bm25,
+        )
+        with Workers(context, 1 + usable_cores() if on_disk else 0) as workers:
+            counted = workers.submit(_count_words) if on_disk else None
+            metric = fit_metric(documents, embedder, cache, progress)
+
+            def manifest() -> Manifest:
+                if counted is not None:
+                    progress("counting words", 0, None)
+                    counted.result()  # they are in the cache now
+                model, size = words().model, len(words().ids)
+                return Manifest(key, size, embedder.dimension, _version(), model, metric)
+
+            with cache.written_by(workers) if on_disk else nullcontext():
+                parts = _embedded(dataset, embedder, metric, cache, workers, progress)
+                store.write(key, cached(manifest), dataset, ahead(parts) if on_disk else parts)
         if found := store.open(key, dataset, words):
             return found, True
     raise SearchUnavailable(
@@ -167,54 +193,49 @@ def live_manifest(store: Store) -> Manifest | None:
         return None
 
 
-def batches(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
-    """The items, `size` at a time."""
-    left = iter(items)
-    while some := list(islice(left, size)):
-        yield some
+@dataclass(frozen=True)
+class _Corpus:
+    """What another process needs to know of a corpus."""
+
+    dataset: Dataset
+    rows: StoredDocuments | list[Document]
+    limits: TextLimits
+    bm25: Bm25Settings
+
+
+def _count_words(corpus: _Corpus) -> None:
+    open_bm25(corpus.dataset, corpus.bm25)
+
+
+def _split(corpus: _Corpus, rows: slice) -> list[list[Chunk]]:
+    if isinstance(corpus.rows, StoredDocuments):
+        return split_documents(list(corpus.rows.read(rows)), corpus.limits)
+    return split_documents(corpus.rows[rows], corpus.limits)
 
 
 def _embedded(
     dataset: Dataset,
     embedder: Embedder,
-    manifest: Manifest,
+    metric: CorpusMetric,
     cache: VectorCache,
+    workers: Workers,
     progress: Progress,
-) -> Iterator[list[EmbeddedDocument]]:
-    """All documents with their vectors, some hundred at a time."""
-    done, total = 0, len(dataset.documents)
-    size = max(_DOCUMENTS_AT_ONCE, embedder.texts_at_once)
-    for part in batches(dataset.documents.values(), size):
-        chunks = split_documents(part, embedder)
-        texts = [chunk.embedded for one in chunks for chunk in one]
-        tracker = _InDocuments(progress, done, len(part), total)
-        vectors = manifest.metric.apply(cache.embed(texts, embedder, tracker))
-        done += len(part)
-        progress("embedding documents" if tracker.embedded else "indexing documents", done, total)
-        found, start = [], 0
-        for document, own in zip(part, chunks, strict=True):
-            found.append(EmbeddedDocument(document, own, vectors[start : start + len(own)]))
-            start += len(own)
-        yield found
+) -> Iterator[EmbeddedPart]:
+    """All documents with their vectors, at least some hundred at a time."""
+    total, size = len(dataset.documents), max(_DOCUMENTS_AT_ONCE, embedder.texts_at_once)
+    rows = [slice(start, min(start + size, total)) for start in range(0, total, size)]
+    for part, chunks in zip(rows, workers.map(_split, ((one,) for one in rows)), strict=True):
+        counts = [len(one) for one in chunks]
+        texts, spans = zip(*(chunk for one in chunks for chunk in one), strict=True)
 
+        def in_documents(_what: str, done: int, count: int | None, part: slice = part) -> None:
+            share = done / count if count else 1.0
+            done = part.start + int(share * (part.stop - part.start))
+            progress("embedding documents", done, total)
 
-@dataclass
-class _InDocuments:
-    """Chunks are counted in documents: people know how many of those they have.
-
-    `embedded`: whether anything was, or all vectors came from the cache.
-    """
-
-    progress: Progress
-    before: int
-    part: int
-    total: int
-    embedded: bool = False
-
-    def __call__(self, _what: str, done: int, all_chunks: int | None) -> None:
-        self.embedded = True
-        share = done / all_chunks if all_chunks else 1.0
-        self.progress("embedding documents", self.before + int(share * self.part), self.total)
+        vectors = metric.apply(cache.embed(texts, embedder, in_documents))
+        progress("indexing documents", part.stop, total)
+        yield EmbeddedPart(counts, spans, vectors)
 
 
 def _require_tunable(dataset: Dataset, embedder: Embedder) -> None:

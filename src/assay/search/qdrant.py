@@ -11,21 +11,22 @@ import logging
 import re
 import uuid
 import weakref
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from http import HTTPStatus
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 import numpy as np
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import UnexpectedResponse
 
-from assay.data.dataset import Dataset
+from assay.data.dataset import Dataset, Document
 from assay.errors import SearchError
 from assay.progress import Progress
 from assay.search.bm25 import Bm25Model, SparseVector
+from assay.search.chunks import shown_text
 from assay.search.embedding import Vectors
 from assay.search.filters import FilterCondition, as_texts
 from assay.search.qdrant_connection import (
@@ -37,13 +38,14 @@ from assay.search.qdrant_connection import (
     shown_addresses,
 )
 from assay.search.store import (
-    EmbeddedDocument,
+    EmbeddedPart,
     IndexKey,
     Manifest,
     Near,
     OpenWords,
     Place,
     StoredChunk,
+    batches,
     plain_metadata,
 )
 from assay.text import strip_controls
@@ -133,23 +135,28 @@ class ServerStore:
                 _log.warning("%s", warning)
         return ServerIndex(self._client, live, manifest, self._url, keep=self)
 
-    def write(self, manifest: Manifest, documents: Iterable[Sequence[EmbeddedDocument]]) -> None:
+    def write(
+        self,
+        key: IndexKey,
+        manifest: Callable[[], Manifest],
+        dataset: Dataset,
+        parts: Iterable[EmbeddedPart],
+    ) -> None:
         """Into a collection named after what it will hold: a build that was killed is taken up
         again, and two processes that build the same index write the same points.
         """
-        name = f"{self._alias}--{manifest.key.digest()}"
+        name, about = f"{self._alias}--{key.digest()}", manifest()
         with server_errors(self._url):
             if name == self._live():  # a rebuild of what is live: never write into it
                 name += "-again"
             if not self._client.collection_exists(name):
                 self._cluster.require_nodes(self._client, self._url)
-                self._create(name, manifest.dimension)
-            for some in documents:
-                points = list(chain.from_iterable(_points(one, manifest.bm25) for one in some))
-                for start in range(0, len(points), _POINTS_IN_A_CALL):
-                    part = points[start : start + _POINTS_IN_A_CALL]
-                    self._client.upsert(name, part, wait=True)
-            self._switch(name, manifest)
+                self._create(name, about.dimension)
+            documents = iter(dataset.documents.values())
+            points = chain.from_iterable(_points(documents, one, about.bm25) for one in parts)
+            for some in batches(points, _POINTS_IN_A_CALL):
+                self._client.upsert(name, some, wait=True)
+            self._switch(name, about)
 
     def _switch(self, name: str, manifest: Manifest) -> None:
         """Point the alias at a collection, then remove all others of this index."""
@@ -215,24 +222,28 @@ class ServerStore:
         return names[0] if names else None
 
 
-def _points(embedded: EmbeddedDocument, bm25: Bm25Model) -> Iterator[models.PointStruct]:
+def _points(
+    documents: Iterator[Document], part: EmbeddedPart, bm25: Bm25Model
+) -> Iterator[models.PointStruct]:
     """One for each chunk. BM25 is of the whole document and on its first chunk: it reads texts of
     any length, and its document counts stay those of documents.
     """
-    document, chunks, rows = embedded
-    for index, (chunk, row) in enumerate(zip(chunks, rows, strict=True)):
-        vectors: dict[str, Any] = {DENSE: row.tolist()}
-        if index == 0 and (words := bm25.document(document)):
-            vectors[BM25] = _sparse(words)
-        payload = {
-            "doc_id": document.id,
-            "title": strip_controls(document.title),
-            "text": chunk.text,
-            "chunk_index": index,
-            "total_chunks": len(chunks),
-            "metadata": plain_metadata(document),
-        }
-        yield models.PointStruct(id=_point_id(document.id, index), vector=vectors, payload=payload)
+    places = zip(part.spans, part.vectors, strict=True)
+    for count, document in zip(part.counts, documents, strict=False):
+        for index, (span, row) in enumerate(islice(places, count)):
+            vectors: dict[str, Any] = {DENSE: row.tolist()}
+            if index == 0 and (words := bm25.document(document)):
+                vectors[BM25] = _sparse(words)
+            payload = {
+                "doc_id": document.id,
+                "title": strip_controls(document.title),
+                "text": shown_text(document, span, count),
+                "chunk_index": index,
+                "total_chunks": count,
+                "metadata": plain_metadata(document),
+            }
+            point = _point_id(document.id, index)
+            yield models.PointStruct(id=point, vector=vectors, payload=payload)
 
 
 def _sparse(vector: SparseVector) -> models.SparseVector:

@@ -92,7 +92,8 @@ class RemoteEmbedder:
         self.dimension = self.embed(["dimension"]).shape[1]
         self.name = f"openai:{model} d={self.dimension} tokens={MAX_TOKENS}"
 
-    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+    @staticmethod
+    def count_tokens(texts: Sequence[str]) -> list[int]:
         """The server's tokenizer is not available: three characters a token is on the safe side
         for English, and one a token for scripts without spaces.
         """

@@ -6,17 +6,18 @@ place in one step.
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple, Protocol
+from itertools import islice
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from assay.data.dataset import Dataset, Document
 from assay.net.json import JsonObject
 from assay.progress import Progress
 from assay.search.analyzer import ANALYZER
 from assay.search.bm25 import NOT_A_MODEL, Bm25Index, Bm25Model, SparseVector
-from assay.search.chunks import POLICY, Chunk
+from assay.search.chunks import POLICY, Span
 from assay.search.embedding import Vectors
 from assay.search.filters import FilterCondition
 from assay.search.sealed_folder import DamagedIndexError
@@ -28,6 +29,8 @@ FORMAT = 6
 
 Place = tuple[str, int]
 """A chunk: its document, and its number in that."""
+
+_Item = TypeVar("_Item")
 
 OpenWords = Callable[[], Bm25Index]
 """Opens the BM25 index of the documents, for a store that keeps no words."""
@@ -85,11 +88,13 @@ class Manifest:
             ) from None
 
 
-class EmbeddedDocument(NamedTuple):
-    """A document with its chunks, and their vectors in the metric of the index."""
+class EmbeddedPart(NamedTuple):
+    """The chunks of some documents, in the order of the corpus: how many each document has, where
+    each is in its text, and its vector in the metric of the index.
+    """
 
-    document: Document
-    chunks: Sequence[Chunk]
+    counts: Sequence[int]
+    spans: Sequence[Span]
     vectors: Vectors
 
 
@@ -111,6 +116,13 @@ class StoredChunk:
     total_chunks: int
     metadata: Mapping[str, Any]
     vector: Sequence[float] | Vectors = field(default=())
+
+
+def batches(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
+    """The items, `size` at a time."""
+    left = iter(items)
+    while some := list(islice(left, size)):
+        yield some
 
 
 def plain_metadata(document: Document) -> JsonObject:
@@ -186,8 +198,17 @@ class Store(Protocol):
         """Waits until no other process writes this index, if the engine can know."""
         ...
 
-    def write(self, manifest: Manifest, documents: Iterable[Sequence[EmbeddedDocument]]) -> None:
-        """Write an index; at the end it takes the place of the live one."""
+    def write(
+        self,
+        key: IndexKey,
+        manifest: Callable[[], Manifest],
+        dataset: Dataset,
+        parts: Iterable[EmbeddedPart],
+    ) -> None:
+        """Write an index; at the end it takes the place of the live one.
+
+        `manifest` is asked for as late as possible, as words are counted meanwhile.
+        """
         ...
 
     def open(self, key: IndexKey, dataset: Dataset, words: OpenWords) -> Index | None:

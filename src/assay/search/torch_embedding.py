@@ -2,22 +2,28 @@
 
 import hashlib
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from assay.errors import SearchError, UsageError
 from assay.progress import Progress, silent
 from assay.search.embedding import TEXTS_UNTIL_SAVED, Prompts, TokenCounter, Vectors
+from assay.search.workers import ahead
 
 MAX_TOKENS = 512
 """The most tokens of a text that are read, even if the model would take more."""
 
-_TEXTS_IN_A_BATCH = {"cpu": 32, "mps": 128, "cuda": 1024}
+_TOKENS_IN_A_BATCH = {"cpu": 4096, "mps": 16_384, "cuda": 131_072}
 _TEXTS_IN_A_WINDOW = 16_384
 """Sorted by length together: enough that hardly anything is padded."""
+
+_Tokens = tuple[NDArray[np.int32], NDArray[np.int64]]
+"""Those of all texts one after the other, and how many each text has."""
 
 
 class TorchEmbedder:
@@ -35,9 +41,11 @@ class TorchEmbedder:
         if kind == "cuda":
             self._model.half()
         self.max_tokens = min(MAX_TOKENS, int(self._model.max_seq_length or MAX_TOKENS))
-        self._model.max_seq_length = self.max_tokens
-        self._counter = TokenCounter(_tokenizer(self._model, model))
-        self._batch = _TEXTS_IN_A_BATCH[kind]
+        tokenizer = _tokenizer(self._model, model)
+        self.count_tokens = TokenCounter(Tokenizer.from_str(tokenizer.to_str()))
+        tokenizer.enable_truncation(self.max_tokens)
+        self._tokenizer, self._padding = tokenizer, self._model.tokenizer.pad_token_id or 0
+        self._batch = _TOKENS_IN_A_BATCH[kind]
         self.prompts = Prompts.parse({"prompts": getattr(self._model, "prompts", None)})
         self.dimension = int(self.embed(["dimension"]).shape[1])
         folder = Path(model).expanduser()
@@ -45,40 +53,55 @@ class TorchEmbedder:
         self.name = f"st:{label}@{digest} tokens={self.max_tokens}"
         self.texts_at_once = TEXTS_UNTIL_SAVED if kind == "cpu" else 4 * _TEXTS_IN_A_WINDOW
 
-    def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """How many tokens each text has, without special tokens and without a limit."""
-        return self._counter(texts)
-
     def embed(self, texts: Sequence[str], progress: Progress = silent) -> Vectors:
         """One vector of length 1 for each text."""
+        # Not by `SentenceTransformer.encode`, which tokenizes while the GPU waits.
+        starts = range(0, len(texts), _TEXTS_IN_A_WINDOW)
+        windows = (self._tokenize(texts[start : start + _TEXTS_IN_A_WINDOW]) for start in starts)
         parts: list[Vectors] = []
-        for start in range(0, len(texts), _TEXTS_IN_A_WINDOW):
-            window = list(texts[start : start + _TEXTS_IN_A_WINDOW])
-            parts.append(self._encode(window))
-            progress("embedding", start + len(window), len(texts))
+        for tokens in ahead(windows):
+            parts.append(self._encode(tokens))
+            progress("embedding", sum(map(len, parts)), len(texts))
         return np.concatenate(parts) if parts else np.zeros((0, self.dimension), np.float32)
 
-    def _encode(self, texts: list[str]) -> Vectors:
+    def _tokenize(self, texts: Sequence[str]) -> _Tokens:
+        found = [one.ids for one in self._tokenizer.encode_batch_fast(list(texts))]
+        lengths = np.array([len(ids) for ids in found], np.int64)
+        return np.fromiter(chain.from_iterable(found), np.int32, int(lengths.sum())), lengths
+
+    def _encode(self, tokens: _Tokens) -> Vectors:
+        """Of one window, longest texts first. Vectors are copied from the device once."""
         import torch
 
-        while True:
+        flat, lengths = tokens
+        order, starts = np.argsort(-lengths, kind="stable"), np.cumsum(lengths) - lengths
+        parts, done = [], 0
+        while done < len(order):
+            longest = max(1, int(lengths[order[done]]))
+            rows = order[done : done + max(1, self._batch // longest)]
+            mask = np.arange(longest) < lengths[rows, None]
+            ids = np.full(mask.shape, self._padding, np.int64)
+            ids[mask] = flat[(starts[rows, None] + np.arange(longest))[mask]]
+            pair = {"input_ids": ids, "attention_mask": mask.astype(np.int64)}
             try:
-                found = self._model.encode(
-                    texts,
-                    prompt="",  # the caller has put it before the texts
-                    batch_size=self._batch,
-                    normalize_embeddings=True,
-                    show_progress_bar=False,
-                )
-                return np.asarray(found, np.float32)
+                with torch.inference_mode():
+                    given = {
+                        name: torch.from_numpy(one).to(self.device) for name, one in pair.items()
+                    }
+                    found = self._model(given)["sentence_embedding"].float()
+                    parts.append(torch.nn.functional.normalize(found, dim=1))
+                done += len(rows)
             except torch.OutOfMemoryError:
-                if self._batch == 1:
+                if len(rows) == 1:
                     raise SearchError(
                         f"a single text does not fit into the memory of {self.device}; use a "
                         "smaller model, or ASSAY_DEVICE=cpu"
                     ) from None
-                self._batch //= 2
+                self._batch = longest * (len(rows) // 2)
                 torch.cuda.empty_cache()
+        vectors = np.empty((len(order), parts[0].shape[1]), np.float32)
+        vectors[order] = torch.cat(parts).cpu().numpy()
+        return vectors
 
 
 def choose_device(asked: str) -> str:

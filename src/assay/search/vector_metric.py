@@ -10,15 +10,13 @@ titles has none: its vectors are used as the model gives them.
 """
 
 import base64
-from collections.abc import Collection, Sequence
-from contextlib import closing
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.data.cache import scratch_database
 from assay.data.dataset import Document
 from assay.progress import Progress, silent
 from assay.search.chunks import document_vectors
@@ -69,36 +67,22 @@ NO_METRIC = CorpusMetric()
 
 
 def fit_metric(
-    documents: Collection[Document],
+    documents: Mapping[str, Document],
     embedder: Embedder,
     cache: VectorCache,
     progress: Progress = silent,
 ) -> CorpusMetric:
     """From the titles of at most a few thousand documents, spread evenly over their ids."""
-    sample = _titled_sample(
-        documents, _MIN_SAMPLE * embedder.dimension, _MAX_SAMPLE * embedder.dimension
-    )
-    if not sample:
+    titled = sorted(one.id for one in documents.values() if one.title.strip())
+    if len(titled) < max(_MIN_SAMPLE * embedder.dimension, len(documents) / 2):
         return NO_METRIC
+    most = min(len(titled), _MAX_SAMPLE * embedder.dimension)
+    chosen = dict.fromkeys(np.linspace(0, len(titled) - 1, most).astype(int).tolist())
+    sample = [documents[titled[place]] for place in chosen]
     prompt = embedder.prompts.document
     titles = [prompt + strip_controls(one.title.strip()[:_TITLE_CHARACTERS]) for one in sample]
     texts = document_vectors(sample, embedder, progress, cache=cache)
     return _fitted(cache.embed(titles, embedder, progress) - texts)
-
-
-def _titled_sample(documents: Collection[Document], fewest: int, most: int) -> list[Document]:
-    """In the order of ids; empty where too few documents have a title."""
-    with closing(scratch_database()) as database:
-        database.execute("CREATE TABLE titled (id TEXT PRIMARY KEY) WITHOUT ROWID")
-        ids = ((one.id,) for one in documents if one.title.strip())
-        database.executemany("INSERT OR IGNORE INTO titled VALUES (?)", ids)
-        (count,) = database.execute("SELECT count(*) FROM titled").fetchone()
-        if count < fewest or count < len(documents) / 2:
-            return []
-        places = set(np.linspace(0, count - 1, min(count, most)).astype(int).tolist())
-        rows = enumerate(database.execute("SELECT id FROM titled ORDER BY id"))
-        chosen = {doc_id for place, (doc_id,) in rows if place in places}
-    return sorted((one for one in documents if one.id in chosen), key=lambda one: one.id)
 
 
 def _fitted(differences: Vectors) -> CorpusMetric:

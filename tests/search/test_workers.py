@@ -1,0 +1,42 @@
+"""Calls in other processes: results in order, errors, and the end of a process."""
+
+import os
+import signal
+
+import pytest
+
+from assay.errors import SearchError, UsageError
+from assay.search.workers import Workers, ahead
+
+
+def add(context: int, number: int) -> int:
+    return context + number
+
+
+def fail(_: int) -> None:
+    raise UsageError("no such thing")
+
+
+def die(_: int) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_calls_return_in_order_and_errors_are_raised_here(count: int) -> None:
+    with Workers(40, count) as workers:
+        assert list(workers.map(add, ((number,) for number in range(9)))) == list(range(40, 49))
+        with pytest.raises(UsageError, match="no such thing"):
+            workers.submit(fail).result()
+        assert workers.submit(add, 2).result() == 42
+
+
+def test_a_process_that_is_killed_ends_the_work_with_a_message() -> None:
+    with Workers(0, 1) as workers, pytest.raises(SearchError, match="memory"):
+        workers.submit(die).result()
+
+
+def test_an_error_in_items_made_ahead_comes_where_they_are_used() -> None:
+    made = ahead(1 // number for number in (1, 1, 0))
+    assert [next(made), next(made)] == [1, 1]
+    with pytest.raises(ZeroDivisionError):
+        next(made)
