@@ -202,10 +202,10 @@ def write_corpus(folder: Path, count: int) -> None:
 
 def write_model(folder: Path) -> None:
     """The built-in model as floats, as sentence-transformers saves one."""
-    import agent_assay_minilm
+    import agent_assay_minilm  # type: ignore[import-untyped]
     import onnx
     from onnx import numpy_helper
-    from safetensors.numpy import save_file
+    from safetensors.numpy import save_file  # type: ignore[import-not-found]
 
     source = Path(str(agent_assay_minilm.__file__)).parent
     graph = onnx.load(str(source / "model.onnx")).graph

@@ -186,13 +186,6 @@ def test_no_language_stems_nothing_and_stops_nothing() -> None:
     ]  # fmt: skip
 
 
-def test_stop_words_are_the_languages_or_none_or_chosen() -> None:
-    text = "the tea and the milk"
-    assert Analyzer("english").terms(text) == ["tea", "milk"]
-    assert Analyzer("english", "none").terms(text) == ["the", "tea", "and", "the", "milk"]
-    assert Analyzer("english", "tea, Milk").terms(text) == ["the", "and", "the"]
-
-
 def test_a_single_character_is_found_inside_a_word() -> None:
     one = Analyzer("cjk")
     assert one.count_query("茶").keys() <= one.count("緑茶").keys()

@@ -211,7 +211,7 @@ def _rankings_are_the_same(
     [
         Bm25Settings(),
         Bm25Settings(0, 0, title_weight=0),
-        Bm25Settings(0.9, 0.4, 0.7, 2.5, "german", "none"),
+        Bm25Settings(0.9, 0.4, 0.7, 2.5, "none"),
     ],
 )
 def test_every_query_of_notes_ranks_alike_in_memory_and_in_qdrant(

@@ -8,8 +8,9 @@ import pytest
 from tests.search.samples import DOCUMENTS, WordEmbedder
 
 import assay
-from assay.errors import SearchError, UsageError
+from assay.errors import UsageError
 from assay.progress import Progress, silent
+from assay.search import embedding
 from assay.search import index as index_module
 from assay.search.embedding import EmbedderSettings, Vectors, open_embedder
 from assay.search.index import open_retriever, open_store
@@ -47,14 +48,15 @@ def test_two_embedders_have_two_indexes() -> None:
         assert [hit.doc_id for hit in again.search("green tea", mode="dense")] == first
 
 
-def test_the_collection_that_a_user_named_is_not_filled_with_other_vectors(
+def test_each_embedder_has_its_own_collection_also_of_a_name_that_a_user_chose(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("COLLECTION_NAME", "mine")
-    open_retriever(DATASET, embedder=WordEmbedder("one")).close()
-    with pytest.raises(SearchError, match="belongs to the embedder 'one', not to 'two'"):
-        open_store("drinks", OtherEmbedder("two"))
-    open_store("drinks", WordEmbedder("one"))
+    named = [open_store("drinks", WordEmbedder(name)).where for name in ("one", "two")]
+    assert len(set(named)) == 2
+    assert all("mine-" in where for where in named)
+    builtin = WordEmbedder(f"{embedding.BUILTIN_EMBEDDER}@1 int8 products 2")
+    assert open_store("drinks", builtin).where.endswith("/mine")
 
 
 def test_an_evaluation_uses_the_embedder_that_it_names_and_records_it(

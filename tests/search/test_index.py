@@ -181,6 +181,8 @@ def test_a_corpus_on_the_disk_is_indexed_by_several_processes(
     monkeypatch.setenv("ASSAY_CORPUS_IN_MEMORY_MB", "0")
     stored = load_dataset(str(tmp_path / "large"))
     assert isinstance(stored.documents, StoredDocuments)
+    assert stored.corpus_fingerprint == corpus(documents).corpus_fingerprint
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     monkeypatch.setattr(index_module, "_DOCUMENTS_AT_ONCE", 40)
     monkeypatch.setattr("assay.search.embedding.TEXTS_UNTIL_SAVED", 40)
     split: list[object] = []

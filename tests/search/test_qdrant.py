@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import logging
 import re
 import socket
 import threading
@@ -34,7 +33,6 @@ from assay.search.qdrant_connection import (
     ClusterSettings,
     FailoverClient,
     Quantization,
-    ask_each,
     connect,
     require_version,
     server_errors,
@@ -195,7 +193,6 @@ def test_the_state_of_servers_is_asked_with_little_patience() -> None:
     assert [each.init_options["timeout"] for each in client.probes] == [5, 5]
     with pytest.raises(ResponseHandlingException):
         client.info()
-    assert ask_each(client) == [None, None]
 
 
 def test_a_full_disk_is_told_with_what_to_do() -> None:
@@ -341,11 +338,7 @@ def test_shards_change_no_score_and_any_node_may_die(
 
     cluster[0].kill()  # the one that is asked
     assert _ranking(retriever) == rankings[3]
-    with caplog.at_level(logging.WARNING):
-        indexed(store, embedder, _MANY)
-    assert "1 of 3 nodes of the Qdrant cluster cannot be reached" in caplog.text
-    assert "2 of 3 shards have fewer than 2 copies" in caplog.text
-
+    assert "Qdrant server 1 of 3 does not respond" in caplog.text
     # Documents change while it is away: nothing is lost, and the rest goes on.
     retriever = indexed(store, embedder, _MANY[:-1])
     assert all(hit.doc_id != "d59" for hit in retriever.search("title 59", 60))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 import pytest
@@ -60,7 +60,7 @@ def retriever(
         isolate(patch, folder / "cache")
         store = empty_store(request, folder)
         with indexed(store, WordEmbedder()) as opened:
-            yield opened.with_ranking(FixedRanker(), IDS)
+            yield opened.with_ranking(cast(Any, FixedRanker()), IDS)
 
 
 @pytest.mark.parametrize("mode", MODES[:-1])

@@ -2,11 +2,18 @@
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
 from assay.errors import SearchError, UsageError
 from assay.search.workers import Workers, ahead
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The functions below, in other processes."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
 
 
 def add(context: int, number: int) -> int:

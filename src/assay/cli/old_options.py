@@ -54,7 +54,6 @@ _RENAMED = {
     "--bm25-delta": ("--bm25", "delta={}"),
     "--bm25-title-weight": ("--bm25", "title_weight={}"),
     "--bm25-language": ("--bm25", "language={}"),
-    "--bm25-stop-words": ("--bm25", "stop_words={}"),
     "--model": ("--embedder", "onnx:{}"),
     "--ground-truth": ("--references", "{}"),
     "--nuggets": ("--references", "{}"),
@@ -116,7 +115,7 @@ def current_spelling(arguments: Sequence[str]) -> list[str]:
             name, form = _RENAMED[flag]
             if "{}" in form:
                 value = value if equals else next(waiting, "")
-            found += [name, _new_value(name, form, value)] if form else [name]
+            found += [name, form.format(value)] if form else [name]
             _warn(flag, name, form)
     if _METHOD in apart:
         found = _with_method(found, apart[_METHOD])
@@ -131,11 +130,6 @@ def _with_bare_poison(arguments: Sequence[str]) -> Iterator[str]:
             yield "--poison=all"
         else:
             yield word
-
-
-def _new_value(name: str, form: str, value: str) -> str:
-    # A comma separates the parameters of BM25, so stop words have another mark between them.
-    return form.format(value.replace(",", "|") if name == "--bm25" else value)
 
 
 def _warn(old: str, name: str, form: str) -> None:
@@ -177,7 +171,7 @@ def rename_variables(flags: Collection[str]) -> None:
         variable, new = (f"ASSAY_{each[2:].upper().replace('-', '_')}" for each in (flag, name))
         if not (value := os.environ.get(variable)):
             continue
-        parts = [os.environ.get(new, ""), _new_value(name, form, value)]
+        parts = [os.environ.get(new, ""), form.format(value)]
         os.environ[new] = _SEPARATORS[name].join(filter(None, parts))
         say(f"warning: {variable} is now {new}={form.format('VALUE')}")
 
@@ -195,7 +189,7 @@ def current_keys(table: Mapping[str, Any], known: Collection[str]) -> dict[str, 
         elif key in known or new not in known or name not in _SEPARATORS:
             found.setdefault(key, value)  # an old spelling before it took it up already
         else:
-            text = _new_value(name, form, str(value)) if "{}" in form else form
+            text = form.format(value) if "{}" in form else form
             text += "=no" if text == form and not value else ""
             found[new] = [*_texts(found.get(new, table.get(new, []))), text]
             _say_once(f"warning: {key} in assay.toml is now {new}: {form.format('VALUE')}")

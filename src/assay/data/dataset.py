@@ -273,16 +273,16 @@ class Dataset:
     def _corpus_digest(self) -> "hashlib._Hash":
         digest = hashlib.sha256()
         for document in self.documents.values():
-            _feed(digest, (document.id, document.title, document.text))
+            feed_digest(digest, (document.id, document.title, document.text))
         return digest
 
     def _digest(self, digest: "hashlib._Hash") -> str:
         """The hash with queries and judgments added."""
         for query in self.queries.values():
-            _feed(digest, (query.id, query.text))
+            feed_digest(digest, (query.id, query.text))
         for split in sorted(self.judgments):
             for query_id, grades in self.judgments[split].items():
-                _feed(digest, (split, query_id, *(f"{d}={g}" for d, g in grades.items())))
+                feed_digest(digest, (split, query_id, *(f"{d}={g}" for d, g in grades.items())))
         return digest.hexdigest()
 
     @cached_property
@@ -306,7 +306,8 @@ def _shorten(text: str) -> str:
     return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}..."
 
 
-def _feed(digest: "hashlib._Hash", fields: Iterable[str]) -> None:
+def feed_digest(digest: "hashlib._Hash", fields: Iterable[str]) -> None:
+    """Add fields to a hash, so that no two records give the same bytes."""
     digest.update("\x1f".join(fields).encode("utf-8", "surrogatepass") + b"\x1e")
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 
 from assay.data.cache import cache_folder
-from assay.data.dataset import Document
+from assay.data.dataset import Document, feed_digest
 from assay.data.text_file import Findings, TextFile
 from assay.errors import DataError, UsageError
 from assay.files import make_private_folder, staging_folder, sync_file
@@ -158,7 +158,7 @@ def store_documents(
 
 def _build(path: Path, read: Callable[[KeepDocument, Findings], None]) -> None:
     make_private_folder(path.parent)
-    noted, count = Findings(), 0
+    noted, count, digest = Findings(), 0, hashlib.sha256()
     with staging_folder(path) as staging:
         part = staging / path.name
         os.close(os.open(part, os.O_CREAT | os.O_RDWR, 0o600))
@@ -174,11 +174,14 @@ def _build(path: Path, read: Callable[[KeepDocument, Findings], None]) -> None:
                 insert = "INSERT OR IGNORE INTO documents VALUES (?, ?, ?)"
                 if database.execute(insert, (count, key, record)).rowcount:
                     count += 1
+                    feed_digest(digest, (key, document.title, document.text))
                     return document
                 return _document(key, database.execute(_RECORD, (key,)).fetchone()[0])
 
             read(keep, noted)
             _set_fact(database, "count", str(count))
+            # As `Dataset.corpus_fingerprint` has it, which would read them all once more.
+            _set_fact(database, "fingerprint documents", digest.hexdigest())
             _set_fact(database, "findings", orjson.dumps(noted.seen).decode())
             database.commit()
         sync_file(part)

@@ -362,7 +362,7 @@ class RunConfig:
     bm25: tuple[str, ...] = _retriever(
         (),
         "Parameters of BM25, for builtin targets: k1=1.2, b=0.75, delta=0, title_weight=3, "
-        "language=auto, stop_words=default, separated by commas.",
+        "language=auto, separated by commas.",
         metavar="KEY=VALUE,…",
         label="Parameters of BM25, one KEY=VALUE per line",
         placeholder="k1=1.2",
@@ -529,7 +529,7 @@ def _current(values: Mapping[str, Any]) -> dict[str, Any]:
     found = dict(values)
     old = {name: found.pop(f"bm25_{name}", None) for name in _OLD_BM25}
     if chosen := [f"{name}={value}" for name, value in old.items() if value not in (None, "")]:
-        found["bm25"] = [text.replace(",", "|") for text in chosen]
+        found["bm25"] = chosen
     earlier = [found.pop(name, "") for name in ("ground_truth", "nuggets")]
     if any(earlier):
         found["references"] = [file for file in earlier if file]

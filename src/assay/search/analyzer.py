@@ -26,7 +26,6 @@ ANALYZER = "folded words, stop words and Snowball stems by language, pairs of CJ
 """Changes whenever terms do: an index made by another analyzer is built again."""
 
 AUTO, NO_LANGUAGE, DEFAULT_LANGUAGE = "auto", "none", "english"
-DEFAULT_STOP_WORDS = "default"
 
 # By the character that a word begins with: which stemmers read the script, the usual one first.
 _SCRIPTS: Mapping[str, tuple[str, ...]] = {
@@ -125,18 +124,19 @@ def _stop_words() -> dict[str, frozenset[str]]:
 
 
 class Analyzer:
-    """The terms of texts in one language. Safe to use from several threads: see `open_analyzer`.
+    """The terms of texts in one of `LANGUAGES`. Safe to use from several threads.
 
-    Parameters:
-        language: one of `LANGUAGES`, not `auto`.
-        stop_words: `default` for those of the language, `none`, or words with commas between them.
+    `none` stems nothing and has no stop words. `open_analyzer` returns one that is there.
     """
 
-    def __init__(self, language: str, stop_words: str = DEFAULT_STOP_WORDS) -> None:
+    def __init__(self, language: str) -> None:
         self._language = language
         # English words stand in documents of every script.
         self._latin = DEFAULT_LANGUAGE if language in _NOT_LATIN else language
-        self._stop = _chosen_stop_words({language, self._latin}, stop_words)
+        known, none = _stop_words(), frozenset[str]()
+        # A word of another script is no word of this language: Russian ones are dropped everywhere.
+        languages = {language, self._latin, "russian"} if language != NO_LANGUAGE else ()
+        self._stop = none.union(*(known.get(one, none) for one in languages))
         self._lexicon = _Lexicon()
 
     def terms(self, text: str) -> list[str]:
@@ -218,11 +218,9 @@ def _stemmer(language: str) -> Callable[[str], str]:
 
 
 @lru_cache(maxsize=32)
-def open_analyzer(
-    language: str = DEFAULT_LANGUAGE, stop_words: str = DEFAULT_STOP_WORDS
-) -> Analyzer:
-    """The same one for the same settings, with the words that it has seen."""
-    return Analyzer(language, stop_words)
+def open_analyzer(language: str = DEFAULT_LANGUAGE) -> Analyzer:
+    """The same one for the same language, with the words that it has seen."""
+    return Analyzer(language)
 
 
 def _words(text: str, *, alone: bool) -> list[str]:
@@ -265,13 +263,3 @@ def _script(letter: str) -> str:
     """The script of a letter if it has a stemmer of its own; "" for Latin and all others."""
     script = unicodedata.name(letter, "").partition(" ")[0]
     return script if script in _SCRIPTS else ""
-
-
-def _chosen_stop_words(languages: Iterable[str], chosen: str) -> frozenset[str]:
-    if chosen == NO_LANGUAGE:
-        return frozenset()
-    if chosen != DEFAULT_STOP_WORDS:
-        return frozenset(_WORD.findall(_folded(chosen)))
-    known = _stop_words()
-    # A word of another script is no word of this language: Russian ones are dropped everywhere.
-    return frozenset().union(known["russian"], *(known.get(language, ()) for language in languages))

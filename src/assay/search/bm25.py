@@ -10,11 +10,11 @@ Both sides are rounded to steps that are powers of two, so fine that it does not
 that every product and sum is exact in 32-bit floats. So the order in which an engine adds does not
 matter, and every engine returns the same scores and the same ties.
 
-CACHE/bm25/NAME-KEY/   ids.json, and the arrays of the postings, mapped into memory when opened
-CACHE/bm25/NAME.lock   held while a new one is made
+CACHE/bm25/NAME-SETTINGS-KEY/   ids.json, and the arrays of the postings, mapped when opened
+CACHE/bm25/NAME-SETTINGS.lock   held while a new one is made
 
-KEY stands for the documents, the analyzer and all settings. Counting takes as much memory for a
-million documents as for a thousand, except for their ids and lengths.
+SETTINGS is a hash, and KEY stands for the documents and the analyzer. Counting takes as much memory
+for a million documents as for a thousand, except for their ids and lengths.
 """
 
 import base64
@@ -48,7 +48,6 @@ from assay.search.analyzer import (
     ANALYZER,
     AUTO,
     DEFAULT_LANGUAGE,
-    DEFAULT_STOP_WORDS,
     DOCUMENTS_READ,
     Analyzer,
     language_named,
@@ -102,7 +101,6 @@ class Bm25Settings:
         title_weight: how often a word of the title counts; 0 leaves titles out.
         language: of the words in Latin script, by name or code; `auto` detects it in the
             documents, `none` stems nothing and has no stop words.
-        stop_words: `default` for those of the language, `none`, or words with | between them.
     """
 
     k1: float = 1.2
@@ -110,7 +108,6 @@ class Bm25Settings:
     delta: float = 0.0
     title_weight: float = 3.0
     language: str = AUTO
-    stop_words: str = DEFAULT_STOP_WORDS
 
     def __post_init__(self) -> None:
         for name, most in (("k1", _LIMIT), ("b", 1.0), ("delta", _LIMIT), ("title_weight", _LIMIT)):
@@ -232,7 +229,7 @@ class Bm25Model:
 
     @cached_property
     def _analyzer(self) -> Analyzer:
-        return open_analyzer(self.language, self.settings.stop_words)
+        return open_analyzer(self.language)
 
     def document(self, document: Document) -> SparseVector:
         """The vector to index for a document."""
@@ -486,7 +483,7 @@ class _Counter:
         documents = iter(documents)
         first = list(islice(documents, DOCUMENTS_READ))
         self._language = self._settings.language_for(first)
-        analyzer = open_analyzer(self._language, self._settings.stop_words)
+        analyzer = open_analyzer(self._language)
         for row, document in enumerate(chain(first, documents)):
             text, title = _count(document, analyzer, self._settings)
             terms = [*text, *(term for term in title if term not in text)]
@@ -593,10 +590,11 @@ def open_bm25(
 def _path(dataset: Dataset, settings: Bm25Settings) -> Path:
     # The language is told by the metadata of documents, which their fingerprint leaves out.
     language = settings.language_for(dataset.documents.values())
-    parts = [_FORMAT, ANALYZER, language, asdict(settings), dataset.corpus_fingerprint]
-    key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+    chosen = zlib.crc32(json.dumps(asdict(settings), sort_keys=True).encode())
+    parts = [_FORMAT, ANALYZER, language, dataset.corpus_fingerprint]
+    key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
     name = "".join(one if one.isalnum() or one in "._-" else "-" for one in dataset.name)[:100]
-    return cache_folder() / "bm25" / f"{name}-{key}"
+    return cache_folder() / "bm25" / f"{name}-{chosen:08x}-{key}"
 
 
 def _opened(path: Path) -> Bm25Index | None:
@@ -617,14 +615,6 @@ def _written(path: Path, dataset: Dataset, settings: Bm25Settings, progress: Pro
     name = path.name.rpartition("-")[0]
     for other in path.parent.iterdir():
         # Of an earlier state of the documents or version; who searches it has its files open.
-        ours = other.is_dir() and other.name.rpartition("-")[0] == name
-        if ours and other != path and _settings_of(other) in (None, index.model.settings):
+        if other.is_dir() and other != path and other.name.rpartition("-")[0] == name:
             shutil.rmtree(other, ignore_errors=True)
     return Bm25Index.open(path)
-
-
-def _settings_of(folder: Path) -> Bm25Settings | None:
-    try:
-        return Bm25Settings(**check_folder(folder)["bm25"]["settings"])
-    except (DamagedIndexError, KeyError, TypeError):
-        return None

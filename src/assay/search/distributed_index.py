@@ -152,7 +152,7 @@ def build_on_cluster(
 
     with RayCluster(engine, {"ASSAY_THREADS": "1"}) as cluster:
         progress(f"using {cluster.cpus} CPUs and {cluster.gpus} GPUs of Ray", 0, None)
-        on_gpu = settings.embedder.startswith(("st:", "onnx:")) and cluster.gpus > 0
+        on_gpu = settings.embedder.startswith("st:") and cluster.gpus > 0
         for place, vectors in cluster.map(_embed_texts, parts(), gpus=int(on_gpu)):
             if isinstance(vectors, AssayError):
                 raise vectors

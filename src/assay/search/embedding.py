@@ -114,8 +114,8 @@ DEVICES = ("auto", "cpu", "cuda", "mps")
 class EmbedderSettings:
     """EmbedderSettings("st:intfloat/e5-small")  # one of `EMBEDDER_FORMS`; built in if empty
 
-    `device`: one of `DEVICES`, for `st:` and `onnx:`, by default that of ASSAY_DEVICE: it belongs
-    to the machine and changes no score. `auto` takes a GPU if the embedder can use one.
+    `device`: one of `DEVICES`, for `st:`, by default that of ASSAY_DEVICE: it belongs to the
+    machine and changes no score. `auto` takes a GPU if there is one.
     """
 
     embedder: str = ""
@@ -147,7 +147,7 @@ def open_embedder(settings: EmbedderSettings | None = None) -> Embedder:
     if settings.embedder.startswith("onnx:"):
         from assay.search.onnx_embedding import open_folder
 
-        return open_folder(Path(settings.embedder[5:]), device=settings.device)
+        return open_folder(Path(settings.embedder[5:]))
     if settings.embedder:
         from assay.search.remote_embedding import open_remote
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from assay.data.cache import cache_folder
 from assay.data.dataset import Dataset, Document
 from assay.data.stored_documents import StoredDocuments
-from assay.errors import NotTuned, SearchError, SearchUnavailable, TuningDeclined
+from assay.errors import NotTuned, SearchUnavailable, TuningDeclined
 from assay.progress import Progress, silent
 from assay.search import Mode
 from assay.search.bm25 import Bm25Settings, open_bm25
@@ -268,24 +268,13 @@ def open_store(name: str, embedder: Embedder, url: str | None = None) -> Store:
     The collection is COLLECTION_NAME, else the name of the data set; an embedder other than the
     built-in one has a collection for itself, so that no index replaces another's.
     """
-    chosen = os.environ.get("COLLECTION_NAME")
-    collection = re.sub(r"[^A-Za-z0-9_.-]+", "-", chosen or name).strip("-.")[:100] or "documents"
-    if not (chosen or _is_builtin(embedder.name)):
+    name = os.environ.get("COLLECTION_NAME") or name
+    collection = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.")[:100] or "documents"
+    # A folder of the built-in model's name has no integer products.
+    builtin = embedder.name.startswith(f"{BUILTIN_EMBEDDER}@") and "int8 products" in embedder.name
+    if not builtin:
         collection = f"{collection[:90]}-{hashlib.sha256(embedder.name.encode()).hexdigest()[:8]}"
-    store = configured_store(collection, url=url)
-    live = live_manifest(store) if chosen else None
-    same = live is None or live.key.embedder == embedder.name
-    if live and not same and not (_is_builtin(live.key.embedder) and _is_builtin(embedder.name)):
-        raise SearchError(
-            f"the index in {store.where} belongs to the embedder {live.key.embedder!r}, not to "
-            f"{embedder.name!r}; set COLLECTION_NAME to another name, or unset it"
-        )
-    return store
-
-
-def _is_builtin(embedder: str) -> bool:
-    # A folder of the same name has no integer products.
-    return embedder.startswith(f"{BUILTIN_EMBEDDER}@") and "int8 products" in embedder
+    return configured_store(collection, url=url)
 
 
 def configured_store(

@@ -36,6 +36,7 @@ from assay.search.embedding import (
     TokenCounter,
     Vectors,
 )
+from assay.search.workers import usable_cores
 from assay.text import strip_controls
 
 MAX_TOKENS = 256
@@ -184,7 +185,7 @@ def _read_checked(path: Path) -> bytes:
     return content
 
 
-def open_folder(folder: Path, *, device: str = "auto") -> OnnxEmbedder:
+def open_folder(folder: Path) -> OnnxEmbedder:
     """A folder as sentence-transformers exports it: `model.onnx`, `tokenizer.json`, and the
     settings of pooling and prompts if there are any.
     """
@@ -205,7 +206,7 @@ def open_folder(folder: Path, *, device: str = "auto") -> OnnxEmbedder:
     name = f"{folder.resolve().name}@{digest[:12]}"
     pooling = _read_pooling(folder)
     session: Future[onnxruntime.InferenceSession] = Future()
-    session.set_result(open_session(name, model, providers=_providers(device)))
+    session.set_result(open_session(name, model))
     embedder = OnnxEmbedder(
         name if pooling == "mean" else f"{name} {pooling}",
         session,
@@ -254,28 +255,10 @@ def pooled(output: NDArray[Any], pooling: str = "mean") -> Vectors:
     return np.asarray(output / np.maximum(norms, 1e-12), np.float32)
 
 
-def _providers(device: str) -> list[str]:
-    """ONNX Runtime's names for the device; a CPU where `auto` finds no GPU."""
-    kind = device.partition(":")[0]
-    wanted = {"cuda": "CUDAExecutionProvider", "mps": "CoreMLExecutionProvider"}
-    available = onnxruntime.get_available_providers()
-    if kind == "auto":
-        return [one for one in wanted.values() if one in available] + ["CPUExecutionProvider"]
-    if kind == "cpu":
-        return ["CPUExecutionProvider"]
-    if wanted[kind] not in available:
-        raise UsageError(
-            f"ASSAY_DEVICE={device}: the installed ONNX Runtime has no {wanted[kind]}; install "
-            "onnxruntime-gpu in place of onnxruntime, or use ASSAY_DEVICE=cpu"
-        )
-    return [wanted[kind], "CPUExecutionProvider"]
-
-
 def open_session(
     name: str,
     model: bytes | Path,
     settings: Mapping[str, str] = MappingProxyType({}),
-    providers: Sequence[str] = ("CPUExecutionProvider",),
 ) -> onnxruntime.InferenceSession:
     """A graph that runs in the thread that asks; `model`: the file, or its content."""
     options = onnxruntime.SessionOptions()
@@ -286,7 +269,7 @@ def open_session(
         options.add_session_config_entry(key, value)
     source = model if isinstance(model, bytes) else str(model)
     try:
-        return onnxruntime.InferenceSession(source, options, providers=list(providers))
+        return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # every fault of a model file has a class of its own
         raise SearchError(f"the model {name} cannot be loaded: {error}") from None
 
@@ -298,5 +281,4 @@ def _workers() -> int:
         if not chosen.isdecimal() or int(chosen) < 1:
             raise UsageError(f"ASSAY_THREADS must be an integer >= 1, got {chosen!r}")
         return int(chosen)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return min(4, cores or 1)
+    return min(4, usable_cores())

@@ -32,7 +32,6 @@ from assay.search.filters import FilterCondition, as_texts
 from assay.search.qdrant_connection import (
     ClusterSettings,
     connect,
-    missing_copies,
     require_usable,
     server_errors,
     shown_addresses,
@@ -130,9 +129,6 @@ class ServerStore:
         manifest = None if live is None else self._manifest_of(live)
         if live is None or manifest is None or manifest.key != key:
             return None
-        with server_errors(self._url):
-            if warning := missing_copies(self._client, live):
-                _log.warning("%s", warning)
         return ServerIndex(self._client, live, manifest, self._url, keep=self)
 
     def write(

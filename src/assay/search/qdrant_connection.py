@@ -73,19 +73,6 @@ def shown_addresses(urls: str) -> str:
     return ", ".join(map(_address, _split(urls)))
 
 
-def ask_each(client: QdrantClient) -> list[models.ClusterStatus | None]:
-    """What every server says of its cluster; None for those that are away."""
-    found: list[models.ClusterStatus | None] = []
-    for each in client.probes if isinstance(client, FailoverClient) else [client]:
-        try:
-            found.append(each.cluster_status())
-        except (ResponseHandlingException, UnexpectedResponse) as error:
-            if not _is_away(error):
-                raise
-            found.append(None)
-    return found
-
-
 def require_usable(client: QdrantClient, url: str) -> None:
     """Raises `SearchError` for a server that is too old, and `SearchUnavailable` if two servers
     that respond do not belong to one cluster.
@@ -94,9 +81,12 @@ def require_usable(client: QdrantClient, url: str) -> None:
     """
     require_version(client.info().version, url)
     if isinstance(client, FailoverClient):
-        for place, status in enumerate(ask_each(client)):
-            if status is not None:
-                client.require_member(place, status)
+        for place, probe in enumerate(client.probes):
+            try:
+                client.require_member(place, probe.cluster_status())
+            except (ResponseHandlingException, UnexpectedResponse) as error:
+                if not _is_away(error):
+                    raise
 
 
 class FailoverClient:
@@ -310,37 +300,6 @@ class ClusterSettings:
             )
         scalar = models.ScalarQuantizationConfig(type=models.ScalarType.INT8, always_ram=True)
         return models.ScalarQuantization(scalar=scalar)
-
-
-def missing_copies(client: QdrantClient, collection: str) -> str | None:
-    """What is missing of a collection in its cluster, and what to do; None if nothing is."""
-    answers = ask_each(client)
-    nodes = [each for each in answers if isinstance(each, models.ClusterStatusOneOf1)]
-    if not nodes:
-        return None
-    peers = {int(peer): info.uri for peer, info in nodes[0].peers.items()}
-    # Only a node that leads notices soon that another one is away. We notice as well, if it is one
-    # of those in QDRANT_URL.
-    away = {uri for each in nodes for uri, sent in each.message_send_failures.items() if sent.count}
-    silent = peers.keys() - {each.peer_id for each in nodes}
-    if answers.count(None) >= len(silent):
-        away |= {peers[peer] for peer in silent}
-    info = client.collection_cluster_info(collection)
-    here = [(local.shard_id, local.state, "") for local in info.local_shards]
-    there = [(one.shard_id, one.state, peers.get(one.peer_id, "")) for one in info.remote_shards]
-    copies = dict.fromkeys(range(info.shard_count), 0)
-    for shard, state, uri in here + there:
-        copies[shard] += state == models.ReplicaState.ACTIVE and uri not in away
-    wanted = client.get_collection(collection).config.params.replication_factor or 1
-    short = sum(count < wanted for count in copies.values())
-    gone = sorted(uri.rstrip("/") for uri in away if uri in peers.values())
-    if not (gone or short):
-        return None
-    return (
-        f"{len(gone)} of {len(peers)} nodes of the Qdrant cluster cannot be reached "
-        f"({', '.join(gone)}); {short} of {len(copies)} shards have fewer than {wanted} copies. "
-        "Start the missing nodes: they catch up by themselves"
-    )
 
 
 def _positive(name: str) -> int | None:

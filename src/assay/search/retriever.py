@@ -9,10 +9,9 @@ and checked on SciFact train.
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from assay.errors import SearchError, UsageError
 from assay.search import MODES, Mode
@@ -21,6 +20,9 @@ from assay.search.embedding import Embedder, Vectors
 from assay.search.filters import FilterCondition, conditions
 from assay.search.store import Index, Manifest, Near, Place, StoredChunk
 from assay.text import strip_controls
+
+if TYPE_CHECKING:
+    from assay.search.tuning.model import TunedRanker  # brings scipy
 
 MAX_TOP_K = 100
 BM25_MIDPOINT = 4.5
@@ -66,27 +68,6 @@ class JudgedQuery:
 
     query_id: str
     overlap: float
-
-
-class Ranker(Protocol):
-    """A ranking that was learned from judgments."""
-
-    @property
-    def splits(self) -> tuple[str, ...]:
-        """The splits whose judgments it learned from."""
-        ...
-
-    def rank(
-        self, query_text: str, query_vector: NDArray[np.float32], top_k: int
-    ) -> LearnedRanking:
-        """The documents for a query, best first."""
-        ...
-
-    def judged_for(
-        self, query_text: str, query_vector: NDArray[np.float32], documents: Sequence[int]
-    ) -> list[tuple[JudgedQuery, ...]]:
-        """For each document, the judged queries that spoke for it, most alike first."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,14 +157,14 @@ class Retriever:
         embedder: Embedder | None,
         mode: Mode = "hybrid",
         *,
-        ranker: Ranker | None = None,
+        ranker: "TunedRanker | None" = None,
         doc_ids: Sequence[str] = (),
     ) -> None:
         self._index, self._embedder, self._mode = index, embedder, mode
         self._ranker, self._doc_ids = ranker, doc_ids
         self._bm25 = index.manifest.bm25
 
-    def with_ranking(self, ranker: Ranker, doc_ids: Sequence[str]) -> "Retriever":
+    def with_ranking(self, ranker: "TunedRanker", doc_ids: Sequence[str]) -> "Retriever":
         """The same index with a tuned mode; `doc_ids`: what the ranker's numbers mean."""
         return Retriever(self._index, self._embedder, self._mode, ranker=ranker, doc_ids=doc_ids)
 
@@ -371,7 +352,10 @@ class Retriever:
             order, signals = ranked(scores), dict(untuned.signals)
         order = order[:top_k]
         chunks = {one: near.chunk for one, near in self._index.dense(vector, among=order).items()}
-        evidence = _evidence(ranking, order)
+        evidence: dict[str, dict[str, int]] = {}
+        for doc_id in order:
+            for kind, rank in ranking[doc_id].signals.items() if doc_id in ranking else ():
+                evidence.setdefault(kind, {})[doc_id] = rank
         return _Ranking(order, scores, chunks, {**evidence, **signals}, shares=shares)
 
     def _hits(self, ranking: _Ranking) -> list[SearchHit]:
@@ -399,17 +383,14 @@ class Retriever:
 
 def fuse(lexical: Mapping[str, float], dense: Mapping[str, float]) -> dict[str, float]:
     """Scores from 0 to 1 for every document that either signal knows."""
-    words = _scale(LEXICAL_WEIGHT, max(lexical.values(), default=0.0))
-    near = _scale(1 - LEXICAL_WEIGHT, max(dense.values(), default=0.0))
+    # Nothing above 0 is worth nothing, whatever it is divided by.
+    words = LEXICAL_WEIGHT / (max(lexical.values(), default=0.0) or 1.0)
+    near = (1 - LEXICAL_WEIGHT) / (max(dense.values(), default=0.0) or 1.0)
     # Loops over what there is: this is done for some hundred documents, twice a query.
     fused = {doc_id: words * score if score > 0 else 0.0 for doc_id, score in lexical.items()}
     for doc_id, score in dense.items():
         fused[doc_id] = fused.get(doc_id, 0.0) + (near * score if score > 0 else 0.0)
     return fused
-
-
-def _scale(weight: float, best: float) -> float:
-    return weight / best if best > 0 else 0.0
 
 
 def rocchio_feedback(
@@ -451,15 +432,6 @@ def _ranks(**orders: Iterable[str]) -> dict[str, dict[str, int]]:
         signal: {doc_id: rank for rank, doc_id in enumerate(order, 1)}
         for signal, order in orders.items()
     }
-
-
-def _evidence(ranking: Mapping[str, Ranked], order: Sequence[str]) -> dict[str, dict[str, int]]:
-    """The rank of each document by kind of evidence, as other rankings have it by signal."""
-    ranks: dict[str, dict[str, int]] = {}
-    for doc_id in order:
-        for kind, rank in ranking[doc_id].signals.items() if doc_id in ranking else ():
-            ranks.setdefault(kind, {})[doc_id] = rank
-    return ranks
 
 
 def check_request(query: str, top_k: int, mode: str) -> Mode:

@@ -19,7 +19,7 @@ MAX_TOKENS = 512
 """The most tokens of a text that are read, even if the model would take more."""
 
 _TOKENS_IN_A_BATCH = {"cpu": 4096, "mps": 16_384, "cuda": 131_072}
-_TEXTS_IN_A_WINDOW = 16_384
+_TEXTS_IN_A_WINDOW = 8192
 """Sorted by length together: enough that hardly anything is padded."""
 
 _Tokens = tuple[NDArray[np.int32], NDArray[np.int64]]

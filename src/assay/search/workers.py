@@ -73,7 +73,7 @@ class Workers:
         waiting: deque[Future[Any]] = deque()
         for each in arguments:
             waiting.append(self.submit(function, *each))
-            if len(waiting) > 2 * self._count:
+            if len(waiting) > self._count:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
@@ -98,7 +98,7 @@ class Workers:
 
     def _start(self) -> _Process:
         process = subprocess.Popen(
-            [sys.executable, "-m", __name__],
+            [sys.executable, "-P", "-m", __name__],  # no code from the working folder
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C is for this process; the others end with it

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sparse  # type: ignore[import-untyped]
 
-from assay.search.tuning.arrays import best_columns, product
+from assay.search.tuning.features import best_columns, product
 
 
 def test_the_best_columns_come_first_and_ties_go_to_the_lower_one() -> None:

@@ -9,8 +9,7 @@ from tests.search.tuning.worlds import TOPICS
 from assay.errors import SearchError
 from assay.search.retriever import Ranked
 from assay.search.tuning import signals as signals_module
-from assay.search.tuning.arrays import unit_rows
-from assay.search.tuning.features import QueryFeatures, TuningData
+from assay.search.tuning.features import QueryFeatures, TuningData, unit_rows
 from assay.search.tuning.model import TunedRanker
 from assay.search.tuning.signals import compare_with_judged, first_pass, propagate
 from assay.search.tuning.trees import TreeGraph

@@ -131,7 +131,7 @@ def test_the_command_looks_for_train_judgments_first(monkeypatch: pytest.MonkeyP
         Bm25Settings(b=0.4),
         Bm25Settings(delta=1.0),
         Bm25Settings(title_weight=1.0),
-        Bm25Settings(language="german", stop_words="none"),
+        Bm25Settings(language="german"),
     ],
 )
 def test_a_model_of_another_bm25_is_learned_again(
@@ -146,7 +146,7 @@ def test_a_model_of_another_bm25_is_learned_again(
 
     def noted(data: TuningData, *_: object, **__: object) -> TunedRanker:
         learned_from.append(data)
-        encoder = replace(ranker.encoder, language=data.language, stop_words=data.stop_words)
+        encoder = replace(ranker.encoder, language=data.language)
         return replace(ranker, about=replace(ranker.about, bm25=data.bm25), encoder=encoder)
 
     monkeypatch.setattr(tune, "fit", noted)

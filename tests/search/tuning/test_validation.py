@@ -5,8 +5,8 @@ import pytest
 import scipy.sparse as sparse  # type: ignore[import-untyped]
 from tests.search.tuning import worlds
 
-from assay.search.tuning.arrays import Integers
-from assay.search.tuning.ranking import RankingCandidates
+from assay.search.tuning.features import Integers
+from assay.search.tuning.signals import RankingCandidates
 from assay.search.tuning.trees import learn_ranking
 from assay.search.tuning.validation import (
     FamiliarityGate,

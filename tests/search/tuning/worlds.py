@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from assay.search.tuning.arrays import Integers
-from assay.search.tuning.features import TuningData
+from assay.search.tuning.features import Integers, TuningData
 from assay.search.tuning.validation import ZeroShot
 
 TOPICS = 12

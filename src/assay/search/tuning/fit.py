@@ -16,18 +16,26 @@ from dataclasses import dataclass
 import numpy as np
 
 from assay.progress import Progress, silent
-from assay.search.tuning.arrays import Floats, Integers, Sparse
 from assay.search.tuning.features import (
     CorpusFeatures,
+    Floats,
+    Integers,
     QueryEncoder,
     QueryFeatures,
+    Sparse,
     TuningData,
     read_collection,
 )
 from assay.search.tuning.memory import Memory, remember
 from assay.search.tuning.model import About, TunedRanker
-from assay.search.tuning.ranking import RankingCandidates, second_pass
-from assay.search.tuning.signals import FirstPass, compare_with_judged, first_pass, true_overlap
+from assay.search.tuning.signals import (
+    FirstPass,
+    RankingCandidates,
+    compare_with_judged,
+    first_pass,
+    second_pass,
+    true_overlap,
+)
 from assay.search.tuning.trees import (
     SEEDS_APART,
     TreeGraph,

@@ -21,11 +21,15 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sparse  # type: ignore[import-untyped]
 
-from assay.search.tuning.arrays import (
+from assay.search.tuning.features import (
+    CorpusFeatures,
     Floats,
     Integers,
+    QueryFeatures,
     Sparse,
     best_columns,
+    bm25_weights,
+    compare_content,
     dense,
     fourth_power,
     lengths_of,
@@ -35,12 +39,6 @@ from assay.search.tuning.arrays import (
     sparse_rows,
     sums,
     unit_rows,
-)
-from assay.search.tuning.features import (
-    CorpusFeatures,
-    QueryFeatures,
-    bm25_weights,
-    compare_content,
 )
 
 # The Jaccard similarity of judged queries from which documents are bundled. On two folds of

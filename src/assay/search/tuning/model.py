@@ -20,11 +20,15 @@ from pydantic import TypeAdapter
 from assay.errors import SearchError
 from assay.files import atomic_write, read_file
 from assay.search.retriever import JudgedQuery, LearnedRanking, Ranked
-from assay.search.tuning.arrays import Floats, Integers, Sparse
-from assay.search.tuning.features import CorpusFeatures, QueryEncoder
+from assay.search.tuning.features import CorpusFeatures, Floats, Integers, QueryEncoder, Sparse
 from assay.search.tuning.memory import Memory
-from assay.search.tuning.ranking import PAGE, RankingCandidates, second_pass
-from assay.search.tuning.signals import compare_with_judged, first_pass
+from assay.search.tuning.signals import (
+    PAGE,
+    RankingCandidates,
+    compare_with_judged,
+    first_pass,
+    second_pass,
+)
 from assay.search.tuning.trees import TreeGraph
 from assay.search.tuning.validation import FamiliarityGate, HeldOut
 

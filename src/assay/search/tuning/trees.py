@@ -22,7 +22,7 @@ import numpy as np
 
 from assay.net.json import JsonObject
 from assay.search.onnx_embedding import open_session
-from assay.search.tuning.arrays import Floats
+from assay.search.tuning.features import Floats
 
 if TYPE_CHECKING:
     # Where trees were learned, not where a model is opened.

@@ -14,8 +14,7 @@ from assay.progress import Progress, silent
 from assay.search.chunks import document_vectors
 from assay.search.embedding import Embedder, VectorCache
 from assay.search.retriever import MAX_TOP_K, Retriever
-from assay.search.tuning.arrays import Integers
-from assay.search.tuning.features import TuningData, bm25_constants
+from assay.search.tuning.features import Integers, TuningData, bm25_constants
 from assay.search.tuning.fit import fit
 from assay.search.tuning.model import TunedRanker, load_model, save_model
 from assay.search.tuning.validation import HeldOut, ZeroShot
@@ -35,7 +34,7 @@ def open_tuned(
     path = model_path(dataset, embedder, seed=seed)
     if path.exists():
         known = load_model(path)
-        read = (known.encoder.language, known.encoder.stop_words, known.about.bm25)
+        read = (known.encoder.language, known.about.bm25)
         if read == _reading(retriever):
             return known
     ranker = learn(dataset, embedder, retriever, seed=seed, progress=progress)
@@ -62,7 +61,7 @@ def learn(
     asked = [
         query for query in dataset.queries.values() if any(query.id in s for s in judged.values())
     ]
-    language, stop_words, constants = _reading(retriever)
+    language, constants = _reading(retriever)
     data = TuningData(
         doc_ids=[one.id for one in documents],
         titles=[one.title for one in documents],
@@ -75,16 +74,15 @@ def learn(
         ),
         judgments=judged,
         language=language,
-        stop_words=stop_words,
         bm25=constants,
     )
     return fit(data, _hybrid(data, retriever, progress), seed, progress)
 
 
-def _reading(retriever: Retriever) -> tuple[str, str, tuple[float, ...]]:
-    """Language, stop words and constants of BM25 in the index."""
+def _reading(retriever: Retriever) -> tuple[str, tuple[float, ...]]:
+    """Language and constants of BM25 in the index."""
     bm25 = retriever.manifest.bm25
-    return bm25.language, bm25.settings.stop_words, bm25_constants(bm25.settings)
+    return bm25.language, bm25_constants(bm25.settings)
 
 
 def _hybrid(data: TuningData, retriever: Retriever, progress: Progress) -> ZeroShot:

@@ -18,9 +18,8 @@ import scipy.sparse as sparse  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from assay.search.retriever import blend
-from assay.search.tuning.arrays import Bits, Floats, Integers, Sparse, sums
-from assay.search.tuning.features import TuningData
-from assay.search.tuning.ranking import PAGE, RankingCandidates
+from assay.search.tuning.features import Bits, Floats, Integers, Sparse, TuningData, sums
+from assay.search.tuning.signals import PAGE, RankingCandidates
 from assay.search.tuning.trees import RANKING_TREES, TreeSets
 
 # Below this, a mean over unfamiliar queries says nothing.
