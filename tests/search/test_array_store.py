@@ -17,9 +17,11 @@ from assay.data import Document
 from assay.errors import SearchError
 from assay.search import array_store, sealed_folder
 from assay.search.array_store import ArrayStore, check_kept_files
+from assay.search.bm25 import Bm25Index
 from assay.search.embedding import VectorCache
 from assay.search.index import build_index
 from assay.search.sealed_folder import DamagedIndexError, check_folder, seal, writing_folder
+from assay.search.store import IndexKey
 
 
 @pytest.fixture
@@ -73,8 +75,9 @@ def test_an_index_of_an_earlier_version_is_rebuilt_with_a_line_that_says_so(
     assert "was made by an earlier version: it is rebuilt" in caplog.text
     assert not (home / "current").exists()
     monkeypatch.setattr("assay.search.store.FORMAT", 99)
+    key = IndexKey("another", "words", "", "english", format=99)
     with pytest.raises(DamagedIndexError, match="was made by another version of Assay"):
-        store.manifest()
+        store.open(key, corpus(), lambda: Bm25Index([]))
     monkeypatch.undo()
     assert ranking(store) == right
     assert len([one for one in home.iterdir() if one.is_dir()]) == 1

@@ -34,11 +34,10 @@ def built(store: Store, documents: object, embedder: WordEmbedder) -> tuple[bool
 
 
 def test_an_index_says_what_it_was_made_of(store: Store, embedder: WordEmbedder) -> None:
-    assert store.manifest() is None
     report = build_index(corpus(), embedder, store)
-    assert (report.documents, report.rebuilt) == (5, True)
-    manifest = store.manifest()
-    assert manifest is not None
+    assert (report.documents, report.rebuilt, report.bm25_language) == (5, True, "english")
+    with indexed(store, embedder) as retriever:
+        manifest = retriever.manifest
     assert (manifest.key.embedder, manifest.dimension, manifest.documents) == ("words", 512, 5)
 
 

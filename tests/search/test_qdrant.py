@@ -212,7 +212,7 @@ def test_a_key_is_needed_where_the_server_wants_one_and_never_told(
         build_index(corpus(), embedder, store)
         for key in (None, "wrong-key"):
             with pytest.raises(SearchError, match="QDRANT_API_KEY") as caught:
-                ServerStore(server.url, "test", api_key=key).manifest()
+                indexed(ServerStore(server.url, "test", api_key=key), embedder)
             assert "wrong-key" not in str(caught.value)
 
 

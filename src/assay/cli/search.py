@@ -29,7 +29,6 @@ from assay.search.filters import conditions, holds, parse_filter
 from assay.search.index import (
     build_index,
     check_train_judgments,
-    live_manifest,
     open_retriever,
     open_store,
 )
@@ -223,14 +222,12 @@ def _index_result(
     data: "Dataset", store: "Store", embedder: "Embedder", report: "IndexReport"
 ) -> Result:
     """What an index holds now and what was changed in it."""
-    made = live_manifest(store)
-    language = made.bm25.language if made else "unknown"
     facts = {"dataset": data.name, "index": store.where, "embedder": embedder.name}
     return Result(
-        facts | {"bm25_language": language} | asdict(report),
+        facts | asdict(report),
         [
             f"{data.name}: {count(len(data.documents))} documents in {store.where}, BM25 in "
-            f"{language}",
+            f"{report.bm25_language}",
             f"{'built' if report.rebuilt else 'up to date'}, {count(report.embedded)} texts "
             f"embedded, in {duration(report.seconds)}",
         ],

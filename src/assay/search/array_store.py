@@ -36,7 +36,6 @@ from assay.search.sealed_folder import (
     check_folder,
     is_sealed,
     seal,
-    sealed_at,
     writer_lock,
     writing_folder,
 )
@@ -84,16 +83,6 @@ class ArrayStore:
         """Of ids, titles and texts; metadata is read from the data set."""
         return dataset.corpus_fingerprint
 
-    def manifest(self) -> Manifest | None:
-        """The manifest of the newest index; None if there is none."""
-        folders = self._home.iterdir() if self._home.is_dir() else ()
-        newest = max((one for one in folders if is_sealed(one)), key=sealed_at, default=None)
-        if newest is not None:
-            return Manifest.from_json(check_folder(newest), self.where)
-        if (self._home / "current").exists():  # how versions before 0.3 named the live one
-            raise DamagedIndexError(f"the index at {self.where} was made by an earlier version")
-        return None
-
     def lock(self, progress: Progress) -> AbstractContextManager[None]:
         """Wait until no other process writes this index."""
         if is_private():
@@ -133,11 +122,14 @@ class ArrayStore:
     def open(self, key: IndexKey, dataset: Dataset, words: OpenWords) -> "ArrayIndex | None":
         """The index of this key; None if there is none."""
         folder = self._home / key.digest()
-        if not is_sealed(folder):
-            self.manifest()  # says if there is one of an earlier version
-            return None
-        manifest = Manifest.from_json(check_folder(folder), self.where)
-        return ArrayIndex(dataset, words(), manifest, folder)
+        if is_sealed(folder):
+            manifest = Manifest.from_json(check_folder(folder), self.where)
+            return ArrayIndex(dataset, words(), manifest, folder)
+        for other in self._home.glob("*/manifest.json"):
+            Manifest.from_json(check_folder(other.parent), self.where)  # says if it is too old
+        if (self._home / "current").exists():  # how versions before 0.3 named the live one
+            raise DamagedIndexError(f"the index at {self.where} was made by an earlier version")
+        return None
 
 
 def _mapped_vectors(folder: Path, dimension: int) -> Vectors:

@@ -54,6 +54,7 @@ class IndexReport:
     embedded: int
     rebuilt: bool
     seconds: float
+    bm25_language: str
 
 
 def open_retriever(
@@ -117,8 +118,8 @@ def build_index(
     bm25 = bm25 or Bm25Settings.from_environment()
     index, rebuilt = _open_index(dataset, embedder, store, progress, bm25, cache)
     index.close()
-    seconds = time.monotonic() - started
-    return IndexReport(len(dataset.documents), cache.computed, rebuilt, seconds)
+    seconds, language = time.monotonic() - started, index.manifest.bm25.language
+    return IndexReport(len(dataset.documents), cache.computed, rebuilt, seconds, language)
 
 
 def _open_index(
@@ -182,14 +183,6 @@ def _open_if_intact(
     except DamagedIndexError as error:
         if warn:
             _log.warning("%s: it is rebuilt, with vectors from the cache", error.damage)
-        return None
-
-
-def live_manifest(store: Store) -> Manifest | None:
-    """What the live index says of itself; None if it is to be built again."""
-    try:
-        return store.manifest()
-    except DamagedIndexError:
         return None
 
 

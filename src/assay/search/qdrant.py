@@ -109,25 +109,18 @@ class ServerStore:
                 digest.update(f"{document.id}\x1f{about}\x1e".encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
-    def manifest(self) -> Manifest | None:
-        """The manifest of the live collection; None if there is none."""
-        live = self._live()
-        return None if live is None else self._manifest_of(live)
-
-    def _manifest_of(self, collection: str) -> Manifest:
-        with server_errors(self._url):
-            metadata = self._client.get_collection(collection).config.metadata or {}
-        return Manifest.from_json(metadata.get("manifest", {}), self.where)
-
     def lock(self, _progress: Progress) -> AbstractContextManager[None]:
         """Nothing to lock: concurrent builds of the same index do not conflict, see `write`."""
         return nullcontext()
 
     def open(self, key: IndexKey, dataset: Dataset, words: OpenWords) -> "ServerIndex | None":
         """The live collection, which has the words as well; None if it is of another key."""
-        live = self._live()
-        manifest = None if live is None else self._manifest_of(live)
-        if live is None or manifest is None or manifest.key != key:
+        if (live := self._live()) is None:
+            return None
+        with server_errors(self._url):
+            metadata = self._client.get_collection(live).config.metadata or {}
+        manifest = Manifest.from_json(metadata.get("manifest", {}), self.where)
+        if manifest.key != key:
             return None
         return ServerIndex(self._client, live, manifest, self._url, keep=self)
 

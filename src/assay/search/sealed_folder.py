@@ -71,11 +71,6 @@ def is_sealed(folder: Path) -> bool:
     return (folder / _MANIFEST).is_file()
 
 
-def sealed_at(folder: Path) -> int:
-    """When a folder was completed, to find the newest."""
-    return (folder / _MANIFEST).stat().st_mtime_ns
-
-
 def check_folder(folder: Path, *, every: bool = False) -> JsonObject:
     """What the folder was sealed with; `DamagedIndexError` unless its files are as they were.
 

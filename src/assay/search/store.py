@@ -190,10 +190,6 @@ class Store(Protocol):
         """A hash of everything that the index keeps of the documents."""
         ...
 
-    def manifest(self) -> Manifest | None:
-        """The manifest of the live index; None if there is none."""
-        ...
-
     def lock(self, progress: Progress) -> AbstractContextManager[None]:
         """Waits until no other process writes this index, if the engine can know."""
         ...
