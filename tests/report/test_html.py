@@ -213,7 +213,7 @@ def test_answers_have_their_figures_diagnosis_and_examples(
         assert f"{ceiling(found.ceiling)} {found.n} {found.how}" in answers_page.text
     assert answers.diagnosis.sentence in answers_page.text
     pictures = [svg.get("aria-label", "") for svg in answers_page.tags("svg")]
-    assert any(words.startswith("Retrieval against generation") for words in pictures)
+    assert f"{answers.diagnosis.quadrants.no_evidence_wrong} wrong (retrieval)" in answers_page.text
     assert any(words.startswith("Loss in points") for words in pictures)
     for kind, number in answers.diagnosis.counts.items():
         assert f"{kind} {number}" in answers_page.text

@@ -17,7 +17,7 @@ from assay.report.html_comparison import (
     ComparedSide,
     ComparePage,
     compare_page,
-    render_comparison_page,
+    render_compare_file,
 )
 from assay.report.terminal import verdict
 from assay.run.trend import TrendValue
@@ -36,7 +36,7 @@ def compared(a: Run, *others: Run, dataset: Dataset | None = None, metric: str =
 def page(hostile_run: Run, plain_run: Run, hostile_dataset: Dataset) -> Page:
     sides = [ComparedSide.read(run.folder) for run in (plain_run, hostile_run)]
     comparison = compare_runs(plain_run, hostile_run)
-    return read_page(render_comparison_page(sides, [comparison], hostile_dataset))
+    return read_page(render_compare_file(compare_page(sides, [comparison], hostile_dataset)))
 
 
 def test_the_file_is_harmless_and_has_every_section(page: Page, hostile_run: Run) -> None:
@@ -137,7 +137,7 @@ def test_answers_stand_side_by_side(
     found = compared(answered_run, timid_run, dataset=answered_dataset)
     assert str(found.figure) == "correctness"
     sides = list(found.sides)
-    page = read_page(render_comparison_page(sides, found.comparisons, answered_dataset))
+    page = read_page(render_compare_file(found))
     assert_harmless(page)
     assert "I do not know." in page.text
     assert SCRIPT in page.text

@@ -90,11 +90,9 @@ def test_any_number_of_runs_can_be_drawn(number: int, figure: str) -> None:
 def test_a_branch_stands_beside_its_comparable_run_before() -> None:
     made = [point(n, values={"ndcg@5": TrendValue(0.1 * n)}) for n in range(4)]
     made[2] = replace(made[2], line=replace(made[2].line, fingerprint="other"))
-    ((newest, before),) = trend_view(made, "ndcg@5", lambda line: "").branches
-    assert (newest, before) == (made[3], made[1])
-    assert [number for number, _, _ in trend_view(points(), "ndcg@5", lambda line: "").changes] == [
-        1
-    ]
+    assert trend_view(made, "ndcg@5", lambda line: "")["branches"] == [(made[3], made[1])]
+    changes = trend_view(points(), "ndcg@5", lambda line: "")["changes"]
+    assert [number for number, *_ in changes] == [1]
 
 
 def test_figures_and_their_titles_are_for_people() -> None:

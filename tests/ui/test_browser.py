@@ -13,7 +13,7 @@ from tests.ui.conftest import running
 from tests.ui.test_pages import names
 
 from assay import compare_runs
-from assay.report.html_comparison import ComparedSide, render_comparison_page
+from assay.report.html_comparison import ComparedSide, compare_page, render_compare_file
 from assay.run.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def test_the_files_are_accessible_too(
     first, third = (RunFolder(runs / names(runs, name)[0]) for name in ("first", "third"))
     sides = [ComparedSide.read(folder) for folder in (first, third)]
     file = tmp_path / "comparison.html"
-    file.write_text(render_comparison_page(sides, [compare_runs(first, third)]))
+    file.write_text(render_compare_file(compare_page(sides, [compare_runs(first, third)])))
     answers = answer_runs / names(answer_runs, "liar")[0] / "report.html"
     for path in (file, third.page_file, answers):
         page = browser.new_page(viewport={"width": SIZES[size], "height": 900})

@@ -4,24 +4,19 @@ import re
 from pathlib import Path
 
 import httpx
-import pytest
+from tests.report.page_reading import read_page
 from tests.ui.test_access import form_token
+from tests.ui.test_changes import open_pages
 
 from assay.cli.settings import named_configs
 from assay.net.outbound import OutboundPolicy
 from assay.net.redact import full_text
-from assay.run.config import settings
-from assay.run.settings import form_settings
+from assay.run.config import RunConfig, settings
+from assay.run.settings import form_fields, form_settings
 from assay.serve.ui.context import Ui
-from assay.serve.ui.evaluate import (
-    FILLED_WITH,
-    allowed_targets,
-    fields_of_target,
-    form_defaults,
-    form_problems,
-    read_config,
-)
+from assay.serve.ui.evaluate import form_problems, read_config
 
+DEFAULTS = form_fields(RunConfig(target=""))
 DOCS = (
     '[target.docs]\ntarget = "rest:http://u:hunter2@h.example/?q={query}"\n'
     'map = ["ids=hits[].id"]\ntimeout = 20\ntop_k = 7\nheader = "X-Key: $DOCS_KEY"\n'
@@ -43,12 +38,12 @@ def test_a_placeholder_that_is_an_example_can_be_entered(tmp_path: Path) -> None
         if not is_example or setting.needs:
             continue
         target = "rest:http://localhost:1/?q={query}" if "Bearer" in example else "builtin:bm25"
-        given = {**form_defaults(), "target": target, setting.name: example}
+        given = {**DEFAULTS, "target": target, setting.name: example}
         assert form_problems(Ui(tmp_path), given) == {}, (setting.name, example)
 
 
 def test_a_field_without_effect_is_told(tmp_path: Path) -> None:
-    given = {**form_defaults(), "target": "builtin:dense"}
+    given = {**DEFAULTS, "target": "builtin:dense"}
     assert form_problems(Ui(tmp_path), given) == {}
     for name, text in (("bm25", "k1=0.9"), ("mapping", "ids=hits")):
         problems = form_problems(Ui(tmp_path), given | {name: text})
@@ -72,46 +67,22 @@ def test_all_that_is_wrong_is_told_by_field_and_nothing_is_started(
 def test_a_target_of_the_project_is_offered_and_filled_in(tmp_path: Path) -> None:
     (tmp_path / "assay.toml").write_text(DOCS)
     named = named_configs(tmp_path)
-    ui = Ui(tmp_path, named=named)
-    assert list(allowed_targets(ui)) == ["docs", "code"]
-    assert "hunter2" not in str(allowed_targets(ui))
-    given = {**form_defaults(), "target": "docs", "top_k": "3"}
-    assert form_problems(ui, given) == {}
-    config = read_config(ui, given)
+    with open_pages(tmp_path / "runs", named=named) as client:
+        page = read_page(client.get("/evaluate?target=docs").text)
+    assert "hunter2" not in page.text
+    values = {each.get("name"): each.get("value") for each in page.tags("input")}
+    assert (values["target"], values["top_k"], values["timeout"]) == ("docs", "7", "20")
+    given = {**DEFAULTS, "target": "docs", "top_k": "3"}
+    assert form_problems(Ui(tmp_path, named=named), given) == {}
+    config = read_config(Ui(tmp_path, named=named), given)  # what is seen is what is run
     assert full_text(config.target) == "rest:http://u:hunter2@h.example/?q={query}"
-    assert (config.timeout, config.top_k, config.headers) == (20, 3, ("X-Key: $DOCS_KEY",))
+    assert (config.top_k, config.headers) == (3, ("X-Key: $DOCS_KEY",))
     assert config.mapping == ("ids=hits[].id",)
-    shown = fields_of_target(ui, "docs")
-    assert (shown[FILLED_WITH], shown["top_k"]) == ("docs", "7")
-    assert not {"target", "mapping", "headers"} & shown.keys()
-    given = {**form_defaults(), **shown, "target": "docs", "top_k": form_defaults()["top_k"]}
-    config = read_config(ui, given)  # what is seen is what is run
-    assert (config.timeout, config.top_k, config.headers) == (20, 5, ("X-Key: $DOCS_KEY",))
-    assert fields_of_target(ui, "builtin:bm25") == {}
+
+
+def test_a_visitor_of_another_machine_has_no_target_of_the_project(tmp_path: Path) -> None:
+    """Its key could otherwise be sent to a host of theirs, such as that of a baseline."""
+    (tmp_path / "assay.toml").write_text(DOCS)
     elsewhere = OutboundPolicy.for_server("0.0.0.0", "h.example")
-    assert allowed_targets(Ui(tmp_path, policy=elsewhere, named=named)) == {}
-
-
-@pytest.mark.parametrize(
-    ("baseline", "is_refused"),
-    [
-        ("builtin:bm25", False),
-        ("Builtin:bm25", False),
-        ("purple:hybrid", True),
-        ("nonsense", True),
-        ("rest:http://other.example/?q={query}", True),
-    ],
-)
-def test_a_key_of_the_project_is_sent_to_no_baseline_of_a_visitor(
-    tmp_path: Path, baseline: str, is_refused: bool
-) -> None:
-    (tmp_path / "assay.toml").write_text(
-        '[target.docs]\ntarget = "rest:http://h.example/?q={query}"\n'
-        'map = ["ids=hits[].id"]\nheader = "X-Key: hunter2"\n'
-    )
-    elsewhere = OutboundPolicy.for_server("0.0.0.0", "h.example, other.example")
     ui = Ui(tmp_path, policy=elsewhere, named=named_configs(tmp_path))
-    given = {**form_defaults(), "target": "docs", "dataset": "notes", "baseline": baseline}
-    problems = form_problems(ui, given)
-    assert bool(problems) == is_refused
-    assert "hunter2" not in str(problems)
+    assert set(form_problems(ui, {**DEFAULTS, "target": "docs"})) == {"target"}

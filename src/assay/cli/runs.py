@@ -207,11 +207,12 @@ def compare(
         return Result(
             value, [part for found in comparisons for part in (render_comparison(found), "")]
         )
-    from assay.report.html_comparison import ComparedSide, render_comparison_page
+    from assay.report.html_comparison import ComparedSide, compare_page, render_compare_file
 
     sides = [ComparedSide.read(folder) for folder in folders]
     page = html or Path(tempfile.mkdtemp(prefix="assay-")) / "comparison.html"
-    write_output(page, render_comparison_page(sides, comparisons, _dataset_of(folders[0])).encode())
+    shown = compare_page(sides, comparisons, _dataset_of(folders[0]))
+    write_output(page, render_compare_file(shown).encode())
     if in_browser:
         webbrowser.open(page.absolute().as_uri())
     return Result(value)

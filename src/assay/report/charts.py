@@ -10,12 +10,10 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import NamedTuple
 
 from markupsafe import Markup
 
-from assay.metrics.answer_values import Quadrants
-from assay.report.numbers import count, counted, difference, duration, figure, interval, share
+from assay.report.numbers import count, counted, difference, duration, figure, interval
 from assay.run.searches import CurvePoint
 
 MAX_ROWS = 200
@@ -323,60 +321,19 @@ def series_mark(number: int, x: float, y: float, class_: str = "") -> str:
     return path("polygon", [(x, y - 5), (x + 5, y + 4), (x - 5, y + 4)], class_)
 
 
-class BarPart(NamedTuple):
-    """A part of a bar: its size, what stands in it if there is room, its tooltip and CSS class."""
-
-    size: float
-    label: str
-    words: str
-    class_: str
-
-
-def _parts_bar(found: Sequence[BarPart], says: str, class_: str) -> Markup:
-    """One bar, divided."""
-    total, x, parts = sum(part.size for part in found) or 1.0, 0.0, []
-    for part in found:
-        width = _BAR_WIDTH * part.size / total
-        bar = element("rect", x=x, y=2, width=width, height=24, class_=part.class_)
-        parts.append(point(bar, part.words))
-        if width > text_width(part.label) + 8:
-            parts.append(text(part.label, x + 6, 18, class_=f"{part.class_.split()[0]}-words"))
-        x += width
-    return drawing(_BAR_WIDTH, 28, parts, says, class_)
-
-
-_QUADRANTS = (
-    ("evidence_right", "right", "everything needed was retrieved"),
-    ("evidence_wrong", "wrong", "everything needed was retrieved: generation failed"),
-    ("no_evidence_right", "right", "something needed was missing"),
-    ("no_evidence_wrong", "wrong", "something needed was missing: retrieval failed"),
-)
-
-
-def quadrants_bar(quadrants: Quadrants) -> Markup:
-    """Retrieval against generation as one bar: evidence there or not, answer right or wrong."""
-    numbers = [getattr(quadrants, name) for name, _, _ in _QUADRANTS]
-    parts, rows = [], []
-    for (name, verdict, meaning), number in zip(_QUADRANTS, numbers, strict=True):
-        label = f"{count(number)} {verdict}"
-        words = f"{label} ({share(number, sum(numbers))}), {meaning}"
-        class_ = f"cell {verdict}{' missing' if name.startswith('no_') else ''}"
-        parts.append(BarPart(number, label, words, class_))
-        rows.append((meaning, verdict, count(number)))
-    says = "; ".join(f"{meaning}: {number} {verdict}" for meaning, verdict, number in rows)
-    plot = _parts_bar(parts, f"Retrieval against generation. {says}", "quadrants")
-    return chart(plot, ("Retrieval", "Answer", "Questions"), rows)
-
-
 def loss_bar(points: Mapping[str, float], unit: str = "points", digits: int = 1) -> Markup:
     """What is lost, split by its cause, as one bar: percentage points, or another unit."""
     shown = sorted(((n, v) for n, v in points.items() if v > 0), key=lambda item: -item[1])
-    rows = [(name, figure(value, digits)) for name, value in shown]
-    labels = [f"{name} {value}" for name, value in rows]
-    parts = [
-        BarPart(value, f"{label} {unit}", f"{label} {unit}", f"share series-{number % 6}")
-        for number, ((_, value), label) in enumerate(zip(shown, labels, strict=True))
-    ]
-    plot = _parts_bar(parts, f"Loss in {unit}: {', '.join(labels)}", "loss")
+    labels = [f"{name} {figure(value, digits)}" for name, value in shown]
+    total, x, parts = sum(value for _, value in shown) or 1.0, 0.0, []
+    for number, ((_, value), label) in enumerate(zip(shown, labels, strict=True)):
+        width, words = _BAR_WIDTH * value / total, f"{label} {unit}"
+        class_ = f"share series-{number % 6}"
+        bar = element("rect", x=x, y=2, width=width, height=24, class_=class_)
+        parts.append(point(bar, words))
+        if width > text_width(words) + 8:
+            parts.append(text(words, x + 6, 18, class_="share-words"))
+        x += width
+    says = f"Loss in {unit}: {', '.join(labels)}"
     legend = element("p", escape(" · ".join(labels)), class_="m")
-    return chart(f"{plot}{legend}", ("Cause", unit), rows)
+    return drawing(_BAR_WIDTH, 28, parts, says, "loss") + Markup(legend)

@@ -17,7 +17,7 @@ from assay.report.numbers import (
     with_interval,
 )
 from assay.report.terminal import gate_verdict, verdict
-from assay.run.models import ChangedQuery, Comparison, Report, RunHeader
+from assay.run.models import Comparison, Report, RunHeader
 
 
 def render_junit(report: Report, name: str) -> bytes:
@@ -74,7 +74,11 @@ def _markdown(report: Report, header: RunHeader, name: str) -> Iterator[str]:
     where = f"{report.dataset.name} {report.dataset.split}"
     yield f"### {markdown_text(report.target.title)} on {markdown_text(where)}"
     yield ""
-    yield f"**{metric} {with_interval(score.mean, score.low, score.high)}** {_counts(report)}"
+    summary, timed = report.summary, report.latency_ms.p50 / 1000
+    answered = f"{count(summary.successful_queries)} of {count(summary.total_queries)}"
+    latency = duration(timed if summary.successful_queries else None)
+    counts = f"({answered} queries answered, median latency {latency})"
+    yield f"**{metric} {with_interval(score.mean, score.low, score.high)}** {counts}"
     if report.dataset.judged_by:
         yield ""
         yield f"{markdown_text(report.dataset.judged_by.capitalize())}."
@@ -83,7 +87,16 @@ def _markdown(report: Report, header: RunHeader, name: str) -> Iterator[str]:
         yield f"**{markdown_text(trouble)}**"
     if report.gates:
         yield ""
-        yield from _table(("gate", "verdict", "value", "reason"), _gates(report))
+        rows = [
+            (
+                markdown_text(gate.gate),
+                "passed" if gate.passed else "**FAILED**",
+                figure(gate.value),
+                markdown_text("; ".join(filter(None, (gate.reason, gate.note)))),
+            )
+            for gate in report.gates
+        ]
+        yield from _table(("gate", "verdict", "value", "reason"), rows)
     yield ""
     yield from _table(("metric", "mean and 95% interval"), _scores(report))
     if report.answers and report.answers.nuggets:
@@ -99,24 +112,6 @@ def _markdown(report: Report, header: RunHeader, name: str) -> Iterator[str]:
     yield _origin(header, name)
 
 
-def _counts(report: Report) -> str:
-    summary, latency = report.summary, report.latency_ms
-    answered = f"{count(summary.successful_queries)} of {count(summary.total_queries)}"
-    timed = latency.p50 / 1000 if summary.successful_queries else None
-    return f"({answered} queries answered, median latency {duration(timed)})"
-
-
-def _gates(report: Report) -> Iterator[tuple[str, ...]]:
-    for gate in report.gates:
-        word = "passed" if gate.passed else "**FAILED**"
-        yield (
-            markdown_text(gate.gate),
-            word,
-            figure(gate.value),
-            markdown_text("; ".join(filter(None, (gate.reason, gate.note)))),
-        )
-
-
 def _scores(report: Report) -> Iterator[tuple[str, str]]:
     for name, row in report.statistics.items():
         yield str(parse_figure(name)), with_interval(row.mean, row.low, row.high)
@@ -128,15 +123,19 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
     a, b = comparison.a, comparison.b
     if a == b:
         a, b = "before", "now"
-    headings = (
-        "metric",
-        markdown_text(a),
-        markdown_text(b),
-        "difference",
-        "95% interval",
-        "p (Holm)",
-    )
-    yield from _table(headings, _differences(comparison))
+    names = markdown_text(a), markdown_text(b)
+    rows = [
+        (
+            str(parse_figure(name)),
+            figure(row.mean_a),
+            figure(row.mean_b),
+            difference(row.difference),
+            interval(row.low, row.high),
+            p_value(row.p_adjusted),
+        )
+        for name, row in comparison.metrics.items()
+    ]
+    yield from _table(("metric", *names, "difference", "95% interval", "p (Holm)"), rows)
     yield ""
     yield markdown_text(verdict(comparison, a=a, b=b))
     for warning in comparison.warnings:
@@ -145,25 +144,15 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
     if comparison.worse:
         metric = parse_figure(next(iter(comparison.metrics)))
         yield ""
-        rows = (
-            (markdown_text(_query(row)), figure(row.a), figure(row.b)) for row in comparison.worse
-        )
-        yield from _table((f"largest losses in {metric}", markdown_text(a), markdown_text(b)), rows)
-
-
-def _query(row: ChangedQuery) -> str:
-    return shorten(row.query_text, 100, placeholder="…") if row.query_text else row.query_id
-
-
-def _differences(comparison: Comparison) -> Iterator[tuple[str, ...]]:
-    for name, row in comparison.metrics.items():
-        means = (figure(row.mean_a), figure(row.mean_b), difference(row.difference))
-        yield (
-            str(parse_figure(name)),
-            *means,
-            interval(row.low, row.high),
-            p_value(row.p_adjusted),
-        )
+        losses = [
+            (
+                markdown_text(shorten(row.query_text, 100, placeholder="…") or row.query_id),
+                figure(row.a),
+                figure(row.b),
+            )
+            for row in comparison.worse
+        ]
+        yield from _table((f"largest losses in {metric}", *names), losses)
 
 
 def _origin(header: RunHeader, name: str) -> str:

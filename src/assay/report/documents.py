@@ -17,11 +17,6 @@ MAX_ANSWER = 4000
 """Characters of an answer: nobody reads more, and an agent may send a book."""
 
 RIGHT, WRONG, UNDECIDED = "right", "wrong", "not decided"
-CONTEXTS = {
-    "gold": "the right documents alone",
-    "no_context": "no document",
-    "distractors": "the right documents among misleading ones",
-}
 
 
 class Mark(NamedTuple):

@@ -153,24 +153,19 @@ def write_rows(
 
     Rows are written as they come, so that those of a large run are never held together.
     """
-    if form == "parquet":
-        _write_parquet(rows, stream, columns)
-    elif form == "jsonl":
+    if form == "jsonl":
         for row in rows:
             stream.write(orjson.dumps(dict(row), option=orjson.OPT_APPEND_NEWLINE))
-    else:
+        return
+    if form == "csv":
         stream.write(f"{csv_row(columns)}\n".encode())
         for row in rows:
-            stream.write(f"{csv_row(_csv_cell(row.get(name)) for name in columns)}\n".encode())
-
-
-def _csv_cell(value: Cell) -> str | float | int | None:
-    """Labels, branches and targets are a stranger's words: no spreadsheet may run them."""
-    flat = ";".join(value) if isinstance(value, list) else value
-    return text_cell(flat) if isinstance(flat, str) else flat
-
-
-def _write_parquet(rows: Iterable[Row], stream: BinaryIO, columns: Mapping[str, type]) -> None:
+            cells = [row.get(name) for name in columns]
+            flat = [";".join(cell) if isinstance(cell, list) else cell for cell in cells]
+            # Labels, branches and targets are a stranger's words: no spreadsheet may run them.
+            safe = (text_cell(cell) if isinstance(cell, str) else cell for cell in flat)
+            stream.write(f"{csv_row(safe)}\n".encode())
+        return
     require_extras("writing Parquet", "pyarrow")
     import pyarrow
     from pyarrow import parquet
@@ -233,36 +228,18 @@ def write_paper_table(
             shown = strong % shown if comparisons and shown == best else shown
             row.append(f"{shown}{dagger}" if name in different else shown)
     headings = [str(parse_figure(name)) for name in figures]
-    lines = _latex_lines if latex else _markdown_lines
-    for line in lines(headings, rows, _NOTE if any(differing) else ""):
-        stream.write(f"{line}\n".encode())
-
-
-def _markdown_lines(
-    headings: Sequence[str], rows: Sequence[Sequence[str]], note: str
-) -> Iterator[str]:
-    yield f"| system | {' | '.join(headings)} |"
-    yield f"|---|{'---:|' * len(headings)}"
-    for row in rows:
-        yield f"| {' | '.join(row)} |"
-    if note:
-        yield f"\n† {note}"
-
-
-def _latex_lines(
-    headings: Sequence[str], rows: Sequence[Sequence[str]], note: str
-) -> Iterator[str]:
-    yield r"% needs \usepackage{booktabs}"
-    if note:
-        yield f"% dagger: {note}"
-    yield rf"\begin{{tabular}}{{l{'r' * len(headings)}}}"
-    yield r"\toprule"
-    yield rf"{' & '.join(map(_latex_text, ('System', *headings)))} \\"
-    yield r"\midrule"
-    for row in rows:
-        yield rf"{' & '.join(row)} \\"
-    yield r"\bottomrule"
-    yield r"\end{tabular}"
+    note = _NOTE if any(differing) else ""
+    if latex:
+        lines = [r"% needs \usepackage{booktabs}", *([f"% dagger: {note}"] if note else [])]
+        lines += [rf"\begin{{tabular}}{{l{'r' * len(headings)}}}", r"\toprule"]
+        lines += [rf"{' & '.join(map(_latex_text, ('System', *headings)))} \\", r"\midrule"]
+        lines += [rf"{' & '.join(row)} \\" for row in rows]
+        lines += [r"\bottomrule", r"\end{tabular}"]
+    else:
+        lines = [f"| system | {' | '.join(headings)} |", f"|---|{'---:|' * len(headings)}"]
+        lines += [f"| {' | '.join(row)} |" for row in rows]
+        lines += [f"\n† {note}"] if note else []
+    stream.write("".join(f"{line}\n" for line in lines).encode())
 
 
 def _latex_text(text: str) -> str:

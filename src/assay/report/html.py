@@ -246,16 +246,16 @@ class RunPage:
         ]
 
 
-def _has_invalid_ids(page: RunPage) -> bool:
-    return any(found.ids for found in page.report.violations.values())
-
-
 TABS: tuple[tuple[str, str, Callable[[RunPage], object]], ...] = (
     ("overview", "Overview", lambda page: True),
     ("queries", "Queries", lambda page: page.figures.lines),
     ("answers", "Answers", lambda page: page.report.answers),
     ("searches", "Searches", lambda page: page.report.search),
-    ("failures", "Failures", lambda page: page.report.failures or _has_invalid_ids(page)),
+    (
+        "failures",
+        "Failures",
+        lambda page: page.report.failures or any(v.ids for v in page.report.violations.values()),
+    ),
     ("settings", "Settings", lambda page: True),
 )
 """The tabs of a run: `run_NAME.html`, its words, and whether a run has something for it."""

@@ -299,7 +299,10 @@ def compare_page(
     *,
     server: bool = False,
 ) -> ComparePage:
-    """A comparison of runs with the first of them, in the order of `comparisons`."""
+    """What the page of a comparison shows: `comparisons` are of the other `sides` with the first.
+
+    `dataset` adds grades, titles and texts.
+    """
     # The run of a baseline was made with the settings of its run, label included.
     headers = [
         side.header.model_copy(update={"label": None}) if side.header.baseline_of else side.header
@@ -315,20 +318,8 @@ def compare_page(
     return ComparePage(sides, labels, comparisons, 0, figure, docs, server)
 
 
-def render_comparison_page(
-    sides: Sequence[ComparedSide],
-    comparisons: Sequence[Comparison],
-    dataset: Dataset | None = None,
-) -> str:
-    """A comparison as one file: `comparisons` are those of the other `sides` with the first.
-
-    `dataset` adds grades, titles and texts.
-    """
-    return render_compare_file(compare_page(sides, comparisons, dataset))
-
-
 def render_compare_file(page: ComparePage) -> str:
-    """A comparison as one file, whichever of its runs is chosen."""
+    """A comparison as one file: `render_compare_file(compare_page(sides, comparisons))`."""
     title = f"{page.b_label} {page.outcome}, against {page.labels[0]}"
     values = {"compared": page, "tabs": COMPARE_TABS, "shown": IN_FILE}
     return render_page("compare_file.html", title=title, **values)

@@ -17,10 +17,9 @@ import orjson
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from assay.metrics.figures import AnswerFigure, improvement, parse_figure
+from assay.metrics.figures import improvement, parse_figure
 from assay.net.redact import printable
-from assay.report import charts, documents, numbers, terminal
-from assay.run.calls import Call
+from assay.report import charts, documents, numbers, terminal, trends
 from assay.text import parse_time
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -44,8 +43,9 @@ def environment(*folders: Path) -> Environment:
     jinja.filters |= {name: getattr(numbers, name) for name in names}
     jinja.filters |= {
         "milliseconds": lambda ms: numbers.duration(None if ms is None else ms / 1000),
-        "metric_name": _metric_name,
+        "metric_name": trends.figure_title,
         "improvement": lambda difference, name: improvement(parse_figure(name), difference),
+        "raw_json": lambda call: orjson.dumps(call.to_json(), option=orjson.OPT_INDENT_2).decode(),
         "moment": moment,
         "age": age,
         "breakable": breakable,
@@ -53,23 +53,12 @@ def environment(*folders: Path) -> Environment:
     for module, shared in (
         (numbers, ("interval", "share", "p_value")),
         (charts, ("whisker", "change_bar")),
-        (terminal, ("verdict", "judge_words", "VIOLATIONS")),
-        (documents, ("anchor", "verdict_word", "kind_of", "split_citations")),
-        (documents, ("ratings", "CONTEXTS")),
+        (terminal, ("verdict", "judge_words", "VIOLATIONS", "CONTEXTS")),
+        (documents, ("anchor", "verdict_word", "kind_of", "split_citations", "ratings")),
     ):
         jinja.globals |= {name: getattr(module, name) for name in shared}
-    jinja.globals |= {"charts": charts, "raw_call": _raw_call}
+    jinja.globals["charts"] = charts
     return jinja
-
-
-def _metric_name(name: str) -> str:
-    found = parse_figure(name)
-    return found.title if isinstance(found, AnswerFigure) else str(found)
-
-
-def _raw_call(call: Call) -> str:
-    """A line of the call log as it was written, in readable JSON."""
-    return orjson.dumps(call.to_json(), option=orjson.OPT_INDENT_2).decode()
 
 
 def _printable(value: Any) -> Any:

@@ -36,7 +36,6 @@ if TYPE_CHECKING:  # `assay score` prints a table and needs no models of runs
     from assay.run.answers import (
         AnswersReport,
         ContextName,
-        CriterionRecord,
         JudgeRecord,
         PoisonReport,
     )
@@ -50,10 +49,10 @@ VIOLATIONS = {
     "unknown": "unknown ids",
     "surplus": "ids beyond top_k",
 }
-_CONTEXTS: "Mapping[ContextName, str]" = {
-    "gold": "the right documents",
+CONTEXTS: "Mapping[ContextName, str]" = {
+    "gold": "the right documents alone",
     "no_context": "no document",
-    "distractors": "distractors",
+    "distractors": "the right documents among misleading ones",
 }
 _MAX_WORDINGS = 3
 _MAX_FINDINGS = 5
@@ -92,8 +91,18 @@ def render_report(
     target = report.target.called or report.target.agent or report.target.name
     title = f"{target} on {report.dataset.name} {report.dataset.split}, {report.track} track"
     title += ", model-made judgments" if report.dataset.judged_by else ""
+    wanted, known = split_metrics(metrics), report.statistics
+    names: Iterable[str] = known if "all" in wanted else usual_names(known)
+    if wanted and "all" not in wanted:
+        full = [text if "@" in text else f"{text}@{report.config.top_k}" for text in wanted]
+        names = [parse_metric(text).slug for text in full]
+        for text, name in zip(wanted, names, strict=True):
+            if name not in known:
+                raise UsageError(f"the run has no {text}; it has {', '.join(known)}")
+    rows = [(str(parse_figure(name)), known[name]) for name in names]
+    scores = [ScoreLine(name, row.mean, row.low, row.high, row.ceiling) for name, row in rows]
     parts: list[RenderableType] = [Text(title, style="bold"), Text()]
-    parts += [scores_table(_score_lines(report, split_metrics(metrics))), Text()]
+    parts += [scores_table(scores), Text()]
     parts.append(facts_table([*_facts(report, gates=gates), ("run", path)]))
     if report.answers:
         parts += [Text(), render_answers(report.answers)]
@@ -206,20 +215,6 @@ def scores_table(lines: Iterable[ScoreLine]) -> Table:
     return table
 
 
-def _score_lines(report: "Report", wanted: Sequence[str]) -> Iterator[ScoreLine]:
-    known = report.statistics
-    names: Iterable[str] = known if "all" in wanted else usual_names(known)
-    if wanted and "all" not in wanted:
-        depth = report.config.top_k
-        names = [parse_metric(text if "@" in text else f"{text}@{depth}").slug for text in wanted]
-        for text, name in zip(wanted, names, strict=True):
-            if name not in known:
-                raise UsageError(f"the run has no {text}; it has {', '.join(known)}")
-    for name in names:
-        row = known[name]
-        yield ScoreLine(str(parse_figure(name)), row.mean, row.low, row.high, row.ceiling)
-
-
 def _facts(report: "Report", *, gates: bool = True) -> Iterator[tuple[str, str]]:
     from assay.run.state import RunState
 
@@ -232,8 +227,8 @@ def _facts(report: "Report", *, gates: bool = True) -> Iterator[tuple[str, str]]
     yield "queries", asked
     left_out = report.dataset.queries_without_relevant
     if left_out and report.config.num_queries is None:  # a figure of the data set, of no sample
-        words = counted(left_out, "judged query has", "judged queries have")
-        yield "", f"{words} no relevant document: left out of every mean"
+        these = counted(left_out, "judged query has", "judged queries have")
+        yield "", f"{these} no relevant document: left out of every mean"
     if report.dataset.judged_by:
         yield "judgments", report.dataset.judged_by
     unseen = report.unseen_queries
@@ -259,24 +254,18 @@ def _facts(report: "Report", *, gates: bool = True) -> Iterator[tuple[str, str]]
         yield from search_lines(report.search)
     if report.trials:
         yield from trial_lines(report.trials)
-    yield "latency", _latency(report)
-    yield from _pacing(report)
-    for gate in report.gates if gates else ():
-        words = f"{gate.gate}  {'passed' if gate.passed else 'FAILED'}: {figure(gate.value)}"
-        yield "gate", "; ".join(filter(None, (words, gate.reason, gate.note)))
-
-
-def _latency(report: "Report") -> str:
-    latency, summary = report.latency_ms, report.summary
+    latency = report.latency_ms
     timed = summary.successful_queries if latency.queries is None else latency.queries
-    percentiles = {"p50": latency.p50, "p95": latency.p95, "p99": latency.p99}
-    words = [
-        f"{name} {duration(value / 1000 if timed else None)}" for name, value in percentiles.items()
-    ]
+    taken = {"p50": latency.p50, "p95": latency.p95, "p99": latency.p99}
+    words = [f"{name} {duration(ms / 1000 if timed else None)}" for name, ms in taken.items()]
     words.append(f"{rate(summary.queries_per_second)} queries/s")
     if latency.timeouts:
         words.append(f"{counted(latency.timeouts, 'timeout')} counted at the limit")
-    return ", ".join(words)
+    yield "latency", ", ".join(words)
+    yield from _pacing(report)
+    for gate in report.gates if gates else ():
+        verdict = f"{gate.gate}  {'passed' if gate.passed else 'FAILED'}: {figure(gate.value)}"
+        yield "gate", "; ".join(filter(None, (verdict, gate.reason, gate.note)))
 
 
 def _pacing(report: "Report") -> Iterator[tuple[str, str]]:
@@ -333,22 +322,18 @@ def render_poison(poison: "PoisonReport") -> RenderableType:
             count(row.reported),
             style="bold" if name == "all" else "",
         )
-    return Group(table, Text(), facts_table(_poison_facts(poison)))
-
-
-def _poison_facts(poison: "PoisonReport") -> Iterator[tuple[str, str]]:
-    yield "planted", "one document for each question and kind, among its contexts"
+    facts = [("planted", "one document for each question and kind, among its contexts")]
     if missing := poison.total.asked - poison.total.answered:
-        yield "", f"not counted: {counted(missing, 'question')} without an answer"
+        facts.append(("", f"not counted: {counted(missing, 'question')} without an answer"))
     worst = [(name, row) for name, row in poison.wordings.items() if row.followed][:_MAX_WORDINGS]
     for index, (name, row) in enumerate(worst):
         words = f"{name.replace('_', ' ')}: {count(row.followed)} of {count(row.answered)}"
-        yield "" if index else "worst wordings", words
+        facts.append(("" if index else "worst wordings", words))
     for index, example in enumerate(poison.examples[:_MAX_WORDINGS]):
         where = f"{example.doc_id} did it in {example.query_id}"
-        yield "" if index else "for example", f"{where} (wording {example.wording!r})"
-    if poison.note:
-        yield "note", poison.note
+        facts.append(("" if index else "for example", f"{where} (wording {example.wording!r})"))
+    facts += [("note", poison.note)] if poison.note else []
+    return Group(table, Text(), facts_table(facts))
 
 
 def _answer_facts(answers: "AnswersReport") -> Iterator[tuple[str, str]]:
@@ -376,13 +361,21 @@ def _answer_facts(answers: "AnswersReport") -> Iterator[tuple[str, str]]:
         yield "outcomes", ", ".join(ended)
     yield from _findings(answers)
     for criterion in answers.criteria:
-        if words := "; ".join(_criterion(criterion)):
-            yield "criterion", f"{criterion.name}: {words}"
+        said = []
+        if level := criterion.one_level:
+            said.append(f"every answer got {level}, which does not distinguish them")
+        if criterion.differing:
+            part = percent(criterion.differing / criterion.rated)
+            said.append(f"rated otherwise in the other order: {part}")
+        if criterion.undecided:
+            said.append(f"undecided on {counted(criterion.undecided, 'answer')}")
+        if said:
+            yield "criterion", f"{criterion.name}: {'; '.join(said)}"
     if answers.note:
         yield "note", answers.note
     for name, tried in (answers.counterfactuals or {}).items():
         if tried.asked:
-            yield "again", f"with {_CONTEXTS[name]}: {tried.right} of {tried.asked} right"
+            yield "again", f"with {CONTEXTS[name]}: {tried.right} of {tried.asked} right"
 
 
 def _findings(answers: "AnswersReport") -> Iterator[tuple[str, str]]:
@@ -397,17 +390,6 @@ def _findings(answers: "AnswersReport") -> Iterator[tuple[str, str]]:
         yield "" if label == before else label, f"{finding.words} ({ids})" if ids else finding.words
     if more := len(answers.findings) - len(shown):
         yield "", f"and {counted(more, 'more finding')}: see the page of the run"
-
-
-def _criterion(record: "CriterionRecord") -> Iterator[str]:
-    """What the mean does not say."""
-    if level := record.one_level:
-        yield f"every answer got {level}, which does not distinguish them"
-    if record.differing:
-        part = percent(record.differing / record.rated)
-        yield f"rated otherwise in the other order: {part}"
-    if record.undecided:
-        yield f"undecided on {counted(record.undecided, 'answer')}"
 
 
 def judge_words(judge: "JudgeRecord") -> Iterator[str]:

@@ -1,10 +1,11 @@
 """A figure over time as a chart: a line a branch, gates, and what changed."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
+from typing import Any
 
 from markupsafe import Markup
 
@@ -113,7 +114,11 @@ def trend_chart(trend: TargetTrend, link: Link) -> Markup:
     legend, top = _legend(colors)
     frame = _frame(trend, shown, top + 24)
     parts = [*grid(frame.up, _LEFT, _WIDTH - _RIGHT, _axis_words(name), 5), *legend]
-    parts += _time_axis(frame.across)
+    y, most = _HEIGHT - _BOTTOM, int((frame.across.end - frame.across.start) / 70)
+    ticks = date_ticks(frame.across.low, frame.across.high, most)
+    dates = without_overlap((frame.across(at), words) for at, words in ticks)
+    parts.append(line(_LEFT, y, frame.across.end + 14, y, "axis"))
+    parts += [text(words, x, y + 16, "middle", "tick") for x, words in dates]
     parts += _gate_lines(trend, frame)
     parts += _change_marks(trend, frame, top + 12)
     for series in shown:
@@ -197,13 +202,6 @@ def date_ticks(low: float, high: float, most: int) -> list[tuple[float, str]]:
     return [(at, datetime.fromtimestamp(at, UTC).strftime(form)) for at in moments]
 
 
-def _time_axis(across: Scale) -> list[str]:
-    y, most = _HEIGHT - _BOTTOM, int((across.end - across.start) / 70)
-    dates = [(across(at), words) for at, words in date_ticks(across.low, across.high, most)]
-    marks = [text(words, x, y + 16, "middle", "tick") for x, words in without_overlap(dates)]
-    return [line(_LEFT, y, across.end + 14, y, "axis"), *marks]
-
-
 def _gate_lines(trend: TargetTrend, frame: _Frame) -> list[str]:
     """Each bound from the first run that had it to the last; to the edge if it still holds."""
     spans: dict[float, list[float]] = {}
@@ -284,34 +282,17 @@ def _labels(points: Sequence[TrendPoint], frame: _Frame) -> list[str]:
     return parts
 
 
-@dataclass(frozen=True, slots=True)
-class TrendView:
-    """What the templates of a trend read: the trend, its chart, and each branch's newest runs.
-
-    `changes` have the number of their mark, the run and what changed.
-    """
-
-    trend: TargetTrend
-    chart: Markup
-    title: str
-    sample: str
-    branches: Sequence[tuple[TrendPoint, TrendPoint | None]]
-    changes: Sequence[tuple[int, str, str]]
-    notes: Sequence[str]
-
-    @property
-    def newest(self) -> RunLine:
-        """The newest run."""
-        return self.trend.points[-1].line
-
-
 def figures_of_trend(points: Sequence[TrendPoint]) -> list[str]:
     """The figures that a trend can follow, those of the newest run first."""
     return list(dict.fromkeys(name for found in reversed(points) for name in found.values))
 
 
-def trend_view(points: Sequence[TrendPoint], name: str, link: Link) -> TrendView:
-    """What the page shows of runs, oldest first; at least one of them has the figure."""
+def trend_view(points: Sequence[TrendPoint], name: str, link: Link) -> dict[str, Any]:
+    """What the page shows of runs, oldest first; at least one of them has the figure.
+
+    `branches` have their newest run and the comparable run before it; `changes` have the number of
+    their mark, the run and what changed.
+    """
     trend = build_trend(points, name)
     rows = [
         (
@@ -326,29 +307,24 @@ def trend_view(points: Sequence[TrendPoint], name: str, link: Link) -> TrendView
     ]
     headings = ("Started", "Branch", "Commit", "Label", figure_title(name), "95% interval")
     plot = f'<div class="scroll newest">{trend_chart(trend, link)}</div>'
-    changes = enumerate(trend.changes[-_MAX_CHANGES:], start=1)
-    return TrendView(
-        trend,
-        chart(plot, headings, rows),
-        figure_title(name),
-        sample_words(trend.comparable[-1].line),
-        list(_branches(trend)),
-        [(number, run_words(found.point), found.words) for number, found in changes],
-        list(_notes(trend)),
-    )
-
-
-def _branches(trend: TargetTrend) -> Iterator[tuple[TrendPoint, TrendPoint | None]]:
-    """The newest run of each branch, and the comparable run of that branch before it."""
+    branches = []
     for branch in branches_of(trend):
         series = [found for found in trend.series if found.branch == branch]
         latest = max(series, key=lambda found: found.points[-1].moment).points
-        yield latest[-1], latest[-2] if len(latest) > 1 else None
-
-
-def _notes(trend: TargetTrend) -> Iterator[str]:
-    more = len(branches_of(trend)) - MAX_SERIES
-    if more > 0:
-        yield f"{counted(more, 'more branch', 'more branches')} can be chosen above."
+        branches.append((latest[-1], latest[-2] if len(latest) > 1 else None))
+    notes = []
+    if (more := len(branches) - MAX_SERIES) > 0:
+        notes.append(f"{counted(more, 'more branch', 'more branches')} can be chosen above.")
     if trend.silent:
-        yield f"Left out: {counted(trend.silent, 'run')} in which no query was answered."
+        notes.append(f"Left out: {counted(trend.silent, 'run')} in which no query was answered.")
+    changes = enumerate(trend.changes[-_MAX_CHANGES:], start=1)
+    return {
+        "trend": trend,
+        "newest": trend.points[-1].line,
+        "chart": chart(plot, headings, rows),
+        "title": figure_title(name),
+        "sample": sample_words(trend.comparable[-1].line),
+        "branches": branches,
+        "changes": [(number, run_words(found.point), found.words) for number, found in changes],
+        "notes": notes,
+    }

@@ -95,8 +95,18 @@ def ui_app(
         yield
         await ui.evaluations.close()
 
+    async def forbid_change(request: Request) -> Response:
+        words = "these pages are read-only; to start or grade, run your own: assay serve ui"
+        raise HTTPException(403, words)
+
+    routes = ui_routes()
+    if read_only:  # what /chosen leads to is refused by itself
+        pages = [r for r in routes if isinstance(r, Route) and r.path not in (LOGIN, "/chosen")]
+        closed = {route.path for route in pages if set(route.methods or ()) - _SAFE}
+        refused = [Route(path, forbid_change, methods=["GET", "POST"]) for path in closed]
+        routes = [*refused, *routes]
     app = Starlette(
-        routes=_without_changes(ui_routes()) if read_only else ui_routes(),
+        routes=routes,
         lifespan=lifespan,
         exception_handlers={
             HTTPException: _show_error,
@@ -121,21 +131,6 @@ def ui_routes() -> list[BaseRoute]:
         Route(f"{_STATIC}/style.css", _style),
         Mount(_STATIC, StaticFiles(directory=Path(__file__).parent / "static")),
     ]
-
-
-def _without_changes(routes: list[BaseRoute]) -> list[BaseRoute]:
-    """The same routes, but paths that take a form answer 403, also to those who ask for it."""
-    # What /chosen leads to is refused by itself.
-    pages = [r for r in routes if isinstance(r, Route) and r.path not in (LOGIN, "/chosen")]
-    closed = {route.path for route in pages if set(route.methods or ()) - _SAFE}
-    refused = [Route(path, _forbid_change, methods=["GET", "POST"]) for path in closed]
-    return [*refused, *routes]
-
-
-async def _forbid_change(request: Request) -> Response:
-    raise HTTPException(
-        403, "these pages are read-only; to start or grade, run your own: assay serve ui"
-    )
 
 
 async def show_login(request: Request) -> Response:
@@ -194,16 +189,20 @@ class UiAccess:
         headers = {
             key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]
         }
-        answer = _with_headers(send)
+        answer, path, is_safe = _with_headers(send), scope["path"], scope["method"] in _SAFE
+        is_asset = is_safe and (path in OPEN_PATHS or path.startswith(f"{_STATIC}/"))
         if self._token is None and _host_name(headers) not in LOOPBACK_HOSTS:
             await refuse(answer, 421, "open this page at localhost or 127.0.0.1")
-        elif scope["method"] not in _SAFE and not _is_from_our_page(headers):
+        elif not is_safe and not _is_from_our_page(headers):
             await refuse(answer, 403, "this request does not come from a page of this server")
         elif self._token is None:
             await self._app(scope, receive, answer)
-        elif self._guesses.is_blocked(scope) and _gives_token(scope, headers):
+        elif self._guesses.is_blocked(scope) and (
+            # A session that is open goes on.
+            "authorization" in headers or (path == LOGIN and not is_safe)
+        ):
             await send_too_many_guesses(answer, self._guesses)
-        elif _is_open(scope) or self._knows_token(scope, headers):
+        elif path == LOGIN or is_asset or self._knows_token(scope, headers):
             await self._app(scope, receive, answer)
         else:
             if "authorization" in headers:
@@ -220,17 +219,6 @@ class UiAccess:
             return False
         given = cookie.value.encode() if cookie else b""
         return hmac.compare_digest(given, session_of(self._token).encode())
-
-
-def _is_open(scope: Scope) -> bool:
-    path = scope["path"]
-    is_static = path in OPEN_PATHS or path.startswith(f"{_STATIC}/")
-    return path == LOGIN or (scope["method"] in _SAFE and is_static)
-
-
-def _gives_token(scope: Scope, headers: dict[str, str]) -> bool:
-    """Whether the request tries a token; a session that is open goes on."""
-    return "authorization" in headers or (scope["path"] == LOGIN and scope["method"] == "POST")
 
 
 def session_of(token: str) -> str:

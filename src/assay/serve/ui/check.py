@@ -27,7 +27,7 @@ from assay.net.outbound import OutboundPolicy, split_address
 from assay.net.redact import reveal
 from assay.report.numbers import figure
 from assay.run.config import RunConfig, settings
-from assay.search.retriever import Explanation, check_request
+from assay.search.retriever import check_request
 from assay.targets.health_check import HealthReport, query_of
 from assay.targets.rest import require_public
 from assay.targets.target_kinds import (
@@ -65,7 +65,8 @@ def checks_of(
             yield name, partial(require_permitted, getattr(config, name), policy)
     if policy.public_only:
         for name, problem in _forbidden(config, policy):
-            yield name, partial(_raise_forbidden, problem)
+            words = "which remote visitors may not use; ask the operator to run it"
+            yield name, partial(_fail, f"{problem}, {words}")
         yield "request", partial(require_public, http_request_settings(config), "")
     for gate in config.gates:
         yield "gates", partial(parse_gate, gate, config.top_k, config.compare_to)
@@ -74,8 +75,8 @@ def checks_of(
         yield "judge", partial(open_model, config.judge)
 
 
-def _raise_forbidden(problem: str) -> None:
-    raise UsageError(f"{problem}, which remote visitors may not use; ask the operator to run it")
+def _fail(problem: str) -> None:
+    raise UsageError(problem)
 
 
 def _forbidden(config: RunConfig, policy: OutboundPolicy) -> Iterator[tuple[str, str]]:
@@ -166,11 +167,11 @@ def _explained(data: Dataset, mode: str, query: str) -> dict[str, str]:
         found = retriever.explain(query, _MAX_HITS, mode=check_request(query, _MAX_HITS, mode))
     finally:
         retriever.close()
-    return {hit.doc_id: _explanation(why) for hit, why in found}
-
-
-def _explanation(why: Explanation) -> str:
-    shares = ", ".join(f"{name} {figure(share, 3)}" for name, share in why.shares.items())
-    terms = sorted(why.terms.items(), key=lambda term: -term[1])
-    matched = ", ".join(f"{word} {figure(weight, 1)}" for word, weight in terms)
-    return "; ".join(filter(None, (shares, f"words: {matched}" if matched else "")))
+    explained = {}
+    for hit, why in found:
+        terms = sorted(why.terms.items(), key=lambda term: -term[1])
+        matched = ", ".join(f"{word} {figure(weight, 1)}" for word, weight in terms)
+        shares = ", ".join(f"{name} {figure(share, 3)}" for name, share in why.shares.items())
+        words = filter(None, (shares, f"words: {matched}" if matched else ""))
+        explained[hit.doc_id] = "; ".join(words)
+    return explained

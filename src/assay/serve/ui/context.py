@@ -68,7 +68,8 @@ class Ui:
         named: Mapping[str, RunConfig] | None = None,
     ) -> None:
         self.runs = runs
-        self.named = named or {}
+        # A visitor of another machine could send their secrets to a host of his own.
+        self.named = {} if policy.public_only or named is None else named
         self.read_only = read_only
         self.policy = policy
         self.evaluations = Evaluations(runs, policy)

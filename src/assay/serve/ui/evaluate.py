@@ -33,15 +33,10 @@ from assay.serve.ui.check import (
 )
 from assay.serve.ui.context import Ui, ui_of
 from assay.serve.ui.evaluations import ProgressView, StartedEvaluation, event_stream, follow
-from assay.targets.target_kinds import TARGET_KINDS, parse_target
-
-FILLED_WITH = "settings_of"
-"""The field with the name of the target of assay.toml whose settings the form was filled with."""
+from assay.targets.target_kinds import TARGET_KINDS
 
 _PAUSE_S = 0.4
 _CANCELING = "canceling"
-# Settings of a target that are sent to a baseline as well.
-_SENT = ("headers", "request")
 
 
 def evaluation_routes() -> list[BaseRoute]:
@@ -61,8 +56,12 @@ async def evaluate_page(request: Request) -> Response:
     ui = ui_of(request)
     await ui.refresh()
     asked = dict(request.query_params)
-    given = {**form_defaults(), "judge": environment_judge()}
-    return _form_page(request, ui, given | fields_of_target(ui, asked.get("target", "")) | asked)
+    shown = {"judge": environment_judge()}
+    if named := ui.named.get(asked.get("target", "")):
+        fields, defaults = form_fields(named), form_fields(RunConfig(target=""))
+        own = fields.keys() - MAY_HOLD_SECRETS
+        shown |= {name: fields[name] for name in own if fields[name] != defaults[name]}
+    return _form_page(request, ui, form_fields(RunConfig(target="")) | shown | asked)
 
 
 async def start_evaluation(request: Request) -> Response:
@@ -123,7 +122,11 @@ async def _follow(ui: Ui, started: StartedEvaluation) -> AsyncIterator[ProgressV
     After its run, the process examines the answers or asks the baseline.
     """
     view = ProgressView()
-    while not started.ended and not await _is_running(ui, started):
+    while not started.ended:
+        await _find_run(ui, started)
+        line = ui.index.get(started.run) if started.run else None
+        if line is not None and line.state == RunState.RUNNING:
+            break
         yield replace(view, message=started.message, log=started.output)
         await asyncio.sleep(_PAUSE_S)
     if not started.ended and started.run is not None:
@@ -134,12 +137,6 @@ async def _follow(ui: Ui, started: StartedEvaluation) -> AsyncIterator[ProgressV
     while not started.ended:
         yield replace(view, message=_CANCELING if started.canceled else started.message)
         await asyncio.sleep(_PAUSE_S)
-
-
-async def _is_running(ui: Ui, started: StartedEvaluation) -> bool:
-    await _find_run(ui, started)
-    line = ui.index.get(started.run) if started.run else None
-    return line is not None and line.state == RunState.RUNNING
 
 
 async def _find_run(ui: Ui, started: StartedEvaluation) -> None:
@@ -162,27 +159,23 @@ def _form_page(
     problems: Mapping[str, str] | None = None,
     tried: TriedQuery | None = None,
 ) -> Response:
-    groups = {title: [s for s in form_settings() if s.group == title] for title in _GROUPS}
+    groups = {title: [s for s in form_settings() if s.group == title] for title in get_args(Group)}
     examples = [one for kind in TARGET_KINDS.values() for one in kind.examples]
     known = sorted({line.target for line in ui.index.lines() if line.target})
     allowed = [e for e in examples if _holds(partial(require_permitted, e, ui.policy))]
-    named = allowed_targets(ui)
     return ui.page(
         request,
         "evaluate.html",
         status=422 if problems else 200,
         given=given,
         groups={title: settings for title, settings in groups.items() if settings},
-        defaults=form_defaults(),
+        defaults=form_fields(RunConfig(target="")),
         problems=problems or {},
-        named=named,
-        targets=dict.fromkeys([*named, *allowed, *known]),
+        named={name: str(config.target) for name, config in ui.named.items()},
+        targets=dict.fromkeys([*ui.named, *allowed, *known]),
         datasets=KNOWN,
         tried=tried,
     )
-
-
-_GROUPS = get_args(Group)
 
 
 def _holds(check: Callable[[], object]) -> bool:
@@ -191,11 +184,6 @@ def _holds(check: Callable[[], object]) -> bool:
     except AssayError:
         return False
     return True
-
-
-def form_defaults() -> dict[str, str]:
-    """The text of every field before anybody fills it in."""
-    return form_fields(RunConfig(target=""))
 
 
 def environment_judge() -> str:
@@ -207,11 +195,22 @@ def environment_judge() -> str:
 
 
 def read_config(ui: Ui, given: Mapping[str, str]) -> RunConfig:
-    """The settings of a form. Raises `UsageError` for what the run itself would refuse."""
-    fields = with_named_target(ui, given)
-    if not fields.get("answers") and fields.get("judge", "").strip() == environment_judge():
-        fields["judge"] = ""  # it was filled in by default, and the visitor did not request answers
-    return read_form(fields)
+    """The settings of a form. Raises `UsageError` for what the run would refuse.
+
+    If a target of assay.toml was entered, the file gives its address and what may hold secrets.
+    """
+    given = dict(given)
+    if not given.get("answers") and given.get("judge", "").strip() == environment_judge():
+        given["judge"] = ""  # it was filled in by default, and the visitor did not request answers
+    named = ui.named.get(given.get("target", "").strip())
+    if named is None:
+        return read_form(given)
+    defaults, fields = form_fields(RunConfig(target="")), form_fields(named)
+    for name in MAY_HOLD_SECRETS:  # the page does not show these
+        value = getattr(named, name)
+        fields[name] = "\n".join(map(full_text, [value] if isinstance(value, str) else value))
+    own = {n: fields[n] for n in MAY_HOLD_SECRETS if given.get(n, "") in ("", defaults[n])}
+    return read_form({**given, **own, "target": fields["target"]})
 
 
 def form_problems(ui: Ui, given: Mapping[str, str]) -> dict[str, str]:
@@ -239,61 +238,12 @@ def form_problems(ui: Ui, given: Mapping[str, str]) -> dict[str, str]:
     return problems
 
 
-def with_named_target(ui: Ui, given: Mapping[str, str]) -> dict[str, str]:
-    """The form with the settings of a target of assay.toml, if its name was entered.
-
-    What the visitor has changed wins over the file. A form that was filled in with these settings
-    (`FILLED_WITH`) lacks only those that may hold secrets.
-    """
-    target = given.get("target", "").strip()
-    config = ui.named.get(target)
-    if config is None:
-        return dict(given)
-    defaults, fields = form_defaults(), form_fields(config)
-    for name in MAY_HOLD_SECRETS:
-        value = getattr(config, name)
-        fields[name] = "\n".join(map(full_text, [value] if isinstance(value, str) else value))
-    own = {
-        name: text
-        for name, text in fields.items()
-        if text != defaults[name]
-        and given.get(name, defaults[name]) in ("", defaults[name])
-        and (given.get(FILLED_WITH) != target or name in MAY_HOLD_SECRETS)
-    }
-    baseline, sent = given.get("baseline", "").strip(), [name for name in _SENT if name in own]
-    may_tell = sent and baseline and ui.policy.public_only
-    if may_tell and not TARGET_KINDS[parse_target(baseline).kind].sends_nothing:
-        raise UsageError(
-            f"baseline must be a builtin: target here, because the {' and '.join(sent)} of "
-            "assay.toml would be sent to it"
-        )
-    return {**given, **own, "target": fields["target"]}
-
-
-def fields_of_target(ui: Ui, target: str) -> dict[str, str]:
-    """The fields that a target of assay.toml fills in, without what may be secret."""
-    if target not in allowed_targets(ui):
-        return {}
-    defaults, fields = form_defaults(), form_fields(ui.named[target])
-    own = {name: text for name, text in fields.items() if text != defaults[name]}
-    return {FILLED_WITH: target} | {n: t for n, t in own.items() if n not in MAY_HOLD_SECRETS}
-
-
-def allowed_targets(ui: Ui) -> dict[str, str]:
-    """The targets of assay.toml that may be evaluated here, as they are shown."""
-    return {
-        name: str(config.target)
-        for name, config in ui.named.items()
-        if all(_holds(check) for _, check in checks_of(config, ui.policy))
-    }
-
-
 def repeat_query(config: RunConfig) -> str:
     """The query of the address at which the form is filled in as for this run.
 
     Fields with their defaults are left out, but for the judge, which the environment may name.
     """
-    defaults = form_defaults()
+    defaults = form_fields(RunConfig(target=""))
     fields = {
         name: str(text)
         for name, text in form_fields(config).items()

@@ -94,16 +94,13 @@ class StartedEvaluation:
         """Keep what the process says until it ends: one whose pipe is full would stand still."""
         assert self.process.stderr is not None
         rest = b""
-        while chunk := await self.process.stderr.read(2**16):
+        while rest or not self.process.stderr.at_eof():
+            chunk = await self.process.stderr.read(2**16) or b"\n"  # ends the last line
             *lines, rest = (rest + chunk).replace(b"\r", b"\n").split(b"\n")
             rest = rest[:_MAX_LINE]
-            self._keep(lines)
-        self._keep([rest])
+            words = (line.decode("utf-8", "replace").strip() for line in lines)
+            self.lines.extend(redact_secrets(each, length=500) for each in words if each)
         await self.process.wait()
-
-    def _keep(self, lines: list[bytes]) -> None:
-        words = (line.decode("utf-8", "replace").strip() for line in lines)
-        self.lines.extend(redact_secrets(each, length=500) for each in words if each)
 
 
 class Evaluations:

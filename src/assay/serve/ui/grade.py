@@ -7,7 +7,7 @@ journal of the grades beside it. A table with grades in its column `label` count
 import asyncio
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -23,7 +23,6 @@ from assay.labels.pool import (
     GRADES,
     MAX_PASSAGE,
     GradedPool,
-    PairName,
     PassagePair,
     check_grader,
     choose_pairs,
@@ -153,6 +152,12 @@ async def pool_page(request: Request) -> Response:
     """How far each grader is, how far they agree, and where they differ."""
     ui, pool = ui_of(request), await _pool(request)
     grades = await asyncio.to_thread(pool.grades)
+    differing = []  # documents with different grades, those that are furthest apart first
+    for place, pair in enumerate(pool.pairs):
+        each = [labels.get(pool.name(place)) for labels in grades.values()]
+        given = [grade for grade in each if grade is not None]
+        if len(set(given)) > 1:
+            differing.append((min(given) - max(given), place, pair, each))
     return ui.page(
         request,
         "pool.html",
@@ -160,7 +165,7 @@ async def pool_page(request: Request) -> Response:
         total=len(pool.pairs),
         graders={grader: len(found) for grader, found in grades.items()},
         agreement=await asyncio.to_thread(pool.agreement),
-        differences=_differences(pool, grades),
+        differences=[(pair, each) for _, _, pair, each in sorted(differing)[:_MAX_SHOWN]],
         comments=[
             (grader, pool.pairs[pool.place[name]], found[name], words)
             for grader, found in grades.items()
@@ -168,19 +173,6 @@ async def pool_page(request: Request) -> Response:
             if name in found
         ][:_MAX_SHOWN],
     )
-
-
-def _differences(
-    pool: GradedPool, grades: Mapping[str, Mapping[PairName, int]]
-) -> list[tuple[PassagePair, list[int | None]]]:
-    """Documents with different grades, those that are furthest apart first."""
-    found = []
-    for place, pair in enumerate(pool.pairs):
-        each = [labels.get(pool.name(place)) for labels in grades.values()]
-        given = [grade for grade in each if grade is not None]
-        if len(set(given)) > 1:
-            found.append((min(given) - max(given), place, pair, each))
-    return [(pair, each) for _, _, pair, each in sorted(found)[:_MAX_SHOWN]]
 
 
 async def grade_page(request: Request) -> Response:

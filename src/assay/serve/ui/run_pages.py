@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from assay.data.dataset import Dataset, Query
+from assay.data.dataset import Query
 from assay.errors import UsageError
 from assay.report.documents import EXCERPT, kind_of
 from assay.report.html import QueryLine, RunPage, render_run
@@ -63,7 +63,13 @@ async def run_page(request: Request) -> Response:
     line, folder = await ui.run(request)
     dataset = await ui.dataset(folder.read_header())
     if line.state == RunState.RUNNING or not folder.report_file.exists():
-        return await _unfinished(request, ui, line, folder, dataset)
+        view = await asyncio.to_thread(lambda: LiveRun(folder, dataset).look())
+        events = f"/runs/{folder.name}/events" if line.state == RunState.RUNNING else ""
+        if not events:
+            view = replace(view, message="stopped before it finished", left="")
+        started = ui.evaluations.of_run(folder.name)
+        values: dict[str, Any] = {"line": line, "view": view, "events": events, "started": started}
+        return ui.page(request, "running.html", path=folder.path, **values)
     # A report of 100,000 queries takes seconds to read; the second look at it does not.
     key = (folder.path, _changed_at(folder), dataset is None)
     read = partial(RunPage.read, folder, dataset, server=True)
@@ -71,19 +77,21 @@ async def run_page(request: Request) -> Response:
     names = [name for name, _ in page.tabs]
     tab = request.query_params.get("tab", "")
     tab = tab if tab in names else names[0]
-    values: dict[str, Any] = {"run": page, "tab": tab, "line": line, "panel": None}
-    values |= {
+    others = _comparable(ui, line)
+    values = {
+        "run": page,
+        "tab": tab,
+        "line": line,
+        "panel": None,
         "change": ui.index.change(line),
         "again": repeat_query(page.report.config),
-        "others": _comparable(ui, line),
+        "others": others,
     }
-    if tab == "queries":
-        values |= _query_list(request, page)
-    elif tab == "answers":
-        values |= _answer_list(request, page)
-    if values.get("selected"):
-        others = [RunFolder(ui.runs / other.name) for other in values["others"][:_MAX_OTHERS]]
-        values["panel"] = await asyncio.to_thread(_panel, folder, values["selected"], others)
+    if tab in ("queries", "answers"):
+        values |= (_query_list if tab == "queries" else _answer_list)(request, page)
+    if query_id := values.get("selected"):
+        theirs = [RunFolder(ui.runs / other.name) for other in others[:_MAX_OTHERS]]
+        values["panel"] = await asyncio.to_thread(_panel, folder, query_id, theirs)
     return ui.page(request, "run.html", **values)
 
 
@@ -166,22 +174,6 @@ async def html_file(request: Request) -> Response:
     return download(page, f"{folder.name}.html")
 
 
-async def _unfinished(
-    request: Request, ui: Ui, line: RunLine, folder: RunFolder, dataset: Dataset | None
-) -> Response:
-    view = await asyncio.to_thread(lambda: LiveRun(folder, dataset).look())
-    events = f"/runs/{folder.name}/events" if line.state == RunState.RUNNING else ""
-    return ui.page(
-        request,
-        "running.html",
-        line=line,
-        view=view if events else replace(view, message="stopped before it finished", left=""),
-        events=events,
-        path=folder.path,
-        started=ui.evaluations.of_run(folder.name),
-    )
-
-
 def _comparable(ui: Ui, line: RunLine) -> list[RunLine]:
     """Other runs on the same judgments: first what compares best, and of that the newest."""
     found = ui.index.lines(
@@ -192,14 +184,12 @@ def _comparable(ui: Ui, line: RunLine) -> list[RunLine]:
         )
     )
     key = comparable_key(line)
-    found.sort(
-        key=lambda other: (
-            other.state != RunState.COMPLETE,
-            comparable_key(other) != key,
-            other.target != line.target,
-        )
-    )
-    return found[:_MAX_OFFERED]
+
+    def distance(other: RunLine) -> tuple[bool, ...]:
+        is_incomplete = other.state != RunState.COMPLETE
+        return is_incomplete, comparable_key(other) != key, other.target != line.target
+
+    return sorted(found, key=distance)[:_MAX_OFFERED]
 
 
 async def comparison_page(request: Request) -> Response:

@@ -14,13 +14,12 @@ from starlette.routing import BaseRoute, Route
 
 from assay.errors import UsageError
 from assay.evaluation.leaderboard import Board, make_boards
-from assay.report.charts import sparkline
 from assay.report.export import ExportedRun, run_columns, run_rows, write_rows
-from assay.report.trends import figure_title, figures_of_trend, trend_view
+from assay.report.trends import figures_of_trend, trend_view
 from assay.run.folder import RunFolder
 from assay.run.listing import RunLine, RunSearch, verdict_of
 from assay.run.state import RunState
-from assay.run.trend import NO_BRANCH, TrendPoint, TrendValue, is_score
+from assay.run.trend import NO_BRANCH, TrendValue, is_score
 from assay.serve.ui.context import PER_PAGE, Ui, asked_for, download, slice_of, sort_link, ui_of
 from assay.serve.ui.grade import grade_runs
 
@@ -46,7 +45,6 @@ COLUMNS: Mapping[str, str] = {
 USUAL = tuple(COLUMNS)[:11]
 _LARGEST_FIRST = ("when", "mean", "change", "failed", "answers", "p50", "p95")
 _MAX_GROUPS = 100
-_MAX_SPARK = 60
 MAX_TREND = 5000
 """Runs that one trend has at most, the newest of them."""
 
@@ -56,7 +54,6 @@ def run_list_routes() -> list[BaseRoute]:
     return [
         Route("/", runs_page),
         Route("/chosen", act_on_chosen, methods=["POST"]),
-        Route("/export", export_runs),
         Route("/trends", trends_page),
     ]
 
@@ -72,7 +69,16 @@ async def runs_page(request: Request) -> Response:
     except UsageError as error:
         problem = str(error)
     found = ui.index.lines(search)
-    chips = _chips(ui, found)
+    changes = [(line, ui.index.change(line)) for line in found]
+    chips = {
+        "gate failed": [line for line in found if line.gates_failed],
+        "got worse": [line for line, c in changes if c and c.significant and not c.better],
+        "with answers": [
+            line for line in found if line.questions is not None or line.trouble is not None
+        ],
+        "incomplete": [line for line in found if line.state != RunState.COMPLETE],
+        "has failures": [line for line in found if line.failed],
+    }
     shown = chips.get(asked["only"], found)
     values: dict[str, Any] = {
         "asked": asked,
@@ -85,21 +91,9 @@ async def runs_page(request: Request) -> Response:
         boards = await asyncio.to_thread(_boards, ui, shown, asked["metric"])
         return ui.page(request, "board.html", boards=boards, **values)
     if asked["view"] == "groups":
-        return ui.page(request, "groups.html", groups=_groups(ui, shown), **values)
+        groups = ui.index.groups(shown)[:_MAX_GROUPS]
+        return ui.page(request, "groups.html", groups=groups, change_of=ui.index.change, **values)
     return ui.page(request, "runs.html", **values, **_list(request, ui, shown, asked["metric"]))
-
-
-def _chips(ui: Ui, lines: Sequence[RunLine]) -> dict[str, list[RunLine]]:
-    changes = {line.name: ui.index.change(line) for line in lines}
-    worse = {name for name, c in changes.items() if c and c.significant and not c.better}
-    answers = [line for line in lines if line.questions is not None or line.trouble is not None]
-    return {
-        "gate failed": [line for line in lines if line.gates_failed],
-        "got worse": [line for line in lines if line.name in worse],
-        "with answers": answers,
-        "incomplete": [line for line in lines if line.state != RunState.COMPLETE],
-        "has failures": [line for line in lines if line.failed],
-    }
 
 
 def _list(request: Request, ui: Ui, lines: Sequence[RunLine], metric: str) -> dict[str, Any]:
@@ -151,25 +145,11 @@ def _boards(ui: Ui, lines: Sequence[RunLine], metric: str) -> list[tuple[str, li
     return found
 
 
-def _groups(ui: Ui, lines: Sequence[RunLine]) -> list[dict[str, object]]:
-    return [
-        {
-            "lines": group,
-            "newest": group[0],
-            "change": ui.index.change(group[0]),
-            "spark": sparkline([line.mean or 0.0 for line in reversed(group[:_MAX_SPARK])]),
-            "compare": _address("/compare", [line.name for line in group[:COMPARED_LIMIT]]),
-        }
-        for group in ui.index.groups(lines)[:_MAX_GROUPS]
-    ]
-
-
-def _address(path: str, names: Sequence[str]) -> str:
-    return f"{path}?{urlencode([('run', name) for name in names])}"
-
-
 async def act_on_chosen(request: Request) -> Response:
-    """Compare, grade or export the runs that were chosen in the list."""
+    """Compare, grade or export the runs that were chosen in the list.
+
+    The export is a CSV file: one line a run, each figure with its interval.
+    """
     ui = ui_of(request)
     values = await ui.form_values(request)
     lines = await ui.chosen_lines(values)
@@ -179,28 +159,19 @@ async def act_on_chosen(request: Request) -> Response:
     if asked.get("do") == "grade":
         return await grade_runs(request, lines, asked.get("query", ""))
     if asked.get("do") == "export":
-        return RedirectResponse(_address("/export", names), 303)
+
+        def table() -> bytes:
+            runs = [ExportedRun.read(RunFolder(ui.runs / name)) for name in names]
+            stream = io.BytesIO()
+            figures = list(dict.fromkeys(name for run in runs for name in run.figures))
+            write_rows(run_rows(runs, figures), "csv", stream, run_columns(figures))
+            return stream.getvalue()
+
+        return download(await asyncio.to_thread(table), "runs.csv", "text/csv")
     change = ui.index.change(lines[0])
     if len(names) == 1 and change is not None:
         names = [change.previous, *names]
-    return RedirectResponse(_address("/compare", names), 303)
-
-
-async def export_runs(request: Request) -> Response:
-    """The chosen runs as a CSV file: one line a run, each figure with its interval."""
-    ui = ui_of(request)
-    lines = await ui.chosen_lines(request.query_params.multi_items())
-
-    def table() -> bytes:
-        runs = [ExportedRun.read(RunFolder(ui.runs / line.name)) for line in lines]
-        stream = io.BytesIO()
-        figures = list(dict.fromkeys(name for run in runs for name in run.figures))
-        write_rows(run_rows(runs, figures), "csv", stream, run_columns(figures))
-        return stream.getvalue()
-
-    if not lines:
-        raise UsageError("choose runs in the list first")
-    return download(await asyncio.to_thread(table), "runs.csv", "text/csv")
+    return RedirectResponse(f"/compare?{urlencode([('run', name) for name in names])}", 303)
 
 
 class TrendSet(NamedTuple):
@@ -210,13 +181,6 @@ class TrendSet(NamedTuple):
     dataset: str
     split: str
     lines: Sequence[RunLine]
-
-
-async def trends_page(request: Request) -> Response:
-    """One chart of the set that the address names, else of the largest."""
-    ui = ui_of(request)
-    await ui.refresh()
-    return ui.page(request, "trend.html", **await asyncio.to_thread(_trend, ui, request))
 
 
 def _trend_sets(ui: Ui) -> list[TrendSet]:
@@ -231,6 +195,13 @@ def _trend_sets(ui: Ui) -> list[TrendSet]:
     return [TrendSet(*key, sets[key]) for key in sorted(sets, key=lambda key: -largest[key])]
 
 
+async def trends_page(request: Request) -> Response:
+    """One chart of the set that the address names, else of the largest."""
+    ui = ui_of(request)
+    await ui.refresh()
+    return ui.page(request, "trend.html", **await asyncio.to_thread(_trend, ui, request))
+
+
 def _trend(ui: Ui, request: Request) -> dict[str, Any]:
     names = ("target", "dataset", "split", "metric", "branch", "since", "until")
     asked, sets = asked_for(request, *names), _trend_sets(ui)
@@ -241,7 +212,14 @@ def _trend(ui: Ui, request: Request) -> dict[str, Any]:
     if not wanted:
         return values
     every = ui.index.trend_points(wanted[0].lines[:MAX_TREND])
-    points = [point for point in every if _matches(point, asked)]
+    points = [
+        point
+        for point in every
+        if asked["branch"] in ("", point.line.branch or NO_BRANCH)
+        and asked["since"] <= (day := (point.line.started or "")[:10])
+        and (not asked["until"] or day <= asked["until"])
+        and (point.line.failed or 0) < (point.line.queries or 0)
+    ]
     figures = figures_of_trend(points)
     headline = points[-1].line.metric if points else ""
     choices = [name for name in (asked["metric"], headline, *figures) if name in figures]
@@ -253,16 +231,5 @@ def _trend(ui: Ui, request: Request) -> dict[str, Any]:
         "trend": view,
         "figure": figure,
         "figures": figures,
-        "title_of": figure_title,
         "branches": sorted({point.line.branch or NO_BRANCH for point in every}),
     }
-
-
-def _matches(point: TrendPoint, asked: Mapping[str, str]) -> bool:
-    day = (point.line.started or "")[:10]
-    return (
-        asked["branch"] in ("", point.line.branch or NO_BRANCH)
-        and (not asked["since"] or day >= asked["since"])
-        and (not asked["until"] or day <= asked["until"])
-        and (point.line.failed or 0) < (point.line.queries or 0)
-    )
